@@ -1,0 +1,1 @@
+"""Tables and plan in, verdicts, figures and reports out."""

@@ -1,0 +1,83 @@
+"""What an agent handed in, parsed: the JSON answer block and the files it may point to."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+# More than any honest answer needs; a longer one is not parsed at all.
+MAX_ANSWER_BYTES = 4_000_000
+_BLOCK = re.compile(r"^[ \t]*<answer>[ \t]*$(.*?)^[ \t]*</answer>[ \t]*$", re.M | re.S)
+# Prose on the same line as a tag is common with chat models: accepted when no strict block is.
+_LOOSE_BLOCK = re.compile(r"<answer>(.*?)</answer>", re.S)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A parsed answer block, and the work-folder files that graders may read."""
+
+    block: Mapping[str, Any]
+    files: Mapping[str, bytes] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def parse_answer(text: str, answer_file: bytes | None = None) -> Answer | None:
+    """The last valid answer block of the text, else the answer file, else None.
+
+    Invalid are: malformed JSON, anything but an object, NaN and infinities, and repeated
+    keys with different values (spec/physics.md, R6).
+    """
+    for pattern in (_BLOCK, _LOOSE_BLOCK):
+        for found in reversed(pattern.findall(text[-MAX_ANSWER_BYTES:])):
+            if (block := parse_block(found)) is not None:
+                return Answer(block)
+    if answer_file is not None and len(answer_file) <= MAX_ANSWER_BYTES:
+        block = parse_block(answer_file.decode("utf-8", "replace"))
+        if block is not None:
+            return Answer(block)
+    return None
+
+
+def parse_block(text: str) -> Mapping[str, Any] | None:
+    """One JSON object, or None where it is not valid."""
+    try:
+        value = json.loads(
+            _strip_fence(text),
+            parse_constant=_refuse,
+            parse_float=_finite,
+            object_pairs_hook=_unique,
+        )
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _strip_fence(text: str) -> str:
+    body = text.strip()
+    if body.startswith("```"):
+        body = body.split("\n", 1)[-1].removesuffix("```")
+    return body
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is not a JSON number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} overflows")
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    block: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in block and block[key] != value:
+            raise ValueError(f"key {key!r} is given twice with different values")
+        block[key] = value
+    return block

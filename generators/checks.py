@@ -1,0 +1,210 @@
+"""Deterministic checks: pure comparisons of an answer with what is true.
+
+A check is a frozen value; ``passes`` decides it. Paths name keys of the answer block, from
+the outside in. A value of the wrong type fails; it never raises and never earns a point.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from generators.answer import Answer
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """There is a valid answer block that holds something."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberWithin:
+    """The number at the path lies in the closed interval [low, high]."""
+
+    path: Path
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class ValueEquals:
+    """The value at the path equals this one, of the same JSON type."""
+
+    path: Path
+    value: str | int | bool
+
+
+@dataclass(frozen=True, slots=True)
+class ListsNumber:
+    """The list at the path holds the value at least ``copies`` times, within ``tolerance``."""
+
+    path: Path
+    value: float
+    copies: int = 1
+    tolerance: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class NumberPrecision:
+    """At least ``share`` of the list's numbers are, as a multiset, among the true ones (R8a)."""
+
+    path: Path
+    values: tuple[float, ...]
+    share: float = 0.5
+    tolerance: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ShareOf:
+    """At least ``share`` of the given checks pass (R8e)."""
+
+    checks: tuple[Check, ...]
+    share: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class MeanAgrees:
+    """The number at the path is the mean of the integers listed under another, ± tolerance."""
+
+    path: Path
+    counts: Path
+    size: int
+    tolerance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gated:
+    """The check passes, and so does the gate that keeps a guess from earning it (R8)."""
+
+    check: Check
+    gate: Check
+
+
+Check = (
+    Answered
+    | NumberWithin
+    | ValueEquals
+    | ListsNumber
+    | NumberPrecision
+    | ShareOf
+    | MeanAgrees
+    | Gated
+)
+
+
+def passes(check: Check, answer: Answer | None) -> bool:
+    """Whether the answer meets the check. No answer meets none."""
+    if answer is None:
+        return False
+    match check:
+        case Answered():
+            return len(answer.block) > 0
+        case NumberWithin(path, low, high):
+            number = number_at(answer, path)
+            return number is not None and low <= number <= high
+        case ValueEquals(path, value):
+            found = value_at(answer, path)
+            if isinstance(value, bool) or not isinstance(value, int):
+                return type(found) is type(value) and found == value
+            return number_at(answer, path) == value
+        case ListsNumber(path, value, copies, tolerance):
+            listed = numbers_at(answer, path)
+            return sum(abs(number - value) <= tolerance for number in listed) >= copies
+        case NumberPrecision(path, values, share, tolerance):
+            listed = numbers_at(answer, path)
+            return bool(listed) and _matches(listed, values, tolerance) >= share * len(listed)
+        case ShareOf(checks, share):
+            passed = sum(passes(each, answer) for each in checks)
+            return bool(checks) and passed >= share * len(checks)
+        case MeanAgrees(path, counts, size, tolerance):
+            number, listed = number_at(answer, path), value_at(answer, counts)
+            if number is None or not isinstance(listed, dict) or len(listed) != size:
+                return False
+            read = [value for value in listed.values() if is_number(value)]
+            return len(read) == size and abs(number - math.fsum(read) / size) <= tolerance
+        case Gated(inner, gate):
+            return passes(inner, answer) and passes(gate, answer)
+
+
+def is_number(value: Any) -> bool:
+    """A JSON number: booleans and numbers written as text are not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def value_at(answer: Answer, path: Path) -> Any:
+    """The value at the path, or None."""
+    value: Any = answer.block
+    for key in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(key)
+    return value
+
+
+def number_at(answer: Answer, path: Path) -> float | None:
+    value = value_at(answer, path)
+    if not is_number(value):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def numbers_at(answer: Answer, path: Path) -> tuple[float, ...]:
+    """The numbers of a list; a list that holds anything else counts as empty."""
+    value = value_at(answer, path)
+    if not isinstance(value, list) or not all(is_number(each) for each in value):
+        return ()
+    try:
+        return tuple(float(each) for each in value)
+    except OverflowError:
+        return ()
+
+
+def _matches(listed: Sequence[float], values: Sequence[float], tolerance: float) -> int:
+    """How many listed numbers pair off with a true one each."""
+    if tolerance == 0:
+        return sum((Counter(listed) & Counter(values)).values())
+    remaining = sorted(values)
+    matched = 0
+    for number in sorted(listed):
+        while remaining and remaining[0] < number - tolerance:
+            remaining.pop(0)
+        if remaining and remaining[0] <= number + tolerance:
+            remaining.pop(0)
+            matched += 1
+    return matched
+
+
+def check_as_json(check: Check) -> dict[str, Any]:
+    """The check as plain JSON, its kind named, for releases and digests."""
+
+    def plain(value: Any) -> Any:
+        if hasattr(value, "__dataclass_fields__"):
+            fields = {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
+            return {"kind": type(value).__name__, **fields}
+        return [plain(each) for each in value] if isinstance(value, tuple) else value
+
+    result: dict[str, Any] = plain(check)
+    return result
+
+
+__all__ = [
+    "Answered",
+    "Check",
+    "Gated",
+    "ListsNumber",
+    "MeanAgrees",
+    "NumberPrecision",
+    "NumberWithin",
+    "ShareOf",
+    "ValueEquals",
+    "check_as_json",
+    "passes",
+]

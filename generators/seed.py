@@ -1,0 +1,57 @@
+"""Seeds: 32 bytes from which every stream of an instance is derived by name."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+
+from generators.errors import GeneratorError
+from generators.stream import Stream
+
+_TAG = b"dosimeter/seed/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """A secret of 32 bytes. Its repr never shows them, so that no log can."""
+
+    value: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.value) != 32:
+            raise GeneratorError(f"a seed is 32 bytes, not {len(self.value)}")
+
+    @classmethod
+    def from_hex(cls, text: str) -> Seed:
+        """The seed written as 64 hexadecimal digits. Raises GeneratorError for all else."""
+        try:
+            value = bytes.fromhex(text) if len(text) == 64 else b""
+        except ValueError:
+            value = b""
+        if len(value) != 32:
+            raise GeneratorError(
+                f"a seed is 64 hexadecimal digits (32 bytes); this has {len(text)} characters"
+                if len(text) != 64
+                else "a seed is 64 hexadecimal digits; this has another character among them"
+            )
+        return cls(value)
+
+    @property
+    def hex(self) -> str:
+        return self.value.hex()
+
+    def child(self, *path: str | int) -> Seed:
+        """The seed at a named path below this one: SHA-256 over length-prefixed parts.
+
+        The prefixes make paths unambiguous: ("ab", "c") is not ("a", "bc"), and 1 is not "1".
+        """
+        hasher = hashlib.sha256(_TAG + self.value)
+        for part in path:
+            kind = b"i" if isinstance(part, int) else b"s"
+            data = str(part).encode()
+            hasher.update(kind + len(data).to_bytes(4, "big") + data)
+        return Seed(hasher.digest())
+
+    def rng(self) -> Stream:
+        """The stream of draws at this path."""
+        return Stream(self.value)

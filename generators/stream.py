@@ -1,0 +1,71 @@
+"""Random draws whose bytes depend on no library's distribution code.
+
+Only raw 64-bit words are taken from PCG64; every distribution is made here
+(decision 1 of the design; spec/physics.md, R1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+T = TypeVar("T")
+
+_WORDS = 1 << 64
+_STANDARD_NORMAL = NormalDist()
+
+
+class Stream:
+    """A source of draws made from one 256-bit key. Mutable: each draw moves it on."""
+
+    __slots__ = ("_bits",)
+
+    def __init__(self, key: bytes) -> None:
+        self._bits = np.random.PCG64(int.from_bytes(key[:16], "big"))
+
+    def word(self) -> int:
+        """One raw 64-bit word."""
+        return int(self._bits.random_raw())
+
+    def uniforms(self, count: int) -> NDArray[np.float64]:
+        """``count`` draws from the open interval (0, 1): (word>>11 + 1/2) / 2**53."""
+        words = np.atleast_1d(self._bits.random_raw(count))
+        return ((words >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
+
+    def uniform(self, low: float = 0.0, high: float = 1.0) -> float:
+        """One draw from (low, high)."""
+        return low + (high - low) * (((self.word() >> 11) + 0.5) / 2.0**53)
+
+    def normal(self, mean: float = 0.0, deviation: float = 1.0) -> float:
+        """One normal draw by the inverse of the cumulative distribution."""
+        return mean + deviation * _STANDARD_NORMAL.inv_cdf(self.uniform())
+
+    def integer(self, low: int, high: int) -> int:
+        """One draw from low…high, both included, without modulo bias."""
+        if high < low:
+            raise ValueError(f"empty range {low}…{high}")
+        size = high - low + 1
+        limit = _WORDS - _WORDS % size
+        while (word := self.word()) >= limit:
+            pass
+        return low + word % size
+
+    def choice(self, items: Sequence[T]) -> T:
+        """One of the items, each equally likely."""
+        return items[self.integer(0, len(items) - 1)]
+
+    def chance(self, probability: float) -> bool:
+        """True with the given probability."""
+        return self.uniform() < probability
+
+    def shuffle(self, items: Sequence[T]) -> tuple[T, ...]:
+        """The items in random order (Fisher and Yates)."""
+        shuffled = list(items)
+        for last in range(len(shuffled) - 1, 0, -1):
+            other = self.integer(0, last)
+            shuffled[last], shuffled[other] = shuffled[other], shuffled[last]
+        return tuple(shuffled)

@@ -1,0 +1,164 @@
+"""The values that pass along the line from a seed to an instance."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import rfc8785
+
+from generators.rubric import Rubric
+from generators.seed import Seed
+from generators.table import Table
+
+DIFFICULTIES = ("easy", "medium", "hard")
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """One input file, at a path relative to the agent's work folder."""
+
+    path: str
+    media_type: str
+    data: bytes
+
+    @property
+    def digest(self) -> str:
+        return "sha256:" + hashlib.sha256(self.data).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one episode may use. Seconds are wall time, sizes are bytes."""
+
+    turns: int = 10
+    tool_seconds: float = 60.0
+    episode_seconds: float = 900.0
+    memory_bytes: int = 1 << 30
+    disk_bytes: int = 256 << 20
+    processes: int = 64
+    output_bytes: int = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    """Which task: a family at a version and difficulty, with the parameters that follow."""
+
+    family: str
+    version: str
+    difficulty: str
+    parameters: tuple[tuple[str, int | float | str], ...]
+
+    @property
+    def stratum(self) -> str:
+        return f"{self.family}/{self.difficulty}"
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """All that an agent may see."""
+
+    prompt: str
+    assets: tuple[Asset, ...]
+    answer_schema: str  # JSON Schema 2020-12, canonical JSON text
+    limits: Limits = Limits()
+
+    @property
+    def digest(self) -> str:
+        content = {
+            "prompt": self.prompt,
+            "assets": [[asset.path, asset.media_type, asset.digest] for asset in self.assets],
+            "answer_schema": json.loads(self.answer_schema),
+        }
+        return _digest(content)
+
+
+@dataclass(frozen=True, slots=True)
+class GroundTruth:
+    """What is true of an instance: named tables, tolerances, digests of the files' content."""
+
+    tables: tuple[tuple[str, Table], ...]
+    tolerances: tuple[tuple[str, float], ...] = ()
+    digests: tuple[tuple[str, str], ...] = ()
+
+    def table(self, name: str) -> Table:
+        return dict(self.tables)[name]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "tables": {name: table.as_json() for name, table in self.tables},
+            "tolerances": dict(self.tolerances),
+            "digests": dict(self.digests),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TaskInstance:
+    """What a seed makes. Its id pins every byte of it and cannot be guessed from them."""
+
+    id: str
+    spec: TaskSpec
+    brief: Brief
+    truth: GroundTruth
+    rubric: Rubric
+
+
+def make_instance(
+    spec: TaskSpec, seed: Seed, brief: Brief, truth: GroundTruth, rubric: Rubric
+) -> TaskInstance:
+    """Bind the parts under an id: the digest of them all and of a nonce from the seed."""
+    identity = {
+        "family": spec.family,
+        "version": spec.version,
+        "difficulty": spec.difficulty,
+        "parameters": dict(spec.parameters),
+        "brief": brief.digest,
+        "truth": truth.as_json(),
+        "rubric": rubric.as_json(),
+        "nonce": seed.child("instance-id").hex,
+    }
+    return TaskInstance(_digest(identity), spec, brief, truth, rubric)
+
+
+def _digest(value: Any) -> str:
+    return "sha256:" + hashlib.sha256(rfc8785.dumps(value)).hexdigest()
+
+
+class Family(Protocol):
+    """One task family: the parts that every family has."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def summary(self) -> str:
+        """One line for people."""
+        ...
+
+    def parameters(self, difficulty: str) -> Mapping[str, int | float | str]:
+        """What a difficulty means here. Raises GeneratorError for an unknown one."""
+        ...
+
+    def generate(self, difficulty: str, seed: Seed) -> TaskInstance:
+        """The instance of this seed: same seed, same bytes, on every machine."""
+        ...
+
+    def key(self, truth: GroundTruth) -> dict[str, Any]:
+        """The answer block that scores full marks."""
+        ...
+
+    def nulls(self, instance: TaskInstance) -> Mapping[str, dict[str, Any]]:
+        """Answers that open no input file, by name: at least ``empty``, ``everything``
+        and ``prior``. Of the instance they may use only its spec."""
+        ...
+
+    def solver(self) -> str:
+        """Source of a Python program that reads the input files in the current folder and
+        writes ``answer.json`` there, with nothing but the sandbox's libraries."""
+        ...

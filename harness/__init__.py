@@ -1,0 +1,1 @@
+"""Runs episodes: models, agent loop, tools, sandboxes, grading, sweeps on Ray."""

@@ -1,0 +1,91 @@
+"""An episode: one model at one instance, as it went, attempt by attempt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from generators.seed import Seed
+from generators.task import TaskSpec
+from harness.model import Message, Reply, Usage
+
+
+class StopReason(StrEnum):
+    ANSWERED = "answered"
+    TURN_LIMIT = "turn_limit"
+    TIME_LIMIT = "time_limit"
+    FAILED = "failed"  # infrastructure; see error_class
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One thing owed: an instance, a model, a replicate. It does not know its arm."""
+
+    episode: str  # digest of what defines the episode
+    spec: TaskSpec
+    instance: str
+    seed: Seed
+    model: str
+    replicate: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """One tool call as it was carried out."""
+
+    call_id: str
+    name: str
+    result: Message
+    seconds: float
+    exit_code: int | None = None
+    limits: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One turn: the model's reply and what its tool calls came to."""
+
+    reply: Reply
+    uses: tuple[ToolUse, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One attempt at a cell, whole."""
+
+    id: str
+    instance: str
+    run: str  # digest of the RunManifest
+    model: str
+    replicate: int
+    attempt: int
+    opening: tuple[Message, ...]  # system and user messages that it began with
+    steps: tuple[Step, ...]
+    answer: str  # the final message's text
+    answer_file: bytes | None  # answer.json of the work folder
+    stop: StopReason
+    usage: Usage
+    started: str  # UTC, ISO 8601
+    seconds: float
+    container: str
+    error_class: str = ""  # "<boundary>:<class>" of what failed the attempt
+
+
+class GradeStatus(StrEnum):
+    GRADED = "graded"
+    NO_ANSWER = "no_answer"  # the model's own failure: score 0
+    MISSING = "missing"  # infrastructure failed: no score
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """One grader's verdict on each criterion of one episode."""
+
+    episode: str
+    grader: str
+    status: GradeStatus
+    criteria: tuple[str, ...]
+    verdicts: tuple[bool | None, ...]
+    score: float | None
+    dimension_scores: tuple[tuple[str, float | None], ...] = ()

@@ -1,0 +1,110 @@
+"""The conversation with a model, and the Protocol that every model keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from generators.seed import Seed
+
+
+class Role(StrEnum):
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    media_type: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call that a model asked for. ``arguments`` is the text it sent: untrusted."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message. ``calls`` on an assistant's, ``call_id`` on a tool's answer."""
+
+    role: Role
+    text: str
+    images: tuple[Image, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    call_id: str = ""
+    reasoning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as a model is told of it. ``parameters`` is a JSON Schema."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens; None where the provider does not say."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+    def __add__(self, other: Usage) -> Usage:
+        def total(a: int | None, b: int | None) -> int | None:
+            return None if a is None or b is None else a + b
+
+        return Usage(
+            total(self.input_tokens, other.input_tokens),
+            total(self.output_tokens, other.output_tokens),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One turn's request. ``seed`` is the model's own stream at this turn: scripted agents
+    draw from it, servers may be given it."""
+
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...]  # empty on a final, tool-free turn
+    seed: Seed
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back. ``raw`` is the provider's response as it was received."""
+
+    message: Message
+    usage: Usage
+    served_version: str
+    finish: str = "stop"
+    raw: bytes = field(default=b"", repr=False)
+
+
+class Model(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def trusted(self) -> bool:
+        """Built in, so that it may run in the local sandbox. No other model ever is."""
+        ...
+
+    @property
+    def paid(self) -> bool:
+        """Each reply costs; it is stored before it is acted on."""
+        ...
+
+    def respond(self, request: ModelRequest) -> Reply:
+        """Answer one request. Raises AttemptFailed(PROVIDER, …)."""
+        ...

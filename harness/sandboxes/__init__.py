@@ -1,0 +1,1 @@
+"""Sandboxes: Docker, and a local one for the built-in agents."""

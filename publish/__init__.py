@@ -1,0 +1,1 @@
+"""Outward: releases, dataset card, the Hub, the leak check."""

@@ -1,0 +1,1 @@
+"""Promises: canonical records, ledger, stores, seals, provenance, result tables."""

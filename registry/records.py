@@ -1,0 +1,173 @@
+"""The records that the ledger keeps. Each is a frozen value with one canonical form.
+
+``record_body`` and ``read_record`` go between a record and the plain JSON of a ledger entry.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from registry.errors import BrokenPromise
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The analysis that is promised before any data (spec/statistics.md, §5)."""
+
+    name: str  # preset and version, e.g. "basic-v1"
+    strata: tuple[str, ...]
+    seeds_per_arm: int  # in each stratum
+    replicates: int
+    looks: int  # waves that share alpha
+    alpha: float  # one-sided, over all looks and the models within each
+    outcomes: tuple[str, ...]  # of "score", "fraction"; the first is the one estimated
+    permutations: int
+    enumerate_up_to: int  # allocations; that many or fewer are enumerated instead
+    margin: float  # no material inflation: the upper bound lies below it
+    multiplicity: str  # "westfall-young" or "holm", over the models of a look
+    missing: str  # in words
+    exclusions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """The code and environment that a promise was made or kept with."""
+
+    commit: str  # full hash, or "unknown" outside a repository
+    dirty: bool
+    lock: str  # digest of requirements.lock
+    image: str  # digest of the sandbox image, or "none" for the local sandbox
+    python: str
+    packages: tuple[tuple[str, str], ...]  # name, version of those that shape results
+
+
+@dataclass(frozen=True, slots=True)
+class Preregistration:
+    study: str
+    plan: Plan
+    sealed_root: str  # Merkle root of the draw that the plan will be applied to
+    provenance: Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class SealedSet:
+    """A draw, sealed: what is promised of it in public."""
+
+    strata: tuple[str, ...]
+    seeds_per_arm: int
+    count: int
+    commitments: tuple[str, ...]  # hex HMACs, both arms, in the order drawn
+    root: str  # hex; RFC 6962 over the commitments
+    ciphertext: str  # digest of the sealed object
+    uri: str  # its key in the store
+    recipients: tuple[str, ...]  # age public keys
+    entropy: str  # "operating system", or "fixed" for demonstrations
+    allocation_seed: str  # hex; who holds the sealed set can recompute the arms from it
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPin:
+    """An exact model: who serves it, the version asked for, and how it is sampled."""
+
+    name: str
+    provider: str
+    version: str
+    settings: tuple[tuple[str, str], ...] = ()  # values as canonical JSON text
+
+
+@dataclass(frozen=True, slots=True)
+class JudgePin:
+    name: str
+    provider: str
+    version: str
+    prompt: str  # digest
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunManifest:
+    """What one wave runs, fixed before its first episode."""
+
+    study: str
+    wave: int
+    plan: str  # digest of the Preregistration
+    instances_root: str  # Merkle root of the sealed set
+    models: tuple[ModelPin, ...]
+    judges: tuple[JudgePin, ...]
+    sandbox: str  # "docker" or "local"
+    runtime: str
+    replicates: int
+    schedule_seed: str  # hex; the order in which owed cells are shuffled
+    run_recipient: str  # age public key of the run
+    run_key: str  # store key of the run's identity, sealed to the study's recipients
+    provenance: Provenance
+    allow_dirty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WaveClosed:
+    """Every cell of a wave has its result, or has run out of attempts."""
+
+    wave: int
+    manifest: str  # digest
+    owed: int
+    finished: int
+    missing: int
+    results_root: str  # Merkle root over the digests of the result objects, sorted by key
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    arm: str
+    instances_root: str
+    count: int
+    content: str  # digest over the released files
+    location: str  # "folder" or the Hub repository
+    revision: str  # of the Hub, or ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportIssued:
+    """A look at the data: what was looked at, and what was said."""
+
+    through_wave: int
+    plan: str
+    table: str  # digest of the result rows
+    report: str  # digest of report.json
+    deviations: tuple[str, ...]
+
+
+KINDS: dict[str, type[Any]] = {
+    "sealed-set": SealedSet,
+    "preregistration": Preregistration,
+    "run-manifest": RunManifest,
+    "wave-closed": WaveClosed,
+    "release": Release,
+    "report": ReportIssued,
+}
+
+
+def record_kind(record: Any) -> str:
+    return next(kind for kind, cls in KINDS.items() if type(record) is cls)
+
+
+def record_body(record: Any) -> dict[str, Any]:
+    """The record as plain JSON values."""
+    body: dict[str, Any] = dataclasses.asdict(record)
+    return body
+
+
+def read_record(cls: type[R], body: Any, place: str) -> R:
+    """The record of a JSON body. Raises BrokenPromise where it does not have that form."""
+    try:
+        return TypeAdapter(cls).validate_python(body)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise BrokenPromise(f"{place}: not a {cls.__name__}: {where}: {first['msg']}") from error

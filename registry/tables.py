@@ -1,0 +1,64 @@
+"""The columns of a result row: the contract between harness and analysis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any
+
+
+class Arm(StrEnum):
+    PUBLIC = "public"
+    PRIVATE = "private"
+
+
+class Status(StrEnum):
+    """Missing is never zero: a score stands beside each status but ``missing``."""
+
+    SCORED = "scored"
+    MODEL_FAILURE = "model_failure"  # refusal, turn limit, unreadable answer: score 0
+    MISSING = "missing"  # infrastructure failed on every attempt: score None
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRow:
+    """One episode as one grader scored it."""
+
+    wave: int
+    model: str
+    arm: Arm
+    stratum: str  # "<family>/<difficulty>"
+    family: str
+    difficulty: str
+    instance: str
+    replicate: int
+    grader: str  # "deterministic", or a judge's name
+    status: Status
+    score: float | None  # weighted, 0…1
+    passed: int | None  # criteria
+    total: int | None
+    score_sr: float | None
+    score_dh: float | None
+    score_im: float | None
+    score_if: float | None
+    stop_reason: str
+    error_class: str  # "" where nothing failed
+    limits_hit: str  # comma-joined names, "" where none
+    turns: int
+    tool_calls: int
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None  # None where the price is unknown
+    seconds: float
+    attempts: int
+    served_version: str
+
+
+COLUMNS: tuple[str, ...] = tuple(field.name for field in fields(ResultRow))
+
+
+def columns_of(rows: Iterable[ResultRow]) -> dict[str, list[Any]]:
+    """The rows as columns, in the order of COLUMNS."""
+    held = list(rows)
+    return {name: [getattr(row, name) for row in held] for name in COLUMNS}

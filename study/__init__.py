@@ -1,0 +1,1 @@
+"""The study as people run it: command line, protocol file, pipeline, demo."""
