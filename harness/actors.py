@@ -1,0 +1,260 @@
+"""Sweeps on Ray: one coordinator that leases cells, workers that pull them.
+
+The only module that imports Ray. The actors are thin shells: ``LeaseBook`` keeps the books,
+``run_cell`` does the work. Results go straight to the store; only ids travel back.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import RayActorError, RayTaskError
+
+from harness.codec import decode_cells
+from harness.episode import Cell
+from harness.errors import HarnessError
+from harness.keys import RESULTS, worklist_key
+from harness.leases import LeaseBook, Outcome, Progress
+from harness.work import RunContext, Workbench, run_cell
+from registry.clock import utc_now
+from registry.seal import decrypt
+from registry.store import open_store
+
+NAMESPACE = "dosimeter"
+_POLL_SECONDS = 0.25
+_HEARTBEAT_SECONDS = 5.0
+_PACKAGES = ("study", "harness", "publish", "analysis", "generators", "registry")
+
+
+class Coordinator:
+    """Hands out leases over a run's owed cells. Rebuilds itself from the store."""
+
+    def __init__(self, context: RunContext, silence_seconds: float, max_failures: int) -> None:
+        store = open_store(context.store)
+        key = worklist_key(context.run)
+        cells = decode_cells(decrypt(store.get(key), (context.run_identity,), key))
+        prefix = len(RESULTS)
+        finished = frozenset("sha256:" + name[prefix:-4] for name in store.list(RESULTS))
+        self._book = LeaseBook.open(cells, finished, silence_seconds, max_failures)
+
+    def lease(self, worker: str, count: int) -> tuple[tuple[Cell, ...], bool]:
+        """Cells to work on, and whether the run is over for this worker."""
+        cells = self._book.lease(worker, count, time.monotonic())
+        return cells, not cells and self._book.progress().done
+
+    def report(self, worker: str, outcomes: tuple[Outcome, ...]) -> None:
+        self._book.report(worker, outcomes, time.monotonic())
+
+    def hear(self, worker: str) -> None:
+        self._book.hear(worker, time.monotonic())
+
+    def release(self, worker: str) -> int:
+        return self._book.release(worker)
+
+    def progress(self) -> Progress:
+        return self._book.progress()
+
+
+class Worker:
+    """Pulls cells and runs them, several at once in threads."""
+
+    def __init__(self, name: str, context: RunContext) -> None:
+        self._name = name
+        self._context = context
+
+    def work(self, coordinator: Any) -> int:
+        """Pull until the run is over; how many cells this worker finished."""
+        bench = Workbench.open(self._context)
+        try:
+            return _pull(self._name, coordinator, bench, self._context.parallel)
+        finally:
+            bench.close()
+
+
+def _pull(name: str, coordinator: Any, bench: Workbench, parallel: int) -> int:
+    """Keep ``parallel`` cells at work until the coordinator says that the run is over."""
+    finished, over, heard = 0, False, 0.0
+    pending: set[Future[Outcome]] = set()
+    with ThreadPoolExecutor(parallel, thread_name_prefix="episode") as pool:
+        while pending or not over:
+            if time.monotonic() - heard > _HEARTBEAT_SECONDS:
+                coordinator.hear.remote(name)
+                heard = time.monotonic()
+            if len(pending) < parallel and not over:
+                cells, over = ray.get(coordinator.lease.remote(name, parallel - len(pending)))
+                pending |= {pool.submit(run_cell, cell, bench, utc_now) for cell in cells}
+            if not pending:
+                time.sleep(_POLL_SECONDS)
+                continue
+            done, pending = wait(pending, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
+            outcomes = tuple(future.result() for future in done)
+            if outcomes:
+                finished += sum(outcome.finished for outcome in outcomes)
+                ray.get(coordinator.report.remote(name, outcomes))
+    return finished
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOptions:
+    """How a sweep is spread. Seconds are wall time."""
+
+    address: str | None = None  # of an existing cluster; None starts one on this machine
+    workers: int = 1
+    silence_seconds: float = 60.0
+    max_failures: int = 3
+
+
+@contextmanager
+def ray_session(address: str | None) -> Iterator[None]:
+    """A connection to Ray: the one there is, an existing cluster's, or a fresh local one."""
+    if ray.is_initialized():
+        yield
+        return
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    if address is None:
+        # A token of this session's own: Ray would write one to the home folder otherwise,
+        # which then switches authentication on for every later cluster of this user.
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        if "RAY_AUTH_TOKEN_PATH" not in os.environ:
+            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    try:
+        ray.init(
+            address=address or "local",
+            namespace=NAMESPACE,
+            include_dashboard=None if address else False,
+            log_to_driver=False,
+            logging_level="ERROR",
+            runtime_env={"py_modules": _package_folders()} if address else None,
+        )
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise HarnessError(
+            f"no Ray cluster answers at {address or 'this machine'}: "
+            f"{str(error).splitlines()[0]} (give --address HOST:6379, or none to start one here)"
+        ) from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def run_sweep(
+    context: RunContext,
+    options: SweepOptions,
+    watch: Callable[[Progress], None],
+) -> Progress:
+    """Run every owed cell of the context's worklist; the book as it stood at the end.
+
+    Dead workers are replaced and their leases handed on. Raises HarnessError where no
+    worker can work (no engine, other image), and what broke a promise.
+    """
+    with ray_session(options.address):
+        coordinator = _open_coordinator(context, options)
+        try:
+            _drive(_Crew(context, options, coordinator), coordinator, watch)
+            progress: Progress = ray.get(coordinator.progress.remote())
+        finally:
+            # Detached, so that it outlives a driver that is killed; nobody needs it now.
+            ray.kill(coordinator)
+        watch(progress)
+        return progress
+
+
+def _open_coordinator(context: RunContext, options: SweepOptions) -> Any:
+    actor = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1, enable_task_events=False)(
+        Coordinator
+    )
+    return actor.options(
+        name=f"coordinator-{context.run}",
+        namespace=NAMESPACE,
+        lifetime="detached",
+        get_if_exists=True,
+        max_concurrency=1,
+    ).remote(context, options.silence_seconds, options.max_failures)
+
+
+class _Crew:
+    """The workers of a sweep: started, watched, replaced."""
+
+    # A worker that dies this often without finishing anything is not bad luck.
+    MAX_DEATHS = 20
+
+    def __init__(self, context: RunContext, options: SweepOptions, coordinator: Any) -> None:
+        self._context = context
+        self._coordinator = coordinator
+        self._prefix = secrets.token_hex(4)
+        self._started = 0
+        self._deaths = 0
+        self._at_work: dict[Any, tuple[str, Any]] = {}  # call → name, actor
+        self._clustered = options.address is not None
+        for _ in range(options.workers):
+            self._start()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait a little, replace the dead; whether anybody is still at work."""
+        done, _ = ray.wait(list(self._at_work), timeout=seconds)
+        for call in done:
+            name, _actor = self._at_work.pop(call)
+            try:
+                ray.get(call)
+            except RayTaskError as error:
+                self.dismiss()
+                raise error.as_instanceof_cause() from None
+            except RayActorError as error:
+                self._replace(name, error)
+        return bool(self._at_work)
+
+    def dismiss(self) -> None:
+        for _, actor in self._at_work.values():
+            ray.kill(actor)
+        self._at_work.clear()
+
+    def _replace(self, name: str, error: RayActorError) -> None:
+        self._deaths += 1
+        if self._deaths > self.MAX_DEATHS:
+            self.dismiss()
+            raise HarnessError(
+                f"workers died {self._deaths} times; the last: {str(error).splitlines()[0]}"
+            ) from error
+        ray.get(self._coordinator.release.remote(name))
+        self._start()
+
+    def _start(self) -> None:
+        self._started += 1
+        name = f"{self._prefix}-{self._started}"
+        actor = ray.remote(max_restarts=0, enable_task_events=False)(Worker)
+        worker = actor.options(
+            num_cpus=0,
+            resources={"sandbox": 1} if self._clustered else None,
+            scheduling_strategy="SPREAD",
+        ).remote(name, self._context)
+        self._at_work[worker.work.remote(self._coordinator)] = (name, worker)
+
+
+def _drive(crew: _Crew, coordinator: Any, watch: Callable[[Progress], None]) -> None:
+    try:
+        while crew.wait(_POLL_SECONDS):
+            watch(ray.get(coordinator.progress.remote()))
+    except BaseException:
+        crew.dismiss()
+        raise
+
+
+def _package_folders() -> list[str]:
+    """Our packages, shipped to the nodes of a cluster that may not have them."""
+    folders = []
+    for name in _PACKAGES:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.origin is not None:
+            folders.append(str(Path(spec.origin).parent))
+    return folders

@@ -1,0 +1,33 @@
+"""Names of the objects that a run stores. None tells an arm."""
+
+from __future__ import annotations
+
+RESULTS = "results/"
+ATTEMPTS = "attempts/"
+RESPONSES = "responses/"
+RUNS = "runs/"
+
+
+def hex_of(digest: str) -> str:
+    """The 64 digits of a digest."""
+    return digest.removeprefix("sha256:")
+
+
+def result_key(episode: str) -> str:
+    return f"{RESULTS}{hex_of(episode)}.age"
+
+
+def attempt_key(episode: str, attempt: int) -> str:
+    return f"{ATTEMPTS}{hex_of(episode)}/{attempt:04d}.age"
+
+
+def response_key(episode: str, attempt: int, turn: int) -> str:
+    return f"{RESPONSES}{hex_of(episode)}/{attempt:04d}-{turn:04d}.age"
+
+
+def run_key_key(run: str) -> str:
+    return f"{RUNS}{hex_of(run)}/key.age"
+
+
+def worklist_key(run: str) -> str:
+    return f"{RUNS}{hex_of(run)}/worklist.age"

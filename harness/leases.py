@@ -1,0 +1,147 @@
+"""Who works on what: leases over the owed cells of one run.
+
+Pure bookkeeping; the clock is passed in. A lost book is rebuilt from the store, so nothing
+here needs to survive: exactly-once comes from the names of the results, not from leases.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from harness.episode import Cell
+
+# Seconds before a failed cell is tried again, by the number of its failures so far.
+_BACKOFF = (1.0, 5.0, 20.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one lease, without content: ids and an error class only."""
+
+    episode: str
+    finished: bool
+    error_class: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    owed: int  # at the start of the run, finished ones included
+    finished: int
+    leased: int
+    waiting: int
+    exhausted: int  # failed as often as is allowed in one sweep
+    failures: tuple[tuple[str, int], ...]  # error class, how often
+
+    @property
+    def done(self) -> bool:
+        return self.finished + self.exhausted >= self.owed
+
+
+@dataclass(slots=True)
+class LeaseBook:
+    """The owed cells of a run, those at work, and those to be tried again."""
+
+    owed: int
+    finished: int
+    silence_seconds: float  # a worker not heard of for so long has lost its leases
+    max_failures: int
+    _cells: dict[str, Cell]
+    _ready: deque[str]
+    _later: list[tuple[float, str]] = field(default_factory=list)
+    _leases: dict[str, str] = field(default_factory=dict)  # episode → worker
+    _heard: dict[str, float] = field(default_factory=dict)  # worker → when last
+    _failed: dict[str, int] = field(default_factory=dict)
+    _classes: dict[str, int] = field(default_factory=dict)
+    _exhausted: int = 0
+
+    @classmethod
+    def open(
+        cls,
+        cells: Iterable[Cell],
+        finished: frozenset[str],
+        silence_seconds: float,
+        max_failures: int = 3,
+    ) -> LeaseBook:
+        """A book over the cells that have no result yet, in the order given."""
+        every = tuple(cells)
+        waiting = {cell.episode: cell for cell in every if cell.episode not in finished}
+        return cls(
+            owed=len(every),
+            finished=len(every) - len(waiting),
+            silence_seconds=silence_seconds,
+            max_failures=max_failures,
+            _cells=waiting,
+            _ready=deque(waiting),
+        )
+
+    def lease(self, worker: str, count: int, now: float) -> tuple[Cell, ...]:
+        """Up to ``count`` cells for a worker. Empty when there are none ready just now."""
+        self.hear(worker, now)
+        self._recall(now)
+        taken: list[Cell] = []
+        while self._ready and len(taken) < count:
+            episode = self._ready.popleft()
+            if episode in self._cells and episode not in self._leases:
+                self._leases[episode] = worker
+                taken.append(self._cells[episode])
+        return tuple(taken)
+
+    def report(self, worker: str, outcomes: Iterable[Outcome], now: float) -> None:
+        """Take a worker's outcomes. A late one of a lease that was handed on counts too,
+        once: the result is in the store, whoever wrote it."""
+        self.hear(worker, now)
+        for outcome in outcomes:
+            holder = self._leases.get(outcome.episode)
+            if holder is not None and (outcome.finished or holder == worker):
+                del self._leases[outcome.episode]
+            if outcome.episode not in self._cells:
+                continue
+            if outcome.finished:
+                del self._cells[outcome.episode]
+                self.finished += 1
+            elif holder == worker:
+                self._fail(outcome, now)
+
+    def hear(self, worker: str, now: float) -> None:
+        """A worker is alive."""
+        self._heard[worker] = now
+
+    def release(self, worker: str) -> int:
+        """Take back all that a dead worker held; how many cells that was."""
+        held = [episode for episode, holder in self._leases.items() if holder == worker]
+        for episode in held:
+            del self._leases[episode]
+        self._ready.extendleft(reversed(held))
+        return len(held)
+
+    def progress(self) -> Progress:
+        return Progress(
+            owed=self.owed,
+            finished=self.finished,
+            leased=len(self._leases),
+            waiting=len(self._cells) - len(self._leases),
+            exhausted=self._exhausted,
+            failures=tuple(sorted(self._classes.items())),
+        )
+
+    def _fail(self, outcome: Outcome, now: float) -> None:
+        failures = self._failed[outcome.episode] = self._failed.get(outcome.episode, 0) + 1
+        self._classes[outcome.error_class] = self._classes.get(outcome.error_class, 0) + 1
+        if failures >= self.max_failures:
+            del self._cells[outcome.episode]
+            self._exhausted += 1
+        else:
+            delay = _BACKOFF[min(failures, len(_BACKOFF)) - 1]
+            heapq.heappush(self._later, (now + delay, outcome.episode))
+
+    def _recall(self, now: float) -> None:
+        """Queue again what waited long enough, and what silent workers held."""
+        while self._later and self._later[0][0] <= now:
+            self._ready.append(heapq.heappop(self._later)[1])
+        silent = [who for who, when in self._heard.items() if now - when > self.silence_seconds]
+        for worker in silent:
+            del self._heard[worker]
+            self.release(worker)

@@ -1,0 +1,185 @@
+"""What a worker does with one cell: an ordinary function, whatever hands out the cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+from generators.catalog import find_family
+from generators.task import TaskInstance
+from harness.codec import decode_episode, decode_result, encode_episode, encode_result
+from harness.episode import Cell, Episode, StopReason
+from harness.errors import HarnessError
+from harness.grading import grade_episode
+from harness.journal import StoreJournal
+from harness.keys import attempt_key, result_key
+from harness.leases import Outcome
+from harness.model import Model
+from harness.models.build import build_model
+from harness.rollout import run_attempt
+from harness.sandbox import SandboxProvider
+from harness.tabulate import EpisodeResult, summarise_episode
+from registry.records import ModelPin
+from registry.seal import decrypt, encrypt
+from registry.store import Store, open_store
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """All that a worker needs to know of a run. It holds no arm and no study key."""
+
+    study: str
+    run: str  # digest of the RunManifest
+    wave: int
+    store: str  # uri
+    recipients: tuple[str, ...]  # the study's
+    run_recipient: str
+    run_identity: str = field(repr=False)
+    models: tuple[ModelPin, ...]
+    sandbox: str  # "docker" or "local"
+    runtime: str
+    image_tag: str
+    image_digest: str
+    parallel: int  # episodes at once in one worker
+    folder: str  # of the study, for files that models read
+
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """Everybody who may read what the run writes."""
+        return (*self.recipients, self.run_recipient)
+
+
+@dataclass(frozen=True, slots=True)
+class Workbench:
+    """A worker's equipment: opened once, used for every cell."""
+
+    context: RunContext
+    store: Store
+    models: Mapping[str, Model]
+    sandboxes: SandboxProvider
+
+    @classmethod
+    def open(cls, context: RunContext) -> Self:
+        """Open the store, the models and the sandboxes. Raises HarnessError, StoreError; a
+        sandbox image other than the registered one is refused."""
+        models = {pin.name: build_model(pin, folder=context.folder) for pin in context.models}
+        return cls(context, open_store(context.store), models, open_sandboxes(context))
+
+    def close(self) -> None:
+        self.sandboxes.close()
+
+
+def open_sandboxes(context: RunContext) -> SandboxProvider:
+    """The sandbox provider of a run, checked against its pin."""
+    if context.sandbox == "local":
+        from harness.sandboxes.local import LocalSandboxes
+
+        return LocalSandboxes()
+    from harness.sandboxes.docker import DockerSandboxes
+
+    provider = DockerSandboxes(
+        context.image_tag,
+        runtime=context.runtime,
+        warm=context.parallel,
+        run=context.run,
+    )
+    if provider.image != context.image_digest:
+        provider.close()
+        raise HarnessError(
+            f"sandbox image {context.image_tag} is {provider.image} on this machine, but the run "
+            f"is pinned to {context.image_digest}: build or copy the pinned image here"
+        )
+    return provider
+
+
+def run_cell(cell: Cell, bench: Workbench, now: Callable[[], str]) -> Outcome:
+    """Bring one cell forward: run the next attempt it needs, or finish what a crash left.
+
+    Safe to run any number of times, anywhere, at once: attempts and results are written
+    put-if-absent under names that follow from the cell. Raises BrokenPromise and
+    HarnessError; whatever else fails is an Outcome that is not finished.
+    """
+    if bench.store.exists(result_key(cell.episode)):
+        return Outcome(cell.episode, finished=True)
+    attempt = 1
+    while (stored := _read_attempt(cell, attempt, bench)) is not None:
+        if stored.stop is not StopReason.FAILED:
+            _write_result(cell, stored, attempt, bench)
+            return Outcome(cell.episode, finished=True)
+        attempt += 1
+    episode = _run_attempt(cell, attempt, bench, now)
+    if not bench.store.put(
+        attempt_key(cell.episode, attempt), _seal(encode_episode(episode), bench)
+    ):
+        return run_cell(cell, bench, now)  # another worker was first: go on from its attempt
+    if episode.stop is StopReason.FAILED:
+        return Outcome(cell.episode, finished=False, error_class=episode.error_class)
+    _write_result(cell, episode, attempt, bench)
+    return Outcome(cell.episode, finished=True)
+
+
+def close_cell(cell: Cell, bench: Workbench) -> bool:
+    """Record a cell as missing after its last failed attempt; False if it never had one."""
+    attempt, last = 1, None
+    while (stored := _read_attempt(cell, attempt, bench)) is not None:
+        attempt, last = attempt + 1, stored
+    if last is None:
+        return False
+    _write_result(cell, last, attempt - 1, bench)
+    return True
+
+
+def read_result(store: Store, key: str, identities: tuple[str, ...]) -> EpisodeResult:
+    """A stored result, for who holds a key. Raises RegistryError, BrokenPromise."""
+    return decode_result(decrypt(store.get(key), identities, key))
+
+
+def _run_attempt(cell: Cell, attempt: int, bench: Workbench, now: Callable[[], str]) -> Episode:
+    instance = _instance_of(cell)
+    journal = StoreJournal(
+        bench.store,
+        cell.episode,
+        attempt,
+        bench.context.readers,
+        bench.context.run_identity,
+    )
+    return run_attempt(
+        cell,
+        attempt,
+        instance.brief,
+        bench.models[cell.model],
+        bench.sandboxes,
+        run=bench.context.run,
+        journal=journal,
+        now=now,
+    )
+
+
+def _instance_of(cell: Cell) -> TaskInstance:
+    instance = find_family(cell.spec.family, cell.spec.version).generate(
+        cell.spec.difficulty, cell.seed
+    )
+    if instance.id != cell.instance:
+        raise HarnessError(
+            f"{cell.spec.stratum}: the generator here makes another instance than the one drawn; "
+            "run the commit and library versions that the study is registered with"
+        )
+    return instance
+
+
+def _read_attempt(cell: Cell, attempt: int, bench: Workbench) -> Episode | None:
+    key = attempt_key(cell.episode, attempt)
+    if not bench.store.exists(key):
+        return None
+    return decode_episode(decrypt(bench.store.get(key), (bench.context.run_identity,), key))
+
+
+def _write_result(cell: Cell, episode: Episode, attempts: int, bench: Workbench) -> None:
+    grade = grade_episode(_instance_of(cell), episode)
+    result = summarise_episode(bench.context.wave, cell, episode, grade, attempts)
+    bench.store.put(result_key(cell.episode), _seal(encode_result(result), bench))
+
+
+def _seal(data: bytes, bench: Workbench) -> bytes:
+    return encrypt(data, bench.context.readers)
