@@ -47,9 +47,11 @@ class Coordinator:
         finished = frozenset("sha256:" + name[prefix:-4] for name in store.list(RESULTS))
         self._book = LeaseBook.open(cells, finished, silence_seconds, max_failures)
 
-    def lease(self, worker: str, count: int) -> tuple[tuple[Cell, ...], bool]:
+    def lease(
+        self, worker: str, count: int, holding: frozenset[str]
+    ) -> tuple[tuple[Cell, ...], bool]:
         """Cells to work on, and whether the run is over for this worker."""
-        cells = self._book.lease(worker, count, time.monotonic())
+        cells = self._book.lease(worker, count, time.monotonic(), holding)
         return cells, not cells and self._book.progress().done
 
     def report(self, worker: str, outcomes: tuple[Outcome, ...]) -> None:
@@ -84,23 +86,27 @@ class Worker:
 def _pull(name: str, coordinator: Any, bench: Workbench, parallel: int) -> int:
     """Keep ``parallel`` cells at work until the coordinator says that the run is over."""
     finished, over, heard = 0, False, 0.0
-    pending: set[Future[Outcome]] = set()
+    pending: dict[Future[Outcome], str] = {}
     with ThreadPoolExecutor(parallel, thread_name_prefix="episode") as pool:
         while pending or not over:
             if time.monotonic() - heard > _HEARTBEAT_SECONDS:
                 coordinator.hear.remote(name)
                 heard = time.monotonic()
             if len(pending) < parallel and not over:
-                cells, over = ray.get(coordinator.lease.remote(name, parallel - len(pending)))
-                pending |= {pool.submit(run_cell, cell, bench, utc_now) for cell in cells}
+                room, holding = parallel - len(pending), frozenset(pending.values())
+                cells, over = ray.get(coordinator.lease.remote(name, room, holding))
+                for cell in cells:
+                    pending[pool.submit(run_cell, cell, bench, utc_now)] = cell.episode
             if not pending:
                 time.sleep(_POLL_SECONDS)
                 continue
-            done, pending = wait(pending, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
+            done, _ = wait(pending, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
             outcomes = tuple(future.result() for future in done)
             if outcomes:
                 finished += sum(outcome.finished for outcome in outcomes)
                 ray.get(coordinator.report.remote(name, outcomes))
+            for future in done:
+                del pending[future]
     return finished
 
 

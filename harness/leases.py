@@ -77,9 +77,20 @@ class LeaseBook:
             _ready=deque(waiting),
         )
 
-    def lease(self, worker: str, count: int, now: float) -> tuple[Cell, ...]:
-        """Up to ``count`` cells for a worker. Empty when there are none ready just now."""
+    def lease(
+        self, worker: str, count: int, now: float, holding: frozenset[str] = frozenset()
+    ) -> tuple[Cell, ...]:
+        """Up to ``count`` cells for a worker. Empty when there are none ready just now.
+
+        ``holding`` is what the worker is at: what it was leased beyond that went lost with
+        an answer that never reached it, and is queued again.
+        """
         self.hear(worker, now)
+        self._requeue(
+            episode
+            for episode, holder in self._leases.items()
+            if holder == worker and episode not in holding
+        )
         self._recall(now)
         taken: list[Cell] = []
         while self._ready and len(taken) < count:
@@ -111,11 +122,9 @@ class LeaseBook:
 
     def release(self, worker: str) -> int:
         """Take back all that a dead worker held; how many cells that was."""
-        held = [episode for episode, holder in self._leases.items() if holder == worker]
-        for episode in held:
-            del self._leases[episode]
-        self._ready.extendleft(reversed(held))
-        return len(held)
+        return self._requeue(
+            episode for episode, holder in self._leases.items() if holder == worker
+        )
 
     def progress(self) -> Progress:
         return Progress(
@@ -126,6 +135,13 @@ class LeaseBook:
             exhausted=self._exhausted,
             failures=tuple(sorted(self._classes.items())),
         )
+
+    def _requeue(self, episodes: Iterable[str]) -> int:
+        lost = tuple(episodes)
+        for episode in lost:
+            del self._leases[episode]
+        self._ready.extendleft(reversed(lost))
+        return len(lost)
 
     def _fail(self, outcome: Outcome, now: float) -> None:
         failures = self._failed[outcome.episode] = self._failed.get(outcome.episode, 0) + 1
