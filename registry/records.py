@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from registry.canon import Digest, digest_value
 from registry.errors import BrokenPromise
 
 R = TypeVar("R")
@@ -120,6 +122,8 @@ class WaveClosed:
     finished: int
     missing: int
     results_root: str  # Merkle root over the digests of the result objects, sorted by key
+    objects: int = 0  # stored for this run, of every kind (registry/inventory.py)
+    objects_root: str = ""  # Merkle root over their keys and digests, sorted by key
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +170,19 @@ def record_body(record: Any) -> dict[str, Any]:
 def read_record(cls: type[R], body: Any, place: str) -> R:
     """The record of a JSON body. Raises BrokenPromise where it does not have that form."""
     try:
-        return TypeAdapter(cls).validate_python(body)
+        return _adapter(cls).validate_python(body)
     except ValidationError as error:
-        first = error.errors()[0]
+        first = error.errors(include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise BrokenPromise(f"{place}: not a {cls.__name__}: {where}: {first['msg']}") from error
+        problem = f"{place}: not a {cls.__name__}: {where}: {first['msg']}"
+    raise BrokenPromise(problem)  # out here, so that no traceback shows what the body held
+
+
+def record_digest(record: Any) -> Digest:
+    """What names a record elsewhere: the digest of its body."""
+    return digest_value(record_body(record))
+
+
+@functools.cache
+def _adapter(cls: type[R]) -> TypeAdapter[R]:
+    return TypeAdapter(cls)

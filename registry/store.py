@@ -36,10 +36,20 @@ class Store(Protocol):
 
 
 def check_key(key: str) -> str:
-    """The key, if it is a plain relative path; raises StoreError otherwise."""
+    """The key, if it is a plain relative path that every store can hold: parts of at most 200
+    characters, 900 in all. Raises StoreError otherwise."""
     if not _KEY.fullmatch(key):
         raise StoreError(f"{key!r} is not a store key: use letters, digits, . _ - and /")
+    if len(key) > 900 or max(map(len, key.split("/"))) > 200:
+        raise StoreError(f"{key[:60]!r}… is too long for a store key: 200 a part, 900 in all")
     return key
+
+
+def check_prefix(prefix: str) -> str:
+    """The prefix, if some key can start with it; raises StoreError otherwise."""
+    if prefix and not _KEY.fullmatch(prefix.removesuffix("/")):
+        raise StoreError(f"{prefix!r} is not the beginning of a store key")
+    return prefix
 
 
 def open_store(uri: str) -> Store:
