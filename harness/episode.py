@@ -48,6 +48,7 @@ class Step:
     reply: Reply
     uses: tuple[ToolUse, ...]
     seconds: float
+    prompt: str = ""  # what the harness said before this turn, beside the tools' results
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,221 @@
+"""The agent loop: a model, its tools, and a brief."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
+from typing import Protocol
+
+from generators.seed import Seed
+from generators.task import Brief
+from harness.episode import Step, StopReason, ToolUse
+from harness.errors import AttemptFailed
+from harness.model import Message, Model, ModelRequest, Reply, Role, Usage
+from harness.sandbox import Sandbox
+from harness.tools import TOOLS, use_tool
+
+# Tool calls beyond these in one turn are answered with a refusal.
+MAX_CALLS = 16
+
+SYSTEM = """\
+You are working on a task on your own. Its input files, if any, lie in the work folder of a \
+sandbox: a Linux machine without network, with Python 3, numpy, scipy, pandas and Pillow. You \
+reach it through the tools only; their paths are relative to the work folder.
+
+You have {turns} turns. A turn is one message of yours, with any number of tool calls in it. \
+After each turn you are told how many are left. Your first message without a tool call is taken \
+as your final answer. When the turns are used up you are asked once more for your best answer, \
+without tools. All of it may take {minutes:g} minutes, one tool call {seconds:g} seconds.
+
+End your final answer with one JSON object between a line <answer> and a line </answer>. \
+Instead, you may leave the object in the file answer.json in the work folder. It must fit this \
+JSON Schema:
+{schema}"""
+
+LAST_ASK = (
+    "Your turns are used up and the tools are closed. Give your best answer from what you have, "
+    "ending with the JSON object between the lines <answer> and </answer>."
+)
+
+
+class Journal(Protocol):
+    """Keeps each paid reply of one attempt, so that it is never bought again."""
+
+    def load(self, turn: int) -> Reply | None:
+        """The reply that this turn has already had, if any. Raises AttemptFailed."""
+        ...
+
+    def save(self, turn: int, reply: Reply) -> Reply:
+        """Keep it; what counts for this turn: an earlier one, if there was one."""
+        ...
+
+
+@dataclass(slots=True)
+class MemoryJournal:
+    """A journal that lives as long as its owner."""
+
+    replies: dict[int, Reply] = field(default_factory=dict)
+
+    def load(self, turn: int) -> Reply | None:
+        return self.replies.get(turn)
+
+    def save(self, turn: int, reply: Reply) -> Reply:
+        return self.replies.setdefault(turn, reply)
+
+
+@dataclass(frozen=True, slots=True)
+class Conduct:
+    """How an agent got on: what run_agent hands to the episode."""
+
+    opening: tuple[Message, ...]
+    steps: tuple[Step, ...]
+    stop: StopReason
+    error_class: str = ""
+
+    @property
+    def answer(self) -> str:
+        """The final message's text; empty where the agent never came to one."""
+        final = self.stop in (StopReason.ANSWERED, StopReason.TURN_LIMIT)
+        return self.steps[-1].reply.message.text if final else ""
+
+    @property
+    def usage(self) -> Usage:
+        """Summed over the turns; unknown as soon as one turn's is."""
+        known = [step.reply.usage for step in self.steps]
+        return reduce(add, known) if known else Usage()
+
+
+def opening_messages(brief: Brief) -> tuple[Message, ...]:
+    """What the model is told first: our rules, then the task's prompt."""
+    limits = brief.limits
+    system = SYSTEM.format(
+        turns=limits.turns,
+        minutes=limits.episode_seconds / 60,
+        seconds=limits.tool_seconds,
+        schema=brief.answer_schema,
+    )
+    return Message(Role.SYSTEM, system), Message(Role.USER, brief.prompt)
+
+
+def run_agent(
+    brief: Brief,
+    model: Model,
+    sandbox: Sandbox,
+    seed: Seed,
+    journal: Journal,
+    tick: Callable[[], float],
+) -> Conduct:
+    """Let the model work on the brief until it answers or runs out of turns or of time.
+
+    ``seed`` is the model's own; ``tick`` a monotonic clock in seconds. An AttemptFailed ends
+    the conduct as FAILED, its steps so far kept.
+    """
+    opening = opening_messages(brief)
+    desk = _Desk(brief, model, sandbox, seed, journal, tick, opening, tick())
+    steps: list[Step] = []
+    try:
+        for step in desk.steps():
+            steps.append(step)
+    except AttemptFailed as failed:
+        error = f"{failed.boundary}:{failed.error_class}"
+        return Conduct(opening, tuple(steps), StopReason.FAILED, error)
+    return Conduct(opening, tuple(steps), _stop_reason(steps))
+
+
+def _stop_reason(steps: list[Step]) -> StopReason:
+    if steps and steps[-1].prompt:
+        return StopReason.TURN_LIMIT
+    answered = bool(steps) and not steps[-1].reply.message.calls
+    return StopReason.ANSWERED if answered else StopReason.TIME_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class _Desk:
+    """What one agent works with."""
+
+    brief: Brief
+    model: Model
+    sandbox: Sandbox
+    seed: Seed
+    journal: Journal
+    tick: Callable[[], float]
+    opening: tuple[Message, ...]
+    begun: float
+
+    def steps(self) -> Iterator[Step]:
+        """The turns as they happen. The last has no tool calls, unless time ran out."""
+        messages = list(self.opening)
+        for turn in range(self.brief.limits.turns):
+            if self._seconds_left() <= 0:
+                return
+            step = self._take_step(turn, messages)
+            yield step
+            if not step.reply.message.calls:
+                return
+            messages += [step.reply.message, *(use.result for use in step.uses)]
+        if self._seconds_left() > 0:
+            yield self._ask_last(messages)
+
+    def _take_step(self, turn: int, messages: list[Message]) -> Step:
+        begun = self.tick()
+        reply = self._ask(turn, ModelRequest(tuple(messages), TOOLS, self._seed(turn)))
+        uses = self._use_tools(reply)
+        return Step(reply, _tell_turns(uses, self._turns_left(turn)), self.tick() - begun)
+
+    def _ask_last(self, messages: list[Message]) -> Step:
+        begun, turn = self.tick(), self.brief.limits.turns
+        asked = (*messages, Message(Role.USER, LAST_ASK))
+        reply = self._ask(turn, ModelRequest(asked, (), self._seed(turn)))
+        return Step(reply, (), self.tick() - begun, prompt=LAST_ASK)
+
+    def _ask(self, turn: int, request: ModelRequest) -> Reply:
+        """The model's reply: a paid one is stored before anybody acts on it."""
+        if not self.model.paid:
+            return self.model.respond(request)
+        kept = self.journal.load(turn)
+        return kept if kept is not None else self.journal.save(turn, self.model.respond(request))
+
+    def _use_tools(self, reply: Reply) -> tuple[ToolUse, ...]:
+        return tuple(
+            use_tool(call, self.sandbox, self.brief.limits, self._tool_seconds(), self.tick)
+            if index < MAX_CALLS
+            else _refuse(call.id, call.name)
+            for index, call in enumerate(reply.message.calls)
+        )
+
+    def _seed(self, turn: int) -> Seed:
+        return self.seed.child("turn", turn)
+
+    def _turns_left(self, turn: int) -> int:
+        return self.brief.limits.turns - turn - 1
+
+    def _seconds_left(self) -> float:
+        return self.begun + self.brief.limits.episode_seconds - self.tick()
+
+    def _tool_seconds(self) -> float:
+        # A second of grace, so that a call at the very end reports its limit by itself.
+        return min(self.brief.limits.tool_seconds, max(self._seconds_left(), 1.0))
+
+
+def _refuse(call_id: str, name: str) -> ToolUse:
+    text = f"Error: at most {MAX_CALLS} tool calls are carried out in one turn"
+    return ToolUse(call_id, name, Message(Role.TOOL, text, call_id=call_id), 0.0)
+
+
+def _tell_turns(uses: tuple[ToolUse, ...], left: int) -> tuple[ToolUse, ...]:
+    """The uses, the last of which also tells the model how many turns it has left."""
+    if not uses:
+        return uses
+    *others, last = uses
+    seen = last.result
+    text = f"{seen.text}\n\n[{left} turn{'' if left == 1 else 's'} left]"
+    told = Message(seen.role, text, seen.images, call_id=seen.call_id)
+    return (
+        *others,
+        ToolUse(last.call_id, last.name, told, last.seconds, last.exit_code, last.limits),
+    )
+
+
+__all__ = ["Conduct", "Journal", "MemoryJournal", "opening_messages", "run_agent"]

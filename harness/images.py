@@ -1,0 +1,54 @@
+"""Whether bytes that an agent points to are an image that a model may be shown."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from dataclasses import dataclass
+
+# Decoded, 16 million pixels take up to 64 MB: the price of one check. No provider looks closer.
+MAX_PIXELS = 16_000_000
+MAX_SIDE = 8_000
+_FORMATS = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
+
+
+class ImageRefused(Exception):  # noqa: N818 - an answer for the model
+    """Not an image that can be shown: says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    media_type: str
+    width: int
+    height: int
+
+
+def check_image(data: bytes) -> Seen:
+    """Its type and size, once the header is within bounds and the pixels decode.
+
+    The size is read from the header before any pixel is, so that a bomb costs nothing.
+    Raises ImageRefused.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(io.BytesIO(data), formats=tuple(_FORMATS)) as image:
+                _check_size(image.width, image.height)
+                image.load()
+                return Seen(_FORMATS[str(image.format)], image.width, image.height)
+    except UnidentifiedImageError:
+        raise ImageRefused(f"this is not an image of type {', '.join(_FORMATS)}") from None
+    except ImageRefused:
+        raise
+    except Exception:  # a decoder fed with hostile bytes may raise anything
+        raise ImageRefused("the image is broken: its pixels do not decode") from None
+
+
+def _check_size(width: int, height: int) -> None:
+    if max(width, height) > MAX_SIDE or width * height > MAX_PIXELS:
+        raise ImageRefused(
+            f"the image has {width} × {height} pixels; at most {MAX_PIXELS:,}, and {MAX_SIDE:,} "
+            "on a side, can be shown: make a smaller one with execute_python"
+        )

@@ -1,0 +1,118 @@
+"""From an episode and its grade to the row that the analysis reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from harness.episode import Cell, Episode, Grade, GradeStatus
+from registry.tables import Arm, ResultRow, Status
+
+_STATUS = {
+    GradeStatus.GRADED: Status.SCORED,
+    GradeStatus.NO_ANSWER: Status.MODEL_FAILURE,
+    GradeStatus.MISSING: Status.MISSING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeResult:
+    """What is kept of the attempt that counts: all of a ResultRow but the arm, which workers
+    do not know, and the grade in full."""
+
+    episode: str
+    attempt: int  # the one that counts
+    grade: Grade
+    wave: int
+    model: str
+    stratum: str
+    family: str
+    difficulty: str
+    instance: str
+    replicate: int
+    grader: str
+    status: Status
+    score: float | None
+    passed: int | None
+    total: int | None
+    score_sr: float | None
+    score_dh: float | None
+    score_im: float | None
+    score_if: float | None
+    stop_reason: str
+    error_class: str
+    limits_hit: str
+    turns: int
+    tool_calls: int
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+    seconds: float
+    attempts: int
+    served_version: str
+
+
+_SHARED = tuple(field.name for field in fields(ResultRow) if field.name != "arm")
+
+
+def summarise_episode(
+    wave: int, cell: Cell, episode: Episode, grade: Grade, attempts: int
+) -> EpisodeResult:
+    """The result of a cell, told by the attempt that counts; ``attempts`` were made in all."""
+    return EpisodeResult(
+        episode=cell.episode,
+        attempt=episode.attempt,
+        grade=grade,
+        wave=wave,
+        model=cell.model,
+        stratum=cell.spec.stratum,
+        family=cell.spec.family,
+        difficulty=cell.spec.difficulty,
+        instance=cell.instance,
+        replicate=cell.replicate,
+        attempts=attempts,
+        **_graded_columns(grade),
+        **_episode_columns(episode),
+    )
+
+
+def row_of(result: EpisodeResult, arm: Arm) -> ResultRow:
+    """The result as a row of the arm that its instance was allotted to."""
+    return ResultRow(arm=arm, **{name: getattr(result, name) for name in _SHARED})
+
+
+def result_row(
+    wave: int, arm: Arm, cell: Cell, episode: Episode, grade: Grade, attempts: int
+) -> ResultRow:
+    """The row of one graded episode."""
+    return row_of(summarise_episode(wave, cell, episode, grade, attempts), arm)
+
+
+def _graded_columns(grade: Grade) -> dict[str, Any]:
+    decided = [verdict for verdict in grade.verdicts if verdict is not None]
+    missing = grade.status is GradeStatus.MISSING
+    dimensions = dict(grade.dimension_scores)
+    return {
+        "grader": grade.grader,
+        "status": _STATUS[grade.status],
+        "score": grade.score,
+        "passed": None if missing else sum(decided),
+        "total": None if missing else len(decided),
+        **{f"score_{name.lower()}": dimensions.get(name) for name in ("SR", "DH", "IM", "IF")},
+    }
+
+
+def _episode_columns(episode: Episode) -> dict[str, Any]:
+    uses = [use for step in episode.steps for use in step.uses]
+    return {
+        "stop_reason": str(episode.stop),
+        "error_class": episode.error_class,
+        "limits_hit": ",".join(sorted({limit for use in uses for limit in use.limits})),
+        "turns": len(episode.steps),
+        "tool_calls": len(uses),
+        "input_tokens": episode.usage.input_tokens,
+        "output_tokens": episode.usage.output_tokens,
+        "cost_usd": None,  # prices come with the budget; until then unknown, not zero
+        "seconds": episode.seconds,
+        "served_version": episode.steps[-1].reply.served_version if episode.steps else "",
+    }
