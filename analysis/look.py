@@ -1,0 +1,164 @@
+"""Running the registered plan, look by look; anything else is exploratory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.errors import AnalysisError
+from analysis.estimators import MeanEstimate, estimate_gap, estimate_mean
+from analysis.load import Table
+from analysis.means import ArmCount, SeedMeans, count_arms, seed_means
+from analysis.multiplicity import holm, westfall_young
+from analysis.plan import GRADER, look_alpha, validate_plan
+from analysis.resample import max_t, p_values, permutation_seed, permute_gaps
+from analysis.verdict import Verdict, decide, decide_nothing
+from registry.records import Plan
+from registry.tables import Arm
+
+Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+@dataclass(frozen=True, slots=True)
+class ArmMean:
+    """A model's mean in one arm: over all strata, where ``stratum`` is empty, or in one."""
+
+    wave: int
+    model: str
+    stratum: str
+    arm: Arm
+    estimate: MeanEstimate
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What a plan gives on a table: verdicts by wave and model, and what stands behind them."""
+
+    plan: Plan
+    verdicts: tuple[Verdict, ...]
+    means: tuple[ArmMean, ...]
+    counts: tuple[ArmCount, ...]
+
+
+def analyse(plan: Plan, table: Table, registration: str, *, grader: str = GRADER) -> Analysis:
+    """Run the registered plan over every wave of the table, each wave one look.
+
+    ``registration`` is the digest of the Preregistration: it seeds the permutations. Waves
+    beyond the registered looks are marked exploratory, as is any grader but the registered one.
+    Raises AnalysisError for an invalid plan, or a table without rows that the plan can use.
+    """
+    hypothesis = "primary" if grader == GRADER else f"grader {grader}"
+    return _analyse(plan, table, registration, grader, hypothesis, exploratory=grader != GRADER)
+
+
+def explore(
+    plan: Plan,
+    table: Table,
+    registration: str,
+    label: str,
+    *,
+    outcomes: Sequence[str] | None = None,
+    strata: Sequence[str] | None = None,
+    grader: str = GRADER,
+) -> Analysis:
+    """The same test with other outcomes, strata or grader. Each Verdict says that it is
+    exploratory, and carries the label. Raises AnalysisError as ``analyse`` does."""
+    other = replace(
+        plan,
+        outcomes=tuple(outcomes or plan.outcomes),
+        strata=tuple(strata or plan.strata),
+    )
+    return _analyse(other, table, registration, grader, label, exploratory=True)
+
+
+def _analyse(
+    plan: Plan, table: Table, registration: str, grader: str, hypothesis: str, *, exploratory: bool
+) -> Analysis:
+    validate_plan(plan)
+    held = table.where((table["grader"] == grader) & np.isin(table["stratum"], list(plan.strata)))
+    if not len(held):
+        raise AnalysisError(
+            f"no rows by grader {grader!r} in the strata {', '.join(plan.strata)}: nothing to test"
+        )
+    verdicts: list[Verdict] = []
+    means: list[ArmMean] = []
+    for number, wave in enumerate(sorted(set(held["wave"].tolist()))):
+        data = seed_means(held, wave, plan.outcomes, plan.strata)
+        beyond = exploratory or number >= plan.looks
+        verdicts += _look_verdicts(plan, data, registration, hypothesis, beyond)
+        means += _arm_means(data)
+    return Analysis(plan, tuple(verdicts), tuple(means), count_arms(held))
+
+
+def _look_verdicts(
+    plan: Plan, data: SeedMeans, registration: str, hypothesis: str, exploratory: bool
+) -> list[Verdict]:
+    testable = [m for m in range(len(data.models)) if _has_both_arms(data, m)]
+    p, adjusted = _adjusted(plan, data, testable, registration)
+    alpha, verdicts = look_alpha(plan), []
+    for m, model in enumerate(data.models):
+        there = ~np.isnan(data.values[:, m, 0])
+        if m not in testable:
+            n = int((there & data.public).sum()), int((there & ~data.public).sum())
+            verdicts.append(decide_nothing(model, data.wave, n, alpha=alpha,
+                                           hypothesis=hypothesis, exploratory=exploratory))  # fmt: skip
+            continue
+        gap = estimate_gap(data.values[there, m, 0], data.stratum[there], data.public[there])
+        place = testable.index(m)
+        verdicts.append(
+            decide(model, data.wave, gap, float(p[place]), float(adjusted[place]), alpha=alpha,
+                   margin=plan.margin, hypothesis=hypothesis, exploratory=exploratory)
+        )  # fmt: skip
+    return verdicts
+
+
+def _adjusted(plan: Plan, data: SeedMeans, testable: list[int], registration: str) -> Pair:
+    """p and adjusted p of the testable models of a look."""
+    if not testable:
+        return np.empty(0), np.empty(0)
+    if plan.multiplicity == "holm":
+        p = np.array([_own_p(plan, data, m, registration) for m in testable])
+        return p, holm(p)
+    gaps = permute_gaps(
+        data.values[:, testable], data.stratum, data.public,
+        permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to,
+        seed=permutation_seed(registration, str(data.wave)),
+    )  # fmt: skip
+    statistics = max_t(gaps)
+    return p_values(statistics), westfall_young(statistics)
+
+
+def _own_p(plan: Plan, data: SeedMeans, model: int, registration: str) -> float:
+    """A model's p on permutations of the instances that it has, and its own."""
+    there = ~np.isnan(data.values[:, model, 0])
+    gaps = permute_gaps(
+        data.values[there][:, [model]], data.stratum[there], data.public[there],
+        permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to,
+        seed=permutation_seed(registration, data.models[model], str(data.wave)),
+    )  # fmt: skip
+    return float(p_values(max_t(gaps))[0])
+
+
+def _has_both_arms(data: SeedMeans, model: int) -> bool:
+    there = ~np.isnan(data.values[:, model, 0])
+    cells = set(zip(data.stratum[there].tolist(), data.public[there].tolist(), strict=True))
+    return len(cells) == 2 * len(data.strata)
+
+
+def _arm_means(data: SeedMeans) -> list[ArmMean]:
+    means = []
+    for m, model in enumerate(data.models):
+        for arm in (Arm.PUBLIC, Arm.PRIVATE):
+            there = ~np.isnan(data.values[:, m, 0]) & (data.public == (arm == Arm.PUBLIC))
+            scores, stratum = data.values[there, m, 0], data.stratum[there]
+            present = np.unique(stratum).tolist()
+            if len(present) == len(data.strata):
+                means.append(ArmMean(data.wave, model, "", arm, estimate_mean(scores, stratum)))
+            for h in present:
+                own = stratum == h
+                estimate = estimate_mean(scores[own], stratum[own])
+                means.append(ArmMean(data.wave, model, data.strata[h], arm, estimate))
+    return means
