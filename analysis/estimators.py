@@ -79,10 +79,12 @@ def _cells(
     parts = [scores[mask & (stratum == h)] for h in np.unique(stratum)]
     n = np.array([len(part) for part in parts], dtype=np.int64)
     mean = np.array([part.mean() for part in parts])
-    variance = np.array(
-        [part.var(ddof=1) / len(part) if len(part) > 1 else np.nan for part in parts]
-    )
+    variance = np.array([_mean_variance(part) for part in parts])
     return _Cells(mean, variance, n)
+
+
+def _mean_variance(part: NDArray[np.float64]) -> float:
+    return float(part.var(ddof=1)) / len(part) if len(part) > 1 else math.nan
 
 
 def _satterthwaite(

@@ -133,11 +133,11 @@ def check_table(table: Table, place: str) -> Table:
         _refuse(place, outside, f"{name} lies outside 0…1")
     _check_status(table, place)
     _check_counts(table, place)
-    _refuse(place, _repeats([table[name] for name in _KEY]), f"repeats another's {', '.join(_KEY)}")
+    repeats = _repeats([table[name] for name in _KEY])
+    _refuse(place, repeats, f"repeats another row's {', '.join(_KEY)}")
     for name in ("arm", "stratum"):
-        _refuse(
-            place, _straddles(table["instance"], table[name]), f"its instance has a second {name}"
-        )
+        straddles = _straddles(table["instance"], table[name])
+        _refuse(place, straddles, f"its instance has another {name} in an earlier row")
     return table
 
 
@@ -207,7 +207,7 @@ def _array(column: Any, name: str, place: str) -> NDArray[Any]:
 
 def _values(column: NDArray[Any], kind: str) -> list[Any]:
     if not kind.endswith("?"):
-        return column.tolist()
+        return list(column.tolist())
     whole = int if kind.startswith("int") else float
     return [None if np.isnan(v) else whole(v) for v in column.tolist()]
 

@@ -15,7 +15,7 @@ from analysis.means import ArmCount, SeedMeans, count_arms, seed_means
 from analysis.multiplicity import holm, westfall_young
 from analysis.plan import GRADER, look_alpha, validate_plan
 from analysis.resample import max_t, p_values, permutation_seed, permute_gaps
-from analysis.verdict import Verdict, decide, decide_nothing
+from analysis.verdict import Rule, Verdict, decide, decide_nothing
 from registry.records import Plan
 from registry.tables import Arm
 
@@ -98,21 +98,24 @@ def _look_verdicts(
 ) -> list[Verdict]:
     testable = [m for m in range(len(data.models)) if _has_both_arms(data, m)]
     p, adjusted = _adjusted(plan, data, testable, registration)
-    alpha, verdicts = look_alpha(plan), []
-    for m, model in enumerate(data.models):
-        there = ~np.isnan(data.values[:, m, 0])
-        if m not in testable:
-            n = int((there & data.public).sum()), int((there & ~data.public).sum())
-            verdicts.append(decide_nothing(model, data.wave, n, alpha=alpha,
-                                           hypothesis=hypothesis, exploratory=exploratory))  # fmt: skip
-            continue
-        gap = estimate_gap(data.values[there, m, 0], data.stratum[there], data.public[there])
-        place = testable.index(m)
-        verdicts.append(
-            decide(model, data.wave, gap, float(p[place]), float(adjusted[place]), alpha=alpha,
-                   margin=plan.margin, hypothesis=hypothesis, exploratory=exploratory)
-        )  # fmt: skip
-    return verdicts
+    rule = Rule(look_alpha(plan), plan.margin, hypothesis, exploratory)
+    found = dict(zip(testable, zip(p.tolist(), adjusted.tolist(), strict=True), strict=True))
+    return [
+        _verdict(data, m, found[m], rule) if m in found else _no_verdict(data, m, rule)
+        for m in range(len(data.models))
+    ]
+
+
+def _verdict(data: SeedMeans, model: int, p: tuple[float, float], rule: Rule) -> Verdict:
+    there = ~np.isnan(data.values[:, model, 0])
+    gap = estimate_gap(data.values[there, model, 0], data.stratum[there], data.public[there])
+    return decide(data.models[model], data.wave, gap, p[0], p[1], rule)
+
+
+def _no_verdict(data: SeedMeans, model: int, rule: Rule) -> Verdict:
+    there = ~np.isnan(data.values[:, model, 0])
+    n = int((there & data.public).sum()), int((there & ~data.public).sum())
+    return decide_nothing(data.models[model], data.wave, n, rule)
 
 
 def _adjusted(plan: Plan, data: SeedMeans, testable: list[int], registration: str) -> Pair:

@@ -172,16 +172,16 @@ def _error_words(plan: Plan) -> str:
         else "by Holm's method"
     )
     return (
-        f"Error rates. The chance of calling any clean model contaminated is held to {plan.alpha:g} "
-        f"(one-sided) over {_number(plan.looks, 'look')} and all models: each look, one wave, "
+        f"Error rates. The chance of calling any clean model contaminated is held to "
+        f"{plan.alpha:g} (one-sided) over {_number(plan.looks, 'look')} and all models: each look, one wave, "
         f"has {look_alpha(plan):.4g}, and p-values are adjusted over the models of a look {over}."
     )
 
 
 def _verdict_words(plan: Plan) -> str:
     return (
-        "Verdicts. “Contaminated” where the adjusted p-value is at most the look's alpha. Otherwise "
-        "“no material inflation” where the one-sided 95 % upper bound of the gap in the "
+        "Verdicts. “Contaminated” where the adjusted p-value is at most the look's alpha. "
+        "Otherwise “no material inflation” where the one-sided 95 % upper bound of the gap in the "
         f"{plan.outcomes[0]} lies below {plan.margin:g} (t interval, Satterthwaite's degrees of "
         "freedom). Otherwise “inconclusive”: a test that does not reject proves nothing."
     )
@@ -228,10 +228,13 @@ def _run_departures(plan: Plan, table: Table, runs: Sequence[RunManifest]) -> It
         yield f"{model} was to run in wave {wave} and has no result."
     for run in runs:
         if run.replicates != plan.replicates:
-            yield f"Wave {run.wave} ran {run.replicates} replicates; {plan.replicates} were registered."
+            yield (
+                f"Wave {run.wave} ran {_number(run.replicates, 'replicate')}; {plan.replicates} "
+                "registered."
+            )
     for wave, model in sorted(present):
-        here = (table["wave"] == wave) & (table["model"] == model) & (table["served_version"] != "")
-        if len(served := set(table["served_version"][here])) > 1:
+        here = (table["wave"] == wave) & (table["model"] == model)
+        if len(served := set(table["served_version"][here]) - {""}) > 1:
             yield f"{model} was served in {len(served)} versions within wave {wave}."
 
 
@@ -254,8 +257,8 @@ def _look_departures(plan: Plan, table: Table) -> Iterator[str]:
     waves = sorted(set(table["wave"].tolist()))
     for wave in waves[plan.looks :]:
         yield (
-            f"Wave {wave} is a look beyond the {plan.looks} registered: its alpha is spent, and its "
-            "results are exploratory."
+            f"Wave {wave} is a look beyond the {plan.looks} registered: its alpha is spent, and "
+            "its results are exploratory."
         )
 
 

@@ -15,6 +15,16 @@ INCONCLUSIVE: Word = "inconclusive"
 
 
 @dataclass(frozen=True, slots=True)
+class Rule:
+    """What a verdict is held against, and what it is called."""
+
+    alpha: float  # of the look, one-sided
+    margin: float
+    hypothesis: str = "primary"
+    exploratory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """One model at one wave. ``estimate`` is None where an arm of a stratum has no scored seed."""
 
@@ -35,20 +45,11 @@ class Verdict:
 
 
 def decide(
-    model: str,
-    wave: int,
-    gap: GapEstimate,
-    p: float,
-    p_adjusted: float,
-    *,
-    alpha: float,
-    margin: float,
-    hypothesis: str = "primary",
-    exploratory: bool = False,
+    model: str, wave: int, gap: GapEstimate, p: float, p_adjusted: float, rule: Rule
 ) -> Verdict:
     """Contaminated where p_adjusted ≤ alpha; else no material inflation where the upper bound
     lies below the margin; else inconclusive. Both true is contaminated, with a note."""
-    detected, below = p_adjusted <= alpha, gap.upper < margin
+    detected, below = p_adjusted <= rule.alpha, gap.upper < rule.margin
     word = CONTAMINATED if detected else NO_INFLATION if below else INCONCLUSIVE
     note = ""
     if detected and below:
@@ -57,21 +58,13 @@ def decide(
         note = "interval not estimable: one seed in an arm of a stratum, or scores without spread"
     return Verdict(
         model, wave, word, gap.gap, gap.interval, gap.upper, p, p_adjusted,
-        gap.n_public, gap.n_private, alpha, hypothesis, exploratory, note,
+        gap.n_public, gap.n_private, rule.alpha, rule.hypothesis, rule.exploratory, note,
     )  # fmt: skip
 
 
-def decide_nothing(
-    model: str,
-    wave: int,
-    n: tuple[int, int],
-    *,
-    alpha: float,
-    hypothesis: str = "primary",
-    exploratory: bool = False,
-) -> Verdict:
-    """Inconclusive, for a model that an arm of a stratum holds no scored seed of."""
+def decide_nothing(model: str, wave: int, n: tuple[int, int], rule: Rule) -> Verdict:
+    """Inconclusive, for a model without any scored seed in an arm of a stratum."""
     return Verdict(
-        model, wave, INCONCLUSIVE, None, (-1.0, 1.0), 1.0, 1.0, 1.0, *n, alpha,
-        hypothesis, exploratory, "not testable: no scored seed in an arm of a stratum",
+        model, wave, INCONCLUSIVE, None, (-1.0, 1.0), 1.0, 1.0, 1.0, *n, rule.alpha,
+        rule.hypothesis, rule.exploratory, "not testable: no scored seed in an arm of a stratum",
     )  # fmt: skip
