@@ -16,9 +16,11 @@ from itertools import combinations, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+Labels = NDArray[np.float64]  # (rows, n): 1 public, 0 private
+
 TOLERANCE = 1e-9  # on z: sums of the same numbers in another order count as equal
 _NO_SPREAD = 1e-12  # an SD below this is rounding of a constant
-_CHUNK_WORDS = 1 << 20  # of 8 bytes: what the labels of one chunk take
+_CHUNK = 1 << 16  # labels at a time: what a processor's cache holds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,7 +169,7 @@ def _sample(
     n, shape = len(values), values.shape[1:]
     rows = np.empty((permutations, math.prod(shape)))
     bits = np.random.PCG64(seed)
-    step = max(1, _CHUNK_WORDS // n)
+    step = max(2, _CHUNK // n // 2 * 2)  # even, so that a chunk ends where a 64-bit word does
     for start in range(0, permutations, step):
         stop = min(start + step, permutations)
         labels = _draw(bits, strata, stop - start, n)
@@ -175,19 +177,26 @@ def _sample(
     return rows
 
 
-def _draw(bits: np.random.PCG64, strata: list[_Stratum], rows: int, n: int) -> NDArray[np.float64]:
-    """Label rows: in each stratum the units with the smallest words are public. The low bits of
-    a word are overwritten with the unit's place, so that no two are equal."""
-    words = np.asarray(bits.random_raw(rows * n), dtype=np.uint64).reshape(rows, n)
-    low = np.uint64((1 << n.bit_length()) - 1)
-    words &= ~low
-    words |= np.arange(n, dtype=np.uint64)
+def _draw(bits: np.random.PCG64, strata: list[_Stratum], rows: int, n: int) -> Labels:
+    """Label rows: in each stratum the units with the smallest of n 32-bit words are public."""
+    half = (rows * n + 1) // 2
+    words = np.asarray(bits.random_raw(half), dtype="<u8").view("<u4")[: rows * n].reshape(rows, n)
     labels = np.empty((rows, n))
     for part in strata:
-        own = words[:, part.columns]
-        last = np.partition(own, part.public - 1, axis=1)[:, part.public - 1, None]
-        labels[:, part.columns] = own <= last
+        labels[:, part.columns] = _smallest(words[:, part.columns], part.public)
     return labels
+
+
+def _smallest(words: NDArray[np.uint32], count: int) -> NDArray[np.bool_]:
+    """Which ``count`` words of each row are smallest. Where equal words straddle the count
+    (once in some million rows), the earlier places have it, so that counts stay fixed."""
+    last = np.partition(words, count - 1, axis=1)[:, count - 1, None]
+    chosen: NDArray[np.bool_] = words <= last
+    if np.count_nonzero(chosen) != count * len(words):
+        for row in np.flatnonzero(chosen.sum(axis=1) != count):
+            tied = np.flatnonzero(words[row] == last[row])
+            chosen[row, tied[len(tied) - (int(chosen[row].sum()) - count) :]] = False
+    return chosen
 
 
 def _enumerate(strata: list[_Stratum], values: NDArray[np.float64]) -> NDArray[np.float64]:
