@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from registry.canon import digest_bytes
+
 RESULTS = "results/"
 ATTEMPTS = "attempts/"
 RESPONSES = "responses/"
@@ -25,9 +27,11 @@ def response_key(episode: str, attempt: int, turn: int) -> str:
     return f"{RESPONSES}{hex_of(episode)}/{attempt:04d}-{turn:04d}.age"
 
 
-def run_key_key(run: str) -> str:
-    return f"{RUNS}{hex_of(run)}/key.age"
+def run_key_key(recipient: str) -> str:
+    """Of a run's sealed identity. It is named by the public key, since the manifest, whose
+    digest names the run, tells this name."""
+    return f"{RUNS}{hex_of(digest_bytes(recipient.encode()))}/key.age"
 
 
-def worklist_key(run: str) -> str:
-    return f"{RUNS}{hex_of(run)}/worklist.age"
+def worklist_key(recipient: str) -> str:
+    return f"{RUNS}{hex_of(digest_bytes(recipient.encode()))}/worklist.age"

@@ -103,31 +103,31 @@ def run_cell(cell: Cell, bench: Workbench, now: Callable[[], str]) -> Outcome:
     if bench.store.exists(result_key(cell.episode)):
         return Outcome(cell.episode, finished=True)
     attempt = 1
-    while (stored := _read_attempt(cell, attempt, bench)) is not None:
+    while (stored := _read_attempt(cell, attempt, bench.store, bench.context)) is not None:
         if stored.stop is not StopReason.FAILED:
-            _write_result(cell, stored, attempt, bench)
+            _write_result(cell, stored, attempt, bench.store, bench.context)
             return Outcome(cell.episode, finished=True)
         attempt += 1
     episode = _run_attempt(cell, attempt, bench, now)
     if not bench.store.put(
-        attempt_key(cell.episode, attempt), _seal(encode_episode(episode), bench)
+        attempt_key(cell.episode, attempt),
+        encrypt(encode_episode(episode), bench.context.readers),
     ):
         return run_cell(cell, bench, now)  # another worker was first: go on from its attempt
     if episode.stop is StopReason.FAILED:
         return Outcome(cell.episode, finished=False, error_class=episode.error_class)
-    _write_result(cell, episode, attempt, bench)
+    _write_result(cell, episode, attempt, bench.store, bench.context)
     return Outcome(cell.episode, finished=True)
 
 
-def close_cell(cell: Cell, bench: Workbench) -> bool:
-    """Record a cell as missing after its last failed attempt; False if it never had one."""
+def close_cell(cell: Cell, store: Store, context: RunContext) -> None:
+    """Record a cell by its last attempt, which failed. Raises HarnessError if it had none."""
     attempt, last = 1, None
-    while (stored := _read_attempt(cell, attempt, bench)) is not None:
+    while (stored := _read_attempt(cell, attempt, store, context)) is not None:
         attempt, last = attempt + 1, stored
     if last is None:
-        return False
-    _write_result(cell, last, attempt - 1, bench)
-    return True
+        raise HarnessError("a cell that was never tried cannot be closed; sweep the wave again")
+    _write_result(cell, last, attempt - 1, store, context)
 
 
 def read_result(store: Store, key: str, identities: tuple[str, ...]) -> EpisodeResult:
@@ -168,18 +168,16 @@ def _instance_of(cell: Cell) -> TaskInstance:
     return instance
 
 
-def _read_attempt(cell: Cell, attempt: int, bench: Workbench) -> Episode | None:
+def _read_attempt(cell: Cell, attempt: int, store: Store, context: RunContext) -> Episode | None:
     key = attempt_key(cell.episode, attempt)
-    if not bench.store.exists(key):
+    if not store.exists(key):
         return None
-    return decode_episode(decrypt(bench.store.get(key), (bench.context.run_identity,), key))
+    return decode_episode(decrypt(store.get(key), (context.run_identity,), key))
 
 
-def _write_result(cell: Cell, episode: Episode, attempts: int, bench: Workbench) -> None:
+def _write_result(
+    cell: Cell, episode: Episode, attempts: int, store: Store, context: RunContext
+) -> None:
     grade = grade_episode(_instance_of(cell), episode)
-    result = summarise_episode(bench.context.wave, cell, episode, grade, attempts)
-    bench.store.put(result_key(cell.episode), _seal(encode_result(result), bench))
-
-
-def _seal(data: bytes, bench: Workbench) -> bytes:
-    return encrypt(data, bench.context.readers)
+    result = summarise_episode(context.wave, cell, episode, grade, attempts)
+    store.put(result_key(cell.episode), encrypt(encode_result(result), context.readers))

@@ -1,0 +1,143 @@
+"""``dosimeter tasks``: what families there are, and instances of them for people."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from generators.catalog import families, family
+from generators.seed import Seed
+from generators.task import DIFFICULTIES, TaskInstance
+from study.errors import StudyError
+
+# The seed of every example that is shown; no study draws it.
+EXAMPLE_SEED = Seed(bytes(32)).child("example")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """A family at a difficulty, with one example."""
+
+    name: str
+    version: str
+    difficulty: str
+    summary: str
+    parameters: Mapping[str, int | float | str]
+    prompt: str
+    files: tuple[str, ...]
+    rubric: tuple[Mapping[str, Any], ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def list_tasks() -> list[dict[str, Any]]:
+    """One record a family."""
+    return [
+        {
+            "name": each.name,
+            "version": each.version,
+            "difficulties": list(DIFFICULTIES),
+            "summary": each.summary,
+        }
+        for each in families()
+    ]
+
+
+def show_task(name: str, difficulty: str) -> TaskView:
+    """Raises GeneratorError for an unknown name or difficulty."""
+    found = family(name)
+    parameters = dict(found.parameters(difficulty))
+    example = found.generate(difficulty, EXAMPLE_SEED)
+    return TaskView(
+        name=found.name,
+        version=found.version,
+        difficulty=difficulty,
+        summary=found.summary,
+        parameters=parameters,
+        prompt=example.brief.prompt,
+        files=tuple(
+            f"{a.path} ({a.media_type}, {len(a.data)} bytes)" for a in example.brief.assets
+        ),
+        rubric=tuple(
+            {
+                "criterion": criterion.id,
+                "dimension": criterion.dimension,
+                "weight": criterion.weight,
+                "asks": criterion.text,
+                "graded": "judge" if criterion.check is None else "exactly",
+            }
+            for criterion in example.rubric.criteria
+        ),
+    )
+
+
+def make_task(name: str, difficulty: str, seed: str, out: Path, with_truth: bool) -> int:
+    """Write an instance as an agent sees it; the number of files. Nothing is left half-written.
+
+    Raises GeneratorError for a bad name, difficulty or seed, StudyError for a folder that is
+    there already or cannot be written.
+    """
+    found = family(name)
+    instance = found.generate(difficulty, Seed.from_hex(seed))
+    if out.exists():
+        raise StudyError(f"{out}: is there already; give a folder that is not")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+        try:
+            draft.chmod(0o755)
+            count = _write_instance(draft, instance, found.key(instance.truth), with_truth)
+            os.rename(draft, out)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    except OSError as error:
+        raise StudyError(f"{out}: {error.strerror}; give a folder that you may write") from error
+    return count
+
+
+def check_tasks(
+    names: Sequence[str], seeds: int, watch: Callable[[str, int, int], None]
+) -> tuple[list[dict[str, Any]], bool]:
+    """One record a family and difficulty, and whether every bound holds."""
+    from generators.validate import validate
+
+    chosen = [family(name) for name in names] if names else list(families())
+    jobs = [(each, difficulty) for each in chosen for difficulty in DIFFICULTIES]
+    records, sound = [], True
+    for done, (each, difficulty) in enumerate(jobs):
+        watch(f"checking {each.name} {difficulty}", done, len(jobs))
+        outcome = validate(each, difficulty, seeds)
+        sound = sound and outcome.holds
+        records.append(outcome.as_record())
+    return records, sound
+
+
+def _write_instance(
+    folder: Path, instance: TaskInstance, key: Mapping[str, Any], with_truth: bool
+) -> int:
+    inputs = folder / "inputs"
+    inputs.mkdir()
+    for asset in instance.brief.assets:
+        path = inputs / asset.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(asset.data)
+    (folder / "prompt.md").write_text(instance.brief.prompt, encoding="utf-8")
+    schema = json.dumps(json.loads(instance.brief.answer_schema), indent=2)
+    (folder / "answer-schema.json").write_text(schema + "\n", encoding="utf-8")
+    if with_truth:
+        truth = {
+            "instance": instance.id,
+            "truth": instance.truth.as_json(),
+            "rubric": instance.rubric.as_json(),
+            "answer": key,
+        }
+        text = json.dumps(truth, indent=2, ensure_ascii=False)
+        (folder / "truth.json").write_text(text + "\n", encoding="utf-8")
+    return len(instance.brief.assets) + 2 + with_truth

@@ -1,0 +1,390 @@
+"""The command line: parse, call one function, print. What it refuses exits with 2."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+study_option = click.option(
+    "--study",
+    "folder",
+    default=".",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="The study's folder, which holds study.yaml.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")
+dirty_option = click.option(
+    "--allow-dirty",
+    is_flag=True,
+    help="Go on with uncommitted changes, or another commit, lock or image than registered. "
+    "The ledger records it and the report shows it.",
+)
+
+
+class Commands(click.Group):
+    """Commands in the order of a study, and house errors as one line with exit code 2."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            if not _is_house_error(error):
+                raise
+            click.echo(f"dosimeter: {error}", err=True)
+            ctx.exit(2)
+        except KeyboardInterrupt:
+            click.echo("\ninterrupted; run the same command again to resume", err=True)
+            ctx.exit(130)
+
+
+def _is_house_error(error: Exception) -> bool:
+    """Whether one of our packages raised it for people to read."""
+    module = type(error).__module__
+    return module.endswith(".errors") and module.split(".")[0] in {
+        "study",
+        "harness",
+        "publish",
+        "analysis",
+        "generators",
+        "registry",
+    }
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="dosimeter")
+def main() -> None:
+    """Measure how much a published benchmark has leaked into language models.
+
+    \b
+    A study, step by step:
+      dosimeter init my-study        write study.yaml and a key
+      dosimeter draw                 draw seeds for both arms and seal them
+      dosimeter register             promise the analysis, before any data
+      dosimeter sweep --wave 0       run the models of a wave
+      dosimeter publish              release the public arm
+      dosimeter sweep --wave 1       run newer models
+      dosimeter report               the registered test, and the report
+
+    `dosimeter demo` shows the whole line in about three minutes.
+    """
+    from registry.checkout import verify_packages
+
+    verify_packages()
+
+
+@main.command()
+@click.option(
+    "--study",
+    "folder",
+    default="demo-study",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Where the demo's study is put, or resumed.",
+)
+@click.option(
+    "--sandbox",
+    type=click.Choice(["docker", "local"]),
+    default="docker",
+    show_default=True,
+    help="local needs no engine, and runs the built-in agents only.",
+)
+@json_option
+def demo(folder: Path, sandbox: str, as_json: bool) -> None:
+    """Run a complete small study: an agent that has read the release is found out.
+
+    Killed midway, it resumes where it was when it is run again.
+
+    \b
+    Example:
+      dosimeter demo
+    """
+    from study.console import print_verdicts
+    from study.demo.run import run_demo
+
+    report, path = run_demo(folder, sandbox)
+    print_verdicts(report, path, as_json)
+
+
+@main.command()
+@click.argument("folder", default=".", type=click.Path(path_type=Path))
+def init(folder: Path) -> None:
+    """Write a new study's folder: study.yaml to edit, and a fresh age key.
+
+    \b
+    Example:
+      dosimeter init my-study
+    """
+    from study.setup import init_study
+
+    path = init_study(folder)
+    click.echo(f"wrote {path}; edit it, then `dosimeter draw --study {folder}`")
+    click.echo(
+        f"the key in {folder / 'keys'} opens all that the study seals: keep a copy elsewhere"
+    )
+
+
+@main.group()
+def tasks() -> None:
+    """The task families: list, show, make instances, check that they are sound."""
+
+
+@tasks.command("list")
+@json_option
+def tasks_list(as_json: bool) -> None:
+    """List the families with their versions and difficulties.
+
+    \b
+    Example:
+      dosimeter tasks list
+    """
+    from study.catalogue import list_tasks
+    from study.console import print_records
+
+    print_records(list_tasks(), as_json, title="Task families")
+
+
+@tasks.command("show")
+@click.argument("name")
+@click.option("--difficulty", default="medium", show_default=True)
+@json_option
+def tasks_show(name: str, difficulty: str, as_json: bool) -> None:
+    """Show a family's parameters, and the prompt and rubric of an example.
+
+    \b
+    Example:
+      dosimeter tasks show count_circles --difficulty hard
+    """
+    from study.catalogue import show_task
+    from study.console import print_task
+
+    print_task(show_task(name, difficulty), as_json)
+
+
+@tasks.command("make")
+@click.argument("name")
+@click.option("--difficulty", default="medium", show_default=True)
+@click.option("--seed", required=True, help="64 hexadecimal digits.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="A new folder.")
+@click.option("--with-truth", is_flag=True, help="Write the key beside it, in truth.json.")
+def tasks_make(name: str, difficulty: str, seed: str, out: Path, with_truth: bool) -> None:
+    """Write the instance of a seed as an agent sees it.
+
+    \b
+    Example:
+      dosimeter tasks make compute_average --seed $(openssl rand -hex 32) --out /tmp/instance
+    """
+    from study.catalogue import make_task
+
+    files = make_task(name, difficulty, seed, out, with_truth)
+    click.echo(f"wrote {files} files into {out}")
+
+
+@tasks.command("check")
+@click.argument("names", nargs=-1)
+@click.option("--seeds", default=20, show_default=True, type=click.IntRange(1, 10_000))
+@json_option
+def tasks_check(names: tuple[str, ...], seeds: int, as_json: bool) -> None:
+    """Check families: the key scores full, the solver solves, guessing does not pay.
+
+    Exits with 1 where a bound fails.
+
+    \b
+    Example:
+      dosimeter tasks check count_circles --seeds 20
+    """
+    from study.catalogue import check_tasks
+    from study.console import print_records, progress_watch
+
+    with progress_watch("checking") as watch:
+        records, sound = check_tasks(names, seeds, watch)
+    print_records(records, as_json, title=f"Bounds over {seeds} seeds")
+    sys.exit(0 if sound else 1)
+
+
+@main.command()
+@study_option
+@json_option
+def draw(folder: Path, as_json: bool) -> None:
+    """Draw seeds for both arms at random, and seal them.
+
+    \b
+    Example:
+      dosimeter draw --study my-study
+    """
+    from study import pipeline
+    from study.console import print_step
+
+    sealed, fresh = pipeline.draw(pipeline.open_study(folder))
+    print_step(
+        sealed,
+        as_json,
+        f"{sealed.count} seeds in {len(sealed.strata)} strata, Merkle root {sealed.root}",
+        fresh,
+    )
+
+
+@main.command()
+@study_option
+@json_option
+def register(folder: Path, as_json: bool) -> None:
+    """Register the plan: the promised analysis, with the commit and image it is made with.
+
+    \b
+    Example:
+      dosimeter register --study my-study
+    """
+    from study import pipeline
+    from study.console import print_step
+
+    record, fresh = pipeline.register(pipeline.open_study(folder))
+    print_step(record, as_json, pipeline.describe(record), fresh)
+
+
+@main.command()
+@study_option
+@click.option("--wave", required=True, type=click.IntRange(0), help="Which wave of study.yaml.")
+@click.option("--address", help="Of an existing Ray cluster, HOST:6379. Default: start one here.")
+@click.option("--workers", type=click.IntRange(1), help="Ray workers; one a node is enough.")
+@click.option("--parallel", type=click.IntRange(1, 1024), help="Episodes at once in a worker.")
+@click.option(
+    "--close-missing",
+    is_flag=True,
+    help="Record cells whose attempts all failed as missing, and close the wave.",
+)
+@dirty_option
+@json_option
+def sweep(
+    folder: Path,
+    wave: int,
+    address: str | None,
+    workers: int | None,
+    parallel: int | None,
+    close_missing: bool,
+    allow_dirty: bool,
+    as_json: bool,
+) -> None:
+    """Run every episode that a wave still owes. Interrupt it at will; run it again to resume.
+
+    Exits with 1 while cells are owed because their attempts failed.
+
+    \b
+    Examples:
+      dosimeter sweep --wave 0
+      dosimeter sweep --wave 0 --address head:6379 --workers 16
+    """
+    from study import pipeline
+    from study.console import print_sweep, sweep_watch
+    from study.runs import SweepRequest
+
+    request = SweepRequest(wave, allow_dirty, close_missing, address, workers, parallel)
+    with sweep_watch(f"wave {wave}") as watch:
+        outcome = pipeline.sweep(pipeline.open_study(folder), request, watch)
+    print_sweep(outcome, wave, as_json)
+    sys.exit(0 if outcome.closed else 1)
+
+
+@main.command()
+@study_option
+@click.option("--upload/--no-upload", default=None, help="Default: if study.yaml names one.")
+@json_option
+def publish(folder: Path, upload: bool | None, as_json: bool) -> None:
+    """Release the public arm: a dataset folder, checked for leaks, and the Hub if named.
+
+    \b
+    Example:
+      dosimeter publish --study my-study
+    """
+    from study import pipeline
+    from study.console import print_step, progress_watch
+
+    with progress_watch("publishing") as watch:
+        release, fresh = pipeline.publish(pipeline.open_study(folder), upload, watch)
+    print_step(release, as_json, f"{release.count} public instances: {release.location}", fresh)
+
+
+@main.command()
+@study_option
+@click.option("--through", type=click.IntRange(0), help="The last wave to look at.")
+@json_option
+def report(folder: Path, through: int | None, as_json: bool) -> None:
+    """Run the registered test on the waves that are closed, and write the report.
+
+    \b
+    Examples:
+      dosimeter report
+      dosimeter report --json | jq '.models[] | {model, verdict, p_adjusted}'
+    """
+    from study import pipeline
+    from study.console import print_verdicts
+
+    made, path = pipeline.report(pipeline.open_study(folder), through)
+    print_verdicts(made, path, as_json)
+
+
+@main.command()
+@study_option
+@json_option
+def status(folder: Path, as_json: bool) -> None:
+    """What is done, and what is owed.
+
+    \b
+    Example:
+      dosimeter status
+    """
+    from study import pipeline
+    from study.console import print_records
+
+    print_records(pipeline.status(pipeline.open_study(folder)), as_json, title="Study")
+
+
+@main.command()
+@study_option
+@click.option("--head", help="Digest of the last ledger record, as noted elsewhere.")
+@json_option
+def verify(folder: Path, head: str | None, as_json: bool) -> None:
+    """Recompute the ledger, the commitments and the digest of every stored object.
+
+    Without the key it checks what can be checked, and says what was left out. Exits with 1
+    where something does not hold.
+
+    \b
+    Example:
+      dosimeter verify --study my-study
+    """
+    from study import pipeline
+    from study.console import print_verification, progress_watch
+
+    with progress_watch("verifying") as watch:
+        verification = pipeline.verify(pipeline.open_study(folder), head, watch)
+    print_verification(verification, as_json)
+    sys.exit(0 if verification.holds else 1)
+
+
+@main.command()
+@study_option
+@json_option
+def log(folder: Path, as_json: bool) -> None:
+    """The ledger, record by record.
+
+    \b
+    Example:
+      dosimeter log --json | jq .kind
+    """
+    from study import pipeline
+    from study.console import print_log
+
+    print_log(pipeline.open_study(folder).ledger.entries(), as_json)
+
+
+if __name__ == "__main__":
+    main()

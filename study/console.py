@@ -1,0 +1,265 @@
+"""What the command line prints: tables for people, JSON for scripts. Progress goes to stderr."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from registry.records import record_body
+
+if TYPE_CHECKING:
+    from analysis.report import Report
+    from harness.leases import Progress as SweepProgress
+    from registry.ledger import Entry
+    from registry.verify import Verification
+    from study.catalogue import TaskView
+    from study.runs import SweepOutcome
+
+Watch = Callable[[str, int, int], None]  # what, done, of
+
+_VERDICT_STYLES = {
+    "contaminated": "bold red",
+    "no material inflation": "green",
+    "inconclusive": "yellow",
+}
+
+
+def stdout() -> Console:
+    return Console(highlight=False)
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_records(
+    records: Sequence[Mapping[str, Any]], as_json: bool, title: str | None = None
+) -> None:
+    """Rows that share their keys, as a table."""
+    if as_json:
+        print_json(list(records))
+        return
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for name in records[0] if records else ():
+        numeric = all(isinstance(record[name], int | float) for record in records)
+        table.add_column(name.replace("_", " "), justify="right" if numeric else "left")
+    for record in records:
+        table.add_row(*(_cell(value) for value in record.values()))
+    stdout().print(table)
+
+
+def print_step(record: Any, as_json: bool, summary: str, fresh: bool) -> None:
+    """A step's record, and whether it was done just now."""
+    if as_json:
+        print_json(record_body(record))
+        return
+    note = "" if fresh else " (done already; nothing changed)"
+    stdout().print(escape(summary) + note)
+
+
+def print_task(view: TaskView, as_json: bool) -> None:
+    if as_json:
+        print_json(view.as_json())
+        return
+    console = stdout()
+    console.print(f"[bold]{view.name}[/] version {view.version}, {view.difficulty}")
+    console.print(escape(view.summary))
+    print_records([dict(view.parameters)], False, title="Parameters")
+    console.rule("prompt", align="left")
+    console.print(escape(view.prompt))
+    console.rule("input files", align="left")
+    console.print(escape("\n".join(view.files)))
+    print_records(view.rubric, False, title="Rubric of an example")
+
+
+def print_sweep(outcome: SweepOutcome, wave: int, as_json: bool) -> None:
+    if as_json:
+        progress = outcome.progress
+        print_json(
+            {
+                "wave": wave,
+                "closed": None if outcome.closed is None else record_body(outcome.closed),
+                "exhausted": 0 if progress is None else progress.exhausted,
+                "failures": {} if progress is None else dict(progress.failures),
+            }
+        )
+        return
+    console = stdout()
+    if outcome.closed is not None:
+        closed = outcome.closed
+        console.print(
+            f"wave {wave} is closed: {closed.finished} of {closed.owed} episodes scored, "
+            f"{closed.missing} missing"
+        )
+        return
+    assert outcome.progress is not None  # noqa: S101 - a wave that is not closed was swept
+    console.print(
+        f"[yellow]wave {wave} stays open:[/] {outcome.progress.exhausted} episodes failed on every "
+        "attempt. Run this again to retry them, or add --close-missing to record them as missing."
+    )
+    print_records(
+        [{"failure": name, "times": count} for name, count in outcome.progress.failures], False
+    )
+
+
+def print_verdicts(report: Report, path: Path, as_json: bool) -> None:
+    """The table of verdicts, and where the report is."""
+    from analysis.report import report_json
+
+    body = report_json(report)
+    if as_json:
+        print_json(body)
+        return
+    table = Table(title=f"Verdicts of {body['study']}", title_justify="left", title_style="bold")
+    for name in ("wave", "model", "verdict"):
+        table.add_column(name)
+    for name in ("gap", "95 % interval", "p", "adjusted p", "public", "private"):
+        table.add_column(name, justify="right")
+    for row in body["models"]:
+        style = _VERDICT_STYLES.get(row["verdict"], "")
+        low, high = row["interval"]
+        table.add_row(
+            str(row["wave"]),
+            escape(row["model"]),
+            f"[{style}]{row['verdict']}[/]",
+            f"{row['estimate']:+.3f}",
+            f"{low:+.3f} … {high:+.3f}",
+            _probability(row["p"]),
+            _probability(row["p_adjusted"]),
+            str(row["n_public"]),
+            str(row["n_private"]),
+        )
+    console = stdout()
+    console.print(table)
+    for deviation in body["deviations"]:
+        console.print(f"[yellow]deviation:[/] {escape(deviation)}")
+    console.print(f"report: {path}", soft_wrap=True)
+
+
+def print_verification(verification: Verification, as_json: bool) -> None:
+    if as_json:
+        print_json(record_body(verification))
+        return
+    console = stdout()
+    for name, count in verification.counts:
+        console.print(f"{count:>8} {name}")
+    for place, problem in verification.problems:
+        console.print(f"[bold red]broken[/] {escape(place)}: {escape(problem)}")
+    for left_out in verification.unchecked:
+        console.print(f"[yellow]not checked:[/] {escape(left_out)}")
+    console.print("[green]everything checked holds[/]" if verification.holds else "[red]broken[/]")
+
+
+def print_log(entries: Sequence[Entry], as_json: bool) -> None:
+    if as_json:
+        print_json(
+            [
+                {
+                    "sequence": entry.sequence,
+                    "time": entry.time,
+                    "kind": entry.kind,
+                    "digest": entry.digest,
+                    "body": entry.body,
+                }
+                for entry in entries
+            ]
+        )
+        return
+    table = Table("#", "time", "kind", "digest", "about")
+    for entry in entries:
+        table.add_row(
+            str(entry.sequence), entry.time, entry.kind, entry.digest[:23] + "…", _about(entry)
+        )
+    stdout().print(table)
+
+
+@contextmanager
+def progress_watch(what: str) -> Iterator[Watch]:
+    """A bar on stderr, fed with (what, done, of)."""
+    with _progress() as bar:
+        task = bar.add_task(what, total=None)
+
+        def watch(step: str, done: int, of: int) -> None:
+            bar.update(task, description=step or what, completed=done, total=of or None)
+
+        yield watch
+
+
+@contextmanager
+def sweep_watch(what: str) -> Iterator[Callable[[SweepProgress], None]]:
+    """A bar on stderr, fed with a sweep's progress."""
+    with _progress() as bar:
+        task = bar.add_task(what, total=None)
+
+        def watch(progress: SweepProgress) -> None:
+            failed = sum(count for _, count in progress.failures)
+            note = f" [yellow]{failed} failed attempts[/]" if failed else ""
+            bar.update(
+                task,
+                description=what + note,
+                completed=progress.finished,
+                total=progress.owed,
+            )
+
+        yield watch
+
+
+def _progress() -> Progress:
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+
+
+def _about(entry: Entry) -> str:
+    body = entry.body
+    facts = {
+        "sealed-set": lambda: f"{body['count']} seeds, entropy: {body['entropy']}",
+        "preregistration": lambda: (
+            f"{body['plan']['name']}, commit {body['provenance']['commit'][:12]}"
+        ),
+        "run-manifest": lambda: (
+            f"wave {body['wave']}: {', '.join(m['name'] for m in body['models'])}"
+        ),
+        "wave-closed": lambda: f"wave {body['wave']}: {body['finished']} of {body['owed']}",
+        "release": lambda: f"{body['count']} instances, {body['location']}",
+        "report": lambda: f"through wave {body['through_wave']}",
+    }
+    return escape(facts[entry.kind]())
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list | tuple):
+        return escape(", ".join(str(each) for each in value))
+    return escape(str(value))
+
+
+def _probability(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.4f}" if value >= 0.0001 else f"{value:.1e}"

@@ -1,0 +1,1 @@
+"""The demonstration: a whole study on embedded defaults."""

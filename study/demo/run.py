@@ -1,0 +1,52 @@
+"""``dosimeter demo``: the main job, on embedded defaults, resumable at any point."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from study import pipeline
+from study.console import progress_watch, sweep_watch
+from study.folder import Study, is_study
+from study.runs import SweepRequest, closed_wave
+from study.setup import init_study
+
+if TYPE_CHECKING:
+    from analysis.report import Report
+
+
+def run_demo(folder: Path, sandbox: str) -> tuple[Report, Path]:
+    """Run the demo's study in a folder, from wherever it stands; its report and the file."""
+    say = Console(stderr=True, highlight=False).print
+    if not is_study(folder):
+        text = (files("study.demo") / "study.yaml").read_text(encoding="utf-8")
+        init_study(folder, text.replace("{kind: docker}", f"{{kind: {sandbox}}}"))
+    study = pipeline.open_study(folder)
+    sealed, _ = pipeline.draw(study)
+    say(f"drawn and sealed: {sealed.count} seeds in {len(sealed.strata)} strata")
+    registered, _ = pipeline.register(study)
+    say(f"registered: {pipeline.describe(registered)}")
+    with ExitStack() as session:
+        if any(closed_wave(study, wave) is None for wave in range(len(study.protocol.waves))):
+            from harness.actors import ray_session
+
+            say("starting Ray on this machine")
+            session.enter_context(ray_session(None))
+        _sweep(study, 0)
+        with progress_watch("publishing") as watch:
+            release, _ = pipeline.publish(study, None, watch)
+        say(f"released: {release.count} public instances in {folder / release.location}")
+        for wave in range(1, len(study.protocol.waves)):
+            _sweep(study, wave)
+    return pipeline.report(study)
+
+
+def _sweep(study: Study, wave: int) -> None:
+    # A demo is run from wherever its reader stands: what is not as registered is recorded.
+    request = SweepRequest(wave, allow_dirty=True)
+    with sweep_watch(f"wave {wave}: {', '.join(study.protocol.waves[wave])}") as watch:
+        pipeline.sweep(study, request, watch)

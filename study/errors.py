@@ -1,0 +1,5 @@
+"""What the command line refuses. Printed as one line; the exit code is 2."""
+
+
+class StudyError(Exception):
+    """Bad input: names the place, what is wrong and the remedy."""

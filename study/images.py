@@ -1,0 +1,30 @@
+"""The sandbox image that a study pins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from study.protocol import Protocol
+
+NO_IMAGE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedImage:
+    tag: str
+    digest: str  # of the image, or "none" for the local sandbox
+
+
+def pinned_image(protocol: Protocol) -> PinnedImage:
+    """The image of a study on this machine, built where it is the project's own and missing.
+    Raises HarnessError: no engine, no such image."""
+    if protocol.sandbox.kind == "local":
+        return PinnedImage("", NO_IMAGE)
+    if protocol.sandbox.image is not None:
+        from harness.sandboxes.docker import image_digest
+
+        return PinnedImage(protocol.sandbox.image, image_digest(protocol.sandbox.image))
+    from harness.image import ensure_image
+
+    pin = ensure_image()
+    return PinnedImage(pin.tag, pin.digest)

@@ -1,0 +1,95 @@
+"""The whole line on one screen: draw, register, sweep, publish, report.
+
+Each step is a function of an opened study, and the command line calls these. A step that was
+done already changes nothing and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from registry.clock import utc_now
+from registry.records import Preregistration, Release, SealedSet
+from study import setup
+from study.folder import Study, open_study
+
+if TYPE_CHECKING:
+    from analysis.report import Report
+    from harness.leases import Progress
+    from registry.verify import Verification
+    from study.runs import SweepOutcome, SweepRequest
+
+Watch = Callable[[str, int, int], None]  # what, done, of
+
+
+def draw(study: Study) -> tuple[SealedSet, bool]:
+    """Seed → sealed set: seeds for both arms at random, commitments into the ledger."""
+    return setup.draw_seeds(study, utc_now())
+
+
+def register(study: Study) -> tuple[Preregistration, bool]:
+    """The plan, promised before any data, with the code and image it is promised for."""
+    return setup.register_plan(study, utc_now())
+
+
+def sweep(study: Study, request: SweepRequest, watch: Callable[[Progress], None]) -> SweepOutcome:
+    """Instance → brief → episode → grade → result, for all that the wave still owes."""
+    from study import runs
+
+    return runs.sweep_wave(study, request, watch, utc_now)
+
+
+def publish(study: Study, upload: bool | None, watch: Watch) -> tuple[Release, bool]:
+    """The public arm into a release folder, and to the Hub, after the leak check."""
+    from study import releases
+
+    return releases.publish_arm(study, upload, watch, utc_now)
+
+
+def report(study: Study, through: int | None = None) -> tuple[Report, Path]:
+    """Result rows → verdicts by the registered plan → the report."""
+    from study import looks
+
+    return looks.report_study(study, through, utc_now())
+
+
+def verify(study: Study, head: str | None, watch: Watch) -> Verification:
+    """Recompute every promise of the study."""
+    from registry.verify import verify_study
+
+    identities = study.identities() if study.key_file.is_file() else None
+    return verify_study(
+        study.store, identities, head, progress=lambda done, of: watch("verifying", done, of)
+    )
+
+
+def status(study: Study) -> list[dict[str, object]]:
+    """What is done, and what is owed, one record a step."""
+    from study import progress
+
+    return progress.read_status(study)
+
+
+def describe(record: Preregistration) -> str:
+    """A registration in one line."""
+    plan = record.plan
+    return (
+        f"plan {plan.name}: {len(plan.strata)} strata, {plan.seeds_per_arm} seeds an arm and "
+        f"stratum, {plan.looks} looks, one-sided alpha {plan.alpha:g}; "
+        f"commit {record.provenance.commit[:12]}"
+    )
+
+
+__all__ = [
+    "describe",
+    "draw",
+    "open_study",
+    "publish",
+    "register",
+    "report",
+    "status",
+    "sweep",
+    "verify",
+]

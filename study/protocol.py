@@ -1,0 +1,299 @@
+"""``study.yaml``: what a study is, checked whole before anything runs."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from generators.catalog import family as find_family
+from generators.errors import GeneratorError
+from registry.records import ModelPin, Plan
+from study.errors import StudyError
+from study.yamlfile import Document, Place, read_yaml
+
+FILE_NAME = "study.yaml"
+_NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
+Name = Annotated[str, Field(pattern=_NAME)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class TaskSection(_Section):
+    family: str
+    version: str | None = None
+    difficulty: str
+
+
+class ScriptedSection(_Section):
+    provider: Literal["scripted"]
+    agent: Literal["honest", "spiked"]
+    error_rate: float = Field(ge=0, le=1)
+    release: str | None = None  # folder that a spiked agent has read
+
+
+class OpenAISection(_Section):
+    provider: Literal["openai"]
+    model: str
+    base_url: str = Field(pattern=r"^https?://")
+    api_key_env: str | None = Field(default=None, pattern=r"^[A-Z_][A-Z0-9_]*$")
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    max_tokens: int | None = Field(default=None, ge=1)
+    timeout_seconds: float = Field(default=300.0, gt=0)
+
+
+ModelSection = Annotated[ScriptedSection | OpenAISection, Field(discriminator="provider")]
+
+
+class PlanSection(_Section):
+    preset: Literal["basic-v1"] = "basic-v1"
+    alpha: float = Field(default=0.025, gt=0, lt=0.5)
+    permutations: int = Field(default=19_999, ge=99, le=10_000_000)
+    margin: float = Field(default=0.05, gt=0, lt=1)
+    looks: Count | None = None
+
+
+class SandboxSection(_Section):
+    kind: Literal["docker", "local"] = "docker"
+    runtime: str = Field(default="runc", pattern=r"^[a-zA-Z0-9._-]+$")
+    image: str | None = None  # default: the project's own, built where it is missing
+
+
+class SweepSection(_Section):
+    workers: Annotated[int, Field(ge=1, le=10_000)] = 1
+    parallel: Annotated[int, Field(ge=1, le=1024)] = 6  # episodes at once in a worker
+    address: str | None = None
+
+
+class ReleaseSection(_Section):
+    folder: str = "release"
+    repository: str | None = Field(default=None, pattern=r"^[\w.-]+/[\w.-]+$")
+    endpoint: str | None = Field(default=None, pattern=r"^https?://")
+    licence: str = "cc-by-4.0"
+
+
+class ProtocolFile(_Section):
+    study: Name
+    description: str = ""
+    tasks: Annotated[tuple[TaskSection, ...], Field(min_length=1)]
+    seeds_per_arm: Count
+    replicates: Count = 1
+    models: Annotated[dict[Name, ModelSection], Field(min_length=1)]
+    waves: Annotated[tuple[tuple[str, ...], ...], Field(min_length=1)]
+    plan: PlanSection = PlanSection()
+    sandbox: SandboxSection = SandboxSection()
+    sweep: SweepSection = SweepSection()
+    release: ReleaseSection = ReleaseSection()
+    store: str = "store"
+    keys: str = "keys/study.txt"  # age identity file
+    recipients: tuple[str, ...] = ()
+    entropy: str = Field(default="system", pattern=r"^(system|fixed:[0-9a-f]{64})$")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One stratum of a study."""
+
+    family: str
+    version: str
+    difficulty: str
+
+    @property
+    def stratum(self) -> str:
+        return f"{self.family}/{self.difficulty}"
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """A study as its file tells it, checked."""
+
+    name: str
+    description: str
+    tasks: tuple[Task, ...]
+    seeds_per_arm: int
+    replicates: int
+    models: tuple[ModelPin, ...]
+    waves: tuple[tuple[str, ...], ...]
+    plan: PlanSection
+    sandbox: SandboxSection
+    sweep: SweepSection
+    release: ReleaseSection
+    store: str
+    keys: str
+    recipients: tuple[str, ...]
+    entropy: str
+
+    def wave_models(self, wave: int) -> tuple[ModelPin, ...]:
+        """The models of a wave. Raises StudyError for a wave that is not planned."""
+        if not 0 <= wave < len(self.waves):
+            planned = ", ".join(str(index) for index in range(len(self.waves)))
+            raise StudyError(f"there is no wave {wave} in {FILE_NAME}; it plans {planned}")
+        pins = {pin.name: pin for pin in self.models}
+        return tuple(pins[name] for name in self.waves[wave])
+
+    def registered_plan(self) -> Plan:
+        """The plan as it is put into the ledger."""
+        from analysis.plan import basic_plan
+
+        return basic_plan(
+            strata=tuple(task.stratum for task in self.tasks),
+            seeds_per_arm=self.seeds_per_arm,
+            replicates=self.replicates,
+            looks=self.plan.looks or len(self.waves),
+            alpha=self.plan.alpha,
+            permutations=self.plan.permutations,
+            margin=self.plan.margin,
+        )
+
+
+def read_protocol(folder: Path) -> Protocol:
+    """The protocol of a study's folder. Raises StudyError naming file, line and key."""
+    document = read_yaml(folder / FILE_NAME)
+    if not isinstance(document.value, dict):
+        raise StudyError(f"{document.path}:1: a protocol is a mapping that starts with `study:`")
+    _check_keys(document)
+    try:
+        # As JSON, since strict validation then takes a list for a tuple and nothing else odd.
+        parsed = ProtocolFile.model_validate_json(json.dumps(document.value, default=str))
+    except ValidationError as error:
+        raise _explain(document, error) from error
+    tasks = _check_tasks(document, parsed)
+    _check_waves(document, parsed)
+    return Protocol(
+        name=parsed.study,
+        description=parsed.description,
+        tasks=tasks,
+        seeds_per_arm=parsed.seeds_per_arm,
+        replicates=parsed.replicates,
+        models=tuple(_pin(name, section) for name, section in parsed.models.items()),
+        waves=parsed.waves,
+        plan=parsed.plan,
+        sandbox=parsed.sandbox,
+        sweep=parsed.sweep,
+        release=parsed.release,
+        store=parsed.store,
+        keys=parsed.keys,
+        recipients=parsed.recipients,
+        entropy=parsed.entropy,
+    )
+
+
+def _pin(name: str, section: ScriptedSection | OpenAISection) -> ModelPin:
+    values = section.model_dump(exclude_none=True)
+    provider = values.pop("provider")
+    # Built-in agents have no version but the commit, which is pinned beside them.
+    version = values.pop("model") if provider == "openai" else f"{values['agent']}/1"
+    settings = tuple(sorted((key, json.dumps(value)) for key, value in values.items()))
+    return ModelPin(name, provider, version, settings)
+
+
+_SECTIONS: Mapping[str, type[_Section]] = {
+    "plan": PlanSection,
+    "sandbox": SandboxSection,
+    "sweep": SweepSection,
+    "release": ReleaseSection,
+}
+_MODELS: Mapping[str, type[_Section]] = {"scripted": ScriptedSection, "openai": OpenAISection}
+
+
+def _check_keys(document: Document) -> None:
+    """Refuse unknown keys by line, with the nearest known one."""
+    value = document.value
+    _refuse_unknown(document, (), value, ProtocolFile)
+    for name, section in _SECTIONS.items():
+        _refuse_unknown(document, (name,), value.get(name), section)
+    tasks, models = value.get("tasks"), value.get("models")
+    for index, task in enumerate(tasks if isinstance(tasks, list) else []):
+        _refuse_unknown(document, ("tasks", index), task, TaskSection)
+    for name, model in models.items() if isinstance(models, dict) else []:
+        provider = model.get("provider") if isinstance(model, dict) else None
+        if isinstance(provider, str) and provider not in _MODELS:
+            raise StudyError(
+                f"{document.place(('models', name, 'provider'))}: unknown provider "
+                f"{provider!r}{_nearest(provider, _MODELS)}"
+            )
+        if isinstance(provider, str):
+            _refuse_unknown(document, ("models", name), model, _MODELS[provider])
+
+
+def _refuse_unknown(document: Document, place: Place, value: Any, section: type[_Section]) -> None:
+    for key in value if isinstance(value, dict) else ():
+        if key not in section.model_fields:
+            raise StudyError(
+                f"{document.place((*place, key))}: unknown key"
+                f"{_nearest(str(key), section.model_fields)}"
+            )
+
+
+def _nearest(word: str, known: Mapping[str, Any] | tuple[str, ...]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)}"
+
+
+def _explain(document: Document, error: ValidationError) -> StudyError:
+    """The first thing that is wrong, in words."""
+    first = error.errors()[0]
+    place = tuple(part for part in first["loc"] if part not in _MODELS)
+    message = str(first["msg"])
+    match first["type"]:
+        case "missing":
+            *above, key = place
+            return StudyError(f"{document.place(tuple(above))}: the key {key!r} is missing")
+        case "string_pattern_mismatch" if first["ctx"]["pattern"] == _NAME:
+            message = "a name has lower-case letters, digits, . _ and -, at most 63"
+        case "string_pattern_mismatch" if place == ("entropy",):
+            message = "'system', or 'fixed:' and 64 hexadecimal digits for a demonstration"
+    found = first.get("input")
+    shown = f" (found {found!r})" if isinstance(found, str | int | float) else ""
+    return StudyError(f"{document.place(place)}: {message}{shown}")
+
+
+def _check_tasks(document: Document, parsed: ProtocolFile) -> tuple[Task, ...]:
+    tasks: list[Task] = []
+    for index, section in enumerate(parsed.tasks):
+        try:
+            family = find_family(section.family, section.version)
+        except GeneratorError as error:
+            key = "version" if "version" in str(error) and section.version else "family"
+            raise StudyError(f"{document.place(('tasks', index, key))}: {error}") from error
+        try:
+            family.parameters(section.difficulty)
+        except GeneratorError as error:
+            place = document.place(("tasks", index, "difficulty"))
+            raise StudyError(f"{place}: {error}") from error
+        task = Task(family.name, family.version, section.difficulty)
+        if task.stratum in [other.stratum for other in tasks]:
+            raise StudyError(f"{document.place(('tasks', index))}: {task.stratum} is there twice")
+        tasks.append(task)
+    return tuple(tasks)
+
+
+def _check_waves(document: Document, parsed: ProtocolFile) -> None:
+    for wave, models in enumerate(parsed.waves):
+        if not models:
+            raise StudyError(f"{document.place(('waves', wave))}: a wave runs at least one model")
+        for index, name in enumerate(models):
+            place = document.place(("waves", wave, index))
+            if name not in parsed.models:
+                raise StudyError(f"{place}: unknown model {name!r}{_nearest(name, parsed.models)}")
+            if name in models[:index]:
+                raise StudyError(f"{place}: {name!r} is in this wave twice")
+    for name, section in parsed.models.items():
+        if isinstance(section, ScriptedSection) and section.agent == "spiked":
+            if section.release is None:
+                raise StudyError(
+                    f"{document.place(('models', name))}: a spiked agent needs `release:`, the "
+                    "folder that it has read"
+                )
+        elif isinstance(section, ScriptedSection) and section.release is not None:
+            raise StudyError(
+                f"{document.place(('models', name, 'release'))}: only a spiked agent reads one"
+            )

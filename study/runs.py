@@ -1,0 +1,270 @@
+"""Waves: a manifest before the first episode, the sweep, and the close after the last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from generators.seed import Seed
+from generators.task import TaskSpec
+from harness.codec import encode_cells
+from harness.episode import Cell
+from harness.keys import RESULTS, result_key, run_key_key, worklist_key
+from harness.leases import Progress
+from harness.models.build import build_model
+from harness.schedule import Subject, schedule_cells
+from harness.tabulate import EpisodeResult
+from harness.work import RunContext, close_cell, read_result
+from registry.canon import digest_bytes, digest_value
+from registry.errors import BrokenPromise
+from registry.inventory import run_objects, write_inventory
+from registry.provenance import check_pins, read_provenance
+from registry.records import (
+    ModelPin,
+    Preregistration,
+    Provenance,
+    RunManifest,
+    WaveClosed,
+    record_body,
+)
+from registry.seal import decrypt, encrypt, new_identity
+from registry.tables import Status
+from study.folder import CHECKOUT, Study
+from study.images import PinnedImage, pinned_image
+from study.protocol import FILE_NAME
+from study.setup import entropy_of, registration_of
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRequest:
+    """What the caller of a sweep may choose. None keeps what study.yaml says."""
+
+    wave: int
+    allow_dirty: bool = False
+    close_missing: bool = False
+    address: str | None = None
+    workers: int | None = None
+    parallel: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOutcome:
+    closed: WaveClosed | None  # None while cells are still owed
+    progress: Progress | None  # None where nothing was left to run
+
+
+def closed_wave(study: Study, wave: int) -> WaveClosed | None:
+    """The record of a wave that is closed, if it is."""
+    for entry in study.ledger.find("wave-closed"):
+        record: WaveClosed = entry.record
+        if record.wave == wave:
+            return record
+    return None
+
+
+def manifest_of(study: Study, wave: int) -> RunManifest | None:
+    """The newest manifest of a wave, if it was begun."""
+    found: RunManifest | None = None
+    for entry in study.ledger.find("run-manifest"):
+        if entry.record.wave == wave:
+            found = entry.record
+    return found
+
+
+def sweep_wave(
+    study: Study,
+    request: SweepRequest,
+    watch: Callable[[Progress], None],
+    now: Callable[[], str],
+) -> SweepOutcome:
+    """Run what a wave still owes, and close it when all is there.
+
+    Raises StudyError, RegistryError (drifted pins), HarnessError (no engine, no cluster).
+    """
+    models = study.protocol.wave_models(request.wave)
+    registered = registration_of(study)
+    if (closed := closed_wave(study, request.wave)) is not None:
+        return SweepOutcome(closed, None)
+    image = pinned_image(study.protocol)
+    manifest = _begin_wave(study, request, registered, models, image, now)
+    cells = cells_of(study, manifest)
+    context = _context(study, manifest, image, request.parallel)
+    progress = _run_owed(study, request, context, cells, watch)
+    exhausted = progress.exhausted if progress else 0
+    if exhausted and not request.close_missing:
+        return SweepOutcome(None, progress)
+    return SweepOutcome(_close_wave(study, context, manifest, cells, now), progress)
+
+
+def cells_of(study: Study, manifest: RunManifest) -> tuple[Cell, ...]:
+    """Every cell of a wave, in the order of its schedule."""
+    subjects = (
+        Subject(
+            TaskSpec(entry.family, entry.version, entry.difficulty, ()),
+            entry.instance,
+            Seed.from_hex(entry.seed),
+        )
+        for entry in study.entries()
+    )
+    return schedule_cells(
+        manifest.study,
+        manifest.wave,
+        subjects,
+        manifest.models,
+        manifest.replicates,
+        Seed.from_hex(manifest.schedule_seed),
+    )
+
+
+def _begin_wave(
+    study: Study,
+    request: SweepRequest,
+    registered: Preregistration,
+    models: tuple[ModelPin, ...],
+    image: PinnedImage,
+    now: Callable[[], str],
+) -> RunManifest:
+    """The wave's manifest: the one in the ledger, or a new one that goes there now."""
+    provenance = read_provenance(CHECKOUT, image.digest)
+    check_pins(provenance, registered.provenance, request.allow_dirty)
+    begun = manifest_of(study, request.wave)
+    if begun is not None:
+        _check_resumed(study, begun, models)
+        check_pins(provenance, begun.provenance, request.allow_dirty)
+        record = replace(begun, provenance=provenance, allow_dirty=request.allow_dirty)
+        if record == begun:
+            return begun
+    else:
+        record = _new_manifest(study, request, registered, models, provenance)
+    study.ledger.append(record, now())
+    return record
+
+
+def _new_manifest(
+    study: Study,
+    request: SweepRequest,
+    registered: Preregistration,
+    models: tuple[ModelPin, ...],
+    provenance: Provenance,
+) -> RunManifest:
+    """A manifest, its run key and worklist stored before it: what a crash leaves of them
+    without a record in the ledger is sealed and names nothing."""
+    source = entropy_of(study.protocol)
+    identity, recipient = new_identity()
+    manifest = RunManifest(
+        study=study.protocol.name,
+        wave=request.wave,
+        plan=digest_value(record_body(registered)),
+        instances_root=registered.sealed_root,
+        models=models,
+        judges=(),
+        sandbox=study.protocol.sandbox.kind,
+        runtime=study.protocol.sandbox.runtime,
+        replicates=study.protocol.replicates,
+        schedule_seed=source.take("schedule", request.wave).hex(),
+        run_recipient=recipient,
+        run_key=run_key_key(recipient),
+        provenance=provenance,
+        allow_dirty=request.allow_dirty,
+    )
+    study.store.put(manifest.run_key, encrypt(identity.encode(), study.recipients()))
+    worklist = encode_cells(cells_of(study, manifest))
+    readers = (*study.recipients(), recipient)
+    study.store.put(worklist_key(recipient), encrypt(worklist, readers))
+    return manifest
+
+
+def _check_resumed(study: Study, begun: RunManifest, models: tuple[ModelPin, ...]) -> None:
+    if begun.models != models or begun.replicates != study.protocol.replicates:
+        raise BrokenPromise(
+            f"{study.folder / FILE_NAME}: wave {begun.wave} was begun with other models, model "
+            "settings or replicates (see `dosimeter log`): restore them, or plan another wave"
+        )
+
+
+def _context(
+    study: Study, manifest: RunManifest, image: PinnedImage, parallel: int | None
+) -> RunContext:
+    sealed_key = study.store.get(manifest.run_key)
+    identity = decrypt(sealed_key, study.identities(), manifest.run_key).decode()
+    return RunContext(
+        study=manifest.study,
+        run=digest_value(record_body(manifest)),
+        wave=manifest.wave,
+        store=study.store.uri,
+        recipients=study.recipients(),
+        run_recipient=manifest.run_recipient,
+        run_identity=identity,
+        models=manifest.models,
+        sandbox=manifest.sandbox,
+        runtime=manifest.runtime,
+        image_tag=image.tag,
+        image_digest=image.digest,
+        parallel=parallel or study.protocol.sweep.parallel,
+        folder=str(study.folder.resolve()),
+    )
+
+
+def _run_owed(
+    study: Study,
+    request: SweepRequest,
+    context: RunContext,
+    cells: tuple[Cell, ...],
+    watch: Callable[[Progress], None],
+) -> Progress | None:
+    """Sweep what is owed. None where nothing is, so that no cluster is started for it."""
+    finished = finished_of(study, cells)
+    if len(finished) == len(cells):
+        return None
+    for pin in context.models:
+        build_model(pin, folder=context.folder)  # whatever is wrong with it, before Ray starts
+    from harness.actors import SweepOptions, run_sweep
+
+    options = SweepOptions(
+        address=request.address or study.protocol.sweep.address,
+        workers=request.workers or study.protocol.sweep.workers,
+    )
+    return run_sweep(context, options, watch)
+
+
+def finished_of(study: Study, cells: tuple[Cell, ...]) -> frozenset[str]:
+    """Store keys of the results that are there, of the cells given."""
+    wanted = {result_key(cell.episode) for cell in cells}
+    return frozenset(key for key in study.store.list(RESULTS) if key in wanted)
+
+
+def read_results(study: Study, manifest: RunManifest) -> Iterator[EpisodeResult]:
+    """The results of a wave that are there, for who holds the key."""
+    identities = study.identities()
+    for key in sorted(finished_of(study, cells_of(study, manifest))):
+        yield read_result(study.store, key, identities)
+
+
+def _close_wave(
+    study: Study,
+    context: RunContext,
+    manifest: RunManifest,
+    cells: tuple[Cell, ...],
+    now: Callable[[], str],
+) -> WaveClosed:
+    """Record as missing what failed on every attempt, and promise all that is stored."""
+    finished = finished_of(study, cells)
+    for cell in cells:
+        if result_key(cell.episode) not in finished:
+            close_cell(cell, study.store, context)
+    missing = sum(result.status is Status.MISSING for result in read_results(study, manifest))
+    episodes = [cell.episode for cell in cells]
+    folder = digest_bytes(manifest.run_recipient.encode())
+    inventory = write_inventory(study.store, run_objects(study.store, folder, episodes))
+    record = WaveClosed(
+        wave=manifest.wave,
+        manifest=context.run,
+        owed=len(cells),
+        finished=len(cells) - missing,
+        missing=missing,
+        results_root=inventory.results_root,
+        objects=inventory.objects,
+        objects_root=inventory.objects_root,
+    )
+    study.ledger.append(record, now())
+    return record

@@ -1,0 +1,153 @@
+"""Before anything runs: a study's folder, its draw, its registered plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from generators.catalog import family
+from generators.seed import Seed
+from registry.draw import Entropy, FixedEntropy, Stratum, SystemEntropy, draw, seal_draw
+from registry.errors import BrokenPromise
+from registry.provenance import read_provenance
+from registry.records import Plan, Preregistration, SealedSet, record_body
+from registry.seal import write_identity
+from study.errors import StudyError
+from study.folder import CHECKOUT, Study
+from study.images import pinned_image
+from study.protocol import FILE_NAME, Protocol, read_protocol
+
+TEMPLATE = """\
+# A dosimeter study. `dosimeter --help` tells what each step does.
+study: {name}
+description: Does publishing a benchmark raise scores on it?
+
+# Strata: a task at a difficulty each. `dosimeter tasks list` shows what there is.
+tasks:
+  - {{family: count_circles, difficulty: medium}}
+  - {{family: compute_average, difficulty: medium}}
+seeds_per_arm: 24        # in each stratum, public and private alike
+
+models:
+  my-model:
+    provider: openai     # any server that speaks the OpenAI protocol
+    model: name-at-the-server
+    base_url: http://127.0.0.1:8000/v1
+    api_key_env: OPENAI_API_KEY
+
+# One list of models a wave: before the release first, then after it.
+waves:
+  - [my-model]
+
+plan: {{preset: basic-v1, alpha: 0.025, permutations: 19999, margin: 0.05}}
+sandbox: {{kind: docker, runtime: runc}}
+store: store             # a folder, or s3://bucket/prefix?endpoint=https://…
+keys: keys/study.txt     # the age key that opens what is sealed: keep a copy elsewhere
+release: {{folder: release}}
+"""
+
+
+def init_study(folder: Path, protocol: str | None = None) -> Path:
+    """A new study's folder: ``study.yaml``, a fresh key, a .gitignore for both secrets and
+    store. Raises StudyError where one is there already. Nothing half-written: the protocol,
+    which makes a folder a study, is written last."""
+    path = folder / FILE_NAME
+    if path.exists():
+        raise StudyError(f"{path}: a study is there already")
+    text = protocol or TEMPLATE.format(name=_study_name(folder))
+    try:
+        (folder / "keys").mkdir(parents=True, exist_ok=True)
+        key = folder / "keys" / "study.txt"
+        if not key.exists():
+            write_identity(key)
+        (folder / ".gitignore").write_text("keys/\nstore/\n", encoding="utf-8")
+        draft = folder / f".{FILE_NAME}.new"
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        raise StudyError(f"{folder}: {error.strerror}; give a folder that you may write") from error
+    read_protocol(folder)
+    return path
+
+
+def draw_seeds(study: Study, now: str) -> tuple[SealedSet, bool]:
+    """The sealed set, and whether it was drawn just now."""
+    if study.ledger.last("sealed-set") is not None:
+        return _check_drawn(study), False
+    protocol = study.protocol
+    recipients = study.recipients()  # first, so that nothing is drawn that cannot be sealed
+    strata = [Stratum(task.family, task.version, task.difficulty) for task in protocol.tasks]
+    drawn = draw(strata, protocol.seeds_per_arm, entropy_of(protocol), _identify)
+    return seal_draw(study.store, study.ledger, drawn, recipients, now), True
+
+
+def register_plan(study: Study, now: str) -> tuple[Preregistration, bool]:
+    """The registered plan, and whether it was registered just now. Raises BrokenPromise where
+    another plan is registered."""
+    registered = find_registration(study)
+    if registered is not None:
+        check_plan(study, registered)
+        return registered, False
+    sealed = _check_drawn(study)
+    record = Preregistration(
+        study=study.protocol.name,
+        plan=study.protocol.registered_plan(),
+        sealed_root=sealed.root,
+        provenance=read_provenance(CHECKOUT, pinned_image(study.protocol).digest),
+    )
+    study.ledger.append(record, now, once=True)
+    return record, True
+
+
+def find_registration(study: Study) -> Preregistration | None:
+    entry = study.ledger.last("preregistration")
+    return None if entry is None else entry.record
+
+
+def registration_of(study: Study) -> Preregistration:
+    """The registered plan, checked against the protocol. Raises StudyError, BrokenPromise."""
+    registered = find_registration(study)
+    if registered is None:
+        raise StudyError(
+            f"{study.folder}: no plan is registered yet; run `dosimeter register` first"
+        )
+    check_plan(study, registered)
+    return registered
+
+
+def check_plan(study: Study, registered: Preregistration) -> None:
+    """Raise BrokenPromise where study.yaml plans another analysis than the registered one."""
+    now, then = record_body(study.protocol.registered_plan()), record_body(registered.plan)
+    for key in Plan.__dataclass_fields__:
+        if now[key] != then[key]:
+            raise BrokenPromise(
+                f"{study.folder / FILE_NAME}: {key} is {now[key]!r}, but the plan registered in "
+                f"the ledger says {then[key]!r}: restore it; a new plan needs a new study"
+            )
+
+
+def entropy_of(protocol: Protocol) -> Entropy:
+    if protocol.entropy == "system":
+        return SystemEntropy()
+    return FixedEntropy(bytes.fromhex(protocol.entropy.removeprefix("fixed:")))
+
+
+def _identify(name: str, version: str, difficulty: str, seed: bytes) -> str:
+    return family(name, version).generate(difficulty, Seed(seed)).id
+
+
+def _check_drawn(study: Study) -> SealedSet:
+    sealed = study.sealed_set()
+    strata = tuple(task.stratum for task in study.protocol.tasks)
+    planned = (strata, study.protocol.seeds_per_arm)
+    if planned != (sealed.strata, sealed.seeds_per_arm):
+        raise BrokenPromise(
+            f"{study.folder / FILE_NAME}: tasks and seeds_per_arm are {planned}, but "
+            f"{(sealed.strata, sealed.seeds_per_arm)} were drawn: restore them; another draw "
+            "needs a new study"
+        )
+    return sealed
+
+
+def _study_name(folder: Path) -> str:
+    name = "".join(c if c.isalnum() else "-" for c in folder.resolve().name.lower()).strip("-")
+    return name[:63] if name and name.isascii() else "my-study"
