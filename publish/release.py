@@ -1,0 +1,360 @@
+"""A release: the public arm as a folder that ``datasets.load_dataset`` reads.
+
+The folder is built beside its place and renamed to it whole. The same draw gives the same
+bytes, so building it again finds it there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from generators.task import DIFFICULTIES, Asset
+from publish.card import CardFacts, CardTask, render_card
+from publish.errors import PublishError
+from publish.leak import FindFamily, regenerate, release_files
+from registry.canon import Digest, canonical_bytes, digest_bytes
+from registry.errors import RegistryError
+from registry.records import SealedSet
+from registry.seal import SealedEntry, commitments_of, commitments_root
+from registry.tables import Arm
+
+SHARD_BYTES = 256 << 20  # of content, before compression
+ROW_GROUP = 64
+CHECKSUMS = "checksums.json"
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseText:
+    """What people wrote about a release."""
+
+    study: str
+    title: str
+    licence: str = "apache-2.0"
+    homepage: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseManifest:
+    """A release folder that is complete."""
+
+    folder: Path
+    arm: str
+    instances_root: str  # Merkle root of the draw
+    count: int  # rows
+    content: Digest  # of checksums.json, and so of every file
+    files: tuple[str, ...]
+
+
+def build_release(
+    folder: Path,
+    entries: Sequence[SealedEntry],
+    sealed: SealedSet,
+    find_family: FindFamily,
+    text: ReleaseText,
+) -> ReleaseManifest:
+    """Write the public entries of a sealed draw as a release.
+
+    A complete folder with the same content is left as it is. Raises PublishError for an entry
+    of the private arm or of another draw, for an instance that today's generators no longer
+    make, for a folder that holds something else, and where it cannot be written.
+    """
+    leaves = _leaves(entries, sealed)
+    folder = folder.absolute()
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _partial(folder) as partial:
+            _write_files(
+                partial, _in_order(zip(leaves, entries, strict=True)), sealed, find_family, text
+            )
+            built = read_release(partial)
+            _put_in_place(partial, folder, built.content)
+    except OSError as error:
+        raise PublishError(f"{folder}: cannot write the release: {error.strerror}") from error
+    return read_release(folder)
+
+
+def read_release(folder: Path) -> ReleaseManifest:
+    """The manifest of a complete folder; every file's digest is recomputed. Raises
+    PublishError that names the first file that is missing, altered or too many."""
+    import json
+
+    try:
+        data = (folder / CHECKSUMS).read_bytes()
+        promised = json.loads(data)
+        record = json.loads((folder / "commitments.json").read_bytes())
+        root, count = str(record["root"]), len(record["public"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise PublishError(
+            f"{folder}: not a complete release: move it away and build again"
+        ) from error
+    found = checksums(folder)
+    for name in sorted(promised.keys() | found.keys()):
+        if promised.get(name) != found.get(name):
+            raise PublishError(
+                f"{folder}/{name}: not as {CHECKSUMS} has it: move the folder away and build again"
+            )
+    return ReleaseManifest(
+        folder, Arm.PUBLIC.value, root, count, digest_bytes(data), (*sorted(found), CHECKSUMS)
+    )
+
+
+def checksums(folder: Path) -> dict[str, str]:
+    """SHA-256 of each file of a release but the list of them, in hex."""
+    return {
+        name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        for name in release_files(folder)
+        if name != CHECKSUMS
+    }
+
+
+# -- what goes in -----------------------------------------------------------------------------
+
+
+def _leaves(entries: Sequence[SealedEntry], sealed: SealedSet) -> list[int]:
+    """The place of each entry's commitment in the draw. Raises PublishError."""
+    if not entries:
+        raise PublishError("a release needs at least one public instance")
+    if any(entry.arm is not Arm.PUBLIC for entry in entries):
+        raise PublishError("an entry of the private arm was handed in for release")
+    try:
+        root = commitments_root(sealed.commitments)
+        opened = commitments_of(entries)
+    except (RegistryError, ValueError):
+        raise PublishError("the commitments of the draw cannot be read") from None
+    if root != sealed.root:
+        raise PublishError("the commitments are not those under the Merkle root of the draw")
+    places = {commitment: leaf for leaf, commitment in enumerate(sealed.commitments)}
+    if len(set(opened)) != len(opened) or not places.keys() >= set(opened):
+        raise PublishError("an entry is not one of the draw's, or is handed in twice")
+    return [places[commitment] for commitment in opened]
+
+
+_Drawn = tuple[int, SealedEntry]
+
+
+def _in_order(drawn: Iterable[_Drawn]) -> list[_Drawn]:
+    """By family, difficulty and place in the draw, however they were handed in."""
+
+    def place(each: _Drawn) -> tuple[str, int, int]:
+        return each[1].family, DIFFICULTIES.index(each[1].difficulty), each[0]
+
+    return sorted(drawn, key=place)
+
+
+def _row(leaf: int, entry: SealedEntry, find_family: FindFamily) -> dict[str, Any]:
+    instance, key = regenerate(entry, find_family)
+    images = [each for each in instance.brief.assets if each.media_type.startswith("image/")]
+    return {
+        "task": entry.family,
+        "version": entry.version,
+        "difficulty": entry.difficulty,
+        "seed": entry.seed,
+        "instance": entry.instance,
+        "leaf": leaf,
+        "nonce": entry.nonce,
+        "prompt": instance.brief.prompt,
+        "answer_schema": instance.brief.answer_schema,
+        "input_files": [_file(asset) for asset in instance.brief.assets],
+        "images": [{"bytes": image.data, "path": image.path} for image in images],
+        "truth": canonical_bytes(instance.truth.as_json()).decode(),
+        "rubric": canonical_bytes(instance.rubric.as_json()).decode(),
+        "answer": canonical_bytes(key).decode(),
+    }
+
+
+def _file(asset: Asset) -> dict[str, Any]:
+    return {
+        "path": asset.path,
+        "media_type": asset.media_type,
+        "sha256": asset.digest.removeprefix("sha256:"),
+        "data": asset.data,
+    }
+
+
+# -- the files ----------------------------------------------------------------------------------
+
+
+def _write_files(
+    folder: Path,
+    drawn: Sequence[_Drawn],
+    sealed: SealedSet,
+    find_family: FindFamily,
+    text: ReleaseText,
+) -> None:
+    for stratum, members in groupby(drawn, key=lambda each: each[1].stratum):
+        rows = (_row(leaf, entry, find_family) for leaf, entry in members)
+        _write_shards(folder / "data" / stratum.replace("/", "-"), rows)
+    _write(folder / "commitments.json", canonical_bytes(_commitments(drawn, sealed)))
+    _write(folder / "README.md", render_card(_facts(drawn, sealed, find_family, text)).encode())
+    _write(folder / CHECKSUMS, canonical_bytes(checksums(folder)))
+    for place, _, _ in os.walk(folder):
+        _sync(Path(place))
+
+
+def _commitments(drawn: Sequence[_Drawn], sealed: SealedSet) -> dict[str, Any]:
+    return {
+        "format": "dosimeter/commitments/1",
+        "how": (
+            "commitment = HMAC-SHA256(key = nonce, message = the parts 'dosimeter/commitment', "
+            "'1', instance (ASCII) and seed (32 bytes), each after its length as 4 bytes "
+            "big-endian); root = RFC 6962 section 2.1 over the commitments' bytes"
+        ),
+        "root": sealed.root,
+        "commitments": list(sealed.commitments),
+        "entropy": sealed.entropy,
+        "public": [
+            {
+                "leaf": leaf,
+                "stratum": entry.stratum,
+                "version": entry.version,
+                "instance": entry.instance,
+                "seed": entry.seed,
+                "nonce": entry.nonce,
+            }
+            for leaf, entry in sorted(drawn, key=lambda each: each[0])
+        ],
+    }
+
+
+def _facts(
+    drawn: Sequence[_Drawn], sealed: SealedSet, find_family: FindFamily, text: ReleaseText
+) -> CardFacts:
+    tasks: list[CardTask] = []
+    for name, members in groupby(drawn, key=lambda each: f"{each[1].family}@{each[1].version}"):
+        family = find_family(name)
+        levels = groupby(entry.difficulty for _, entry in members)
+        counts = tuple((level, len(list(each))) for level, each in levels)
+        tasks.append(CardTask(family.name, family.version, family.summary, counts))
+    return CardFacts(
+        title=text.title,
+        study=text.study,
+        licence=text.licence,
+        homepage=text.homepage,
+        tasks=tuple(tasks),
+        count=len(drawn),
+        drawn=sealed.count,
+        root=sealed.root,
+        fixed_entropy=sealed.entropy == "fixed",
+    )
+
+
+def _write_shards(folder: Path, rows: Iterable[dict[str, Any]]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = _schema()
+    folder.mkdir(parents=True)
+    for number, shard in enumerate(_shards(rows)):
+        path = folder / f"public-{number:05d}.parquet"
+        table = pa.Table.from_pylist(shard, schema=schema)
+        pq.write_table(table, path, compression="zstd", row_group_size=ROW_GROUP)
+        _sync(path)
+
+
+def _shards(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    shard: list[dict[str, Any]] = []
+    size = 0
+    for row in rows:
+        shard.append(row)
+        size += 2 * sum(len(each["data"]) for each in row["input_files"])
+        if size >= SHARD_BYTES:
+            yield shard
+            shard, size = [], 0
+    if shard:
+        yield shard
+
+
+_TEXT = {"dtype": "string", "_type": "Value"}
+_BYTES = {"dtype": "binary", "_type": "Value"}
+_FILE = {"path": _TEXT, "media_type": _TEXT, "sha256": _TEXT, "data": _BYTES}
+# The columns as Hugging Face's ``datasets`` notes them in a Parquet file's metadata.
+FEATURES: dict[str, Any] = {
+    "task": _TEXT,
+    "version": _TEXT,
+    "difficulty": _TEXT,
+    "seed": _TEXT,
+    "instance": _TEXT,
+    "leaf": {"dtype": "int64", "_type": "Value"},
+    "nonce": _TEXT,
+    "prompt": _TEXT,
+    "answer_schema": _TEXT,
+    "input_files": {"feature": _FILE, "_type": "List"},
+    "images": {"feature": {"_type": "Image"}, "_type": "List"},
+    "truth": _TEXT,
+    "rubric": _TEXT,
+    "answer": _TEXT,
+}
+
+
+def _schema() -> Any:
+    import pyarrow as pa
+
+    metadata = canonical_bytes({"info": {"features": FEATURES}})
+    fields = [(name, _arrow_type(feature)) for name, feature in FEATURES.items()]
+    return pa.schema(fields, metadata={b"huggingface": metadata})
+
+
+def _arrow_type(feature: dict[str, Any]) -> Any:
+    import pyarrow as pa
+
+    match feature.get("_type"):
+        case "Value":
+            return {"string": pa.string(), "binary": pa.binary(), "int64": pa.int64()}[
+                feature["dtype"]
+            ]
+        case "List":
+            return pa.list_(_arrow_type(feature["feature"]))
+        case "Image":
+            return pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    return pa.struct([(name, _arrow_type(each)) for name, each in feature.items()])
+
+
+# -- whole or not at all ------------------------------------------------------------------------
+
+
+@contextmanager
+def _partial(folder: Path) -> Iterator[Path]:
+    """An empty folder beside the place, gone afterwards; also what a killed build left of it."""
+    partial = folder.with_name(f".{folder.name}.partial")
+    lock = os.open(folder.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # released by the kernel should this process die
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        yield partial
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+        os.close(lock)
+
+
+def _put_in_place(partial: Path, folder: Path, content: Digest) -> None:
+    if os.path.lexists(folder):
+        if read_release(folder).content != content:
+            raise PublishError(
+                f"{folder}: holds another release, and none is overwritten: name another folder"
+            )
+        return
+    os.rename(partial, folder)
+    _sync(folder.parent)
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+    _sync(path)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,304 @@
+"""What is inside a file, however it is wrapped: the pieces that a leak check must read.
+
+Parquet and Arrow cells, archive members, compressed streams, JSON documents, base64 and
+images are opened, one inside the other, to a bounded depth and size. What announces itself as
+one of these and cannot be opened is not passed over: it raises Unreadable.
+"""
+
+from __future__ import annotations
+
+import base64
+import bz2
+import gzip
+import hashlib
+import html
+import io
+import json
+import lzma
+import re
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import IO, Any, Protocol
+
+MAX_DEPTH = 8
+MAX_MEMBER_BYTES = 1 << 30
+WORTH_OPENING = 16  # a shorter string holds nothing that could be found in it
+# Between cells that are read as one text; no pattern that is looked for contains it.
+SEPARATOR = "\x1f"
+
+_BASE64_RUN = re.compile(rb"[A-Za-z0-9+/_-]{40,}")
+_HEXADECIMAL = re.compile(rb"[0-9a-fA-F]+")
+_STANDARD_ALPHABET = bytes.maketrans(b"-_", b"+/")
+_LINE_BREAK_IN_BASE64 = re.compile(rb"(?<=[A-Za-z0-9+/_-]{60})\r?\n(?=[A-Za-z0-9+/_-])")
+_IMAGES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*")
+
+
+class Unreadable(Exception):  # noqa: N818 - says what the content is
+    """Content that claims a format it cannot be opened as. The message quotes none of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes to be searched, or the digest of an image's pixels."""
+
+    data: bytes
+    pixels: str = ""
+
+
+def pieces(data: bytes, depth: int = 0) -> Iterator[Piece]:
+    """The bytes themselves, then all that is found inside them. Raises Unreadable."""
+    yield Piece(data)
+    for recognises, opened in _OPENERS:
+        if recognises(data):
+            yield from opened(data, _deeper(depth))
+    yield from _in_text(data, depth)
+
+
+def _deeper(depth: int) -> int:
+    if depth >= MAX_DEPTH:
+        raise Unreadable(f"wrapped more than {MAX_DEPTH} deep")
+    return depth + 1
+
+
+def pixel_digest(data: bytes) -> str:
+    """SHA-256 of an image's size and pixels as RGBA: the same however it is encoded.
+    Raises Unreadable."""
+    return next(_frames(data))
+
+
+# -- containers ----------------------------------------------------------------------------
+
+
+def _zip(data: bytes, depth: int) -> Iterator[Piece]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            yield Piece(archive.comment)
+            for member in archive.infolist():
+                yield Piece(member.filename.encode() + b"\n" + member.comment)
+                if not member.is_dir():
+                    with archive.open(member) as stream:
+                        yield from pieces(_bounded(stream), depth)
+    except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError, zlib.error) as error:
+        raise Unreadable("a zip archive that is damaged or encrypted") from error
+
+
+def _tar(data: bytes, depth: int) -> Iterator[Piece]:
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+            for member in archive:
+                yield Piece(f"{member.name}\n{member.linkname}\n{member.pax_headers}".encode())
+                stream = archive.extractfile(member) if member.isfile() else None
+                if stream is not None:
+                    yield from pieces(_bounded(stream), depth)
+    except (tarfile.TarError, EOFError) as error:
+        raise Unreadable("a damaged tar archive") from error
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+def _compressed(
+    opened: Callable[[IO[bytes]], AbstractContextManager[_Readable]],
+) -> Callable[[bytes, int], Iterator[Piece]]:
+    def inner(data: bytes, depth: int) -> Iterator[Piece]:
+        try:
+            with opened(io.BytesIO(data)) as stream:
+                content = _bounded(stream)
+        except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+            raise Unreadable("a damaged compressed stream") from error
+        yield from pieces(content, depth)
+
+    return inner
+
+
+def _bounded(stream: _Readable) -> bytes:
+    content = stream.read(MAX_MEMBER_BYTES + 1)
+    if len(content) > MAX_MEMBER_BYTES:
+        raise Unreadable(f"expands to more than {MAX_MEMBER_BYTES} bytes")
+    return content
+
+
+def _parquet(data: bytes, depth: int) -> Iterator[Piece]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(io.BytesIO(data))
+        yield from _schema(file.schema_arrow)
+        for batch in file.iter_batches(batch_size=256):
+            yield from _batch(batch, depth)
+    except pa.ArrowException as error:
+        raise Unreadable("a damaged Parquet file") from error
+
+
+def _arrow(data: bytes, depth: int) -> Iterator[Piece]:
+    import pyarrow as pa
+
+    try:
+        reader = pa.ipc.open_file(io.BytesIO(data))
+        yield from _schema(reader.schema)
+        for number in range(reader.num_record_batches):
+            yield from _batch(reader.get_batch(number), depth)
+    except pa.ArrowException as error:
+        raise Unreadable("a damaged Arrow file") from error
+
+
+def _schema(schema: Any) -> Iterator[Piece]:
+    yield Piece("\n".join(schema.names).encode())
+    for key, value in (schema.metadata or {}).items():
+        yield Piece(key + b"\n" + value)
+
+
+def _batch(batch: Any, depth: int) -> Iterator[Piece]:
+    for column in batch.columns:
+        yield from _values(column.to_pylist(), depth)
+
+
+def _values(values: Any, depth: int) -> Iterator[Piece]:
+    """The leaves of nested values: strings and numbers as one text, and each leaf that may
+    hold something more on its own."""
+    plain: list[str] = []
+    for leaf in _leaves(values):
+        if isinstance(leaf, bytes):
+            yield from pieces(leaf, depth)
+        elif isinstance(leaf, str):
+            plain.append(leaf)
+            if len(leaf) >= WORTH_OPENING:
+                yield from _in_text(leaf.encode(), depth)
+    yield Piece(SEPARATOR.join(plain).encode("utf-8", "surrogatepass"))
+
+
+def _leaves(value: Any) -> Iterator[bytes | str]:
+    """Strings and bytes as they are; runs of numbers joined by commas, and as bytes where they
+    could be bytes."""
+    if isinstance(value, bytes | str):
+        yield value
+    elif isinstance(value, dict):
+        yield from _leaves(list(value))
+        yield from _leaves(list(value.values()))
+    elif isinstance(value, list | tuple):
+        numbers = [each for each in value if isinstance(each, int | float)]
+        if numbers:
+            yield ",".join(map(json.dumps, numbers))
+        if (as_bytes := _as_bytes(numbers)) is not None:
+            yield as_bytes
+        for each in value:
+            if not isinstance(each, int | float):
+                yield from _leaves(each)
+    elif value is not None:
+        yield str(value)
+
+
+def _as_bytes(numbers: list[int | float]) -> bytes | None:
+    small = [each for each in numbers if type(each) is int and 0 <= each < 256]
+    return bytes(small) if len(small) == len(numbers) >= WORTH_OPENING else None
+
+
+# -- images --------------------------------------------------------------------------------
+
+
+def _image(data: bytes, depth: int) -> Iterator[Piece]:
+    for digest in _frames(data):
+        yield Piece(b"", pixels=digest)
+    yield from _values(_image_texts(data), depth)
+
+
+def _frames(data: bytes) -> Iterator[str]:
+    from PIL import Image, ImageSequence
+
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            for frame in ImageSequence.Iterator(image):
+                deep = frame.mode in ("F", "I") or frame.mode.startswith("I;")
+                plain = frame if deep else frame.convert("RGBA")
+                head = f"{plain.mode} {plain.width}x{plain.height}\n".encode()
+                yield hashlib.sha256(head + plain.tobytes()).hexdigest()
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise Unreadable("a damaged image") from error
+
+
+def _image_texts(data: bytes) -> list[Any]:
+    from PIL import Image
+
+    with Image.open(io.BytesIO(data)) as image:
+        image.load()
+        return [value for value in image.info.values() if isinstance(value, str | bytes)]
+
+
+def _is_image(data: bytes) -> bool:
+    webp = data[:4] == b"RIFF" and data[8:12] == b"WEBP"
+    return webp or (data.startswith(_IMAGES) and (data[:2] != b"BM" or data[6:10] == b"\0" * 4))
+
+
+# -- text ----------------------------------------------------------------------------------
+
+
+def _in_text(data: bytes, depth: int) -> Iterator[Piece]:
+    """JSON documents (one, or one a line), HTML entities, other encodings, base64."""
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        yield Piece(data.decode("utf-16", "replace").encode())
+    if b"&#" in data or b"&quot;" in data:
+        yield Piece(html.unescape(data.decode("utf-8", "replace")).encode())
+    for value in _json_documents(data):
+        yield Piece(canonical_text(value).encode("utf-8", "surrogatepass"))
+        yield from _values(value, _deeper(depth))
+    small: list[bytes] = []
+    for run in _base64_runs(data):
+        if any(recognises(run) for recognises, _ in _OPENERS) or _BASE64_RUN.search(run):
+            yield from pieces(run, _deeper(depth))
+        else:
+            small.append(run)
+    if small:
+        yield Piece(SEPARATOR.encode().join(small))
+
+
+def _json_documents(data: bytes) -> Iterable[Any]:
+    if data.lstrip()[:1] not in (b"{", b"[", b'"'):
+        return []
+    try:
+        return [json.loads(data)]
+    except (ValueError, RecursionError):
+        return list(_json_lines(data))
+
+
+def _json_lines(data: bytes) -> Iterator[Any]:
+    for line in data.splitlines():
+        try:
+            yield json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+
+
+def canonical_text(value: Any) -> str:
+    """JSON with sorted keys and no spaces: one spelling whatever order it was written in."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _base64_runs(data: bytes) -> Iterator[bytes]:
+    """What base64 runs decode to; line breaks inside are closed, hexadecimal is left out."""
+    for run in _BASE64_RUN.findall(_LINE_BREAK_IN_BASE64.sub(b"", data)):
+        if _HEXADECIMAL.fullmatch(run):
+            continue
+        whole = run.translate(_STANDARD_ALPHABET)
+        whole = whole[:-1] if len(whole) % 4 == 1 else whole
+        yield base64.b64decode(whole + b"=" * (-len(whole) % 4))
+
+
+_OPENERS: tuple[tuple[Callable[[bytes], bool], Callable[[bytes, int], Iterator[Piece]]], ...] = (
+    (lambda data: data[:4] == b"PAR1" and data[-4:] == b"PAR1", _parquet),
+    (lambda data: data.startswith(b"ARROW1"), _arrow),
+    (lambda data: zipfile.is_zipfile(io.BytesIO(data)), _zip),
+    (lambda data: data[257:262] == b"ustar", _tar),
+    (
+        lambda data: data.startswith(b"\x1f\x8b\x08"),
+        _compressed(lambda s: gzip.GzipFile(fileobj=s)),
+    ),
+    (lambda data: data.startswith(b"BZh"), _compressed(bz2.BZ2File)),
+    (lambda data: data.startswith(b"\xfd7zXZ\0"), _compressed(lzma.LZMAFile)),
+    (_is_image, _image),
+)

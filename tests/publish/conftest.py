@@ -1,0 +1,172 @@
+"""A small draw to publish, made by a family whose every part can be told apart."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from generators.checks import NumberWithin
+from generators.rubric import Metarubric, fill_rubric
+from generators.seed import Seed
+from generators.table import Table
+from generators.task import (
+    Asset,
+    Brief,
+    Family,
+    GroundTruth,
+    TaskInstance,
+    TaskSpec,
+    make_instance,
+)
+from publish.release import ReleaseManifest, ReleaseText, build_release
+from registry.records import SealedSet
+from registry.seal import SealedEntry, commitments_of, commitments_root
+from registry.tables import Arm
+
+TEXT = ReleaseText(study="letters", title="Letters and numbers")
+SCHEMA = '{"properties":{"total":{"type":"number"}},"type":"object"}'
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """A picture of noise and a table of readings: find their total."""
+
+    name: str = "noise"
+    version: str = "1"
+    summary: str = "Add up readings that belong to a picture"
+
+    def parameters(self, difficulty: str) -> Mapping[str, int | float | str]:
+        return MappingProxyType({"readings": {"easy": 3, "medium": 8, "hard": 20}[difficulty]})
+
+    def generate(self, difficulty: str, seed: Seed) -> TaskInstance:
+        count = int(self.parameters(difficulty)["readings"])
+        stream = seed.child("readings").rng()
+        readings = tuple(round(stream.uniform(0, 1000), 9) for _ in range(count))
+        small = seed.child("small").rng().integer(1, 4)
+        truth = GroundTruth(
+            (
+                ("readings", Table(("reading",), tuple((each,) for each in readings))),
+                ("small", Table(("count",), ((small,),))),
+            ),
+            digests=(("picture", "sha256:" + hashlib.sha256(_pixels(seed)).hexdigest()),),
+        )
+        prompt = f'Add up the "readings" taken in\nroom {seed.child("room").rng().word()}, please.'
+        brief = Brief(prompt, (_picture(seed), _readings(readings), _notice()), SCHEMA)
+        spec = TaskSpec(self.name, self.version, difficulty, (("readings", count),))
+        total = sum(readings)
+        check = NumberWithin(("total",), total - 0.1, total + 0.1)
+        meta = Metarubric("total", "SR", 1.0, "The total is stated", lambda row, index: check)
+        return make_instance(spec, seed, brief, truth, fill_rubric((meta,), {}))
+
+    def key(self, truth: GroundTruth) -> dict[str, Any]:
+        readings = truth.table("readings").column("reading")
+        return {"total": sum(float(each) for each in readings), "readings": list(readings)}
+
+    def nulls(self, instance: TaskInstance) -> Mapping[str, dict[str, Any]]:
+        return {"empty": {}, "everything": {}, "prior": {"total": 0}}
+
+    def solver(self) -> str:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """A sealed draw, opened: two strata with four instances in each arm."""
+
+    entries: tuple[SealedEntry, ...]
+    sealed: SealedSet
+
+    @property
+    def public(self) -> tuple[SealedEntry, ...]:
+        return tuple(each for each in self.entries if each.arm is Arm.PUBLIC)
+
+    @property
+    def private(self) -> tuple[SealedEntry, ...]:
+        return tuple(each for each in self.entries if each.arm is Arm.PRIVATE)
+
+
+def find_noise(name: str) -> Family:
+    if name != "noise@1":
+        raise KeyError(name)
+    return Noise()
+
+
+def make_draw(
+    strata: tuple[tuple[str, str], ...], each_arm: int, find: Callable[[str], Family], root: bytes
+) -> Draw:
+    """Entries of both arms in turn, with a set that commits to them."""
+    seed = Seed(hashlib.sha256(root).digest())
+    entries = []
+    for name, difficulty in strata:
+        family = find(name)
+        for index in range(2 * each_arm):
+            own = seed.child(name, difficulty, index)
+            arm = Arm.PUBLIC if index % 2 else Arm.PRIVATE
+            instance = family.generate(difficulty, own)
+            nonce = own.child("nonce").hex
+            entries.append(
+                SealedEntry(
+                    instance.id, family.name, family.version, difficulty, own.hex, arm, nonce
+                )
+            )
+    commitments = commitments_of(entries)
+    sealed = SealedSet(
+        strata=tuple(f"{name.split('@')[0]}/{level}" for name, level in strata),
+        seeds_per_arm=each_arm,
+        count=len(entries),
+        commitments=commitments,
+        root=commitments_root(commitments),
+        ciphertext="sha256:" + "0" * 64,
+        uri="sealed/0.age",
+        recipients=(),
+        entropy="fixed",
+        allocation_seed="0" * 64,
+    )
+    return Draw(tuple(entries), sealed)
+
+
+@pytest.fixture(scope="session")
+def draw() -> Draw:
+    return make_draw((("noise@1", "easy"), ("noise@1", "hard")), 4, find_noise, b"publish")
+
+
+@pytest.fixture(scope="session")
+def find() -> Callable[[str], Family]:
+    return find_noise
+
+
+@pytest.fixture
+def release(draw: Draw, tmp_path: Path) -> ReleaseManifest:
+    return build_release(tmp_path / "release", draw.public, draw.sealed, find_noise, TEXT)
+
+
+def _pixels(seed: Seed) -> bytes:
+    levels = seed.child("pixels").rng().uniforms(48 * 32) * 256
+    return bytes(levels.astype(np.uint8))
+
+
+def _picture(seed: Seed) -> Asset:
+    target = io.BytesIO()
+    Image.frombytes("L", (48, 32), _pixels(seed)).save(target, "PNG")
+    return Asset("picture.png", "image/png", target.getvalue())
+
+
+def _readings(readings: tuple[float, ...]) -> Asset:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows((repr(each),) for each in readings)
+    return Asset("readings.csv", "text/csv", text.getvalue().encode())
+
+
+def _notice() -> Asset:
+    """The same in every instance, so that it betrays none."""
+    return Asset("notice.txt", "text/plain", b"All readings were taken on the same day.\n" * 20)
