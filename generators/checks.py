@@ -51,12 +51,31 @@ class ListsNumber:
 
 @dataclass(frozen=True, slots=True)
 class NumberPrecision:
-    """At least ``share`` of the list's numbers are, as a multiset, among the true ones (R8a)."""
+    """At least ``share`` of the list's numbers are, as a multiset, among the true ones (R8a).
+
+    ``source`` names the column of the truth ("<table>.<column>") that ``values`` repeats;
+    where it is given, ``check_as_json`` writes it instead of them.
+    """
 
     path: Path
     values: tuple[float, ...]
     share: float = 0.5
     tolerance: float = 0.0
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberRecall:
+    """At least ``share`` of the true numbers are, as a multiset, in the list (R8a, R8e).
+
+    ``source`` as in NumberPrecision.
+    """
+
+    path: Path
+    values: tuple[float, ...]
+    share: float = 0.5
+    tolerance: float = 0.0
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +110,7 @@ Check = (
     | ValueEquals
     | ListsNumber
     | NumberPrecision
+    | NumberRecall
     | ShareOf
     | MeanAgrees
     | Gated
@@ -116,19 +136,23 @@ def passes(check: Check, answer: Answer | None) -> bool:
             listed = numbers_at(answer, path)
             return sum(abs(number - value) <= tolerance for number in listed) >= copies
         case NumberPrecision(path, values, share, tolerance):
+            found = value_at(answer, path)
+            # No list this long can be precise: refused before its numbers are read.
+            if not isinstance(found, list) or len(found) * share > len(values):
+                return False
             listed = numbers_at(answer, path)
             return bool(listed) and _matches(listed, values, tolerance) >= share * len(listed)
+        case NumberRecall(path, values, share, tolerance):
+            listed = numbers_at(answer, path)
+            return bool(values) and _matches(listed, values, tolerance) >= share * len(values)
         case ShareOf(checks, share):
             passed = sum(passes(each, answer) for each in checks)
             return bool(checks) and passed >= share * len(checks)
         case MeanAgrees(path, counts, size, tolerance):
-            number, listed = number_at(answer, path), value_at(answer, counts)
-            if number is None or not isinstance(listed, dict) or len(listed) != size:
-                return False
-            read = [value for value in listed.values() if is_number(value)]
-            return len(read) == size and abs(number - math.fsum(read) / size) <= tolerance
+            number, mean = number_at(answer, path), _mean_of(value_at(answer, counts), size)
+            return number is not None and mean is not None and abs(number - mean) <= tolerance
         case Gated(inner, gate):
-            return passes(inner, answer) and passes(gate, answer)
+            return passes(gate, answer) and passes(inner, answer)
 
 
 def is_number(value: Any) -> bool:
@@ -159,25 +183,37 @@ def number_at(answer: Answer, path: Path) -> float | None:
 def numbers_at(answer: Answer, path: Path) -> tuple[float, ...]:
     """The numbers of a list; a list that holds anything else counts as empty."""
     value = value_at(answer, path)
-    if not isinstance(value, list) or not all(is_number(each) for each in value):
+    if not isinstance(value, list) or not set(map(type, value)) <= {int, float}:
         return ()
     try:
-        return tuple(float(each) for each in value)
+        return tuple(map(float, value))
     except OverflowError:
         return ()
+
+
+def _mean_of(counts: Any, size: int) -> float | None:
+    """The mean of the numbers of an object that holds exactly ``size`` of them."""
+    if not isinstance(counts, dict) or len(counts) != size:
+        return None
+    if size == 0 or not all(is_number(count) for count in counts.values()):
+        return None
+    try:
+        return math.fsum(counts.values()) / size
+    except OverflowError:
+        return None
 
 
 def _matches(listed: Sequence[float], values: Sequence[float], tolerance: float) -> int:
     """How many listed numbers pair off with a true one each."""
     if tolerance == 0:
         return sum((Counter(listed) & Counter(values)).values())
-    remaining = sorted(values)
-    matched = 0
+    ordered = sorted(values)
+    at = matched = 0
     for number in sorted(listed):
-        while remaining and remaining[0] < number - tolerance:
-            remaining.pop(0)
-        if remaining and remaining[0] <= number + tolerance:
-            remaining.pop(0)
+        while at < len(ordered) and ordered[at] < number - tolerance:
+            at += 1
+        if at < len(ordered) and ordered[at] <= number + tolerance:
+            at += 1
             matched += 1
     return matched
 
@@ -185,9 +221,14 @@ def _matches(listed: Sequence[float], values: Sequence[float], tolerance: float)
 def check_as_json(check: Check) -> dict[str, Any]:
     """The check as plain JSON, its kind named, for releases and digests."""
 
+    def hides(value: Any, name: str) -> bool:
+        # Hundreds of criteria share one list of values: they refer to the truth's column.
+        return name == ("values" if getattr(value, "source", "") else "source")
+
     def plain(value: Any) -> Any:
         if hasattr(value, "__dataclass_fields__"):
-            fields = {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
+            names = [name for name in value.__dataclass_fields__ if not hides(value, name)]
+            fields = {name: plain(getattr(value, name)) for name in names}
             return {"kind": type(value).__name__, **fields}
         return [plain(each) for each in value] if isinstance(value, tuple) else value
 
@@ -202,6 +243,7 @@ __all__ = [
     "ListsNumber",
     "MeanAgrees",
     "NumberPrecision",
+    "NumberRecall",
     "NumberWithin",
     "ShareOf",
     "ValueEquals",

@@ -1,5 +1,9 @@
 """What a generator refuses."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+
 
 class GeneratorError(ValueError):
     """A request that no generator can serve: says what is wrong and what would be right."""
@@ -7,3 +11,13 @@ class GeneratorError(ValueError):
 
 class GuardExhausted(RuntimeError):  # noqa: N818 - a broken promise of a generator, not bad input
     """A degenerate draw was redrawn as often as is allowed (spec/physics.md, R4)."""
+
+
+def unknown(what: str, given: str, known: Iterable[str]) -> GeneratorError:
+    """The error for a name that is none of the known ones, with the nearest that is."""
+    import difflib
+
+    names = tuple(known)
+    near = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return GeneratorError(f"unknown {what} {given!r}; {hint}known: {', '.join(names)}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from generators.answer import Answer
-from generators.checks import Check, check_as_json, passes
+from generators.checks import Check, Gated, check_as_json, passes
 from generators.table import Scalar, Table
 
 # Scientific reasoning, data handling, image data extraction, instructions following.
@@ -86,7 +86,16 @@ def fill_rubric(metarubrics: tuple[Metarubric, ...], tables: Mapping[str, Table]
 
 def check_answer(rubric: Rubric, answer: Answer | None) -> tuple[bool | None, ...]:
     """The deterministic verdict on each criterion; None where only a judge can tell."""
-    return tuple(None if c.check is None else passes(c.check, answer) for c in rubric.criteria)
+    gates: dict[int, bool] = {}  # one gate may guard hundreds of criteria: decided once
+
+    def decide(check: Check) -> bool:
+        if not isinstance(check, Gated):
+            return passes(check, answer)
+        if id(check.gate) not in gates:
+            gates[id(check.gate)] = passes(check.gate, answer)
+        return gates[id(check.gate)] and passes(check.check, answer)
+
+    return tuple(None if c.check is None else decide(c.check) for c in rubric.criteria)
 
 
 def score_verdicts(

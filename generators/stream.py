@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import NormalDist
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    from numpy import float64
+    from numpy.typing import NDArray
 
 T = TypeVar("T")
 
@@ -25,14 +26,19 @@ class Stream:
     __slots__ = ("_bits",)
 
     def __init__(self, key: bytes) -> None:
-        self._bits = np.random.PCG64(int.from_bytes(key[:16], "big"))
+        # Imported here: reading the catalogue or a command's help should not cost numpy.
+        from numpy.random import PCG64
+
+        self._bits = PCG64(int.from_bytes(key[:16], "big"))
 
     def word(self) -> int:
         """One raw 64-bit word."""
         return int(self._bits.random_raw())
 
-    def uniforms(self, count: int) -> NDArray[np.float64]:
+    def uniforms(self, count: int) -> NDArray[float64]:
         """``count`` draws from the open interval (0, 1): (word>>11 + 1/2) / 2**53."""
+        import numpy as np
+
         words = np.atleast_1d(self._bits.random_raw(count))
         return ((words >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
 
@@ -45,10 +51,15 @@ class Stream:
         return mean + deviation * _STANDARD_NORMAL.inv_cdf(self.uniform())
 
     def integer(self, low: int, high: int) -> int:
-        """One draw from low…high, both included, without modulo bias."""
+        """One draw from low…high, both included, without modulo bias.
+
+        Raises ValueError for an empty range or one of more than 2**64 values.
+        """
         if high < low:
             raise ValueError(f"empty range {low}…{high}")
         size = high - low + 1
+        if size > _WORDS:
+            raise ValueError(f"{low}…{high} holds more values than one word")
         limit = _WORDS - _WORDS % size
         while (word := self.word()) >= limit:
             pass

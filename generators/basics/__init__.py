@@ -1,1 +1,1 @@
-"""The two smallest families: count circles in images, average numbers in a file."""
+"""Families that any capable agent should solve: they measure the line, not the science."""
