@@ -1,0 +1,113 @@
+"""study.yaml: read whole, or refused with one error that names file, line, key and remedy."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from study.errors import StudyError
+from study.protocol import read_protocol
+
+GOOD = """\
+study: pilot
+tasks:
+  - {family: count_circles, difficulty: easy}
+  - {family: compute_average, difficulty: hard}
+seeds_per_arm: 8
+models:
+  honest: {provider: scripted, agent: honest, error_rate: 0.2}
+  remote:
+    provider: openai
+    model: some-model
+    base_url: http://127.0.0.1:8000/v1
+waves:
+  - [honest]
+  - [honest, remote]
+"""
+
+
+def study(folder: Path, text: str) -> Path:
+    (folder / "study.yaml").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_a_protocol_is_read_with_its_defaults(tmp_path: Path) -> None:
+    protocol = read_protocol(study(tmp_path, GOOD))
+    assert protocol.name == "pilot"
+    assert [task.stratum for task in protocol.tasks] == [
+        "count_circles/easy",
+        "compute_average/hard",
+    ]
+    assert [pin.name for pin in protocol.wave_models(1)] == ["honest", "remote"]
+    assert protocol.sandbox.kind == "docker"
+    assert protocol.entropy == "system"
+    plan = protocol.registered_plan()
+    assert plan.looks == 2
+    assert plan.seeds_per_arm == 8
+    assert plan.alpha == 0.025
+
+
+def test_a_remote_model_is_pinned_by_the_version_asked_for(tmp_path: Path) -> None:
+    remote = read_protocol(study(tmp_path, GOOD)).models[1]
+    assert (remote.provider, remote.version) == ("openai", "some-model")
+    assert ("base_url", '"http://127.0.0.1:8000/v1"') in remote.settings
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ("seeds_per_arm: 8", "seeds_per_am: 8", 5, "did you mean 'seeds_per_arm'"),
+        ("seeds_per_arm: 8", "seeds_per_arm: -8", 5, "greater than or equal to 1"),
+        ("seeds_per_arm: 8", "seeds_per_arm: eight", 5, "valid integer"),
+        ("seeds_per_arm: 8", "seeds_per_arm: 8\nseeds_per_arm: 9", 6, "on line 5 already"),
+        ("seeds_per_arm: 8\n", "", 1, "'seeds_per_arm' is missing"),
+        ("family: count_circles", "family: count_circle", 3, "count_circles"),
+        ("difficulty: easy", "difficulty: eazy", 3, "easy"),
+        ("difficulty: hard", "dificulty: hard", 4, "did you mean 'difficulty'"),
+        ("provider: openai", "provider: opanai", 9, "did you mean 'openai'"),
+        ("error_rate: 0.2", "error_rate: 1.2", 7, "less than or equal to 1"),
+        ("error_rate: 0.2", "error_rate: .nan", 7, "number"),
+        ("agent: honest", "agent: honset", 7, "honest"),
+        ("agent: honest", "agent: spiked", 7, "needs `release:`"),
+        ("  - [honest, remote]", "  - [honest, remot]", 14, "did you mean 'remote'"),
+        ("  - [honest, remote]", "  - [honest, honest]", 14, "twice"),
+        ("  - [honest, remote]", "  - []", 14, "at least one model"),
+        ("compute_average, difficulty: hard", "count_circles, difficulty: easy", 4, "twice"),
+        ("study: pilot", "study: Pilot Study", 1, "lower-case"),
+        ("study: pilot", "study: pilot\nentropy: fixed:12", 2, "64 hexadecimal digits"),
+        ("study: pilot", "study: pilot\nplan: {alpha: 2}", 2, "less than 0.5"),
+        ("study: pilot", "study: pilot\nsandbox: {kind: vm}", 2, "docker"),
+        ("study: pilot", "study: &x pilot\ndescription: *x", 2, "aliases"),
+        ("study: pilot", "study: [pilot", 2, "not valid YAML"),
+        ("study: pilot", "? [a]\n: b\nstudy: pilot", 1, "plain text"),
+    ],
+)
+def test_bad_input_is_refused_with_file_line_and_remedy(
+    tmp_path: Path, old: str, new: str, line: int, words: str
+) -> None:
+    with pytest.raises(StudyError) as caught:
+        read_protocol(study(tmp_path, GOOD.replace(old, new, 1)))
+    message = str(caught.value)
+    assert message.startswith(f"{tmp_path / 'study.yaml'}:{line}"), message
+    assert words in message
+    assert "\n" not in message
+
+
+def test_a_missing_file_names_the_command_that_writes_one(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match=re.escape("dosimeter init")):
+        read_protocol(tmp_path)
+
+
+def test_deep_nesting_and_huge_files_are_refused_quickly(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="nested deeper"):
+        read_protocol(study(tmp_path, "study: " + "[" * 5000))
+    with pytest.raises(StudyError, match="at most"):
+        read_protocol(study(tmp_path, "#" * 1_000_001))
+
+
+def test_an_unplanned_wave_is_refused(tmp_path: Path) -> None:
+    protocol = read_protocol(study(tmp_path, GOOD))
+    with pytest.raises(StudyError, match="no wave 2"):
+        protocol.wave_models(2)
