@@ -33,11 +33,16 @@ class Entry:
     digest: Digest = GENESIS
 
     @property
+    def place(self) -> str:
+        """How messages name it."""
+        return f"ledger record {self.sequence}"
+
+    @property
     def record(self) -> Any:
         """The body as the record of its kind. Raises BrokenPromise where it has another form."""
         if self.kind not in KINDS:
-            raise BrokenPromise(f"ledger record {self.sequence}: unknown kind {self.kind!r}")
-        return read_record(KINDS[self.kind], self.body, f"ledger record {self.sequence}")
+            raise BrokenPromise(f"{self.place}: unknown kind {self.kind!r}")
+        return read_record(KINDS[self.kind], self.body, self.place)
 
 
 class Ledger:

@@ -10,21 +10,37 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 
-def merkle_root(leaves: Iterable[bytes]) -> bytes:
-    """The root, 32 bytes. Reads the leaves once, and keeps a hash for each level only."""
-    full: list[tuple[int, bytes]] = []  # perfect subtrees from the left: height, hash
-    for leaf in leaves:
+class MerkleTree:
+    """A tree that grows leaf by leaf, and keeps no more than a hash for each level."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._full: list[tuple[int, bytes]] = []  # perfect subtrees from the left: height, hash
+
+    def add(self, leaf: bytes) -> None:
         height, node = 0, _leaf(leaf)
-        while full and full[-1][0] == height:
-            node = _node(full.pop()[1], node)
+        while self._full and self._full[-1][0] == height:
+            node = _node(self._full.pop()[1], node)
             height += 1
-        full.append((height, node))
-    if not full:
-        return hashlib.sha256(b"").digest()
-    root = full.pop()[1]
-    while full:
-        root = _node(full.pop()[1], root)
-    return root
+        self._full.append((height, node))
+        self.size += 1
+
+    def root(self) -> bytes:
+        """The root over the leaves so far, 32 bytes."""
+        if not self._full:
+            return hashlib.sha256(b"").digest()
+        *others, (_, root) = self._full
+        for _, left in reversed(others):
+            root = _node(left, root)
+        return root
+
+
+def merkle_root(leaves: Iterable[bytes]) -> bytes:
+    """The root over the leaves, 32 bytes."""
+    tree = MerkleTree()
+    for leaf in leaves:
+        tree.add(leaf)
+    return tree.root()
 
 
 def inclusion_proof(leaves: Sequence[bytes], index: int) -> tuple[bytes, ...]:

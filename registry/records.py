@@ -169,8 +169,10 @@ def record_body(record: Any) -> dict[str, Any]:
 
 def read_record(cls: type[R], body: Any, place: str) -> R:
     """The record of a JSON body. Raises BrokenPromise where it does not have that form."""
+    form: Any = cls
     try:
-        return _adapter(cls).validate_python(body)
+        record: R = _adapter(form).validate_python(body)
+        return record
     except ValidationError as error:
         first = error.errors(include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
@@ -184,5 +186,5 @@ def record_digest(record: Any) -> Digest:
 
 
 @functools.cache
-def _adapter(cls: type[R]) -> TypeAdapter[R]:
+def _adapter(cls: Any) -> TypeAdapter[Any]:
     return TypeAdapter(cls)

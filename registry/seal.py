@@ -55,9 +55,9 @@ def new_identity() -> tuple[str, str]:
     return str(identity), str(identity.to_public())
 
 
-def recipients_of(identities: Iterable[str]) -> tuple[str, ...]:
-    """The public keys of identities. Raises RegistryError."""
-    return tuple(str(_identity(text, "identity").to_public()) for text in identities)
+def recipient_of(identity: str) -> str:
+    """The public key of an identity. Raises RegistryError."""
+    return str(_identity(identity, "identity").to_public())
 
 
 def encrypt(data: bytes, recipients: Sequence[str]) -> bytes:
@@ -104,7 +104,7 @@ def write_identity(path: Path, identity: str = "") -> str:
     """Write a key file (a new key if none is given), mode 0600, whole or not at all; returns
     the recipient. Raises RegistryError if the file exists: a key is never overwritten."""
     identity = identity or new_identity()[0]
-    recipient = recipients_of([identity])[0]
+    recipient = recipient_of(identity)
     text = f"# public key: {recipient}\n{identity}\n"
     try:
         _write_new(path, text.encode())

@@ -1,0 +1,204 @@
+"""The draw: random seeds for each stratum, and a random half of them to each arm.
+
+Allocation, which anyone can recompute from its recorded seed: of the 2S indices of a stratum the
+S with the smallest ``SHA-256(tag ‖ seed ‖ stratum ‖ index)`` are public, where each part stands
+after its length as 4 bytes, big-endian; the tag is ``dosimeter/allocation/1``, the stratum its
+name, the index in decimal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from registry.canon import digest_bytes
+from registry.errors import RegistryError
+from registry.ledger import Ledger
+from registry.records import SealedSet
+from registry.seal import SealedEntry, commitments_of, commitments_root, seal_entries
+from registry.store import Store
+from registry.tables import Arm
+
+Identify = Callable[[str, str, str, bytes], str]  # family, version, difficulty, seed → instance id
+
+_REDRAWS = 100  # of one place in the draw, before its entropy is called broken
+
+
+class Entropy(Protocol):
+    """Where the randomness of a draw comes from."""
+
+    def draw(self, size: int, *path: str | int) -> bytes:
+        """That many bytes, 32 at the most, for what the path names."""
+        ...
+
+    def describe(self) -> str:
+        """For the record: "operating system", or "fixed"."""
+        ...
+
+
+class SystemEntropy:
+    """The operating system's: new at each call, whatever the path."""
+
+    def draw(self, size: int, *path: str | int) -> bytes:
+        return os.urandom(size)
+
+    def describe(self) -> str:
+        return "operating system"
+
+
+@dataclass(frozen=True, slots=True)
+class FixedEntropy:
+    """SHA-256 of the path below a root of 32 bytes: the same draw each time. For demonstrations
+    and tests only: who knows the root knows every seed."""
+
+    root: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.root) != 32:
+            raise RegistryError(f"a root of fixed entropy is 32 bytes, not {len(self.root)}")
+
+    def draw(self, size: int, *path: str | int) -> bytes:
+        if not 0 < size <= 32:
+            raise RegistryError(f"fixed entropy gives up to 32 bytes at a path, not {size}")
+        parts = (str(part).encode() for part in path)
+        return _hash(b"dosimeter/entropy/1", self.root, *parts)[:size]
+
+    def describe(self) -> str:
+        return "fixed"
+
+
+class Stratum(NamedTuple):
+    """One task at one difficulty."""
+
+    family: str
+    version: str
+    difficulty: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.family}/{self.difficulty}"
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """What was drawn, before it is sealed. Held in memory only."""
+
+    strata: tuple[str, ...]
+    seeds_per_arm: int
+    entries: tuple[SealedEntry, ...] = field(repr=False)
+    allocation_seed: str  # hex
+    entropy: str
+
+
+def draw(
+    strata: Sequence[tuple[str, str, str]],
+    seeds_per_arm: int,
+    entropy: Entropy,
+    identify: Identify,
+    progress: Callable[[int], None] | None = None,
+) -> Draw:
+    """Draw 2S instances a stratum, all different, and allocate S of them to each arm.
+
+    A stratum is its family, version and difficulty. ``identify`` gives the instance id of a
+    seed (so that this module knows no generator); ``progress`` is told how many are drawn.
+    Raises RegistryError.
+    """
+    each = [Stratum(*stratum) for stratum in strata]
+    names = tuple(stratum.name for stratum in each)
+    seed = entropy.draw(32, "allocation")
+    arms = allocate(names, seeds_per_arm, seed.hex())
+    taken: set[str] = set()
+    entries: list[SealedEntry] = []
+    for place, arm in enumerate(arms):
+        stratum, index = each[place // (2 * seeds_per_arm)], place % (2 * seeds_per_arm)
+        entries.append(_draw_one(stratum, index, arm, entropy, identify, taken))
+        if progress:
+            progress(len(entries))
+    return Draw(names, seeds_per_arm, tuple(entries), seed.hex(), entropy.describe())
+
+
+def allocate(strata: Sequence[str], seeds_per_arm: int, allocation_seed: str) -> tuple[Arm, ...]:
+    """The arm of each entry in the order drawn, stratum by stratum: S public and S private in
+    each. ``allocation_seed`` is 64 hexadecimal digits. Raises RegistryError."""
+    if seeds_per_arm < 1:
+        raise RegistryError(f"seeds per arm must be at least 1, not {seeds_per_arm}")
+    if not strata or len(set(strata)) != len(strata):
+        raise RegistryError("a draw takes one stratum or more, each named once")
+    try:
+        seed = bytes.fromhex(allocation_seed)
+    except ValueError:
+        raise RegistryError("an allocation seed is 64 hexadecimal digits") from None
+    return tuple(arm for name in strata for arm in _split(name, seeds_per_arm, seed))
+
+
+def seal_draw(
+    store: Store, ledger: Ledger, drawn: Draw, recipients: Sequence[str], time: str
+) -> SealedSet:
+    """Put the sealed draw into the store, then its record into the ledger.
+
+    Raises RegistryError if the ledger has a sealed set: there is one to a study. Killed between
+    the two, it leaves a ciphertext that nothing names, and can be run again.
+    """
+    if ledger.find("sealed-set"):
+        raise RegistryError("this study is drawn already: its ledger has a sealed-set record")
+    ciphertext = seal_entries(drawn.entries, recipients)
+    digest = digest_bytes(ciphertext)
+    commitments = commitments_of(drawn.entries)
+    record = SealedSet(
+        strata=drawn.strata,
+        seeds_per_arm=drawn.seeds_per_arm,
+        count=len(commitments),
+        commitments=commitments,
+        root=commitments_root(commitments),
+        ciphertext=digest,
+        uri=sealed_key(digest),
+        recipients=tuple(recipients),
+        entropy=drawn.entropy,
+        allocation_seed=drawn.allocation_seed,
+    )
+    store.put(record.uri, ciphertext)
+    ledger.append(record, time, once=True)
+    return record
+
+
+def sealed_key(digest: str) -> str:
+    """Where a sealed object of that digest lies in the store."""
+    return f"sealed/{digest.removeprefix('sha256:')}.age"
+
+
+def _draw_one(
+    stratum: Stratum, index: int, arm: Arm, entropy: Entropy, identify: Identify, taken: set[str]
+) -> SealedEntry:
+    for attempt in range(_REDRAWS):
+        path = (stratum.family, stratum.version, stratum.difficulty, index, attempt)
+        seed = entropy.draw(32, "seed", *path)
+        instance = identify(stratum.family, stratum.version, stratum.difficulty, seed)
+        if taken.isdisjoint((instance, seed.hex())):
+            taken.update((instance, seed.hex()))
+            nonce = entropy.draw(32, "nonce", *path).hex()
+            return SealedEntry(
+                instance,
+                stratum.family,
+                stratum.version,
+                stratum.difficulty,
+                seed.hex(),
+                arm,
+                nonce,
+            )
+    raise RegistryError(f"{stratum.name}: {_REDRAWS} draws gave no new instance: entropy is broken")
+
+
+def _split(stratum: str, seeds_per_arm: int, seed: bytes) -> list[Arm]:
+    tag, name = b"dosimeter/allocation/1", stratum.encode()
+    size = 2 * seeds_per_arm
+    order = sorted(range(size), key=lambda index: _hash(tag, seed, name, str(index).encode()))
+    public = set(order[:seeds_per_arm])
+    return [Arm.PUBLIC if index in public else Arm.PRIVATE for index in range(size)]
+
+
+def _hash(*parts: bytes) -> bytes:
+    """SHA-256 of the parts, each after its length."""
+    return hashlib.sha256(b"".join(len(p).to_bytes(4, "big") + p for p in parts)).digest()

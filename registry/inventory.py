@@ -1,0 +1,170 @@
+"""The inventory of a run: the name and digest of each object stored for it, under one root.
+
+It is text that ``sha256sum -c`` reads. Parts of some thousand lines ``<digest>  <key>``, in key
+order over all parts, are named by their own digest, ``inventory/parts/<digest>.txt``; a head
+lists them, and is named by the root, ``inventory/<root>.txt``. A leaf of the root is the key's
+bytes and then the digest's 32. Nothing in it is secret: a store shows keys and ciphertexts to
+all who may read it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from registry.canon import Digest, digest_bytes
+from registry.errors import BrokenPromise, RegistryError
+from registry.merkle import MerkleTree, merkle_root
+from registry.records import RunManifest
+from registry.store import Store
+
+FOLDER = "inventory/"
+PARTS = "inventory/parts/"
+_RESULTS = "results/"
+_LINES = 4096  # a part
+_LINE = re.compile(r"([0-9a-f]{64})  ([!-~]+)")
+_HEX = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What ``WaveClosed`` says of a run's objects. Roots are 64 hexadecimal digits."""
+
+    objects: int
+    objects_root: str
+    results: int
+    results_root: str
+
+
+@dataclass(slots=True)
+class InventoryTrees:
+    """The two roots of an inventory as its lines go by."""
+
+    objects: MerkleTree = field(default_factory=MerkleTree)
+    results: MerkleTree = field(default_factory=MerkleTree)
+
+    def add(self, key: str, digest: str) -> None:
+        self.objects.add(_object_leaf(key, digest))
+        if key.startswith(_RESULTS):
+            self.results.add(_digest_leaf(digest))
+
+    def inventory(self) -> Inventory:
+        objects, results = self.objects, self.results
+        return Inventory(objects.size, objects.root().hex(), results.size, results.root().hex())
+
+
+def run_objects(store: Store, manifest: RunManifest, episodes: Collection[str]) -> Iterator[str]:
+    """The keys of all that is stored for a run, in key order: its episodes' attempts,
+    responses and results, and what lies beside its key. ``episodes`` are digests."""
+    wanted = frozenset(episode.removeprefix("sha256:") for episode in episodes)
+    for folder in ("attempts/", "responses/", _RESULTS):
+        for key in store.list(folder):
+            if re.split(r"[/.]", key)[1] in wanted:
+                yield key
+    yield from store.list(manifest.run_key.rpartition("/")[0] + "/")
+
+
+def write_inventory(
+    store: Store, keys: Iterable[str], progress: Callable[[int], None] | None = None
+) -> Inventory:
+    """Digest the objects and keep their list in the store. ``keys`` come in key order.
+
+    Reads each object once and holds one part in memory. What a kill leaves of it is named by
+    nothing; run again, it uses the parts that are there. Raises StoreError.
+    """
+    trees, parts, lines = InventoryTrees(), [], list[str]()
+    before = ""
+    for key in keys:
+        if key <= before:
+            raise RegistryError(f"{key}: an inventory takes keys in order, each once")
+        digest = digest_bytes(store.get(key))
+        trees.add(key, digest)
+        lines.append(f"{digest.removeprefix('sha256:')}  {key}\n")
+        if len(lines) == _LINES:
+            parts.append(_write_part(store, lines))
+            lines = []
+        before = key
+        if progress:
+            progress(trees.objects.size)
+    if lines:
+        parts.append(_write_part(store, lines))
+    found = trees.inventory()
+    store.put(head_key(found.objects_root), "".join(f"{part}\n" for part in parts).encode())
+    return found
+
+
+def read_inventory(store: Store, root: str) -> Iterator[tuple[str, Digest]]:
+    """The keys and digests listed under a root, in key order, one part in memory at a time.
+
+    Raises BrokenPromise where a list is not the one that was written, MissingKey where it is
+    gone. That the lines add up to the root is for the reader to check (InventoryTrees).
+    """
+    before = ""
+    for part in _read_head(store, head_key(root)):
+        for key, digest in _read_part(store, part):
+            if key <= before:
+                raise BrokenPromise(f"{part_key(part)}: {key} is out of order")
+            yield key, digest
+            before = key
+
+
+def results_root(store: Store, keys: Iterable[str]) -> str:
+    """Merkle root, in hex, over the digests (32 bytes) of the objects, sorted by key."""
+    return merkle_root(_digest_leaf(digest_bytes(store.get(key))) for key in sorted(keys)).hex()
+
+
+def objects_root(store: Store, keys: Iterable[str]) -> str:
+    """Merkle root, in hex, over key ‖ digest (32 bytes) of the objects, sorted by key."""
+    leaves = (_object_leaf(key, digest_bytes(store.get(key))) for key in sorted(keys))
+    return merkle_root(leaves).hex()
+
+
+def head_key(root: str) -> str:
+    return f"{FOLDER}{root}.txt"
+
+
+def part_key(part: str) -> str:
+    return f"{PARTS}{part}.txt"
+
+
+def _write_part(store: Store, lines: list[str]) -> str:
+    data = "".join(lines).encode()
+    name = digest_bytes(data).removeprefix("sha256:")
+    store.put(part_key(name), data)
+    return name
+
+
+def _read_head(store: Store, key: str) -> list[str]:
+    parts = _lines(store.get(key), key)
+    if not all(_HEX.fullmatch(part) for part in parts):
+        raise BrokenPromise(f"{key}: was altered: not a list of inventory parts")
+    return parts
+
+
+def _read_part(store: Store, part: str) -> Iterator[tuple[str, Digest]]:
+    key = part_key(part)
+    data = store.get(key)
+    found = digest_bytes(data)
+    if found != f"sha256:{part}":
+        raise BrokenPromise(f"{key}: was altered: digest sha256:{part} expected, {found} found")
+    for line in _lines(data, key):
+        match = _LINE.fullmatch(line)
+        if not match:
+            raise BrokenPromise(f"{key}: not a line of an inventory: {line[:80]!r}")
+        yield match[2], Digest(f"sha256:{match[1]}")
+
+
+def _lines(data: bytes, key: str) -> list[str]:
+    text = data.decode("ascii", "replace")
+    if text and not text.endswith("\n"):
+        raise BrokenPromise(f"{key}: was cut: its last line is not whole")
+    return text.split("\n")[:-1]
+
+
+def _digest_leaf(digest: str) -> bytes:
+    return bytes.fromhex(digest.removeprefix("sha256:"))
+
+
+def _object_leaf(key: str, digest: str) -> bytes:
+    return key.encode() + _digest_leaf(digest)

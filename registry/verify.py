@@ -1,0 +1,341 @@
+"""Verification: every promise of a study recomputed from what its store holds.
+
+Without a key: the ledger's chain and the form of its records, the commitments' root, the digest
+of the sealed set, and of every object of a closed wave against its inventory and the roots in
+the ledger. With the study's key also: that the sealed set opens to what was committed to, that
+its arms follow from the allocation seed, and that every ciphertext can be opened. age does not
+tell who encrypted: what no record names yet ("open") is only known to be whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from registry.canon import digest_bytes
+from registry.draw import allocate, sealed_key
+from registry.errors import BrokenPromise, MissingKey, RegistryError, StoreError
+from registry.inventory import PARTS, InventoryTrees, head_key, read_inventory
+from registry.ledger import GENESIS, Entry, inspect_chain
+from registry.records import SealedSet, WaveClosed, record_digest
+from registry.seal import (
+    SealedEntry,
+    commitments_of,
+    commitments_root,
+    decrypt,
+    open_entries,
+    recipient_of,
+)
+from registry.store import Store
+
+Progress = Callable[[int, int], None]  # objects checked, and of how many (0 if not known)
+
+_LEDGER = "ledger/"
+_KEPT = 1000  # problems that are listed one by one
+_SEALED = re.compile(r"sealed/[0-9a-f]{64}\.age")
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What was checked, what is broken, what could not be checked and why."""
+
+    head: str  # digest of the ledger's newest record
+    counts: tuple[tuple[str, int], ...]
+    problems: tuple[tuple[str, str], ...]  # place, what is wrong there
+    unchecked: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        return not self.problems
+
+
+def verify_study(
+    store: Store,
+    identities: Sequence[str] | None = None,
+    expected_head: str | None = None,
+    progress: Progress | None = None,
+) -> Verification:
+    """Check all that the store holds, reading each object once, one in memory at a time.
+
+    ``identities`` are the study's; ``expected_head`` is a head of the ledger that was noted
+    elsewhere. What is broken is listed and does not stop the rest. Raises StoreError where the
+    store itself cannot be read, RegistryError for a malformed identity.
+    """
+    findings = _Findings()
+    entries, broken = inspect_chain(store, _LEDGER, expected_head)
+    for place, problem in broken:
+        findings.add(place, problem)
+    findings.counts["ledger records"] = len(entries)
+    records = tuple(_records(entries, findings))
+    _check_identities(records, identities)
+    _check_links(records, findings)
+    _check_sealed_sets(store, records, identities, findings)
+    _check_objects(store, records, identities, findings, progress)
+    _note_unchecked(records, identities, expected_head, findings)
+    head = entries[-1].digest if entries else GENESIS
+    return Verification(
+        head, tuple(findings.counts.items()), findings.listed(), tuple(findings.unchecked)
+    )
+
+
+@dataclass(slots=True)
+class _Findings:
+    """What has come to light so far."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    problems: list[tuple[str, str]] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    unlisted: int = 0
+
+    def add(self, place: str, problem: str) -> None:
+        if len(self.problems) < _KEPT:
+            self.problems.append((place, problem.removeprefix(f"{place}: ")))
+        else:
+            self.unlisted += 1
+
+    def listed(self) -> tuple[tuple[str, str], ...]:
+        more = [("and more", f"{self.unlisted} other problems")] if self.unlisted else []
+        return (*self.problems, *more)
+
+
+def _records(entries: Sequence[Entry], findings: _Findings) -> Iterator[tuple[Entry, Any]]:
+    for entry in entries:
+        try:
+            yield entry, entry.record
+        except BrokenPromise as error:
+            findings.add(entry.place, str(error))
+
+
+_Records = Sequence[tuple[Entry, Any]]
+
+
+def _of(records: _Records, kind: str) -> list[tuple[Entry, Any]]:
+    return [(entry, record) for entry, record in records if entry.kind == kind]
+
+
+def _check_identities(records: _Records, identities: Sequence[str] | None) -> None:
+    """One error for a wrong key, instead of one for each object."""
+    if identities is None:
+        return
+    given = {recipient_of(identity) for identity in identities}
+    for _, record in _of(records, "sealed-set"):
+        if given.isdisjoint(record.recipients):
+            raise RegistryError(
+                f"{record.uri}: sealed to {', '.join(record.recipients)}; the key given is of"
+                f" {', '.join(sorted(given)) or 'nobody'}: use the study's key file"
+            )
+
+
+def _check_links(records: _Records, findings: _Findings) -> None:
+    """That each record names ones that stand in the ledger before it."""
+    roots: set[str] = set()
+    plans: set[str] = set()
+    manifests: set[str] = set()
+    for entry, record in records:
+        if entry.kind == "sealed-set":
+            roots.add(record.root)
+        elif entry.kind == "preregistration":
+            _check_known(entry, "sealed root", record.sealed_root, roots, findings)
+            plans.add(record_digest(record))
+        elif entry.kind == "run-manifest":
+            _check_known(entry, "instances root", record.instances_root, roots, findings)
+            _check_known(entry, "plan", record.plan, plans, findings)
+            manifests.add(record_digest(record))
+        elif entry.kind == "wave-closed":
+            _check_known(entry, "manifest", record.manifest, manifests, findings)
+
+
+def _check_known(entry: Entry, what: str, named: str, known: set[str], found: _Findings) -> None:
+    if named not in known:
+        found.add(entry.place, f"{entry.kind}: its {what} {named} is of no record before it")
+
+
+def _check_sealed_sets(
+    store: Store, records: _Records, identities: Sequence[str] | None, findings: _Findings
+) -> None:
+    sets = _of(records, "sealed-set")
+    findings.counts["sealed sets"] = len(sets)
+    for entry, record in sets:
+        for problem in _broken_promises(record):
+            findings.add(entry.place, problem)
+        try:
+            _check_ciphertext(store, record, identities, findings)
+        except RegistryError as error:
+            if isinstance(error, StoreError) and not isinstance(error, MissingKey):
+                raise
+            findings.add(record.uri, str(error))
+    if len(sets) > 1:
+        findings.add(sets[1][0].place, "a second sealed-set: there is one to a study")
+
+
+def _broken_promises(record: SealedSet) -> Iterator[str]:
+    """What a sealed set's record says against itself."""
+    if not all(re.fullmatch("[0-9a-f]{64}", text) for text in record.commitments):
+        yield "a commitment in it is not 64 hexadecimal digits"
+        return
+    root = commitments_root(record.commitments)
+    if root != record.root:
+        yield f"root {record.root} expected over the commitments, {root} found"
+    drawn = 2 * record.seeds_per_arm * len(record.strata)
+    if not drawn == record.count == len(record.commitments):
+        yield f"{drawn} commitments expected, {len(record.commitments)} found"
+    if record.uri != sealed_key(record.ciphertext):
+        yield f"the sealed object's name {record.uri} is not that of its digest"
+
+
+def _check_ciphertext(
+    store: Store, record: SealedSet, identities: Sequence[str] | None, findings: _Findings
+) -> None:
+    ciphertext = store.get(record.uri)
+    found = digest_bytes(ciphertext)
+    if found != record.ciphertext:
+        raise BrokenPromise(f"was altered: digest {record.ciphertext} expected, {found} found")
+    if identities is None:
+        return
+    entries = open_entries(ciphertext, identities, record.uri)
+    findings.counts["sealed entries opened"] += len(entries)
+    _check_opened(record, entries)
+
+
+def _check_opened(record: SealedSet, entries: tuple[SealedEntry, ...]) -> None:
+    """That the entries are those committed to, in the arms that the allocation gives."""
+    made = commitments_of(entries)
+    if len(made) != len(record.commitments):
+        raise BrokenPromise(f"{len(record.commitments)} entries expected, {len(made)} found")
+    for index, (is_now, was) in enumerate(zip(made, record.commitments, strict=True)):
+        if is_now != was:
+            raise BrokenPromise(f"entry {index} is not what was committed to")
+    arms = allocate(record.strata, record.seeds_per_arm, record.allocation_seed)
+    if tuple(entry.arm for entry in entries) != arms:
+        raise BrokenPromise("its arms do not follow from the allocation seed of its record")
+    strata = tuple(dict.fromkeys(entry.stratum for entry in entries))
+    if strata != record.strata:
+        raise BrokenPromise(f"strata {record.strata} expected, {strata} found")
+
+
+@dataclass(slots=True)
+class _Wave:
+    """A closed wave, and the roots of its inventory as far as it was read."""
+
+    place: str
+    record: WaveClosed
+    trees: InventoryTrees = field(default_factory=InventoryTrees)
+    broken: bool = False
+
+    def lines(self, store: Store, findings: _Findings) -> Iterator[tuple[str, str]]:
+        """Key and digest of each object; an inventory that breaks off is a finding."""
+        try:
+            for key, digest in read_inventory(store, self.record.objects_root):
+                self.trees.add(key, digest)
+                yield key, digest
+        except (MissingKey, BrokenPromise) as error:
+            self.broken = True
+            findings.add(self.place, str(error))
+
+
+def _check_objects(
+    store: Store,
+    records: _Records,
+    identities: Sequence[str] | None,
+    findings: _Findings,
+    progress: Progress | None,
+) -> None:
+    """Walk the store's names beside the inventories' lines, both in key order."""
+    closed = [_Wave(entry.place, record) for entry, record in _of(records, "wave-closed")]
+    waves = [wave for wave in closed if wave.record.objects_root]
+    findings.counts["closed waves"] = len(closed)
+    expected = sum(wave.record.objects for wave in waves)
+    stored = ((key, "") for key in store.list())
+    walk = merge(stored, *(wave.lines(store, findings) for wave in waves))
+    told = {head_key(wave.record.objects_root) for wave in waves}
+    told.update(record.uri for _, record in _of(records, "sealed-set"))
+    for done, (key, group) in enumerate(groupby(walk, key=itemgetter(0)), 1):
+        digests = {digest for _, digest in group}
+        _check_object(store, key, digests, told, identities, findings)
+        if progress:
+            progress(done, max(done, expected))
+    for wave in waves:
+        _check_wave(wave, findings)
+
+
+def _check_object(
+    store: Store,
+    key: str,
+    digests: set[str],
+    told: set[str],
+    identities: Sequence[str] | None,
+    findings: _Findings,
+) -> None:
+    """One name: ``digests`` are those that inventories give it, and "" if it is in the store.
+    Of the names ``told`` and of the ledger's another check has said all there is to say."""
+    if "" not in digests:
+        findings.add(key, "missing: it was removed from the store")
+        return
+    if key.startswith(_LEDGER) or key in told:
+        return
+    data = store.get(key)
+    found = digest_bytes(data)
+    named = (digests - {""}) | _named_digest(key)
+    findings.counts["objects" if named else "open objects (no record names them yet)"] += 1
+    for digest in named - {found}:
+        findings.add(key, f"was altered: digest {digest} expected, {found} found")
+    if identities is not None and key.endswith(".age") and named <= {found}:
+        _check_opens(key, data, identities, findings)
+
+
+def _named_digest(key: str) -> set[str]:
+    """The digest that a name promises, where it is one that does."""
+    if _SEALED.fullmatch(key) or key.startswith(PARTS):
+        return {"sha256:" + key.rpartition("/")[2].partition(".")[0]}
+    return set()
+
+
+def _check_opens(key: str, data: bytes, identities: Sequence[str], findings: _Findings) -> None:
+    try:
+        decrypt(data, identities, key)
+    except RegistryError as error:
+        findings.add(key, str(error))
+    else:
+        findings.counts["ciphertexts opened"] += 1
+
+
+def _check_wave(wave: _Wave, findings: _Findings) -> None:
+    """That the inventory, read to its end, is the one that the ledger promises."""
+    if wave.broken:
+        return
+    found, record = wave.trees.inventory(), wave.record
+    pairs = (
+        ("objects root", record.objects_root, found.objects_root),
+        ("objects", record.objects, found.objects),
+        ("results root", record.results_root, found.results_root),
+        ("results", record.finished, found.results),
+        ("cells", record.owed, record.finished + record.missing),
+    )
+    for what, promised, is_now in pairs:
+        if promised != is_now:
+            findings.add(wave.place, f"wave {record.wave}: {what} {promised}, {is_now} found")
+
+
+def _note_unchecked(
+    records: _Records,
+    identities: Sequence[str] | None,
+    expected_head: str | None,
+    findings: _Findings,
+) -> None:
+    if expected_head is None:
+        findings.unchecked.append(
+            "whether records were dropped from the ledger's end: no head noted elsewhere was given"
+        )
+    if identities is None:
+        findings.unchecked.append(
+            "what is sealed (commitments, allocation, ciphertexts): no key was given"
+        )
+    for _, record in _of(records, "wave-closed"):
+        if not record.objects_root:
+            findings.unchecked.append(f"objects of wave {record.wave}: closed without an inventory")
