@@ -89,6 +89,7 @@ class Reply:
     served_version: str
     finish: str = "stop"
     raw: bytes = field(default=b"", repr=False)
+    retries: int = 0  # requests that failed before this reply came
 
 
 class Model(Protocol):

@@ -65,7 +65,7 @@ def run_attempt(
 
 def model_seed(cell: Cell, attempt: int) -> Seed:
     """What a model draws from. It tells nothing of the instance's seed, from which it is made."""
-    return cell.seed.child("model", cell.model, cell.replicate, attempt)
+    return cell.seed.child("model", cell.episode, attempt)
 
 
 def _work(

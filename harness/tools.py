@@ -14,7 +14,7 @@ from typing import Any
 
 from generators.task import Limits
 from harness.episode import ToolUse
-from harness.images import ImageRefused, check_image
+from harness.picture import ImageRefused, check_image
 from harness.model import Image, Message, Role, ToolCall, ToolSpec
 from harness.sandbox import ExecResult, Sandbox, SandboxRefused
 

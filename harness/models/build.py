@@ -1,0 +1,135 @@
+"""From a pinned model to one that responds."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.model import Model
+from registry.records import ModelPin
+
+PROVIDERS = ("scripted", "openai")
+AGENTS = ("honest", "spiked", "trivial")
+_OPENAI = "https://api.openai.com/v1"
+
+_NUMBER = (int, float)
+_KINDS: Mapping[str, type | tuple[type, ...]] = {
+    "temperature": _NUMBER,
+    "top_p": _NUMBER,
+    "max_tokens": int,
+    "reasoning_effort": str,
+    "reasoning_field": str,
+    "send_seed": bool,
+    "seconds": _NUMBER,
+    "retries": int,
+    "backoff_seconds": _NUMBER,
+}
+
+
+def build_model(
+    pin: ModelPin, environment: Mapping[str, str] | None = None, folder: str = "."
+) -> Model:
+    """The model of a pin. Keys come from the environment (the process's where none is given),
+    relative paths start at ``folder``. Raises HarnessError, which names the setting."""
+    settings = _Settings(pin)
+    if pin.provider == "scripted":
+        return _build_scripted(settings, Path(folder))
+    if pin.provider == "openai":
+        return _build_openai(settings, os.environ if environment is None else environment)
+    raise HarnessError(f"model {pin.name!r}: " + _unknown("provider", pin.provider, PROVIDERS))
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """The settings of one pin, each read once by name and type."""
+
+    pin: ModelPin
+
+    def get(self, name: str, default: Any, kinds: type | tuple[type, ...]) -> Any:
+        """The setting's value, of one of the kinds; the default where it is not given."""
+        text = dict(self.pin.settings).get(name)
+        if text is None:
+            return default
+        try:
+            value: Any = json.loads(text)
+        except ValueError:
+            value = None
+        if not isinstance(value, kinds) or isinstance(value, bool) is not (kinds is bool):
+            raise self.wrong(name, f"{text} is not {_kind_name(kinds)}")
+        return value
+
+    def known(self, names: Iterable[str]) -> None:
+        """Refuse a setting of any other name."""
+        expected = tuple(names)
+        for name, _ in self.pin.settings:
+            if name not in expected:
+                raise HarnessError(
+                    f"model {self.pin.name!r}: " + _unknown("setting", name, expected)
+                )
+
+    def wrong(self, name: str, reason: str) -> HarnessError:
+        return HarnessError(f"model {self.pin.name!r}: setting {name!r}: {reason}")
+
+
+def _build_scripted(settings: _Settings, folder: Path) -> Model:
+    from harness.models.memory import load_memory
+    from harness.models.scripted import HonestAgent, SpikedAgent, TrivialAgent
+
+    settings.known(("agent", "error_rate", "release"))
+    name = settings.pin.name
+    agent = settings.get("agent", "honest", str)
+    rate = float(settings.get("error_rate", 0.0, (int, float)))
+    if not 0 <= rate <= 1:
+        raise settings.wrong("error_rate", f"{rate:g} is not a probability; give 0 to 1")
+    if agent == "honest":
+        return HonestAgent(name, rate)
+    if agent == "trivial":
+        return TrivialAgent(name)
+    if agent != "spiked":
+        raise settings.wrong("agent", _unknown("agent", agent, AGENTS))
+    release = settings.get("release", "", str)
+    if not release:
+        raise settings.wrong("release", "the spiked agent needs the folder of a release")
+    return SpikedAgent(name, rate, load_memory(folder / release))
+
+
+def _build_openai(settings: _Settings, environment: Mapping[str, str]) -> Model:
+    from harness.models.openai import OpenAIModel, Sampling
+
+    settings.known(("base_url", "api_key_env", *_KINDS))
+    variable = settings.get("api_key_env", "OPENAI_API_KEY", str)
+    key = environment.get(variable, "") if variable else "none"
+    if not key:
+        raise HarnessError(
+            f"model {settings.pin.name!r}: the environment variable {variable} is not set: export "
+            "the key in it, name another one in `api_key_env`, or set that to '' for a server "
+            "that takes no key"
+        )
+    usual = Sampling()
+    given = {
+        each.name: settings.get(each.name, getattr(usual, each.name), _KINDS[each.name])
+        for each in fields(Sampling)
+    }
+    base_url = settings.get("base_url", _OPENAI, str)
+    if not base_url.startswith(("http://", "https://")):
+        raise settings.wrong("base_url", f"{base_url!r} does not start with http:// or https://")
+    return OpenAIModel(settings.pin.name, settings.pin.version, base_url, key, Sampling(**given))
+
+
+def _kind_name(kinds: type | tuple[type, ...]) -> str:
+    if isinstance(kinds, tuple):
+        return "a number"
+    return {str: "a text", int: "a whole number", bool: "true or false"}[kinds]
+
+
+def _unknown(what: str, given: str, known: Iterable[str]) -> str:
+    names = tuple(known)
+    near = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return f"unknown {what} {given!r}; {hint}known: {', '.join(names)}"
