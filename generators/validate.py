@@ -8,6 +8,7 @@ one's instance, so that another process can be compared with this one.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 import subprocess
 import sys
@@ -211,8 +212,7 @@ def digests_elsewhere(family: Family, difficulty: str, seeds: Sequence[Seed]) ->
 
 def _without_simd() -> dict[str, str]:
     """The environment that turns off each code path that numpy would choose on this machine."""
-    from numpy._core import _multiarray_umath as core
-
+    core = importlib.import_module("numpy._core._multiarray_umath")
     chosen = [name for name in core.__cpu_dispatch__ if core.__cpu_features__[name]]
     return {"NPY_DISABLE_CPU_FEATURES": " ".join(chosen)} if chosen else {}
 
