@@ -1,0 +1,399 @@
+"""Sandboxes as hardened single-use containers. The one module that knows Docker.
+
+Each container runs the tool server as PID 1 and nothing else: no network, a read-only root, a
+sized work folder in memory, no capabilities, no new privileges, limits on memory, processes and
+time. It is spoken to over its attached standard input and output; when that line closes the
+server goes and the engine removes the container, whoever closed it and for whatever reason.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import requests
+from docker import APIClient
+from docker.errors import APIError, DockerException, ImageNotFound
+from docker.types import LogConfig
+from docker.utils import kwargs_from_env
+
+from generators.task import Asset, Limits
+from harness.errors import AttemptFailed, Boundary, HarnessError
+from harness.sandbox import Sandbox
+from harness.sandboxes import server
+from harness.sandboxes.line import Line
+from harness.sandboxes.pool import WarmPool
+from harness.sandboxes.served import ServedSandbox, fill
+
+WORK = "/work"
+AGENT = 65534
+LABEL = "dosimeter"
+LIFETIME = 24 * 3600.0  # seconds until a container counts as forgotten
+_SMALL = 64 << 20  # /tmp
+_SHARED = 16 << 20  # /dev/shm
+_OWN = 48 << 20  # what the tool server and the kernel's bookkeeping may take
+_TROUBLE = (DockerException, requests.RequestException, OSError)
+
+T = TypeVar("T")
+Client = APIClient
+
+
+def connect(timeout: int = 120) -> APIClient:
+    """A client of this machine's engine (``DOCKER_HOST``, or the usual socket). Raises
+    HarnessError with the remedy if none answers."""
+    where = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+    try:
+        client = APIClient(**kwargs_from_env(), version="auto", timeout=timeout)
+    except _TROUBLE as error:
+        raise HarnessError(
+            f"no Docker engine answers at {where}: run `make engine` as root (it installs "
+            "Debian's docker.io and starts dockerd), or start yours; your user must be allowed "
+            "to use it"
+        ) from error
+    if client.base_url.startswith("https://") or "ssh" in client.base_url:
+        raise HarnessError(f"the engine at {where} is remote: sandboxes need one on this machine")
+    return client
+
+
+def image_digest(tag: str, client: APIClient | None = None) -> str:
+    """The digest of the image that a tag names now. Raises HarnessError if there is none."""
+    digest = find_image(client or connect(), tag)
+    if digest is None:
+        raise HarnessError(f"no sandbox image {tag}: `make image` builds it (about a minute)")
+    return digest
+
+
+def find_image(client: APIClient, tag: str) -> str | None:
+    """The digest of a tagged image; None if there is none. Raises HarnessError."""
+    try:
+        return str(_answered(lambda: client.inspect_image(tag))["Id"])  # type: ignore[no-untyped-call]  # as stubbed
+    except ImageNotFound:
+        return None
+
+
+def why_unreachable(reference: str, seconds: int) -> str:
+    """Why the engine cannot get an image from its registry, in short; "" if it can."""
+    client = connect(seconds)
+    try:
+        if find_image(client, reference) is None:
+            client.inspect_distribution(reference)  # type: ignore[no-untyped-call]  # as stubbed
+    except _TROUBLE as error:
+        return _in_short(error)
+    finally:
+        client.close()
+    return ""
+
+
+def build_image(client: APIClient, tag: str, context: Path, args: Mapping[str, str]) -> str:
+    """Build a folder with a Dockerfile; the tag appears at the end. Raises HarnessError."""
+    try:
+        steps = client.build(path=str(context), tag=tag, buildargs=dict(args), rm=True, decode=True)
+        for step in steps:
+            if "error" in step:
+                raise HarnessError(f"the sandbox image was not built: {step['error'].strip()}")
+    except _TROUBLE as error:
+        raise HarnessError(f"the sandbox image was not built: {_in_short(error)}") from error
+    return image_digest(tag, client)
+
+
+def import_image(
+    client: APIClient, tag: str, archive: BinaryIO | Any, settings: Sequence[str]
+) -> str:
+    """Make an image of a tar stream; the tag appears at the end. Raises HarnessError."""
+    name, _, version = tag.partition(":")
+    _answered(
+        lambda: client.import_image_from_stream(
+            archive, repository=name, tag=version, changes=list(settings)
+        )
+    )
+    return image_digest(tag, client)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The limits that a container is created with. Episodes of one profile share a pool."""
+
+    memory_bytes: int
+    disk_bytes: int
+    processes: int
+
+
+def profile_of(limits: Limits) -> Profile:
+    return Profile(limits.memory_bytes, limits.disk_bytes, limits.processes)
+
+
+class DockerSandboxes:
+    """A SandboxProvider on this machine's engine.
+
+    ``image`` is a tag or digest, resolved once: what it names later changes nothing here.
+    ``warm`` containers of each profile are kept ready; ``creating`` are made at once; ``cpus``
+    limits each; ``runtime`` is one that the engine knows (``runc``, ``runsc``). ``run`` labels
+    them. Raises HarnessError where engine, image or runtime are missing.
+    """
+
+    isolates = True
+
+    def __init__(
+        self,
+        image: str,
+        *,
+        warm: int = 0,
+        creating: int = 0,
+        runtime: str = "runc",
+        cpus: float | None = None,
+        run: str = "",
+    ) -> None:
+        self._client = connect()
+        self._digest = image_digest(image, self._client)
+        self._runtime = _check_runtime(self._client, runtime)
+        self._cpus = cpus
+        self._labels = {LABEL: "1", f"{LABEL}.run": run, f"{LABEL}.owner": owner_label()}
+        self._labels[f"{LABEL}.provider"] = os.urandom(8).hex()
+        self._source = Path(server.__file__).read_text()
+        self._lock = threading.Lock()
+        self._live: dict[str, _Container] = {}
+        self._closed = False
+        self._removers = ThreadPoolExecutor(2, thread_name_prefix="sandbox-remover")
+        self._pool: WarmPool[Profile, _Container] = WarmPool(
+            self._create, self._destroy, warm, creating or (os.cpu_count() or 2), LIFETIME / 2
+        )
+        self._removers.submit(reap, self._client)
+
+    @property
+    def image(self) -> str:
+        return self._digest
+
+    def prepare(self, limits: Limits) -> None:
+        """Begin to fill the pool for these limits, ahead of the first ``open``."""
+        self._pool.warm(profile_of(limits))
+
+    def ready(self, limits: Limits) -> int:
+        """How many warm containers wait for an ``open`` with these limits."""
+        return self._pool.waiting(profile_of(limits))
+
+    def open(self, assets: Sequence[Asset], limits: Limits) -> Sandbox:
+        """A fresh sandbox with the assets in its work folder. Raises AttemptFailed."""
+        if self._closed:
+            raise HarnessError("these sandboxes are closed: no more can be opened")
+        container = self._pool.take(profile_of(limits))
+        sandbox = ServedSandbox(
+            container.id,
+            container.line,
+            limits,
+            lambda lost: self._destroy(container, lost),
+            lambda: self._autopsy(container),
+        )
+        try:
+            fill(sandbox, assets)
+        except BaseException:
+            sandbox.close()
+            raise
+        return sandbox
+
+    def close(self) -> None:
+        """Stop the pool and remove every container of it."""
+        if self._closed:
+            return
+        self._closed = True
+        self._pool.close()
+        with self._lock:
+            left = list(self._live.values())
+        for container in left:
+            self._destroy(container)
+        self._removers.shutdown(wait=True)
+        _remove_all(self._client, f"{LABEL}.provider={self._labels[f'{LABEL}.provider']}")
+        self._client.close()
+
+    def _create(self, profile: Profile) -> _Container:
+        """Create, attach, start, and hear the server answer. Raises AttemptFailed."""
+        name = ""
+        try:
+            name = str(self._client.create_container(**self._recipe(profile))["Id"])
+            line = Line(_attach(self._client, name), wrapped=True)
+            self._client.start(name)
+            container = _Container(name, line, time.time())
+            ServedSandbox(name, line, Limits(), lambda lost: None).ping()
+        except ImageNotFound as error:
+            raise HarnessError(f"the sandbox image {self._digest} was removed meanwhile") from error
+        except (*_TROUBLE, AttemptFailed) as error:
+            if name:
+                _remove(self._client, name)
+            raise AttemptFailed(Boundary.SANDBOX, "not created", _in_short(error)) from error
+        with self._lock:
+            self._live[name] = container
+        return container
+
+    def _recipe(self, profile: Profile) -> dict[str, Any]:
+        """What the engine is asked for.
+
+        The pages of the folders in memory count against the container's memory, so its limit
+        is the sum: a program has ``memory_bytes`` even beside a full folder, and filling the
+        folder meets the folder's limit, not the memory's.
+        """
+        memory = profile.memory_bytes + profile.disk_bytes + _SMALL + _SHARED + _OWN
+        owned = f"uid={AGENT},gid={AGENT}"
+        names = max(256, profile.disk_bytes // 4096)  # each takes kernel memory of its own
+        work = f"size={profile.disk_bytes},nr_inodes={names},mode=0700,{owned},exec"
+        host = self._client.create_host_config(
+            network_mode="none",
+            read_only=True,
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
+            tmpfs={WORK: work, "/tmp": f"size={_SMALL},nr_inodes=4096,mode=1777"},  # noqa: S108
+            shm_size=_SHARED,
+            mem_limit=memory,
+            memswap_limit=memory,
+            pids_limit=profile.processes + 1,  # and the tool server
+            nano_cpus=int(self._cpus * 1e9) if self._cpus else None,
+            oom_score_adj=500,  # before anything of the host's
+            log_config=LogConfig(type="none"),
+            auto_remove=True,
+            init=False,
+            runtime=self._runtime,
+        )
+        deadline = f"{time.time() + LIFETIME:.0f}"
+        return {
+            "image": self._digest,
+            "entrypoint": ["python3", "-I", "-c", self._source],
+            "command": [WORK],
+            "user": f"{AGENT}:{AGENT}",
+            "working_dir": WORK,
+            "hostname": "sandbox",
+            "stdin_open": True,
+            "network_disabled": True,
+            "use_config_proxy": False,
+            "labels": {**self._labels, f"{LABEL}.deadline": deadline},
+            "host_config": host,
+        }
+
+    def _destroy(self, container: _Container, lost: bool = False) -> None:
+        """Hang up: the server goes, and the engine removes the container. One that does not
+        answer is removed by force, in the background."""
+        container.line.close()
+        with self._lock:
+            self._live.pop(container.id, None)
+        if lost:
+            with suppress(RuntimeError):  # closing: all go by force then
+                self._removers.submit(_remove, self._client, container.id)
+
+    def _autopsy(self, container: _Container) -> tuple[str, ...]:
+        """Memory, if the engine saw the container run out of it; else nothing explains it."""
+        seen = {"container": [container.id], "event": ["oom"]}
+        with suppress(*_TROUBLE):
+            events = self._client.events(
+                since=int(container.born) - 1, until=int(time.time()) + 1, filters=seen, decode=True
+            )
+            if any(True for _ in events):
+                return ("memory",)
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Container:
+    id: str
+    line: Line
+    born: float  # seconds since the epoch, by the engine's machine
+
+
+def reap(client: APIClient | None = None) -> int:
+    """Remove containers that nobody will: their owner on this machine has gone, or their
+    deadline has passed. Returns how many. Raises nothing: the next time will do."""
+    removed = 0
+    with suppress(*_TROUBLE):
+        client = client or connect()
+        for found in client.containers(all=True, filters={"label": f"{LABEL}=1"}):
+            if _is_forgotten(found["Labels"]):
+                _remove(client, found["Id"])
+                removed += 1
+    return removed
+
+
+def owner_label(pid: int | None = None) -> str:
+    """This process, told apart from all others on this engine and from later ones of its pid."""
+    pid = os.getpid() if pid is None else pid
+    return f"{os.readlink('/proc/self/ns/pid')}/{pid}/{_started(pid)}"
+
+
+def _started(pid: int) -> str:
+    """When a process started, in the kernel's ticks; "" if there is none."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    return ""
+
+
+def _is_forgotten(labels: dict[str, str]) -> bool:
+    namespace, _, process = labels.get(f"{LABEL}.owner", "").partition("/")
+    pid = process.partition("/")[0]
+    if namespace == os.readlink("/proc/self/ns/pid") and pid.isdigit():
+        return owner_label(int(pid)) != f"{namespace}/{process}"
+    deadline = labels.get(f"{LABEL}.deadline", "")
+    return deadline.isdigit() and float(deadline) < time.time()
+
+
+def _attach(client: APIClient, name: str) -> socket.socket:
+    """A socket of our own on the container's standard input and output."""
+    params = {"stdin": 1, "stdout": 1, "stream": 1}
+    raw = client.attach_socket(name, params=params)
+    link = getattr(raw, "_sock", raw)
+    if isinstance(link, ssl.SSLSocket):
+        raise HarnessError("the engine speaks TLS: sandboxes need one on this machine")
+    own = socket.socket(fileno=os.dup(link.fileno()))
+    response = getattr(raw, "_response", None)
+    if response is not None:
+        response.close()
+    raw.close()
+    return own
+
+
+def _check_runtime(client: APIClient, runtime: str) -> str:
+    known = _answered(lambda: sorted(client.info().get("Runtimes", {})))
+    if runtime not in known:
+        raise HarnessError(
+            f"the Docker engine knows no runtime {runtime!r}, only {', '.join(known)}: install it "
+            "and name it under `runtimes` in /etc/docker/daemon.json"
+        )
+    return runtime
+
+
+def _answered(ask: Callable[[], T]) -> T:
+    try:
+        return ask()
+    except ImageNotFound:
+        raise
+    except _TROUBLE as error:
+        raise HarnessError(f"the Docker engine does not answer: {_in_short(error)}") from error
+
+
+def _remove(client: APIClient, name: str) -> None:
+    """Raises nothing: what is left over is reaped."""
+    with suppress(*_TROUBLE):
+        client.remove_container(name, force=True, v=True)
+
+
+def _remove_all(client: APIClient, label: str, patience: float = 30.0) -> None:
+    """Wait until no container with the label is left, by force where one stays."""
+    begun = time.monotonic()
+    with suppress(*_TROUBLE):
+        while time.monotonic() - begun < patience:
+            left = client.containers(all=True, filters={"label": label})
+            if not left:
+                return
+            if time.monotonic() - begun > 1.0:
+                for found in left:
+                    _remove(client, found["Id"])
+            time.sleep(0.05)
+
+
+def _in_short(error: BaseException) -> str:
+    """One line, without what a container holds."""
+    text = error.explanation if isinstance(error, APIError) else str(error)
+    return " ".join(str(text).split())[:300]

@@ -1,0 +1,118 @@
+"""The local sandbox: the tool server as a process of this user's, in a folder of its own.
+
+It confines files as the container does, and time, output and the size of one file, but nothing
+else: for the built-in, trusted agents only.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from generators.task import Asset, Limits
+from harness.errors import AttemptFailed, Boundary
+from harness.sandbox import Sandbox
+from harness.sandboxes import server
+from harness.sandboxes.line import Line
+from harness.sandboxes.served import ServedSandbox, fill
+
+_LAST_WORDS = 30.0  # seconds for a server to end by itself
+
+
+class LocalSandboxes:
+    """A SandboxProvider without an engine. Programs see a bare environment in which
+    ``python3`` is the interpreter that runs this."""
+
+    image = "none"
+    isolates = False
+
+    def __init__(self) -> None:
+        self._source = Path(server.__file__).read_text()
+        self._lock = threading.Lock()
+        self._live: dict[str, ServedSandbox] = {}
+
+    def open(self, assets: Sequence[Asset], limits: Limits) -> Sandbox:
+        """A fresh folder and server with the assets in it. Raises AttemptFailed."""
+        try:
+            work = tempfile.mkdtemp(prefix="dosimeter-")
+        except OSError as error:
+            raise AttemptFailed(Boundary.SANDBOX, "not created", str(error.strerror)) from error
+        name = f"local-{Path(work).name}"
+        ours, theirs = socket.socketpair()
+        try:
+            process = self._start(work, theirs, limits)
+        except OSError as error:
+            ours.close()
+            shutil.rmtree(work, ignore_errors=True)
+            raise AttemptFailed(Boundary.SANDBOX, "not created", str(error.strerror)) from error
+        finally:
+            theirs.close()
+        line = Line(ours, wrapped=False)
+        sandbox = ServedSandbox(name, line, limits, lambda lost: self._end(name, process, work))
+        with self._lock:
+            self._live[name] = sandbox
+        try:
+            fill(sandbox, assets)
+        except BaseException:
+            sandbox.close()
+            raise
+        return sandbox
+
+    def close(self) -> None:
+        """End every server and remove its folder."""
+        with self._lock:
+            left = list(self._live.values())
+        for sandbox in left:
+            sandbox.close()
+
+    def _start(self, work: str, link: socket.socket, limits: Limits) -> subprocess.Popen[bytes]:
+        """A session of its own, so that an interrupt from the keyboard does not reach it."""
+        return subprocess.Popen(
+            [sys.executable, "-I", "-c", self._source, work],
+            stdin=link,
+            stdout=link,
+            stderr=subprocess.DEVNULL,
+            cwd=work,
+            env=_bare_environment(work),
+            start_new_session=True,
+            preexec_fn=lambda: _limit(limits),
+        )
+
+    def _end(self, name: str, process: subprocess.Popen[bytes], work: str) -> None:
+        with self._lock:
+            self._live.pop(name, None)
+        try:
+            process.wait(_LAST_WORDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _bare_environment(work: str) -> dict[str, str]:
+    """Nothing of ours: no keys, no settings."""
+    return {
+        "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
+        "HOME": work,
+        "TMPDIR": work,
+        "LANG": "C.UTF-8",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "MPLBACKEND": "Agg",
+        "MPLCONFIGDIR": work,
+    }
+
+
+def _limit(limits: Limits) -> None:
+    """What the kernel limits for a process by itself. Runs in the child."""
+    os.umask(0o077)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limits.disk_bytes, limits.disk_bytes))

@@ -1,0 +1,93 @@
+"""A warm pool: single-use things that are made ahead, a few at a time, in the background."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Made(Generic[T]):
+    """What came of making one: the thing, or the error."""
+
+    when: float
+    thing: T | None
+    error: BaseException | None = None
+
+
+class WarmPool(Generic[K, T]):
+    """``take(kind)`` hands out a thing that nobody has had, made by ``make(kind)``.
+
+    Of every kind asked for, ``ahead`` are kept ready; ``at_once`` are made at the same time,
+    so that a burst of takers does not overwhelm whoever makes them. Those older than
+    ``max_age`` seconds are given to ``discard`` instead of out. An error in making raises in
+    the take that it was made for.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[K], T],
+        discard: Callable[[T], None],
+        ahead: int,
+        at_once: int,
+        max_age: float,
+    ) -> None:
+        self._make = make
+        self._discard = discard
+        self._ahead = ahead
+        self._max_age = max_age
+        self._makers = ThreadPoolExecutor(at_once, thread_name_prefix="sandbox-maker")
+        self._ready: dict[K, queue.SimpleQueue[_Made[T]]] = {}
+        self._lock = threading.Lock()
+
+    def take(self, kind: K) -> T:
+        """A fresh one; another is begun in its place. Raises what ``make`` raises."""
+        asked = time.monotonic()
+        ready = self.warm(kind)
+        while True:
+            self._makers.submit(self._produce, kind, ready)
+            made = ready.get()
+            if made.thing is None:
+                # An error from before this call may have passed: make another.
+                if made.when >= asked and made.error is not None:
+                    raise made.error
+            elif time.monotonic() - made.when > self._max_age:
+                self._discard(made.thing)
+            else:
+                return made.thing
+
+    def warm(self, kind: K) -> queue.SimpleQueue[_Made[T]]:
+        """Begin to make those of a kind that are kept ready, if that was not done before."""
+        with self._lock:
+            if kind not in self._ready:
+                self._ready[kind] = queue.SimpleQueue()
+                for _ in range(self._ahead):
+                    self._makers.submit(self._produce, kind, self._ready[kind])
+            return self._ready[kind]
+
+    def waiting(self, kind: K) -> int:
+        """How many of a kind are ready now."""
+        return self._ready[kind].qsize() if kind in self._ready else 0
+
+    def close(self) -> None:
+        """Make no more, and discard what was never handed out."""
+        self._makers.shutdown(wait=True, cancel_futures=True)
+        for ready in self._ready.values():
+            while not ready.empty():
+                thing = ready.get().thing
+                if thing is not None:
+                    self._discard(thing)
+
+    def _produce(self, kind: K, ready: queue.SimpleQueue[_Made[T]]) -> None:
+        try:
+            ready.put(_Made(time.monotonic(), self._make(kind)))
+        except BaseException as error:
+            ready.put(_Made(time.monotonic(), None, error))

@@ -1,0 +1,158 @@
+"""A sandbox behind a tool server: the same for Docker and the local one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from generators.task import Asset, Limits
+from harness.errors import AttemptFailed, Boundary, HarnessError
+from harness.sandbox import ExecResult, SandboxRefused
+from harness.sandboxes.line import Line, LineBroken
+
+LIMIT_NAMES = frozenset({"time", "memory", "processes", "disk", "output"})
+FLOOD_BYTES = 64 << 20  # a program that prints more is killed
+KILLED = 137
+
+
+class ServedSandbox:
+    """One server, one work folder, one episode.
+
+    ``destroy`` is called once at the end, with True where the server does not answer any more.
+    ``autopsy`` says which limits the programs had hit, where the server was lost.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        line: Line,
+        limits: Limits,
+        destroy: Callable[[bool], None],
+        autopsy: Callable[[], tuple[str, ...]] = lambda: (),
+    ) -> None:
+        self._name = name
+        self._line = line
+        self._limits = limits
+        self._destroy = destroy
+        self._autopsy = autopsy
+        self._closed = False
+        self._spent: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        return self._name
+
+    def run(self, argv: Sequence[str], seconds: float, stdin: bytes = b"") -> ExecResult:
+        """Run a program in the work folder. Whatever it started is dead when this returns.
+
+        A program that takes the whole sandbox down by a limit of its own is answered as killed
+        by it, now and at every later call: what an agent can bring about is no failure of ours.
+        """
+        if self._spent:
+            return ExecResult(
+                KILLED, b"the sandbox ended with the last program\n", 0, 0.0, self._spent
+            )
+        cap = self._limits.output_bytes
+        request = {"op": "run", "argv": list(argv), "seconds": seconds}
+        request |= {"cap": cap, "flood": FLOOD_BYTES}
+        try:
+            header, body = self._line.ask(request, stdin, seconds, cap)
+            return _read_result(header, body)
+        except LineBroken as broken:
+            self._lose(broken, by_program=True)
+            return ExecResult(KILLED, b"", 0, seconds, self._spent)
+
+    def read(self, path: str, max_bytes: int) -> bytes:
+        """A regular file's bytes. Raises SandboxRefused."""
+        return self._file_operation({"op": "read", "path": path, "max": max_bytes}, b"", max_bytes)
+
+    def write(self, path: str, data: bytes) -> None:
+        """Create or replace a file; its folders are made. Raises SandboxRefused."""
+        self._file_operation({"op": "write", "path": path}, data, 0)
+
+    def ping(self) -> None:
+        """Raises AttemptFailed unless the server answers."""
+        self._file_operation({"op": "ping"}, b"", 0)
+
+    def close(self) -> None:
+        """Destroy it and all that is in it. May return before that is done."""
+        if not self._closed:
+            self._closed = True
+            self._line.close()
+            self._destroy(False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _file_operation(self, request: dict[str, Any], body: bytes, cap: int) -> bytes:
+        if self._spent:
+            raise SandboxRefused("the sandbox ended with the last program", self._spent)
+        try:
+            header, data = self._line.ask(request, body, cap=cap)
+            if not header["ok"]:
+                raise _refusal(header)
+            return data
+        except LineBroken as broken:
+            self._lose(broken, by_program=False)
+            raise SandboxRefused("the sandbox ended", self._spent) from broken
+
+    def _lose(self, broken: LineBroken, by_program: bool) -> None:
+        """The server is lost: note the limit that explains it, or raise AttemptFailed."""
+        limits = () if self._closed else self._autopsy()
+        if not self._closed:
+            self._closed = True
+            self._line.close()
+            self._destroy(True)
+        if not limits:
+            doing = "while a program ran" if by_program else "between programs"
+            raise AttemptFailed(Boundary.SANDBOX, f"server {broken.kind}", doing) from broken
+        self._spent = limits
+
+
+def fill(sandbox: ServedSandbox, assets: Sequence[Asset]) -> None:
+    """Write the input files. Raises HarnessError where they do not fit the limits."""
+    for number, asset in enumerate(assets, 1):
+        try:
+            sandbox.write(asset.path, asset.data)
+        except SandboxRefused as refused:
+            raise HarnessError(
+                f"input file {number} of {len(assets)} cannot be placed in the work folder: "
+                f"{refused}; the task's limits must allow for its files"
+            ) from refused
+
+
+def _read_result(header: dict[str, Any], body: bytes) -> ExecResult:
+    """Checked field by field: programs can lie about nothing but themselves."""
+    if not header["ok"]:
+        return ExecResult(126, str(header.get("reason", ""))[:500].encode(), 0, 0.0, ())
+    code, total, seconds = header.get("exit"), header.get("total"), header.get("seconds")
+    if type(code) is not int or type(total) is not int or type(seconds) is not float:
+        raise LineBroken("garbled")
+    if not 0 <= code <= 255 or total < 0 or not 0 <= seconds < 1e9:
+        raise LineBroken("garbled")
+    return ExecResult(code, body, total, seconds, _read_limits(header))
+
+
+def _refusal(header: dict[str, Any]) -> SandboxRefused:
+    reason = header.get("reason")
+    if not isinstance(reason, str):
+        raise LineBroken("garbled")
+    return SandboxRefused(reason[:500], _read_limits(header))
+
+
+def _read_limits(header: dict[str, Any]) -> tuple[str, ...]:
+    limits = header.get("limits")
+    if not isinstance(limits, list) or not all(isinstance(name, str) for name in limits):
+        raise LineBroken("garbled")
+    if not LIMIT_NAMES.issuperset(limits):
+        raise LineBroken("garbled")
+    return tuple(sorted(set(limits)))

@@ -1,0 +1,497 @@
+"""The tool server: what stands between an agent's programs and everything else.
+
+Standard library only, in one file, because its source is what a sandbox is started with
+(``python3 -I -c SOURCE WORK``). In a container it is PID 1; the local sandbox runs the same
+program in a temp folder. It reads frames from its standard input and answers each on its
+standard output: header length and body length (4 bytes each, big-endian), the header as JSON,
+the body. When its input ends it kills what it started and goes; outside a container it then
+removes its work folder.
+
+Operations (header → answer header):
+  ping   {}                                → {}
+  run    {argv, seconds, cap, flood}, body = stdin → {exit, total, seconds, limits}, body = output
+  read   {path, max}                       → {}, body = the file's bytes
+  write  {path}, body = the file's bytes   → {}
+Each answer has ``ok``; where it is false, ``reason`` says why in words and ``limits`` which limit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import json
+import os
+import select
+import shutil
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import time
+from typing import Any
+
+FRAME = struct.Struct(">II")
+MAX_HEADER = 1 << 20
+MAX_BODY = 1 << 30
+TICK = 0.1  # seconds between two looks at the clock and the work folder
+CHUNK = 1 << 16
+PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
+CONTAINED = os.getpid() == 1  # alone in its pid namespace: what runs there is its own
+
+
+class RefusedError(Exception):
+    """An answer to the agent: why not, and the limit that was hit, if one was."""
+
+    def __init__(self, reason: str, *limits: str) -> None:
+        super().__init__(reason)
+        self.limits = limits
+
+
+class ClosedError(Exception):
+    """The other end has gone."""
+
+
+# --- files: every component is opened by itself, so that nothing can lead out ---
+
+
+def open_folder(parts: list[str], work: str, make: bool) -> int:
+    """A descriptor of the folder ``parts`` below the work folder."""
+    here = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for part in parts:
+        try:
+            if make:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, 0o755, dir_fd=here)
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+            below = os.open(part, flags, dir_fd=here)
+        finally:
+            os.close(here)
+        here = below
+    return here
+
+
+def split_path(path: str, work: str) -> list[str]:
+    """The components of a path inside the work folder. Raises RefusedError for any other."""
+    if path.startswith("/"):
+        if not path.startswith(work.rstrip("/") + "/"):
+            raise RefusedError("outside the work folder")
+        path = path[len(work.rstrip("/")) + 1 :]
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise RefusedError("'..' is not followed; name the file from the work folder down")
+    if not parts or path.endswith("/"):
+        raise RefusedError("not a file's name")
+    if "\0" in path or len(parts) > 64:
+        raise RefusedError("not a usable file name")
+    return parts
+
+
+def check_plain(found: os.stat_result) -> None:
+    """Raises RefusedError for all but a regular file that has this one name."""
+    if stat.S_ISLNK(found.st_mode):
+        raise RefusedError("a symbolic link; these are not followed")
+    if stat.S_ISDIR(found.st_mode):
+        raise RefusedError("a folder")
+    if not stat.S_ISREG(found.st_mode):
+        raise RefusedError("not a regular file")
+    if found.st_nlink > 1:
+        raise RefusedError("a hard link; copy the file instead")
+
+
+def read_file(path: str, limit: int, work: str) -> bytes:
+    """A regular file's bytes, all of them."""
+    *folders, name = split_path(path, work)
+    folder = open_folder(folders, work, make=False)
+    try:
+        check_plain(os.stat(name, dir_fd=folder, follow_symlinks=False))
+        # Non-blocking, in case that it has become a FIFO since.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with open(os.open(name, flags, dir_fd=folder), "rb") as file:
+            found = os.fstat(file.fileno())
+            check_plain(found)
+            data = b"" if found.st_size > limit else file.read(limit + 1)
+    finally:
+        os.close(folder)
+    if found.st_size > limit or len(data) > limit:
+        size = max(found.st_size, len(data))
+        raise RefusedError(f"too large: {size} bytes, at most {limit} can be read")
+    return data
+
+
+def write_file(path: str, data: bytes, work: str) -> None:
+    """Create or replace a file, whole or not at all. Nothing is ever written through a name
+    that was there before, so a link planted under it leads nowhere."""
+    *folders, name = split_path(path, work)
+    folder = open_folder(folders, work, make=True)
+    fresh = ".write-" + os.urandom(8).hex()
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            check_plain(os.stat(name, dir_fd=folder, follow_symlinks=False))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            with open(os.open(fresh, flags, 0o644, dir_fd=folder), "wb") as file:
+                file.write(data)
+            os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(fresh, dir_fd=folder)
+            raise
+    finally:
+        os.close(folder)
+
+
+def explain(error: OSError) -> RefusedError:
+    """A failed file operation in words."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return RefusedError("no space left in the work folder", "disk")
+    if error.errno == errno.ELOOP:
+        return RefusedError("a symbolic link on the way; these are not followed")
+    words = {
+        errno.ENOENT: "no such file",
+        errno.ENOTDIR: "a part of the path is not a folder (symbolic links are not followed)",
+        errno.EACCES: "not permitted",
+        errno.EPERM: "not permitted",
+        errno.ENAMETOOLONG: "the name is too long",
+    }
+    return RefusedError(words.get(error.errno or 0, os.strerror(error.errno or 0)))
+
+
+# --- programs ---
+
+
+class Output:
+    """What a program printed: head and tail within a cap, and how much there was in all."""
+
+    def __init__(self, cap: int) -> None:
+        self.cap = cap
+        self.mark = b"\n[... %d bytes left out ...]\n"
+        room = max(2, cap - len(self.mark) - 20)
+        self.head_size, self.tail_size = room // 2, room - room // 2
+        self.head = b""  # all of it until that is too much
+        self.tail = b""
+        self.total = 0
+
+    def add(self, data: bytes) -> None:
+        fitted = self.total <= self.cap
+        self.total += len(data)
+        if self.total <= self.cap:
+            self.head += data
+            return
+        if fitted:
+            whole = self.head + data
+            self.head, data = whole[: self.head_size], whole[self.head_size :]
+        self.tail = (self.tail + data)[-self.tail_size :]
+
+    def kept(self) -> bytes:
+        if self.total <= self.cap:
+            return self.head
+        left_out = self.total - len(self.head) - len(self.tail)
+        return (self.head + self.mark % left_out + self.tail)[: self.cap]
+
+
+def read_counter(paths: tuple[str, ...], word: str) -> int:
+    """A line ``word N`` of the first of the files that is there; 0 if none says."""
+    for path in paths:
+        with contextlib.suppress(OSError, ValueError), open(path) as lines:
+            for line in lines:
+                if line.split()[:1] == [word]:
+                    return int(line.split()[1])
+    return 0
+
+
+def count_kills() -> tuple[int, int]:
+    """How often memory ran out and how often a process was refused, in this container."""
+    if not CONTAINED:
+        return 0, 0
+    v1, v2 = "/sys/fs/cgroup/", "/sys/fs/cgroup/"
+    memory = (v1 + "memory/memory.oom_control", v2 + "memory.events")
+    return (
+        read_counter(memory, "oom_kill"),
+        read_counter((v1 + "pids/pids.events", v2 + "pids.events"), "max"),
+    )
+
+
+def is_full(folder: str) -> bool:
+    """Neither a byte nor a name more fits in."""
+    with contextlib.suppress(OSError):
+        found = os.statvfs(folder)
+        return found.f_bavail == 0 or (found.f_files > 0 and found.f_ffree == 0)
+    return False
+
+
+def descendants() -> list[int]:
+    """The pids of all that this process started, and of what they started."""
+    parents: dict[int, int] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError, ValueError), open(f"/proc/{name}/stat", "rb") as file:
+                parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
+    found = {os.getpid()}
+    while True:
+        more = {pid for pid, parent in parents.items() if parent in found} - found
+        if not more:
+            return sorted(found - {os.getpid()})
+        found |= more
+
+
+def kill_all() -> bool:
+    """Send SIGKILL to everything that was started here. False if there was nothing."""
+    if CONTAINED:
+        try:
+            os.kill(-1, signal.SIGKILL)  # in this pid namespace; never PID 1 itself
+        except ProcessLookupError:
+            return False
+        return True
+    pids = descendants()
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return bool(pids)
+
+
+def sweep() -> None:
+    """Kill and reap until nothing is left: orphans come to this process by its station."""
+    while True:
+        more = kill_all()
+        while True:
+            try:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                if not more or not kill_all():
+                    return
+                break
+            if pid == 0:
+                time.sleep(0.002)
+                break
+
+
+def prepare_child() -> None:
+    """Between fork and exec: the first to go when memory runs out, and readable by itself."""
+    LIBC.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+    for number in IGNORED:
+        signal.signal(number, signal.SIG_DFL)
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
+
+
+def start(argv: list[str], stdin: bytes, work: str, out: int) -> subprocess.Popen[bytes]:
+    """Start a program in its own session. Raises OSError, ValueError."""
+    given = os.memfd_create("stdin")
+    try:
+        with open(os.dup(given), "wb") as file:
+            file.write(stdin)
+        os.lseek(given, 0, os.SEEK_SET)
+        return subprocess.Popen(
+            argv,
+            stdin=given,
+            stdout=out,
+            stderr=out,
+            cwd=work,
+            start_new_session=True,
+            preexec_fn=prepare_child,
+        )
+    finally:
+        os.close(given)
+
+
+def run(header: dict[str, Any], stdin: bytes, work: str) -> tuple[dict[str, Any], bytes]:
+    """Run a program to its end or to a limit; nothing of it is left when this returns."""
+    begun = time.monotonic()
+    before = count_kills()
+    output = Output(header["cap"])
+    reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    os.set_blocking(writer, True)
+    limits: set[str] = set()
+    try:
+        try:
+            program = start(header["argv"], stdin, work, writer)
+        except (OSError, ValueError) as error:
+            missing = isinstance(error, FileNotFoundError)
+            output.add(f"cannot run it: {getattr(error, 'strerror', None) or error}\n".encode())
+            code = 127 if missing else 126
+        else:
+            os.close(writer)
+            writer = -1
+            try:
+                limits |= attend(
+                    program, reader, output, begun + header["seconds"], header["flood"]
+                )
+            finally:
+                sweep()
+            drain(reader, output, header["flood"])
+            code = program.returncode if program.returncode >= 0 else 128 - program.returncode
+    finally:
+        os.close(reader)
+        if writer >= 0:
+            os.close(writer)
+    limits |= limits_hit(before)
+    answer = {"exit": code, "total": output.total, "limits": sorted(limits)}
+    return {**answer, "seconds": time.monotonic() - begun}, output.kept()
+
+
+def attend(
+    program: subprocess.Popen[bytes],
+    reader: int,
+    output: Output,
+    deadline: float,
+    flood: int,
+) -> set[str]:
+    """Follow a program until it ends or a limit ends it. Raises ClosedError."""
+    limits: set[str] = set()
+    watched = select.poll()
+    watched.register(0, select.POLLIN)
+    watched.register(reader, select.POLLIN)
+    ended = watch_end(program.pid)
+    if ended is not None:
+        watched.register(ended, select.POLLIN)
+    pause = TICK if ended is not None else 0.01
+    try:
+        while program.poll() is None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                limits.add("time")
+            if output.total > flood:
+                limits.add("output")
+            if limits & {"time", "output"}:
+                program.kill()
+                program.wait()
+                break
+            ready = {fd for fd, _ in watched.poll(1000 * min(pause, left))}
+            if 0 in ready:
+                raise ClosedError
+            if reader in ready and not drain(reader, output, output.total + (1 << 20)):
+                watched.unregister(reader)
+            if any(map(is_full, SIZED)):
+                limits.add("disk")
+    finally:
+        if ended is not None:
+            os.close(ended)
+    return limits
+
+
+def watch_end(pid: int) -> int | None:
+    """A descriptor that becomes readable when the process ends, where the kernel has them."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None
+
+
+def drain(reader: int, output: Output, until: int) -> bool:
+    """Take what is in the pipe, up to a total. False at its end."""
+    while output.total <= until:
+        try:
+            data = os.read(reader, CHUNK)
+        except BlockingIOError:
+            return True
+        if not data:
+            return False
+        output.add(data)
+    return True
+
+
+def limits_hit(before: tuple[int, int]) -> set[str]:
+    """Which limits of the container were hit since the counters stood at ``before``."""
+    memory, processes = count_kills()
+    hit = {"memory"} if memory > before[0] else set()
+    if processes > before[1]:
+        hit.add("processes")
+    if any(map(is_full, SIZED)):
+        hit.add("disk")
+    return hit
+
+
+# --- frames ---
+
+
+def receive(count: int) -> bytes:
+    """Exactly so many bytes from the other end. Raises ClosedError."""
+    parts = []
+    while count:
+        data = os.read(0, min(count, 1 << 20))
+        if not data:
+            raise ClosedError
+        parts.append(data)
+        count -= len(data)
+    return b"".join(parts)
+
+
+def answer(header: dict[str, Any], body: bytes = b"") -> None:
+    """Raises ClosedError."""
+    text = json.dumps(header).encode()
+    data = memoryview(FRAME.pack(len(text), len(body)) + text + body)
+    try:
+        while data:
+            data = data[os.write(REPLIES, data) :]
+    except OSError as error:
+        raise ClosedError from error
+
+
+def perform(header: dict[str, Any], body: bytes, work: str) -> tuple[dict[str, Any], bytes]:
+    """Carry out one operation."""
+    operation = header["op"]
+    try:
+        if operation == "run":
+            return run(header, body, work)
+        if operation == "read":
+            return {}, read_file(header["path"], header["max"], work)
+        if operation == "write":
+            write_file(header["path"], body, work)
+        return {}, b""
+    except OSError as error:
+        raise explain(error) from error
+    except UnicodeError as error:
+        raise RefusedError("a name that is not text") from error
+
+
+def serve(work: str) -> None:
+    """Answer requests until the other end goes."""
+    while True:
+        sizes = FRAME.unpack(receive(FRAME.size))
+        if sizes[0] > MAX_HEADER or sizes[1] > MAX_BODY:
+            raise ClosedError
+        header = json.loads(receive(sizes[0]))
+        body = receive(sizes[1])
+        try:
+            done, data = perform(header, body, work)
+            answer({"ok": True, **done}, data)
+        except RefusedError as refused:
+            answer({"ok": False, "reason": str(refused), "limits": list(refused.limits)})
+
+
+def main(work: str) -> None:
+    """Serve, and leave nothing behind."""
+    global REPLIES, SIZED
+    for number in IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    # Same user as the agent's programs: without this they could write into its memory and pipes.
+    LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    if CONTAINED:  # there the folders have a size of their own, and begin empty
+        SIZED = [folder for folder in (work, "/tmp") if not is_full(folder)]  # noqa: S108
+    REPLIES = os.dup(1)
+    os.dup2(os.open("/dev/null", os.O_WRONLY), 1)
+    try:
+        serve(work)
+    except ClosedError:
+        pass
+    finally:
+        if not CONTAINED:
+            sweep()
+            shutil.rmtree(work, ignore_errors=True)
+    os._exit(0)
+
+
+IGNORED = [
+    number
+    for number in signal.valid_signals()
+    if number not in (signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD)
+]
+LIBC = ctypes.CDLL(None)
+REPLIES = 1
+SIZED: list[str] = []
+
+if __name__ == "__main__":
+    main(sys.argv[1])
