@@ -190,7 +190,7 @@ class DockerSandboxes:
             container.line,
             limits,
             lambda lost: self._destroy(container, lost),
-            lambda: self._autopsy(container),
+            lambda since: self._autopsy(container.id, since),
         )
         try:
             fill(sandbox, assets)
@@ -220,7 +220,7 @@ class DockerSandboxes:
             name = str(self._client.create_container(**self._recipe(profile))["Id"])
             line = Line(_attach(self._client, name), wrapped=True)
             self._client.start(name)
-            container = _Container(name, line, time.time())
+            container = _Container(name, line)
             ServedSandbox(name, line, Limits(), lambda lost: None).ping()
         except ImageNotFound as error:
             raise HarnessError(f"the sandbox image {self._digest} was removed meanwhile") from error
@@ -285,14 +285,12 @@ class DockerSandboxes:
             with suppress(RuntimeError):  # closing: all go by force then
                 self._removers.submit(_remove, self._client, container.id)
 
-    def _autopsy(self, container: _Container) -> tuple[str, ...]:
+    def _autopsy(self, name: str, since: float) -> tuple[str, ...]:
         """Memory, if the engine saw the container run out of it; else nothing explains it."""
-        seen = {"container": [container.id], "event": ["oom"]}
+        seen = {"container": [name], "event": ["oom"]}
+        times = {"since": int(since), "until": int(time.time()) + 1}
         with suppress(*_TROUBLE):
-            events = self._client.events(
-                since=int(container.born) - 1, until=int(time.time()) + 1, filters=seen, decode=True
-            )
-            if any(True for _ in events):
+            if any(True for _ in self._client.events(**times, filters=seen, decode=True)):
                 return ("memory",)
         return ()
 
@@ -301,7 +299,6 @@ class DockerSandboxes:
 class _Container:
     id: str
     line: Line
-    born: float  # seconds since the epoch, by the engine's machine
 
 
 def reap(client: APIClient | None = None) -> int:

@@ -1,13 +1,12 @@
 """The local sandbox: the tool server as a process of this user's, in a folder of its own.
 
-It confines files as the container does, and time, output and the size of one file, but nothing
-else: for the built-in, trusted agents only.
+It confines files as the container does, limits time and output, and what the kernel limits for
+one process (its memory, the size of a file), but isolates nothing: for the built-in, trusted
+agents only.
 """
 
 from __future__ import annotations
 
-import os
-import resource
 import shutil
 import socket
 import subprocess
@@ -75,15 +74,16 @@ class LocalSandboxes:
 
     def _start(self, work: str, link: socket.socket, limits: Limits) -> subprocess.Popen[bytes]:
         """A session of its own, so that an interrupt from the keyboard does not reach it."""
+        sizes = (str(limits.memory_bytes), str(limits.disk_bytes))
         return subprocess.Popen(
-            [sys.executable, "-I", "-c", self._source, work],
-            stdin=link,
-            stdout=link,
+            [sys.executable, "-I", "-c", self._source, work, *sizes],
+            stdin=link.fileno(),
+            stdout=link.fileno(),
             stderr=subprocess.DEVNULL,
             cwd=work,
             env=_bare_environment(work),
+            umask=0o077,
             start_new_session=True,
-            preexec_fn=lambda: _limit(limits),
         )
 
     def _end(self, name: str, process: subprocess.Popen[bytes], work: str) -> None:
@@ -109,10 +109,3 @@ def _bare_environment(work: str) -> dict[str, str]:
         "MPLBACKEND": "Agg",
         "MPLCONFIGDIR": work,
     }
-
-
-def _limit(limits: Limits) -> None:
-    """What the kernel limits for a process by itself. Runs in the child."""
-    os.umask(0o077)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limits.disk_bytes, limits.disk_bytes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -20,7 +21,8 @@ class ServedSandbox:
     """One server, one work folder, one episode.
 
     ``destroy`` is called once at the end, with True where the server does not answer any more.
-    ``autopsy`` says which limits the programs had hit, where the server was lost.
+    ``autopsy`` says which limits the programs hit since a time (seconds since the epoch), where
+    the server was lost.
     """
 
     def __init__(
@@ -29,7 +31,7 @@ class ServedSandbox:
         line: Line,
         limits: Limits,
         destroy: Callable[[bool], None],
-        autopsy: Callable[[], tuple[str, ...]] = lambda: (),
+        autopsy: Callable[[float], tuple[str, ...]] = lambda since: (),
     ) -> None:
         self._name = name
         self._line = line
@@ -38,6 +40,7 @@ class ServedSandbox:
         self._autopsy = autopsy
         self._closed = False
         self._spent: tuple[str, ...] = ()
+        self._last_run = 0.0
 
     @property
     def id(self) -> str:
@@ -53,6 +56,7 @@ class ServedSandbox:
             return ExecResult(
                 KILLED, b"the sandbox ended with the last program\n", 0, 0.0, self._spent
             )
+        self._last_run = time.time()
         cap = self._limits.output_bytes
         request = {"op": "run", "argv": list(argv), "seconds": seconds}
         request |= {"cap": cap, "flood": FLOOD_BYTES}
@@ -107,7 +111,7 @@ class ServedSandbox:
 
     def _lose(self, broken: LineBroken, by_program: bool) -> None:
         """The server is lost: note the limit that explains it, or raise AttemptFailed."""
-        limits = () if self._closed else self._autopsy()
+        limits = () if self._closed else self._autopsy(self._last_run)
         if not self._closed:
             self._closed = True
             self._line.close()

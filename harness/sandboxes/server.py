@@ -1,11 +1,11 @@
 """The tool server: what stands between an agent's programs and everything else.
 
 Standard library only, in one file, because its source is what a sandbox is started with
-(``python3 -I -c SOURCE WORK``). In a container it is PID 1; the local sandbox runs the same
-program in a temp folder. It reads frames from its standard input and answers each on its
-standard output: header length and body length (4 bytes each, big-endian), the header as JSON,
-the body. When its input ends it kills what it started and goes; outside a container it then
-removes its work folder.
+(``python3 -I -c SOURCE WORK [MEMORY DISK]``). In a container it is PID 1; the local sandbox runs
+the same program in a temp folder, and gives bytes to limit each process to. It reads frames from
+its standard input and answers each on its standard output: header length and body length (4 bytes
+each, big-endian), the header as JSON, the body. When its input ends it kills what it started and
+goes; outside a container it then removes its work folder.
 
 Operations (header → answer header):
   ping   {}                                → {}
@@ -22,6 +22,7 @@ import ctypes
 import errno
 import json
 import os
+import resource
 import select
 import shutil
 import signal
@@ -144,7 +145,7 @@ def write_file(path: str, data: bytes, work: str) -> None:
 
 def explain(error: OSError) -> RefusedError:
     """A failed file operation in words."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return RefusedError("no space left in the work folder", "disk")
     if error.errno == errno.ELOOP:
         return RefusedError("a symbolic link on the way; these are not followed")
@@ -461,7 +462,7 @@ def serve(work: str) -> None:
             answer({"ok": False, "reason": str(refused), "limits": list(refused.limits)})
 
 
-def main(work: str) -> None:
+def main(work: str, *sizes: str) -> None:
     """Serve, and leave nothing behind."""
     global REPLIES, SIZED
     for number in IGNORED:
@@ -469,6 +470,9 @@ def main(work: str) -> None:
     # Same user as the agent's programs: without this they could write into its memory and pipes.
     LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    kinds = (resource.RLIMIT_DATA, resource.RLIMIT_FSIZE)
+    for kind, size in [(resource.RLIMIT_CORE, "0"), *zip(kinds, sizes, strict=False)]:
+        resource.setrlimit(kind, (int(size), int(size)))
     if CONTAINED:  # there the folders have a size of their own, and begin empty
         SIZED = [folder for folder in (work, "/tmp") if not is_full(folder)]  # noqa: S108
     REPLIES = os.dup(1)
@@ -494,4 +498,4 @@ REPLIES = 1
 SIZED: list[str] = []
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
