@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _WORDS = 1 << 64
+# The largest of all words would round to 1, which has no normal quantile.
+_BELOW_ONE = 1.0 - 2.0**-53
 _STANDARD_NORMAL = NormalDist()
 
 
@@ -40,11 +42,12 @@ class Stream:
         import numpy as np
 
         words = np.atleast_1d(self._bits.random_raw(count))
-        return ((words >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
+        units = ((words >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
+        return np.minimum(units, _BELOW_ONE)
 
     def uniform(self, low: float = 0.0, high: float = 1.0) -> float:
         """One draw from (low, high)."""
-        return low + (high - low) * (((self.word() >> 11) + 0.5) / 2.0**53)
+        return low + (high - low) * min(((self.word() >> 11) + 0.5) / 2.0**53, _BELOW_ONE)
 
     def normal(self, mean: float = 0.0, deviation: float = 1.0) -> float:
         """One normal draw by the inverse of the cumulative distribution."""

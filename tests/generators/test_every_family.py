@@ -1,0 +1,182 @@
+"""What every family of the catalogue promises; a new family is tested by being listed there."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+
+import jsonschema
+import pytest
+
+from generators.answer import Answer, parse_answer
+from generators.errors import GeneratorError
+from generators.rubric import DIMENSIONS, check_answer, score_verdicts
+from generators.task import TaskInstance
+from generators.validate import (
+    BEYOND_INSTRUCTIONS,
+    NULL_SCORE,
+    SOLVER_SCORE,
+    digests_elsewhere,
+    fingerprints,
+    instance_digest,
+    key_score,
+    null_scores,
+    public_seeds,
+    shared_fingerprints,
+    solver_score,
+)
+
+NUMPY_ARTEFACTS = re.compile(r"np\.|numpy|array\(|float64|uint8|\bnan\b|\binf\b")
+
+
+def score(instance: TaskInstance, answer: Answer | None, *dimensions: tuple[str, ...]) -> float:
+    verdicts = check_answer(instance.rubric, answer)
+    found = score_verdicts(instance.rubric, verdicts, *dimensions)
+    assert found is not None
+    return found
+
+
+def test_its_own_key_scores_full_marks(stratum):
+    assert [key_score(stratum.family, instance) for instance in stratum.solved] == [1.0] * 20
+
+
+def test_the_key_survives_the_journey_through_an_answer_block(stratum):
+    instance = stratum.instances[0]
+    key = json.dumps(stratum.family.key(instance.truth))
+    assert score(instance, parse_answer(f"SUMMARY\n\n<answer>\n{key}\n</answer>\n")) == 1.0
+    assert score(instance, parse_answer("See the file.", key.encode())) == 1.0
+
+
+def test_the_key_fits_the_schema_that_the_agent_is_given(stratum):
+    instance = stratum.instances[0]
+    schema = json.loads(instance.brief.answer_schema)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(stratum.family.key(instance.truth), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({}, schema)
+
+
+def test_the_reference_solver_needs_the_files_alone(stratum):
+    scores = [solver_score(stratum.family, instance) for instance in stratum.solved]
+    assert min(scores) >= SOLVER_SCORE
+
+
+def test_guesses_earn_next_to_nothing(stratum):
+    scores = null_scores(stratum.family, stratum.instances)
+    assert {"empty", "everything", "prior"} <= set(scores)
+    assert {name: each for name, each in scores.items() if each > NULL_SCORE} == {}
+
+
+@pytest.mark.parametrize("answer", [None, Answer({})], ids=["none", "empty"])
+def test_no_answer_scores_nothing(stratum, answer):
+    instance = stratum.instances[0]
+    assert score(instance, answer) == 0.0
+    assert score(instance, answer, BEYOND_INSTRUCTIONS) == 0.0
+
+
+def test_another_instances_key_is_no_key(stratum):
+    """So an agent that recalls the wrong instance gains little."""
+    mine, others = stratum.instances[0], stratum.instances[1:]
+    scores = [
+        score(mine, Answer(stratum.family.key(each.truth)), BEYOND_INSTRUCTIONS) for each in others
+    ]
+    assert sum(scores) / len(scores) <= NULL_SCORE
+
+
+def test_same_seed_same_bytes_in_this_process(stratum):
+    again = stratum.family.generate(stratum.difficulty, public_seeds(1)[0])
+    assert again == stratum.instances[0]
+
+
+def test_same_seed_same_bytes_with_other_hashes_and_without_simd(stratum):
+    here = [instance_digest(instance) for instance in stratum.instances[:3]]
+    assert digests_elsewhere(stratum.family, stratum.difficulty, public_seeds(3)) == here
+
+
+def test_nothing_is_shared_by_any_two_instances_of_any_stratum(strata):
+    """Other seeds, and the same seeds under another difficulty or family."""
+    instances = [instance for stratum in strata for instance in stratum.solved]
+    assert shared_fingerprints(instances) == frozenset()
+
+
+def test_an_instance_has_more_to_tell_it_by_than_its_id(stratum):
+    """Otherwise the test of distinctness would be empty."""
+    instance = stratum.instances[0]
+    assert len(fingerprints(instance)) >= 2 + len(instance.brief.assets)
+    assert shared_fingerprints([instance, instance]) == fingerprints(instance)
+
+
+def test_the_digest_covers_every_part(stratum):
+    instance = stratum.instances[0]
+    brief = instance.brief
+    first = brief.assets[0]
+    touched = dataclasses.replace(first, data=first.data[:-1] + bytes([first.data[-1] ^ 1]))
+    others = [
+        dataclasses.replace(instance, id=instance.id[:-1] + "x"),
+        dataclasses.replace(instance, truth=stratum.instances[1].truth),
+        dataclasses.replace(instance, rubric=stratum.instances[1].rubric),
+        dataclasses.replace(instance, spec=dataclasses.replace(instance.spec, parameters=())),
+        dataclasses.replace(instance, brief=dataclasses.replace(brief, prompt="")),
+        dataclasses.replace(
+            instance, brief=dataclasses.replace(brief, assets=(touched, *brief.assets[1:]))
+        ),
+    ]
+    digests = {instance_digest(each) for each in (instance, *others)}
+    assert len(digests) == 1 + len(others)
+
+
+def test_the_rubric_reads_as_plain_text_and_plain_json(stratum):
+    criteria = stratum.instances[0].rubric.criteria
+    assert len({each.id for each in criteria}) == len(criteria)
+    assert {each.dimension for each in criteria} <= set(DIMENSIONS)
+    for each in criteria:
+        assert not NUMPY_ARTEFACTS.search(each.text)
+        assert "{" not in each.text
+    plain = json.dumps(stratum.instances[0].rubric.as_json(), allow_nan=False)
+    assert not NUMPY_ARTEFACTS.search(plain)
+
+
+def test_every_criterion_can_be_decided_without_a_judge(stratum):
+    instance = stratum.instances[0]
+    assert None not in check_answer(instance.rubric, None)
+
+
+def test_instructions_following_weighs_at_most_two_percent(stratum):
+    weights = {each.metarubric: each for each in stratum.instances[0].rubric.criteria}.values()
+    instructions = sum(each.weight for each in weights if each.dimension == "IF")
+    assert instructions <= 0.02 * sum(each.weight for each in weights)
+
+
+def test_the_truth_survives_json(stratum):
+    truth = stratum.instances[0].truth.as_json()
+    assert json.loads(json.dumps(truth, allow_nan=False)) == truth
+
+
+def test_the_brief_holds_no_key(stratum):
+    """The prompt is the stratum's; what differs between instances is in the files alone."""
+    one, other = stratum.instances[:2]
+    assert one.brief.prompt == other.brief.prompt
+    assert one.brief.answer_schema == other.brief.answer_schema
+
+
+def test_the_null_answers_use_the_spec_alone(stratum):
+    one = stratum.instances[0]
+    blind = dataclasses.replace(
+        stratum.instances[1], spec=one.spec, truth=dataclasses.replace(one.truth, tables=())
+    )
+    assert stratum.family.nulls(blind) == stratum.family.nulls(one)
+
+
+def test_the_spec_names_what_was_asked_for(stratum):
+    spec = stratum.instances[0].spec
+    assert (spec.family, spec.version) == (stratum.family.name, stratum.family.version)
+    assert spec.difficulty == stratum.difficulty
+    assert dict(spec.parameters).items() >= stratum.family.parameters(stratum.difficulty).items()
+
+
+def test_an_unknown_difficulty_is_refused_with_the_nearest(stratum):
+    with pytest.raises(GeneratorError, match="unknown difficulty 'meduim'; did you mean 'medium'"):
+        stratum.family.generate("meduim", public_seeds(1)[0])
+    with pytest.raises(GeneratorError, match="known: easy, medium, hard"):
+        stratum.family.parameters("gruelling")

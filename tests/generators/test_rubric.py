@@ -1,0 +1,101 @@
+"""Rubrics: criteria from tables, verdicts from checks, scores from verdicts."""
+
+from __future__ import annotations
+
+import pytest
+
+from generators.answer import Answer
+from generators.checks import Answered, Gated, ListsNumber, NumberPrecision, ValueEquals
+from generators.rubric import Criterion, Metarubric, Rubric, check_answer, fill_rubric
+from generators.rubric import score_verdicts as score
+from generators.table import Table
+
+TABLES = {"images": Table(("name", "count"), (("a", 1), ("b", 2), ("c", 3), ("d", 4)))}
+RUBRIC = fill_rubric(
+    (
+        Metarubric("given", "IF", 1.0, "There is an answer.", lambda _row, _index: Answered()),
+        Metarubric(
+            "counts",
+            "IM",
+            3.0,
+            "{name} shows {count}.",
+            lambda row, _: ValueEquals((str(row["name"]),), int(row["count"])),
+            "images",
+        ),
+        Metarubric("style", "SR", 6.0, "It reads well.", lambda _row, _index: None),
+    ),
+    TABLES,
+)
+
+
+def test_a_metarubric_makes_a_criterion_a_row():
+    assert [each.id for each in RUBRIC.criteria] == [
+        "given/0",
+        "counts/0",
+        "counts/1",
+        "counts/2",
+        "counts/3",
+        "style/0",
+    ]
+    third = RUBRIC.criteria[3]
+    assert (third.text, third.source, third.weight) == ("c shows 3.", "images/2", 3.0)
+
+
+def test_what_only_a_judge_can_tell_is_left_open():
+    verdicts = check_answer(RUBRIC, Answer({"a": 1, "b": 2, "c": 9}))
+    assert verdicts == (True, True, True, False, False, None)
+
+
+def test_a_metarubric_scores_its_share_and_the_task_their_weighted_mean():
+    verdicts = (True, True, True, False, False, None)
+    assert score(RUBRIC, verdicts) == pytest.approx((1 * 1.0 + 3 * 0.5) / 4)
+    assert score(RUBRIC, (*verdicts[:-1], True)) == pytest.approx((1 + 1.5 + 6) / 10)
+    assert score(RUBRIC, verdicts, ("IM",)) == 0.5
+
+
+def test_missing_is_never_zero():
+    assert score(RUBRIC, (None,) * 6) is None
+    assert score(RUBRIC, (True,) * 5 + (None,), ("SR",)) is None
+    assert score(RUBRIC, (None, True, None, None, None, None)) == 1.0
+
+
+def test_verdicts_must_be_as_many_as_criteria():
+    with pytest.raises(ValueError, match="shorter"):
+        score(RUBRIC, (True,))
+
+
+def test_a_gate_that_guards_many_is_the_same_as_many_gates():
+    values = (1.0, 2.0, 3.0)
+    shared = NumberPrecision(("numbers",), values)
+
+    def rubric(gates):
+        return Rubric(
+            tuple(
+                Criterion(
+                    f"n/{at}", "n", "", "DH", 1.0, "", Gated(ListsNumber(("numbers",), value), gate)
+                )
+                for at, (value, gate) in enumerate(zip(values, gates, strict=True))
+            )
+        )
+
+    one = rubric([shared] * 3)
+    many = rubric([NumberPrecision(("numbers",), values) for _ in values])
+    for listed in ([1.0, 2.0], [1.0, 7.0, 8.0], [], [3.0]):
+        answer = Answer({"numbers": listed})
+        assert check_answer(one, answer) == check_answer(many, answer)
+
+
+def test_a_table_is_rectangular():
+    with pytest.raises(ValueError, match="2 columns"):
+        Table(("a", "b"), ((1, 2), (3,)))
+
+
+def test_a_cell_keeps_its_type():
+    table = Table(("event", "mass", "name"), ((841, 91.25, "0042"),))
+    assert table.records() == [{"event": 841, "mass": 91.25, "name": "0042"}]
+    assert [type(cell) for cell in table.records()[0].values()] == [int, float, str]
+    assert table.column("name") == ("0042",)
+    assert table.as_json() == {
+        "columns": ["event", "mass", "name"],
+        "rows": [[841, 91.25, "0042"]],
+    }

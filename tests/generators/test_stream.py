@@ -1,0 +1,98 @@
+"""Streams: the same draws for good, and fair ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from generators.seed import Seed
+from generators.stream import Stream
+
+ROOT = Seed(bytes(range(32)))
+
+
+class Forced(Stream):
+    """A stream that gives the words that it is told."""
+
+    __slots__ = ("_words",)
+
+    def __init__(self, *words: int) -> None:
+        self._words = iter(words)
+
+    def word(self) -> int:
+        return next(self._words)
+
+
+def test_the_first_words_are_known_for_good():
+    stream = ROOT.rng()
+    assert [stream.word() for _ in range(3)] == [
+        16926808042883896549,
+        3737037104551333388,
+        2898528268456508878,
+    ]
+
+
+def test_each_kind_of_draw_is_known_for_good():
+    stream = ROOT.child("draws").rng()
+    assert stream.uniform(-1, 1) == -0.21191363588696566
+    assert stream.integer(1, 6) == 4
+    assert stream.normal(10, 2) == pytest.approx(8.401680586192985, rel=1e-15)
+    assert "".join(stream.shuffle("abcde")) == "acdeb"
+    assert stream.choice("abcde") == "b"
+
+
+def test_many_uniforms_are_the_same_as_one_by_one():
+    one, many = ROOT.rng(), ROOT.rng()
+    assert [one.uniform() for _ in range(50)] == many.uniforms(50).tolist()
+
+
+@pytest.mark.parametrize("word", [0, (1 << 64) - 1])
+def test_uniforms_lie_strictly_inside_their_interval(word):
+    assert 0.0 < Forced(word).uniform() < 1.0
+    assert np.isfinite(Forced(word).normal())
+
+
+def test_uniforms_are_uniform_and_normals_normal():
+    assert stats.kstest(ROOT.rng().uniforms(20_000), "uniform").pvalue > 0.01
+    stream = ROOT.rng()
+    assert stats.kstest([stream.normal() for _ in range(5000)], "norm").pvalue > 0.01
+
+
+def test_integers_reach_both_ends_equally_often():
+    stream = ROOT.child("integers").rng()
+    counts = Counter(stream.integer(-1, 5) for _ in range(7000))
+    assert sorted(counts) == [-1, 0, 1, 2, 3, 4, 5]
+    assert stats.chisquare(list(counts.values())).pvalue > 0.01
+
+
+def test_a_word_that_would_bias_an_integer_is_thrown_away():
+    """2**64 = 3·k + 1: the last word would make one value likelier."""
+    assert Forced((1 << 64) - 1, 4).integer(0, 2) == 1
+    assert Forced((1 << 64) - 1).integer(0, (1 << 64) - 1) == (1 << 64) - 1
+
+
+def test_integers_know_what_they_cannot_do():
+    with pytest.raises(ValueError, match="empty range 3…2"):
+        ROOT.rng().integer(3, 2)
+    with pytest.raises(ValueError, match="more values than one word"):
+        ROOT.rng().integer(0, 1 << 64)
+
+
+def test_every_order_is_equally_likely():
+    stream = ROOT.child("orders").rng()
+    counts = Counter(stream.shuffle("abc") for _ in range(6000))
+    assert len(counts) == 6
+    assert stats.chisquare(list(counts.values())).pvalue > 0.01
+
+
+def test_a_shuffle_leaves_its_argument_alone():
+    items = [1, 2, 3, 4, 5, 6, 7]
+    assert sorted(ROOT.rng().shuffle(items)) == items == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_chances_come_as_often_as_stated():
+    stream = ROOT.child("chances").rng()
+    assert stats.binomtest(sum(stream.chance(0.3) for _ in range(5000)), 5000, 0.3).pvalue > 0.01
