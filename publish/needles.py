@@ -21,7 +21,7 @@ from publish.matcher import Matcher
 from publish.unpack import SEPARATOR, Piece, Unreadable, canonical_text, pieces, pixel_digest
 from registry.canon import canonical_bytes
 
-SHORTEST = 16  # bytes of a pattern; a shorter one would be met by chance
+SHORTEST = 13  # bytes of a pattern (12 digits and a point); a shorter one is met by chance
 TELLING_DIGITS = 12  # numbers with fewer digits in all are met by chance
 SLICE = 48  # bytes of a file's content that betray it
 UNEXCUSED = frozenset({"seed", "nonce", "instance id"})

@@ -78,7 +78,9 @@ def build_release(
             built = read_release(partial)
             _put_in_place(partial, folder, built.content)
     except OSError as error:
-        raise PublishError(f"{folder}: cannot write the release: {error.strerror}") from error
+        raise PublishError(
+            f"{folder}: cannot write the release ({error.filename}: {error.strerror})"
+        ) from error
     return read_release(folder)
 
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import importlib.util
 import io
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from generators import catalog
 from generators.checks import NumberWithin
 from generators.rubric import Metarubric, fill_rubric
 from generators.seed import Seed
@@ -28,6 +31,8 @@ from generators.task import (
     TaskSpec,
     make_instance,
 )
+from publish.leak import release_needles
+from publish.needles import Needles
 from publish.release import ReleaseManifest, ReleaseText, build_release
 from registry.records import SealedSet
 from registry.seal import SealedEntry, commitments_of, commitments_root
@@ -141,13 +146,55 @@ def draw() -> Draw:
 
 
 @pytest.fixture(scope="session")
+def other_draw() -> Draw:
+    return make_draw((("noise@1", "easy"),), 2, find_noise, b"another")
+
+
+@pytest.fixture(scope="session")
+def basics_draw() -> Draw:
+    """The strata of the demonstration, where small tables of the arms are often the same."""
+    strata = (("compute_average@1", "easy"), ("count_circles@1", "easy"))
+    return make_draw(strata, 24, catalog.family, b"basics")
+
+
+@pytest.fixture(scope="session")
 def find() -> Callable[[str], Family]:
     return find_noise
+
+
+@pytest.fixture(scope="session")
+def text() -> ReleaseText:
+    return TEXT
+
+
+@pytest.fixture(scope="session")
+def needles(draw: Draw) -> Needles:
+    return release_needles(draw.entries, find_noise)
 
 
 @pytest.fixture
 def release(draw: Draw, tmp_path: Path) -> ReleaseManifest:
     return build_release(tmp_path / "release", draw.public, draw.sealed, find_noise, TEXT)
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A Hub that knows ``owner`` and ``other``; this process is logged in as the first."""
+    monkeypatch.setenv("HF_TOKEN", "hf_owner")
+    with _hub_server().HubServer({"hf_owner": "owner", "hf_other": "other"}) as server:
+        yield server
+
+
+def _hub_server() -> ModuleType:
+    """``tests/hub_server.py``, which is in no package."""
+    if "hub_server" not in sys.modules:
+        place = Path(__file__).parents[1] / "hub_server.py"
+        spec = importlib.util.spec_from_file_location("hub_server", place)
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules["hub_server"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules["hub_server"])
+    return sys.modules["hub_server"]
 
 
 def _pixels(seed: Seed) -> bytes:
