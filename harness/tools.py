@@ -14,8 +14,8 @@ from typing import Any
 
 from generators.task import Limits
 from harness.episode import ToolUse
-from harness.picture import ImageRefused, check_image
 from harness.model import Image, Message, Role, ToolCall, ToolSpec
+from harness.picture import ImageRefused, check_image
 from harness.sandbox import ExecResult, Sandbox, SandboxRefused
 
 # One megabyte of program or file is more than any task needs; more is not even parsed.

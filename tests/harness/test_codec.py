@@ -1,0 +1,105 @@
+"""The codec: there and back, canonical, strict, and silent about what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import rfc8785
+
+from generators.seed import Seed
+from generators.task import TaskSpec
+from harness import codec
+from harness.episode import Cell, Episode, Grade, GradeStatus, Step, StopReason, ToolUse
+from harness.model import Image, Message, Reply, Role, ToolCall, Usage
+from harness.tabulate import summarise_episode
+from registry.errors import BrokenPromise
+from tests.harness.script import noon
+
+BYTES = bytes(range(256))
+CALLS = (ToolCall("c1", "view_image", '{"path": "ü.png"}'),)
+REPLY = Reply(
+    Message(Role.ASSISTANT, "Schau:\u2028 ☃", calls=CALLS, reasoning="hm"),
+    Usage(12, None),
+    "v-1",
+    "tool_call",
+    BYTES,
+    retries=2,
+)
+SEEN = Message(Role.TOOL, "image/png", (Image("image/png", BYTES),), call_id="c1")
+STEP = Step(REPLY, (ToolUse("c1", "view_image", SEEN, 0.125, 0, ("time", "output")),), 1.5)
+EPISODE = Episode(
+    "sha256:e", "sha256:i", "sha256:r", "m", 0, 1, (Message(Role.SYSTEM, "s"),), (STEP, STEP),
+    "done", b"\xff{}", StopReason.TURN_LIMIT, Usage(), noon(), 2.25, "c", "provider:overload",
+)  # fmt: skip
+SPEC = TaskSpec("f", "1", "easy", (("n", 3), ("share", 0.25), ("mode", "L")))
+CELL = Cell("sha256:e", SPEC, "sha256:i", Seed(bytes(range(32))), "m", 1)
+GRADE = Grade(
+    "sha256:e", "deterministic", GradeStatus.GRADED, ("a/0", "b/0"), (True, None), 0.5,
+    (("SR", 0.5), ("DH", None)),
+)  # fmt: skip
+RESULT = summarise_episode(1, CELL, EPISODE, GRADE, 3)
+
+KINDS: dict[str, tuple[Any, Callable[[Any], bytes], Callable[[bytes, str], Any]]] = {
+    "episode": (EPISODE, codec.encode_episode, codec.decode_episode),
+    "grade": (GRADE, codec.encode_grade, codec.decode_grade),
+    "reply": (REPLY, codec.encode_reply, codec.decode_reply),
+    "cells": ((CELL, CELL), codec.encode_cells, codec.decode_cells),
+    "result": (RESULT, codec.encode_result, codec.decode_result),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_value_comes_back_equal_from_canonical_bytes(kind: str) -> None:
+    value, encode, decode = KINDS[kind]
+    data = encode(value)
+    plain = json.loads(data)
+    assert decode(data, "here") == value
+    assert plain["format"] == f"dosimeter/{kind}/1"
+    assert rfc8785.dumps(plain) == data
+
+
+def test_types_survive_not_only_values() -> None:
+    back = codec.decode_episode(codec.encode_episode(EPISODE))
+    assert back.stop is StopReason.TURN_LIMIT
+    assert isinstance(back.steps, tuple)
+    assert back.steps[0].reply.raw == BYTES
+    assert back.steps[0].uses[0].result.images[0].data == BYTES
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place"),
+    [
+        (b'"attempt":1', b'"attempt":"1"', "body.attempt"),
+        (b'"attempt":1', b'"attempt":1,"arm":"public"', "body.arm"),
+        (b'"attempt":1,', b"", "body.attempt"),
+        (b'"stop":"turn_limit"', b'"stop":"bored"', "body.stop"),
+        (b"episode/1", b"episode/2", "format"),
+        (b"episode/1", b"reply/1", "format"),
+        (b'"answer":"done"', b'"answer":null', "body.answer"),
+    ],
+)
+def test_what_has_another_form_is_refused_by_place(old: bytes, new: bytes, place: str) -> None:
+    data = codec.encode_episode(EPISODE)
+    assert data.count(old) == 1
+    with pytest.raises(BrokenPromise, match=f"attempts/7.age: not a .*: {place}: "):
+        codec.decode_episode(data.replace(old, new), "attempts/7.age")
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"[]", b"{", b'{"format":"dosimeter/episode/1"}'])
+def test_bytes_that_are_no_record_are_refused(data: bytes) -> None:
+    with pytest.raises(BrokenPromise, match=r"it\.age: not a dosimeter/episode/1"):
+        codec.decode_episode(data, "it.age")
+
+
+def test_a_refusal_never_quotes_the_secret_that_it_refuses() -> None:
+    data = codec.encode_cells((CELL,))
+    secret = json.loads(data)["body"][0]["seed"]["value"]
+    broken = data.replace(secret.encode(), secret[:-6].encode())
+    with pytest.raises(BrokenPromise) as refused:
+        codec.decode_cells(broken)
+    assert secret[:8] not in str(refused.value)
+    assert refused.value.__cause__ is None
+    assert refused.value.__suppress_context__

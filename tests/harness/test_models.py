@@ -1,0 +1,73 @@
+"""From a pin to a model: what is refused, and how it says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import HarnessError
+from harness.models.build import build_model
+from harness.models.openai import OpenAIModel
+from harness.models.scripted import HonestAgent, TrivialAgent
+from registry.records import ModelPin
+
+KEY = {"OPENAI_API_KEY": "sk-never-shown"}
+
+
+def pin(provider: str, **settings: Any) -> ModelPin:
+    texts = tuple((name, json.dumps(value)) for name, value in settings.items())
+    return ModelPin("m", provider, "v-1", texts)
+
+
+def test_scripted_agents_are_built_from_their_settings() -> None:
+    assert build_model(pin("scripted", agent="honest", error_rate=0.25)) == HonestAgent("m", 0.25)
+    assert build_model(pin("scripted")) == HonestAgent("m", 0.0)
+    assert build_model(pin("scripted", agent="trivial")) == TrivialAgent("m")
+
+
+def test_a_spiked_agent_reads_its_release_relative_to_the_study(tmp_path: Path) -> None:
+    spiked = pin("scripted", agent="spiked", error_rate=0.1, release="releases/public")
+    with pytest.raises(HarnessError, match=f"^{tmp_path}/releases/public: no release here"):
+        build_model(spiked, folder=str(tmp_path))
+
+
+def test_a_served_model_is_neither_trusted_nor_free() -> None:
+    model = build_model(pin("openai", base_url="http://localhost:1/v1", temperature=0), KEY)
+    assert isinstance(model, OpenAIModel)
+    assert (model.name, model.trusted, model.paid) == ("m", False, True)
+    assert "sk-never-shown" not in repr(model)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (pin("opnai"), "model 'm': unknown provider 'opnai'; did you mean 'openai'?"),
+        (pin("scripted", agent="honset"), "unknown agent 'honset'; did you mean 'honest'?"),
+        (pin("scripted", eror_rate=0.1), "unknown setting 'eror_rate'; did you mean 'error_rate'?"),
+        (pin("scripted", error_rate=1.5), "setting 'error_rate': 1.5 is not a probability"),
+        (pin("scripted", error_rate="0.1"), "setting 'error_rate': \"0.1\" is not a number"),
+        (pin("scripted", error_rate=True), "setting 'error_rate': true is not a number"),
+        (pin("scripted", agent="spiked"), "setting 'release': the spiked agent needs the folder"),
+        (pin("openai", temprature=0), "unknown setting 'temprature'; did you mean 'temperature'?"),
+        (pin("openai", retries=1.5), "setting 'retries': 1.5 is not a whole number"),
+        (pin("openai", send_seed=1), "setting 'send_seed': 1 is not true or false"),
+        (pin("openai", base_url="localhost"), "setting 'base_url': 'localhost' does not start"),
+    ],
+)
+def test_a_wrong_pin_is_one_error_that_names_the_place(given: ModelPin, message: str) -> None:
+    with pytest.raises(HarnessError) as refused:
+        build_model(given, KEY)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_missing_key_is_named_and_can_be_declared_unneeded() -> None:
+    with pytest.raises(HarnessError, match="environment variable OPENAI_API_KEY is not set"):
+        build_model(pin("openai"), {})
+    with pytest.raises(HarnessError, match="environment variable MY_KEY is not set"):
+        build_model(pin("openai", api_key_env="MY_KEY"), KEY)
+    assert build_model(pin("openai", api_key_env="MY_KEY"), {"MY_KEY": "k"}).paid
+    assert build_model(pin("openai", api_key_env="", base_url="http://localhost:1/v1"), {}).paid
