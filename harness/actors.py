@@ -7,7 +7,6 @@ The only module that imports Ray. The actors are thin shells: ``LeaseBook`` keep
 from __future__ import annotations
 
 import importlib.util
-import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -41,7 +40,7 @@ class Coordinator:
 
     def __init__(self, context: RunContext, silence_seconds: float, max_failures: int) -> None:
         store = open_store(context.store)
-        key = worklist_key(context.run)
+        key = worklist_key(context.run_recipient)
         cells = decode_cells(decrypt(store.get(key), (context.run_identity,), key))
         prefix = len(RESULTS)
         finished = frozenset("sha256:" + name[prefix:-4] for name in store.list(RESULTS))
@@ -122,18 +121,11 @@ class SweepOptions:
 
 @contextmanager
 def ray_session(address: str | None) -> Iterator[None]:
-    """A connection to Ray: the one there is, an existing cluster's, or a fresh local one."""
+    """A connection to Ray: the one there is, an existing cluster's, or a fresh local one. See
+    ``harness.rayenv`` for what must be set before this module is imported."""
     if ray.is_initialized():
         yield
         return
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    if address is None:
-        # A token of this session's own: Ray would write one to the home folder otherwise,
-        # which then switches authentication on for every later cluster of this user.
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
-        if "RAY_AUTH_TOKEN_PATH" not in os.environ:
-            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     try:
         ray.init(
             address=address or "local",

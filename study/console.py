@@ -70,7 +70,7 @@ def print_step(record: Any, as_json: bool, summary: str, fresh: bool) -> None:
         print_json(record_body(record))
         return
     note = "" if fresh else " (done already; nothing changed)"
-    stdout().print(escape(summary) + note)
+    stdout().print(escape(summary) + note, soft_wrap=True)
 
 
 def print_task(view: TaskView, as_json: bool) -> None:
@@ -127,28 +127,25 @@ def print_verdicts(report: Report, path: Path, as_json: bool) -> None:
         print_json(body)
         return
     table = Table(title=f"Verdicts of {body['study']}", title_justify="left", title_style="bold")
-    for name in ("wave", "model", "verdict"):
-        table.add_column(name)
-    for name in ("gap", "95 % interval", "p", "adjusted p", "public", "private"):
-        table.add_column(name, justify="right")
+    table.add_column("wave", justify="right")
+    table.add_column("model", overflow="fold")
+    table.add_column("verdict", no_wrap=True)
+    for name in ("gap, points (95 %)", "adjusted p", "seeds"):
+        table.add_column(name, justify="right", no_wrap=True)
     for row in body["models"]:
         style = _VERDICT_STYLES.get(row["verdict"], "")
-        low, high = row["interval"]
         table.add_row(
             str(row["wave"]),
             escape(row["model"]),
             f"[{style}]{row['verdict']}[/]",
-            f"{row['estimate']:+.3f}",
-            f"{low:+.3f} … {high:+.3f}",
-            _probability(row["p"]),
+            _gap(row["estimate"], row["interval"]),
             _probability(row["p_adjusted"]),
-            str(row["n_public"]),
-            str(row["n_private"]),
+            f"{row['n_public']} / {row['n_private']}",
         )
     console = stdout()
     console.print(table)
     for deviation in body["deviations"]:
-        console.print(f"[yellow]deviation:[/] {escape(deviation)}")
+        console.print(f"[yellow]deviation:[/] {escape(deviation)}", soft_wrap=True)
     console.print(f"report: {path}", soft_wrap=True)
 
 
@@ -160,9 +157,9 @@ def print_verification(verification: Verification, as_json: bool) -> None:
     for name, count in verification.counts:
         console.print(f"{count:>8} {name}")
     for place, problem in verification.problems:
-        console.print(f"[bold red]broken[/] {escape(place)}: {escape(problem)}")
+        console.print(f"[bold red]broken[/] {escape(place)}: {escape(problem)}", soft_wrap=True)
     for left_out in verification.unchecked:
-        console.print(f"[yellow]not checked:[/] {escape(left_out)}")
+        console.print(f"[yellow]not checked:[/] {escape(left_out)}", soft_wrap=True)
     console.print("[green]everything checked holds[/]" if verification.holds else "[red]broken[/]")
 
 
@@ -181,12 +178,14 @@ def print_log(entries: Sequence[Entry], as_json: bool) -> None:
             ]
         )
         return
-    table = Table("#", "time", "kind", "digest", "about")
+    console = stdout()
     for entry in entries:
-        table.add_row(
-            str(entry.sequence), entry.time, entry.kind, entry.digest[:23] + "…", _about(entry)
+        digest = entry.digest.removeprefix("sha256:")[:12]
+        console.print(
+            f"[bold]{entry.sequence:>4}[/]  {entry.time}  {digest}  {entry.kind:<15}  "
+            f"{_about(entry)}",
+            soft_wrap=True,
         )
-    stdout().print(table)
 
 
 @contextmanager
@@ -257,6 +256,13 @@ def _cell(value: Any) -> str:
     if isinstance(value, list | tuple):
         return escape(", ".join(str(each) for each in value))
     return escape(str(value))
+
+
+def _gap(estimate: float | None, interval: Sequence[float] | None) -> str:
+    if estimate is None or interval is None:
+        return "–"
+    low, high = interval
+    return f"{100 * estimate:+.1f} ({100 * low:+.1f} … {100 * high:+.1f})"
 
 
 def _probability(value: float | None) -> str:

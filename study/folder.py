@@ -10,7 +10,7 @@ from registry.canon import digest_bytes
 from registry.errors import BrokenPromise
 from registry.ledger import Ledger
 from registry.records import SealedSet
-from registry.seal import SealedEntry, open_entries, read_identities, recipients_of
+from registry.seal import SealedEntry, open_entries, read_identities, recipient_of
 from registry.store import Store, open_store
 from study.errors import StudyError
 from study.protocol import FILE_NAME, Protocol, read_protocol
@@ -39,7 +39,7 @@ class Study:
     def recipients(self) -> tuple[str, ...]:
         """Whom the study encrypts to: those it names, else the holder of its own key file."""
         named = self.protocol.recipients
-        return named or recipients_of(self.identities())
+        return named or tuple(recipient_of(identity) for identity in self.identities())
 
     def sealed_set(self) -> SealedSet:
         """The draw. Raises StudyError where nothing was drawn."""

@@ -46,8 +46,11 @@ class OpenAISection(_Section):
     base_url: str = Field(pattern=r"^https?://")
     api_key_env: str | None = Field(default=None, pattern=r"^[A-Z_][A-Z0-9_]*$")
     temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, gt=0, le=1)
     max_tokens: int | None = Field(default=None, ge=1)
-    timeout_seconds: float = Field(default=300.0, gt=0)
+    reasoning_effort: str | None = None
+    send_seed: bool | None = None
+    seconds: float | None = Field(default=None, gt=0)  # for one reply
 
 
 ModelSection = Annotated[ScriptedSection | OpenAISection, Field(discriminator="provider")]
@@ -75,6 +78,7 @@ class SweepSection(_Section):
 
 class ReleaseSection(_Section):
     folder: str = "release"
+    title: str = ""
     repository: str | None = Field(default=None, pattern=r"^[\w.-]+/[\w.-]+$")
     endpoint: str | None = Field(default=None, pattern=r"^https?://")
     licence: str = "cc-by-4.0"

@@ -12,10 +12,11 @@ from harness.episode import Cell
 from harness.keys import RESULTS, result_key, run_key_key, worklist_key
 from harness.leases import Progress
 from harness.models.build import build_model
+from harness.rayenv import prepare_ray
 from harness.schedule import Subject, schedule_cells
 from harness.tabulate import EpisodeResult
 from harness.work import RunContext, close_cell, read_result
-from registry.canon import digest_bytes, digest_value
+from registry.canon import digest_value
 from registry.errors import BrokenPromise
 from registry.inventory import run_objects, write_inventory
 from registry.provenance import check_pins, read_provenance
@@ -161,7 +162,7 @@ def _new_manifest(
         sandbox=study.protocol.sandbox.kind,
         runtime=study.protocol.sandbox.runtime,
         replicates=study.protocol.replicates,
-        schedule_seed=source.take("schedule", request.wave).hex(),
+        schedule_seed=source.draw(32, "schedule", request.wave).hex(),
         run_recipient=recipient,
         run_key=run_key_key(recipient),
         provenance=provenance,
@@ -218,10 +219,12 @@ def _run_owed(
         return None
     for pin in context.models:
         build_model(pin, folder=context.folder)  # whatever is wrong with it, before Ray starts
+    address = request.address or study.protocol.sweep.address
+    prepare_ray(address)
     from harness.actors import SweepOptions, run_sweep
 
     options = SweepOptions(
-        address=request.address or study.protocol.sweep.address,
+        address=address,
         workers=request.workers or study.protocol.sweep.workers,
     )
     return run_sweep(context, options, watch)
@@ -254,8 +257,7 @@ def _close_wave(
             close_cell(cell, study.store, context)
     missing = sum(result.status is Status.MISSING for result in read_results(study, manifest))
     episodes = [cell.episode for cell in cells]
-    folder = digest_bytes(manifest.run_recipient.encode())
-    inventory = write_inventory(study.store, run_objects(study.store, folder, episodes))
+    inventory = write_inventory(study.store, run_objects(study.store, manifest, episodes))
     record = WaveClosed(
         wave=manifest.wave,
         manifest=context.run,

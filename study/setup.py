@@ -6,7 +6,7 @@ from pathlib import Path
 
 from generators.catalog import family
 from generators.seed import Seed
-from registry.draw import Entropy, FixedEntropy, Stratum, SystemEntropy, draw, seal_draw
+from registry.draw import Entropy, FixedEntropy, SystemEntropy, draw, seal_draw
 from registry.errors import BrokenPromise
 from registry.provenance import read_provenance
 from registry.records import Plan, Preregistration, SealedSet, record_body
@@ -75,7 +75,7 @@ def draw_seeds(study: Study, now: str) -> tuple[SealedSet, bool]:
         return _check_drawn(study), False
     protocol = study.protocol
     recipients = study.recipients()  # first, so that nothing is drawn that cannot be sealed
-    strata = [Stratum(task.family, task.version, task.difficulty) for task in protocol.tasks]
+    strata = [(task.family, task.version, task.difficulty) for task in protocol.tasks]
     drawn = draw(strata, protocol.seeds_per_arm, entropy_of(protocol), _identify)
     return seal_draw(study.store, study.ledger, drawn, recipients, now), True
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from harness.rayenv import prepare_ray
 from study import pipeline
 from study.console import progress_watch, sweep_watch
 from study.folder import Study, is_study
@@ -32,6 +33,7 @@ def run_demo(folder: Path, sandbox: str) -> tuple[Report, Path]:
     say(f"registered: {pipeline.describe(registered)}")
     with ExitStack() as session:
         if any(closed_wave(study, wave) is None for wave in range(len(study.protocol.waves))):
+            prepare_ray(None)
             from harness.actors import ray_session
 
             say("starting Ray on this machine")
