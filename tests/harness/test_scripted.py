@@ -231,9 +231,7 @@ def test_a_folder_that_is_no_release_is_one_clear_error(tmp_path: Path) -> None:
 
 def test_a_task_that_nobody_can_do_is_an_error_not_a_score() -> None:
     messages = (Message(Role.SYSTEM, '"task":{"const":"fly"}'), Message(Role.TOOL, "ls"))
-    with pytest.raises(
-        HarnessError, match="can do this task: unknown task 'fly'"
-    ):
+    with pytest.raises(HarnessError, match="can do this task: unknown task 'fly'"):
         HonestAgent("h", 0.0).respond(ModelRequest(messages, TOOLS, ROOT))
 
 
@@ -247,3 +245,14 @@ def test_built_in_agents_are_trusted_and_cost_nothing() -> None:
     for agent in (HonestAgent("h", 0.0), SpikedAgent("s", 0.0, Memory({})), TrivialAgent("t")):
         assert agent.trusted
         assert not agent.paid
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_same_agents_work_in_containers(docker_sandboxes: SandboxProvider, name: str) -> None:
+    released, seed = instance_of(name, "docker")
+    honest = run(HonestAgent("honest", 0.0), released, seed, docker_sandboxes)
+    spiked = run(SpikedAgent("spiked", 1.0, memory_of(released)), released, seed, docker_sandboxes)
+    assert (grade_episode(released, honest).score, len(honest.steps)) == (1.0, 3)
+    assert (grade_episode(released, spiked).score, len(spiked.steps)) == (1.0, 2)
+    assert honest.container != spiked.container
