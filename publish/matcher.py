@@ -51,7 +51,9 @@ class Matcher:
 
     def _hits(self, words: NDArray[np.uint64]) -> Iterator[tuple[int, int]]:
         maybe = np.flatnonzero(self._bitmap[self._hash(words)])
-        sure = maybe[np.isin(words[maybe], self._words)]
+        # np.isin would hash and sort all of it anew at each call; the words are sorted already.
+        nearest = np.searchsorted(self._words, words[maybe]).clip(max=self._words.size - 1)
+        sure = maybe[self._words[nearest] == words[maybe]]
         return zip(sure.tolist(), words[sure].tolist(), strict=True)
 
     def _at(self, text: bytes, place: int, word: int) -> set[bytes]:
