@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -157,3 +158,18 @@ def _workshop() -> Path:
             "set XDG_CACHE_HOME to a folder that can be written"
         ) from error
     return place
+
+
+def main() -> int:
+    """``python -m harness.image``: make sure of the image and print its tag and digest."""
+    try:
+        pin = ensure_image(lambda line: print(line, file=sys.stderr, flush=True))
+    except HarnessError as error:
+        print(f"image: {error}", file=sys.stderr)
+        return 2
+    print(pin.tag, pin.digest, file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""Whether the six packages are the ones of this checkout, and none is shadowed by a stranger."""
+"""That the code that runs is this code: our packages have plain names, which others may take."""
 
 from __future__ import annotations
 
@@ -7,18 +7,29 @@ from pathlib import Path
 
 from registry.errors import RegistryError
 
+ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("study", "harness", "publish", "analysis", "generators", "registry")
 
 
-def verify_packages() -> None:
-    """Raises RegistryError if a package of ours would be imported from anywhere but beside
-    this one: their names are plain words, which others may install too."""
-    home = Path(__file__).resolve().parent.parent
-    for name in PACKAGES:
-        spec = find_spec(name)
-        found = Path(spec.origin).resolve().parent if spec and spec.origin else None
-        if found != home / name:
+def verify_packages(names: tuple[str, ...] = PACKAGES) -> None:
+    """Raises RegistryError if one of the packages would be, or was, imported from elsewhere than
+    beside this one. Imports nothing."""
+    for name in names:
+        found = package_folder(name)
+        if found != ROOT / name:
             raise RegistryError(
-                f"package {name!r} comes from {found or 'nowhere'}, not from {home / name}:"
-                " uninstall the other one, or reinstall dosimeter in a fresh environment"
+                f"the package {name!r} is taken from {found or 'nowhere'}, not from {ROOT / name}: "
+                "something else has put a package of that name on the path; remove it, or install "
+                "dosimeter into an environment of its own (`make setup`)"
             )
+
+
+def package_folder(name: str) -> Path | None:
+    """Where Python takes a package from; None if it finds none with an ``__init__.py``."""
+    try:
+        spec = find_spec(name)
+    except ValueError:  # imported in a way that leaves no trace of where from
+        return None
+    if spec is None or spec.origin is None:
+        return None
+    return Path(spec.origin).resolve().parent
