@@ -1,0 +1,62 @@
+"""Instances per CPU-second of every family at every difficulty, and the peak memory of a fresh
+process that makes them: prints one JSON line."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import resource
+import time
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+from generators.catalog import entries, family
+from generators.task import DIFFICULTIES
+from generators.validate import public_seeds
+
+CPU_SECONDS = 2.0
+MOST = 1000
+# CPU seconds for one instance: twice the estimates of spec/physics.md, §8.
+BUDGET = {
+    "count_circles@1/easy": 0.02,
+    "count_circles@1/medium": 0.08,
+    "count_circles@1/hard": 0.2,
+}
+
+
+def main() -> None:
+    strata = [f"{entry}/{difficulty}" for entry in entries() for difficulty in DIFFICULTIES]
+    with ProcessPoolExecutor(
+        1, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=1
+    ) as fresh:
+        measured = dict(zip(strata, fresh.map(measure, strata), strict=True))
+    print(json.dumps({"benchmark": "instances", "strata": measured}))
+
+
+def measure(stratum: str) -> dict[str, Any]:
+    """Make instances for a while, after one that pays for the imports."""
+    entry, difficulty = stratum.split("/")
+    found = family(entry)
+    first, *seeds = public_seeds(MOST + 1)
+    found.generate(difficulty, first)
+    start, made, size = time.process_time(), 0, 0
+    while (spent := time.process_time() - start) < CPU_SECONDS and made < MOST:
+        brief = found.generate(difficulty, seeds[made]).brief
+        size += sum(len(asset.data) for asset in brief.assets)
+        made += 1
+    outcome: dict[str, Any] = {
+        "instances_per_cpu_second": round(made / spent, 1),
+        "cpu_ms_each": round(1000 * spent / made, 2),
+        "input_bytes_each": round(size / made),
+        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+    }
+    if stratum in BUDGET:
+        outcome |= {
+            "target_ms": 1000 * BUDGET[stratum],
+            "met": spent / made <= BUDGET[stratum],
+        }
+    return outcome
+
+
+if __name__ == "__main__":
+    main()
