@@ -21,6 +21,7 @@ _REMEDIES = {
     errno.EACCES: "permission denied: make the folder readable and writable for this user",
     errno.EPERM: "not permitted: the folder must be writable, its file system have hard links",
     errno.ENOTDIR: "a file stands where a folder is needed",
+    errno.EEXIST: "a file stands where a folder is needed",
     errno.EISDIR: "a folder stands where a file is needed",
     errno.EOPNOTSUPP: "the file system has no hard links: put the store on one that has",
 }

@@ -128,18 +128,17 @@ class S3Store:
         return self._head(check_key(key)) is not None
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        return self._pages(check_prefix(prefix))
+        """See ``Store.list``. Names are gathered and sorted here: not every server's order is
+        that of bytes (SeaweedFS goes folder by folder)."""
+        check_prefix(prefix)
+        return iter(sorted(self._names(prefix)))
 
-    def _pages(self, prefix: str) -> Iterator[str]:
-        paginator = self._client.get_paginator("list_objects_v2")
-        pages = iter(paginator.paginate(Bucket=self.bucket, Prefix=self._base + prefix))
-        while True:
-            with self._explained(prefix):
-                page = next(pages, None)
-            if page is None:
-                return
-            for item in page.get("Contents", []):
-                yield item["Key"].removeprefix(self._base)
+    def _names(self, prefix: str) -> Iterator[str]:
+        with self._explained(prefix):
+            paginator = self._client.get_paginator("list_objects_v2")
+            for page in paginator.paginate(Bucket=self.bucket, Prefix=self._base + prefix):
+                for item in page.get("Contents", []):
+                    yield item["Key"].removeprefix(self._base)
 
     def _token(self, key: str) -> str:
         return (self._head(key) or {}).get("writer", "")

@@ -174,7 +174,8 @@ def _recipient(text: str) -> x25519.Recipient:
     try:
         return x25519.Recipient.from_str(text)
     except pyrage.RecipientError:
-        raise RegistryError(f"{text[:80]!r} is not an age recipient (age1…)") from None
+        shown = repr(text[:80]) if text.startswith("age1") else "what was given"
+        raise RegistryError(f"{shown} is not an age recipient (age1…)") from None
 
 
 def _wrong_key(place: str, keys: Sequence[x25519.Identity]) -> str:

@@ -1,0 +1,71 @@
+"""Fixtures that several areas share."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class S3Server:
+    """A running S3 server. Its credentials are in the environment while the fixture lives."""
+
+    endpoint: str
+    bucket: str
+
+    def uri(self, prefix: str) -> str:
+        """The URI of a store below a prefix."""
+        return f"s3://{self.bucket}/{prefix}?endpoint={self.endpoint}&region=us-east-1"
+
+
+@pytest.fixture(scope="session")
+def s3_credentials() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ACCESS_KEY_ID", "dosimeter")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "dosimeter-secret")
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        yield
+
+
+@pytest.fixture(scope="session")
+def seaweedfs(s3_credentials: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A real S3 server (SeaweedFS) on free loopback ports, for the whole session."""
+    folder = tmp_path_factory.mktemp("seaweedfs")
+    script = [sys.executable, str(ROOT / "benchmarks/seaweedfs.py"), str(folder)]
+    server = subprocess.Popen(script, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert server.stdin is not None
+    assert server.stdout is not None
+    try:
+        line = server.stdout.readline()
+        assert line, (folder / "weed.log").read_text()[-2000:]
+        ready = json.loads(line)
+        yield S3Server(ready["endpoint"], ready["bucket"])
+    finally:
+        server.stdin.close()
+        server.wait()
+
+
+@pytest.fixture(scope="session")
+def moto(s3_credentials: None) -> Iterator[S3Server]:
+    """A quick S3 server (moto), in this process."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    endpoint = f"http://{host}:{port}"
+    import boto3
+
+    boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1").create_bucket(
+        Bucket="bucket"
+    )
+    yield S3Server(endpoint, "bucket")
+    server.stop()

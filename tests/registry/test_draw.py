@@ -1,0 +1,198 @@
+"""The draw: random, without repeats, balanced by design, sealed once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from registry.canon import digest_bytes
+from registry.draw import Draw, FixedEntropy, SystemEntropy, allocate, draw, seal_draw
+from registry.errors import RegistryError
+from registry.folder import FolderStore
+from registry.ledger import Ledger
+from registry.memory import MemoryStore
+from registry.seal import commitments_of, new_identity, open_entries
+from registry.store import Store
+from registry.tables import Arm
+
+ROOT = Path(__file__).resolve().parents[2]
+STRATA = (("circles", "1", "easy"), ("circles", "1", "hard"), ("average", "2", "easy"))
+NAMES = ("circles/easy", "circles/hard", "average/easy")
+IDENTITY, RECIPIENT = new_identity()
+NOW = "2026-11-01T12:00:00Z"
+FIXED = FixedEntropy(bytes(32))
+
+
+def identify(family: str, version: str, difficulty: str, seed: bytes) -> str:
+    text = f"{family}@{version}/{difficulty}".encode()
+    return "sha256:" + hashlib.sha256(text + seed).hexdigest()
+
+
+def test_each_stratum_gets_as_many_of_each_arm() -> None:
+    drawn = draw(STRATA, 5, SystemEntropy(), identify)
+    counted = Counter((entry.stratum, entry.arm) for entry in drawn.entries)
+    assert counted == {(name, arm): 5 for name in NAMES for arm in Arm}
+    assert drawn.strata == NAMES
+    assert tuple(dict.fromkeys(entry.stratum for entry in drawn.entries)) == NAMES
+
+
+def test_no_instance_seed_or_nonce_comes_twice() -> None:
+    entries = draw(STRATA, 20, SystemEntropy(), identify).entries
+    for secret in ("instance", "seed", "nonce"):
+        assert len({getattr(entry, secret) for entry in entries}) == len(entries)
+    for entry in entries:
+        seed = bytes.fromhex(entry.seed)
+        assert entry.instance == identify(entry.family, entry.version, entry.difficulty, seed)
+
+
+def test_fixed_entropy_draws_the_same_again_and_the_systems_does_not() -> None:
+    assert draw(STRATA, 4, FIXED, identify) == draw(STRATA, 4, FIXED, identify)
+    assert draw(STRATA, 4, FIXED, identify).entropy == "fixed"
+    other = draw(STRATA, 4, FixedEntropy(b"\x01" * 32), identify)
+    one, two = (draw(STRATA, 4, SystemEntropy(), identify) for _ in range(2))
+    seeds = [
+        {entry.seed for entry in each.entries}
+        for each in (one, two, other, draw(STRATA, 4, FIXED, identify))
+    ]
+    assert sum(map(len, seeds)) == len(set.union(*seeds)), "no two draws share a seed"
+    assert len({one.allocation_seed, two.allocation_seed, other.allocation_seed}) == 3
+    assert one.entropy == "operating system"
+
+
+def test_a_larger_draw_of_fixed_entropy_gives_no_instance_another_seed() -> None:
+    small = {entry.seed for entry in draw(STRATA, 2, FIXED, identify).entries}
+    large = {entry.seed for entry in draw(STRATA, 4, FIXED, identify).entries}
+    assert small < large
+
+
+def test_an_instance_that_comes_twice_is_drawn_anew() -> None:
+    """An identify of only 12 outcomes: the draw still finds 10 different instances."""
+    drawn = draw(STRATA[:1], 5, FIXED, lambda *args: f"instance-{args[3][0] % 12}")
+    assert len({entry.instance for entry in drawn.entries}) == 10
+    with pytest.raises(RegistryError, match="circles/easy: 100 draws gave no new instance"):
+        draw(STRATA[:1], 5, FIXED, lambda *args: "always the same")
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.binary(min_size=32, max_size=32), size=st.integers(1, 30))
+def test_the_allocation_is_balanced_and_anyones_to_recompute(seed: bytes, size: int) -> None:
+    arms = allocate(NAMES, size, seed.hex())
+    for number, name in enumerate(NAMES):
+        part = arms[2 * size * number : 2 * size * (number + 1)]
+        assert part.count(Arm.PUBLIC) == part.count(Arm.PRIVATE) == size
+        assert part == _by_the_letter(name, size, seed)
+
+
+def _by_the_letter(stratum: str, size: int, seed: bytes) -> tuple[Arm, ...]:
+    """As the module's head says it, written a second time."""
+
+    def rank(index: int) -> bytes:
+        hasher = hashlib.sha256()
+        for part in (b"dosimeter/allocation/1", seed, stratum.encode(), str(index).encode()):
+            hasher.update(len(part).to_bytes(4, "big") + part)
+        return hasher.digest()
+
+    ranks = [rank(index) for index in range(2 * size)]
+    median = sorted(ranks)[size]
+    return tuple(Arm.PUBLIC if each < median else Arm.PRIVATE for each in ranks)
+
+
+def test_every_allocation_is_as_likely_as_another() -> None:
+    """Two seeds an arm have six allocations; over 3,000 allocation seeds, chi-squared with
+    five degrees of freedom lies below its 99.99 % point."""
+    counted = Counter(
+        allocate(("s",), 2, hashlib.sha256(b"%d" % number).hexdigest()) for number in range(3000)
+    )
+    assert len(counted) == 6
+    assert sum((count - 500) ** 2 / 500 for count in counted.values()) < 25.7
+
+
+@pytest.mark.parametrize(
+    ("strata", "size", "match"),
+    [((), 1, "one stratum or more"), (STRATA, 0, "at least 1"), (STRATA[:1] * 2, 1, "named once")],
+)
+def test_a_draw_of_nothing_or_of_one_stratum_twice_is_refused(
+    strata: tuple[tuple[str, str, str], ...], size: int, match: str
+) -> None:
+    with pytest.raises(RegistryError, match=match):
+        draw(strata, size, FIXED, identify)
+
+
+def test_a_draw_shows_no_seed() -> None:
+    drawn = draw(STRATA, 2, FIXED, identify)
+    assert not any(entry.seed in repr(drawn) for entry in drawn.entries)
+    assert "00" * 16 not in repr(FIXED)
+
+
+def _sealed(store: Store, drawn: Draw) -> object:
+    return seal_draw(store, Ledger(store), drawn, [RECIPIENT], NOW)
+
+
+def test_a_sealed_draw_can_be_opened_and_is_promised_in_public() -> None:
+    store, drawn = MemoryStore(), draw(STRATA, 3, SystemEntropy(), identify)
+    record = seal_draw(store, Ledger(store), drawn, [RECIPIENT], NOW)
+    sealed = store.get(record.uri)
+    assert record.uri == f"sealed/{record.ciphertext.removeprefix('sha256:')}.age"
+    assert record.ciphertext == digest_bytes(sealed)
+    assert open_entries(sealed, [IDENTITY], record.uri) == drawn.entries
+    assert record.commitments == commitments_of(drawn.entries)
+    last = Ledger(store).last("sealed-set")
+    assert last is not None
+    assert last.record == record
+
+
+def test_nothing_in_the_store_tells_a_seed() -> None:
+    store, drawn = MemoryStore(), draw(STRATA, 3, SystemEntropy(), identify)
+    _sealed(store, drawn)
+    everything = b"".join(store.get(key) for key in store.list())
+    for entry in drawn.entries:
+        for secret in (entry.seed, entry.nonce, entry.instance):
+            assert secret.encode() not in everything
+            assert secret.removeprefix("sha256:").encode() not in everything
+        assert bytes.fromhex(entry.seed) not in everything
+
+
+def test_a_study_is_drawn_once() -> None:
+    store = MemoryStore()
+    _sealed(store, draw(STRATA, 3, SystemEntropy(), identify))
+    before = list(store.list())
+    with pytest.raises(RegistryError, match="drawn already: its ledger has a sealed-set record"):
+        _sealed(store, draw(STRATA, 3, SystemEntropy(), identify))
+    assert list(store.list()) == before
+
+
+KILLED = """
+import os, signal, sys
+from registry.draw import FixedEntropy, draw, seal_draw
+from registry.folder import FolderStore
+from registry.ledger import Ledger
+
+class Killed(Ledger):
+    def append(self, *args, **kwargs):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+store = FolderStore(sys.argv[1])
+drawn = draw([("f", "1", "easy")], 2, FixedEntropy(bytes(32)), lambda *a: a[3].hex())
+seal_draw(store, Killed(store), drawn, [sys.argv[2]], "2026-11-01T12:00:00Z")
+"""
+
+
+def test_a_kill_between_the_sealed_object_and_its_record_is_harmless(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLED, str(tmp_path), RECIPIENT]
+    killed = subprocess.run(command, cwd=ROOT, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    store = FolderStore(tmp_path)
+    assert len(list(store.list("sealed/"))) == 1
+    assert Ledger(store).last("sealed-set") is None
+    _sealed(store, draw(STRATA, 2, SystemEntropy(), identify))
+    assert Ledger(store).last("sealed-set") is not None
+    assert os.listdir(tmp_path / "ledger") == ["00000000.json"]

@@ -1,0 +1,132 @@
+"""Provenance: what git says of a real repository, and pins that drifted."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from registry.canon import digest_bytes
+from registry.clock import utc_now
+from registry.errors import BrokenPromise
+from registry.provenance import check_pins, read_provenance
+from registry.records import Provenance
+
+IMAGE = "sha256:" + "1" * 64
+CLEAN = Provenance("c" * 40, False, "sha256:" + "2" * 64, IMAGE, "3.11.2", (("numpy", "2.0"),))
+
+
+def _git(root: Path, *arguments: str) -> str:
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    command = ["git", "-C", str(root), *who, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    root = tmp_path / "repository"
+    root.mkdir()
+    _git(root, "init", "-q")
+    (root / "requirements.lock").write_text("numpy==2.0\n")
+    (root / ".gitignore").write_text("/demo-study/\n")
+    _git(root, "add", ".")
+    _git(root, "commit", "-q", "-m", "first")
+    return root
+
+
+def test_a_clean_tree_is_known_by_its_full_commit(repository: Path) -> None:
+    found = read_provenance(repository, IMAGE)
+    assert found.commit == _git(repository, "rev-parse", "HEAD")
+    assert re.fullmatch("[0-9a-f]{40}", found.commit)
+    assert not found.dirty
+    assert found.lock == digest_bytes(b"numpy==2.0\n")
+    assert found.image == IMAGE
+    assert ("numpy", metadata.version("numpy")) in found.packages
+
+
+def test_changed_staged_and_untracked_files_make_it_dirty(repository: Path) -> None:
+    lock = repository / "requirements.lock"
+    lock.write_text("numpy==2.1\n")
+    assert read_provenance(repository, IMAGE).dirty
+    _git(repository, "add", ".")
+    assert read_provenance(repository, IMAGE).dirty
+    _git(repository, "commit", "-q", "-m", "second")
+    assert not read_provenance(repository, IMAGE).dirty
+    (repository / "new.py").write_text("")
+    assert read_provenance(repository, IMAGE).dirty
+
+
+def test_a_studys_own_ignored_folder_does_not(repository: Path) -> None:
+    (repository / "demo-study").mkdir()
+    (repository / "demo-study" / "study.yaml").write_text("")
+    assert not read_provenance(repository, IMAGE).dirty
+
+
+def test_no_repository_is_an_unknown_commit(tmp_path: Path) -> None:
+    found = read_provenance(tmp_path, IMAGE)
+    assert (found.commit, found.dirty, found.lock) == ("unknown", True, "missing")
+
+
+def test_a_folder_inside_another_repository_is_not_that_repository(repository: Path) -> None:
+    inside = repository / "demo-study"
+    inside.mkdir()
+    assert read_provenance(inside, IMAGE).commit == "unknown"
+
+
+def test_a_repository_without_a_commit_or_without_git_is_unknown(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _git(tmp_path, "init", "-q", "empty")
+    assert read_provenance(tmp_path / "empty", IMAGE).commit == "unknown"
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    found = read_provenance(repository, IMAGE)
+    assert (found.commit, found.dirty) == ("unknown", True)
+
+
+def test_another_repository_in_the_environment_does_not_mislead(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = _git(repository, "rev-parse", "HEAD")
+    _git(tmp_path, "init", "-q", "other")
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "other" / ".git"))
+    assert read_provenance(repository, IMAGE).commit == commit
+
+
+def test_reading_takes_no_lock(repository: Path) -> None:
+    (repository / ".git" / "index.lock").write_text("")
+    assert not read_provenance(repository, IMAGE).dirty
+
+
+def test_kept_pins_have_no_deviations() -> None:
+    assert check_pins(CLEAN, CLEAN, allow_dirty=False) == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"dirty": True}, "dirty tree"),
+        ({"commit": "d" * 40}, f"other commit: {'d' * 40}, registered {'c' * 40}"),
+        ({"lock": "missing"}, "other lock: missing, registered sha256:2222"),
+        ({"image": "none"}, f"image drifted: none, registered {IMAGE}"),
+    ],
+)
+def test_a_drifted_pin_stops_unless_allowed(change: dict[str, object], words: str) -> None:
+    now = replace(CLEAN, **change)  # type: ignore[arg-type]  # one field of any type
+    with pytest.raises(BrokenPromise, match=words) as caught:
+        check_pins(now, CLEAN, allow_dirty=False)
+    assert "--allow-dirty" in str(caught.value)
+    (deviation,) = check_pins(now, CLEAN, allow_dirty=True)
+    assert words in deviation
+
+
+def test_all_that_drifted_is_told_at_once() -> None:
+    now = replace(CLEAN, dirty=True, commit="d" * 40, image="none")
+    assert len(check_pins(now, CLEAN, allow_dirty=True)) == 3
+
+
+def test_the_clock_is_utc_iso_8601() -> None:
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", utc_now())

@@ -1,0 +1,451 @@
+"""Verification: a whole study holds; each kind of tampering is found, and named."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import registry.inventory as inventory_module
+from registry.canon import canonical_bytes, digest_bytes
+from registry.draw import FixedEntropy, SystemEntropy, draw, seal_draw, sealed_key
+from registry.errors import RegistryError, StoreError
+from registry.folder import FolderStore
+from registry.inventory import (
+    head_key,
+    objects_root,
+    read_inventory,
+    results_root,
+    run_objects,
+    write_inventory,
+)
+from registry.ledger import Ledger
+from registry.memory import MemoryStore
+from registry.merkle import merkle_root
+from registry.records import (
+    Plan,
+    Preregistration,
+    Provenance,
+    RunManifest,
+    SealedSet,
+    WaveClosed,
+    record_digest,
+)
+from registry.seal import (
+    SealedEntry,
+    commitments_of,
+    commitments_root,
+    encrypt,
+    new_identity,
+    seal_entries,
+)
+from registry.store import Store
+from registry.tables import Arm
+from registry.verify import Verification, verify_study
+
+IDENTITY, RECIPIENT = new_identity()
+NOW = "2026-11-01T12:00:00Z"
+EPISODES = [hashlib.sha256(b"episode %d" % number).hexdigest() for number in range(6)]
+PLAN = Plan("basic-v1", ("f/easy",), 3, 1, 2, 0.025, ("score",), 999, 1000, 0.05, "holm", "words")
+PROVENANCE = Provenance("c" * 40, False, "missing", "none", "3.11.2", ())
+
+
+def make_study(store: Store, waves: int = 2) -> None:
+    """A study as the pipeline leaves it, with stand-ins for what its objects hold."""
+    ledger = Ledger(store)
+    drawn = draw([("f", "1", "easy")], 3, SystemEntropy(), lambda *args: "sha256:" + args[3].hex())
+    sealed = seal_draw(store, ledger, drawn, [RECIPIENT], NOW)
+    registered = Preregistration("study", PLAN, sealed.root, PROVENANCE)
+    ledger.append(registered, NOW)
+    for wave in range(waves):
+        manifest = begin_wave(store, ledger, registered, wave)
+        close_wave(store, ledger, manifest, EPISODES[3 * wave : 3 * wave + 3])
+
+
+def begin_wave(store: Store, ledger: Ledger, registered: Preregistration, wave: int) -> RunManifest:
+    folder = f"runs/{hashlib.sha256(b'run %d' % wave).hexdigest()}"
+    manifest = RunManifest(
+        study="study",
+        wave=wave,
+        plan=record_digest(registered),
+        instances_root=registered.sealed_root,
+        models=(),
+        judges=(),
+        sandbox="local",
+        runtime="",
+        replicates=1,
+        schedule_seed="00" * 32,
+        run_recipient=RECIPIENT,
+        run_key=f"{folder}/key.age",
+        provenance=PROVENANCE,
+    )
+    for name in ("key", "worklist"):
+        store.put(f"{folder}/{name}.age", encrypt(name.encode(), [RECIPIENT]))
+    ledger.append(manifest, NOW)
+    return manifest
+
+
+def close_wave(
+    store: Store, ledger: Ledger, manifest: RunManifest, episodes: list[str]
+) -> WaveClosed:
+    for episode in episodes:
+        for key in (
+            f"responses/{episode}/0000-0000.age",
+            f"attempts/{episode}/0000.age",
+            f"results/{episode}.age",
+        ):
+            store.put(key, encrypt(key.encode(), [RECIPIENT]))
+    made = write_inventory(store, run_objects(store, manifest, episodes))
+    closed = WaveClosed(
+        wave=manifest.wave,
+        manifest=record_digest(manifest),
+        owed=len(episodes),
+        finished=made.results,
+        missing=0,
+        results_root=made.results_root,
+        objects=made.objects,
+        objects_root=made.objects_root,
+    )
+    ledger.append(closed, NOW)
+    return closed
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whole")
+    make_study(FolderStore(folder, durable=False))
+    return folder
+
+
+@pytest.fixture
+def folder(whole: Path, tmp_path: Path) -> Path:
+    """A copy to tamper with."""
+    return Path(shutil.copytree(whole, tmp_path / "store"))
+
+
+def _verify(folder: Path, key: bool = True) -> Verification:
+    return verify_study(FolderStore(folder), [IDENTITY] if key else None)
+
+
+def test_an_untouched_study_holds_with_and_without_the_key(folder: Path) -> None:
+    head = Ledger(FolderStore(folder)).head()
+    seen: list[tuple[int, int]] = []
+    found = verify_study(
+        FolderStore(folder), [IDENTITY], head, lambda done, of: seen.append((done, of))
+    )
+    assert found.problems == ()
+    assert found.holds
+    assert found.unchecked == ()
+    assert found.head == head
+    # a wave: its key and worklist, and three objects for each of three episodes; and its list
+    assert dict(found.counts) == {
+        "ledger records": 6,
+        "sealed sets": 1,
+        "sealed entries opened": 6,
+        "closed waves": 2,
+        "objects": 2 * (2 + 9 + 1),
+        "ciphertexts opened": 2 * (2 + 9),
+    }
+    assert [done for done, _ in seen] == list(range(1, len(seen) + 1))
+    without = _verify(folder, key=False)
+    assert without.holds
+    assert dict(without.counts)["objects"] == 24
+    assert len(without.unchecked) == 2
+    assert "no key was given" in without.unchecked[1]
+
+
+def test_verification_writes_nothing(folder: Path) -> None:
+    before = sorted(folder.rglob("*"))
+    _verify(folder)
+    assert sorted(folder.rglob("*")) == before
+
+
+def _one(folder: Path, pattern: str) -> Path:
+    return sorted(folder.glob(pattern))[0]
+
+
+OBJECTS = [
+    "sealed/*.age",
+    "runs/*/key.age",
+    "runs/*/worklist.age",
+    "responses/*/0000-0000.age",
+    "attempts/*/0000.age",
+    "results/*.age",
+    "inventory/parts/*.txt",
+    "inventory/*.txt",
+    "ledger/00000002.json",
+]
+
+
+@pytest.mark.parametrize("key", [True, False], ids=["with key", "without"])
+@pytest.mark.parametrize("pattern", OBJECTS)
+def test_every_kind_of_object_is_missed_when_removed(folder: Path, pattern: str, key: bool) -> None:
+    victim = _one(folder, pattern)
+    victim.unlink()
+    found = _verify(folder, key)
+    assert not found.holds
+    assert victim.name in str(found.problems)
+
+
+@pytest.mark.parametrize("key", [True, False], ids=["with key", "without"])
+@pytest.mark.parametrize("pattern", OBJECTS)
+@pytest.mark.parametrize(
+    "tamper",
+    [
+        lambda data: data[:-1],
+        lambda data: data + b"\n",
+        lambda data: data[:20] + bytes([data[20] ^ 1]) + data[21:],
+        lambda data: encrypt(b"forged", [RECIPIENT]),
+        lambda data: b"",
+    ],
+    ids=["cut", "longer", "a bit", "forged", "empty"],
+)
+def test_every_kind_of_object_is_found_when_altered(
+    folder: Path, pattern: str, key: bool, tamper: Callable[[bytes], bytes]
+) -> None:
+    victim = _one(folder, pattern)
+    victim.write_bytes(tamper(victim.read_bytes()))
+    found = _verify(folder, key)
+    assert not found.holds
+    assert victim.name in str(found.problems) or victim.parent.name == "inventory"
+
+
+def test_two_results_that_change_places_are_both_found(folder: Path) -> None:
+    first, second = sorted(folder.glob("results/*.age"))[:2]
+    one, two = first.read_bytes(), second.read_bytes()
+    first.write_bytes(two)
+    second.write_bytes(one)
+    problems = _verify(folder, key=False).problems
+    assert {place for place, _ in problems} == {f"results/{first.name}", f"results/{second.name}"}
+    assert all("expected" in problem and "found" in problem for _, problem in problems)
+
+
+def test_an_inventory_rewritten_to_suit_does_not_match_the_ledger(folder: Path) -> None:
+    """Who removes a result and makes the lists agree still cannot make the root agree."""
+    store = FolderStore(folder)
+    entry = Ledger(store).find("wave-closed")[0]
+    root = entry.record.objects_root
+    victim = next(key for key, _ in read_inventory(store, root) if key.startswith("results/"))
+    (folder / victim).unlink()
+    kept = [key for key, _ in read_inventory(store, root) if key != victim]
+    made = write_inventory(store, kept)
+    shutil.copy(folder / head_key(made.objects_root), folder / head_key(root))
+    problems = dict(_verify(folder, key=False).problems)
+    assert list(problems) == [entry.place]
+    found = [problem for _, problem in _verify(folder, key=False).problems]
+    assert any("objects root" in each for each in found)
+    assert any("results root" in each for each in found)
+
+
+def test_an_edited_ledger_record_is_named(folder: Path) -> None:
+    path = folder / "ledger/00000001.json"
+    value = json.loads(path.read_bytes())
+    value["body"]["plan"]["alpha"] = 0.5
+    path.write_bytes(canonical_bytes(value))
+    problems = _verify(folder).problems
+    assert problems[0][0] == "ledger/00000001.json"
+    assert "was altered" in problems[0][1]
+
+
+def test_a_swapped_sealed_file_is_found(folder: Path) -> None:
+    """Sealed by somebody with the public key, under the old name, and under its own."""
+    victim = _one(folder, "sealed/*.age")
+    other = seal_entries(
+        draw([("f", "1", "easy")], 3, FixedEntropy(bytes(32)), lambda *a: a[3].hex()).entries,
+        [RECIPIENT],
+    )
+    victim.write_bytes(other)
+    for key in (True, False):
+        (problem,) = _verify(folder, key).problems
+        assert problem[0] == f"sealed/{victim.name}"
+        assert digest_bytes(other) in problem[1]
+
+
+def test_a_wrong_key_is_one_error_that_names_the_right_one(folder: Path) -> None:
+    with pytest.raises(RegistryError, match=f"sealed to {RECIPIENT}.*use the study's key file"):
+        verify_study(FolderStore(folder), [new_identity()[0]])
+
+
+def test_a_cut_ledger_shows_only_against_a_head_noted_elsewhere(folder: Path) -> None:
+    head = Ledger(FolderStore(folder)).head()
+    (folder / "ledger/00000005.json").unlink()
+    without = _verify(folder)
+    assert without.holds
+    assert "open objects" in str(without.counts), "the cut wave's objects are named by no record"
+    found = verify_study(FolderStore(folder), [IDENTITY], expected_head=head)
+    assert [place for place, _ in found.problems] == ["ledger/"]
+
+
+def test_objects_of_no_closed_wave_are_counted_as_open(folder: Path) -> None:
+    store = FolderStore(folder)
+    store.put(f"attempts/{'ab' * 32}/0000.age", encrypt(b"", [RECIPIENT]))
+    found = _verify(folder)
+    assert found.holds
+    assert dict(found.counts)["open objects (no record names them yet)"] == 1
+    store.put(f"attempts/{'ab' * 32}/0001.age", b"not age at all")
+    assert "0001.age" in str(_verify(folder).problems)
+
+
+def test_a_wave_closed_without_an_inventory_is_said_to_be_unchecked() -> None:
+    store = MemoryStore()
+    make_study(store, waves=0)
+    ledger = Ledger(store)
+    manifest = begin_wave(store, ledger, ledger.entries()[1].record, 0)
+    ledger.append(WaveClosed(0, record_digest(manifest), 0, 0, 0, merkle_root([]).hex()), NOW)
+    found = verify_study(store, [IDENTITY])
+    assert found.holds
+    assert any("closed without an inventory" in each for each in found.unchecked)
+
+
+def _forge(change: Callable[[SealedSet, tuple[SealedEntry, ...]], object]) -> Verification:
+    """A study whose sealed set was made dishonestly from the start, so that digests agree."""
+    store = MemoryStore()
+    drawn = draw([("f", "1", "easy")], 3, SystemEntropy(), lambda *a: "sha256:" + a[3].hex())
+    honest = seal_draw(MemoryStore(), Ledger(MemoryStore()), drawn, [RECIPIENT], NOW)
+    changed = change(honest, drawn.entries)
+    record, entries = changed if isinstance(changed, tuple) else (changed, drawn.entries)
+    assert isinstance(record, SealedSet)
+    sealed = seal_entries(entries, [RECIPIENT])
+    digest = digest_bytes(sealed)
+    record = replace(record, ciphertext=digest, uri=sealed_key(digest))
+    store.put(record.uri, sealed)
+    Ledger(store).append(record, NOW)
+    return verify_study(store, [IDENTITY])
+
+
+def _recommit(record: SealedSet, entries: tuple[SealedEntry, ...]) -> SealedSet:
+    made = commitments_of(entries)
+    return replace(record, commitments=made, root=commitments_root(made), count=len(made))
+
+
+def _flip_arm(entries: tuple[SealedEntry, ...]) -> tuple[SealedEntry, ...]:
+    other = {Arm.PUBLIC: Arm.PRIVATE, Arm.PRIVATE: Arm.PUBLIC}
+    return (replace(entries[0], arm=other[entries[0].arm]), *entries[1:])
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda record, entries: replace(record, root="00" * 32), "root 0000"),
+        (lambda record, entries: replace(record, seeds_per_arm=4), "8 commitments expected, 6"),
+        (lambda record, entries: replace(record, count=7), "6 commitments expected"),
+        (
+            lambda record, entries: replace(record, commitments=("x",)),
+            "not 64 hexadecimal digits",
+        ),
+        (
+            lambda record, entries: (record, (*entries[1:], entries[0])),
+            "entry 0 is not what was committed to",
+        ),
+        (
+            lambda record, entries: (
+                record,
+                (*entries[:-1], replace(entries[-1], seed="00" * 32)),
+            ),
+            "entry 5 is not what was committed to",
+        ),
+        (lambda record, entries: (record, entries[:-1]), "6 entries expected, 5 found"),
+        (lambda record, entries: (record, _flip_arm(entries)), "do not follow from the allocation"),
+        (
+            lambda record, entries: replace(record, allocation_seed="11" * 32),
+            "do not follow from the allocation",
+        ),
+    ],
+)
+def test_a_dishonest_sealed_set_is_found_with_the_key(
+    change: Callable[[SealedSet, tuple[SealedEntry, ...]], object], problem: str
+) -> None:
+    assert problem in str(_forge(change).problems)
+
+
+def test_an_honest_one_made_the_same_way_holds() -> None:
+    assert _forge(lambda record, entries: (_recommit(record, entries), entries)).holds
+
+
+def test_a_record_that_names_what_no_record_before_it_made_is_found() -> None:
+    store = MemoryStore()
+    ledger = Ledger(store)
+    registered = Preregistration("study", PLAN, "00" * 32, PROVENANCE)
+    ledger.append(registered, NOW)
+    begin_wave(store, ledger, replace(registered, study="another"), 0)
+    problems = [problem for _, problem in verify_study(store).problems]
+    assert any("its sealed root" in each for each in problems)
+    assert any("its plan" in each for each in problems)
+
+
+def test_roots_are_as_documented(folder: Path) -> None:
+    store = FolderStore(folder)
+    keys = sorted(store.list("results/"))[:3]
+    digests = [hashlib.sha256(store.get(key)).digest() for key in keys]
+    assert results_root(store, reversed(keys)) == merkle_root(digests).hex()
+    leaves = [key.encode() + digest for key, digest in zip(keys, digests, strict=True)]
+    assert objects_root(store, reversed(keys)) == merkle_root(leaves).hex()
+    made = write_inventory(store, keys)
+    assert made.objects_root == objects_root(store, keys)
+    assert made.results_root == results_root(store, keys)
+
+
+def test_an_inventory_in_several_parts_reads_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inventory_module, "_LINES", 4)
+    store = MemoryStore()
+    make_study(store)
+    assert len(list(store.list("inventory/parts/"))) == 6
+    assert verify_study(store, [IDENTITY]).holds
+    assert write_inventory(store, []).objects == 0
+    with pytest.raises(RegistryError, match="keys in order, each once"):
+        write_inventory(store, sorted(store.list("results/"), reverse=True))
+
+
+def test_an_inventory_can_be_checked_by_coreutils(folder: Path) -> None:
+    import subprocess
+
+    for part in folder.glob("inventory/parts/*.txt"):
+        subprocess.run(["sha256sum", "--check", "--quiet", str(part)], cwd=folder, check=True)
+
+
+def test_an_inventory_written_again_is_the_same() -> None:
+    store = MemoryStore()
+    make_study(store, waves=1)
+    before = list(store.list())
+    manifest = Ledger(store).find("run-manifest")[0].record
+    again = write_inventory(
+        store, run_objects(store, manifest, [f"sha256:{e}" for e in EPISODES[:3]])
+    )
+    assert list(store.list()) == before
+    assert again.objects_root == Ledger(store).find("wave-closed")[0].record.objects_root
+
+
+def test_verification_of_many_objects_holds_few_in_memory(tmp_path: Path) -> None:
+    """64 MiB of objects pass through; what is held stays below a tenth of that."""
+    store = FolderStore(tmp_path, durable=False)
+    for number in range(256):
+        store.put(f"results/{number:064x}.age", bytes([number]) * (256 << 10))
+    tracemalloc.start()
+    write_inventory(store, store.list("results/"))
+    found = verify_study(store)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    objects_and_their_list = 256 + 1
+    assert dict(found.counts)["open objects (no record names them yet)"] == objects_and_their_list
+    assert peak < 6 << 20
+
+
+def test_thousands_of_problems_are_counted_not_listed() -> None:
+    store = MemoryStore()
+    for number in range(1200):
+        store.put(f"results/{number}.age", b"no ciphertext")
+    found = verify_study(store, [IDENTITY])
+    assert len(found.problems) == 1001
+    assert found.problems[-1] == ("and more", "200 other problems")
+
+
+def test_a_store_that_cannot_be_read_stops_the_verification(tmp_path: Path) -> None:
+    (tmp_path / "ledger").symlink_to(tmp_path)
+    with pytest.raises(StoreError, match="symbolic link"):
+        verify_study(FolderStore(tmp_path))
