@@ -26,11 +26,12 @@ class LineBroken(Exception):  # noqa: N818
 
 class Line:
     """One request at a time over a connected socket. ``wrapped``: replies come in the
-    engine's own frames."""
+    engine's own frames. ``grace``: seconds beyond a request's own until silence is given up."""
 
-    def __init__(self, link: socket.socket, wrapped: bool) -> None:
+    def __init__(self, link: socket.socket, wrapped: bool, grace: float = _GRACE) -> None:
         self._link = link
         self._wrapped = wrapped
+        self._grace = grace
         self._left = 0  # of the engine's frame under way
 
     def ask(
@@ -38,7 +39,7 @@ class Line:
     ) -> tuple[dict[str, Any], bytes]:
         """Send a request; return the answer's header and its body of at most ``cap`` bytes.
         Raises LineBroken."""
-        deadline = time.monotonic() + seconds + _GRACE
+        deadline = time.monotonic() + seconds + self._grace
         text = json.dumps(header).encode()
         try:
             self._link.settimeout(max(0.01, deadline - time.monotonic()))
