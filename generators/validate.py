@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -80,9 +80,21 @@ class Validation:
     def holds(self) -> bool:
         return not self.problems
 
-    def as_record(self) -> dict[str, Any]:
-        """The same as plain JSON."""
-        return asdict(self) | {"nulls": dict(self.nulls), "problems": list(self.problems)}
+    def as_record(self) -> dict[str, str | int | float | bool]:
+        """One flat row, for a table or for JSON; of the null answers the best."""
+        guess, earned = max(self.nulls, key=lambda null: null[1])
+        return {
+            "task": f"{self.family}@{self.version}",
+            "difficulty": self.difficulty,
+            "seeds": self.seeds,
+            "key": self.key,
+            "solver": self.solver,
+            "guess": round(earned, 4),
+            "best_guess": guess,
+            "same_elsewhere": self.same_elsewhere,
+            "distinct": self.distinct,
+            "problems": "; ".join(self.problems),
+        }
 
 
 def validate(family: Family, difficulty: str, seeds: int = 20) -> Validation:

@@ -6,10 +6,21 @@ import functools
 from dataclasses import dataclass
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from generators.catalog import families
 from generators.task import DIFFICULTIES, Family, TaskInstance
 from generators.validate import NULL_SEEDS, public_seeds
+
+# The same examples on every run, nothing written into the checkout, no timed tests.
+settings.register_profile(
+    "repeatable",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("repeatable")
 
 SOLVED = 20  # seeds that the reference solver is run on (spec/physics.md, §8)
 

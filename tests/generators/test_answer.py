@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generators.answer import MAX_ANSWER_BYTES, Answer, parse_answer, parse_block
@@ -99,12 +98,8 @@ def test_unknown_keys_are_kept_and_harmless():
     assert parsed(block('{"average": 1, "mood": "fine"}')) == {"average": 1, "mood": "fine"}
 
 
-def seconds_to_parse(text: str, answer_file: bytes | None = None) -> float:
-    start = time.process_time()
-    parse_answer(text, answer_file)
-    return time.process_time() - start
-
-
+# What is quadratic in a hostile answer takes hours: far more than these bounds.
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     "text",
     [
@@ -120,8 +115,7 @@ def seconds_to_parse(text: str, answer_file: bytes | None = None) -> float:
     ids=["list", "opening", "opening-loose", "closing", "invalid", "blank", "lines", "nested"],
 )
 def test_a_hostile_text_costs_time_in_proportion(text):
-    """Bounded generously: what is quadratic would take minutes."""
-    assert seconds_to_parse(text) < 10
+    assert parse_answer(text) is None
 
 
 def test_a_hostile_file_is_not_even_read():
@@ -160,12 +154,11 @@ def test_a_contradicting_key_of_duplicates_earns_nothing():
     assert parse_answer(block(doubled)) is None
 
 
+@pytest.mark.timeout(120)
 def test_a_huge_listing_is_graded_at_once():
     instance = AVERAGE.generate("hard", public_seeds(1)[0])
     answer = Answer({"numbers": [1.5] * 2_000_000, "average": 1.5})
-    start = time.process_time()
     verdicts = check_answer(instance.rubric, answer)
-    assert time.process_time() - start < 10
     assert sum(bool(verdict) for verdict in verdicts) == 1  # that there is an answer
 
 
@@ -187,6 +180,7 @@ def test_no_file_raises(data):
     parse_answer("", data)
 
 
+@settings(max_examples=50)
 @given(st.dictionaries(st.text(), json_values))
 def test_every_finite_object_is_read_as_it_was_written(value):
     try:

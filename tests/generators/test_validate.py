@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from dataclasses import dataclass
 
 import pytest
@@ -60,11 +59,21 @@ def test_a_broken_family_is_told_all_that_is_wrong():
     ]
 
 
-def test_the_record_is_plain_json():
-    found = Validation("f", "1", "easy", 2, 40, 1.0, 0.5, (("empty", 0.0),), True, True)
-    record = json.loads(json.dumps(found.as_record()))
-    assert record["nulls"] == {"empty": 0.0}
-    assert record["problems"] == ["the solver scores 0.500, below 0.98"]
+def test_the_record_is_one_flat_row_with_the_best_guess():
+    nulls = (("empty", 0.0), ("prior", 0.1), ("everything", 0.0))
+    found = Validation("f", "1", "easy", 2, 40, 1.0, 0.5, nulls, True, True)
+    assert found.as_record() == {
+        "task": "f@1",
+        "difficulty": "easy",
+        "seeds": 2,
+        "key": 1.0,
+        "solver": 0.5,
+        "guess": 0.1,
+        "best_guess": "prior",
+        "same_elsewhere": True,
+        "distinct": True,
+        "problems": "the solver scores 0.500, below 0.98",
+    }
 
 
 @pytest.mark.parametrize(
