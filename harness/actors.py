@@ -6,14 +6,12 @@ The only module that imports Ray. The actors are thin shells: ``LeaseBook`` keep
 
 from __future__ import annotations
 
-import importlib.util
 import secrets
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -32,7 +30,6 @@ from registry.store import open_store
 NAMESPACE = "dosimeter"
 _POLL_SECONDS = 0.25
 _HEARTBEAT_SECONDS = 5.0
-_PACKAGES = ("study", "harness", "publish", "analysis", "generators", "registry")
 
 
 class Coordinator:
@@ -133,7 +130,6 @@ def ray_session(address: str | None) -> Iterator[None]:
             include_dashboard=None if address else False,
             log_to_driver=False,
             logging_level="ERROR",
-            runtime_env={"py_modules": _package_folders()} if address else None,
         )
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise HarnessError(
@@ -246,13 +242,3 @@ def _drive(crew: _Crew, coordinator: Any, watch: Callable[[Progress], None]) -> 
     except BaseException:
         crew.dismiss()
         raise
-
-
-def _package_folders() -> list[str]:
-    """Our packages, shipped to the nodes of a cluster that may not have them."""
-    folders = []
-    for name in _PACKAGES:
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.origin is not None:
-            folders.append(str(Path(spec.origin).parent))
-    return folders

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
@@ -20,6 +21,7 @@ from harness.models.build import build_model
 from harness.rollout import run_attempt
 from harness.sandbox import SandboxProvider
 from harness.tabulate import EpisodeResult, summarise_episode
+from registry.checkout import code_digest
 from registry.records import ModelPin
 from registry.seal import decrypt, encrypt
 from registry.store import Store, open_store
@@ -43,6 +45,7 @@ class RunContext:
     image_digest: str
     parallel: int  # episodes at once in one worker
     folder: str  # of the study, for files that models read
+    code: str  # digest of the source that the driver runs
 
     @property
     def readers(self) -> tuple[str, ...]:
@@ -61,8 +64,13 @@ class Workbench:
 
     @classmethod
     def open(cls, context: RunContext) -> Self:
-        """Open the store, the models and the sandboxes. Raises HarnessError, StoreError; a
-        sandbox image other than the registered one is refused."""
+        """Open the store, the models and the sandboxes. Raises HarnessError, StoreError; other
+        code than the driver's, or another sandbox image than the pinned one, is refused."""
+        if code_digest() != context.code:
+            raise HarnessError(
+                f"{socket.gethostname()} runs other code than the driver of this sweep: bring the "
+                "checkouts to the same commit"
+            )
         models = {pin.name: build_model(pin, folder=context.folder) for pin in context.models}
         return cls(context, open_store(context.store), models, open_sandboxes(context))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -33,3 +34,15 @@ def package_folder(name: str) -> Path | None:
     if spec is None or spec.origin is None:
         return None
     return Path(spec.origin).resolve().parent
+
+
+def code_digest(root: Path = ROOT) -> str:
+    """One digest over the source of all our packages, to tell whether two machines run the same
+    code."""
+    hasher = hashlib.sha256()
+    for name in PACKAGES:
+        for path in sorted((root / name).rglob("*.py")):
+            data = path.read_bytes()
+            place = path.relative_to(root).as_posix()
+            hasher.update(f"{place}\0{len(data)}\0".encode() + data)
+    return f"sha256:{hasher.hexdigest()}"

@@ -36,23 +36,23 @@ def register(study: Study) -> tuple[Preregistration, bool]:
 
 def sweep(study: Study, request: SweepRequest, watch: Callable[[Progress], None]) -> SweepOutcome:
     """Instance → brief → episode → grade → result, for all that the wave still owes."""
-    from study import runs
+    from study.runs import sweep_wave
 
-    return runs.sweep_wave(study, request, watch, utc_now)
+    return sweep_wave(study, request, watch, utc_now)
 
 
 def publish(study: Study, upload: bool | None, watch: Watch) -> tuple[Release, bool]:
     """The public arm into a release folder, and to the Hub, after the leak check."""
-    from study import releases
+    from study.releases import publish_arm
 
-    return releases.publish_arm(study, upload, watch, utc_now)
+    return publish_arm(study, upload, watch, utc_now)
 
 
 def report(study: Study, through: int | None = None) -> tuple[Report, Path]:
     """Result rows → verdicts by the registered plan → the report."""
-    from study import looks
+    from study.looks import report_study
 
-    return looks.report_study(study, through, utc_now())
+    return report_study(study, through, utc_now())
 
 
 def verify(study: Study, head: str | None, watch: Watch) -> Verification:
@@ -67,9 +67,9 @@ def verify(study: Study, head: str | None, watch: Watch) -> Verification:
 
 def status(study: Study) -> list[dict[str, object]]:
     """What is done, and what is owed, one record a step."""
-    from study import progress
+    from study.progress import read_status
 
-    return progress.read_status(study)
+    return read_status(study)
 
 
 def describe(record: Preregistration) -> str:

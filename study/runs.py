@@ -17,6 +17,7 @@ from harness.schedule import Subject, schedule_cells
 from harness.tabulate import EpisodeResult
 from harness.work import RunContext, close_cell, read_result
 from registry.canon import digest_value
+from registry.checkout import code_digest
 from registry.errors import BrokenPromise
 from registry.inventory import run_objects, write_inventory
 from registry.provenance import check_pins, read_provenance
@@ -203,6 +204,7 @@ def _context(
         image_digest=image.digest,
         parallel=parallel or study.protocol.sweep.parallel,
         folder=str(study.folder.resolve()),
+        code=code_digest(),
     )
 
 

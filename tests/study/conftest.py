@@ -1,0 +1,59 @@
+"""A small study on the local sandbox, made once for the tests that only read it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.rayenv import prepare_ray
+from study import pipeline
+from study.folder import Study
+from study.runs import SweepRequest
+from study.setup import init_study
+
+SMALL = """\
+study: small
+tasks:
+  - {family: count_circles, difficulty: easy}
+  - {family: compute_average, difficulty: easy}
+seeds_per_arm: 6
+models:
+  honest: {provider: scripted, agent: honest, error_rate: 0.3}
+  spiked: {provider: scripted, agent: spiked, error_rate: 0.9, release: release}
+waves:
+  - [honest]
+  - [honest, spiked]
+plan: {permutations: 1999}
+sandbox: {kind: local}
+entropy: "fixed:00000000000000000000000000000000000000000000000000000000000005ed"
+"""
+
+
+def make_study(folder: Path, text: str = SMALL) -> Study:
+    """A study that is drawn and registered."""
+    init_study(folder, text)
+    study = pipeline.open_study(folder)
+    pipeline.draw(study)
+    pipeline.register(study)
+    return study
+
+
+def sweep(study: Study, wave: int, **choices: object) -> object:
+    request = SweepRequest(wave, allow_dirty=True, **choices)  # type: ignore[arg-type]
+    return pipeline.sweep(study, request, lambda progress: None)
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """Both waves swept, the public arm released between them, the report written."""
+    study = make_study(tmp_path_factory.mktemp("study") / "small")
+    prepare_ray(None)
+    from harness.actors import ray_session
+
+    with ray_session(None):
+        sweep(study, 0)
+        pipeline.publish(study, None, lambda *step: None)
+        sweep(study, 1)
+    pipeline.report(study)
+    return study

@@ -1,0 +1,185 @@
+"""One scripted run from seed to verdict: what was promised is kept at every step."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from registry.tables import Arm
+from registry.verify import verify_study
+from study import pipeline
+from study.cli import main
+from study.folder import Study
+from study.runs import SweepRequest
+
+pytestmark = pytest.mark.ray
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+@pytest.fixture
+def copied(finished: Study, tmp_path: Path) -> Path:
+    """The finished study, to be tampered with."""
+    folder = tmp_path / "copy"
+    shutil.copytree(finished.folder, folder)
+    return folder
+
+
+def test_the_spiked_model_is_found_and_the_honest_one_is_not(finished: Study) -> None:
+    report = json.loads(run("report", "--study", str(finished.folder), "--json").stdout)
+    verdicts = {(row["model"], row["wave"]): row for row in report["models"]}
+    assert verdicts.keys() == {("honest", 0), ("honest", 1), ("spiked", 1)}
+    assert verdicts["spiked", 1]["verdict"] == "contaminated"
+    assert verdicts["spiked", 1]["estimate"] > 0.3
+    assert verdicts["honest", 0]["verdict"] != "contaminated"
+    assert verdicts["honest", 1]["verdict"] != "contaminated"
+    for row in verdicts.values():
+        assert row["n_public"] == row["n_private"] == 12
+        assert row["interval"][0] <= row["estimate"] <= row["interval"][1]
+        assert 0 < row["p"] <= row["p_adjusted"] <= 1
+    assert any("fixed entropy" in deviation for deviation in report["deviations"])
+
+
+def test_the_ledger_tells_the_story_in_order(finished: Study) -> None:
+    kinds = [entry.kind for entry in finished.ledger.entries()]
+    assert kinds == [
+        "sealed-set",
+        "preregistration",
+        "run-manifest",
+        "wave-closed",
+        "release",
+        "run-manifest",
+        "wave-closed",
+        "report",
+    ]
+
+
+def test_everything_verifies_with_the_key_and_without(finished: Study) -> None:
+    sealed = verify_study(finished.store)
+    assert sealed.holds, sealed.problems
+    assert any("no key" in left_out for left_out in sealed.unchecked)
+    opened = verify_study(finished.store, finished.identities())
+    assert opened.holds, opened.problems
+    counts = dict(opened.counts)
+    assert counts["closed waves"] == 2
+    assert counts["ciphertexts opened"] >= 2 * (24 + 48)
+
+
+def test_a_step_done_already_changes_nothing(finished: Study) -> None:
+    before = finished.ledger.entries()
+    assert not pipeline.draw(finished)[1]
+    assert not pipeline.register(finished)[1]
+    assert not pipeline.publish(finished, None, lambda *step: None)[1]
+    outcome = pipeline.sweep(finished, SweepRequest(0, allow_dirty=True), lambda p: None)
+    assert outcome.closed is not None
+    assert outcome.progress is None
+    pipeline.report(finished)
+    assert finished.ledger.entries() == before
+
+
+def test_the_same_look_gives_the_same_bytes(finished: Study) -> None:
+    page = pipeline.report(finished)[1]
+    first = page.read_bytes()
+    assert pipeline.report(finished)[1].read_bytes() == first
+
+
+def test_nothing_private_lies_in_the_clear(finished: Study) -> None:
+    """No seed, instance id or nonce in any file of the study but the key and the release; of the
+    private arm not there either."""
+    key = finished.key_file.resolve()
+    entries = finished.entries()
+    for path in finished.folder.rglob("*"):
+        if not path.is_file() or path.resolve() == key:
+            continue
+        data = path.read_bytes()
+        released = path.is_relative_to(finished.folder / "release")
+        for entry in entries:
+            if released and entry.arm is Arm.PUBLIC:
+                continue
+            for secret in (entry.seed, entry.nonce, entry.instance.removeprefix("sha256:")):
+                assert secret.encode() not in data, path
+                assert bytes.fromhex(secret) not in data, path
+
+
+def test_arms_are_disjoint_and_balanced(finished: Study) -> None:
+    entries = finished.entries()
+    arms = {arm: {e.instance for e in entries if e.arm is arm} for arm in Arm}
+    assert len(arms[Arm.PUBLIC]) == len(arms[Arm.PRIVATE]) == 12
+    assert arms[Arm.PUBLIC].isdisjoint(arms[Arm.PRIVATE])
+
+
+@pytest.mark.parametrize(
+    "pattern", ["results/*.age", "attempts/*/*.age", "sealed/*.age", "ledger/00000003.json"]
+)
+def test_an_altered_object_is_named_and_exits_1(copied: Path, pattern: str) -> None:
+    victim = sorted((copied / "store").glob(pattern))[0]
+    data = bytearray(victim.read_bytes())
+    data[len(data) // 2] ^= 1
+    victim.chmod(0o644)
+    victim.write_bytes(bytes(data))
+    result = run("verify", "--study", str(copied), "--json")
+    assert result.exit_code == 1
+    places = [place for place, _ in json.loads(result.stdout)["problems"]]
+    assert victim.relative_to(copied / "store").as_posix() in places
+
+
+def test_a_removed_result_is_named(copied: Path) -> None:
+    victim = sorted((copied / "store" / "results").glob("*.age"))[3]
+    victim.unlink()
+    result = run("verify", "--study", str(copied))
+    assert result.exit_code == 1
+    assert f"results/{victim.name}" in result.stdout
+
+
+def test_swapped_sealed_files_are_refused(copied: Path) -> None:
+    sealed = next((copied / "store" / "sealed").glob("*.age"))
+    other = sorted((copied / "store" / "results").glob("*.age"))[0]
+    sealed.chmod(0o644)
+    sealed.write_bytes(other.read_bytes())
+    result = run("report", "--study", str(copied))
+    assert result.exit_code == 2
+    assert "sealed/" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_another_key_is_refused_by_name(copied: Path) -> None:
+    from registry.seal import write_identity
+
+    key = copied / "keys" / "study.txt"
+    key.unlink()
+    write_identity(key)
+    result = run("report", "--study", str(copied))
+    assert result.exit_code == 2
+    assert "key" in result.stderr
+    assert "AGE-SECRET" not in result.stderr
+
+
+def test_a_changed_plan_is_refused(copied: Path) -> None:
+    path = copied / "study.yaml"
+    path.write_text(path.read_text().replace("permutations: 1999", "permutations: 2999"))
+    result = run("report", "--study", str(copied))
+    assert result.exit_code == 2
+    assert "permutations" in result.stderr
+    assert "registered" in result.stderr
+
+
+def test_a_leak_in_the_release_folder_is_refused(copied: Path) -> None:
+    study = pipeline.open_study(copied)
+    private = next(entry for entry in study.entries() if entry.arm is Arm.PRIVATE)
+    (copied / "release" / "notes.txt").write_text(f"seed {private.seed}\n")
+    result = run("publish", "--study", str(copied))
+    assert result.exit_code == 2
+    assert private.seed not in result.stderr
+
+
+def test_a_report_before_the_plan_is_refused(tmp_path: Path) -> None:
+    assert run("init", str(tmp_path)).exit_code == 0
+    result = run("report", "--study", str(tmp_path))
+    assert result.exit_code == 2
+    assert "dosimeter register" in result.stderr
