@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import rfc8785
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from generators.seed import Seed
 from generators.task import TaskSpec
@@ -15,7 +17,8 @@ from harness import codec
 from harness.episode import Cell, Episode, Grade, GradeStatus, Step, StopReason, ToolUse
 from harness.model import Image, Message, Reply, Role, ToolCall, Usage
 from harness.tabulate import summarise_episode
-from registry.errors import BrokenPromise
+from registry.canon import canonical_bytes
+from registry.errors import BrokenPromise, RegistryError
 from tests.harness.script import noon
 
 BYTES = bytes(range(256))
@@ -103,3 +106,36 @@ def test_a_refusal_never_quotes_the_secret_that_it_refuses() -> None:
     assert secret[:8] not in str(refused.value)
     assert refused.value.__cause__ is None
     assert refused.value.__suppress_context__
+
+
+_SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**54), 2**54)
+    | st.floats()
+    | st.floats(-1e6, 1e6)
+    | st.sampled_from([0.0, -0.0, 1.0, 1e15, 1e16, 1e21, 1e22, 1e-4, 9.9e-5, 1e-6, 1e-7, 5e-324])
+    | st.text()
+    | st.text(st.characters(max_codepoint=0x9F))
+    | st.sampled_from(["\ud800", "\u2028", "\x7f", '"\\/\b\f\n\r\t\x00\x1f'])
+)
+_VALUES = st.recursive(
+    _SCALARS,
+    lambda inner: (
+        st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(st.text(max_size=4), inner)
+    ),
+    max_leaves=20,
+)
+
+
+@given(_VALUES)
+@settings(max_examples=500, deadline=None)
+def test_canonical_bytes_are_those_of_the_reference_implementation(value: Any) -> None:
+    """registry.canon takes a short cut, on which every digest rests."""
+    try:
+        expected = rfc8785.dumps(value)
+    except rfc8785.CanonicalizationError:
+        with pytest.raises(RegistryError):
+            canonical_bytes(value)
+    else:
+        assert canonical_bytes(value) == expected
