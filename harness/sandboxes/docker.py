@@ -263,7 +263,7 @@ class DockerSandboxes:
         deadline = f"{time.time() + LIFETIME:.0f}"
         return {
             "image": self._digest,
-            "entrypoint": ["python3", "-I", "-c", self._source],
+            "entrypoint": ["python3", "-I", "-S", "-c", self._source],
             "command": [WORK],
             "user": f"{AGENT}:{AGENT}",
             "working_dir": WORK,

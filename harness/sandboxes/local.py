@@ -76,7 +76,7 @@ class LocalSandboxes:
         """A session of its own, so that an interrupt from the keyboard does not reach it."""
         sizes = (str(limits.memory_bytes), str(limits.disk_bytes))
         return subprocess.Popen(
-            [sys.executable, "-I", "-c", self._source, work, *sizes],
+            [sys.executable, "-I", "-S", "-c", self._source, work, *sizes],
             stdin=link.fileno(),
             stdout=link.fileno(),
             stderr=subprocess.DEVNULL,

@@ -1,7 +1,7 @@
 """The tool server: what stands between an agent's programs and everything else.
 
 Standard library only, in one file, because its source is what a sandbox is started with
-(``python3 -I -c SOURCE WORK [MEMORY DISK]``). In a container it is PID 1; the local sandbox runs
+(``python3 -I -S -c SOURCE WORK [MEMORY DISK]``). In a container it is PID 1; the local sandbox runs
 the same program in a temp folder, and gives bytes to limit each process to. It reads frames from
 its standard input and answers each on its standard output: header length and body length (4 bytes
 each, big-endian), the header as JSON, the body. When its input ends it kills what it started and

@@ -1,0 +1,175 @@
+"""What the repository promises of itself: whose code runs, what is pinned, what is not named."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from registry.checkout import PACKAGES, verify_packages
+from registry.errors import RegistryError
+
+ROOT = Path(__file__).resolve().parent.parent
+LOCK = ROOT / "requirements.lock"
+
+
+def committed_files() -> list[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached"], cwd=ROOT, capture_output=True, check=True, text=True
+    )
+    return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def locked() -> dict[str, str]:
+    """Name and version of all that is locked."""
+    pins = re.findall(r"^([\w.-]+)(?:\[[\w,-]+\])?==(\S+)", LOCK.read_text(), re.MULTILINE)
+    return {canonicalize_name(name): version for name, version in pins}
+
+
+# --- whose code runs ---
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_each_package_is_imported_from_the_checkout(name: str) -> None:
+    module = __import__(name)
+    assert Path(str(module.__file__)).resolve().parent == ROOT / name
+
+
+def test_the_packages_are_those_that_are_shipped() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert tuple(project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]) == PACKAGES
+    verify_packages()
+
+
+@pytest.mark.parametrize("name", [name for name in PACKAGES if name != "registry"])
+@pytest.mark.parametrize("kind", ["package", "module", "folder"])
+def test_a_stray_package_of_the_same_name_is_told(name: str, kind: str, tmp_path: Path) -> None:
+    """As another distribution puts it in site-packages, which comes before the checkout."""
+    if kind == "module":
+        (tmp_path / f"{name}.py").write_text("")
+    else:
+        (tmp_path / name).mkdir()
+        if kind == "package":
+            (tmp_path / name / "__init__.py").write_text("raise SystemExit('imported')")
+    source = f"""
+import sys
+sys.path = [{str(tmp_path)!r}] + [p for p in sys.path if p not in ('', {str(ROOT)!r})]
+if {kind == "folder"}:  # a bare folder loses against a package anywhere on the path
+    sys.path.append({str(ROOT)!r})
+else:
+    sys.path.insert(1, {str(ROOT)!r})
+from registry.checkout import verify_packages
+from registry.errors import RegistryError
+try:
+    verify_packages()
+except RegistryError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", source], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+    if kind == "folder":
+        assert done.stdout == ""
+    else:
+        assert f"the package {name!r} is taken from {tmp_path}" in done.stdout
+
+
+def test_a_package_that_is_nowhere_is_told() -> None:
+    with pytest.raises(RegistryError, match="'no_such_package' is taken from nowhere"):
+        verify_packages(("no_such_package",))
+
+
+def test_the_imports_keep_their_directions() -> None:
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "NO_COLOR": "1"},
+    )
+    assert done.returncode == 0, done.stdout
+
+
+# --- what is pinned ---
+
+
+def test_every_pin_has_hashes_and_nothing_says_where_from() -> None:
+    text = LOCK.read_text()
+    for block in re.split(r"\n(?=\S)", text.strip()):
+        assert re.match(r"[\w.-]+(\[[\w,-]+\])?==", block), block
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}", block), block
+    assert not re.search(r"://|--index|--extra-index|--find-links|--trusted", text)
+
+
+def requirements() -> Iterator[Requirement]:
+    """All that pyproject asks for, extras included, as the installed metadata has it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for group in (project["dependencies"], *project["optional-dependencies"].values()):
+        yield from (Requirement(text) for text in group)
+    yield from (Requirement(text) for text in ("hatchling",))
+
+
+def test_the_lock_satisfies_what_the_project_asks_for() -> None:
+    pins = locked()
+    for requirement in requirements():
+        if requirement.name == "dosimeter":
+            continue
+        version = pins.get(canonicalize_name(requirement.name))
+        assert version is not None, f"{requirement} is not locked: run `make lock`"
+        assert requirement.specifier.contains(version, prereleases=True), (
+            f"{requirement}: {version}"
+        )
+
+
+def test_what_is_installed_is_what_is_locked() -> None:
+    wrong = {}
+    for name, version in locked().items():
+        try:
+            found = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue  # for another platform
+        if found != version:
+            wrong[name] = (found, version)
+    assert wrong == {}, "run `make setup`"
+
+
+# --- what is not named ---
+
+# Written in parts, so that this file does not name them either.
+UNNAMED = tuple(
+    "".join(parts)
+    for parts in (
+        ("/wo", "rk/"),
+        ("/ro", "ot/"),
+        (".lib", "rary/"),
+        ("py", "pi.org"),
+        ("python", "hosted.org"),
+        ("deb.", "debian.org"),
+        ("registry.", "npmjs"),
+        ("/tmp/", "setup"),
+    )
+)
+
+
+def test_no_committed_file_names_this_machine_or_a_registry() -> None:
+    found = []
+    for path in committed_files():
+        text = path.read_bytes().decode("utf-8", "replace")
+        found += [(str(path.relative_to(ROOT)), name) for name in UNNAMED if name in text]
+    assert found == []
+
+
+def test_every_script_can_be_run() -> None:
+    for path in [*sorted((ROOT / "scripts").iterdir()), ROOT / ".ci/run"]:
+        if path.suffix != ".lock":
+            assert os.access(path, os.X_OK), path
+            assert path.read_text().startswith("#!"), path
