@@ -1,7 +1,8 @@
 """Pictures: black discs on white, grey only along the rims.
 
 Every pixel follows from sums, products and square roots, which IEEE 754 rounds correctly on
-every machine. The compressed bytes are those of Pillow's own zlib, which the lock pins.
+every machine. The compressed bytes are those of Pillow's own zlib-ng, which the lock pins; they
+were found the same with AVX-512 and on emulated Haswell and Nehalem processors.
 """
 
 from __future__ import annotations
