@@ -42,6 +42,9 @@ _SMALL = 64 << 20  # /tmp
 _SHARED = 16 << 20  # /dev/shm
 _OWN = 48 << 20  # what the tool server and the kernel's bookkeeping may take
 _TROUBLE = (DockerException, requests.RequestException, OSError)
+# A runtime with a kernel of its own runs it within the container's limits. It does not survive
+# the limit on processes, so there the limit on memory is the one that a fork bomb meets.
+_KERNEL_BYTES, _KERNEL_THREADS = 64 << 20, 1024
 
 T = TypeVar("T")
 Client = APIClient
@@ -240,6 +243,10 @@ class DockerSandboxes:
         folder meets the folder's limit, not the memory's.
         """
         memory = profile.memory_bytes + profile.disk_bytes + _SMALL + _SHARED + _OWN
+        processes = profile.processes + 1  # and the tool server
+        if self._runtime != "runc":
+            memory += _KERNEL_BYTES
+            processes += _KERNEL_THREADS
         owned = f"uid={AGENT},gid={AGENT}"
         names = max(256, profile.disk_bytes // 4096)  # each takes kernel memory of its own
         work = f"size={profile.disk_bytes},nr_inodes={names},mode=0700,{owned},exec"
@@ -252,7 +259,7 @@ class DockerSandboxes:
             shm_size=_SHARED,
             mem_limit=memory,
             memswap_limit=memory,
-            pids_limit=profile.processes + 1,  # and the tool server
+            pids_limit=processes,
             nano_cpus=int(self._cpus * 1e9) if self._cpus else None,
             oom_score_adj=500,  # before anything of the host's
             log_config=LogConfig(type="none"),
