@@ -10,7 +10,7 @@ from typing import Protocol
 
 from generators.seed import Seed
 from generators.task import Brief
-from harness.episode import Step, StopReason, ToolUse
+from harness.episode import SECONDS_DIGITS, Step, StopReason, ToolUse
 from harness.errors import AttemptFailed
 from harness.model import Message, Model, ModelRequest, Reply, Role, Usage
 from harness.sandbox import Sandbox
@@ -162,13 +162,13 @@ class _Desk:
         begun = self.tick()
         reply = self._ask(turn, ModelRequest(tuple(messages), TOOLS, self._seed(turn)))
         uses = self._use_tools(reply)
-        return Step(reply, _tell_turns(uses, self._turns_left(turn)), self.tick() - begun)
+        return Step(reply, _tell_turns(uses, self._turns_left(turn)), self._since(begun))
 
     def _ask_last(self, messages: list[Message]) -> Step:
         begun, turn = self.tick(), self.brief.limits.turns
         asked = (*messages, Message(Role.USER, LAST_ASK))
         reply = self._ask(turn, ModelRequest(asked, (), self._seed(turn)))
-        return Step(reply, (), self.tick() - begun, prompt=LAST_ASK)
+        return Step(reply, (), self._since(begun), prompt=LAST_ASK)
 
     def _ask(self, turn: int, request: ModelRequest) -> Reply:
         """The model's reply: a paid one is stored before anybody acts on it."""
@@ -184,6 +184,9 @@ class _Desk:
             else _refuse(call.id, call.name)
             for index, call in enumerate(reply.message.calls)
         )
+
+    def _since(self, begun: float) -> float:
+        return round(self.tick() - begun, SECONDS_DIGITS)
 
     def _seed(self, turn: int) -> Seed:
         return self.seed.child("turn", turn)

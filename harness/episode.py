@@ -9,6 +9,8 @@ from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.model import Message, Reply, Usage
 
+SECONDS_DIGITS = 4  # durations are recorded to a tenth of a millisecond
+
 
 class StopReason(StrEnum):
     ANSWERED = "answered"

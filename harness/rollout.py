@@ -9,7 +9,7 @@ from generators.answer import MAX_ANSWER_BYTES
 from generators.seed import Seed
 from generators.task import Brief
 from harness.agent import Conduct, Journal, opening_messages, run_agent
-from harness.episode import Cell, Episode, StopReason
+from harness.episode import SECONDS_DIGITS, Cell, Episode, StopReason
 from harness.errors import AttemptFailed, HarnessError
 from harness.model import Model
 from harness.sandbox import Sandbox, SandboxProvider, SandboxRefused
@@ -57,7 +57,7 @@ def run_attempt(
         stop=conduct.stop,
         usage=conduct.usage,
         started=started,
-        seconds=tick() - begun,
+        seconds=round(tick() - begun, SECONDS_DIGITS),
         container=container,
         error_class=conduct.error_class,
     )

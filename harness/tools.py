@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from generators.task import Limits
-from harness.episode import ToolUse
+from harness.episode import SECONDS_DIGITS, ToolUse
 from harness.model import Image, Message, Role, ToolCall, ToolSpec
 from harness.picture import ImageRefused, check_image
 from harness.sandbox import ExecResult, Sandbox, SandboxRefused
@@ -55,7 +55,8 @@ def use_tool(
     begun = tick()
     outcome = _answer_call(call, sandbox, limits, seconds)
     result = Message(Role.TOOL, outcome.text, outcome.images, call_id=call.id)
-    return ToolUse(call.id, call.name, result, tick() - begun, outcome.exit_code, outcome.limits)
+    seconds = round(tick() - begun, SECONDS_DIGITS)
+    return ToolUse(call.id, call.name, result, seconds, outcome.exit_code, outcome.limits)
 
 
 def _answer_call(call: ToolCall, sandbox: Sandbox, limits: Limits, seconds: float) -> Outcome:
