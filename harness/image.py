@@ -101,7 +101,7 @@ def _build(client: Client, tag: str, work: Path, progress: Callable[[str], None]
     if not unreachable:
         progress(f"sandbox image: building on {base_image()}")
         return build_image(client, tag, _context(work), {"BASE": base_image()})
-    progress(f"sandbox image: no registry ({unreachable}); using Debian packages")
+    progress(f"sandbox image: its base is not to be had ({unreachable}); using Debian packages")
     missing = missing_for_debian()
     if missing:
         raise HarnessError(

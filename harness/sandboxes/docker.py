@@ -99,7 +99,9 @@ def why_unreachable(reference: str, seconds: int) -> str:
 def build_image(client: APIClient, tag: str, context: Path, args: Mapping[str, str]) -> str:
     """Build a folder with a Dockerfile; the tag appears at the end. Raises HarnessError."""
     try:
-        steps = client.build(path=str(context), tag=tag, buildargs=dict(args), rm=True, decode=True)
+        steps = client.build(
+            path=str(context), tag=tag, buildargs=dict(args), rm=True, forcerm=True, decode=True
+        )
         for step in steps:
             if "error" in step:
                 raise HarnessError(f"the sandbox image was not built: {step['error'].strip()}")
@@ -112,7 +114,7 @@ def import_image(
     client: APIClient, tag: str, archive: BinaryIO | Any, settings: Sequence[str]
 ) -> str:
     """Make an image of a tar stream; the tag appears at the end. Raises HarnessError."""
-    name, _, version = tag.partition(":")
+    name, _, version = tag.rpartition(":")
     _answered(
         lambda: client.import_image_from_stream(
             archive, repository=name, tag=version, changes=list(settings)
@@ -374,7 +376,7 @@ def _answered(ask: Callable[[], T]) -> T:
     except ImageNotFound:
         raise
     except _TROUBLE as error:
-        raise HarnessError(f"the Docker engine does not answer: {_in_short(error)}") from error
+        raise HarnessError(f"the Docker engine did not do as asked: {_in_short(error)}") from error
 
 
 def _remove(client: APIClient, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import re
 import subprocess
 import sys
@@ -10,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from generators.task import Limits
 from harness import image
 from harness.errors import HarnessError
 from harness.image import ensure_image, image_tag, locked_libraries
-from harness.sandboxes import debian
+from harness.sandboxes import debian, docker
 
 LIBRARIES = {"numpy", "scipy", "pandas", "pillow", "matplotlib"}
 
@@ -99,9 +101,6 @@ def test_an_image_that_is_there_is_taken_as_it_is() -> None:
 
 @pytest.mark.docker
 def test_the_image_holds_what_the_lock_names_compiled_and_no_privileged_program() -> None:
-    from generators.task import Limits
-    from harness.sandboxes.docker import DockerSandboxes
-
     source = """
 import importlib.metadata, json, os, sys, numpy
 print(json.dumps({
@@ -114,9 +113,7 @@ print(json.dumps({
     ],
 }))
 """
-    import json
-
-    provider = DockerSandboxes(ensure_image().tag)
+    provider = docker.DockerSandboxes(ensure_image().tag)
     with provider.open([], Limits()) as box:
         found = json.loads(box.run(["python3", "-c", source], 30).output)
         tools = box.run(
@@ -127,3 +124,28 @@ print(json.dumps({
     assert found["compiled"]
     assert found["privileged"] == []
     assert tools.exit_code == 0
+
+
+@pytest.mark.docker
+def test_a_recipe_is_built_and_one_that_fails_leaves_no_tag(tmp_path: Path) -> None:
+    """The way of a machine with a registry, with our own image for a base."""
+    client, base = docker.connect(), ensure_image()
+    recipe = tmp_path / "Dockerfile"
+    recipe.write_text("ARG BASE\nFROM ${BASE}\nENV BUILT=yes\nRUN true\n")
+    assert docker.why_unreachable(base.tag, 10) == ""
+    tag = "dosimeter-sandbox:test-build"
+    try:
+        built = docker.build_image(client, tag, tmp_path, {"BASE": base.tag})
+        assert built == docker.image_digest(tag) != base.digest
+        recipe.write_text("ARG BASE\nFROM ${BASE}\nRUN exit 3\n")
+        with pytest.raises(HarnessError, match=r"was not built: .*exit 3"):
+            docker.build_image(client, tag + "-broken", tmp_path, {"BASE": base.tag})
+        assert docker.find_image(client, tag + "-broken") is None
+    finally:
+        client.remove_image(tag, force=True)
+        client.close()
+
+
+@pytest.mark.docker
+def test_a_base_that_no_registry_serves_is_told() -> None:
+    assert docker.why_unreachable("localhost:9/none@sha256:" + "a" * 64, 10) != ""
