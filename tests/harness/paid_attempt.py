@@ -1,0 +1,41 @@
+"""One attempt with a paid model and a journal in a store, as a process of its own that a test
+can kill: python -m tests.harness.paid_attempt URL FOLDER; age keys in the environment."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from generators.seed import Seed
+from generators.task import TaskSpec
+from harness.codec import encode_episode
+from harness.episode import Cell
+from harness.journal import StoreJournal
+from harness.models.openai import OpenAIModel
+from harness.rollout import run_attempt
+from harness.sandboxes.local import LocalSandboxes
+from registry.store import open_store
+from tests.harness.script import brief, noon
+
+
+class Vouched(LocalSandboxes):
+    """The local sandbox, for a model whose every word the test has written itself."""
+
+    isolates = True
+
+
+def main() -> None:
+    url, folder = sys.argv[1:]
+    cell = Cell(
+        "sha256:" + "e" * 64, TaskSpec("x", "1", "easy", ()), "sha256:i", Seed(bytes(32)), "m", 0
+    )
+    journal = StoreJournal(
+        open_store(folder), cell.episode, 1, (os.environ["RECIPIENT"],), os.environ["IDENTITY"]
+    )
+    model = OpenAIModel("m", "v", url, "key")
+    episode = run_attempt(cell, 1, brief(), model, Vouched(), run="r", journal=journal, now=noon)
+    sys.stdout.buffer.write(encode_episode(episode))
+
+
+if __name__ == "__main__":
+    main()
