@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,15 @@ from harness.models.scripted import HonestAgent, SpikedAgent, TrivialAgent, misr
 from harness.rollout import run_attempt
 from harness.sandbox import SandboxProvider
 from harness.tools import TOOLS
+from publish.release import ReleaseText, build_release
+from registry.canon import canonical_bytes
+from registry.records import SealedSet
+from registry.seal import SealedEntry, commitments_of, commitments_root
+from registry.tables import Arm
 from tests.harness.script import noon
 
 FAMILIES = {each.name: each for each in families()}
+TEXT = ReleaseText(study="scripted", title="What the spiked agent reads")
 ROOT = Seed(hashlib.sha256(b"scripted agents").digest())
 
 
@@ -187,34 +193,44 @@ def test_one_known_file_among_others_is_not_recognised() -> None:
     assert memory.recall([]) is None
 
 
-def write_release(folder: Path, *instances: TaskInstance) -> None:
-    """Rows as a release has them: see publish/card.py."""
-    rows = [
-        {
-            "task": each.spec.family,
-            "input_files": [
-                {
-                    "path": asset.path,
-                    "media_type": asset.media_type,
-                    "sha256": asset.digest.removeprefix("sha256:"),
-                    "data": asset.data,
-                }
-                for asset in each.brief.assets
-            ],
-            "answer": json.dumps(family(each.spec.family).key(each.truth)),
-        }
-        for each in instances
+def publish_release(folder: Path, drawn: Sequence[tuple[TaskInstance, Seed]]) -> None:
+    """The release of a draw of these instances, all of them public."""
+    entries = [
+        SealedEntry(
+            instance=instance.id,
+            family=instance.spec.family,
+            version=instance.spec.version,
+            difficulty=instance.spec.difficulty,
+            seed=seed.hex,
+            arm=Arm.PUBLIC,
+            nonce=seed.child("nonce").hex,
+        )
+        for instance, seed in drawn
     ]
-    for number, row in enumerate(rows):
-        place = folder / "data" / f"shard-{number}"
-        place.mkdir(parents=True)
-        pq.write_table(pa.Table.from_pylist([row]), place / "rows.parquet")
+    commitments = commitments_of(entries)
+    sealed = SealedSet(
+        strata=tuple(entry.stratum for entry in entries),
+        seeds_per_arm=1,
+        count=len(entries),
+        commitments=commitments,
+        root=commitments_root(commitments),
+        ciphertext="sha256:" + "0" * 64,
+        uri="sealed/0.age",
+        recipients=(),
+        entropy="fixed",
+        allocation_seed="0" * 64,
+    )
+    build_release(folder, entries, sealed, family, TEXT)
 
 
-def test_a_release_is_read_into_memory(tmp_path: Path) -> None:
-    instances = [instance_of(name, "read")[0] for name in FAMILIES]
-    write_release(tmp_path, *instances)
-    assert load_memory(tmp_path) == memory_of(*instances)
+def test_a_published_release_is_read_into_memory(tmp_path: Path) -> None:
+    drawn = [instance_of(name, "read", number) for name in FAMILIES for number in range(3)]
+    publish_release(tmp_path / "release", drawn)
+    read = load_memory(tmp_path / "release")
+    expected = memory_of(*[instance for instance, _ in drawn])
+    assert read.answers.keys() == expected.answers.keys()
+    for files, answer in expected.answers.items():
+        assert canonical_bytes(read.answers[files]) == canonical_bytes(answer)
 
 
 def test_a_folder_that_is_no_release_is_one_clear_error(tmp_path: Path) -> None:
