@@ -118,10 +118,13 @@ def _tagged(target: _Target, tag: str) -> str | None:
 
 
 def _ensure_branch(target: _Target, private: bool) -> None:
-    target.api.create_repo(
-        target.repository, repo_type="dataset", private=private or None, exist_ok=True
-    )
-    if target.branch not in _refs(target)[0]:
+    branches, _ = _refs(target)
+    if not branches:
+        target.api.create_repo(
+            target.repository, repo_type="dataset", private=private or None, exist_ok=True
+        )
+        branches, _ = _refs(target)
+    if target.branch not in branches:
         target.api.create_branch(
             target.repository, branch=target.branch, repo_type="dataset", exist_ok=True
         )
@@ -290,11 +293,13 @@ def _explained(target: _Target) -> Iterator[None]:
 
 
 def _remote_reason(target: _Target, error: Exception) -> str:
-    status = _buried_status(error)
+    status, network = _below(error)
     place = f"{target.endpoint}: data set {target.repository}"
     again = "run the same command again later; it goes on from where it stopped"
-    if status is None:
+    if status is None and network:
         return f"{place}: cannot be reached: see to the network or HF_ENDPOINT, and {again}"
+    if status is None:
+        return f"{place}: the Hub's answer was not understood ({type(error).__name__}): {again}"
     if status == 401:
         return f"{place}: the token is not valid there: set HF_TOKEN to one that can write"
     if status in (403, 404):
@@ -302,10 +307,15 @@ def _remote_reason(target: _Target, error: Exception) -> str:
     return f"{place}: the Hub answered {status}: {again}"
 
 
-def _buried_status(error: BaseException | None) -> int | None:
-    """The status of the response below an error: the client wraps those of LFS uploads."""
+def _below(error: BaseException | None) -> tuple[int | None, bool]:
+    """The status of the response that an error goes back to, and whether it goes back to the
+    network: the client wraps the errors of LFS uploads and downloads."""
+    import httpx2
+
+    network = False
     while error is not None:
         if (response := getattr(error, "response", None)) is not None:
-            return int(response.status_code)
-        error = error.__cause__
-    return None
+            return int(response.status_code), network
+        network |= isinstance(error, httpx2.TransportError | ConnectionError)
+        error = error.__cause__ or error.__context__
+    return None, network

@@ -23,7 +23,7 @@ from publish.unpack import Piece, Unreadable, pieces
 from registry.seal import SealedEntry
 from registry.tables import Arm
 
-CONTROLS = 16  # throw-away instances in each stratum
+CONTROLS = 8  # throw-away instances in each stratum
 _CONTROL_SEED = Seed(hashlib.sha256(b"dosimeter/leak-check/control").digest())
 _SHOWN = 20
 

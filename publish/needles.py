@@ -131,15 +131,18 @@ def _corpus_texts(instance: TaskInstance, key: Mapping[str, Any]) -> Iterator[by
     """All that an instance yields, in the spellings in which needles are made."""
     for asset in instance.brief.assets:
         yield b"".join((asset.path.encode(), b"\n", asset.digest.encode()))
-        for piece in pieces(asset.data):
-            yield piece.data
-        yield _escaped(asset.data.decode("utf-8", "replace"))
+        if asset.media_type.startswith("image/"):
+            yield asset.data
+        else:
+            yield from (piece.data for piece in pieces(asset.data))
+            yield _escaped(asset.data.decode("utf-8", "replace"))
     texts = [instance.id, instance.brief.prompt, instance.brief.answer_schema]
     texts += [each.text for each in instance.rubric.criteria]
     for text in texts:
         yield text.encode()
         yield _escaped(text)
-    for value in (instance.truth.as_json(), instance.rubric.as_json(), dict(key)):
+    yield json.dumps(instance.rubric.as_json()).encode()
+    for value in (instance.truth.as_json(), dict(key)):
         yield from _json_spellings(value)
     for _, table in instance.truth.tables:
         yield from _table_forms(table)
@@ -243,19 +246,23 @@ def _table_texts(name: str, table: Table) -> Iterator[bytes]:
 
 def _table_forms(table: Table) -> Iterator[bytes]:
     """Columns, rows, all rows, and cells, joined as JSON and the usual text formats do."""
-    lists = [table.column(name) for name in table.columns] + list(table.rows)
-    for values in lists:
-        cells = [_cell(value) for value in values]
-        for joiner in (",", ";", "|", ""):
-            yield joiner.join(cells).encode()
-        yield ",".join(json.dumps(value) for value in values).encode()
-        yield from (cell.encode() for cell in cells)
+    rows = [[_cell(value) for value in row] for row in table.rows]
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    for cells in columns + rows:
+        yield from (joiner.join(cells).encode() for joiner in (",", ";", "|", ""))
+    for values in [table.column(name) for name in table.columns] + list(table.rows):
+        yield json.dumps(values)[1:-1].encode()
+    yield from {cell.encode() for row in rows for cell in row}
     for joiner in (",", ";", "|", ""):
-        yield "".join(joiner.join(map(_cell, row)) for row in table.rows).encode()
+        yield "".join(joiner.join(row) for row in rows).encode()
 
 
 def _cell(value: str | int | float | bool) -> str:
-    return value if isinstance(value, str) else canonical_bytes(value).decode()
+    """As a text format has it: the numbers of JSON, and a whole number without its ``.0``."""
+    if isinstance(value, str):
+        return value
+    whole = isinstance(value, float) and value.is_integer()
+    return json.dumps(int(value) if whole else value)
 
 
 def _tells(text: bytes) -> bool:

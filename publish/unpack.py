@@ -30,7 +30,7 @@ WORTH_OPENING = 16  # a shorter string holds nothing that could be found in it
 # Between cells that are read as one text; no pattern that is looked for contains it.
 SEPARATOR = "\x1f"
 
-_BASE64_RUN = re.compile(rb"[A-Za-z0-9+/_-]{40,}")
+_BASE64_RUN = re.compile(rb"[A-Za-z0-9+/_-]{16,}")
 _HEXADECIMAL = re.compile(rb"[0-9a-fA-F]+")
 _STANDARD_ALPHABET = bytes.maketrans(b"-_", b"+/")
 _LINE_BREAK_IN_BASE64 = re.compile(rb"(?<=[A-Za-z0-9+/_-]{60})\r?\n(?=[A-Za-z0-9+/_-])")
@@ -67,7 +67,7 @@ def _deeper(depth: int) -> int:
 def pixel_digest(data: bytes) -> str:
     """SHA-256 of an image's size and pixels as RGBA: the same however it is encoded.
     Raises Unreadable."""
-    return next(_frames(data))
+    return next(_frames(data, []))
 
 
 # -- containers ----------------------------------------------------------------------------
@@ -203,12 +203,14 @@ def _as_bytes(numbers: list[int | float]) -> bytes | None:
 
 
 def _image(data: bytes, depth: int) -> Iterator[Piece]:
-    for digest in _frames(data):
+    texts: list[Any] = []
+    for digest in _frames(data, texts):
         yield Piece(b"", pixels=digest)
-    yield from _values(_image_texts(data), depth)
+    yield from _values(texts, depth)
 
 
-def _frames(data: bytes) -> Iterator[str]:
+def _frames(data: bytes, texts: list[Any]) -> Iterator[str]:
+    """The digest of each frame; the texts that the file holds beside are added to the list."""
     from PIL import Image, ImageSequence
 
     try:
@@ -218,16 +220,9 @@ def _frames(data: bytes) -> Iterator[str]:
                 plain = frame if deep else frame.convert("RGBA")
                 head = f"{plain.mode} {plain.width}x{plain.height}\n".encode()
                 yield hashlib.sha256(head + plain.tobytes()).hexdigest()
+            texts += [each for each in image.info.values() if isinstance(each, str | bytes)]
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise Unreadable("a damaged image") from error
-
-
-def _image_texts(data: bytes) -> list[Any]:
-    from PIL import Image
-
-    with Image.open(io.BytesIO(data)) as image:
-        image.load()
-        return [value for value in image.info.values() if isinstance(value, str | bytes)]
 
 
 def _is_image(data: bytes) -> bool:

@@ -1,0 +1,341 @@
+"""A release on the Hub: the unmodified client over HTTP against a small Hub of our own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from generators.seed import Seed
+from publish.errors import PublishError
+from publish.hub import Uploaded, upload_release
+from publish.leak import check_folder
+from publish.needles import Needles
+from publish.release import ReleaseManifest, ReleaseText, build_release
+
+pytestmark = pytest.mark.hub
+
+REPOSITORY = "owner/letters"
+COMMITS = "/commit/main"
+Check = Callable[[Path], object]
+
+
+@pytest.fixture
+def check(needles: Needles) -> Check:
+    return lambda folder: check_folder(folder, needles)
+
+
+def upload(hub: Any, release: ReleaseManifest, check: Check, **options: Any) -> Uploaded:
+    return upload_release(
+        release.folder,
+        options.pop("repository", REPOSITORY),
+        options.pop("tag", "v1"),
+        check,
+        endpoint=hub.url,
+        pause=lambda seconds: None,
+        **options,
+    )
+
+
+def served(hub: Any, revision: str) -> dict[str, bytes]:
+    files = hub.repositories[REPOSITORY].at(revision).files
+    return {path: hub.blobs[each.key] for path, each in files.items() if path != ".gitattributes"}
+
+
+def test_it_is_one_commit_with_a_parent_then_a_tag(
+    hub: Any, release: ReleaseManifest, check: Check
+) -> None:
+    seen: list[Path] = []
+    done = upload(hub, release, lambda folder: (seen.append(folder), check(folder)))
+    repository = hub.repositories[REPOSITORY]
+    assert done == Uploaded(REPOSITORY, repository.branches["main"], "v1")
+    assert repository.tags == {"v1": done.revision}
+    assert [each.title for each in repository.history("main")] == ["Release v1", "initial commit"]
+    assert served(hub, "v1") == {
+        name: (release.folder / name).read_bytes() for name in release.files
+    }
+    assert seen[0] == release.folder  # checked before it goes, and again as it came back
+    assert len(seen) == 2
+    assert not seen[1].exists()
+    asked = [path for _, path, _ in hub.requests]
+    assert asked.index(f"/api/datasets/{REPOSITORY}{COMMITS}") < min(
+        index for index, path in enumerate(asked) if "/resolve/" in path
+    )
+    assert "/tag/" in asked[-2]
+
+
+def test_large_files_go_through_storage_elsewhere_without_the_token(
+    hub: Any, release: ReleaseManifest, check: Check
+) -> None:
+    upload(hub, release, check)
+    files = hub.repositories[REPOSITORY].at("v1").files
+    assert {path for path, each in files.items() if each.lfs} >= {
+        name for name in release.files if name.endswith(".parquet")
+    }
+    assert not files["README.md"].lfs
+    assert hub.count("PUT", "/lfs/") == 2
+    assert hub.count("GET", "^/lfs/") >= 2
+    assert hub.tokens_at_storage == []
+
+
+def test_running_it_again_changes_nothing(hub: Any, release: ReleaseManifest, check: Check) -> None:
+    first = upload(hub, release, check)
+    commits = len(hub.repositories[REPOSITORY].commits)
+    assert upload(hub, release, check) == first
+    assert len(hub.repositories[REPOSITORY].commits) == commits
+
+
+def test_a_tag_with_other_content_is_refused(
+    hub: Any,
+    release: ReleaseManifest,
+    check: Check,
+    draw: Any,
+    find: Any,
+    text: ReleaseText,
+    tmp_path: Path,
+) -> None:
+    upload(hub, release, check)
+    other = build_release(tmp_path / "other", draw.public[1:], draw.sealed, find, text)
+    with pytest.raises(PublishError, match="tag v1 is there with other content"):
+        upload(hub, other, check)
+    second = upload(hub, other, check, tag="v2")
+    assert served(hub, "v2").keys() == set(other.files)
+    assert hub.repositories[REPOSITORY].tags.keys() == {"v1", "v2"}
+    assert second.revision == hub.repositories[REPOSITORY].branches["main"]
+
+
+def test_files_of_an_earlier_release_do_not_stay(
+    hub: Any,
+    release: ReleaseManifest,
+    check: Check,
+    draw: Any,
+    find: Any,
+    text: ReleaseText,
+    tmp_path: Path,
+) -> None:
+    upload(hub, release, check)
+    easy = [entry for entry in draw.public if entry.difficulty == "easy"]
+    smaller = build_release(tmp_path / "smaller", easy, draw.sealed, find, text)
+    upload(hub, smaller, check, tag="v2")
+    assert served(hub, "v2").keys() == set(smaller.files)
+    assert served(hub, "v1").keys() == set(release.files)
+
+
+def test_another_branch_is_made_when_it_is_named(
+    hub: Any, release: ReleaseManifest, check: Check
+) -> None:
+    done = upload(hub, release, check, branch="releases")
+    repository = hub.repositories[REPOSITORY]
+    assert repository.branches["releases"] == done.revision != repository.branches["main"]
+
+
+def test_a_commit_that_came_between_is_taken_as_the_new_parent(
+    hub: Any, release: ReleaseManifest, check: Check
+) -> None:
+    def intrude() -> None:
+        hub.repositories[REPOSITORY].commit("main", "someone else", {})
+
+    hub.at("POST", COMMITS, intrude)
+    done = upload(hub, release, check)
+    assert hub.count("POST", COMMITS, 412) == 1
+    titles = [each.title for each in hub.repositories[REPOSITORY].history(done.revision)]
+    assert titles == ["Release v1", "someone else", "initial commit"]
+
+
+def test_a_branch_that_keeps_changing_is_given_up(
+    hub: Any, release: ReleaseManifest, check: Check
+) -> None:
+    def intrude() -> None:
+        hub.repositories[REPOSITORY].commit("main", "someone else", {})
+
+    hub.at("POST", COMMITS, intrude, times=9)
+    with pytest.raises(PublishError, match="others are changing branch main"):
+        upload(hub, release, check)
+    assert hub.repositories[REPOSITORY].tags == {}
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_failing_server_is_asked_again_and_never_commits_twice(
+    hub: Any, release: ReleaseManifest, check: Check, after: bool
+) -> None:
+    hub.fail("POST", COMMITS, 503, after=after)  # after: the commit is made, its answer lost
+    hub.fail("PUT", "/lfs/", 500)
+    done = upload(hub, release, check)
+    titles = [each.title for each in hub.repositories[REPOSITORY].history("v1")]
+    assert titles == ["Release v1", "initial commit"]
+    assert hub.repositories[REPOSITORY].tags == {"v1": done.revision}
+
+
+def test_a_server_that_stays_broken_is_one_clear_error_and_later_goes_on(
+    hub: Any, release: ReleaseManifest, check: Check
+) -> None:
+    hub.fail("POST", COMMITS, 503, times=4)
+    with pytest.raises(PublishError, match="the Hub answered 503: run the same command again"):
+        upload(hub, release, check)
+    uploaded = hub.count("PUT", "/lfs/")
+    upload(hub, release, check)
+    assert hub.count("PUT", "/lfs/") == uploaded
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from publish.hub import upload_release
+from publish.leak import release_files
+
+check = lambda folder: list(release_files(folder))
+print(upload_release(Path(sys.argv[1]), sys.argv[2], "v1", check).revision)
+"""
+
+
+def start(hub: Any, program: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    home = str(Path(arguments[0]).parent / "home")
+    settings = {"HF_ENDPOINT": hub.url, "HF_HOME": home, **environment}
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *arguments],
+        env=inherited | settings,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "pattern", "after"),
+    [
+        ("PUT", "^/lfs/", True),  # an object is there, no commit
+        ("POST", COMMITS, False),  # all objects are there, no commit
+        ("POST", COMMITS, True),  # committed, not read back
+        ("GET", "^/lfs/", False),  # half read back
+        ("POST", "/tag/", False),  # read back, not tagged
+        ("POST", "/tag/", True),  # done, nobody told
+    ],
+)
+def test_killed_anywhere_it_finishes_when_run_again(
+    hub: Any, release: ReleaseManifest, check: Check, method: str, pattern: str, after: bool
+) -> None:
+    hub.at(method, pattern, lambda: process.send_signal(signal.SIGKILL), after=after)
+    process = start(hub, PROGRAM, str(release.folder), REPOSITORY, HF_TOKEN="hf_owner")
+    process.communicate(timeout=120)
+    assert process.returncode == -9
+    done = upload(hub, release, check)
+    repository = hub.repositories[REPOSITORY]
+    assert repository.tags == {"v1": done.revision}
+    assert [each.title for each in repository.history("v1")] == ["Release v1", "initial commit"]
+    assert served(hub, "v1").keys() == set(release.files)
+
+
+@pytest.mark.parametrize("name", ["README.md", "data/noise-easy/public-00000.parquet"])
+def test_what_comes_back_altered_is_not_tagged(
+    hub: Any, release: ReleaseManifest, check: Check, name: str
+) -> None:
+    def alter() -> None:
+        stored = hub.repositories[REPOSITORY].at("main").files[name]
+        hub.blobs[stored.key] = hub.blobs[stored.key][:-1] + b"!"
+
+    hub.at("POST", COMMITS, alter, after=True)
+    with pytest.raises(PublishError, match=f"{name} does not come back as it was sent"):
+        upload(hub, release, check)
+    assert hub.repositories[REPOSITORY].tags == {}
+
+
+def test_a_leak_stops_it_before_anything_is_sent(
+    hub: Any, draw: Any, check: Check, release: ReleaseManifest
+) -> None:
+    readme = release.folder / "README.md"
+    readme.write_text(readme.read_text() + draw.private[0].seed)
+    with pytest.raises(PublishError, match=r"README.md: not as checksums.json has it"):
+        upload(hub, release, check)
+    sums = json.loads((release.folder / "checksums.json").read_bytes())
+    sums["README.md"] = hashlib.sha256(readme.read_bytes()).hexdigest()
+    (release.folder / "checksums.json").write_text(json.dumps(sums))
+    with pytest.raises(PublishError, match=r"README.md: seed of private commitment"):
+        upload(hub, release, check)
+    assert hub.requests == []
+
+
+def test_a_leak_in_what_was_read_back_stops_the_tag(
+    hub: Any, draw: Any, check: Check, release: ReleaseManifest
+) -> None:
+    def slip() -> None:
+        files = dict(hub.repositories[REPOSITORY].at("main").files)
+        stored = files[".gitattributes"]
+        hub.blobs[stored.key] += draw.private[0].seed.encode()
+
+    hub.at("POST", COMMITS, slip, after=True)
+    with pytest.raises(PublishError, match=r"gitattributes: seed of private commitment"):
+        upload(hub, release, check)
+    assert hub.repositories[REPOSITORY].tags == {}
+
+
+def test_who_may_not_write_is_told_so(
+    hub: Any, release: ReleaseManifest, check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(PublishError, match="someone/else: this token may not write there"):
+        upload(hub, release, check, repository="someone/else")
+    upload(hub, release, check)
+    monkeypatch.setenv("HF_TOKEN", "hf_other")
+    with pytest.raises(PublishError, match="this token may not write there"):
+        upload(hub, release, check, tag="v2")
+    monkeypatch.setenv("HF_TOKEN", "hf_nobody")
+    with pytest.raises(PublishError, match="the token is not valid there") as caught:
+        upload(hub, release, check, tag="v2")
+    assert "hf_nobody" not in str(caught.value)
+    with pytest.raises(PublishError, match="is not a repository: owner/name"):
+        upload(hub, release, check, repository="no/such/form")
+
+
+def test_without_a_token_it_says_how_to_get_one(hub: Any, release: ReleaseManifest) -> None:
+    process = start(hub, PROGRAM, str(release.folder), REPOSITORY)
+    _, said = process.communicate(timeout=120)
+    assert "PublishError: no Hub token: set HF_TOKEN, or log in with: hf auth login" in said
+    assert hub.repositories == {}
+
+
+def test_a_hub_that_is_not_there_is_one_clear_error(
+    hub: Any, release: ReleaseManifest, check: Check
+) -> None:
+    with pytest.raises(PublishError, match="cannot be reached: see to the network or HF_ENDPOINT"):
+        upload_release(release.folder, REPOSITORY, "v1", check, endpoint="http://127.0.0.1:9")
+
+
+LOAD = """
+import json, sys
+from datasets import load_dataset
+
+rows = load_dataset(sys.argv[2], split="public", revision="v1")
+named = load_dataset(sys.argv[2], "noise", split="public", revision="v1")
+print(json.dumps({
+    "instances": rows["instance"][:],
+    "named": len(named),
+    "pixels": [image.tobytes().hex() for row in rows for image in row["images"]],
+}))
+"""
+
+
+def test_datasets_loads_rows_and_images_from_the_hub(
+    hub: Any, draw: Any, find: Any, release: ReleaseManifest, check: Check
+) -> None:
+    upload(hub, release, check)
+    process = start(hub, LOAD, str(release.folder), REPOSITORY)  # a stranger, without a token
+    out, said = process.communicate(timeout=240)
+    assert process.returncode == 0, said
+    seen = json.loads(out)
+    assert seen["named"] == 8
+    assert set(seen["instances"]) == {entry.instance for entry in draw.public}
+    truths = {
+        entry.instance: find("noise@1").generate(entry.difficulty, Seed.from_hex(entry.seed))
+        for entry in draw.public
+    }
+    for instance, pixels in zip(seen["instances"], seen["pixels"], strict=True):
+        digest = "sha256:" + hashlib.sha256(bytes.fromhex(pixels)).hexdigest()
+        assert truths[instance].truth.digests[0][1] == digest
