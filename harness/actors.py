@@ -7,10 +7,12 @@ The only module that imports Ray. The actors are thin shells: ``LeaseBook`` keep
 from __future__ import annotations
 
 import secrets
+import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,6 +125,8 @@ def ray_session(address: str | None) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
+    if address is not None:
+        _check_reachable(address)
     try:
         ray.init(
             address=address or "local",
@@ -136,10 +140,26 @@ def ray_session(address: str | None) -> Iterator[None]:
             f"no Ray cluster answers at {address or 'this machine'}: "
             f"{str(error).splitlines()[0]} (give --address HOST:6379, or none to start one here)"
         ) from error
+    # Ray prints of dead nodes to standard output, which is for our results.
+    with redirect_stdout(sys.stderr):
+        try:
+            yield
+        finally:
+            ray.shutdown()
+
+
+def _check_reachable(address: str) -> None:
+    """Raise HarnessError at once where nothing listens: Ray would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not port.isdigit():
+        return  # "auto", or a name that Ray understands
     try:
-        yield
-    finally:
-        ray.shutdown()
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except OSError as error:
+        raise HarnessError(
+            f"no Ray cluster answers at {address} ({error.strerror or error}): give the head's "
+            "HOST:6379, or no --address to start one here"
+        ) from error
 
 
 def run_sweep(
@@ -203,7 +223,7 @@ class _Crew:
                 ray.get(call)
             except RayTaskError as error:
                 self.dismiss()
-                raise error.as_instanceof_cause() from None
+                raise error.cause from None
             except RayActorError as error:
                 self._replace(name, error)
         return bool(self._at_work)

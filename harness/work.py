@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from generators.catalog import family as find_family
-from generators.task import TaskInstance
+from generators.task import Brief, TaskInstance
 from harness.codec import decode_episode, decode_result, encode_episode, encode_result
 from harness.episode import Cell, Episode, StopReason
 from harness.errors import HarnessError
@@ -110,13 +110,13 @@ def run_cell(cell: Cell, bench: Workbench, now: Callable[[], str]) -> Outcome:
     """
     if bench.store.exists(result_key(cell.episode)):
         return Outcome(cell.episode, finished=True)
-    attempt = 1
+    instance, attempt = _instance_of(cell), 1
     while (stored := _read_attempt(cell, attempt, bench.store, bench.context)) is not None:
         if stored.stop is not StopReason.FAILED:
-            _write_result(cell, stored, attempt, bench.store, bench.context)
+            _write_result(cell, instance, stored, attempt, bench.store, bench.context)
             return Outcome(cell.episode, finished=True)
         attempt += 1
-    episode = _run_attempt(cell, attempt, bench, now)
+    episode = _run_attempt(cell, instance.brief, attempt, bench, now)
     if not bench.store.put(
         attempt_key(cell.episode, attempt),
         encrypt(encode_episode(episode), bench.context.readers),
@@ -124,7 +124,7 @@ def run_cell(cell: Cell, bench: Workbench, now: Callable[[], str]) -> Outcome:
         return run_cell(cell, bench, now)  # another worker was first: go on from its attempt
     if episode.stop is StopReason.FAILED:
         return Outcome(cell.episode, finished=False, error_class=episode.error_class)
-    _write_result(cell, episode, attempt, bench.store, bench.context)
+    _write_result(cell, instance, episode, attempt, bench.store, bench.context)
     return Outcome(cell.episode, finished=True)
 
 
@@ -135,7 +135,7 @@ def close_cell(cell: Cell, store: Store, context: RunContext) -> None:
         attempt, last = attempt + 1, stored
     if last is None:
         raise HarnessError("a cell that was never tried cannot be closed; sweep the wave again")
-    _write_result(cell, last, attempt - 1, store, context)
+    _write_result(cell, _instance_of(cell), last, attempt - 1, store, context)
 
 
 def read_result(store: Store, key: str, identities: tuple[str, ...]) -> EpisodeResult:
@@ -143,8 +143,9 @@ def read_result(store: Store, key: str, identities: tuple[str, ...]) -> EpisodeR
     return decode_result(decrypt(store.get(key), identities, key))
 
 
-def _run_attempt(cell: Cell, attempt: int, bench: Workbench, now: Callable[[], str]) -> Episode:
-    instance = _instance_of(cell)
+def _run_attempt(
+    cell: Cell, brief: Brief, attempt: int, bench: Workbench, now: Callable[[], str]
+) -> Episode:
     journal = StoreJournal(
         bench.store,
         cell.episode,
@@ -155,7 +156,7 @@ def _run_attempt(cell: Cell, attempt: int, bench: Workbench, now: Callable[[], s
     return run_attempt(
         cell,
         attempt,
-        instance.brief,
+        brief,
         bench.models[cell.model],
         bench.sandboxes,
         run=bench.context.run,
@@ -184,8 +185,13 @@ def _read_attempt(cell: Cell, attempt: int, store: Store, context: RunContext) -
 
 
 def _write_result(
-    cell: Cell, episode: Episode, attempts: int, store: Store, context: RunContext
+    cell: Cell,
+    instance: TaskInstance,
+    episode: Episode,
+    attempts: int,
+    store: Store,
+    context: RunContext,
 ) -> None:
-    grade = grade_episode(_instance_of(cell), episode)
+    grade = grade_episode(instance, episode)
     result = summarise_episode(context.wave, cell, episode, grade, attempts)
     store.put(result_key(cell.episode), encrypt(encode_result(result), context.readers))

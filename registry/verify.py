@@ -314,7 +314,7 @@ def _check_wave(wave: _Wave, findings: _Findings) -> None:
         ("objects root", record.objects_root, found.objects_root),
         ("objects", record.objects, found.objects),
         ("results root", record.results_root, found.results_root),
-        ("results", record.finished, found.results),
+        ("results", record.owed, found.results),
         ("cells", record.owed, record.finished + record.missing),
     )
     for what, promised, is_now in pairs:
