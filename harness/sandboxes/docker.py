@@ -31,7 +31,7 @@ from harness.errors import AttemptFailed, Boundary, HarnessError
 from harness.sandbox import Sandbox
 from harness.sandboxes import server
 from harness.sandboxes.line import Line
-from harness.sandboxes.pool import WarmPool
+from harness.sandboxes.pool import PoolClosed, WarmPool
 from harness.sandboxes.served import ServedSandbox, fill
 
 WORK = "/work"
@@ -187,9 +187,10 @@ class DockerSandboxes:
 
     def open(self, assets: Sequence[Asset], limits: Limits) -> Sandbox:
         """A fresh sandbox with the assets in its work folder. Raises AttemptFailed."""
-        if self._closed:
-            raise HarnessError("these sandboxes are closed: no more can be opened")
-        container = self._pool.take(profile_of(limits))
+        try:
+            container = self._pool.take(profile_of(limits))
+        except PoolClosed as error:
+            raise AttemptFailed(Boundary.SANDBOX, "closed", "no more are opened") from error
         sandbox = ServedSandbox(
             container.id,
             container.line,

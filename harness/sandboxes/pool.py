@@ -7,11 +7,16 @@ import threading
 import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
+
+
+class PoolClosed(Exception):  # noqa: N818
+    """The pool makes no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +52,16 @@ class WarmPool(Generic[K, T]):
         self._makers = ThreadPoolExecutor(at_once, thread_name_prefix="sandbox-maker")
         self._ready: dict[K, queue.SimpleQueue[_Made[T]]] = {}
         self._lock = threading.Lock()
+        self._closed = False
 
     def take(self, kind: K) -> T:
-        """A fresh one; another is begun in its place. Raises what ``make`` raises."""
+        """A fresh one; another is begun in its place. Raises what ``make`` raises, and
+        PoolClosed, also while it waits."""
         asked = time.monotonic()
         ready = self.warm(kind)
         while True:
-            self._makers.submit(self._produce, kind, ready)
-            made = ready.get()
+            self._begin(kind, ready)
+            made = self._await(ready)
             if made.thing is None:
                 # An error from before this call may have passed: make another.
                 if made.when >= asked and made.error is not None:
@@ -70,7 +77,7 @@ class WarmPool(Generic[K, T]):
             if kind not in self._ready:
                 self._ready[kind] = queue.SimpleQueue()
                 for _ in range(self._ahead):
-                    self._makers.submit(self._produce, kind, self._ready[kind])
+                    self._begin(kind, self._ready[kind])
             return self._ready[kind]
 
     def waiting(self, kind: K) -> int:
@@ -79,12 +86,27 @@ class WarmPool(Generic[K, T]):
 
     def close(self) -> None:
         """Make no more, and discard what was never handed out."""
+        self._closed = True
         self._makers.shutdown(wait=True, cancel_futures=True)
         for ready in self._ready.values():
-            while not ready.empty():
-                thing = ready.get().thing
-                if thing is not None:
-                    self._discard(thing)
+            with suppress(queue.Empty):
+                while True:
+                    thing = ready.get_nowait().thing
+                    if thing is not None:
+                        self._discard(thing)
+
+    def _begin(self, kind: K, ready: queue.SimpleQueue[_Made[T]]) -> None:
+        try:
+            self._makers.submit(self._produce, kind, ready)
+        except RuntimeError as error:  # it was shut down
+            raise PoolClosed from error
+
+    def _await(self, ready: queue.SimpleQueue[_Made[T]]) -> _Made[T]:
+        """The next one made; what was begun for a taker is dropped when the pool closes."""
+        while not self._closed:
+            with suppress(queue.Empty):
+                return ready.get(timeout=0.5)
+        raise PoolClosed
 
     def _produce(self, kind: K, ready: queue.SimpleQueue[_Made[T]]) -> None:
         try:

@@ -244,7 +244,7 @@ def test_close_leaves_no_container() -> None:
     provider.close()
     provider.close()
     assert containers("dosimeter.run=to-be-closed") == []
-    with pytest.raises(HarnessError, match="closed"):
+    with pytest.raises(AttemptFailed, match="closed"):
         provider.open([], LIMITS)
 
 
