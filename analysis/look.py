@@ -38,6 +38,7 @@ class Analysis:
     """What a plan gives on a table: verdicts by wave and model, and what stands behind them."""
 
     plan: Plan
+    registration: str
     verdicts: tuple[Verdict, ...]
     means: tuple[ArmMean, ...]
     counts: tuple[ArmCount, ...]
@@ -90,7 +91,7 @@ def _analyse(
         beyond = exploratory or number >= plan.looks
         verdicts += _look_verdicts(plan, data, registration, hypothesis, beyond)
         means += _arm_means(data)
-    return Analysis(plan, tuple(verdicts), tuple(means), count_arms(held))
+    return Analysis(plan, registration, tuple(verdicts), tuple(means), count_arms(held))
 
 
 def _look_verdicts(

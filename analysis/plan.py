@@ -174,7 +174,8 @@ def _error_words(plan: Plan) -> str:
     return (
         "Error rates. The chance of calling any clean model contaminated is held to "
         f"{plan.alpha:g} (one-sided) over {_number(plan.looks, 'look')} and all models: each "
-        f"look, one wave, has {look_alpha(plan):.4g}, and p-values are adjusted over the models of a look {over}."
+        f"look, one wave, has {look_alpha(plan):.4g}, and p-values are adjusted over the models of "
+        f"a look {over}."
     )
 
 
