@@ -7,6 +7,7 @@ agents only.
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
@@ -23,6 +24,7 @@ from harness.sandboxes import server
 from harness.sandboxes.line import Line
 from harness.sandboxes.served import ServedSandbox, fill
 
+_PREFIX = "dosimeter-"
 _LAST_WORDS = 30.0  # seconds for a server to end by itself
 
 
@@ -37,11 +39,12 @@ class LocalSandboxes:
         self._source = Path(server.__file__).read_text()
         self._lock = threading.Lock()
         self._live: dict[str, ServedSandbox] = {}
+        sweep_folders()
 
     def open(self, assets: Sequence[Asset], limits: Limits) -> Sandbox:
         """A fresh folder and server with the assets in it. Raises AttemptFailed."""
         try:
-            work = tempfile.mkdtemp(prefix="dosimeter-")
+            work = tempfile.mkdtemp(prefix=f"{_PREFIX}{_pid_namespace()}-{os.getpid()}-")
         except OSError as error:
             raise AttemptFailed(Boundary.SANDBOX, "not created", str(error.strerror)) from error
         name = f"local-{Path(work).name}"
@@ -95,6 +98,19 @@ class LocalSandboxes:
             process.kill()
             process.wait()
         shutil.rmtree(work, ignore_errors=True)
+
+
+def sweep_folders() -> None:
+    """Remove the folders of owners that are gone, where the server was killed with its owner."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}{_pid_namespace()}-*"):
+        pid = folder.name.split("-")[2]
+        if pid.isdigit() and not Path("/proc", pid).exists() and not folder.is_symlink():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _pid_namespace() -> int:
+    """Processes of another one may share the temp folder, but not the numbering."""
+    return os.stat("/proc/self/ns/pid").st_ino
 
 
 def _bare_environment(work: str) -> dict[str, str]:

@@ -19,6 +19,7 @@ from generators.task import Asset, Limits
 from harness.errors import HarnessError
 from harness.image import ensure_image
 from harness.sandbox import Sandbox, SandboxProvider, SandboxRefused
+from harness.sandboxes import server
 from harness.sandboxes.local import LocalSandboxes
 
 LIMITS = Limits(output_bytes=4096)
@@ -247,6 +248,26 @@ def test_close_is_final_and_may_be_repeated(provider: SandboxProvider) -> None:
     box.close()
 
 
+# --- what the tool server reads off the kernel ---
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "word", "count"),
+    [
+        ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n", "oom_kill", 3),
+        ("memory.events", "low 0\nmax 7\noom 2\noom_kill 2\noom_group_kill 0\n", "oom_kill", 2),
+        ("pids.events", "max 5\n", "max", 5),
+        ("pids.events", "", "max", 0),
+    ],
+)
+def test_the_kernels_counters_are_read(
+    name: str, text: str, word: str, count: int, tmp_path: Path
+) -> None:
+    """Of control groups of version 1 and 2, as the kernel's documentation shows them."""
+    (tmp_path / name).write_text(text)
+    assert server.read_counter((str(tmp_path / "absent"), str(tmp_path / name)), word) == count
+
+
 # --- the local one's own promises ---
 
 
@@ -285,6 +306,26 @@ box.run(["sleep", "600"], 600)
     while work.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not work.exists()
+
+
+def test_a_folder_whose_server_was_killed_too_is_swept_by_the_next_owner() -> None:
+    source = """
+import os, signal
+from generators.task import Asset, Limits
+from harness.sandboxes.local import LocalSandboxes
+box = LocalSandboxes().open([Asset("in.csv", "text/csv", b"secret")], Limits())
+print(box.run(["pwd"], 20).output.decode(), end="", flush=True)
+box.run(["sh", "-c", f"kill -9 $PPID {os.getpid()}"], 20)
+"""
+    owner = subprocess.run([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True)
+    assert owner.returncode == -signal.SIGKILL
+    work = Path(owner.stdout.strip())
+    assert (work / "in.csv").exists()
+    mine = LocalSandboxes()
+    with mine.open([], LIMITS) as box:
+        assert not work.exists()
+        LocalSandboxes()  # sweeps, and leaves the living alone
+        assert box.run(["pwd"], 20).exit_code == 0
 
 
 def test_local_memory_is_limited_by_process() -> None:
