@@ -208,7 +208,8 @@ def summarise(verdict: Verdict) -> str:
         more = f" Chance alone gives so much with probability {_p_words(verdict.p_adjusted)}"
         said += f"{more}, adjusted for the models of this look."
     elif verdict.verdict == NO_INFLATION:
-        said += f" An inflation above {_signed(verdict.upper)} points is ruled out (95 % bound)."
+        bound = f"An inflation above {_points(verdict.upper)} points"
+        said += f" {bound if verdict.upper > 0 else 'Any inflation'} is ruled out (95 % bound)."
     else:
         said += f" Neither is a gap shown, nor one up to {_signed(verdict.upper)} points ruled out."
     return said + (f" Note: {verdict.note}." if verdict.note else "")

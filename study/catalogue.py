@@ -116,6 +116,7 @@ def check_tasks(
         outcome = validate(each, difficulty, seeds)
         sound = sound and outcome.holds
         records.append(outcome.as_record())
+    watch("checked", len(jobs), len(jobs))
     return records, sound
 
 

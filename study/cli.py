@@ -203,11 +203,11 @@ def tasks_check(names: tuple[str, ...], seeds: int, as_json: bool) -> None:
       dosimeter tasks check count_circles --seeds 20
     """
     from study.catalogue import check_tasks
-    from study.console import print_records, progress_watch
+    from study.console import print_checks, progress_watch
 
     with progress_watch("checking") as watch:
         records, sound = check_tasks(names, seeds, watch)
-    print_records(records, as_json, title=f"Bounds over {seeds} seeds")
+    print_checks(records, as_json, seeds)
     sys.exit(0 if sound else 1)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
@@ -41,7 +43,8 @@ _VERDICT_STYLES = {
 
 
 def stdout() -> Console:
-    return Console(highlight=False)
+    """The console for results. In a file or a pipe, where nobody sees an edge, lines are wide."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 140)
 
 
 def print_json(value: Any) -> None:
@@ -55,13 +58,32 @@ def print_records(
     if as_json:
         print_json(list(records))
         return
-    table = Table(title=title, title_justify="left", title_style="bold")
+    table = _plain_table(title)
     for name in records[0] if records else ():
         numeric = all(isinstance(record[name], int | float) for record in records)
         table.add_column(name.replace("_", " "), justify="right" if numeric else "left")
     for record in records:
         table.add_row(*(_cell(value) for value in record.values()))
     stdout().print(table)
+
+
+def print_checks(records: Sequence[Mapping[str, Any]], as_json: bool, seeds: int) -> None:
+    """What each family and difficulty was measured at, and the bounds that fail."""
+    if as_json:
+        print_json(list(records))
+        return
+    shown = [
+        {
+            "task": record["task"],
+            "difficulty": record["difficulty"],
+            "key": record["key"],
+            "solver": record["solver"],
+            "best guess": record["guess"],
+            "problems": record["problems"] or "none",
+        }
+        for record in records
+    ]
+    print_records(shown, False, title=f"Mean scores over {seeds} seeds")
 
 
 def print_step(record: Any, as_json: bool, summary: str, fresh: bool) -> None:
@@ -126,11 +148,11 @@ def print_verdicts(report: Report, path: Path, as_json: bool) -> None:
     if as_json:
         print_json(body)
         return
-    table = Table(title=f"Verdicts of {body['study']}", title_justify="left", title_style="bold")
-    table.add_column("wave", justify="right")
-    table.add_column("model", overflow="fold")
+    table = _plain_table(f"Verdicts of {body['study']}: public minus private, in points")
+    table.add_column("wave", justify="right", no_wrap=True)
+    table.add_column("model", overflow="fold", min_width=12)
     table.add_column("verdict", no_wrap=True)
-    for name in ("gap, points (95 %)", "adjusted p", "seeds"):
+    for name in ("gap (95 %)", "adj. p", "seeds"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in body["models"]:
         style = _VERDICT_STYLES.get(row["verdict"], "")
@@ -140,7 +162,7 @@ def print_verdicts(report: Report, path: Path, as_json: bool) -> None:
             f"[{style}]{row['verdict']}[/]",
             _gap(row["estimate"], row["interval"]),
             _probability(row["p_adjusted"]),
-            f"{row['n_public']} / {row['n_private']}",
+            f"{row['n_public']}/{row['n_private']}",
         )
     console = stdout()
     console.print(table)
@@ -198,6 +220,7 @@ def progress_watch(what: str) -> Iterator[Watch]:
             bar.update(task, description=step or what, completed=done, total=of or None)
 
         yield watch
+        bar.update(task, total=bar.tasks[0].total or 1, completed=bar.tasks[0].total or 1)
 
 
 @contextmanager
@@ -258,11 +281,23 @@ def _cell(value: Any) -> str:
     return escape(str(value))
 
 
+def _plain_table(title: str | None) -> Table:
+    """A table without frames, which 80 columns hold."""
+    return Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
+
+
 def _gap(estimate: float | None, interval: Sequence[float] | None) -> str:
     if estimate is None or interval is None:
         return "–"
     low, high = interval
-    return f"{100 * estimate:+.1f} ({100 * low:+.1f} … {100 * high:+.1f})"
+    return f"{100 * estimate:+.1f} ({100 * low:+.1f}…{100 * high:+.1f})"
 
 
 def _probability(value: float | None) -> str:
