@@ -213,37 +213,27 @@ def print_log(entries: Sequence[Entry], as_json: bool) -> None:
 @contextmanager
 def progress_watch(what: str) -> Iterator[Watch]:
     """A bar on stderr, fed with (what, done, of)."""
-    with _progress() as bar:
-        task = bar.add_task(what, total=None)
-
-        def watch(step: str, done: int, of: int) -> None:
-            bar.update(task, description=step or what, completed=done, total=of or None)
-
-        yield watch
-        bar.update(task, total=bar.tasks[0].total or 1, completed=bar.tasks[0].total or 1)
+    with _bar() as show:
+        yield lambda step, done, of: show(step or what, done, of)
 
 
 @contextmanager
 def sweep_watch(what: str) -> Iterator[Callable[[SweepProgress], None]]:
     """A bar on stderr, fed with a sweep's progress."""
-    with _progress() as bar:
-        task = bar.add_task(what, total=None)
+    with _bar() as show:
 
         def watch(progress: SweepProgress) -> None:
             failed = sum(count for _, count in progress.failures)
             note = f" [yellow]{failed} failed attempts[/]" if failed else ""
-            bar.update(
-                task,
-                description=what + note,
-                completed=progress.finished,
-                total=progress.owed,
-            )
+            show(what + note, progress.finished, progress.owed)
 
         yield watch
 
 
-def _progress() -> Progress:
-    return Progress(
+@contextmanager
+def _bar() -> Iterator[Watch]:
+    """A bar that appears with the first thing it is told, so that a refusal stands alone."""
+    bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
@@ -252,6 +242,17 @@ def _progress() -> Progress:
         TimeRemainingColumn(),
         console=Console(stderr=True),
     )
+
+    def show(step: str, done: int, of: int) -> None:
+        if not bar.tasks:
+            bar.add_task(step)
+            bar.start()
+        bar.update(bar.tasks[0].id, description=step, completed=done, total=of or None)
+
+    try:
+        yield show
+    finally:
+        bar.stop()
 
 
 def _about(entry: Entry) -> str:
