@@ -93,10 +93,12 @@ def read_table(path: Path) -> Table:
     lacking = [name for name in COLUMNS if name not in arrow.column_names]
     if lacking:
         raise AnalysisError(f"{path}: no column {', '.join(lacking)}; needed: {', '.join(COLUMNS)}")
-    for name in COLUMNS:
-        found, wanted = str(arrow.schema.field(name).type), SCHEMA[name].rstrip("?")
-        if found != wanted:
-            raise AnalysisError(f"{path}: column {name} has type {found}; {wanted} is wanted")
+    for wanted in _arrow_schema():
+        found = arrow.schema.field(wanted.name).type
+        if found != wanted.type:
+            raise AnalysisError(
+                f"{path}: column {wanted.name} has type {found}; {wanted.type} is wanted"
+            )
     return _from_arrow(arrow, str(path))
 
 
