@@ -209,6 +209,7 @@ class _Crew:
         self._prefix = secrets.token_hex(4)
         self._started = 0
         self._deaths = 0
+        self._finished = 0  # when one last died
         self._at_work: dict[Any, tuple[str, Any]] = {}  # call → name, actor
         self._clustered = options.address is not None
         for _ in range(options.workers):
@@ -234,11 +235,14 @@ class _Crew:
         self._at_work.clear()
 
     def _replace(self, name: str, error: RayActorError) -> None:
-        self._deaths += 1
+        finished = ray.get(self._coordinator.progress.remote()).finished
+        self._deaths = self._deaths + 1 if finished == self._finished else 1
+        self._finished = finished
         if self._deaths > self.MAX_DEATHS:
             self.dismiss()
             raise HarnessError(
-                f"workers died {self._deaths} times; the last: {str(error).splitlines()[0]}"
+                f"workers died {self._deaths} times and finished nothing; the last: "
+                f"{str(error).splitlines()[0]}"
             ) from error
         ray.get(self._coordinator.release.remote(name))
         self._start()

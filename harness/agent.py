@@ -44,7 +44,7 @@ class Journal(Protocol):
     """Keeps each paid reply of one attempt, so that it is never bought again."""
 
     def load(self, turn: int) -> Reply | None:
-        """The reply that this turn has already had, if any. Raises AttemptFailed."""
+        """The reply that this turn has already had, if any. Raises what stops the study."""
         ...
 
     def save(self, turn: int, reply: Reply) -> Reply:

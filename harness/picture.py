@@ -9,6 +9,10 @@ from dataclasses import dataclass
 # Decoded, 16 million pixels take up to 64 MB: the price of one check. No provider looks closer.
 MAX_PIXELS = 16_000_000
 MAX_SIDE = 8_000
+# A progressive JPEG may go over all its pixels once more for every few bytes. Encoders make
+# about ten such scans.
+MAX_SCANS = 100
+_SCAN = b"\xff\xda"  # opens one; within its data an FF is always followed by 00 or a restart
 _FORMATS = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
 
 
@@ -36,6 +40,7 @@ def check_image(data: bytes) -> Seen:
             warnings.simplefilter("ignore")
             with Image.open(io.BytesIO(data), formats=tuple(_FORMATS)) as image:
                 _check_size(image.width, image.height)
+                _check_scans(image.format, data)
                 image.load()
                 return Seen(_FORMATS[str(image.format)], image.width, image.height)
     except UnidentifiedImageError:
@@ -51,4 +56,11 @@ def _check_size(width: int, height: int) -> None:
         raise ImageRefused(
             f"the image has {width} × {height} pixels; at most {MAX_PIXELS:,}, and {MAX_SIDE:,} "
             "on a side, can be shown: make a smaller one with execute_python"
+        )
+
+
+def _check_scans(kind: str | None, data: bytes) -> None:
+    if kind == "JPEG" and data.count(_SCAN) > MAX_SCANS:
+        raise ImageRefused(
+            f"the image is a JPEG of more than {MAX_SCANS} scans: write it anew with execute_python"
         )

@@ -20,6 +20,9 @@ from harness.sandbox import ExecResult, Sandbox, SandboxRefused
 
 # One megabyte of program or file is more than any task needs; more is not even parsed.
 MAX_ARGUMENT_CHARS = 1_000_000
+# Splitting a command takes time that grows with its square, and its words must fit the frame
+# that carries them into the sandbox.
+MAX_COMMAND_CHARS = 20_000
 MAX_TEXT_BYTES = 4_000_000  # of a file that read_file will look at
 MAX_IMAGE_BYTES = 5_000_000  # what the strictest large provider takes
 
@@ -97,6 +100,9 @@ def _check_text(name: str, value: object) -> None:
 
 def split_command(command: str) -> list[str]:
     """The argument list of a command line, without a shell. Raises BadCall."""
+    if len(command) > MAX_COMMAND_CHARS:
+        raise BadCall(f"the command has {len(command):,} characters; at most "
+                      f"{MAX_COMMAND_CHARS:,} are read: use execute_python")  # fmt: skip
     try:
         argv = shlex.split(command)
     except ValueError as error:

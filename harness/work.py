@@ -105,8 +105,9 @@ def run_cell(cell: Cell, bench: Workbench, now: Callable[[], str]) -> Outcome:
     """Bring one cell forward: run the next attempt it needs, or finish what a crash left.
 
     Safe to run any number of times, anywhere, at once: attempts and results are written
-    put-if-absent under names that follow from the cell. Raises BrokenPromise and
-    HarnessError; whatever else fails is an Outcome that is not finished.
+    put-if-absent under names that follow from the cell. Raises BrokenPromise, HarnessError
+    and StoreError: replies that cannot be kept must not be bought. A provider or sandbox that
+    fails is an Outcome that is not finished.
     """
     if bench.store.exists(result_key(cell.episode)):
         return Outcome(cell.episode, finished=True)

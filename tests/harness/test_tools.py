@@ -18,7 +18,7 @@ from generators.task import Limits
 from harness.episode import ToolUse
 from harness.model import ToolCall
 from harness.sandbox import Sandbox
-from harness.tools import MAX_ARGUMENT_CHARS, TOOLS, cut_text, use_tool
+from harness.tools import MAX_ARGUMENT_CHARS, MAX_COMMAND_CHARS, TOOLS, cut_text, use_tool
 
 LIMITS = Limits(output_bytes=2_000)
 
@@ -47,6 +47,14 @@ def png_claiming(width: int, height: int) -> bytes:
     return (
         b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
     )
+
+
+def jpeg_of_scans(count: int) -> bytes:
+    """A progressive JPEG whose last scan, a few bytes over four million pixels, is repeated."""
+    held = io.BytesIO()
+    Image.new("L", (2000, 2000), 200).save(held, "JPEG", progressive=True)
+    plain = held.getvalue()[:-2]
+    return plain + plain[plain.rindex(b"\xff\xda") :] * count + b"\xff\xd9"
 
 
 def test_the_model_is_told_of_five_tools_with_valid_schemas() -> None:
@@ -102,6 +110,16 @@ def test_a_command_is_split_without_a_shell(sandbox: Sandbox) -> None:
     assert use(sandbox, "run_command", {"command": "grep $HOME 'a b.txt'"}).exit_code == 0
 
 
+def test_the_longest_command_passes_whatever_it_is_made_of(sandbox: Sandbox) -> None:
+    """The frame into the sandbox must hold it: a frame too large would cost the sandbox."""
+    for filler in ("\N{SNOWMAN}", "\N{GRINNING FACE}", "a "):
+        command = "ls " + filler * ((MAX_COMMAND_CHARS - 3) // len(filler))
+        begun = time.monotonic()
+        assert use(sandbox, "run_command", {"command": command}).exit_code in (1, 2, 126)
+        assert time.monotonic() - begun < 5
+    assert use(sandbox, "run_command", {"command": "cat notes.txt"}).exit_code == 0
+
+
 def test_hashing_every_file_takes_one_command(sandbox: Sandbox) -> None:
     used = use(sandbox, "run_command", {"command": "find . -type f -exec sha256sum {} +"})
     digest = hashlib.sha256(b"one\ntwo\n").hexdigest()
@@ -118,6 +136,7 @@ def test_hashing_every_file_takes_one_command(sandbox: Sandbox) -> None:
         ("cat 'notes", "cannot be split"),
         ("   ", "empty"),
         ("ls \0", "NUL"),
+        ("ls " + "a" * 30_000, "at most 20,000 are read: use execute_python"),
     ],
 )
 def test_commands_that_cannot_work_are_explained(sandbox: Sandbox, command: str, hint: str) -> None:
@@ -197,6 +216,7 @@ def test_an_image_comes_back_as_it_is(sandbox: Sandbox) -> None:
         (png(9_000, 2), "9000 × 2 pixels; at most"),
         (png_claiming(60_000, 60_000), "refused or broken"),
         (png_claiming(7_900, 7_900), "7900 × 7900 pixels; at most"),
+        (jpeg_of_scans(2_000), "more than 100 scans"),
     ],
 )
 def test_images_that_cannot_be_shown_are_explained(
@@ -208,6 +228,12 @@ def test_images_that_cannot_be_shown_are_explained(
     assert used.result.images == ()
     if hint != "refused or broken":
         assert hint in used.result.text
+
+
+def test_an_ordinary_progressive_jpeg_is_shown(sandbox: Sandbox) -> None:
+    sandbox.write("p.jpg", jpeg_of_scans(0))
+    used = use(sandbox, "view_image", {"path": "p.jpg"})
+    assert used.result.text == "image/jpeg, 2000 × 2000 pixels."
 
 
 def test_an_image_of_too_many_bytes_is_refused_before_it_is_read(sandbox: Sandbox) -> None:
