@@ -43,6 +43,8 @@ def check_image(data: bytes) -> Seen:
                 _check_scans(image.format, data)
                 image.load()
                 return Seen(_FORMATS[str(image.format)], image.width, image.height)
+    except Image.DecompressionBombError:  # seen by the library before we are asked
+        raise _too_large("the image has far too many pixels") from None
     except UnidentifiedImageError:
         raise ImageRefused(f"this is not an image of type {', '.join(_FORMATS)}") from None
     except ImageRefused:
@@ -53,10 +55,14 @@ def check_image(data: bytes) -> Seen:
 
 def _check_size(width: int, height: int) -> None:
     if max(width, height) > MAX_SIDE or width * height > MAX_PIXELS:
-        raise ImageRefused(
-            f"the image has {width} × {height} pixels; at most {MAX_PIXELS:,}, and {MAX_SIDE:,} "
-            "on a side, can be shown: make a smaller one with execute_python"
-        )
+        raise _too_large(f"the image has {width} × {height} pixels")
+
+
+def _too_large(what: str) -> ImageRefused:
+    return ImageRefused(
+        f"{what}; at most {MAX_PIXELS:,}, and {MAX_SIDE:,} on a side, can be shown: make a "
+        "smaller one with execute_python"
+    )
 
 
 def _check_scans(kind: str | None, data: bytes) -> None:

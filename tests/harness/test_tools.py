@@ -214,7 +214,7 @@ def test_an_image_comes_back_as_it_is(sandbox: Sandbox) -> None:
         (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "not an image of type PNG"),
         (png(30, 20)[:-30], "do not decode"),
         (png(9_000, 2), "9000 × 2 pixels; at most"),
-        (png_claiming(60_000, 60_000), "refused or broken"),
+        (png_claiming(60_000, 60_000), "far too many pixels; at most"),
         (png_claiming(7_900, 7_900), "7900 × 7900 pixels; at most"),
         (jpeg_of_scans(2_000), "more than 100 scans"),
     ],
@@ -226,8 +226,7 @@ def test_images_that_cannot_be_shown_are_explained(
     used = use(sandbox, "view_image", {"path": "p.png"})
     assert used.result.text.startswith("Error: ")
     assert used.result.images == ()
-    if hint != "refused or broken":
-        assert hint in used.result.text
+    assert hint in used.result.text
 
 
 def test_an_ordinary_progressive_jpeg_is_shown(sandbox: Sandbox) -> None:

@@ -1,0 +1,513 @@
+"""Hostile agents through the whole path of an episode, in containers: what they are told, what is
+recorded, and that neither the host nor a neighbour notices."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from generators.catalog import family
+from generators.seed import Seed
+from generators.task import Limits, TaskSpec
+from harness.agent import MemoryJournal
+from harness.codec import decode_episode, decode_result, encode_episode, encode_result
+from harness.episode import Cell, Episode, GradeStatus, StopReason
+from harness.grading import grade_episode
+from harness.image import ensure_image
+from harness.model import Model, Reply
+from harness.models.scripted import HonestAgent
+from harness.rollout import run_attempt
+from harness.sandboxes.docker import DockerSandboxes, connect
+from harness.tabulate import EpisodeResult, summarise_episode
+from registry.tables import Status
+from tests.harness.script import Playback, call, noon, say
+from tests.harness.test_tools import png_claiming
+
+pytestmark = pytest.mark.docker
+
+SEED = Seed(bytes(range(32)))
+INSTANCE = family("compute_average").generate("easy", SEED)
+LIMITS = Limits(
+    turns=6,
+    tool_seconds=2.0,
+    episode_seconds=90.0,
+    memory_bytes=96 << 20,
+    disk_bytes=16 << 20,
+    processes=32,
+    output_bytes=4096,
+)
+PATIENT = replace(LIMITS, tool_seconds=60.0)  # the same pool, on a busy machine
+ROOMY = replace(PATIENT, disk_bytes=64 << 20)  # room for 16,384 names
+CANARY = "canary-4c1f0e, do not touch"
+RUN = "hostile"
+
+
+@dataclass(frozen=True)
+class Played:
+    """One episode as it is stored, its result, and all that the agent was told by its tools."""
+
+    episode: Episode
+    result: EpisodeResult
+    told: str
+
+
+def play(provider: DockerSandboxes, model: Model, limits: Limits) -> Played:
+    """Run, store, read back, grade and sum up one episode, as a worker does."""
+    spec = TaskSpec("compute_average", "1", "easy", ())
+    cell = Cell("sha256:" + "e" * 64, spec, INSTANCE.id, SEED, model.name, 0)
+    brief = replace(INSTANCE.brief, limits=limits)
+    journal = MemoryJournal()
+    made = run_attempt(cell, 1, brief, model, provider, run=RUN, journal=journal, now=noon)
+    episode = decode_episode(encode_episode(made))
+    result = summarise_episode(0, cell, episode, grade_episode(INSTANCE, episode), 1)
+    uses = [use for step in episode.steps for use in step.uses]
+    told = "\n".join(use.result.text for use in uses)
+    return Played(episode, decode_result(encode_result(result)), told)
+
+
+def attack(provider: DockerSandboxes, *turns: Reply, limits: Limits = LIMITS) -> Played:
+    """An episode of an agent that does this and then gives up."""
+    return play(provider, Playback([*turns, say("Done.")], "hostile", trusted=False), limits)
+
+
+def python(source: str) -> Reply:
+    return call(("execute_python", {"code": source}))
+
+
+def command(line: str) -> Reply:
+    return call(("run_command", {"command": line}))
+
+
+@dataclass(frozen=True)
+class Host:
+    canary: Path
+    processes: int  # when the tests began
+    free: int  # bytes of the temp folder
+    most: list[int]  # processes seen while they ran
+
+
+def count_processes() -> int:
+    return sum(name.isdigit() for name in os.listdir("/proc"))
+
+
+def containers() -> list[str]:
+    client = connect()
+    try:
+        found = client.containers(all=True, filters={"label": f"dosimeter.run={RUN}"})
+        return [str(container["Id"]) for container in found]
+    finally:
+        client.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """The machine, watched: after all the attacks it is as it was."""
+    canary = tmp_path_factory.mktemp("host") / "canary.txt"
+    canary.write_text(CANARY)
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    seen = Host(canary, count_processes(), free, [])
+    stop = threading.Event()
+
+    def watch() -> None:
+        while not stop.wait(0.2):
+            seen.most.append(count_processes())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_API_KEY", CANARY)
+        yield seen
+    stop.set()
+    watcher.join()
+    assert canary.read_text() == CANARY
+    assert os.listdir(canary.parent) == ["canary.txt"]
+    # Others work on this machine too; an unbounded bomb would pass these in a second.
+    assert max(seen.most) < seen.processes + 400
+    assert seen.free - shutil.disk_usage(tempfile.gettempdir()).free < 1 << 30
+
+
+@pytest.fixture(scope="module")
+def provider(host: Host) -> Iterator[DockerSandboxes]:
+    opened = DockerSandboxes(ensure_image().tag, warm=2, run=RUN)
+    yield opened
+    opened.close()
+    assert containers() == [], "none is left after close"
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What an agent does, which limits are recorded of it, and words that it is told."""
+
+    turns: tuple[Reply, ...]
+    hits: str
+    told: tuple[str, ...]
+    limits: Limits = LIMITS
+
+
+GLUTTON = """
+with open('{path}', 'wb') as file:
+    for _ in range(8 << 10):
+        file.write(bytes(1 << 20))
+"""
+HOLDERS = """
+import subprocess, sys
+subprocess.Popen(['sleep', '300'])
+subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(300)'], start_new_session=True)
+print('gone')
+"""
+SOCKETS = """
+import socket
+def attempt(what, act):
+    try:
+        act()
+        print(what, 'WORKED')
+    except OSError as error:
+        print(what, 'failed')
+for host in ('127.0.0.1', '172.17.0.1', '169.254.169.254', '8.8.8.8'):
+    attempt(host, lambda: socket.create_connection((host, 80), 1))
+attempt('name', lambda: socket.getaddrinfo('example.com', 80))
+attempt('raw', lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP))
+attempt('packet', lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
+def datagram():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sent:
+        sent.sendto(b'x', ('8.8.8.8', 53))
+attempt('datagram', datagram)
+"""
+SURVIVORS = """
+import os
+os.chmod('/work', 0o755)
+print('still here')
+"""
+ATTACKS = {
+    "forks": Attack(
+        (python("import os\nwhile True:\n  try: os.fork()\n  except OSError: pass"),),
+        "processes,time", ("limits hit: processes, time]", "exit code 137"),
+    ),
+    "threads": Attack(
+        (python("import threading, time\nwhile True:\n"
+                "  threading.Thread(target=time.sleep, args=(9,), daemon=True).start()"),),
+        "processes", ("can't start new thread", "limits hit: processes]"),
+    ),
+    "memory": Attack(
+        (python("held = []\nwhile True: held.append(bytearray(1 << 20))"), python("print(6 * 7)")),
+        "memory", ("limits hit: memory]", "exit code 137", "42\n"),
+    ),
+    "shared memory": Attack(
+        (python("import ctypes\nlibc = ctypes.CDLL(None)\nlibc.shmat.restype = ctypes.c_void_p\n"
+                "while True:\n  n = libc.shmget(0, 1 << 20, 0o1600)\n"
+                "  ctypes.memset(libc.shmat(n, None, 0), 1, 1 << 20)"), python("print(1)")),
+        "memory", ("limits hit: memory]",), PATIENT,
+    ),
+    "one file": Attack(
+        (python(GLUTTON.format(path="big")), command("ls"),
+         call(("write_file", {"path": "more.txt", "content": "x" * 9000}))),
+        "disk", ("No space left on device", "limits hit: disk]", "Refused: no space left"), PATIENT,
+    ),
+    "a file in /tmp": Attack(
+        (python(GLUTTON.format(path="/tmp/big")),), "disk", ("No space left", "hit: disk]"),
+        PATIENT,
+    ),
+    "a million files": Attack(
+        (python("for n in range(1_000_000): open(f'small{n}', 'w').close()"),),
+        "disk", ("No space left on device", "limits hit: disk]"), PATIENT,
+    ),
+    "output": Attack(
+        (python("while True: print('x' * 4096)"),),
+        "output", ("bytes left out", "[output cut:", "limits hit: output]"), PATIENT,
+    ),
+    "sleeper": Attack(
+        (python("import time; time.sleep(60)"),), "time", ("exit code 137", "limits hit: time]"),
+    ),
+    "deaf sleeper": Attack(
+        (python("import signal, time\nfor s in signal.valid_signals() - {9, 19}:\n"
+                "  signal.signal(s, signal.SIG_IGN)\ntime.sleep(60)"),),
+        "time", ("limits hit: time]",),
+    ),
+    "children that hold the output": Attack(
+        (python(HOLDERS), command("find /proc -maxdepth 2 -name comm -exec cat {} +")),
+        "", ("gone\n[exit code 0,",), PATIENT,
+    ),
+    "kill everybody": Attack(
+        (python("import os\nos.kill(-1, 9)"), python("import os\nos.kill(1, 9); os.kill(0, 9)"),
+         command("rm -rf / --no-preserve-root"), python(SURVIVORS)),
+        "", ("still here\n[exit code 0,",), PATIENT,
+    ),
+    "sockets": Attack(
+        (python(SOCKETS),), "",
+        ("127.0.0.1 failed", "8.8.8.8 failed", "name failed", "raw failed", "packet failed",
+         "datagram failed"), PATIENT,
+    ),
+    "deep folders": Attack(
+        (python("import os\nfor _ in range(10_000):\n  os.mkdir('d'); os.chdir('d')\n"
+                "print('deep')"),
+         call(("read_file", {"path": "d/" * 500 + "x"})),
+         call(("write_file", {"path": "d/" * 60 + "x", "content": "in"}),
+              ("read_file", {"path": "d/" * 60 + "x"})),
+         command("du -s ."), command("rm -r d")),
+        "", ("deep\n", "Refused: not a usable file name", "\nin\n"), ROOMY,
+    ),
+    "odd names": Attack(
+        (python("import os\nfor n in (b'a\\nb', b'\\x1b[2J', b'\\xff\\xfe', b'-rf', b'\\x07\\r'):\n"
+                "  open(n, 'w').write('held')"),
+         command("ls -1"), command("find . -type f"), call(("read_file", {"path": "a\nb"})),
+         call(("read_file", {"path": "\x1b[2J"}), ("read_file", {"path": "\udcff\udcfe"}))),
+        "", ("-rf\n", "\nheld\n", "half of a surrogate pair"), PATIENT,
+    ),
+    "bytes that are no text": Attack(
+        (python("import os\nfor _ in range(8): os.write(1, bytes(range(256)))"),
+         command("head -c 2000 /dev/urandom")),
+        "", ("\x00\x01\x02", "\N{REPLACEMENT CHARACTER}", "exit code 0"), PATIENT,
+    ),
+    "wrong calls": Attack(
+        (call(("execute_python", '{"code": 7}'), ("execute_python", "[]"), ("no_tool", "{}"),
+              ("", "{}"), ("read_file", '{"path": null}'), ("run_command", '{"command": ["ls"]}'),
+              ("write_file", {"path": "x", "content": "y" * 10_000_000}),
+              ("execute_python", "[" * 500_000),
+              ("run_command", {"command": "ls " + "a " * 400_000}),
+              ("view_image", '{"path": "x", "more": 1}'),
+              ("write_file", {"path": "", "content": ""}),
+              ("run_command", {"command": "ls \0"}), ("execute_python", '{"code": "\\ud800"}')),
+         command("ls")),
+        "", ("'code' must be a string", "one JSON object with exactly: code", "no tool 'no_tool'",
+             "'path' must be a string", "'command' must be a string", "at most 1,000,000 are read",
+             "not valid JSON", "at most 20,000 are read", "exactly: path", "holds a NUL",
+             "half of a surrogate pair", "input_numbers.txt"), PATIENT,
+    ),
+}  # fmt: skip
+
+
+def work_honestly(provider: DockerSandboxes) -> Played:
+    return play(provider, HonestAgent("honest", 0.0), PATIENT)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_is_told_and_recorded_and_a_neighbour_works_on(
+    provider: DockerSandboxes, name: str
+) -> None:
+    made = ATTACKS[name]
+    with ThreadPoolExecutor(1) as beside:
+        neighbour = beside.submit(work_honestly, provider)
+        played = attack(provider, *made.turns, limits=made.limits)
+        honest = neighbour.result().result
+    assert played.result.limits_hit == made.hits, played.told[-2000:]
+    for words in made.told:
+        assert words in played.told
+    assert "WORKED" not in played.told
+    assert (played.episode.stop, played.episode.error_class) == (StopReason.ANSWERED, "")
+    assert (played.result.status, played.result.score) == (Status.MODEL_FAILURE, 0.0)
+    assert played.result.turns == len(made.turns) + 1
+    assert (honest.status, honest.score, honest.limits_hit) == (Status.SCORED, 1.0, "")
+
+
+def test_nothing_of_what_ran_outlives_its_call(provider: DockerSandboxes) -> None:
+    played = attack(
+        provider,
+        python(HOLDERS),
+        python("import os\nprint(sorted(int(n) for n in os.listdir('/proc') if n.isdigit())[:-1])"),
+    )
+    assert "\n[1]\n" in played.told
+    assert played.episode.steps[0].uses[0].seconds < LIMITS.tool_seconds
+
+
+def test_the_environment_tells_nothing_of_the_host(provider: DockerSandboxes, host: Host) -> None:
+    look = f"""
+import glob, os
+def show(path):
+    try:
+        print(path, open(path, 'rb').read().decode('utf-8', 'replace'))
+    except OSError as error:
+        print(path, 'closed:', error.strerror)
+print(dict(os.environ))
+for path in ('/proc/1/environ', '/proc/self/environ', '/proc/1/cwd', '/etc/hosts', '/etc/hostname',
+             '/etc/resolv.conf', '/proc/sys/kernel/hostname', {str(host.canary)!r}):
+    show(path)
+for path in glob.glob('/proc/[0-9]*/environ') + glob.glob('/run/**', recursive=True):
+    if os.path.isfile(path):
+        show(path)
+print(os.listdir('/work'))
+"""
+    played = attack(provider, python(look), limits=replace(LIMITS, output_bytes=1 << 20))
+    assert "/proc/1/environ closed: Permission denied" in played.told
+    assert f"{host.canary} closed: No such file" in played.told
+    assert "bytes left out" not in played.told
+    told = played.told.replace(str(host.canary), "")
+    secrets = (CANARY, "API_KEY", socket.gethostname(), str(Path(__file__).parents[2]))
+    assert [secret for secret in secrets if secret in told] == []
+
+
+# --- ways out of the work folder, through every tool that takes a path ---
+
+LINKS = """
+import os, socket
+os.symlink('/etc/passwd', 'link')
+os.symlink('/dev/zero', 'device')
+os.symlink('/', 'root')
+os.symlink('loop', 'loop')
+os.symlink('input_numbers.txt', 'inside')
+os.link('input_numbers.txt', 'hard')
+os.mkfifo('fifo')
+os.mkdir('folder')
+socket.socket(socket.AF_UNIX).bind('socket')
+try:
+    os.mknod('node', 0o20666, os.makedev(1, 5))
+    print('MADE A DEVICE')
+except PermissionError:
+    pass
+"""
+WAYS = {
+    "link": "a symbolic link", "device": "a symbolic link", "inside": "a symbolic link",
+    "loop": "a symbolic link", "root/etc/passwd": "not a folder", "hard": "a hard link",
+    "fifo": "not a regular file", "socket": "not a regular file", "folder": "a folder",
+    "../etc/passwd": "'..'", "folder/../../etc/passwd": "'..'", "/etc/passwd": "outside",
+    "/work/../etc/passwd": "'..'", "/dev/zero": "outside", "/proc/self/root/etc/passwd": "outside",
+    "folder/": "not a file's name",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("tool", ["read_file", "write_file", "view_image"])
+def test_no_path_leads_out_of_the_work_folder(provider: DockerSandboxes, tool: str) -> None:
+    more = {"content": "written"} if tool == "write_file" else {}
+    tries = call(*[(tool, {"path": path, **more}) for path in WAYS])
+    played = attack(provider, python(LINKS), tries, command("cat input_numbers.txt hard"))
+    assert "MADE A DEVICE" not in played.told
+    answers = [use.result.text for use in played.episode.steps[1].uses]
+    for (path, why), text in zip(WAYS.items(), answers, strict=True):
+        assert text.startswith("Refused: "), (path, text)
+        assert why in text, (path, text)
+    assert "root:x:" not in played.told
+    assert "written" not in played.told
+    assert played.result.limits_hit == ""
+
+
+def test_a_work_folder_that_is_turned_upside_down_stays_confined(provider: DockerSandboxes) -> None:
+    upset = """
+import os
+for act in (lambda: os.rename('/work', '/tmp/work'), lambda: os.rmdir('/work'),
+            lambda: os.symlink('/etc', '/work2'), lambda: os.chroot('/tmp')):
+    try:
+        act()
+        print('WORKED')
+    except OSError:
+        pass
+os.mkdir('a')
+os.rename('a', 'b')
+os.symlink('/etc', 'a')
+os.rename('input_numbers.txt', '/work/b/moved')
+"""
+    files = call(
+        ("read_file", {"path": "a/passwd"}), ("write_file", {"path": "new", "content": "x"})
+    )
+    close = python("import os; os.chmod('/work', 0)")
+    played = attack(provider, python(upset), files, close, files, python("print('on')"))
+    assert "WORKED" not in played.told
+    _, before, _, after, on = (
+        [use.result.text for use in step.uses] for step in played.episode.steps[:5]
+    )
+    assert before[0].startswith("Refused: a part of the path is not a folder")
+    assert before[1].startswith("Wrote 1 bytes.")
+    assert all(text.startswith("Refused: not permitted") for text in after)
+    assert on[0].startswith("cannot run it: Permission denied")  # it locked itself out
+    assert (played.episode.stop, played.result.error_class) == (StopReason.ANSWERED, "")
+
+
+def test_images_that_are_bombs_or_broken_are_told_and_shown_to_nobody(
+    provider: DockerSandboxes,
+) -> None:
+    bombs = {
+        "bomb.png": png_claiming(60_000, 60_000),
+        "claims.png": png_claiming(3_000, 3_000),
+        "cut.png": png_claiming(900, 900)[:60],
+        "empty.png": b"",
+        "text.png": b"<svg/>",
+    }
+    write = "\n".join(f"open({name!r}, 'wb').write({data!r})" for name, data in bombs.items())
+    look = call(*[("view_image", {"path": name}) for name in bombs])
+    played = attack(provider, python(write), look)
+    uses = played.episode.steps[1].uses
+    assert all(use.result.text.startswith("Error: ") for use in uses), played.told
+    assert "far too many pixels; at most" in uses[0].result.text
+    assert "do not decode" in uses[1].result.text
+    assert all(use.result.images == () for use in uses)
+
+
+# --- what is handed in ---
+
+FILES = {
+    "symlink": "os.symlink('/etc/passwd', 'answer.json')",
+    "fifo": "os.mkfifo('answer.json')",
+    "folder": "os.mkdir('answer.json')",
+    "huge": "open('answer.json', 'wb').write(b'{\"x\":\"' + b'y' * 9_000_000 + b'\"}')",
+    "endless": "os.truncate(os.open('answer.json', os.O_CREAT | os.O_RDWR), 1 << 40)",
+    "closed": "open('answer.json', 'w').write('{}'); os.chmod('answer.json', 0)",
+    "deep": "open('answer.json', 'w').write('{\"x\":' + '[' * 1_000_000)",
+    "no text": "open('answer.json', 'wb').write(b'\\xff\\x00\\xfe')",
+    "no object": "open('answer.json', 'w').write('[1]')",
+    "wide": "open('answer.json', 'w').write('{\"average\": ' + '9' * 3_000_000 + '}')",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_an_answer_file_that_is_a_trap_is_no_answer(provider: DockerSandboxes, name: str) -> None:
+    played = attack(provider, python("import os\n" + FILES[name]), limits=PATIENT)
+    assert "exit code 0" in played.told
+    assert (played.episode.stop, played.result.status) == (
+        StopReason.ANSWERED, Status.MODEL_FAILURE,
+    )  # fmt: skip
+    assert (played.result.score, played.result.error_class) == (0.0, "")
+    assert b"root:" not in (played.episode.answer_file or b"")
+
+
+def block(body: str) -> str:
+    return f"<answer>\n{body}\n</answer>"
+
+
+BOMBS: dict[str, tuple[str, Status]] = {
+    "tags": ("<answer>\n" * 500_000, Status.MODEL_FAILURE),
+    "tags in turn": (block("") * 100_000, Status.MODEL_FAILURE),
+    "blocks": ((block('{"a": [') + "\n") * 50_000, Status.MODEL_FAILURE),
+    "ten megabytes": (block('{"x": "' + "y" * 10_000_000 + '"}'), Status.MODEL_FAILURE),
+    "nested": (block('{"a":' * 300_000), Status.MODEL_FAILURE),
+    "big number": (block(json.dumps({"average": 10**4000, "numbers": [10**4000]})), Status.SCORED),
+    "endless number": (block('{"average": ' + "9" * 1_000_000 + "}"), Status.MODEL_FAILURE),
+    "no number": (block('{"average": NaN, "numbers": [Infinity]}'), Status.MODEL_FAILURE),
+    "overflow": (block('{"average": 1e999}'), Status.MODEL_FAILURE),
+    "twice": (block('{"average": 1, "average": 2}'), Status.MODEL_FAILURE),
+    "half a pair": (block('{"average": "\\ud800", "\\udfff": 1}'), Status.SCORED),
+    "many numbers": (block(json.dumps({"numbers": list(range(400_000))})), Status.SCORED),
+    "other types": (block('{"average": [[]], "numbers": {"a": {}}, "": null}'), Status.SCORED),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_final_text_that_is_a_bomb_costs_little_and_earns_nothing(
+    provider: DockerSandboxes, name: str
+) -> None:
+    text, status = BOMBS[name]
+    begun = time.monotonic()
+    played = play(provider, Playback([say(text)], "hostile", trusted=False), LIMITS)
+    assert time.monotonic() - begun < 20
+    assert played.result.status is status
+    assert played.result.score is not None
+    assert played.result.score <= 0.3
+    assert played.episode.answer == text
+
+
+def test_after_it_all_the_pool_is_healthy(provider: DockerSandboxes) -> None:
+    with ThreadPoolExecutor(4) as together:
+        plays: list[Any] = [together.submit(work_honestly, provider) for _ in range(4)]
+        results = [each.result() for each in plays]
+    assert [each.result.score for each in results] == [1.0] * 4
+    assert [each.result.grade.status for each in results] == [GradeStatus.GRADED] * 4
+    assert len({each.episode.container for each in results}) == 4
