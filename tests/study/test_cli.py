@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from study import pipeline
 from study.cli import main
 from study.setup import init_study
 
+README = Path(__file__).resolve().parents[2] / "README.md"
 SEED = "5e" * 32
 STUDY = """\
 study: cli
@@ -64,8 +66,16 @@ def test_every_command_has_help_and_an_example(path: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("path", list(commands(main)), ids=" ".join)
 def test_every_command_is_documented(path: tuple[str, ...]) -> None:
-    readme = Path(__file__).resolve().parents[2] / "README.md"
-    assert f"`{' '.join(path)}`" in readme.read_text(encoding="utf-8")
+    assert f"`{' '.join(path)}`" in README.read_text(encoding="utf-8")
+
+
+def test_the_protocols_in_the_readme_and_in_init_are_valid(tmp_path: Path) -> None:
+    text = README.read_text(encoding="utf-8")
+    blocks = re.findall(r"```yaml\n(.*?)```", text, re.S)
+    assert blocks
+    for number, block in enumerate(blocks):
+        init_study(tmp_path / str(number), block)
+    init_study(tmp_path / "template")
 
 
 def test_help_loads_nothing_heavy() -> None:

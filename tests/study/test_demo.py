@@ -1,0 +1,64 @@
+"""The main job, as ``make demo`` runs it: killed midway, run again, and right in the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from registry.verify import verify_study
+from study.folder import open_study
+
+pytestmark = [pytest.mark.docker, pytest.mark.ray]
+
+
+def start_demo(folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "study.cli", "demo", "--study", str(folder), "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def results(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (folder / "store/results").glob("*.age")}
+
+
+@pytest.mark.timeout(600)
+def test_a_demo_that_is_killed_resumes_and_finds_the_reader_out(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    killed = start_demo(folder)
+    deadline = time.monotonic() + 240
+    while len(results(folder)) < 40:
+        assert killed.poll() is None, killed.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.wait()
+    time.sleep(3)  # what the dead driver started ends on its own
+    before = results(folder)
+
+    out, err = start_demo(folder).communicate(timeout=500)
+    report: dict[str, Any] = json.loads(out)
+    verdicts = {row["model"]: row["verdict"] for row in report["models"]}
+    assert verdicts.keys() == {"honest-sharp", "honest-blunt", "honest-new", "spiked"}, err
+    assert verdicts.pop("spiked") == "contaminated"
+    assert "contaminated" not in verdicts.values()
+    assert any("fixed entropy" in deviation for deviation in report["deviations"])
+
+    after = results(folder)
+    assert len(after) == 2 * 2 * 2 * 2 * 24
+    assert {name: after[name] for name in before} == before
+    study = open_study(folder)
+    verification = verify_study(study.store, study.identities())
+    assert verification.holds, verification.problems
+    assert (folder / "reports" / "wave-1" / "report.html").is_file()
