@@ -379,7 +379,7 @@ WAYS = {
 @pytest.mark.parametrize("tool", ["read_file", "write_file", "view_image"])
 def test_no_path_leads_out_of_the_work_folder(provider: DockerSandboxes, tool: str) -> None:
     more = {"content": "written"} if tool == "write_file" else {}
-    tries = call(*[(tool, {"path": path, **more}) for path in WAYS])
+    tries = call(*[(tool, json.dumps({"path": path, **more})) for path in WAYS])
     played = attack(provider, python(LINKS), tries, command("cat input_numbers.txt hard"))
     assert "MADE A DEVICE" not in played.told
     answers = [use.result.text for use in played.episode.steps[1].uses]
@@ -433,7 +433,7 @@ def test_images_that_are_bombs_or_broken_are_told_and_shown_to_nobody(
         "text.png": b"<svg/>",
     }
     write = "\n".join(f"open({name!r}, 'wb').write({data!r})" for name, data in bombs.items())
-    look = call(*[("view_image", {"path": name}) for name in bombs])
+    look = call(*[("view_image", json.dumps({"path": name})) for name in bombs])
     played = attack(provider, python(write), look)
     uses = played.episode.steps[1].uses
     assert all(use.result.text.startswith("Error: ") for use in uses), played.told
