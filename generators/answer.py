@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 # More than any honest answer needs; a longer one is not parsed at all.
 MAX_ANSWER_BYTES = 4_000_000
+MAX_FILES = 4
 _TAG_LINE = re.compile(r"^[ \t]*<(/?)answer>[ \t]*\r?$", re.M)
 # Prose on the same line as a tag is common with chat models: accepted when no strict block is.
 _TAG = re.compile(r"<(/?)answer>")
@@ -23,6 +24,22 @@ class Answer:
 
     block: Mapping[str, Any]
     files: Mapping[str, bytes] = field(default_factory=lambda: MappingProxyType({}))
+    _memory: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def remember(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What ``make`` gives, made once: hundreds of checks read the same list."""
+        if key not in self._memory:
+            self._memory[key] = make()
+        return self._memory[key]
+
+    def with_files(self, files: Mapping[str, bytes]) -> Answer:
+        """The same block, with files of the work folder beside it."""
+        return Answer(self.block, MappingProxyType(dict(files)))
+
+    def named_files(self) -> tuple[str, ...]:
+        """The files that the block points to, under keys that end in ``_file``."""
+        named = (value for key, value in self.block.items() if key.endswith("_file"))
+        return tuple(value for value in named if isinstance(value, str))[:MAX_FILES]
 
 
 def parse_answer(text: str, answer_file: bytes | None = None) -> Answer | None:

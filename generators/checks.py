@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from generators.answer import Answer
+from generators.items import ItemCheck, passes_item
 
 Path = tuple[str, ...]
 
@@ -114,6 +115,7 @@ Check = (
     | ShareOf
     | MeanAgrees
     | Gated
+    | ItemCheck
 )
 
 
@@ -153,6 +155,8 @@ def passes(check: Check, answer: Answer | None) -> bool:
             return number is not None and mean is not None and abs(number - mean) <= tolerance
         case Gated(inner, gate):
             return passes(gate, answer) and passes(inner, answer)
+        case _:
+            return passes_item(check, answer)
 
 
 def is_number(value: Any) -> bool:
@@ -223,7 +227,8 @@ def check_as_json(check: Check) -> dict[str, Any]:
 
     def hides(value: Any, name: str) -> bool:
         # Hundreds of criteria share one list of values: they refer to the truth's column.
-        return name == ("values" if getattr(value, "source", "") else "source")
+        source = getattr(value, "source", None)
+        return source is not None and name in (("values", "ids") if source else ("source",))
 
     def plain(value: Any) -> Any:
         if hasattr(value, "__dataclass_fields__"):
