@@ -6,6 +6,7 @@ The only module that imports Ray. The actors are thin shells: ``LeaseBook`` keep
 
 from __future__ import annotations
 
+import resource
 import secrets
 import socket
 import sys
@@ -21,7 +22,7 @@ from ray.exceptions import RayActorError, RayTaskError
 
 from harness.codec import decode_cells
 from harness.episode import Cell
-from harness.errors import HarnessError
+from harness.errors import CoordinatorLost, HarnessError
 from harness.keys import RESULTS, worklist_key
 from harness.leases import LeaseBook, Outcome, Progress
 from harness.work import RunContext, Workbench, run_cell
@@ -32,53 +33,80 @@ from registry.store import open_store
 NAMESPACE = "dosimeter"
 _POLL_SECONDS = 0.25
 _HEARTBEAT_SECONDS = 5.0
+_DYING_SECONDS = 30.0
+_MAX_LEASED = 64
+_LOST = (
+    "the coordinator of this sweep ended before it (its node was lost, or another sweep of this "
+    "run ended it): run the same command again to go on"
+)
 
 
 class Coordinator:
     """Hands out leases over a run's owed cells. Rebuilds itself from the store."""
 
-    def __init__(self, context: RunContext, silence_seconds: float, max_failures: int) -> None:
-        store = open_store(context.store)
-        key = worklist_key(context.run_recipient)
-        cells = decode_cells(decrypt(store.get(key), (context.run_identity,), key))
-        prefix = len(RESULTS)
-        finished = frozenset("sha256:" + name[prefix:-4] for name in store.list(RESULTS))
-        self._book = LeaseBook.open(cells, finished, silence_seconds, max_failures)
+    def __init__(self, silence_seconds: float, max_failures: int) -> None:
+        # Ray keeps what an actor is made with, on disk even where a cluster is set up so. The
+        # context holds the run's key and comes with the calls instead, which Ray does not keep.
+        _dump_no_core()
+        self._silence_seconds = silence_seconds
+        self._max_failures = max_failures
+        self._opened: LeaseBook | None = None
 
     def lease(
-        self, worker: str, count: int, holding: frozenset[str]
+        self, context: RunContext, worker: str, count: int, holding: frozenset[str]
     ) -> tuple[tuple[Cell, ...], bool]:
         """Cells to work on, and whether the run is over for this worker."""
-        cells = self._book.lease(worker, count, time.monotonic(), holding)
-        return cells, not cells and self._book.progress().done
+        book = self._book(context)
+        # Few at a time: a large answer would pass through Ray's object store, which may spill.
+        cells = book.lease(worker, min(count, _MAX_LEASED), time.monotonic(), holding)
+        return cells, not cells and book.progress().done
 
-    def report(self, worker: str, outcomes: tuple[Outcome, ...]) -> None:
-        self._book.report(worker, outcomes, time.monotonic())
+    def report(self, context: RunContext, worker: str, outcomes: tuple[Outcome, ...]) -> None:
+        self._book(context).report(worker, outcomes, time.monotonic())
 
     def hear(self, worker: str) -> None:
-        self._book.hear(worker, time.monotonic())
+        if self._opened is not None:
+            self._opened.hear(worker, time.monotonic())
 
-    def release(self, worker: str) -> int:
-        return self._book.release(worker)
+    def release(self, worker: str) -> None:
+        if self._opened is not None:
+            self._opened.release(worker)
 
-    def progress(self) -> Progress:
-        return self._book.progress()
+    def progress(self, context: RunContext) -> Progress:
+        return self._book(context).progress()
+
+    def _book(self, context: RunContext) -> LeaseBook:
+        if self._opened is None:
+            store = open_store(context.store)
+            key = worklist_key(context.run_recipient)
+            cells = decode_cells(decrypt(store.get(key), (context.run_identity,), key), key)
+            prefix = len(RESULTS)
+            finished = frozenset("sha256:" + name[prefix:-4] for name in store.list(RESULTS))
+            self._opened = LeaseBook.open(
+                cells, finished, self._silence_seconds, self._max_failures
+            )
+        return self._opened
 
 
 class Worker:
     """Pulls cells and runs them, several at once in threads."""
 
-    def __init__(self, name: str, context: RunContext) -> None:
+    def __init__(self, name: str) -> None:
+        _dump_no_core()
         self._name = name
-        self._context = context
 
-    def work(self, coordinator: Any) -> int:
+    def work(self, coordinator: Any, context: RunContext) -> int:
         """Pull until the run is over; how many cells this worker finished."""
-        bench = Workbench.open(self._context)
+        bench = Workbench.open(context)
         try:
-            return _pull(self._name, coordinator, bench, self._context.parallel)
+            return _pull(self._name, coordinator, bench, context.parallel)
         finally:
             bench.close()
+
+
+def _dump_no_core() -> None:
+    """Have the kernel write no image of this process, which holds seeds, if it crashes."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 def _pull(name: str, coordinator: Any, bench: Workbench, parallel: int) -> int:
@@ -92,7 +120,7 @@ def _pull(name: str, coordinator: Any, bench: Workbench, parallel: int) -> int:
                 heard = time.monotonic()
             if len(pending) < parallel and not over:
                 room, holding = parallel - len(pending), frozenset(pending.values())
-                cells, over = ray.get(coordinator.lease.remote(name, room, holding))
+                cells, over = ray.get(coordinator.lease.remote(bench.context, name, room, holding))
                 for cell in cells:
                     pending[pool.submit(run_cell, cell, bench, utc_now)] = cell.episode
             if not pending:
@@ -102,7 +130,7 @@ def _pull(name: str, coordinator: Any, bench: Workbench, parallel: int) -> int:
             outcomes = tuple(future.result() for future in done)
             if outcomes:
                 finished += sum(outcome.finished for outcome in outcomes)
-                ray.get(coordinator.report.remote(name, outcomes))
+                ray.get(coordinator.report.remote(bench.context, name, outcomes))
             for future in done:
                 del pending[future]
     return finished
@@ -175,26 +203,53 @@ def run_sweep(
     with ray_session(options.address):
         coordinator = _open_coordinator(context, options)
         try:
-            _drive(_Crew(context, options, coordinator), coordinator, watch)
-            progress: Progress = ray.get(coordinator.progress.remote())
+            _drive(_Crew(context, options, coordinator), coordinator, context, watch)
+            progress: Progress = _ask(coordinator.progress.remote(context))
         finally:
-            # Detached, so that it outlives a driver that is killed; nobody needs it now.
             ray.kill(coordinator)
         watch(progress)
         return progress
 
 
 def _open_coordinator(context: RunContext, options: SweepOptions) -> Any:
+    """The run's coordinator, with its book open. It ends with its driver, however that ends, so
+    that no cluster keeps seeds in memory. Raises HarnessError, RegistryError."""
     actor = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1, enable_task_events=False)(
         Coordinator
     )
-    return actor.options(
-        name=f"coordinator-{context.run}",
-        namespace=NAMESPACE,
-        lifetime="detached",
-        get_if_exists=True,
-        max_concurrency=1,
-    ).remote(context, options.silence_seconds, options.max_failures)
+    deadline = time.monotonic() + _DYING_SECONDS
+    while True:
+        coordinator = actor.options(
+            name=f"coordinator-{context.run}",
+            namespace=NAMESPACE,
+            get_if_exists=True,
+            max_concurrency=1,
+        ).remote(options.silence_seconds, options.max_failures)
+        try:
+            _ask(coordinator.progress.remote(context))
+        except CoordinatorLost:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_SECONDS)  # the one of a driver just killed, which Ray is ending
+        else:
+            return coordinator
+
+
+def _ask(call: Any) -> Any:
+    """What an actor answers. Raises what it raised, and CoordinatorLost."""
+    try:
+        return ray.get(call)
+    except RayTaskError as error:
+        raise _cause(error) from None
+    except RayActorError:
+        raise CoordinatorLost(_LOST) from None
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What an actor raised, without the layers that Ray puts around it."""
+    while isinstance(error, RayTaskError):
+        error = error.cause
+    return CoordinatorLost(_LOST) if isinstance(error, RayActorError) else error
 
 
 class _Crew:
@@ -224,7 +279,7 @@ class _Crew:
                 ray.get(call)
             except RayTaskError as error:
                 self.dismiss()
-                raise error.cause from None
+                raise _cause(error) from None
             except RayActorError as error:
                 self._replace(name, error)
         return bool(self._at_work)
@@ -235,7 +290,7 @@ class _Crew:
         self._at_work.clear()
 
     def _replace(self, name: str, error: RayActorError) -> None:
-        finished = ray.get(self._coordinator.progress.remote()).finished
+        finished = _ask(self._coordinator.progress.remote(self._context)).finished
         self._deaths = self._deaths + 1 if finished == self._finished else 1
         self._finished = finished
         if self._deaths > self.MAX_DEATHS:
@@ -244,7 +299,7 @@ class _Crew:
                 f"workers died {self._deaths} times and finished nothing; the last: "
                 f"{str(error).splitlines()[0]}"
             ) from error
-        ray.get(self._coordinator.release.remote(name))
+        _ask(self._coordinator.release.remote(name))
         self._start()
 
     def _start(self) -> None:
@@ -255,14 +310,17 @@ class _Crew:
             num_cpus=0,
             resources={"sandbox": 1} if self._clustered else None,
             scheduling_strategy="SPREAD",
-        ).remote(name, self._context)
-        self._at_work[worker.work.remote(self._coordinator)] = (name, worker)
+        ).remote(name)
+        call = worker.work.remote(self._coordinator, self._context)
+        self._at_work[call] = (name, worker)
 
 
-def _drive(crew: _Crew, coordinator: Any, watch: Callable[[Progress], None]) -> None:
+def _drive(
+    crew: _Crew, coordinator: Any, context: RunContext, watch: Callable[[Progress], None]
+) -> None:
     try:
         while crew.wait(_POLL_SECONDS):
-            watch(ray.get(coordinator.progress.remote()))
+            watch(_ask(coordinator.progress.remote(context)))
     except BaseException:
         crew.dismiss()
         raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from generators.seed import Seed
@@ -25,7 +25,7 @@ class Cell:
 
     episode: str  # digest of what defines the episode
     spec: TaskSpec
-    instance: str
+    instance: str = field(repr=False)
     seed: Seed
     model: str
     replicate: int

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import traceback
 from enum import StrEnum
+from pathlib import Path
 
 
 class HarnessError(Exception):
     """Bad input or a broken promise: names the place, what is wrong and the remedy."""
+
+
+class CoordinatorLost(HarnessError):  # noqa: N818
+    """The coordinator ended before its sweep did."""
 
 
 class Boundary(StrEnum):
@@ -30,3 +36,11 @@ class AttemptFailed(Exception):  # noqa: N818
 
     def __reduce__(self) -> tuple[type[AttemptFailed], tuple[Boundary, str, str]]:
         return type(self), (self.boundary, self.error_class, self.detail)
+
+
+def name_error(error: BaseException) -> str:
+    """Class and place of an unforeseen error, without what it says: that may quote an instance,
+    a transcript or a grade."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f"@{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return type(error).__name__ + place

@@ -10,9 +10,10 @@ from generators.seed import Seed
 from generators.task import Brief
 from harness.agent import Conduct, Journal, opening_messages, run_agent
 from harness.episode import SECONDS_DIGITS, Cell, Episode, StopReason
-from harness.errors import AttemptFailed, HarnessError
+from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
 from harness.model import Model
 from harness.sandbox import Sandbox, SandboxProvider, SandboxRefused
+from registry.errors import RegistryError
 
 ANSWER_FILE = "answer.json"
 
@@ -85,7 +86,11 @@ def _work(
             return conduct, _collect_answer(conduct, sandbox), container
     except AttemptFailed as failed:
         error = f"{failed.boundary}:{failed.error_class}"
-        return Conduct(conduct.opening, conduct.steps, StopReason.FAILED, error), None, container
+    except (HarnessError, RegistryError):
+        raise
+    except Exception as bug:  # one bad cell must not end a sweep; what it said may be secret
+        error = f"{Boundary.WORKER}:{name_error(bug)}"
+    return Conduct(conduct.opening, conduct.steps, StopReason.FAILED, error), None, container
 
 
 def _collect_answer(conduct: Conduct, sandbox: Sandbox) -> bytes | None:

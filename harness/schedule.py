@@ -17,7 +17,7 @@ class Subject:
     """An instance that a wave runs, without its arm."""
 
     spec: TaskSpec
-    instance: str
+    instance: str = field(repr=False)
     seed: Seed = field(repr=False)
 
 

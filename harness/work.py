@@ -11,7 +11,7 @@ from generators.catalog import family as find_family
 from generators.task import Brief, TaskInstance
 from harness.codec import decode_episode, decode_result, encode_episode, encode_result
 from harness.episode import Cell, Episode, StopReason
-from harness.errors import HarnessError
+from harness.errors import Boundary, HarnessError, name_error
 from harness.grading import grade_episode
 from harness.journal import StoreJournal
 from harness.keys import attempt_key, result_key
@@ -22,6 +22,7 @@ from harness.rollout import run_attempt
 from harness.sandbox import SandboxProvider
 from harness.tabulate import EpisodeResult, summarise_episode
 from registry.checkout import code_digest
+from registry.errors import RegistryError
 from registry.records import ModelPin
 from registry.seal import decrypt, encrypt
 from registry.store import Store, open_store
@@ -106,9 +107,18 @@ def run_cell(cell: Cell, bench: Workbench, now: Callable[[], str]) -> Outcome:
 
     Safe to run any number of times, anywhere, at once: attempts and results are written
     put-if-absent under names that follow from the cell. Raises BrokenPromise, HarnessError
-    and StoreError: replies that cannot be kept must not be bought. A provider or sandbox that
-    fails is an Outcome that is not finished.
+    and StoreError: replies that cannot be kept must not be bought. Whatever else fails is an
+    Outcome that is not finished; of an error of ours it tells class and place only.
     """
+    try:
+        return _advance(cell, bench, now)
+    except (HarnessError, RegistryError):
+        raise
+    except Exception as bug:
+        return Outcome(cell.episode, False, f"{Boundary.WORKER}:{name_error(bug)}")
+
+
+def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> Outcome:
     if bench.store.exists(result_key(cell.episode)):
         return Outcome(cell.episode, finished=True)
     instance, attempt = _instance_of(cell), 1
@@ -122,7 +132,7 @@ def run_cell(cell: Cell, bench: Workbench, now: Callable[[], str]) -> Outcome:
         attempt_key(cell.episode, attempt),
         encrypt(encode_episode(episode), bench.context.readers),
     ):
-        return run_cell(cell, bench, now)  # another worker was first: go on from its attempt
+        return _advance(cell, bench, now)  # another worker was first: go on from its attempt
     if episode.stop is StopReason.FAILED:
         return Outcome(cell.episode, finished=False, error_class=episode.error_class)
     _write_result(cell, instance, episode, attempt, bench.store, bench.context)

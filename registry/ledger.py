@@ -8,7 +8,7 @@ the end leaves a shorter chain that is whole: only a head noted elsewhere tells 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -59,17 +59,29 @@ class Ledger:
         ``once`` refuses if the chain has a record of that kind, whoever wrote it. Raises
         RegistryError for what is no record, BrokenPromise where the chain does not hold.
         """
+        kind, _ = _kind_and_body(record)
+        entry, fresh = self.append_unless(record, time, lambda e: once and e.kind == kind)
+        if not fresh:
+            raise RegistryError(f"the ledger already has a {kind} record; there is one only")
+        return entry
+
+    def append_unless(
+        self, record: Any, time: str, there: Callable[[Entry], bool]
+    ) -> tuple[Entry, bool]:
+        """Add a record unless the chain has one that ``there`` picks: the newest such, or the
+        added one, and whether it was added. Of racing writers with the same question one adds.
+        Raises as ``append``."""
         kind, body = _kind_and_body(record)
         if not _TIME.fullmatch(time):
             raise RegistryError(f"{time!r} is not a time: write it as 2026-01-31T12:00:00Z")
         while True:
             entries = self.entries()
-            if once and any(entry.kind == kind for entry in entries):
-                raise RegistryError(f"the ledger already has a {kind} record; there is one only")
+            if found := [entry for entry in entries if there(entry)]:
+                return found[-1], False
             previous = entries[-1].digest if entries else GENESIS
             entry, data = _seal_entry(Entry(len(entries), previous, kind, body, time))
             if self.store.put(entry_key(self.prefix, entry.sequence), data):
-                return entry
+                return entry, True
 
     def entries(self, expected_head: str | None = None) -> tuple[Entry, ...]:
         """All records, first first. Raises BrokenPromise where the chain does not hold."""

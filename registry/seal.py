@@ -36,7 +36,7 @@ _FORMAT = "dosimeter/sealed-set/1"
 class SealedEntry:
     """One instance of a draw, with what opens its commitment. Its repr shows no secret."""
 
-    instance: str
+    instance: str = field(repr=False)
     family: str
     version: str
     difficulty: str

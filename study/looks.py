@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from analysis.load import make_table
@@ -10,11 +11,13 @@ from analysis.look import analyse
 from analysis.report import Report, build_report, write_report
 from harness.tabulate import row_of
 from registry.canon import digest_bytes, digest_value
-from registry.records import ReportIssued, RunManifest, record_body
+from registry.errors import BrokenPromise
+from registry.provenance import check_pins
+from registry.records import Preregistration, ReportIssued, RunManifest, record_body
 from registry.tables import ResultRow, columns_of
 from study.errors import StudyError
 from study.folder import Study
-from study.runs import closed_wave, manifest_of, read_results
+from study.runs import closed_wave, closing_manifest, manifests_of, read_results
 from study.setup import registration_of
 
 REPORTS = "reports"
@@ -42,17 +45,38 @@ def report_study(study: Study, through: int | None, now: str) -> tuple[Report, P
         analysis=analyse(registered.plan, table, plan_digest),
         issued=issued,
     )
+    report = _add_deviations(report, drift_of(study, registered, runs))
     page, data = write_report(study.folder / REPORTS / f"wave-{last}", report)
-    if issued == now:
-        record = ReportIssued(
-            through_wave=last,
-            plan=plan_digest,
-            table=table_digest,
-            report=digest_bytes(data.read_bytes()),
-            deviations=report.deviations,
-        )
-        study.ledger.append(record, now)
+    record = ReportIssued(
+        through_wave=last,
+        plan=plan_digest,
+        table=table_digest,
+        report=digest_bytes(data.read_bytes()),
+        deviations=report.deviations,
+    )
+    study.ledger.append_unless(
+        record, now, lambda entry: entry.kind == "report" and entry.record == record
+    )
     return report, page
+
+
+def drift_of(study: Study, registered: Preregistration, runs: list[RunManifest]) -> tuple[str, ...]:
+    """Where a wave ran with other code or another image than registered, for any of the
+    manifests that it was run with, a sentence each."""
+    found: list[str] = []
+    for wave in (run.wave for run in runs):
+        for manifest in manifests_of(study, wave):
+            if manifest.provenance.dirty:
+                found.append(f"Wave {wave} ran from a working tree with uncommitted changes.")
+            clean = replace(manifest.provenance, dirty=False)
+            pins = check_pins(clean, registered.provenance, allow_dirty=True)
+            found.extend(f"Wave {wave} ran with another pin than registered: {p}." for p in pins)
+    return tuple(found)
+
+
+def _add_deviations(report: Report, more: tuple[str, ...]) -> Report:
+    """The report with those that it does not tell of yet."""
+    return replace(report, deviations=tuple(dict.fromkeys((*report.deviations, *more))))
 
 
 def read_rows(study: Study, runs: list[RunManifest]) -> Iterator[ResultRow]:
@@ -60,6 +84,8 @@ def read_rows(study: Study, runs: list[RunManifest]) -> Iterator[ResultRow]:
     arms = {entry.instance: entry.arm for entry in study.entries()}
     for manifest in runs:
         for result in read_results(study, manifest):
+            if result.instance not in arms:
+                raise BrokenPromise(f"wave {manifest.wave}: a result is of no instance of the draw")
             yield row_of(result, arms[result.instance])
 
 
@@ -69,15 +95,15 @@ def _closed_runs(study: Study, through: int | None) -> list[RunManifest]:
     if through is not None and through >= planned:
         raise StudyError(f"--through {through}: study.yaml plans waves 0 to {planned - 1}")
     wanted = range(planned if through is None else through + 1)
-    closed = [wave for wave in wanted if closed_wave(study, wave) is not None]
-    missing = [wave for wave in wanted if wave not in closed]
+    records = {wave: closed_wave(study, wave) for wave in wanted}
+    closed = [record for record in records.values() if record is not None]
+    missing = [wave for wave, record in records.items() if record is None]
     if not closed or (through is not None and missing):
         first = missing[0]
         raise StudyError(
             f"wave {first} is not closed; run `dosimeter sweep --wave {first}` to its end first"
         )
-    manifests = [manifest_of(study, wave) for wave in closed]
-    return [manifest for manifest in manifests if manifest is not None]
+    return [closing_manifest(study, record) for record in closed]
 
 
 def _sorted(rows: Iterator[ResultRow]) -> list[ResultRow]:

@@ -68,10 +68,10 @@ def _record(
         location=location,
         revision=revision,
     )
-    if any(entry.record == record for entry in study.ledger.find("release")):
-        return record, False
-    study.ledger.append(record, now())
-    return record, True
+    _, fresh = study.ledger.append_unless(
+        record, now(), lambda entry: entry.kind == "release" and entry.record == record
+    )
+    return record, fresh
 
 
 def _text(study: Study) -> ReleaseText:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from generators.seed import Seed
@@ -28,9 +31,11 @@ from registry.records import (
     RunManifest,
     WaveClosed,
     record_body,
+    record_digest,
 )
 from registry.seal import decrypt, encrypt, new_identity
 from registry.tables import Status
+from study.errors import StudyError
 from study.folder import CHECKOUT, Study
 from study.images import PinnedImage, pinned_image
 from study.protocol import FILE_NAME
@@ -64,13 +69,28 @@ def closed_wave(study: Study, wave: int) -> WaveClosed | None:
     return None
 
 
+def manifests_of(study: Study, wave: int) -> tuple[RunManifest, ...]:
+    """The manifests of a wave, first first: one for each state of the code and image that it
+    was run with. They share their run key, models and schedule."""
+    records = (entry.record for entry in study.ledger.find("run-manifest"))
+    return tuple(record for record in records if record.wave == wave)
+
+
 def manifest_of(study: Study, wave: int) -> RunManifest | None:
     """The newest manifest of a wave, if it was begun."""
-    found: RunManifest | None = None
-    for entry in study.ledger.find("run-manifest"):
-        if entry.record.wave == wave:
-            found = entry.record
-    return found
+    begun = manifests_of(study, wave)
+    return begun[-1] if begun else None
+
+
+def closing_manifest(study: Study, closed: WaveClosed) -> RunManifest:
+    """The manifest that a closed wave names. Raises BrokenPromise."""
+    for manifest in manifests_of(study, closed.wave):
+        if record_digest(manifest) == closed.manifest:
+            return manifest
+    raise BrokenPromise(
+        f"wave {closed.wave} was closed for run {closed.manifest}, of which the ledger has no "
+        "manifest: see `dosimeter verify`"
+    )
 
 
 def sweep_wave(
@@ -87,6 +107,38 @@ def sweep_wave(
     registered = registration_of(study)
     if (closed := closed_wave(study, request.wave)) is not None:
         return SweepOutcome(closed, None)
+    with _alone(study, request.wave):
+        return _sweep_alone(study, request, registered, models, watch, now)
+
+
+@contextmanager
+def _alone(study: Study, wave: int) -> Iterator[None]:
+    """Hold a wave against another sweep of it from this folder, which would buy replies that
+    this one buys too. The kernel lets go when this process ends, however it ends."""
+    path = study.folder / f".sweep-{wave}.lock"
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise StudyError(f"{path}: {error.strerror}; the study's folder must be writable") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise StudyError(
+            f"{path}: another sweep of wave {wave} is at work; let it finish, or end it"
+        ) from None
+    finally:
+        os.close(handle)
+
+
+def _sweep_alone(
+    study: Study,
+    request: SweepRequest,
+    registered: Preregistration,
+    models: tuple[ModelPin, ...],
+    watch: Callable[[Progress], None],
+    now: Callable[[], str],
+) -> SweepOutcome:
     image = pinned_image(study.protocol)
     manifest = _begin_wave(study, request, registered, models, image, now)
     cells = cells_of(study, manifest)
@@ -130,15 +182,21 @@ def _begin_wave(
     provenance = read_provenance(CHECKOUT, image.digest)
     check_pins(provenance, registered.provenance, request.allow_dirty)
     begun = manifest_of(study, request.wave)
-    if begun is not None:
-        _check_resumed(study, begun, models)
-        check_pins(provenance, begun.provenance, request.allow_dirty)
-        record = replace(begun, provenance=provenance, allow_dirty=request.allow_dirty)
-        if record == begun:
-            return begun
-    else:
-        record = _new_manifest(study, request, registered, models, provenance)
-    study.ledger.append(record, now())
+    if begun is None:
+        first = _new_manifest(study, request, registered, models, provenance)
+        entry, fresh = study.ledger.append_unless(
+            first,
+            now(),
+            lambda entry: entry.kind == "run-manifest" and entry.body["wave"] == request.wave,
+        )
+        if fresh:
+            return first
+        begun = entry.record  # of a sweep that began in the meantime: one wave, one run key
+    _check_resumed(study, begun, models)
+    check_pins(provenance, begun.provenance, request.allow_dirty)
+    record = replace(begun, provenance=provenance, allow_dirty=request.allow_dirty)
+    if record != begun:
+        study.ledger.append(record, now())
     return record
 
 
@@ -177,10 +235,13 @@ def _new_manifest(
 
 
 def _check_resumed(study: Study, begun: RunManifest, models: tuple[ModelPin, ...]) -> None:
-    if begun.models != models or begun.replicates != study.protocol.replicates:
+    planned = study.protocol
+    now = (models, planned.replicates, planned.sandbox.kind, planned.sandbox.runtime)
+    if now != (begun.models, begun.replicates, begun.sandbox, begun.runtime):
         raise BrokenPromise(
             f"{study.folder / FILE_NAME}: wave {begun.wave} was begun with other models, model "
-            "settings or replicates (see `dosimeter log`): restore them, or plan another wave"
+            "settings, replicates or sandbox (see `dosimeter log`): restore them, or plan another "
+            "wave"
         )
 
 
@@ -270,5 +331,10 @@ def _close_wave(
         objects=inventory.objects,
         objects_root=inventory.objects_root,
     )
-    study.ledger.append(record, now())
-    return record
+    entry, _ = study.ledger.append_unless(
+        record,
+        now(),
+        lambda entry: entry.kind == "wave-closed" and entry.body["wave"] == manifest.wave,
+    )
+    closed: WaveClosed = entry.record
+    return closed

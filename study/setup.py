@@ -59,7 +59,7 @@ def init_study(folder: Path, protocol: str | None = None) -> Path:
         key = folder / "keys" / "study.txt"
         if not key.exists():
             write_identity(key)
-        (folder / ".gitignore").write_text("keys/\nstore/\n", encoding="utf-8")
+        _ignore(folder / ".gitignore", ("keys/", "store/", ".sweep-*.lock"))
         draft = folder / f".{FILE_NAME}.new"
         draft.write_text(text, encoding="utf-8")
         draft.replace(path)
@@ -67,6 +67,17 @@ def init_study(folder: Path, protocol: str | None = None) -> Path:
         raise StudyError(f"{folder}: {error.strerror}; give a folder that you may write") from error
     read_protocol(folder)
     return path
+
+
+def _ignore(path: Path, names: tuple[str, ...]) -> None:
+    """Have git ignore some names, beside what it is told to ignore already. Raises OSError."""
+    old = path.read_text(encoding="utf-8") if path.exists() else ""
+    missing = [name for name in names if name not in old.splitlines()]
+    if missing:
+        start = old if not old or old.endswith("\n") else old + "\n"
+        draft = path.with_name(f"{path.name}.new")
+        draft.write_text(start + "".join(f"{name}\n" for name in missing), encoding="utf-8")
+        draft.replace(path)
 
 
 def draw_seeds(study: Study, now: str) -> tuple[SealedSet, bool]:
@@ -94,8 +105,12 @@ def register_plan(study: Study, now: str) -> tuple[Preregistration, bool]:
         sealed_root=sealed.root,
         provenance=read_provenance(CHECKOUT, pinned_image(study.protocol).digest),
     )
-    study.ledger.append(record, now, once=True)
-    return record, True
+    entry, fresh = study.ledger.append_unless(
+        record, now, lambda entry: entry.kind == "preregistration"
+    )
+    if not fresh:  # somebody else registered in the meantime
+        check_plan(study, entry.record)
+    return entry.record, fresh
 
 
 def find_registration(study: Study) -> Preregistration | None:
