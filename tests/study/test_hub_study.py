@@ -1,0 +1,47 @@
+"""A study's release goes to the Hub through the unmodified client, over HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from study import pipeline
+from study.setup import init_study
+from tests.hub_server import HubServer
+
+pytestmark = pytest.mark.hub
+
+STUDY = """\
+study: outward
+tasks:
+  - {family: count_circles, difficulty: easy}
+seeds_per_arm: 3
+models:
+  honest: {provider: scripted, agent: honest, error_rate: 0.3}
+waves:
+  - [honest]
+plan: {permutations: 199}
+sandbox: {kind: local}
+"""
+
+
+def test_publish_uploads_records_the_revision_and_is_idempotent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_alice")
+    with HubServer({"hf_alice": "alice"}) as hub:
+        release = f"release: {{repository: alice/outward, endpoint: '{hub.url}'}}\n"
+        init_study(tmp_path, STUDY + release)
+        study = pipeline.open_study(tmp_path)
+        pipeline.draw(study)
+        pipeline.register(study)
+        record, fresh = pipeline.publish(study, None, lambda *step: None)
+        assert fresh
+        assert record.location == "alice/outward"
+        assert len(record.revision) == 40
+        again, fresh = pipeline.publish(study, None, lambda *step: None)
+        assert (again, fresh) == (record, False)
+        folder, _ = pipeline.publish(study, False, lambda *step: None)
+        assert folder.location == "release"
+        assert folder.content == record.content
