@@ -33,10 +33,12 @@ Script = list[Answer | Callable[[Json], Answer]]
 
 @dataclass
 class Served:
-    """The running server: what it will say, and what it was asked."""
+    """The running server: what it will say, and what it was asked. ``always``, where it is
+    given, makes every answer from its request; else the script is played once."""
 
     url: str
     script: Script
+    always: Callable[[Json], Answer] | None = None
     requests: list[Json] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
@@ -45,7 +47,7 @@ class Served:
         self.requests.append(request)
         self.keys.append(key)
         self.faults += check_request(request)
-        answer = self.script.pop(0)
+        answer = self.always or self.script.pop(0)
         return answer if isinstance(answer, Answer) else answer(request)
 
 
@@ -87,7 +89,8 @@ def failure(status: int, code: str = "", headers: tuple[tuple[str, str], ...] = 
 
 def check_request(request: Json) -> list[str]:
     """What is wrong with a request, by the rules that real servers enforce."""
-    faults, open_calls = [], []
+    faults: list[str] = []
+    open_calls: list[str] = []
     for message in request["messages"]:
         if message["role"] == "tool":
             if message["tool_call_id"] not in open_calls:
@@ -143,8 +146,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serve(*script: Answer | Callable[[Json], Answer]) -> Iterator[Served]:
-    served = Served("", list(script))
+def serve(
+    *script: Answer | Callable[[Json], Answer], always: Callable[[Json], Answer] | None = None
+) -> Iterator[Served]:
+    served = Served("", list(script), always)
     handler = type("Handler", (_Handler,), {"served": served})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     served.url = f"http://127.0.0.1:{server.server_port}/v1"

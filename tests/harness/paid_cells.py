@@ -1,0 +1,70 @@
+"""Cells of a paid model in a store in a folder, and a worker that a test can kill."""
+
+from __future__ import annotations
+
+from generators.catalog import family
+from generators.seed import Seed
+from generators.task import TaskSpec
+from harness.episode import Cell
+from harness.models.build import build_model
+from harness.schedule import Subject, schedule_cells
+from harness.work import RunContext, Workbench, run_cell
+from registry.records import ModelPin
+from registry.seal import recipient_of
+from registry.store import open_store
+from tests.harness.paid_attempt import Vouched
+from tests.harness.script import noon
+
+COUNT = 4
+NAME = "paid"
+
+
+def pin_at(url: str) -> ModelPin:
+    """The model, asked once for each turn and told the turn's seed, which names it."""
+    settings = {
+        "api_key_env": '""',
+        "base_url": f'"{url}"',
+        "retries": "0",
+        "send_seed": "true",
+    }
+    return ModelPin(NAME, "openai", "asked", tuple(settings.items()))
+
+
+def cells(url: str, count: int = COUNT) -> tuple[Cell, ...]:
+    spec = TaskSpec("compute_average", "1", "easy", ())
+    root = Seed(bytes(32))
+    seeds = [root.child("cell", number) for number in range(count)]
+    made = family(spec.family)
+    subjects = [Subject(spec, made.generate(spec.difficulty, seed).id, seed) for seed in seeds]
+    return schedule_cells("s", 0, subjects, [pin_at(url)], 1, root)
+
+
+def bench(url: str, folder: str, study: str, identity: str) -> Workbench:
+    """A worker's equipment, of a study with this recipient and a run with this identity."""
+    context = RunContext(
+        study="s",
+        run="sha256:" + "a" * 64,
+        wave=0,
+        store=folder,
+        recipients=(study,),
+        run_recipient=recipient_of(identity),
+        run_identity=identity,
+        models=(pin_at(url),),
+        sandbox="local",
+        runtime="",
+        image_tag="",
+        image_digest="none",
+        parallel=1,
+        folder=".",
+        code="",
+    )
+    models = {NAME: build_model(pin_at(url), {})}
+    return Workbench(context, open_store(folder), models, Vouched())
+
+
+def work(url: str, folder: str, study: str, identity: str) -> None:
+    """All the cells, one after the other: the whole of a worker's process."""
+    made = bench(url, folder, study, identity)
+    for cell in cells(url):
+        assert run_cell(cell, made, noon).finished
+    made.close()

@@ -1,0 +1,296 @@
+"""Cells of a paid model: whatever dies, nothing is lost, and no reply is bought twice."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import multiprocessing
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+import pytest
+
+from generators.catalog import family
+from harness.codec import decode_episode, decode_reply
+from harness.episode import Cell, Episode, StopReason
+from harness.keys import attempt_key, response_key, result_key
+from harness.leases import LeaseBook, Progress
+from harness.tabulate import EpisodeResult, row_of
+from harness.work import Workbench, close_cell, read_result, run_cell
+from registry.folder import FolderStore
+from registry.seal import decrypt, new_identity
+from registry.tables import Arm, Status
+from tests.harness import paid_cells
+from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
+from tests.harness.script import noon
+
+STUDY, RECIPIENT = new_identity()
+RUN, _ = new_identity()
+TURNS = 4  # that the agent below takes
+
+# Workers are processes of their own; what they import is imported once.
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(
+    ["tests.harness.paid_cells", "pydantic_ai.direct", "pydantic_ai.models.openai"]
+)
+
+
+def play(request: Json) -> Answer:
+    """An honest agent behind a server: what it does next follows from what it has seen."""
+    seen = [message for message in request["messages"] if message["role"] == "tool"]
+    made = family("compute_average").solver()
+    if not seen:
+        return completion(None, [("a", "write_file", {"path": "solve.py", "content": made})])
+    if len(seen) == 1:
+        return completion(None, [("b", "run_command", {"command": "python3 solve.py"})])
+    if len(seen) == 2:
+        return completion(None, [("c", "read_file", {"path": "answer.json"})])
+    read = seen[2]["content"].splitlines()[0]
+    return completion(f"So it is.\n<answer>\n{read}\n</answer>")
+
+
+@contextmanager
+def opened(served: Served, folder: Path) -> Iterator[Workbench]:
+    bench = paid_cells.bench(served.url, str(folder), RECIPIENT, RUN)
+    try:
+        yield bench
+    finally:
+        bench.close()
+
+
+def results(folder: Path) -> dict[str, EpisodeResult]:
+    """What is in the store, but for durations, which no two runs share."""
+    store = FolderStore(folder)
+    found = {key: read_result(store, key, (STUDY,)) for key in store.list("results/")}
+    return {key: replace(result, seconds=0.0) for key, result in found.items()}
+
+
+def episode_of(folder: Path, cell: Cell, attempt: int = 1) -> Episode:
+    key = attempt_key(cell.episode, attempt)
+    return decode_episode(decrypt(FolderStore(folder).get(key), (STUDY,), key), key)
+
+
+def said(episode: Episode) -> list[str]:
+    return [step.reply.message.text for step in episode.steps]
+
+
+def asked(served: Served) -> list[int]:
+    """The seed of each request: every turn of every attempt has its own."""
+    return [request["seed"] for request in served.requests]
+
+
+# --- kill -9 ---
+
+
+def start(served: Served, folder: Path) -> ForkServerProcess:
+    arguments = (served.url, str(folder), RECIPIENT, RUN)
+    worker = PROCESSES.Process(target=paid_cells.work, args=arguments)
+    worker.start()
+    return worker
+
+
+def finish(worker: ForkServerProcess) -> int | None:
+    worker.join()
+    return worker.exitcode
+
+
+def kill_midway(served: Served, folder: Path, chance: random.Random) -> None:
+    """Start a worker and kill it some time after it has bought a few replies."""
+    goal = len(served.requests) + chance.randint(1, 3)
+    worker = start(served, folder)
+    while len(served.requests) < goal:
+        assert worker.is_alive(), "it ended before it could be killed"
+        time.sleep(0.001)
+    time.sleep(chance.uniform(0, 0.08))
+    worker.kill()
+    assert finish(worker) == -signal.SIGKILL
+
+
+def test_over_five_kills_a_reply_is_bought_twice_only_where_it_was_on_its_way(
+    tmp_path: Path,
+) -> None:
+    kills, chance = 5, random.Random()
+    with serve(always=lambda request: replace(play(request), seconds=0.02)) as served:
+        with opened(served, tmp_path / "whole") as bench:
+            whole = paid_cells.cells(served.url)
+            assert all(run_cell(cell, bench, noon).finished for cell in whole)
+        owed = asked(served)
+        assert len(owed) == len(set(owed)) == paid_cells.COUNT * TURNS
+        served.requests.clear()
+        for _ in range(kills):
+            kill_midway(served, tmp_path / "killed", chance)
+        assert finish(start(served, tmp_path / "killed")) == 0
+        bought = asked(served)
+        assert set(bought) == set(owed)
+        print(f"{len(bought) - len(owed)} of {len(bought)} replies were lost on their way")
+        assert len(bought) - len(owed) <= kills, "one worker has one request on its way"
+    assert served.faults == []
+    assert results(tmp_path / "killed") == results(tmp_path / "whole")
+    for cell in whole:
+        killed, unharmed = (episode_of(tmp_path / name, cell) for name in ("killed", "whole"))
+        assert said(killed) == said(unharmed)
+        assert killed.attempt == 1
+    for result in results(tmp_path / "killed").values():
+        assert (result.status, result.score, result.attempts) == (Status.SCORED, 1.0, 1)
+
+
+def test_all_that_a_killed_worker_left_is_readable_with_the_studys_key(tmp_path: Path) -> None:
+    with serve(always=play) as served:
+        kill_midway(served, tmp_path, random.Random())
+        store = FolderStore(tmp_path)
+        for key in store.list():
+            assert json.loads(decrypt(store.get(key), (STUDY,), key))["format"].startswith("dosi")
+        assert finish(start(served, tmp_path)) == 0
+    keys = list(store.list())
+    assert len(keys) == paid_cells.COUNT * (TURNS + 2)
+    assert all(json.loads(decrypt(store.get(key), (STUDY,), key))["body"] for key in keys)
+    assert "AGE-SECRET" not in "".join(str(path) for path in tmp_path.rglob("*"))
+
+
+def test_a_result_that_a_crash_left_out_is_made_from_the_stored_attempt(tmp_path: Path) -> None:
+    with serve(always=play) as served, opened(served, tmp_path) as bench:
+        (cell,) = paid_cells.cells(served.url, 1)
+        assert run_cell(cell, bench, noon).finished
+        first, bought = results(tmp_path), len(served.requests)
+        (tmp_path / result_key(cell.episode)).unlink()
+        assert run_cell(cell, bench, noon).finished
+        assert len(served.requests) == bought
+    assert results(tmp_path) == first
+
+
+# --- failing infrastructure ---
+
+
+def sweep(cell: Cell, bench: Workbench) -> Progress:
+    """What a coordinator and a worker do with one cell, on a clock that jumps over pauses."""
+    book = LeaseBook.open([cell], frozenset(), silence_seconds=60.0, max_failures=3)
+    now = 0.0
+    while not book.progress().done:
+        for leased in book.lease("w", 1, now):
+            book.report("w", [run_cell(leased, bench, noon)], now)
+        now += 1.0
+    return book.progress()
+
+
+def failing_from(turn: int, times: int) -> Callable[[Json], Answer]:
+    """A server that breaks down at a turn, so many times."""
+    left = itertools.count(times, -1)
+
+    def answer(request: Json) -> Answer:
+        seen = sum(message["role"] == "tool" for message in request["messages"])
+        return failure(500) if seen == turn and next(left) > 0 else play(request)
+
+    return answer
+
+
+def test_an_attempt_that_a_server_failed_is_kept_and_the_next_one_counts(tmp_path: Path) -> None:
+    with serve(always=failing_from(2, times=1)) as served, opened(served, tmp_path) as bench:
+        (cell,) = paid_cells.cells(served.url, 1)
+        progress = sweep(cell, bench)
+        assert len(asked(served)) == len(set(asked(served))) == 3 + TURNS
+    assert (progress.finished, progress.exhausted) == (1, 0)
+    assert progress.failures == (("provider:overload", 1),)
+    failed, good = (episode_of(tmp_path, cell, attempt) for attempt in (1, 2))
+    assert (failed.stop, failed.error_class, len(failed.steps)) == (
+        StopReason.FAILED, "provider:overload", 2,
+    )  # fmt: skip
+    assert (good.stop, len(good.steps)) == (StopReason.ANSWERED, TURNS)
+    (result,) = results(tmp_path).values()
+    assert (result.attempt, result.attempts, result.score) == (2, 2, 1.0)
+
+
+def test_a_cell_that_fails_on_every_attempt_is_exhausted_and_closed_as_missing(
+    tmp_path: Path,
+) -> None:
+    with serve(always=failing_from(1, times=99)) as served, opened(served, tmp_path) as bench:
+        (cell,) = paid_cells.cells(served.url, 1)
+        progress = sweep(cell, bench)
+        assert (progress.finished, progress.exhausted) == (0, 1)
+        assert progress.failures == (("provider:overload", 3),)
+        assert results(tmp_path) == {}
+        close_cell(cell, bench.store, bench.context)
+        close_cell(cell, bench.store, bench.context)  # again, as after a crash
+        assert run_cell(cell, bench, noon).finished, "a closed cell is owed no more"
+        assert len(served.requests) == 3 * 2
+    (result,) = results(tmp_path).values()
+    assert (result.status, result.score, result.passed, result.total) == (
+        Status.MISSING, None, None, None,
+    )  # fmt: skip
+    assert (result.attempts, result.error_class) == (3, "provider:overload")
+    assert row_of(result, Arm.PUBLIC).score is None
+    assert [episode_of(tmp_path, cell, n).stop for n in (1, 2, 3)] == [StopReason.FAILED] * 3
+
+
+def test_a_later_sweep_tries_an_exhausted_cell_anew(tmp_path: Path) -> None:
+    with serve(always=failing_from(0, times=4)) as served, opened(served, tmp_path) as bench:
+        (cell,) = paid_cells.cells(served.url, 1)
+        assert sweep(cell, bench).exhausted == 1
+        assert sweep(cell, bench).finished == 1
+    (result,) = results(tmp_path).values()
+    assert (result.attempt, result.attempts, result.status) == (5, 5, Status.SCORED)
+
+
+# --- two workers at the same cell ---
+
+
+def test_of_two_workers_at_one_cell_one_result_counts_and_both_are_done(tmp_path: Path) -> None:
+    """They ask at the same time, turn by turn, and never hear the same words."""
+    together, counter = threading.Barrier(2), itertools.count()
+
+    def answer(request: Json) -> Answer:
+        with suppress(threading.BrokenBarrierError):  # the other found a reply in the store
+            together.wait(2.0)
+        made = play(request)
+        assert isinstance(made.body, dict)
+        message = made.body["choices"][0]["message"]
+        message["content"] = f"{next(counter)} {message['content'] or ''}"
+        return made
+
+    with (
+        serve(always=answer) as served,
+        opened(served, tmp_path) as first,
+        opened(served, tmp_path) as second,
+        ThreadPoolExecutor(2) as both,
+    ):
+        (cell,) = paid_cells.cells(served.url, 1)
+        outcomes = list(both.map(lambda bench: run_cell(cell, bench, noon), (first, second)))
+        assert len(served.requests) <= 2 * TURNS
+    assert [outcome.finished for outcome in outcomes] == [True, True]
+    store = FolderStore(tmp_path)
+    assert list(store.list("attempts/")) == [attempt_key(cell.episode, 1)]
+    (result,) = results(tmp_path).values()
+    assert (result.score, result.attempts) == (1.0, 1)
+    keys = [response_key(cell.episode, 1, turn) for turn in range(TURNS)]
+    assert sorted(store.list("responses/")) == keys
+    kept = [decode_reply(decrypt(store.get(key), (STUDY,), key)) for key in keys]
+    assert [reply.message.text for reply in kept] == said(episode_of(tmp_path, cell))
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_second_worker_goes_on_from_the_firsts_attempt(tmp_path: Path, first: bool) -> None:
+    """It was still at work when the other had stored its attempt: a failed one is followed by the
+    next, a good one is the result."""
+    with serve(always=play) as served, opened(served, tmp_path) as bench:
+        (cell,) = paid_cells.cells(served.url, 1)
+        overtaken: list[bool] = []
+
+        def late() -> str:
+            if not overtaken:
+                overtaken.append(True)
+                served.always = play if first else failing_from(0, times=1)
+                with opened(served, tmp_path) as other:
+                    assert run_cell(cell, other, noon).finished is first
+                served.always = play
+            return noon()
+
+        assert run_cell(cell, bench, late).finished
+    (result,) = results(tmp_path).values()
+    assert (result.attempts, result.score) == ((1, 1.0) if first else (2, 1.0))
