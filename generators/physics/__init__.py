@@ -1,0 +1,1 @@
+"""Task families after the four analyses of PARAMETR-Bench (spec/physics.md)."""

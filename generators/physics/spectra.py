@@ -1,0 +1,238 @@
+"""Spectra of emission lines: a fixed laboratory set, seen with lines missing and redshifted.
+
+Drawn as bars or as a strip, 2300 × 290 grey pixels at exactly 6 to the nanometre, so that a
+centroid of a line, read against the scale's tick marks, gives its wavelength (spec/physics.md,
+§1). Values of columns come from ``math.erf`` alone and are rounded to whole grey levels.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from generators.stream import Stream
+
+    Pixels = NDArray[np.uint8]
+
+# Wavelength in nm, and relative intensity.
+LAB_LINES: tuple[tuple[float, float], ...] = (
+    (656.3, 1.0),
+    (500.7, 0.9),
+    (589.0, 0.85),
+    (589.6, 0.8),
+    (486.1, 0.75),
+    (495.9, 0.65),
+    (587.6, 0.6),
+    (658.3, 0.55),
+    (654.8, 0.5),
+    (434.0, 0.45),
+    (671.6, 0.38),
+    (673.1, 0.34),
+    (410.2, 0.3),
+    (667.8, 0.27),
+    (630.0, 0.23),
+    (518.4, 0.2),
+    (447.1, 0.17),
+    (422.7, 0.15),
+    (636.4, 0.12),
+    (438.3, 0.1),
+)
+
+# What makes a spectrum readable.
+FEWEST_LINES = 3
+WIDEST_PAIR = 30.0  # nm, at least, between the outermost lines
+LARGEST_Z = 0.08  # no second redshift up to here may explain all lines
+MATCH = 0.06  # nm
+
+# The drawing, in pixels; rows count from the top.
+WIDTH, HEIGHT = 2300, 290
+LEFT, RIGHT = 120, 2220  # the columns centred on the ends of the scale
+PER_NM = 6
+SHORTEST, LONGEST = 400, 750  # nm
+SIGMA = 0.15  # nm
+REACH = 12  # columns either side of a line in which it shows
+BASE = 200  # first row below the plot
+BAR = 140  # rows of a bar of full height
+BAR_GREY = 230
+TOP_OF_BARS, TOP_OF_STRIP = 53, 50
+FONT_SIZE = 20
+
+_BLACK, _WHITE = 0, 255
+_SHORT_TICK, _LONG_TICK = 6, 12
+_NUMBERS_ROW, _LABEL_ROW, _TITLE_ROW = 215, 250, 14
+# Integral of a Gaussian of height 1 over a column, divided by the column's width, is this times
+# the difference of erf between the column's edges.
+_AREA = SIGMA * math.sqrt(math.pi / 2.0) * PER_NM
+_TO_ERF = 1.0 / (PER_NM * SIGMA * math.sqrt(2.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line: its wavelength in nm, and its intensity relative to the brightest known."""
+
+    wavelength: float
+    intensity: float
+
+
+def lab_spectrum() -> tuple[Line, ...]:
+    """All lines, at rest."""
+    return tuple(Line(wavelength, intensity) for wavelength, intensity in LAB_LINES)
+
+
+def keep_lines(stream: Stream, probability: float) -> tuple[bool, ...]:
+    """Which of the lab lines a spectrum shows: each with the same probability."""
+    return tuple(stream.chance(probability) for _ in LAB_LINES)
+
+
+def observe(z: float, kept: Iterable[bool]) -> tuple[Line, ...]:
+    """The kept lines at redshift ``z``, those within the scale, in the order of LAB_LINES."""
+    shown = []
+    for (wavelength, intensity), keep in zip(LAB_LINES, kept, strict=True):
+        shifted = wavelength * (1.0 + z)
+        if keep and SHORTEST <= shifted <= LONGEST:
+            shown.append(Line(shifted, intensity))
+    return tuple(shown)
+
+
+def is_identifiable(z: float, kept: Iterable[bool]) -> bool:
+    """Whether the positions of the lines alone give the redshift: there are at least three, two
+    of them 30 nm apart, and no second redshift from 0 to 0.08 puts a lab line within 0.06 nm of
+    each of them."""
+    seen = sorted(line.wavelength for line in observe(z, kept))
+    if len(seen) < FEWEST_LINES or seen[-1] - seen[0] < WIDEST_PAIR:
+        return False
+    return all(low <= z <= high for low, high in _explanations(seen))
+
+
+def _explanations(seen: Sequence[float]) -> list[tuple[float, float]]:
+    """The intervals of redshift in which each line seen lies on some lab line.
+
+    Lab lines are at least 0.6 nm apart, so intervals of different identifications are disjoint.
+    """
+    found = [(0.0, LARGEST_Z)]
+    for wavelength in seen:
+        near = [
+            ((wavelength - MATCH) / lab - 1.0, (wavelength + MATCH) / lab - 1.0)
+            for lab, _ in LAB_LINES
+            if lab <= wavelength + MATCH
+        ]
+        found = [
+            (max(low, start), min(high, end))
+            for low, high in found
+            for start, end in near
+            if start <= high and low <= end
+        ]
+    return found
+
+
+# --- drawing
+
+
+def draw_bars(title: str, lines: Iterable[Line]) -> bytes:
+    """A PNG of grey bars on black, as tall as the spectrum is bright (0 to 1.05)."""
+    pixels = _axes("bars").copy()
+    for column, value in _columns(lines).items():
+        height = value * BAR
+        whole = int(height)
+        pixels[BASE - whole : BASE, column] = BAR_GREY
+        pixels[BASE - whole - 1, column] = round((height - whole) * BAR_GREY)
+    return _encode(pixels, title)
+
+
+def draw_strip(title: str, lines: Iterable[Line]) -> bytes:
+    """A PNG of a strip whose columns are as bright as the spectrum."""
+    pixels = _axes("strip").copy()
+    for column, value in _columns(lines).items():
+        pixels[TOP_OF_STRIP:BASE, column] = round(value * 255.0)
+    return _encode(pixels, title)
+
+
+def _columns(lines: Iterable[Line]) -> dict[int, float]:
+    """The spectrum in each column near a line: its mean over the column's width, divided by the
+    largest of all columns."""
+    values: dict[int, float] = {}
+    for line in lines:
+        middle = LEFT + (line.wavelength - SHORTEST) * PER_NM
+        first = max(round(middle) - REACH, LEFT)
+        last = min(round(middle) + REACH, RIGHT)
+        area = line.intensity * _AREA
+        below = math.erf((first - 0.5 - middle) * _TO_ERF)
+        for column in range(first, last + 1):
+            above = math.erf((column + 0.5 - middle) * _TO_ERF)
+            values[column] = values.get(column, 0.0) + area * (above - below)
+            below = above
+    brightest = max(values.values(), default=1.0)
+    return {column: value / brightest for column, value in values.items()}
+
+
+@functools.cache
+def _font() -> Any:
+    from PIL import ImageFont
+
+    return ImageFont.load_default(FONT_SIZE)
+
+
+@functools.cache
+def _axes(kind: str) -> Pixels:
+    """The page without spectrum and title; drawn once in a process, never written to."""
+    import numpy as np
+    from PIL import Image, ImageDraw
+
+    page = Image.new("L", (WIDTH, HEIGHT), _WHITE)
+    draw = ImageDraw.Draw(page)
+    top = TOP_OF_BARS if kind == "bars" else TOP_OF_STRIP
+    draw.rectangle((LEFT, top, RIGHT, BASE - 1), fill=_BLACK)
+    _draw_scale(draw)
+    if kind == "bars":
+        _draw_intensities(page, draw)
+    pixels = np.array(page)
+    pixels.flags.writeable = False
+    return pixels
+
+
+def _draw_scale(draw: Any) -> None:
+    """Marks each nanometre, one pixel wide on the middle of its column; numbers each 50 nm."""
+    for wavelength in range(SHORTEST, LONGEST + 1):
+        column = LEFT + (wavelength - SHORTEST) * PER_NM
+        length = _SHORT_TICK if wavelength % 10 else _LONG_TICK
+        draw.line((column, BASE, column, BASE + length - 1), fill=_BLACK)
+        if wavelength % 50 == 0:
+            _write(draw, (column, _NUMBERS_ROW), str(wavelength))
+    _write(draw, ((LEFT + RIGHT) // 2, _LABEL_ROW), "Wavelength (nm)")
+
+
+def _draw_intensities(page: Any, draw: Any) -> None:
+    """The axis of a bar's height."""
+    from PIL import Image, ImageDraw
+
+    for share, text in ((0, "0.0"), (1, "0.5"), (2, "1.0")):
+        row = BASE - share * BAR // 2
+        draw.line((LEFT - _SHORT_TICK, row, LEFT - 1, row), fill=_BLACK)
+        draw.text((LEFT - 12, row), text, fill=_BLACK, font=_font(), anchor="rm")
+    label = Image.new("L", (200, 30), _WHITE)
+    ImageDraw.Draw(label).text((100, 15), "Relative Intensity", 0, _font(), anchor="mm")
+    page.paste(label.transpose(Image.Transpose.ROTATE_90), (20, (BASE + TOP_OF_BARS) // 2 - 100))
+
+
+def _write(draw: Any, place: tuple[int, int], text: str) -> None:
+    draw.text(place, text, fill=_BLACK, font=_font(), anchor="ma")
+
+
+def _encode(pixels: Pixels, title: str) -> bytes:
+    """8-bit grey, zlib level 6, no text chunk and no time in it."""
+    import io
+
+    from PIL import Image, ImageDraw
+
+    page = Image.fromarray(pixels)
+    _write(ImageDraw.Draw(page), ((LEFT + RIGHT) // 2, _TITLE_ROW), title)
+    buffer = io.BytesIO()
+    page.save(buffer, "PNG", compress_level=6)
+    return buffer.getvalue()
