@@ -139,15 +139,17 @@ def _sweep_alone(
     watch: Callable[[Progress], None],
     now: Callable[[], str],
 ) -> SweepOutcome:
+    for pin in models:
+        build_model(pin, folder=str(study.folder.resolve()))  # what cannot run is not begun
     image = pinned_image(study.protocol)
-    manifest = _begin_wave(study, request, registered, models, image, now)
+    manifest = begin_wave(study, request, registered, models, image, now)
     cells = cells_of(study, manifest)
-    context = _context(study, manifest, image, request.parallel)
+    context = context_of(study, manifest, image, request.parallel)
     progress = _run_owed(study, request, context, cells, watch)
     exhausted = progress.exhausted if progress else 0
     if exhausted and not request.close_missing:
         return SweepOutcome(None, progress)
-    return SweepOutcome(_close_wave(study, context, manifest, cells, now), progress)
+    return SweepOutcome(close_wave(study, context, manifest, cells, now), progress)
 
 
 def cells_of(study: Study, manifest: RunManifest) -> tuple[Cell, ...]:
@@ -170,7 +172,7 @@ def cells_of(study: Study, manifest: RunManifest) -> tuple[Cell, ...]:
     )
 
 
-def _begin_wave(
+def begin_wave(
     study: Study,
     request: SweepRequest,
     registered: Preregistration,
@@ -245,7 +247,7 @@ def _check_resumed(study: Study, begun: RunManifest, models: tuple[ModelPin, ...
         )
 
 
-def _context(
+def context_of(
     study: Study, manifest: RunManifest, image: PinnedImage, parallel: int | None
 ) -> RunContext:
     sealed_key = study.store.get(manifest.run_key)
@@ -280,8 +282,6 @@ def _run_owed(
     finished = finished_of(study, cells)
     if len(finished) == len(cells):
         return None
-    for pin in context.models:
-        build_model(pin, folder=context.folder)  # whatever is wrong with it, before Ray starts
     address = request.address or study.protocol.sweep.address
     prepare_ray(address)
     from harness.actors import SweepOptions, run_sweep
@@ -306,7 +306,7 @@ def read_results(study: Study, manifest: RunManifest) -> Iterator[EpisodeResult]
         yield read_result(study.store, key, identities)
 
 
-def _close_wave(
+def close_wave(
     study: Study,
     context: RunContext,
     manifest: RunManifest,

@@ -1,0 +1,348 @@
+"""What is promised is promised once, whoever dies or comes second, and at any moment."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from harness.work import Workbench, run_cell
+from registry.clock import utc_now
+from registry.errors import BrokenPromise
+from registry.ledger import Ledger
+from registry.records import RunManifest
+from registry.store import Store
+from registry.verify import verify_study
+from study import pipeline
+from study.cli import main
+from study.folder import Study
+from study.images import NO_IMAGE, PinnedImage
+from study.looks import report_study
+from study.runs import (
+    SweepRequest,
+    begin_wave,
+    cells_of,
+    close_wave,
+    closing_manifest,
+    context_of,
+    manifests_of,
+    sweep_wave,
+)
+from study.setup import init_study, registration_of
+
+NOW = "2026-11-01T12:00:00Z"
+TINY = """\
+study: tiny
+tasks:
+  - {family: compute_average, difficulty: easy}
+seeds_per_arm: 2
+models:
+  honest: {provider: scripted, agent: honest, error_rate: 0.3}
+waves:
+  - [honest]
+plan: {permutations: 199}
+sandbox: {kind: local}
+"""
+WHOLE = ["sealed-set", "preregistration", "run-manifest", "wave-closed", "release", "report"]
+
+
+@pytest.fixture
+def registered(tmp_path: Path) -> Study:
+    init_study(tmp_path / "study", TINY)
+    study = pipeline.open_study(tmp_path / "study")
+    pipeline.draw(study)
+    pipeline.register(study)
+    return study
+
+
+def begin(
+    study: Study, now: Callable[[], str] = lambda: NOW, allow_dirty: bool = True
+) -> RunManifest:
+    models = study.protocol.wave_models(0)
+    request = SweepRequest(0, allow_dirty=allow_dirty)
+    return begin_wave(
+        study, request, registration_of(study), models, PinnedImage("", NO_IMAGE), now
+    )
+
+
+def run_cells(study: Study, manifest: RunManifest, count: int | None = None) -> None:
+    """What workers do, without Ray."""
+    bench = Workbench.open(context_of(study, manifest, PinnedImage("", NO_IMAGE), 1))
+    for cell in cells_of(study, manifest)[:count]:
+        assert run_cell(cell, bench, utc_now).finished
+    bench.close()
+
+
+def close(study: Study, manifest: RunManifest, now: Callable[[], str] = lambda: NOW) -> object:
+    context = context_of(study, manifest, PinnedImage("", NO_IMAGE), 1)
+    return close_wave(study, context, manifest, cells_of(study, manifest), now)
+
+
+def kinds(study: Study) -> list[str]:
+    return [entry.kind for entry in study.ledger.entries()]
+
+
+def test_two_sweeps_that_begin_a_wave_at_once_share_one_run_key(registered: Study) -> None:
+    other = pipeline.open_study(registered.folder)
+    won: list[RunManifest] = []
+
+    def between() -> str:
+        """Between the one's look at the ledger and its record, the other begins the wave."""
+        won.append(begin(other))
+        return NOW
+
+    lost = begin(registered, between)
+    assert lost == won[0]
+    assert len(manifests_of(registered, 0)) == 1
+    run_cells(other, won[0], 1)
+    run_cells(registered, lost)  # reads what the other wrote
+    close(registered, lost)
+    assert verify_study(registered.store, registered.identities()).holds
+
+
+def test_a_wave_is_closed_once(registered: Study) -> None:
+    manifest = begin(registered)
+    run_cells(registered, manifest)
+    first: list[object] = []
+
+    def between() -> str:
+        first.append(close(pipeline.open_study(registered.folder), manifest))
+        return NOW
+
+    assert close(registered, manifest, between) == first[0]
+    assert kinds(registered).count("wave-closed") == 1
+
+
+def test_a_wave_is_swept_by_one_at_a_time(registered: Study) -> None:
+    """The second is told so, and buys nothing."""
+    script = (
+        "import fcntl, sys, time; file = open(sys.argv[1], 'w');"
+        "fcntl.flock(file, fcntl.LOCK_EX); print('held', flush=True); time.sleep(60)"
+    )
+    lock = registered.folder / ".sweep-0.lock"
+    holder = subprocess.Popen([sys.executable, "-c", script, str(lock)], stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    arguments = ["sweep", "--wave", "0", "--allow-dirty", "--study", str(registered.folder)]
+    result = CliRunner().invoke(main, arguments)
+    holder.kill()
+    holder.wait()
+    assert result.exit_code == 2
+    assert "another sweep of wave 0" in result.stderr
+    assert kinds(registered) == WHOLE[:2]
+    manifest = begin(registered)
+    run_cells(registered, manifest)
+    outcome = sweep_wave(
+        registered, SweepRequest(0, allow_dirty=True), lambda progress: None, utc_now
+    )
+    assert outcome.closed is not None, "the lock of the dead holds nobody up"
+
+
+def git(folder: Path, *arguments: str) -> None:
+    who = ("-c", "user.name=x", "-c", "user.email=x@x")
+    subprocess.run(["git", "-C", str(folder), *who, *arguments], check=True, capture_output=True)
+
+
+def test_a_wave_that_went_on_at_another_commit_is_whole_and_the_report_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    git(tree, "init", "-q")
+    git(tree, "commit", "-q", "--allow-empty", "-m", "one")
+    for module in ("study.runs", "study.setup"):
+        monkeypatch.setattr(f"{module}.CHECKOUT", tree)
+    init_study(tmp_path / "study", TINY)
+    study = pipeline.open_study(tmp_path / "study")
+    pipeline.draw(study)
+    pipeline.register(study)
+    first = begin(study, allow_dirty=False)
+    run_cells(study, first, 2)
+    git(tree, "commit", "-q", "--allow-empty", "-m", "two")
+    with pytest.raises(BrokenPromise, match="other commit"):
+        begin(study, allow_dirty=False)
+    second = begin(study)
+    assert (second.run_key, second.schedule_seed) == (first.run_key, first.schedule_seed)
+    assert second.provenance.commit != first.provenance.commit
+    run_cells(study, second)
+    close(study, second)
+    report, _ = report_study(study, None, NOW)
+    told = [words for words in report.deviations if "other commit" in words]
+    assert len(told) == 1, report.deviations
+    assert first.provenance.commit in told[0]
+    assert second.provenance.commit in told[0]
+    assert verify_study(study.store, study.identities()).holds
+
+
+def test_a_report_shows_the_run_that_the_close_names(registered: Study) -> None:
+    """And not a manifest that somebody added while the wave was being closed."""
+    manifest = begin(registered)
+    run_cells(registered, manifest)
+    later = replace(manifest, provenance=replace(manifest.provenance, commit="later"))
+    registered.ledger.append(later, NOW)
+    close(registered, manifest)
+    closed = registered.ledger.last("wave-closed")
+    assert closed is not None
+    assert closing_manifest(registered, closed.record) == manifest
+    report, _ = report_study(registered, None, NOW)
+    assert report.runs == (manifest,)
+    assert any("later" in words for words in report.deviations), "but it is told of"
+
+
+def test_the_same_look_within_a_second_is_one_look(registered: Study) -> None:
+    manifest = begin(registered)
+    run_cells(registered, manifest)
+    close(registered, manifest)
+    for _ in range(3):
+        report_study(registered, None, NOW)
+    assert kinds(registered).count("report") == 1
+
+
+def test_a_begun_wave_keeps_its_sandbox(registered: Study) -> None:
+    manifest = begin(registered)
+    path = registered.folder / "study.yaml"
+    path.write_text(path.read_text().replace("{kind: local}", "{kind: local, runtime: runsc}"))
+    with pytest.raises(BrokenPromise, match="sandbox"):
+        begin(pipeline.open_study(registered.folder))
+    assert manifests_of(registered, 0) == (manifest,)
+
+
+class Death(BaseException):
+    """The end of a process, as far as code can tell: nothing catches it."""
+
+
+@dataclass
+class MortalStore:
+    """A store whose owner dies at its n-th write, just before it or just after."""
+
+    store: Store
+    puts: int
+    after: bool
+
+    @property
+    def uri(self) -> str:
+        return self.store.uri
+
+    def put(self, key: str, data: bytes) -> bool:
+        self.puts -= 1
+        if self.puts == 0 and not self.after:
+            raise Death
+        written = self.store.put(key, data)
+        if self.puts == 0:
+            raise Death
+        return written
+
+    def get(self, key: str) -> bytes:
+        return self.store.get(key)
+
+    def exists(self, key: str) -> bool:
+        return self.store.exists(key)
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        return self.store.list(prefix)
+
+
+def begin_and_close(study: Study) -> object:
+    manifest = begin(study)
+    run_cells(study, manifest)
+    return close(study, manifest)
+
+
+STEPS: tuple[Callable[[Study], object], ...] = (
+    pipeline.draw,
+    pipeline.register,
+    begin_and_close,
+    lambda study: pipeline.publish(study, None, lambda *step: None),
+    pipeline.report,
+)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_step_that_dies_at_any_write_is_finished_by_the_next(tmp_path: Path, after: bool) -> None:
+    init_study(tmp_path / "study", TINY)
+    study = pipeline.open_study(tmp_path / "study")
+    deaths = 0
+    for step in STEPS:
+        for puts in range(1, 20):
+            mortal = MortalStore(study.store, puts, after)
+            try:
+                step(replace(study, store=mortal, ledger=Ledger(mortal)))
+            except Death:
+                deaths += 1
+            else:
+                break
+        step(study)
+    assert deaths >= 8
+    assert kinds(study) == WHOLE
+    assert verify_study(study.store, study.identities()).holds
+
+
+@pytest.mark.slow
+def test_steps_that_are_killed_anywhere_are_finished_by_the_next(tmp_path: Path) -> None:
+    init_study(tmp_path / "study", TINY)
+    study = pipeline.open_study(tmp_path / "study")
+    moments = random.Random(5)
+
+    def kill_and_finish(step: str) -> None:
+        command = [sys.executable, "-m", "study.cli", step, "--study", str(study.folder)]
+        for _ in range(4):
+            process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+            )
+            time.sleep(moments.uniform(0.2, 2.5))
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+        result = CliRunner().invoke(main, [step, "--study", str(study.folder)])
+        assert result.exit_code == 0, result.stderr
+
+    kill_and_finish("draw")
+    kill_and_finish("register")
+    begin_and_close(study)
+    kill_and_finish("publish")
+    kill_and_finish("report")
+    assert kinds(study) == WHOLE
+    assert verify_study(study.store, study.identities()).holds
+    assert not list(study.folder.rglob("*.partial*"))
+
+
+def test_a_draw_and_a_registration_need_public_keys_only(tmp_path: Path) -> None:
+    from registry.seal import new_identity, write_identity
+
+    identity, recipient = new_identity()
+    init_study(tmp_path / "study", f"{TINY}recipients: [{recipient}]\n")
+    (tmp_path / "study" / "keys" / "study.txt").unlink()
+    for step in ("draw", "register", "status", "verify", "log"):
+        result = CliRunner().invoke(main, [step, "--study", str(tmp_path / "study")])
+        assert result.exit_code == 0, (step, result.stderr)
+    study = pipeline.open_study(tmp_path / "study")
+    refused = CliRunner().invoke(
+        main, ["sweep", "--wave", "0", "--allow-dirty", "--study", str(study.folder)]
+    )
+    assert refused.exit_code == 2
+    assert "keys/study.txt" in refused.stderr
+    assert kinds(study) == WHOLE[:2]
+    elsewhere = tmp_path / "elsewhere.txt"
+    write_identity(elsewhere, identity)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DOSIMETER_KEY_FILE", str(elsewhere))
+        assert len(study.entries()) == 4
+        begin_and_close(study)
+        assert verify_study(study.store, study.identities()).holds
+
+
+def test_init_keeps_what_git_ignores_already(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("*.pyc\nstore/")
+    init_study(tmp_path, TINY)
+    lines = (tmp_path / ".gitignore").read_text().splitlines()
+    assert lines[:2] == ["*.pyc", "store/"]
+    assert lines.count("store/") == 1
+    assert "keys/" in lines
