@@ -252,7 +252,8 @@ def _bar() -> Iterator[Watch]:
     try:
         yield show
     finally:
-        bar.stop()
+        if bar.tasks:  # one that never appeared would still end in an empty line
+            bar.stop()
 
 
 def _about(entry: Entry) -> str:
