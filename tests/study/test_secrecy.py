@@ -1,0 +1,180 @@
+"""Nothing of the private arm rests in the clear, or is told to anybody: not in the store, not in
+Ray's folders, not in temporary files, output, errors or command lines."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from generators.catalog import family
+from generators.seed import Seed
+from registry.seal import SealedEntry
+from registry.tables import Arm
+from study import pipeline
+from study.folder import Study
+from study.setup import init_study
+from tests.study.test_promises import begin
+
+pytestmark = pytest.mark.ray
+
+STUDY = """\
+study: quiet
+tasks:
+  - {family: count_circles, difficulty: easy}
+  - {family: compute_average, difficulty: medium}
+seeds_per_arm: 6
+models:
+  honest: {provider: scripted, agent: honest, error_rate: 0.3}
+waves:
+  - [honest]
+plan: {permutations: 199}
+sandbox: {kind: local}
+sweep: {parallel: 2}
+"""
+API_KEY = "sk-this-key-is-nobodys-business"
+
+
+@pytest.fixture
+def rooms() -> Iterator[Path]:
+    """A place for temporary files and for Ray's, with a path short enough for its sockets."""
+    place = Path(tempfile.mkdtemp(prefix="dq-"))
+    for name in ("ray", "tmp"):
+        (place / name).mkdir()
+    yield place
+    shutil.rmtree(place, ignore_errors=True)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    init_study(tmp_path / "study", STUDY)
+    study = pipeline.open_study(tmp_path / "study")
+    pipeline.draw(study)
+    pipeline.register(study)
+    return study
+
+
+def start(study: Study, rooms: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "study.cli", *arguments, "--study", str(study.folder)],
+        env={
+            **os.environ,
+            "RAY_TMPDIR": str(rooms / "ray"),
+            "TMPDIR": str(rooms / "tmp"),
+            "OPENAI_API_KEY": API_KEY,
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def secrets_of(entries: tuple[SealedEntry, ...]) -> Iterator[tuple[bytes, str]]:
+    """What must stand nowhere, and what it is."""
+    for entry in entries:
+        for what in ("seed", "nonce", "instance"):
+            digits = str(getattr(entry, what)).removeprefix("sha256:")
+            raw = bytes.fromhex(digits)
+            yield digits.encode(), f"{what} in hexadecimal"
+            yield raw, f"{what}, raw"
+            yield base64.b64encode(raw)[:42], f"{what} in base64"
+            yield base64.urlsafe_b64encode(raw)[:42], f"{what} in base64"
+        instance = family(entry.family).generate(entry.difficulty, Seed.from_hex(entry.seed))
+        for asset in instance.brief.assets:
+            yield asset.data, "input file"
+            yield asset.data[len(asset.data) // 4 :][:256], "part of an input file"
+            yield asset.digest.removeprefix("sha256:").encode(), "digest of an input file"
+    yield b"AGE-SECRET-KEY-", "age key"
+    yield API_KEY.encode(), "API key"
+
+
+class Listener:
+    """Looks for secrets in bytes."""
+
+    def __init__(self, entries: tuple[SealedEntry, ...]) -> None:
+        self._names = dict(secrets_of(entries))
+        self._pattern = re.compile(b"|".join(map(re.escape, self._names)))
+        self.heard: set[tuple[str, str]] = set()
+        self.listened = 0
+
+    def listen(self, place: str, data: bytes) -> None:
+        self.listened += 1
+        for found in self._pattern.finditer(data):
+            self.heard.add((place, self._names[found.group()]))
+
+    def files(self, folder: Path) -> None:
+        for path in folder.rglob("*"):
+            if path.is_file() and not path.is_symlink():
+                with contextlib.suppress(FileNotFoundError):
+                    self.listen(str(path), path.read_bytes())
+
+    def command_lines(self) -> None:
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                self.listen("a command line", path.read_bytes())
+
+
+def ray_log_count(rooms: Path) -> int:
+    return sum(1 for path in (rooms / "ray").rglob("*.log"))
+
+
+def test_a_study_from_seed_to_report_tells_nothing_of_its_private_arm(
+    study: Study, rooms: Path
+) -> None:
+    private = tuple(entry for entry in study.entries() if entry.arm is Arm.PRIVATE)
+    listener = Listener(private)
+    listener.listen("a test of the listener", private[0].seed.encode())
+    assert listener.heard, "it hears"
+    listener.heard.clear()
+    killed = start(study, rooms, "sweep", "--wave", "0", "--allow-dirty")
+    while killed.poll() is None and len(list(study.store.list("results/"))) < 3:
+        listener.command_lines()
+        time.sleep(0.2)
+    assert killed.poll() is None, killed.communicate()
+    os.killpg(killed.pid, signal.SIGKILL)
+    outputs = {"the output of a killed sweep": b"".join(killed.communicate())}
+    for step in (
+        ["sweep", "--wave", "0", "--allow-dirty", "--json"],
+        ["publish", "--json"],
+        ["report", "--json"],
+        ["status", "--json"],
+        ["verify", "--json"],
+        ["log", "--json"],
+    ):
+        process = start(study, rooms, *step)
+        out, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err
+        outputs[f"the output of {step[0]}"] = out + err
+    for place, data in outputs.items():
+        listener.listen(place, data)
+    key = study.key_file.read_bytes()
+    study.key_file.unlink()  # the one place where a secret may be
+    listener.files(study.folder)
+    listener.files(rooms)
+    study.key_file.write_bytes(key)
+    assert ray_log_count(rooms) > 5, "Ray's folder was looked through"
+    assert listener.listened > 200
+    assert not listener.heard
+    assert not list((rooms / "tmp").glob("dosimeter-*")), "no work folder outlives its episode"
+
+
+def test_a_lost_worklist_is_one_clear_error(study: Study, rooms: Path) -> None:
+    manifest = begin(study)
+    folder = study.folder / "store" / manifest.run_key.rpartition("/")[0]
+    (folder / "worklist.age").unlink()
+    process = start(study, rooms, "sweep", "--wave", "0", "--allow-dirty")
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 2, err
+    assert b"worklist.age" in err
+    assert err.count(b"\n") == 1, err
