@@ -1,0 +1,205 @@
+"""A whole study of a model behind an OpenAI-compatible server, in containers, by the command line:
+what is served is recorded, and the key is kept nowhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from generators.catalog import family
+from harness.codec import decode_episode, decode_reply
+from harness.episode import Episode
+from harness.model import Role
+from registry.seal import decrypt
+from registry.verify import verify_study
+from study import pipeline
+from study.folder import Study
+from study.setup import init_study
+from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
+
+pytestmark = [pytest.mark.docker, pytest.mark.ray]
+
+KEY = "sk-7d1c-do-not-keep"
+VARIABLE = "SERVED_MODEL_KEY"
+SERVED = "served-model-2026-11-01"
+EPISODES = 2 * 2 * 2  # tasks, arms, seeds
+PROTOCOL = """\
+study: served
+tasks:
+  - {{family: count_circles, difficulty: easy}}
+  - {{family: compute_average, difficulty: easy}}
+seeds_per_arm: 2
+models:
+  theirs: {{provider: openai, model: asked-model, base_url: "{url}", api_key_env: {variable}}}
+waves:
+  - [theirs]
+plan: {{permutations: 999}}
+sweep: {{parallel: 4}}
+"""
+PRINT = """
+import json
+print("\\nanswer:", json.dumps(json.load(open("answer.json"))))
+"""
+
+
+def play(request: Json) -> Answer:
+    """An honest agent: looks at what there is, runs a program, and reports what that printed."""
+    seen = [message["content"] for message in request["messages"] if message["role"] == "tool"]
+    if not seen:
+        return completion(None, [("look", "run_command", {"command": "find . -type f"})])
+    if len(seen) == 1:
+        task = re.search(r'"task":\{"const":"(\w+)"', request["messages"][0]["content"])
+        assert task is not None
+        program = family(task[1]).solver() + PRINT
+        pictures = re.findall(r"^\./(.+\.png)$", seen[0], re.M)[:1]
+        looks = [("see", "view_image", {"path": path}) for path in pictures]
+        return completion(None, [("work", "execute_python", {"code": program}), *looks])
+    printed = re.search(r"^answer: (\{.*\})$", "\n".join(seen), re.M)
+    assert printed is not None, seen
+    return completion(f"So it is.\n<answer>\n{printed[1]}\n</answer>")
+
+
+@dataclass(frozen=True)
+class Run:
+    study: Study
+    served: Served
+    output: str  # all that the commands printed
+    ray: Path  # what Ray wrote
+
+
+def dosimeter(
+    folder: Path, *arguments: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "study.cli", *arguments, "--study", str(folder)],
+        env={**{n: v for n, v in os.environ.items() if n != VARIABLE}, **environment},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+
+
+def promise(folder: Path) -> None:
+    study = pipeline.open_study(folder)
+    pipeline.draw(study)
+    pipeline.register(study)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """The study from seed to report. The server fails the first request, quoting the key."""
+    folder = tmp_path_factory.mktemp("served") / "study"
+    ray = Path(tempfile.mkdtemp(prefix="ray-"))  # a short name: sockets lie in it
+    first = threading.Event()
+
+    def answer(request: Json) -> Answer:
+        if first.is_set():
+            return play(request)
+        first.set()
+        return failure(500, f"bad key {KEY}")
+
+    with serve(always=answer) as served:
+        init_study(folder, PROTOCOL.format(url=served.url, variable=VARIABLE))
+        promise(folder)
+        commands = (("sweep", "--wave", "0", "--allow-dirty"), ("report", "--json"))
+        environment = {VARIABLE: KEY, "RAY_TMPDIR": str(ray)}
+        done = [dosimeter(folder, *command, **environment) for command in commands]
+        assert [each.returncode for each in done] == [0, 0], [each.stderr for each in done]
+        output = "".join(each.stdout + each.stderr for each in done)
+        yield Run(pipeline.open_study(folder), served, output, ray)
+    shutil.rmtree(ray)
+
+
+def opened(study: Study) -> dict[str, bytes]:
+    """Every object of the store, decrypted where it is sealed."""
+    return {
+        key: decrypt(study.store.get(key), study.identities(), key)
+        if key.endswith(".age")
+        else study.store.get(key)
+        for key in study.store.list()
+    }
+
+
+def episodes(study: Study) -> list[Episode]:
+    return [
+        decode_episode(data, key)
+        for key, data in opened(study).items()
+        if key.startswith("attempts/")
+    ]
+
+
+def test_every_episode_is_served_answered_and_scored(run: Run) -> None:
+    assert run.served.faults == []
+    assert set(run.served.keys) == {f"Bearer {KEY}"}
+    assert {request["model"] for request in run.served.requests} == {"asked-model"}
+    made = episodes(run.study)
+    assert len(made) == EPISODES
+    assert sum(step.reply.retries for episode in made for step in episode.steps) == 1
+    assert len(run.served.requests) == 3 * EPISODES + 1
+    assert verify_study(run.study.store, run.study.identities()).holds
+
+
+def test_images_go_to_the_server_as_images(run: Run) -> None:
+    shown = [
+        part["image_url"]["url"]
+        for request in run.served.requests
+        for message in request["messages"]
+        if message["role"] == Role.USER and isinstance(message["content"], list)
+        for part in message["content"]
+        if part["type"] == "image_url"
+    ]
+    assert len(shown) == EPISODES // 2
+    assert all(url.startswith("data:image/png;base64,") for url in shown)
+
+
+def test_the_report_tells_the_version_that_was_served(run: Run) -> None:
+    page = run.study.folder / "reports" / "wave-0"
+    report = json.loads((page / "report.json").read_text())
+    assert [(row["model"], row["asked"], row["served"]) for row in report["served"]] == [
+        ("theirs", "asked-model", [SERVED])
+    ]
+    (row,) = report["models"]
+    assert (row["model"], row["n_public"], row["n_private"]) == ("theirs", 4, 4)
+    assert (row["estimate"], row["verdict"] == "contaminated") == (0.0, False)
+    assert SERVED in (page / "report.html").read_text()
+
+
+def test_the_key_stands_nowhere(run: Run) -> None:
+    assert KEY not in run.output
+    secret = KEY.encode()
+    held = {str(path): path.read_bytes() for path in run.study.folder.rglob("*") if path.is_file()}
+    # Ray's own files: logs, and whatever else it left of the sweep.
+    held |= {str(path): path.read_bytes() for path in run.ray.rglob("*") if path.is_file()}
+    stored = opened(run.study)
+    assert len(stored) > 4 * EPISODES
+    held |= stored
+    for key, data in stored.items():
+        if key.startswith("responses/"):
+            held[f"{key}: raw"] = decode_reply(data, key).raw
+    assert [place for place, data in held.items() if secret in data] == []
+    assert any(str(run.ray) in place for place in held)
+
+
+def test_without_its_key_a_sweep_names_the_variable_and_begins_nothing(
+    run: Run, tmp_path: Path
+) -> None:
+    folder = tmp_path / "study"
+    init_study(folder, (run.study.folder / "study.yaml").read_text())
+    promise(folder)
+    before = sorted((folder / "store").rglob("*"))
+    refused = dosimeter(folder, "sweep", "--wave", "0", "--allow-dirty")
+    assert refused.returncode == 2
+    assert VARIABLE in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    assert sorted((folder / "store").rglob("*")) == before
