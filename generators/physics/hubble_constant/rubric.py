@@ -1,0 +1,146 @@
+"""What earns marks (spec/physics.md, §3; gates as R8; docs/decisions/0006)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from generators.checks import Gated, NumberWithin, ShareOf, ValueEquals
+from generators.items import ItemCount, ItemList, ItemNumber, ItemPrecision, ItemRecall
+from generators.physics.hubble_constant.parameters import GATE_TOLERANCE, NAME
+from generators.rubric import Metarubric, Rubric, fill_rubric
+from generators.table import Scalar
+from generators.task import GroundTruth
+
+_REDSHIFTS = ItemList(("redshifts",), "id")
+_SOURCE = "analyzed_galaxies.galaxy_ID"
+_MEASURED = f"at least half of the redshifts are right to within {GATE_TOLERANCE}"
+_LARGEST = 1e6  # km/s/Mpc: whatever is below was meant as a Hubble constant
+
+
+def make_rubric(truth: GroundTruth) -> Rubric:
+    galaxies = truth.table("analyzed_galaxies").records()
+    ids = tuple(str(row["galaxy_ID"]) for row in galaxies)
+    # A list of everything is no finding (R8a) ...
+    listed = ShareOf(
+        (
+            ItemPrecision(_REDSHIFTS, ids, source=_SOURCE),
+            ItemRecall(_REDSHIFTS, ids, source=_SOURCE),
+        ),
+        share=1.0,
+    )
+    # ... and a constant without its redshifts is a guess (R8e).
+    measured = ShareOf(
+        tuple(
+            ItemNumber(
+                *(_REDSHIFTS, str(row["galaxy_ID"]), "z"),
+                low=float(row["z"]) - GATE_TOLERANCE,
+                high=float(row["z"]) + GATE_TOLERANCE,
+            )
+            for row in galaxies
+        )
+    )
+    metarubrics = (*_sections(), *_readings(ids, listed), *_fits(measured))
+    return fill_rubric(metarubrics, dict(truth.tables))
+
+
+def _sections() -> tuple[Metarubric, ...]:
+    """That the answer has its parts: 0.45 of 28.45."""
+    some = ItemPrecision(_REDSHIFTS, ("any",), share=0.0)
+    return (
+        Metarubric(
+            "summary",
+            "IF",
+            0.15,
+            "The answer has a summary, and ends with the JSON object that the task asks for.",
+            lambda _row, _index: ValueEquals(("task",), NAME),
+        ),
+        Metarubric(
+            "z_estimation_section",
+            "IF",
+            0.15,
+            "The answer has a section that lists galaxies with their redshifts.",
+            lambda _row, _index: some,
+        ),
+        Metarubric(
+            "hubble_section",
+            "IF",
+            0.15,
+            "The answer has a section that states the Hubble constant as a number.",
+            lambda _row, _index: NumberWithin(("H0",), 0.0, _LARGEST),
+        ),
+    )
+
+
+def _readings(ids: tuple[str, ...], listed: ShareOf) -> tuple[Metarubric, ...]:
+    def z_is_right(row: Mapping[str, Scalar], _: int) -> ItemNumber:
+        name, low, high = str(row["galaxy_ID"]), float(row["z_min"]), float(row["z_max"])
+        return ItemNumber(_REDSHIFTS, name, "z", low, high)
+
+    return (
+        Metarubric(
+            "no_of_galaxies",
+            "DH",
+            2.0,
+            "The answer lists exactly {n} galaxies as used in the analysis, and at least half "
+            "of them, and of the usable ones, are usable and listed.",
+            lambda _row, _index: Gated(ItemCount(_REDSHIFTS, len(ids)), listed),
+            "results",
+        ),
+        Metarubric(
+            "z_estimation",
+            "IM",
+            10.0,
+            "The answer states that the redshift of galaxy {galaxy_ID} is {z:.6f}: anything "
+            "from {z_min:.6f} to {z_max:.6f}.",
+            z_is_right,
+            "analyzed_galaxies",
+        ),
+    )
+
+
+def _fits(measured: ShareOf) -> tuple[Metarubric, ...]:
+    linear = ShareOf(
+        tuple(
+            ValueEquals(("fit",), f"linear_{kind}") for kind in ("through_zero", "free_intercept")
+        )
+    )
+
+    def within(name: str, low: str, high: str, row: Mapping[str, Scalar]) -> Gated:
+        return Gated(NumberWithin((name,), float(row[low]), float(row[high])), measured)
+
+    return (
+        Metarubric(
+            "fit_function",
+            "SR",
+            0.5,
+            f"The answer fits a straight line to velocity against distance, and {_MEASURED}.",
+            lambda _row, _index: Gated(linear, measured),
+        ),
+        Metarubric(
+            "fit_function_offset",
+            "SR",
+            0.5,
+            "The fitted function has no offset: it is a straight line through zero, and "
+            f"{_MEASURED}.",
+            lambda _row, _index: Gated(ValueEquals(("fit",), "linear_through_zero"), measured),
+        ),
+        Metarubric(
+            "h_estimation",
+            "SR",
+            10.0,
+            "The answer states that the Hubble constant is {H0:.3f} km/s/Mpc: anything from "
+            f"{{H0_min:.3f}} to {{H0_max:.3f}}; and {_MEASURED}.",
+            lambda row, _index: within("H0", "H0_min", "H0_max", row),
+            "results",
+        ),
+        Metarubric(
+            "h_stdev_estimation",
+            "SR",
+            5.0,
+            "The answer states that the statistical uncertainty of the Hubble constant is "
+            "{sigma_H0:.4f} km/s/Mpc: anything from {sigma_min:.4f} to {sigma_max:.4f}; and "
+            f"{_MEASURED}.",
+            lambda row, _index: within("sigma_H0", "sigma_min", "sigma_max", row),
+            "results",
+        ),
+    )

@@ -1,0 +1,155 @@
+"""Draws: which galaxies there are, what is known of each, and what is not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from generators.draws import Streams, redraw
+from generators.physics.hubble_constant.parameters import (
+    CONSTANT_RANGE,
+    DECOY_RANGE,
+    MAGNITUDE_DECIMALS,
+    P_MISSING,
+    PERIOD_DECIMALS,
+    PERIOD_RANGE,
+    REDSHIFT_RANGE,
+    SCATTER,
+    Parameters,
+)
+from generators.physics.hubble_constant.relations import apparent_magnitude, velocity
+from generators.physics.spectra import is_identifiable, keep_lines
+from generators.stream import Stream
+
+_ID_DIGITS = 10  # few enough to read, so many that two instances share none
+
+
+@dataclass(frozen=True, slots=True)
+class Spectrum:
+    """A galaxy's redshift, and which of the laboratory's lines its spectrum shows."""
+
+    z: float
+    kept: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cepheid:
+    """Its mean magnitude and period (days) as they are written; None where not measured."""
+
+    id: str
+    magnitude: float | None
+    period: float | None
+
+    @property
+    def complete(self) -> bool:
+        return self.magnitude is not None and self.period is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Galaxy:
+    """A galaxy; usable where it has a spectrum and a Cepheid with magnitude and period."""
+
+    id: str
+    spectrum: Spectrum | None
+    cepheid: Cepheid | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The galaxies in the order of the table, and the number of the laboratory's plate."""
+
+    galaxies: tuple[Galaxy, ...]
+    plate: str
+    redraws: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Presence:
+    """What there is of a galaxy."""
+
+    spectrum: bool
+    cepheid: bool
+    magnitude: bool
+    period: bool
+
+    @property
+    def usable(self) -> bool:
+        return self.spectrum and self.cepheid and self.magnitude and self.period
+
+
+def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
+    """Raises GuardExhausted where a draw stays degenerate."""
+    constant = streams.at("constant").uniform(*CONSTANT_RANGE)
+    present, redraws = redraw(
+        lambda attempt: _presences(parameters, streams, attempt), "usable galaxies"
+    )
+    galaxy_ids, cepheid_ids = _ids(streams.at("galaxy-ids")), _ids(streams.at("cepheid-ids"))
+    galaxies = []
+    for index, has in enumerate(present):
+        spectrum = None
+        if has.spectrum:
+            spectrum, attempt = _spectrum(parameters.p_line, streams, index)
+            redraws += attempt
+        name, cepheid_name = f"GID{next(galaxy_ids)}", f"HDD{next(cepheid_ids)}"
+        cepheid = None
+        if has.cepheid:
+            stream = streams.at("cepheid", index)
+            cepheid = _cepheid(cepheid_name, has, spectrum, constant, stream)
+        galaxies.append(Galaxy(name, spectrum, cepheid))
+    return Sample(tuple(galaxies), next(_ids(streams.at("plate"))), redraws)
+
+
+def _presences(
+    parameters: Parameters, streams: Streams, attempt: int
+) -> tuple[_Presence, ...] | None:
+    """What there is of each galaxy; None where too few are usable for a fit."""
+    present = tuple(
+        _presence(parameters, streams.at("presence", index, attempt))
+        for index in range(parameters.galaxies)
+    )
+    return present if sum(has.usable for has in present) >= parameters.usable else None
+
+
+def _presence(parameters: Parameters, stream: Stream) -> _Presence:
+    return _Presence(
+        spectrum=stream.chance(parameters.p_spectrum),
+        cepheid=stream.chance(parameters.p_cepheid),
+        magnitude=not stream.chance(P_MISSING),
+        period=not stream.chance(P_MISSING),
+    )
+
+
+def _ids(stream: Stream) -> Iterator[str]:
+    """Numbers of _ID_DIGITS digits, none of them twice."""
+    taken: set[int] = set()
+    while True:
+        number = stream.integer(0, 10**_ID_DIGITS - 1)
+        if number not in taken:
+            taken.add(number)
+            yield f"{number:0{_ID_DIGITS}d}"
+
+
+def _spectrum(p_line: float, streams: Streams, index: int) -> tuple[Spectrum, int]:
+    """A spectrum that has one reading only, and how often its lines were redrawn."""
+    z = streams.at("redshift", index).uniform(*REDSHIFT_RANGE)
+
+    def lines(attempt: int) -> tuple[bool, ...] | None:
+        kept = keep_lines(streams.at("lines", index, attempt), p_line)
+        return kept if is_identifiable(z, kept) else None
+
+    kept, redraws = redraw(lines, f"lines of galaxy {index + 1}")
+    return Spectrum(z, kept), redraws
+
+
+def _cepheid(
+    name: str, has: _Presence, spectrum: Spectrum | None, constant: float, stream: Stream
+) -> Cepheid:
+    """The period is uniform in its logarithm; the magnitude errs by SCATTER about its relation."""
+    shortest, longest = map(math.log10, PERIOD_RANGE)
+    period = round(10.0 ** stream.uniform(shortest, longest), PERIOD_DECIMALS)
+    scatter = stream.normal(0.0, SCATTER)
+    elsewhere = stream.uniform(*DECOY_RANGE)
+    distance = elsewhere if spectrum is None else velocity(spectrum.z) / constant
+    magnitude = round(apparent_magnitude(period, distance) + scatter, MAGNITUDE_DECIMALS)
+    return Cepheid(name, magnitude if has.magnitude else None, period if has.period else None)

@@ -1,0 +1,92 @@
+"""What is true of the galaxies as they are written, and the answer that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from generators.physics.hubble_constant.parameters import NAME, Parameters
+from generators.physics.hubble_constant.relations import Fit, distance, fit_constant, velocity
+from generators.physics.hubble_constant.sample import Sample
+from generators.table import Table
+from generators.task import GroundTruth
+
+# Decimals that are kept of what logarithms and powers give: the last bits of those depend on
+# the C library.
+_DECIMALS = 9
+
+_GALAXIES = ("galaxy_ID", "z", "z_min", "z_max", "distance_Mpc", "velocity_km_s")
+_RESULTS = ("n", "H0", "H0_min", "H0_max", "sigma_H0", "sigma_min", "sigma_max")
+
+
+def make_truth(
+    parameters: Parameters, sample: Sample, digests: Sequence[tuple[str, str]]
+) -> GroundTruth:
+    """Tables ``analyzed_galaxies`` (the usable ones, by identifier) and ``results`` (one row:
+    the fit, and the closed interval that each of its numbers is accepted in)."""
+    rows = _analyzed(parameters, sample)
+    zs, distances = [row[1] for row in rows], [row[4] for row in rows]
+    fit = fit_constant(distances, [velocity(z) for z in zs])
+    constant, error = _margins(parameters, zs, distances, fit)
+    numbers = (
+        *(fit.constant, fit.constant - constant, fit.constant + constant),
+        *(fit.error, max(fit.error - error, 0.0), fit.error + error),
+    )
+    result = (len(rows), *(round(number, _DECIMALS) for number in numbers))
+    return GroundTruth(
+        tables=(
+            ("analyzed_galaxies", Table(_GALAXIES, rows)),
+            ("results", Table(_RESULTS, (result,))),
+        ),
+        tolerances=(
+            ("z", parameters.z_tolerance),
+            ("H0", round(constant, _DECIMALS)),
+            ("sigma_H0", round(error, _DECIMALS)),
+        ),
+        digests=tuple(digests),
+    )
+
+
+def _analyzed(
+    parameters: Parameters, sample: Sample
+) -> tuple[tuple[str, float, float, float, float, float], ...]:
+    rows = []
+    for galaxy in sample.galaxies:
+        spectrum, cepheid = galaxy.spectrum, galaxy.cepheid
+        if spectrum is None or cepheid is None:
+            continue
+        if cepheid.magnitude is None or cepheid.period is None:
+            continue
+        z, tolerance = spectrum.z, parameters.z_tolerance
+        away = round(distance(cepheid.magnitude, cepheid.period), _DECIMALS)
+        rows.append((galaxy.id, z, z - tolerance, z + tolerance, away, velocity(z)))
+    return tuple(sorted(rows))
+
+
+def _margins(
+    parameters: Parameters, zs: Sequence[float], distances: Sequence[float], fit: Fit
+) -> tuple[float, float]:
+    """How far the constant and its error may be off: a share of each, and as much as it moves
+    where all redshifts are off together by their tolerance (R8d)."""
+    moved = [
+        fit_constant(distances, [velocity(z + offset) for z in zs])
+        for offset in (-parameters.z_tolerance, parameters.z_tolerance)
+    ]
+    constant = max(abs(each.constant - fit.constant) for each in moved)
+    error = max(abs(each.error - fit.error) for each in moved)
+    return (
+        parameters.constant_tolerance * fit.constant + constant,
+        parameters.error_tolerance * fit.error + error,
+    )
+
+
+def make_key(truth: GroundTruth) -> dict[str, Any]:
+    galaxies = truth.table("analyzed_galaxies").records()
+    result = truth.table("results").records()[0]
+    return {
+        "task": NAME,
+        "redshifts": [{"id": row["galaxy_ID"], "z": row["z"]} for row in galaxies],
+        "H0": result["H0"],
+        "sigma_H0": result["sigma_H0"],
+        "fit": "linear_through_zero",
+    }
