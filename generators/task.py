@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import rfc8785
 
@@ -161,4 +161,14 @@ class Family(Protocol):
     def solver(self) -> str:
         """Source of a Python program that reads the input files in the current folder and
         writes ``answer.json`` there, with nothing but the sandbox's libraries."""
+        ...
+
+
+@runtime_checkable
+class StatesInputs(Protocol):
+    """A family some of whose truth stands in the input files by design, and says which."""
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """Columns of the truth, each as ``table.column``: what is read, not derived."""
         ...

@@ -14,6 +14,7 @@ from typing import Any
 
 from generators.catalog import family
 from generators.errors import GeneratorError
+from generators.noise import misread
 from generators.seed import Seed
 from generators.stream import Stream
 from harness.errors import HarnessError
@@ -103,30 +104,6 @@ class TrivialAgent:
 
     def respond(self, request: ModelRequest) -> Reply:
         return _say(self.answer)
-
-
-def misread(value: Any, rate: float, draws: Stream) -> Any:
-    """The answer with each of its numbers falsified with probability ``rate``.
-
-    Types are kept: a count is off by one or two (and not below zero), a measured number by a
-    tenth of itself and a half or more, which is outside any tolerance that a rubric grants.
-    """
-    if isinstance(value, dict):
-        return {key: misread(each, rate, draws) for key, each in value.items()}
-    if isinstance(value, list):
-        return [misread(each, rate, draws) for each in value]
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return value
-    wrong = _wrong(value, draws)  # drawn either way, so that one slip does not shift the next
-    return wrong if draws.chance(rate) else value
-
-
-def _wrong(value: float, draws: Stream) -> float:
-    sign = draws.choice((-1, 1))
-    if isinstance(value, int):
-        shift = draws.integer(1, 2)
-        return value + shift if sign > 0 or value < shift else value - shift
-    return round(value + sign * draws.uniform(1.0, 2.0) * (0.5 + abs(value) / 10), 6)
 
 
 def _solve(request: ModelRequest) -> Reply:

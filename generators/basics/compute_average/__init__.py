@@ -26,6 +26,7 @@ class ComputeAverage:
     name: str = NAME
     version: str = VERSION
     summary: str = "list the numbers of a text file, and average them"
+    given: tuple[str, ...] = ("numbers.written", "numbers.value")
 
     def parameters(self, difficulty: str) -> Mapping[str, int | float | str]:
         meant = parameters_of(difficulty)

@@ -1,0 +1,151 @@
+"""No truth in the inputs: a number that is to be derived is not written where it can be read.
+
+Numbers of five digits or more meet by chance in large files. So a column of the truth is
+suspect only where its values stand in the prompt and files of their own instance clearly more
+often than in those of another one; what every instance states alike is a constant, no leak.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from generators.task import Brief, Family, GroundTruth, StatesInputs, TaskInstance
+
+DIGITS = 5  # significant digits that make a number telling
+LEAK_EXCESS = 0.1  # share of a column's values found in own inputs beyond those found in others'
+_LEAK_DEVIATIONS = 4.0
+LEAK_INSTANCES = 20
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_PNG = b"\x89PNG\r\n\x1a\n"
+_PNG_NOTES = frozenset({b"tEXt", b"zTXt", b"iTXt", b"tIME", b"eXIf"})
+
+Written = Mapping[int, frozenset[str]]  # significant digits → the numbers written with so many
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Of a column's values: how many there are, found in their own inputs, in another's."""
+
+    total: int = 0
+    own: int = 0
+    other: int = 0
+
+    @property
+    def suspect(self) -> bool:
+        own, other = self.own / self.total, self.other / self.total
+        pooled = (own + other) / 2
+        chance = math.sqrt(2 * pooled * (1 - pooled) / self.total)
+        return own - other > max(LEAK_EXCESS, _LEAK_DEVIATIONS * chance)
+
+
+@dataclass(slots=True)
+class LeakSearch:
+    """Watches the instances of one stratum go by, each against the inputs of the one before."""
+
+    family: Family
+    _columns: dict[tuple[str, int], _Tally] = field(default_factory=dict)
+    _before: Written | None = None
+    _first: tuple[TaskInstance, Written] | None = None
+    _notes: set[str] = field(default_factory=set)
+
+    def add(self, instance: TaskInstance) -> None:
+        written = written_numbers(brief_texts(instance.brief))
+        self._notes |= set(hidden_notes(instance.brief))
+        if self._before is None:
+            self._first = (instance, written)
+        else:
+            self._count(instance, written, self._before)
+        self._before = written
+
+    def leaks(self) -> tuple[str, ...]:
+        """What was found, a line each. The first instance is held against the last."""
+        if self._first is not None and self._before is not self._first[1]:
+            assert self._before is not None  # noqa: S101 - there is a first
+            self._count(*self._first, self._before)
+            self._first = None
+        suspect: dict[str, list[str]] = {}
+        for (column, digits), tally in self._columns.items():
+            if tally.suspect:
+                found = f"{tally.own} of {tally.total} with {digits} digits"
+                suspect.setdefault(column, []).append(found)
+        columns = (
+            f"values of {name} stand in the inputs ({', '.join(how)})"
+            for name, how in suspect.items()
+        )
+        return (*columns, *sorted(self._notes))
+
+    def _count(self, instance: TaskInstance, own: Written, other: Written) -> None:
+        for column, value in telling_numbers(instance.truth, given_columns(self.family)):
+            for digits in own.keys() | other.keys():
+                tally = self._columns.setdefault((column, digits), _Tally())
+                number = significand(value, digits)
+                tally.total += 1
+                tally.own += number in own.get(digits, ())
+                tally.other += number in other.get(digits, ())
+
+
+def given_columns(family: Family) -> frozenset[str]:
+    """The columns of the truth, as ``table.column``, that input files state by design."""
+    return frozenset(family.given) if isinstance(family, StatesInputs) else frozenset()
+
+
+def telling_numbers(
+    truth: GroundTruth, given: frozenset[str] = frozenset()
+) -> Iterator[tuple[str, float]]:
+    """The measured numbers of the truth with five significant digits or more, by column."""
+    for name, table in truth.tables:
+        for index, column in enumerate(table.columns):
+            if f"{name}.{column}" not in given:
+                for value in {row[index] for row in table.rows}:
+                    if isinstance(value, float) and len(_digits(repr(value))) >= DIGITS:
+                        yield f"{name}.{column}", value
+
+
+def brief_texts(brief: Brief) -> Iterator[str]:
+    """All that can be read as text: prompt, names of files, files that are not pictures."""
+    yield brief.prompt
+    for asset in brief.assets:
+        yield asset.path
+        if not asset.media_type.startswith("image/"):
+            yield asset.data.decode("utf-8", "replace")
+
+
+def written_numbers(texts: Iterable[str]) -> Written:
+    """The numbers of five significant digits or more, without sign and power of ten."""
+    found: dict[int, set[str]] = {}
+    for text in texts:
+        for number in _NUMBER.findall(text):
+            digits = _digits(number)
+            if len(digits) >= DIGITS:
+                found.setdefault(len(digits), set()).add(digits)
+    return {length: frozenset(numbers) for length, numbers in found.items()}
+
+
+def significand(value: float, digits: int) -> str:
+    """The value rounded to so many significant digits, without sign and power of ten."""
+    return f"{abs(value):.{digits - 1}e}".split("e")[0].replace(".", "")
+
+
+def hidden_notes(brief: Brief) -> Iterator[str]:
+    """PNG files that carry text, a time or camera data."""
+    for asset in brief.assets:
+        if asset.media_type == "image/png":
+            for kind in _png_chunks(asset.data):
+                if kind in _PNG_NOTES:
+                    yield f"PNG files carry {kind.decode()} chunks"
+
+
+def _png_chunks(data: bytes) -> Sequence[bytes]:
+    kinds, at = [], len(_PNG)
+    while at + 8 <= len(data):
+        kinds.append(data[at + 4 : at + 8])
+        at += 12 + int.from_bytes(data[at : at + 4], "big")
+    return kinds
+
+
+def _digits(number: str) -> str:
+    return number.lower().split("e")[0].replace(".", "").lstrip("-0")

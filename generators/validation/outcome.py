@@ -1,0 +1,157 @@
+"""What a validation found, and the bounds that it is held to (spec/physics.md, R9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from generators.validation.scores import NOISE_RATE, MeanScore, PassRate
+
+KEY_SCORE = 1.0
+SOLVER_SCORE = 0.98
+CRITERION_RATE = 0.9  # of any one metarubric the solver meets, as far as its interval can tell
+NULL_SCORE = 0.15
+# How much a score may rise with difficulty: chance, and the gates (R8), which a careless reader
+# of few items misses more often than one of many.
+RISE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """How a family at a difficulty did over some seeds.
+
+    ``key`` and ``solver`` are the lowest scores of any of ``seeds`` seeds. ``nulls`` holds,
+    for each null answer, the mean over ``null_seeds`` seeds of its score outside
+    instructions-following: what a guess earns in expectation, since on few it may be luck.
+    ``noisy`` is that mean for the key with NOISE_RATE of its numbers wrong.
+    """
+
+    family: str
+    version: str
+    difficulty: str
+    seeds: int
+    null_seeds: int
+    key: float
+    solver: float
+    nulls: tuple[tuple[str, float], ...]
+    same_elsewhere: bool
+    distinct: bool
+    null_errors: tuple[tuple[str, float], ...] = ()  # standard errors of ``nulls``
+    noisy: MeanScore | None = None
+    criteria: tuple[PassRate, ...] = ()  # of the solver, by metarubric
+    leaks: tuple[str, ...] = ()
+    artefacts: tuple[str, ...] = ()
+    redraws: tuple[int, ...] = ()  # by seed: degenerate draws that the guards refused
+
+    @property
+    def stratum(self) -> str:
+        return f"{self.family}@{self.version}/{self.difficulty}"
+
+    @property
+    def best_guess(self) -> tuple[str, float]:
+        return max(self.nulls, key=lambda null: null[1])
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is out of bounds, a line each; empty when all is well."""
+        return tuple(self._problems())
+
+    def _problems(self) -> Iterator[str]:
+        if self.key < KEY_SCORE:
+            yield f"the key scores {self.key:.3f}, not {KEY_SCORE}"
+        if self.solver < SOLVER_SCORE:
+            yield f"the solver scores {self.solver:.3f}, below {SOLVER_SCORE}"
+        for rate in self.criteria:
+            if rate.interval[1] < CRITERION_RATE:
+                yield (
+                    f"the solver meets {rate.passed} of {rate.total} criteria of "
+                    f"{rate.metarubric}: less than {CRITERION_RATE}"
+                )
+        for name, score in self.nulls:
+            if score > NULL_SCORE:
+                yield f"the null answer {name!r} scores {score:.3f}, above {NULL_SCORE}"
+        if not self.same_elsewhere:
+            yield "another process makes other bytes of the same seeds"
+        if not self.distinct:
+            yield "two seeds share an id, a file or a value"
+        yield from self.leaks
+        yield from (f"the rubric reads badly: {artefact}" for artefact in self.artefacts)
+
+    @property
+    def holds(self) -> bool:
+        return not self.problems
+
+    def as_record(self) -> dict[str, str | int | float | bool]:
+        """One flat row, for a table or for JSON; of the null answers the best."""
+        guess, earned = self.best_guess
+        return {
+            "task": f"{self.family}@{self.version}",
+            "difficulty": self.difficulty,
+            "seeds": self.seeds,
+            "key": self.key,
+            "solver": self.solver,
+            "guess": round(earned, 4),
+            "best_guess": guess,
+            "same_elsewhere": self.same_elsewhere,
+            "distinct": self.distinct,
+            "problems": "; ".join(self.problems),
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it, for scripts and for the page."""
+        errors = dict(self.null_errors)
+        return self.as_record() | {
+            "null_seeds": self.null_seeds,
+            "nulls": [
+                {"name": name, "mean": mean, "error": errors.get(name)} for name, mean in self.nulls
+            ],
+            "noisy": None
+            if self.noisy is None
+            else {"rate": NOISE_RATE, "mean": self.noisy.mean, "error": self.noisy.error},
+            "criteria": [
+                {
+                    "metarubric": each.metarubric,
+                    "dimension": each.dimension,
+                    "weight": each.weight,
+                    "passed": each.passed,
+                    "total": each.total,
+                    "rate": each.rate,
+                    "interval": list(each.interval),
+                }
+                for each in self.criteria
+            ],
+            "redraws": list(self.redraws),
+            "problems": list(self.problems),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """All that was asked for, and what can only be seen across difficulties and families."""
+
+    strata: tuple[Validation, ...]
+    across: tuple[str, ...]
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        own = (f"{each.stratum}: {line}" for each in self.strata for line in each.problems)
+        return (*own, *self.across)
+
+    @property
+    def holds(self) -> bool:
+        return not self.problems
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "holds": self.holds,
+            "bounds": {
+                "key": KEY_SCORE,
+                "solver": SOLVER_SCORE,
+                "criterion": CRITERION_RATE,
+                "guess": NULL_SCORE,
+                "rise": RISE,
+            },
+            "strata": [each.as_json() for each in self.strata],
+            "across": list(self.across),
+        }

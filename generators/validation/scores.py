@@ -1,0 +1,183 @@
+"""Scores: of the key, of the reference solver, of guesses and of a careless reader."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from generators.answer import MAX_ANSWER_BYTES, Answer, parse_answer
+from generators.errors import GeneratorError
+from generators.noise import misread
+from generators.rubric import DIMENSIONS, check_answer, score_verdicts
+from generators.seed import Seed
+from generators.task import Family, TaskInstance
+
+BEYOND_INSTRUCTIONS = ("SR", "DH", "IM")
+NOISE_RATE = 0.1  # of the numbers of its answer, the careless reader gets wrong
+
+_SOLVER_SECONDS = 120
+_NORMAL_95 = 1.959963984540054
+
+
+@dataclass(frozen=True, slots=True)
+class PassRate:
+    """How often the reference solver met the criteria of one metarubric."""
+
+    metarubric: str
+    dimension: str
+    weight: float
+    passed: int
+    total: int
+
+    @property
+    def rate(self) -> float:
+        return self.passed / self.total
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson, 95 %, as though the criteria of one instance were independent."""
+        return wilson_interval(self.passed, self.total)
+
+
+@dataclass(frozen=True, slots=True)
+class MeanScore:
+    """A mean over instances, with its standard error."""
+
+    mean: float
+    error: float
+
+    @classmethod
+    def of(cls, scores: Sequence[float]) -> MeanScore:
+        """Raises ValueError for no scores."""
+        if not scores:
+            raise ValueError("a mean needs a score at least")
+        mean = math.fsum(scores) / len(scores)
+        if len(scores) == 1:
+            return cls(mean, 0.0)
+        spread = math.fsum((score - mean) ** 2 for score in scores) / (len(scores) - 1)
+        return cls(mean, math.sqrt(spread / len(scores)))
+
+
+def wilson_interval(passed: int, total: int) -> tuple[float, float]:
+    """The score interval for a binomial proportion at 95 % (Wilson, JASA 22, 209, 1927)."""
+    z2 = _NORMAL_95**2
+    middle = (passed + z2 / 2) / (total + z2)
+    half = _NORMAL_95 / (total + z2) * math.sqrt(passed * (total - passed) / total + z2 / 4)
+    low = 0.0 if passed == 0 else middle - half
+    return low, 1.0 if passed == total else middle + half
+
+
+def key_score(family: Family, instance: TaskInstance) -> float:
+    """The score of the family's own key."""
+    return score_answer(instance, Answer(family.key(instance.truth)))
+
+
+def solver_score(family: Family, instance: TaskInstance) -> float:
+    """The score of the reference solver. Raises GeneratorError where it fails."""
+    return score_answer(instance, solver_answer(family, instance))
+
+
+def solver_answer(family: Family, instance: TaskInstance) -> Answer | None:
+    """What the reference solver hands in, run as a program of its own on the files alone.
+
+    Raises GeneratorError where it fails or writes no answer.
+    """
+    with tempfile.TemporaryDirectory(prefix="dosimeter-") as folder:
+        for asset in instance.brief.assets:
+            path = Path(folder, asset.path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(asset.data)
+        try:
+            ended = subprocess.run(
+                [sys.executable, "-I", "-c", family.solver()],
+                cwd=folder,
+                capture_output=True,
+                timeout=_SOLVER_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise GeneratorError(
+                f"the solver of {family.name} took more than {_SOLVER_SECONDS} s"
+            ) from None
+        written = Path(folder, "answer.json")
+        if ended.returncode != 0 or not written.is_file():
+            last = ended.stderr.decode("utf-8", "replace").strip().rsplit("\n", 1)[-1]
+            raise GeneratorError(f"the solver of {family.name} wrote no answer: {last}")
+        answer = parse_answer("", written.read_bytes())
+        return answer and answer.with_files(dict(_files_of(answer, Path(folder))))
+
+
+def _files_of(answer: Answer, folder: Path) -> Iterator[tuple[str, bytes]]:
+    """The files that the answer points to, as far as the harness would take them."""
+    for name in answer.named_files():
+        path = folder / name
+        if path.resolve().is_relative_to(folder.resolve()) and path.is_file():
+            data = path.read_bytes()
+            if len(data) <= MAX_ANSWER_BYTES:
+                yield name, data
+
+
+def noisy_score(family: Family, instance: TaskInstance, seed: Seed) -> float:
+    """The score of the key with each number falsified at NOISE_RATE, drawn from the seed."""
+    noisy = misread(family.key(instance.truth), NOISE_RATE, seed.child("noise").rng())
+    return score_answer(instance, Answer(noisy), BEYOND_INSTRUCTIONS)
+
+
+def null_scores(family: Family, instances: Sequence[TaskInstance]) -> dict[str, float]:
+    """For each null answer, its mean score outside instructions-following."""
+    return {
+        name: each.mean
+        for name, each in mean_scores(guess_scores(family, each) for each in instances).items()
+    }
+
+
+def guess_scores(family: Family, instance: TaskInstance) -> dict[str, float]:
+    """For each null answer, its score outside instructions-following."""
+    return {
+        name: score_answer(instance, Answer(block), BEYOND_INSTRUCTIONS)
+        for name, block in family.nulls(instance).items()
+    }
+
+
+def mean_scores(scored: Iterable[dict[str, float]]) -> dict[str, MeanScore]:
+    """The means by name."""
+    columns: dict[str, list[float]] = {}
+    for scores in scored:
+        for name, score in scores.items():
+            columns.setdefault(name, []).append(score)
+    return {name: MeanScore.of(column) for name, column in columns.items()}
+
+
+def score_answer(
+    instance: TaskInstance, answer: Answer | None, dimensions: tuple[str, ...] = DIMENSIONS
+) -> float:
+    """Raises GeneratorError where no criterion of the dimensions can be checked."""
+    verdicts = check_answer(instance.rubric, answer)
+    score = score_verdicts(instance.rubric, verdicts, dimensions)
+    if score is None:
+        raise GeneratorError(f"{instance.spec.stratum}: no criterion can be checked")
+    return score
+
+
+def pass_rates(
+    solved: Iterable[tuple[TaskInstance, Answer | None]],
+) -> tuple[PassRate, ...]:
+    """For each metarubric, the criteria met and decided over all the instances."""
+    counts: dict[str, list[int]] = {}
+    about: dict[str, tuple[str, float]] = {}
+    for instance, answer in solved:
+        verdicts = check_answer(instance.rubric, answer)
+        for criterion, verdict in zip(instance.rubric.criteria, verdicts, strict=True):
+            if verdict is not None:
+                about[criterion.metarubric] = (criterion.dimension, criterion.weight)
+                count = counts.setdefault(criterion.metarubric, [0, 0])
+                count[0] += verdict
+                count[1] += 1
+    return tuple(
+        PassRate(name, *about[name], passed, total) for name, (passed, total) in counts.items()
+    )
