@@ -8,6 +8,7 @@ centroid of a line, read against the scale's tick marks, gives its wavelength (s
 from __future__ import annotations
 
 import functools
+import io
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from PIL.Image import Image
 
     from generators.stream import Stream
 
@@ -137,21 +139,38 @@ def _explanations(seen: Sequence[float]) -> list[tuple[float, float]]:
 
 def draw_bars(title: str, lines: Iterable[Line]) -> bytes:
     """A PNG of grey bars on black, as tall as the spectrum is bright (0 to 1.05)."""
+    return encode_page(paint_bars(title, lines))
+
+
+def draw_strip(title: str, lines: Iterable[Line]) -> bytes:
+    """A PNG of a strip whose columns are as bright as the spectrum."""
+    return encode_page(paint_strip(title, lines))
+
+
+def paint_bars(title: str, lines: Iterable[Line]) -> Image:
+    """The page that ``draw_bars`` encodes."""
     pixels = _axes("bars").copy()
     for column, value in _columns(lines).items():
         height = value * BAR
         whole = int(height)
         pixels[BASE - whole : BASE, column] = BAR_GREY
         pixels[BASE - whole - 1, column] = round((height - whole) * BAR_GREY)
-    return _encode(pixels, title)
+    return _entitle(pixels, title)
 
 
-def draw_strip(title: str, lines: Iterable[Line]) -> bytes:
-    """A PNG of a strip whose columns are as bright as the spectrum."""
+def paint_strip(title: str, lines: Iterable[Line]) -> Image:
+    """The page that ``draw_strip`` encodes."""
     pixels = _axes("strip").copy()
     for column, value in _columns(lines).items():
         pixels[TOP_OF_STRIP:BASE, column] = round(value * 255.0)
-    return _encode(pixels, title)
+    return _entitle(pixels, title)
+
+
+def encode_page(page: Image) -> bytes:
+    """8-bit grey, zlib level 6, no text chunk and no time in it."""
+    buffer = io.BytesIO()
+    page.save(buffer, "PNG", compress_level=6)
+    return buffer.getvalue()
 
 
 def _columns(lines: Iterable[Line]) -> dict[int, float]:
@@ -225,14 +244,9 @@ def _write(draw: Any, place: tuple[int, int], text: str) -> None:
     draw.text(place, text, fill=_BLACK, font=_font(), anchor="ma")
 
 
-def _encode(pixels: Pixels, title: str) -> bytes:
-    """8-bit grey, zlib level 6, no text chunk and no time in it."""
-    import io
-
+def _entitle(pixels: Pixels, title: str) -> Image:
     from PIL import Image, ImageDraw
 
     page = Image.fromarray(pixels)
     _write(ImageDraw.Draw(page), ((LEFT + RIGHT) // 2, _TITLE_ROW), title)
-    buffer = io.BytesIO()
-    page.save(buffer, "PNG", compress_level=6)
-    return buffer.getvalue()
+    return page
