@@ -1,0 +1,174 @@
+"""What earns marks (spec/physics.md, §5; gates as R8; docs/decisions/0008)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from generators.checks import Check, Gated, ShareOf
+from generators.items import (
+    TEXTS,
+    ItemList,
+    ItemNumber,
+    ItemPrecision,
+    ItemRecall,
+    ItemValue,
+    ListsItem,
+    OmitsItem,
+)
+from generators.physics.lissajous_figures.parameters import FREQUENCY_TOLERANCE
+from generators.rubric import Metarubric, Rubric, fill_rubric
+from generators.table import Scalar
+from generators.task import GroundTruth
+
+FAULTY = ItemList(("faulty",), "supply_id")
+MACHINES = ItemList(("machines",), TEXTS)
+
+_Row = Mapping[str, Scalar]
+
+
+@dataclass(frozen=True, slots=True)
+class _Gates:
+    """What keeps guesses from earning anything."""
+
+    supplies_precise: ItemPrecision  # R8a: a list of everything is no finding
+    supplies_found: ItemRecall  # R8a: nor is an empty one
+    machines_precise: ShareOf  # R8a; and R8e: machines without readings are a guess
+    machines_found: ShareOf
+
+
+def make_rubric(truth: GroundTruth) -> Rubric:
+    qa, faulty = truth.table("qa_data"), truth.table("faulty_machines")
+    supplies = tuple(map(str, qa.column("supply_id")))
+    machines = tuple(map(str, faulty.column("machine")))
+    precise = ItemPrecision(FAULTY, supplies, source="qa_data.supply_id")
+    read = ShareOf((precise, ShareOf(tuple(map(_frequency, qa.records())))), share=1.0)
+    source = "faulty_machines.machine"
+    gates = _Gates(
+        precise,
+        ItemRecall(FAULTY, supplies, source="qa_data.supply_id"),
+        ShareOf((ItemPrecision(MACHINES, machines, source=source), read), share=1.0),
+        ShareOf((ItemRecall(MACHINES, machines, source=source), read), share=1.0),
+    )
+    return fill_rubric((*_sections(), *_supplies(gates), *_machines(gates)), dict(truth.tables))
+
+
+def _frequency(row: _Row) -> ItemNumber:
+    true = float(row["frequency_hz"])
+    low, high = true - FREQUENCY_TOLERANCE, true + FREQUENCY_TOLERANCE
+    return ItemNumber(FAULTY, str(row["supply_id"]), "frequency_hz", low, high)
+
+
+def _sections() -> tuple[Metarubric, ...]:
+    """A section that is there and lists nothing is a section: the gates see to the rest."""
+    return (
+        Metarubric(
+            "qa_section",
+            "IF",
+            0.2,
+            "The answer has a section DATA FOR QUALITY ASSURANCE.",
+            lambda _row, _index: ItemRecall(FAULTY, ()),
+        ),
+        Metarubric(
+            "management_section",
+            "IF",
+            0.2,
+            "The answer has a section DATA FOR MANAGEMENT.",
+            lambda _row, _index: ItemRecall(MACHINES, ()),
+        ),
+    )
+
+
+def _supplies(gates: _Gates) -> tuple[Metarubric, ...]:
+    def listed(row: _Row, _: int) -> Gated:
+        return Gated(ListsItem(FAULTY, str(row["supply_id"])), gates.supplies_precise)
+
+    def omitted(row: _Row, _: int) -> Gated:
+        return Gated(OmitsItem(FAULTY, str(row["supply_id"])), gates.supplies_found)
+
+    def frequency(row: _Row, _: int) -> Gated:
+        return Gated(_frequency(row), gates.supplies_precise)
+
+    def attribute(name: str, row: _Row) -> Gated:
+        # R8b: it stands in the table, and counts only beside a frequency that was measured.
+        value = ItemValue(FAULTY, str(row["supply_id"]), name, str(row[name]))
+        return Gated(Gated(value, _frequency(row)), gates.supplies_precise)
+
+    among = "and at least half of the supplies that it lists as faulty are faulty."
+    return (
+        Metarubric(
+            "faulty_supplies",
+            "DH",
+            3.0,
+            f"The answer lists the power supply {{supply_id}} as faulty, {among}",
+            listed,
+            "qa_data",
+        ),
+        Metarubric(
+            "notfaulty_supplies",
+            "DH",
+            3.0,
+            "The answer does not list the power supply {supply_id} as faulty, and it lists at "
+            "least half of the faulty ones.",
+            omitted,
+            "complement_qa_data",
+        ),
+        Metarubric(
+            "supplies_frequency",
+            "IM",
+            10.0,
+            "The answer states that the faulty power supply {supply_id} has a frequency of "
+            f"{{hertz}} Hz ({{frequency_hz:.2f}} ± {FREQUENCY_TOLERANCE} Hz), {among}",
+            frequency,
+            "qa_data",
+        ),
+        Metarubric(
+            "supply_batch",
+            "DH",
+            1.0,
+            "The answer states that the faulty power supply {supply_id} is of batch {batch}, "
+            f"and gets its frequency right ({{hertz}} Hz), {among}",
+            lambda row, _: attribute("batch", row),
+            "qa_data",
+        ),
+        Metarubric(
+            "supply_manufacturing_machine",
+            "DH",
+            1.0,
+            "The answer states that the faulty power supply {supply_id} was made by machine "
+            f"{{machine}}, and gets its frequency right ({{hertz}} Hz), {among}",
+            lambda row, _: attribute("machine", row),
+            "qa_data",
+        ),
+    )
+
+
+def _machines(gates: _Gates) -> tuple[Metarubric, ...]:
+    def listed(row: _Row, _: int) -> Check:
+        return Gated(ListsItem(MACHINES, str(row["machine"])), gates.machines_precise)
+
+    def omitted(row: _Row, _: int) -> Check:
+        return Gated(OmitsItem(MACHINES, str(row["machine"])), gates.machines_found)
+
+    rate = "({faulty} of its {tested} tested supplies failed, {percent:.0f} %)"
+    read = "and it gets the frequencies of at least half of the faulty supplies right."
+    return (
+        Metarubric(
+            "faulty_machines",
+            "DH",
+            2.0,
+            f"The answer lists machine {{machine}} as faulty {rate}; at least half of the "
+            f"machines that it lists are faulty, {read}",
+            listed,
+            "faulty_machines",
+        ),
+        Metarubric(
+            "not_faulty_machines",
+            "DH",
+            2.0,
+            f"The answer does not list machine {{machine}} as faulty {rate}; it lists at least "
+            f"half of the faulty machines, {read}",
+            omitted,
+            "not_faulty_machines",
+        ),
+    )

@@ -1,0 +1,82 @@
+"""What is true of the supplies as they are written, and the answer that says so."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from generators.physics.lissajous_figures.parameters import (
+    FREQUENCY_TOLERANCE,
+    NAME,
+    WORST_RATE,
+    Ratio,
+)
+from generators.table import Scalar, Table
+from generators.task import GroundTruth
+
+_SUPPLY_COLUMNS = ("supply_id", "machine", "batch", "frequency_hz", "hertz", "measurement_id")
+_MACHINE_COLUMNS = ("machine", "tested", "faulty", "percent")
+
+
+def make_truth(
+    table: bytes, ratios: Mapping[str, Ratio], digests: Sequence[tuple[str, str]]
+) -> GroundTruth:
+    """Tables ``qa_data`` and ``complement_qa_data`` (the tested units that are faulty, and those
+    that are not), ``faulty_machines`` and ``not_faulty_machines``, in the order of the file.
+
+    ``ratios`` gives the figure of each measurement of the table.
+    """
+    rows = csv.DictReader(io.StringIO(table.decode(), newline=""))
+    tested = [row for row in rows if row["measurement_id"]]
+    supplies: dict[bool, list[tuple[Scalar, ...]]] = {True: [], False: []}
+    counts: dict[str, list[int]] = {}
+    for row in tested:
+        ratio = ratios[row["measurement_id"]]
+        supplies[ratio.is_good].append(
+            (
+                row["supply_ID"],
+                row["machine"],
+                row["batch"],
+                float(ratio.hertz),
+                round(ratio.hertz),
+                row["measurement_id"],
+            )
+        )
+        count = counts.setdefault(row["machine"], [0, 0])
+        count[0] += 1
+        count[1] += not ratio.is_good
+    return GroundTruth(
+        tables=(
+            ("qa_data", Table(_SUPPLY_COLUMNS, tuple(supplies[False]))),
+            ("complement_qa_data", Table(_SUPPLY_COLUMNS, tuple(supplies[True]))),
+            ("faulty_machines", Table(_MACHINE_COLUMNS, tuple(_machines(counts, faulty=True)))),
+            (
+                "not_faulty_machines",
+                Table(_MACHINE_COLUMNS, tuple(_machines(counts, faulty=False))),
+            ),
+        ),
+        tolerances=(("frequency_hz", FREQUENCY_TOLERANCE),),
+        digests=tuple(digests),
+    )
+
+
+def _machines(counts: Mapping[str, Sequence[int]], faulty: bool) -> Iterator[tuple[Scalar, ...]]:
+    for machine, (tested, faults) in counts.items():
+        rate = Fraction(faults, tested)
+        if (rate > WORST_RATE) == faulty:
+            yield machine, tested, faults, float(100 * rate)
+
+
+def make_key(truth: GroundTruth) -> dict[str, Any]:
+    names = ("supply_id", "machine", "batch")
+    return {
+        "task": NAME,
+        "faulty": [
+            {**{name: row[name] for name in names}, "frequency_hz": row["hertz"]}
+            for row in truth.table("qa_data").records()
+        ],
+        "machines": list(truth.table("faulty_machines").column("machine")),
+    }
