@@ -33,13 +33,13 @@ class HubbleConstant:
 
     def generate(self, difficulty: str, seed: Seed) -> TaskInstance:
         # numpy and Pillow are loaded where pictures are drawn, not where families are listed.
-        from generators.physics.hubble_constant.render import digest_assets, make_assets
+        from generators.physics.hubble_constant.render import draw_assets
         from generators.physics.hubble_constant.sample import draw_sample
 
         meant = parameters_of(difficulty)
         sample = draw_sample(meant, SeedStreams(seed, NAME, VERSION, difficulty))
-        assets = make_assets(sample)
-        truth = make_truth(meant, sample, digest_assets(assets))
+        assets, digests = draw_assets(sample)
+        truth = make_truth(meant, sample, digests)
         parameters = (*self.parameters(difficulty).items(), ("redraws", sample.redraws))
         return make_instance(
             TaskSpec(NAME, VERSION, difficulty, parameters),

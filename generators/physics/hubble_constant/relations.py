@@ -38,7 +38,7 @@ def apparent_magnitude(period: float, distance: float) -> float:
 
 def distance(magnitude: float, period: float) -> float:
     """In Mpc, from the distance modulus."""
-    return 10.0 ** ((magnitude - absolute_magnitude(period) - 25.0) / 5.0)
+    return math.pow(10.0, (magnitude - absolute_magnitude(period) - 25.0) / 5.0)
 
 
 def fit_constant(distances: Sequence[float], velocities: Sequence[float]) -> Fit:

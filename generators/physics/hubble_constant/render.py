@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import io
+from collections.abc import Iterable
 
 from generators.physics.hubble_constant.parameters import (
     COLUMNS,
@@ -14,31 +14,31 @@ from generators.physics.hubble_constant.parameters import (
     image_name,
 )
 from generators.physics.hubble_constant.sample import Galaxy, Sample
-from generators.physics.spectra import draw_strip, lab_spectrum, observe
+from generators.physics.spectra import Line, encode_page, lab_spectrum, observe, paint_strip
 from generators.task import Asset
 
 
-def make_assets(sample: Sample) -> tuple[Asset, ...]:
-    """The table, the laboratory's picture, then the spectra in the order of their names."""
-    spectra = sorted(
-        (
-            Asset(
-                image_name(galaxy.id),
-                "image/png",
-                draw_strip(galaxy.id, observe(galaxy.spectrum.z, galaxy.spectrum.kept)),
-            )
-            for galaxy in sample.galaxies
-            if galaxy.spectrum is not None
-        ),
-        key=lambda asset: asset.path,
-    )
+def draw_assets(sample: Sample) -> tuple[tuple[Asset, ...], tuple[tuple[str, str], ...]]:
+    """The table, the laboratory's picture, then the spectra in the order of their names; and
+    the SHA-256 of each file and of each picture's pixels."""
+    table = Asset(MEASUREMENTS, "text/csv", write_table(sample))
     # The plate's number keeps apart the files of any two instances.
-    lab = draw_strip(f"Laboratory lines, plate {sample.plate}", lab_spectrum())
-    return (
-        Asset(MEASUREMENTS, "text/csv", write_table(sample)),
-        Asset(LAB_IMAGE, "image/png", lab),
-        *spectra,
-    )
+    drawn = [_draw(LAB_IMAGE, f"Laboratory lines, plate {sample.plate}", lab_spectrum())]
+    for galaxy in sorted(sample.galaxies, key=lambda each: each.id):
+        if (spectrum := galaxy.spectrum) is not None:
+            lines = observe(spectrum.z, spectrum.kept)
+            drawn.append(_draw(image_name(galaxy.id), galaxy.id, lines))
+    digests = [(table.path, table.digest)]
+    for asset, pixels in drawn:
+        digests += [(asset.path, asset.digest), (f"{asset.path}#pixels", pixels)]
+    return (table, *(asset for asset, _ in drawn)), tuple(digests)
+
+
+def _draw(path: str, title: str, lines: Iterable[Line]) -> tuple[Asset, str]:
+    """The picture, and the digest of its pixels."""
+    page = paint_strip(title, lines)
+    pixels = hashlib.sha256(page.tobytes()).hexdigest()
+    return Asset(path, "image/png", encode_page(page)), f"sha256:{pixels}"
 
 
 def write_table(sample: Sample) -> bytes:
@@ -57,21 +57,3 @@ def _row(galaxy: Galaxy) -> str:
 
 def _fixed(value: float | None, decimals: int) -> str:
     return "" if value is None else f"{value:.{decimals}f}"
-
-
-def digest_assets(assets: tuple[Asset, ...]) -> tuple[tuple[str, str], ...]:
-    """The SHA-256 of each file, and of each picture's decoded pixels."""
-    digests = []
-    for asset in assets:
-        digests.append((asset.path, asset.digest))
-        if asset.media_type == "image/png":
-            pixels = hashlib.sha256(_decode(asset.data)).hexdigest()
-            digests.append((f"{asset.path}#pixels", f"sha256:{pixels}"))
-    return tuple(digests)
-
-
-def _decode(data: bytes) -> bytes:
-    from PIL.PngImagePlugin import PngImageFile
-
-    with PngImageFile(io.BytesIO(data)) as image:
-        return image.tobytes()

@@ -81,8 +81,8 @@ def _readings(ids: tuple[str, ...], listed: ShareOf) -> tuple[Metarubric, ...]:
             "no_of_galaxies",
             "DH",
             2.0,
-            "The answer lists exactly {n} galaxies as used in the analysis, and at least half "
-            "of them, and of the usable ones, are usable and listed.",
+            "The answer lists exactly {n} galaxies as used in the analysis; at least half of "
+            "them are among the {n} usable ones.",
             lambda _row, _index: Gated(ItemCount(_REDSHIFTS, len(ids)), listed),
             "results",
         ),
@@ -99,11 +99,8 @@ def _readings(ids: tuple[str, ...], listed: ShareOf) -> tuple[Metarubric, ...]:
 
 
 def _fits(measured: ShareOf) -> tuple[Metarubric, ...]:
-    linear = ShareOf(
-        tuple(
-            ValueEquals(("fit",), f"linear_{kind}") for kind in ("through_zero", "free_intercept")
-        )
-    )
+    lines = ("linear_through_zero", "linear_free_intercept")
+    linear = ShareOf(tuple(ValueEquals(("fit",), line) for line in lines))
 
     def within(name: str, low: str, high: str, row: Mapping[str, Scalar]) -> Gated:
         return Gated(NumberWithin((name,), float(row[low]), float(row[high])), measured)

@@ -147,7 +147,7 @@ def _cepheid(
 ) -> Cepheid:
     """The period is uniform in its logarithm; the magnitude errs by SCATTER about its relation."""
     shortest, longest = map(math.log10, PERIOD_RANGE)
-    period = round(10.0 ** stream.uniform(shortest, longest), PERIOD_DECIMALS)
+    period = round(math.pow(10.0, stream.uniform(shortest, longest)), PERIOD_DECIMALS)
     scatter = stream.normal(0.0, SCATTER)
     elsewhere = stream.uniform(*DECOY_RANGE)
     distance = elsewhere if spectrum is None else velocity(spectrum.z) / constant

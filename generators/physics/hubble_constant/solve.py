@@ -84,19 +84,18 @@ def solve(folder: Path) -> dict[str, object]:
     lab = read_lines(folder / "spectral_lines_lab.png")
     with open(folder / "cepheids_measurements.csv", encoding="ascii", newline="") as file:
         rows = list(csv.DictReader(file))
-    redshifts, distances = [], []
+    names, redshifts, distances = [], [], []
     for row in rows:
         spectrum = folder / "observed_spectra" / f"{row['galaxy_ID']}.png"
         magnitude, period = row["mean_mag_cepheid"], row["period [days]"]
         if magnitude and period and spectrum.exists():
-            z = round(measure_z(read_lines(spectrum), lab), 7)
-            redshifts.append({"id": row["galaxy_ID"], "z": z})
+            names.append(row["galaxy_ID"])
+            redshifts.append(round(measure_z(read_lines(spectrum), lab), 7))
             distances.append(distance(float(magnitude), float(period)))
-    velocities = np.array([velocity(each["z"]) for each in redshifts])
-    slope, error = fit(np.array(distances), velocities)
+    slope, error = fit(np.array(distances), np.array([velocity(z) for z in redshifts]))
     return {
         "task": "hubble_constant",
-        "redshifts": redshifts,
+        "redshifts": [{"id": name, "z": z} for name, z in zip(names, redshifts, strict=True)],
         "H0": round(slope, 4),
         "sigma_H0": round(error, 4),
         "fit": "linear_through_zero",
