@@ -3,6 +3,7 @@ done twice."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -16,10 +17,12 @@ from typing import Any
 import pytest
 
 from harness.episode import Episode
+from harness.leases import Progress
 from harness.rayenv import prepare_ray
 from registry.verify import verify_study
 from study import pipeline
 from study.folder import Study
+from study.runs import SweepRequest
 from study.setup import init_study
 
 pytestmark = pytest.mark.ray
@@ -150,3 +153,40 @@ def test_no_cluster_at_the_address_is_one_clear_error(tmp_path: Path) -> None:
     assert "127.0.0.1:1" in err
     assert "Traceback" not in err
     assert not list(study.store.list("results/"))
+
+
+def own_workers() -> list[int]:
+    """The pids of the Ray workers that this process started, at work on cells."""
+    parents, names = {}, {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            stat = (folder / "stat").read_text()
+            parents[int(folder.name)] = int(stat.rpartition(")")[2].split()[1])
+            names[int(folder.name)] = (folder / "cmdline").read_text()
+
+    def ours(pid: int) -> bool:
+        return pid == os.getpid() or (pid in parents and ours(parents[pid]))
+
+    return [pid for pid in names if names[pid].startswith("ray::Worker") and ours(pid)]
+
+
+def test_workers_that_die_are_replaced_for_as_long_as_something_gets_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare_ray(None)
+    from harness import actors
+
+    monkeypatch.setattr(actors._Crew, "MAX_DEATHS", 1)
+    study, killed_at = make_study(tmp_path / "study", 20), [0]
+
+    def watch(progress: Progress) -> None:
+        if progress.finished > killed_at[-1] and len(killed_at) <= 3:
+            for pid in own_workers():
+                os.kill(pid, signal.SIGKILL)
+                killed_at.append(progress.finished)
+
+    outcome = pipeline.sweep(study, SweepRequest(0, allow_dirty=True), watch)
+    assert len(killed_at) == 4, "three were killed"
+    assert outcome.closed is not None
+    assert outcome.closed.finished == 80
+    assert all(episode.attempt == 1 for episode in episodes_of(study))
