@@ -73,6 +73,7 @@ class Episode:
     seconds: float
     container: str
     error_class: str = ""  # "<boundary>:<class>" of what failed the attempt
+    answer_files: tuple[tuple[str, bytes], ...] = ()  # files that the answer points to
 
 
 class GradeStatus(StrEnum):

@@ -26,6 +26,8 @@ def grade_episode(instance: TaskInstance, episode: Episode) -> Grade:
     if episode.stop is StopReason.FAILED:
         return _grade(episode, rubric, GradeStatus.MISSING, (None,) * len(rubric.criteria))
     answer = parse_answer(episode.answer, episode.answer_file)
+    if answer is not None:
+        answer = answer.with_files(dict(episode.answer_files))
     status = GradeStatus.NO_ANSWER if answer is None else GradeStatus.GRADED
     return _grade(episode, rubric, status, check_answer(rubric, answer))
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from generators.answer import MAX_ANSWER_BYTES
+from generators.answer import MAX_ANSWER_BYTES, parse_answer
 from generators.seed import Seed
 from generators.task import Brief
 from harness.agent import Conduct, Journal, opening_messages, run_agent
@@ -43,7 +44,7 @@ def run_attempt(
         )
     started, begun = now(), tick()
     seed = model_seed(cell, attempt)
-    conduct, answer_file, container = _work(brief, model, sandboxes, seed, journal, tick)
+    conduct, left, container = _work(brief, model, sandboxes, seed, journal, tick)
     return Episode(
         id=cell.episode,
         instance=cell.instance,
@@ -54,19 +55,28 @@ def run_attempt(
         opening=conduct.opening,
         steps=conduct.steps,
         answer=conduct.answer,
-        answer_file=answer_file,
+        answer_file=left.answer,
         stop=conduct.stop,
         usage=conduct.usage,
         started=started,
         seconds=round(tick() - begun, SECONDS_DIGITS),
         container=container,
         error_class=conduct.error_class,
+        answer_files=left.files,
     )
 
 
 def model_seed(cell: Cell, attempt: int) -> Seed:
     """What a model draws from. It tells nothing of the instance's seed, from which it is made."""
     return cell.seed.child("model", cell.episode, attempt)
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What an agent left for its graders."""
+
+    answer: bytes | None = None
+    files: tuple[tuple[str, bytes], ...] = ()
 
 
 def _work(
@@ -76,27 +86,36 @@ def _work(
     seed: Seed,
     journal: Journal,
     tick: Callable[[], float],
-) -> tuple[Conduct, bytes | None, str]:
-    """The conduct, the answer file and the container, whatever became of them."""
+) -> tuple[Conduct, _Left, str]:
+    """The conduct, what was left in the work folder, and the container, whatever became of them."""
     conduct, container = Conduct(opening_messages(brief), (), StopReason.FAILED), ""
     try:
         with sandboxes.open(brief.assets, brief.limits) as sandbox:
             container = sandbox.id
             conduct = run_agent(brief, model, sandbox, seed, journal, tick)
-            return conduct, _collect_answer(conduct, sandbox), container
+            return conduct, _collect(conduct, sandbox), container
     except AttemptFailed as failed:
         error = f"{failed.boundary}:{failed.error_class}"
     except (HarnessError, RegistryError):
         raise
     except Exception as bug:  # one bad cell must not end a sweep; what it said may be secret
         error = f"{Boundary.WORKER}:{name_error(bug)}"
-    return Conduct(conduct.opening, conduct.steps, StopReason.FAILED, error), None, container
+    return Conduct(conduct.opening, conduct.steps, StopReason.FAILED, error), _Left(), container
 
 
-def _collect_answer(conduct: Conduct, sandbox: Sandbox) -> bytes | None:
+def _collect(conduct: Conduct, sandbox: Sandbox) -> _Left:
+    """The answer file, and the files that the answer points to."""
     if conduct.stop is StopReason.FAILED:
-        return None
+        return _Left()
+    written = _read(sandbox, ANSWER_FILE)
+    answer = parse_answer(conduct.answer, written)
+    names = () if answer is None else answer.named_files()
+    read = ((name, _read(sandbox, name)) for name in names)
+    return _Left(written, tuple((name, data) for name, data in read if data is not None))
+
+
+def _read(sandbox: Sandbox, path: str) -> bytes | None:
     try:
-        return sandbox.read(ANSWER_FILE, MAX_ANSWER_BYTES)
+        return sandbox.read(path, MAX_ANSWER_BYTES)
     except SandboxRefused:
         return None

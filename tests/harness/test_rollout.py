@@ -14,7 +14,7 @@ import pytest
 from generators.seed import Seed
 from generators.task import Asset, Limits, TaskSpec
 from harness.agent import MemoryJournal
-from harness.codec import decode_episode
+from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, Episode, StopReason
 from harness.errors import AttemptFailed, Boundary, HarnessError
 from harness.model import Usage
@@ -71,6 +71,21 @@ def test_an_episode_records_who_what_and_when(sandboxes: LocalSandboxes) -> None
 
 def test_the_answer_file_is_collected(sandboxes: LocalSandboxes) -> None:
     assert attempt(Playback([WRITE, say("Done.")]), sandboxes).answer_file == b'{"x": 3}'
+
+
+def test_files_that_the_answer_points_to_are_collected(sandboxes: LocalSandboxes) -> None:
+    table = call(("write_file", {"path": "out/events.csv", "content": "7,91.2\n"}))
+    block = '<answer>\n{"events_file": "out/events.csv"}\n</answer>'
+    episode = attempt(Playback([table, say(block)]), sandboxes)
+    assert episode.answer_files == (("out/events.csv", b"7,91.2\n"),)
+    assert decode_episode(encode_episode(episode)) == episode
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../../etc/passwd", "gone.csv", "\\ud800"])
+def test_a_file_that_it_may_not_read_is_not_collected(sandboxes: LocalSandboxes, path: str) -> None:
+    block = f'<answer>\n{{"events_file": "{path}"}}\n</answer>'
+    episode = attempt(Playback([say(block)]), sandboxes)
+    assert (episode.stop, episode.answer_files) == (StopReason.ANSWERED, ())
 
 
 def test_out_of_time_the_answer_file_still_counts(sandboxes: LocalSandboxes) -> None:
