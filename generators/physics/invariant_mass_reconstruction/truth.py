@@ -1,0 +1,109 @@
+"""What is true of the files, and the answer that says so."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from generators.physics.invariant_mass_reconstruction.parameters import (
+    NAME,
+    RADIUS_TOLERANCE,
+    SIGMAS,
+    Parameters,
+)
+from generators.physics.invariant_mass_reconstruction.sample import Sample
+from generators.table import Table
+from generators.task import Asset, GroundTruth
+
+_INTERVAL_DECIMALS = 6
+
+
+def make_truth(
+    parameters: Parameters,
+    sample: Sample,
+    assets: Sequence[Asset],
+    pixels: Mapping[str, bytes],
+) -> GroundTruth:
+    """Tables ``detector`` (layer, radius in m), ``events`` and ``events_sampled`` (event_id,
+    mass in GeV), ``misc`` (events), ``new_particle_properties`` (what the reference fit finds,
+    with the closed intervals that are granted) and ``drawn``; the SHA-256 of each file and of
+    each drawing's pixels."""
+    masses = dict(enumerate(sample.spectrum.masses, 1))
+    sampled = tuple((number, masses[number]) for number in sample.sampled)
+    digests = [(asset.path, asset.digest) for asset in assets]
+    for path, decoded in pixels.items():
+        digests.append((f"{path}#pixels", "sha256:" + hashlib.sha256(decoded).hexdigest()))
+    return GroundTruth(
+        tables=(
+            ("detector", _detector_table(sample)),
+            ("events", Table(("event_id", "mass"), tuple(masses.items()))),
+            ("events_sampled", Table(("event_id", "mass"), sampled)),
+            ("misc", Table(("events",), ((len(masses),),))),
+            ("new_particle_properties", _properties_table(parameters, sample)),
+            ("drawn", _drawn_table(sample)),
+        ),
+        tolerances=(
+            ("event_mass", parameters.event_tolerance),
+            ("radius", RADIUS_TOLERANCE),
+            ("sigmas", SIGMAS),
+        ),
+        digests=tuple(digests),
+    )
+
+
+def _detector_table(sample: Sample) -> Table:
+    layers = [
+        (f"tracker layer {number}", radius)
+        for number, radius in enumerate(sample.detector.layers, 1)
+    ]
+    return Table(("layer", "radius"), (*layers, ("calorimeter", sample.detector.calorimeter)))
+
+
+def _properties_table(parameters: Parameters, sample: Sample) -> Table:
+    """An interval's half-width is SIGMAS errors of the reference fit, and as much as the value
+    moves when all masses are off by the tolerance of one (R8d)."""
+    found, scale = sample.spectrum.reference, parameters.event_tolerance
+    row: list[float] = []
+    for value, sigma in ((found.mass, found.sigma_mass), (found.width, found.sigma_width)):
+        reach = SIGMAS * sigma + scale * value
+        row += [
+            value,
+            sigma,
+            round(value - reach, _INTERVAL_DECIMALS),
+            round(value + reach, _INTERVAL_DECIMALS),
+        ]
+    columns = [f"{name}{part}" for name in ("mass", "width") for part in _PARTS]
+    return Table(tuple(columns), (tuple(row),))
+
+
+_PARTS = ("", "_sigma", "_low", "_high")
+
+
+def _drawn_table(sample: Sample) -> Table:
+    drawn = sample.spectrum.particle
+    return Table(
+        ("mass", "width", "slope", "field", "lead"),
+        (
+            (
+                drawn.mass,
+                drawn.width,
+                drawn.slope,
+                sample.detector.field,
+                sample.spectrum.reference.lead,
+            ),
+        ),
+    )
+
+
+def make_key(truth: GroundTruth) -> dict[str, Any]:
+    *layers, calorimeter = truth.table("detector").column("radius")
+    found = truth.table("new_particle_properties").records()[0]
+    return {
+        "task": NAME,
+        "layer_radii_m": layers,
+        "ecal_radius_m": calorimeter,
+        "events": [list(row) for row in truth.table("events").rows],
+        "mass_GeV": found["mass"],
+        "width_GeV": found["width"],
+    }
