@@ -149,20 +149,24 @@ def draw_strip(title: str, lines: Iterable[Line]) -> bytes:
 
 def paint_bars(title: str, lines: Iterable[Line]) -> Image:
     """The page that ``draw_bars`` encodes."""
+    import numpy as np
+
     pixels = _axes("bars").copy()
-    for column, value in _columns(lines).items():
-        height = value * BAR
-        whole = int(height)
-        pixels[BASE - whole : BASE, column] = BAR_GREY
-        pixels[BASE - whole - 1, column] = round((height - whole) * BAR_GREY)
+    columns = _columns(lines)
+    heights = [value * BAR for value in columns.values()]
+    whole = np.array([int(height) for height in heights], int)
+    tip = np.array([round(height % 1.0 * BAR_GREY) for height in heights], np.uint8)
+    row = np.arange(BAR, -1, -1)[:, None]  # counted upwards from the base
+    bars = np.where(row < whole, np.uint8(BAR_GREY), np.where(row == whole, tip, np.uint8(0)))
+    pixels[BASE - BAR - 1 : BASE, list(columns)] = bars
     return _entitle(pixels, title)
 
 
 def paint_strip(title: str, lines: Iterable[Line]) -> Image:
     """The page that ``draw_strip`` encodes."""
     pixels = _axes("strip").copy()
-    for column, value in _columns(lines).items():
-        pixels[TOP_OF_STRIP:BASE, column] = round(value * 255.0)
+    columns = _columns(lines)
+    pixels[TOP_OF_STRIP:BASE, list(columns)] = [round(value * 255.0) for value in columns.values()]
     return _entitle(pixels, title)
 
 

@@ -1,0 +1,160 @@
+"""Draws: the relation, the galaxies, what is known of their Cepheids, and their lines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from generators.draws import Streams, redraw
+from generators.physics.cepheid_calibration.fit import distance_of, spread
+from generators.physics.cepheid_calibration.parameters import (
+    DECIMALS,
+    DECOY_DISTANCES,
+    DECOYS,
+    FEWEST_ROWS,
+    ID_DIGITS,
+    OFFSETS,
+    P_LINE,
+    P_MISSING,
+    PERIODS,
+    REDSHIFTS,
+    SCATTER,
+    SLOPES,
+    SMALLEST_SPREAD,
+    Parameters,
+)
+from generators.physics.spectra import is_identifiable, keep_lines
+from generators.stream import Stream
+
+_Z_DECIMALS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """M = slope (log10 P − 1) + offset."""
+
+    slope: float
+    offset: float
+
+
+@dataclass(frozen=True, slots=True)
+class Galaxy:
+    """A galaxy, its redshift where it has a spectrum, and its Cepheid where it has one:
+    mean magnitude and period (days) as they are written, each where it is known."""
+
+    id: str
+    z: float | None
+    cepheid: str | None
+    magnitude: float | None
+    period: float | None
+
+    @property
+    def is_complete(self) -> bool:
+        return None not in (self.z, self.cepheid, self.magnitude, self.period)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The galaxies in the order of the file, the lines that each spectrum shows, by galaxy, and
+    the Cepheids without a spectrum that have a criterion of their own; the number of the
+    laboratory's plate, so that no two instances share its picture."""
+
+    relation: Relation
+    galaxies: tuple[Galaxy, ...]
+    lines: tuple[tuple[str, tuple[bool, ...]], ...]
+    decoys: tuple[str, ...]
+    plate: str
+    redraws: int
+
+
+def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
+    """Raises GuardExhausted where a draw stays degenerate."""
+    relation = _relation(streams.at("relation"))
+    galaxies, redraws = redraw(
+        lambda attempt: _galaxies(parameters, relation, streams, attempt), "complete rows"
+    )
+    lines = []
+    for index, galaxy in enumerate(galaxies):
+        if galaxy.z is not None:
+            kept, attempt = redraw(
+                partial(_lines, galaxy.z, streams, index), f"lines of galaxy {index + 1}"
+            )
+            lines.append((galaxy.id, kept))
+            redraws += attempt
+    return Sample(
+        relation=relation,
+        galaxies=galaxies,
+        lines=tuple(lines),
+        decoys=_decoys(galaxies, streams),
+        plate=distinct_ids("L", 1, streams.at("plate"))[0],
+        redraws=redraws,
+    )
+
+
+def _relation(stream: Stream) -> Relation:
+    return Relation(stream.uniform(*SLOPES), stream.uniform(*OFFSETS))
+
+
+def _galaxies(
+    parameters: Parameters, relation: Relation, streams: Streams, attempt: int
+) -> tuple[Galaxy, ...] | None:
+    """All galaxies; None where too few rows are complete, or too alike in period."""
+    names = distinct_ids("G", parameters.galaxies, streams.at("galaxy-ids", 0, attempt))
+    cepheids = distinct_ids("CEPH", parameters.galaxies, streams.at("cepheid-ids", 0, attempt))
+    galaxies = tuple(
+        draw_galaxy(parameters, relation, ids, streams.at("galaxy", index, attempt))
+        for index, ids in enumerate(zip(names, cepheids, strict=True))
+    )
+    return None if is_degenerate(galaxies) else galaxies
+
+
+def distinct_ids(prefix: str, count: int, stream: Stream) -> tuple[str, ...]:
+    """So many different identifiers. A longer list begins with the shorter one."""
+    found: dict[str, None] = {}
+    while len(found) < count:
+        found[f"{prefix}_{stream.integer(0, 10**ID_DIGITS - 1):0{ID_DIGITS}d}"] = None
+    return tuple(found)
+
+
+def draw_galaxy(
+    parameters: Parameters, relation: Relation, ids: tuple[str, str], stream: Stream
+) -> Galaxy:
+    """One galaxy. All is drawn, used or not, so that no probability shifts another draw."""
+    has_spectrum = stream.chance(parameters.p_spectrum)
+    z = round(stream.uniform(*REDSHIFTS), _Z_DECIMALS)
+    has_cepheid = stream.chance(parameters.p_cepheid)
+    low, high = PERIODS
+    period = round(10.0 ** stream.uniform(math.log10(low), math.log10(high)), DECIMALS)
+    scatter = stream.normal(0.0, SCATTER)
+    decoy_distance = stream.uniform(*DECOY_DISTANCES)
+    has_magnitude = not stream.chance(P_MISSING)
+    has_period = not stream.chance(P_MISSING)
+    absolute = relation.slope * (math.log10(period) - 1.0) + relation.offset
+    distance = distance_of(z) if has_spectrum else decoy_distance
+    magnitude = round(absolute + 5.0 * math.log10(distance) + 25.0 + scatter, DECIMALS)
+    return Galaxy(
+        ids[0],
+        z if has_spectrum else None,
+        ids[1] if has_cepheid else None,
+        magnitude if has_cepheid and has_magnitude else None,
+        period if has_cepheid and has_period else None,
+    )
+
+
+def is_degenerate(galaxies: Sequence[Galaxy]) -> bool:
+    """Whether fewer than 8 rows are complete, or their log10 P spread by less than 0.5."""
+    periods = [math.log10(each.period or 1.0) for each in galaxies if each.is_complete]
+    return len(periods) < FEWEST_ROWS or spread(periods) < SMALLEST_SPREAD
+
+
+def _lines(z: float, streams: Streams, index: int, attempt: int) -> tuple[bool, ...] | None:
+    """Which lab lines show; None where they do not give the redshift."""
+    kept = keep_lines(streams.at("lines", index, attempt), P_LINE)
+    return kept if is_identifiable(z, kept) else None
+
+
+def _decoys(galaxies: Sequence[Galaxy], streams: Streams) -> tuple[str, ...]:
+    unseen = [each.cepheid for each in galaxies if each.cepheid and each.z is None]
+    return streams.at("decoys").shuffle(unseen)[:DECOYS]

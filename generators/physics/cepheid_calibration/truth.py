@@ -1,0 +1,117 @@
+"""What is true of the instance as it is written, and the answer that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from generators.physics.cepheid_calibration.fit import Fit, fit_relation
+from generators.physics.cepheid_calibration.parameters import (
+    FIT,
+    NAME,
+    Z_TOLERANCE,
+    Parameters,
+)
+from generators.physics.cepheid_calibration.sample import Galaxy, Sample
+from generators.table import Scalar, Table
+from generators.task import GroundTruth
+
+Digests = tuple[tuple[str, str], ...]
+_VALUES = ("a", "b", "sigma_a", "sigma_b")
+
+
+def make_truth(parameters: Parameters, sample: Sample, digests: Digests) -> GroundTruth:
+    """Tables ``redshifts`` (of the complete rows), ``excluded`` (Cepheids that lack something,
+    and what), ``results`` (value and closed interval of each) and ``relation`` (as drawn)."""
+    complete = [galaxy for galaxy in sample.galaxies if galaxy.is_complete]
+    results = _results(parameters, complete)
+    return GroundTruth(
+        tables=(
+            ("redshifts", _redshifts(complete)),
+            ("excluded", _excluded(sample)),
+            ("results", results),
+            (
+                "relation",
+                Table(("a", "b"), ((sample.relation.slope, sample.relation.offset),)),
+            ),
+        ),
+        tolerances=(("z", Z_TOLERANCE), *_tolerances(results)),
+        digests=digests,
+    )
+
+
+def _redshifts(complete: Sequence[Galaxy]) -> Table:
+    rows: list[tuple[Scalar, ...]] = []
+    for galaxy in sorted(complete, key=lambda each: each.cepheid or ""):
+        z = galaxy.z or 0.0
+        rows.append((galaxy.cepheid or "", galaxy.id, z, z - Z_TOLERANCE, z + Z_TOLERANCE))
+    return Table(("cepheid_id", "galaxy_id", "z", "z_min", "z_max"), tuple(rows))
+
+
+def _excluded(sample: Sample) -> Table:
+    """All with a spectrum that lack a magnitude or a period, and the decoys without one."""
+    decoys = set(sample.decoys)
+    rows = []
+    for galaxy in sample.galaxies:
+        name = galaxy.cepheid
+        if name is None or galaxy.is_complete:
+            continue
+        if galaxy.z is not None or name in decoys:
+            rows.append((name, _lacks(galaxy)))
+    return Table(("cepheid_id", "lacks"), tuple(sorted(rows)))
+
+
+def _lacks(galaxy: Galaxy) -> str:
+    parts = {"spectrum": galaxy.z, "magnitude": galaxy.magnitude, "period": galaxy.period}
+    return ", ".join(part for part, value in parts.items() if value is None)
+
+
+def _results(parameters: Parameters, complete: Sequence[Galaxy]) -> Table:
+    """Values and closed intervals of the fit on true redshifts and written measurements."""
+    fit = _fit(complete, 0.0)
+    up, down = _fit(complete, Z_TOLERANCE), _fit(complete, -Z_TOLERANCE)
+    share = parameters.error_share
+    # A common offset that every redshift interval admits must not fail the line (R8d).
+    slope = share * fit.slope_error + _shift(fit.slope, up.slope, down.slope)
+    offset = share * fit.offset_error + _shift(fit.offset, up.offset, down.offset)
+    widths = (
+        slope,
+        offset,
+        parameters.sigma_tolerance * fit.slope_error,
+        parameters.sigma_tolerance * fit.offset_error,
+    )
+    values = (fit.slope, fit.offset, fit.slope_error, fit.offset_error)
+    columns: list[str] = ["n"]
+    row: list[Scalar] = [len(complete)]
+    for name, value, width in zip(_VALUES, values, widths, strict=True):
+        columns += [name, f"{name}_min", f"{name}_max"]
+        row += [value, value - width, value + width]
+    return Table(tuple(columns), (tuple(row),))
+
+
+def _fit(complete: Sequence[Galaxy], shift: float) -> Fit:
+    return fit_relation(
+        [galaxy.period or 0.0 for galaxy in complete],
+        [galaxy.magnitude or 0.0 for galaxy in complete],
+        [(galaxy.z or 0.0) + shift for galaxy in complete],
+    )
+
+
+def _shift(value: float, *others: float) -> float:
+    return max(abs(other - value) for other in others)
+
+
+def _tolerances(results: Table) -> tuple[tuple[str, float], ...]:
+    row = results.records()[0]
+    return tuple((name, float(row[f"{name}_max"]) - float(row[name])) for name in _VALUES)
+
+
+def make_key(truth: GroundTruth) -> dict[str, Any]:
+    result = truth.table("results").records()[0]
+    redshifts = truth.table("redshifts").records()
+    return {
+        "task": NAME,
+        "redshifts": [{"id": row["cepheid_id"], "z": row["z"]} for row in redshifts],
+        **{name: result[name] for name in _VALUES},
+        "fit": FIT,
+    }
