@@ -163,10 +163,11 @@ def ray_session(address: str | None) -> Iterator[None]:
             log_to_driver=False,
             logging_level="ERROR",
         )
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except Exception as error:  # Ray says so too where a node does not start in time
+        reason = (str(error) or type(error).__name__).splitlines()[0]
         raise HarnessError(
-            f"no Ray cluster answers at {address or 'this machine'}: "
-            f"{str(error).splitlines()[0]} (give --address HOST:6379, or none to start one here)"
+            f"no Ray cluster answers at {address or 'this machine'}: {reason} "
+            "(give --address HOST:6379, or none to start one here)"
         ) from error
     # Ray prints of dead nodes to standard output, which is for our results.
     with redirect_stdout(sys.stderr):

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from harness.episode import Episode
+from harness.errors import HarnessError
 from harness.leases import Progress
 from harness.rayenv import prepare_ray
 from registry.verify import verify_study
@@ -190,3 +191,20 @@ def test_workers_that_die_are_replaced_for_as_long_as_something_gets_finished(
     assert outcome.closed is not None
     assert outcome.closed.finished == 80
     assert all(episode.attempt == 1 for episode in episodes_of(study))
+
+
+@pytest.mark.parametrize("said", ["The current node timed out during startup.\nMore.", ""])
+def test_a_cluster_that_does_not_start_is_one_clear_error(
+    monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    prepare_ray(None)
+    from harness import actors
+
+    def fail(**_: object) -> None:
+        raise Exception(said)  # as Ray does on a machine that is too busy
+
+    monkeypatch.setattr("ray.init", fail)
+    expected = r"this machine: (The current|Exception).* --address"
+    with pytest.raises(HarnessError, match=expected) as told, actors.ray_session(None):
+        raise AssertionError("there is no session")
+    assert "More" not in str(told.value)
