@@ -1,8 +1,11 @@
-"""The catalogue: every family that can be asked for, by ``name@version``."""
+"""The catalogue: every family that can be asked for, by ``name@version``.
+
+Those of the repository are listed here; installed packages may bring others (plugins.py).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from generators.errors import unknown
 from generators.task import Family
@@ -29,28 +32,44 @@ _FAMILIES: dict[str, Callable[[], Family]] = {
 
 
 def entries() -> tuple[str, ...]:
-    """Every ``name@version``; loads no family."""
-    return tuple(_FAMILIES)
+    """Every ``name@version``, the built-in ones first; loads no family.
+
+    Raises GeneratorError where an installed package names a family badly.
+    """
+    return tuple(_all())
 
 
 def families() -> tuple[Family, ...]:
-    """Every family at every version, in the order of the catalogue."""
-    return tuple(load() for load in _FAMILIES.values())
+    """Every family at every version, in the order of ``entries``."""
+    return tuple(load() for load in _all().values())
 
 
 def family(name: str, version: str | None = None) -> Family:
     """The family of this name at a version; the newest where none is given.
 
     The name may carry the version: ``count_circles@1``. Raises GeneratorError for an unknown
-    name or version, with the nearest that is known.
+    name or version, with the nearest that is known. A built-in name never looks at what else
+    is installed.
     """
     if version is None and "@" in name:
         name, version = name.split("@", 1)
-    versions = [entry.split("@")[1] for entry in _FAMILIES if entry.split("@")[0] == name]
+    known = _FAMILIES if name in _names(_FAMILIES) else _all()
+    versions = [entry.split("@")[1] for entry in known if entry.split("@")[0] == name]
     if not versions:
-        raise unknown("task", name, dict.fromkeys(entry.split("@")[0] for entry in _FAMILIES))
+        raise unknown("task", name, _names(known))
     if version is None:
         version = versions[-1]
     if version not in versions:
         raise unknown(f"version of {name}", version, versions)
-    return _FAMILIES[f"{name}@{version}"]()
+    return known[f"{name}@{version}"]()
+
+
+def _all() -> dict[str, Callable[[], Family]]:
+    # Reading what is installed costs a few hundredths of a second: only where it is asked for.
+    from generators.plugins import installed_families
+
+    return {**_FAMILIES, **installed_families(_names(_FAMILIES))}
+
+
+def _names(entries: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(entry.split("@")[0] for entry in entries))

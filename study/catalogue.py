@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from generators.catalog import families, family
 from generators.seed import Seed
 from generators.task import DIFFICULTIES, TaskInstance
-from study.errors import StudyError
+from study.newfolder import new_folder
+
+if TYPE_CHECKING:
+    from generators.validate import Survey
 
 # The seed of every example that is shown; no study draws it.
 EXAMPLE_SEED = Seed(bytes(32)).child("example")
@@ -86,38 +86,19 @@ def make_task(name: str, difficulty: str, seed: str, out: Path, with_truth: bool
     """
     found = family(name)
     instance = found.generate(difficulty, Seed.from_hex(seed))
-    if out.exists():
-        raise StudyError(f"{out}: is there already; give a folder that is not")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
-        try:
-            draft.chmod(0o755)
-            count = _write_instance(draft, instance, found.key(instance.truth), with_truth)
-            os.rename(draft, out)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
-    except OSError as error:
-        raise StudyError(f"{out}: {error.strerror}; give a folder that you may write") from error
-    return count
+    with new_folder(out) as draft:
+        return _write_instance(draft, instance, found.key(instance.truth), with_truth)
 
 
-def check_tasks(
-    names: Sequence[str], seeds: int, watch: Callable[[str, int, int], None]
-) -> tuple[list[dict[str, Any]], bool]:
-    """One record a family and difficulty, and whether every bound holds."""
-    from generators.validate import validate
+def check_tasks(names: Sequence[str], seeds: int, watch: Callable[[str, int, int], None]) -> Survey:
+    """Each family of these names, or of the catalogue, measured at each difficulty.
 
-    chosen = [family(name) for name in names] if names else list(families())
-    jobs = [(each, difficulty) for each in chosen for difficulty in DIFFICULTIES]
-    records, sound = [], True
-    for done, (each, difficulty) in enumerate(jobs):
-        watch(f"checking {each.name} {difficulty}", done, len(jobs))
-        outcome = validate(each, difficulty, seeds)
-        sound = sound and outcome.holds
-        records.append(outcome.as_record())
-    watch("checked", len(jobs), len(jobs))
-    return records, sound
+    Raises GeneratorError for an unknown name and for a family that fails.
+    """
+    from generators.validate import survey
+
+    chosen = [family(name) for name in dict.fromkeys(names)] if names else list(families())
+    return survey(chosen, seeds, watch)
 
 
 def _write_instance(

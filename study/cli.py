@@ -189,26 +189,51 @@ def tasks_make(name: str, difficulty: str, seed: str, out: Path, with_truth: boo
     click.echo(f"wrote {files} files into {out}")
 
 
+@tasks.command("new")
+@click.argument("name")
+@click.option("--out", type=click.Path(path_type=Path), help="A new folder.  [default: NAME]")
+def tasks_new(name: str, out: Path | None) -> None:
+    """Write a task family of your own: a small package, working as it stands.
+
+    \b
+    Example:
+      dosimeter tasks new lucky_sums
+      pip install --no-deps --no-build-isolation -e ./lucky_sums
+      dosimeter tasks check lucky_sums
+    """
+    from study.scaffold import new_task
+
+    folder = out or Path(name)
+    files = new_task(name, folder)
+    click.echo(f"wrote {files} files into {folder}; its README.md says how to go on")
+
+
 @tasks.command("check")
 @click.argument("names", nargs=-1)
 @click.option("--seeds", default=20, show_default=True, type=click.IntRange(1, 10_000))
+@click.option("--page", type=click.Path(path_type=Path), help="Write a page with plots, as HTML.")
 @json_option
-def tasks_check(names: tuple[str, ...], seeds: int, as_json: bool) -> None:
-    """Check families: the key scores full, the solver solves, guessing does not pay.
+def tasks_check(names: tuple[str, ...], seeds: int, page: Path | None, as_json: bool) -> None:
+    """Check families: solvable, not to be guessed, the same bytes everywhere, no truth in the
+    inputs, no easier where it should be harder.
 
     Exits with 1 where a bound fails.
 
     \b
     Example:
-      dosimeter tasks check count_circles --seeds 20
+      dosimeter tasks check count_circles --seeds 20 --page check.html
     """
     from study.catalogue import check_tasks
-    from study.console import print_checks, progress_watch
+    from study.console import print_survey, progress_watch
 
     with progress_watch("checking") as watch:
-        records, sound = check_tasks(names, seeds, watch)
-    print_checks(records, as_json, seeds)
-    sys.exit(0 if sound else 1)
+        found = check_tasks(names, seeds, watch)
+    if page is not None:
+        from study.surveypage import write_page
+
+        write_page(found, page)
+    print_survey(found, as_json)
+    sys.exit(0 if found.holds else 1)
 
 
 @main.command()

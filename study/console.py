@@ -27,6 +27,7 @@ from registry.records import record_body
 
 if TYPE_CHECKING:
     from analysis.report import Report
+    from generators.validate import Survey
     from harness.leases import Progress as SweepProgress
     from registry.ledger import Entry
     from registry.verify import Verification
@@ -67,23 +68,31 @@ def print_records(
     stdout().print(table)
 
 
-def print_checks(records: Sequence[Mapping[str, Any]], as_json: bool, seeds: int) -> None:
-    """What each family and difficulty was measured at, and the bounds that fail."""
+def print_survey(found: Survey, as_json: bool) -> None:
+    """What each family and difficulty was measured at, and below it what does not hold."""
     if as_json:
-        print_json(list(records))
+        print_json(found.as_json())
         return
-    shown = [
-        {
-            "task": record["task"],
-            "difficulty": record["difficulty"],
-            "key": record["key"],
-            "solver": record["solver"],
-            "best guess": record["guess"],
-            "problems": record["problems"] or "none",
-        }
-        for record in records
-    ]
-    print_records(shown, False, title=f"Mean scores over {seeds} seeds")
+    table = _plain_table(f"Scores over {found.strata[0].seeds} seeds")
+    table.add_column("task", overflow="fold")
+    table.add_column("level")
+    for name in ("key", "solver", "guess", "noisy", "redrawn"):
+        table.add_column(name, justify="right")
+    table.add_column("holds")
+    for each in found.strata:
+        numbers = (each.key, each.solver, each.best_guess[1])
+        table.add_row(
+            f"{each.family}@{each.version}",
+            each.difficulty,
+            *(f"{number:.3f}" for number in numbers),
+            "–" if each.noisy is None else f"{each.noisy.mean:.3f}",
+            str(sum(each.redraws)),
+            "[green]yes[/]" if each.holds else "[bold red]no[/]",
+        )
+    console = Console(highlight=False, width=80)
+    console.print(table)
+    for problem in found.problems:
+        console.print(f"[bold red]out of bounds[/] {escape(problem)}", soft_wrap=True)
 
 
 def print_step(record: Any, as_json: bool, summary: str, fresh: bool) -> None:

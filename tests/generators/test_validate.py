@@ -53,6 +53,8 @@ def test_a_broken_family_is_told_all_that_is_wrong():
     assert [line.split(",")[0] for line in found.problems] == [
         "the key scores 0.945",
         "the solver scores 0.016",
+        "the solver meets 0 of 6 criteria of found_numbers: less than 0.9",
+        "the solver meets 0 of 2 criteria of computed_average: less than 0.9",
         "the null answer 'oracle' scores 1.000",
         "another process makes other bytes of the same seeds",
         "two seeds share an id",

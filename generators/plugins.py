@@ -1,0 +1,81 @@
+"""Families from outside the repository: installed packages name them in an entry point group.
+
+In such a package's pyproject.toml:
+
+    [project.entry-points."dosimeter.families"]
+    "lucky_sums@1" = "lucky_sums:FAMILY"
+
+The value is a Family, or a callable without arguments that gives one. It is loaded when it is
+first asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from generators.errors import GeneratorError
+from generators.task import Family
+
+GROUP = "dosimeter.families"
+
+_ENTRY = re.compile(r"[a-z][a-z0-9_]*@[0-9A-Za-z][0-9A-Za-z.]*")
+_PARTS = ("name", "version", "summary", "parameters", "generate", "key", "nulls", "solver")
+
+
+def installed_families(reserved: Collection[str]) -> Mapping[str, Callable[[], Family]]:
+    """What loads each installed family, by ``name@version``; loads none.
+
+    Raises GeneratorError, which names the distribution, for an entry that is not of that form,
+    that takes a reserved name, or that two distributions give.
+    """
+    found: dict[str, EntryPoint] = {}
+    for entry in sorted(entry_points(group=GROUP), key=_order):
+        if not _ENTRY.fullmatch(entry.name):
+            raise _refused(entry, "is not of the form name@version, such as lucky_sums@1")
+        if entry.name.split("@")[0] in reserved:
+            raise _refused(entry, "has the name of a built-in family: give it another")
+        if entry.name in found:
+            other = _owner(found[entry.name])
+            raise _refused(entry, f"is given by {other} too: uninstall one of the two")
+        found[entry.name] = entry
+    return {name: _loader(entry) for name, entry in found.items()}
+
+
+def _loader(entry: EntryPoint) -> Callable[[], Family]:
+    return lambda: load_family(entry)
+
+
+def load_family(entry: EntryPoint) -> Family:
+    """The family of an entry point. Raises GeneratorError, which names the distribution."""
+    try:
+        found: Any = entry.load()
+        if isinstance(found, type) or not hasattr(found, "generate"):
+            found = found()
+    except Exception as error:  # the code is a stranger's: it may raise anything
+        raise _refused(entry, f"cannot be loaded: {type(error).__name__}: {error}") from error
+    missing = [part for part in _PARTS if not hasattr(found, part)]
+    if missing:
+        raise _refused(entry, f"is no family: {entry.value} lacks {', '.join(missing)}")
+    own = f"{found.name}@{found.version}"
+    if own != entry.name:
+        raise _refused(entry, f"calls itself {own}: make the two the same")
+    family: Family = found
+    return family
+
+
+def _order(entry: EntryPoint) -> tuple[Any, ...]:
+    """By name, then version (10 after 9), then owner."""
+    name, _, version = entry.name.partition("@")
+    parts = tuple(int(part) if part.isdigit() else part for part in re.split(r"(\d+)", version))
+    return name, parts, _owner(entry)
+
+
+def _owner(entry: EntryPoint) -> str:
+    return "an unknown package" if entry.dist is None else entry.dist.name
+
+
+def _refused(entry: EntryPoint, reason: str) -> GeneratorError:
+    return GeneratorError(f"the task family {entry.name!r} of the package {_owner(entry)} {reason}")

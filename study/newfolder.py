@@ -1,0 +1,40 @@
+"""Folders that come to be whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from study.errors import StudyError
+
+
+@contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """A draft that becomes ``out`` when the block ends well, and is removed when it does not.
+
+    Raises StudyError where ``out`` is there already or cannot be written.
+    """
+    if os.path.lexists(out):
+        raise StudyError(f"{out}: is there already; give a folder that is not")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+        try:
+            draft.chmod(0o755)
+            yield draft
+            os.rename(draft, out)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StudyError(f"{out}: {reason}; give a folder that you may write") from error
+
+
+def write_file(path: Path, text: str) -> None:
+    """Text as UTF-8, with the folders that it needs."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="\n")
