@@ -1,0 +1,620 @@
+"""hubble_constant: pixels that give the redshifts, data that give the constant, and marks that a
+remembered constant does not earn."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import functools
+import io
+import json
+import math
+import random
+import statistics
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from PIL import Image
+
+from generators.answer import Answer, parse_answer
+from generators.draws import SeedStreams
+from generators.errors import GeneratorError, GuardExhausted
+from generators.physics.hubble_constant import FAMILY
+from generators.physics.hubble_constant.parameters import (
+    GATE_TOLERANCE,
+    LIGHT,
+    NAME,
+    PERIOD_RANGE,
+    REDSHIFT_RANGE,
+    VERSION,
+    parameters_of,
+)
+from generators.physics.hubble_constant.relations import (
+    apparent_magnitude,
+    distance,
+    fit_constant,
+    velocity,
+)
+from generators.physics.hubble_constant.render import write_table
+from generators.physics.hubble_constant.rubric import make_rubric
+from generators.physics.hubble_constant.sample import (
+    Cepheid,
+    Galaxy,
+    Sample,
+    Spectrum,
+    _ids,
+    draw_sample,
+)
+from generators.physics.hubble_constant.truth import make_key, make_truth
+from generators.physics.spectra import LAB_LINES, is_identifiable
+from generators.rubric import check_answer, score_verdicts
+from generators.seed import Seed
+from generators.stream import Stream
+from generators.task import DIFFICULTIES, Asset
+from generators.validate import BEYOND_INSTRUCTIONS, KEY_SCORE, NULL_SCORE, public_seeds
+
+HIGHEST, LOWEST = (1 << 64) - 1, 0
+
+
+def streams_of(seed: Seed) -> SeedStreams:
+    return SeedStreams(seed, NAME, VERSION, "test")
+
+
+class Forced:
+    """Streams whose words are given by purpose, index and attempt; None leaves them as drawn."""
+
+    def __init__(self, words):
+        self._words = words
+
+    def at(self, purpose, index=0, attempt=0):
+        word = self._words(purpose, index, attempt)
+        drawn = streams_of(public_seeds(1)[0]).at(purpose, index, attempt)
+        return drawn if word is None else Told(word)
+
+
+class Told(Stream):
+    """A stream that gives the words that it is told, the last of them for ever."""
+
+    __slots__ = ("_words",)
+
+    def __init__(self, *words):
+        self._words = list(words)
+
+    def word(self):
+        return self._words.pop(0) if len(self._words) > 1 else self._words[0]
+
+
+@functools.cache
+def sample_of(difficulty: str, index: int = 0) -> Sample:
+    seed = public_seeds(index + 1)[index]
+    return draw_sample(parameters_of(difficulty), streams_of(seed))
+
+
+@functools.cache
+def instance_of(difficulty: str, index: int = 0):
+    return FAMILY.generate(difficulty, public_seeds(index + 1)[index])
+
+
+@functools.cache
+def solver():
+    """The names that the reference solver's source defines."""
+    names: dict = {"__name__": "solver"}
+    exec(FAMILY.solver(), names)  # our own program
+    return names
+
+
+def usable(sample: Sample):
+    return [
+        each
+        for each in sample.galaxies
+        if each.spectrum is not None and each.cepheid is not None and each.cepheid.complete
+    ]
+
+
+# --- draws
+
+
+def test_each_property_is_as_frequent_as_the_difficulty_says():
+    galaxies = sample_of("hard").galaxies
+    cepheids = [each.cepheid for each in galaxies if each.cepheid is not None]
+    shares = {
+        "spectrum": (sum(each.spectrum is not None for each in galaxies), len(galaxies), 0.03),
+        "cepheid": (len(cepheids), len(galaxies), 0.35),
+        "magnitude": (sum(each.magnitude is not None for each in cepheids), len(cepheids), 0.85),
+        "period": (sum(each.period is not None for each in cepheids), len(cepheids), 0.85),
+        "both": (sum(each.complete for each in cepheids), len(cepheids), 0.7225),
+    }
+    for name, (found, among, expected) in shares.items():
+        deviation = math.sqrt(among * expected * (1 - expected))
+        assert abs(found - among * expected) < 4 * deviation, name
+
+
+@pytest.mark.parametrize("difficulty", DIFFICULTIES)
+def test_draws_stay_in_their_ranges_and_usable_galaxies_suffice(difficulty):
+    for index in range(3):
+        sample = sample_of(difficulty, index)
+        assert len(usable(sample)) >= parameters_of(difficulty).usable
+        for galaxy in sample.galaxies:
+            if (spectrum := galaxy.spectrum) is not None:
+                assert REDSHIFT_RANGE[0] < spectrum.z < REDSHIFT_RANGE[1]
+                assert is_identifiable(spectrum.z, spectrum.kept)
+            if galaxy.cepheid is not None and galaxy.cepheid.period is not None:
+                assert PERIOD_RANGE[0] <= galaxy.cepheid.period <= PERIOD_RANGE[1]
+
+
+def test_identifiers_are_not_repeated_and_keep_their_zeros():
+    sample = sample_of("hard")
+    galaxies = [each.id for each in sample.galaxies]
+    cepheids = [each.cepheid.id for each in sample.galaxies if each.cepheid is not None]
+    assert len(set(galaxies)) == len(galaxies)
+    assert len(set(cepheids)) == len(cepheids)
+    assert {len(name) for name in galaxies + cepheids} == {13}
+    assert any(name.startswith("GID0") for name in galaxies)
+
+
+def test_an_identifier_that_was_drawn_already_is_drawn_again():
+    ids = _ids(Told(7, 7, 7, 8))
+    assert [next(ids), next(ids)] == ["0000000007", "0000000008"]
+
+
+def test_distances_scatter_by_a_tenth_about_hubbles_law():
+    """And the constant that all the galaxies of an instance share is not 65 every time."""
+    errors, constants = [], []
+    for index in range(3):
+        logs = []
+        for galaxy in usable(sample_of("hard", index)):
+            away = distance(galaxy.cepheid.magnitude, galaxy.cepheid.period)
+            logs.append(math.log10(velocity(galaxy.spectrum.z) / away))
+        constants.append(10 ** statistics.mean(logs))
+        errors += [log - statistics.mean(logs) for log in logs]
+    assert 5 * statistics.pstdev(errors) == pytest.approx(0.217, rel=0.25)
+    assert max(constants) - min(constants) > 2
+    assert all(43 < constant < 89 for constant in constants)
+
+
+def test_more_galaxies_leave_the_others_as_they_were():
+    seed = public_seeds(1)[0]
+    few = draw_sample(parameters_of("medium"), streams_of(seed))
+    more = dataclasses.replace(parameters_of("medium"), galaxies=310)
+    assert draw_sample(more, streams_of(seed)).galaxies[:300] == few.galaxies
+
+
+def test_more_spectra_leave_those_that_were_there_as_they_were():
+    seed = public_seeds(1)[0]
+    few = draw_sample(parameters_of("medium"), streams_of(seed))
+    more = draw_sample(
+        dataclasses.replace(parameters_of("medium"), p_spectrum=0.2), streams_of(seed)
+    )
+    assert [each.id for each in more.galaxies] == [each.id for each in few.galaxies]
+    pairs = list(zip(few.galaxies, more.galaxies, strict=True))
+    assert all(after == before for before, after in pairs if before.spectrum is not None)
+    assert all(
+        after == before for before, after in pairs if after.spectrum is None
+    )  # a Cepheid too far to be checked stays where it was
+    assert sum(after.spectrum is not None for _, after in pairs) > 40
+
+
+def test_too_few_usable_galaxies_are_drawn_again():
+    """The highest word makes no spectrum and no Cepheid."""
+    bare = Forced(
+        lambda purpose, _i, attempt: HIGHEST if (purpose, attempt) == ("presence", 0) else None
+    )
+    easy = dataclasses.replace(parameters_of("easy"), p_spectrum=0.9)
+    sample = draw_sample(easy, bare)
+    assert sample.redraws == 1
+    assert len(usable(sample)) >= 5
+
+
+def test_too_few_usable_galaxies_for_ever_fail_loudly():
+    bare = Forced(lambda purpose, _i, _a: HIGHEST if purpose == "presence" else None)
+    medium = parameters_of("medium")
+    with pytest.raises(GuardExhausted, match="usable galaxies: degenerate in 100 draws"):
+        draw_sample(dataclasses.replace(medium, galaxies=20), bare)
+
+
+def test_a_spectrum_that_cannot_be_read_is_drawn_again():
+    """The highest word keeps no line."""
+    dark = Forced(
+        lambda purpose, _i, attempt: HIGHEST if (purpose, attempt) == ("lines", 0) else None
+    )
+    medium = parameters_of("medium")
+    sample = draw_sample(medium, dark)
+    spectra = [each.spectrum for each in sample.galaxies if each.spectrum is not None]
+    assert sample.redraws >= len(spectra) > 10
+    assert all(sum(each.kept) >= 3 for each in spectra)
+
+
+def test_spectra_that_can_never_be_read_fail_loudly():
+    dark = Forced(lambda purpose, _i, _a: HIGHEST if purpose == "lines" else None)
+    with pytest.raises(GuardExhausted, match="lines of galaxy"):
+        draw_sample(parameters_of("medium"), dark)
+
+
+# --- relations
+
+
+def test_a_velocity_is_that_of_the_doppler_formula():
+    for z in (0.01, 0.03, 0.05):
+        beta = velocity(z) / LIGHT
+        assert math.sqrt((1 + beta) / (1 - beta)) - 1 == pytest.approx(z, rel=1e-12)
+
+
+def test_a_distance_follows_from_the_modulus():
+    assert distance(apparent_magnitude(37.5, 123.4), 37.5) == pytest.approx(123.4, rel=1e-13)
+    assert apparent_magnitude(10.0, 1e-5) == pytest.approx(-4.05)  # at 10 pc
+
+
+def test_the_fit_is_ordinary_least_squares_through_zero():
+    draws = random.Random(1)
+    d = [draws.uniform(30, 300) for _ in range(30)]
+    v = [70 * each * draws.gauss(1, 0.1) for each in d]
+    expected = sm.OLS(v, d).fit()
+    fit = fit_constant(d, v)
+    assert fit.constant == pytest.approx(expected.params[0], rel=1e-12)
+    assert fit.error == pytest.approx(expected.bse[0], rel=1e-12)
+
+
+# --- files
+
+
+def test_what_is_missing_is_an_empty_field():
+    spectrum = Spectrum(0.02, (True,) * 20)
+    sample = Sample(
+        galaxies=(
+            Galaxy("GID0000000001", spectrum, Cepheid("HDD0000000001", 27.1, 5.25)),
+            Galaxy("GID0000000002", None, Cepheid("HDD0000000002", None, 99.9999)),
+            Galaxy("GID0000000003", None, Cepheid("HDD0000000003", 30.0, None)),
+            Galaxy("GID0000000004", spectrum, None),
+        ),
+        plate="0000000005",
+        redraws=0,
+    )
+    assert write_table(sample) == (
+        b"galaxy_ID,cepheid_ID,mean_mag_cepheid,period [days]\n"
+        b"GID0000000001,HDD0000000001,27.100,5.2500\n"
+        b"GID0000000002,HDD0000000002,,99.9999\n"
+        b"GID0000000003,HDD0000000003,30.000,\n"
+        b"GID0000000004,,,\n"
+    )
+
+
+def read_table(instance) -> list[dict[str, str]]:
+    text = instance.brief.assets[0].data.decode("ascii")
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+@pytest.mark.parametrize("difficulty", DIFFICULTIES)
+def test_the_truth_is_that_of_the_files_as_they_are_written(difficulty):
+    instance = instance_of(difficulty)
+    pictured = {asset.path for asset in instance.brief.assets}
+    analyzed = instance.truth.table("analyzed_galaxies").records()
+    redshifts = {row["galaxy_ID"]: row["z"] for row in analyzed}
+    rows = {
+        row["galaxy_ID"]: row
+        for row in read_table(instance)
+        if row["mean_mag_cepheid"]
+        and row["period [days]"]
+        and f"observed_spectra/{row['galaxy_ID']}.png" in pictured
+    }
+    assert sorted(rows) == [row["galaxy_ID"] for row in analyzed]
+    d = np.array(
+        [
+            10 ** (float(row["mean_mag_cepheid"]) / 5 - 5)
+            * 10 ** ((2.43 * (math.log10(float(row["period [days]"])) - 1) + 4.05) / 5)
+            for row in rows.values()
+        ]
+    )
+    ratio = np.array([(1 + redshifts[name]) ** 2 for name in rows])
+    v = 299792 * (ratio - 1) / (ratio + 1)
+    expected = sm.OLS(v, d).fit()
+    (result,) = instance.truth.table("results").records()
+    assert result["n"] == len(rows)
+    assert result["H0"] == pytest.approx(expected.params[0], rel=1e-8)
+    assert result["sigma_H0"] == pytest.approx(expected.bse[0], rel=1e-7)
+
+
+def test_there_are_decoys_of_every_kind():
+    sample = sample_of("medium")
+    assert any(each.spectrum is not None and each.cepheid is None for each in sample.galaxies)
+    spared = [each.cepheid for each in sample.galaxies if each.cepheid and not each.spectrum]
+    assert any(each.complete for each in spared)
+    assert any(each.magnitude is None and each.period is not None for each in spared)
+    assert any(each.magnitude is not None and each.period is None for each in spared)
+    used = [each.cepheid.magnitude for each in usable(sample)]
+    bare = [each.magnitude for each in spared if each.magnitude is not None]
+    assert abs(statistics.mean(used) - statistics.mean(bare)) < 1.0
+
+
+def test_the_files_are_the_table_the_laboratory_and_the_spectra():
+    instance = instance_of("medium")
+    sample = draw_sample(
+        parameters_of("medium"), SeedStreams(public_seeds(1)[0], NAME, VERSION, "medium")
+    )
+    spectra = sorted(each.id for each in sample.galaxies if each.spectrum is not None)
+    assert [asset.path for asset in instance.brief.assets] == [
+        "cepheids_measurements.csv",
+        "spectral_lines_lab.png",
+        *(f"observed_spectra/{name}.png" for name in spectra),
+    ]
+
+
+def test_the_truth_pins_each_file_and_its_pixels():
+    instance = instance_of("easy")
+    digests = dict(instance.truth.digests)
+    assert len(digests) == 1 + 2 * 9
+    for asset in instance.brief.assets:
+        assert digests[asset.path] == asset.digest
+        if asset.media_type == "image/png":
+            with Image.open(io.BytesIO(asset.data)) as image:
+                assert (image.mode, image.size, image.info) == ("L", (2300, 290), {})
+                pixels = Asset("", "", image.tobytes())
+            assert digests[f"{asset.path}#pixels"] == pixels.digest
+
+
+def test_even_the_laboratorys_picture_is_of_one_instance_only():
+    one, other = (instance_of("easy", index).brief.assets[1] for index in range(2))
+    assert one.path == other.path == "spectral_lines_lab.png"
+    assert one.digest != other.digest
+
+
+def test_no_value_that_is_sought_stands_in_the_text_files():
+    instance = instance_of("easy")
+    text = instance.brief.prompt + instance.brief.assets[0].data.decode()
+    (result,) = instance.truth.table("results").records()
+    assert f"{result['H0']:.2f}" not in text
+    for z in instance.truth.table("analyzed_galaxies").column("z"):
+        assert f"{z:.5f}" not in text
+
+
+# --- the solver
+
+
+@pytest.mark.parametrize("difficulty", DIFFICULTIES)
+def test_the_solver_reads_redshifts_from_pixels(difficulty, tmp_path):
+    instance = instance_of(difficulty)
+    for asset in instance.brief.assets:
+        path = tmp_path / asset.path
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(asset.data)
+    answer = solver()["solve"](tmp_path)
+    truth = dict(
+        zip(*map(instance.truth.table("analyzed_galaxies").column, ("galaxy_ID", "z")), strict=True)
+    )
+    read = {each["id"]: each["z"] for each in answer["redshifts"]}
+    assert sorted(read) == sorted(truth)
+    assert max(abs(read[name] - z) for name, z in truth.items()) < 1e-5
+    verdicts = check_answer(instance.rubric, Answer(answer))
+    assert score_verdicts(instance.rubric, verdicts) == KEY_SCORE
+
+
+def test_the_solver_reads_the_laboratorys_lines(tmp_path):
+    path = tmp_path / "lab.png"
+    path.write_bytes(instance_of("easy").brief.assets[1].data)
+    lines = solver()["read_lines"](path)
+    expected = sorted(LAB_LINES)
+    assert len(lines) == len(expected)
+    assert max(abs(lines[:, 0] - [wavelength for wavelength, _ in expected])) < 0.01
+    assert max(abs(lines[:, 1] / 255 - [intensity for _, intensity in expected])) < 0.2
+
+
+# --- marks
+
+
+def verdicts_on(instance, block) -> dict[str, list[bool | None]]:
+    answer = block if isinstance(block, Answer) else Answer(block)
+    verdicts: dict[str, list[bool | None]] = {}
+    for each, verdict in zip(
+        instance.rubric.criteria, check_answer(instance.rubric, answer), strict=True
+    ):
+        verdicts.setdefault(each.metarubric, []).append(verdict)
+    return verdicts
+
+
+def score(instance, block, dimensions=BEYOND_INSTRUCTIONS) -> float:
+    verdicts = check_answer(instance.rubric, Answer(block))
+    found = score_verdicts(instance.rubric, verdicts, dimensions)
+    assert found is not None
+    return found
+
+
+def changed(instance, **fields):
+    return FAMILY.key(instance.truth) | fields
+
+
+def test_the_weights_are_those_of_the_specification():
+    criteria = instance_of("easy").rubric.criteria
+    assert {each.metarubric: (each.dimension, each.weight) for each in criteria} == {
+        "summary": ("IF", 0.15),
+        "z_estimation_section": ("IF", 0.15),
+        "hubble_section": ("IF", 0.15),
+        "no_of_galaxies": ("DH", 2.0),
+        "z_estimation": ("IM", 10.0),
+        "fit_function": ("SR", 0.5),
+        "fit_function_offset": ("SR", 0.5),
+        "h_estimation": ("SR", 10.0),
+        "h_stdev_estimation": ("SR", 5.0),
+    }
+
+
+@pytest.mark.parametrize("difficulty", DIFFICULTIES)
+@pytest.mark.parametrize("shift", ["plus", "minus", "uniform"])
+def test_who_meets_every_redshift_meets_the_constant(difficulty, shift):
+    """R8d: the redshifts all off by their tolerance, or by any part of it."""
+    draws = random.Random(difficulty)
+    tolerance = parameters_of(difficulty).z_tolerance * (1 - 1e-9)
+    for index in range(5):
+        truth = make_truth(parameters_of(difficulty), sample_of(difficulty, index), ())
+        rubric = make_rubric(truth)
+        galaxies = truth.table("analyzed_galaxies").records()
+        off = {"plus": lambda: tolerance, "minus": lambda: -tolerance}.get(
+            shift, lambda: draws.uniform(-tolerance, tolerance)
+        )
+        zs = [row["z"] + off() for row in galaxies]
+        fit = fit_constant([row["distance_Mpc"] for row in galaxies], list(map(velocity, zs)))
+        block = make_key(truth) | {
+            "redshifts": [
+                {"id": row["galaxy_ID"], "z": z} for row, z in zip(galaxies, zs, strict=True)
+            ],
+            "H0": fit.constant,
+            "sigma_H0": fit.error,
+        }
+        assert score_verdicts(rubric, check_answer(rubric, Answer(block))) == KEY_SCORE
+
+
+def test_a_remembered_constant_earns_nothing_without_redshifts():
+    instance = instance_of("easy")
+    found = verdicts_on(instance, changed(instance, redshifts=[]))
+    assert found["h_estimation"] == found["h_stdev_estimation"] == [False]
+    assert found["fit_function"] == found["fit_function_offset"] == [False]
+    assert found["z_estimation_section"] == [False]
+    assert found["summary"] == found["hubble_section"] == [True]
+
+
+def test_half_of_the_redshifts_carry_the_constant():
+    instance = instance_of("easy", 1)
+    redshifts = FAMILY.key(instance.truth)["redshifts"]
+    assert len(redshifts) == 8
+    for wrong, right in ((4, True), (5, False)):
+        moved = [
+            {"id": each["id"], "z": each["z"] + (1.01 * GATE_TOLERANCE if at < wrong else 0)}
+            for at, each in enumerate(redshifts)
+        ]
+        found = verdicts_on(instance, changed(instance, redshifts=moved))
+        assert found["h_estimation"] == [right]
+        assert found["z_estimation"].count(True) == 8 - wrong
+
+
+@pytest.mark.parametrize("difficulty", DIFFICULTIES)
+def test_hubbles_law_with_a_remembered_constant_does_not_read_the_spectra(difficulty):
+    """One who opens the table alone: z = H₀ d / c for each galaxy that has a picture."""
+    scores = []
+    for index in range(25 if difficulty == "easy" else 8):
+        truth = make_truth(parameters_of(difficulty), sample_of(difficulty, index), ())
+        rubric = make_rubric(truth)
+        galaxies = truth.table("analyzed_galaxies").records()
+        betas = [65 * row["distance_Mpc"] / LIGHT for row in galaxies]
+        zs = [math.sqrt((1 + beta) / (1 - beta)) - 1 for beta in betas]
+        block = {
+            "task": NAME,
+            "redshifts": [
+                {"id": row["galaxy_ID"], "z": z} for row, z in zip(galaxies, zs, strict=True)
+            ],
+            "H0": 65.0,
+            "sigma_H0": 6.5 / math.sqrt(len(zs)),
+            "fit": "linear_through_zero",
+        }
+        verdicts = check_answer(rubric, Answer(block))
+        scores.append(score_verdicts(rubric, verdicts, BEYOND_INSTRUCTIONS))
+    assert statistics.mean(scores) <= NULL_SCORE
+
+
+def test_a_fit_with_an_offset_is_linear_but_not_hubbles_law():
+    instance = instance_of("easy")
+    for fit, verdicts in {
+        "linear_through_zero": ([True], [True]),
+        "linear_free_intercept": ([True], [False]),
+        "other": ([False], [False]),
+    }.items():
+        found = verdicts_on(instance, changed(instance, fit=fit))
+        assert (found["fit_function"], found["fit_function_offset"]) == verdicts
+
+
+def test_a_galaxy_too_many_or_too_few_is_counted():
+    instance = instance_of("easy")
+    redshifts = FAMILY.key(instance.truth)["redshifts"]
+    for listed in (redshifts[1:], [*redshifts, {"id": "GID0000000000", "z": 0.02}]):
+        found = verdicts_on(instance, changed(instance, redshifts=listed))
+        assert found["no_of_galaxies"] == [False]
+        assert found["h_estimation"] == [True]
+
+
+def test_as_many_galaxies_of_which_most_are_others_do_not_count():
+    instance = instance_of("easy")
+    redshifts = FAMILY.key(instance.truth)["redshifts"]
+    others = [{"id": f"GID{at:010d}", "z": each["z"]} for at, each in enumerate(redshifts)]
+    for own in range(len(redshifts)):
+        listed = redshifts[:own] + others[own:]
+        found = verdicts_on(instance, changed(instance, redshifts=listed))
+        assert found["no_of_galaxies"] == [2 * own >= len(redshifts)]
+
+
+def test_an_identifier_with_two_redshifts_is_wrong_and_with_one_twice_is_not():
+    instance = instance_of("easy")
+    redshifts = FAMILY.key(instance.truth)["redshifts"]
+    twice = [*redshifts, redshifts[0]]
+    assert score(instance, changed(instance, redshifts=twice)) == KEY_SCORE
+    torn = [*redshifts, redshifts[0] | {"z": 0.04}]
+    found = verdicts_on(instance, changed(instance, redshifts=torn))
+    assert found["z_estimation"] == [False, *[True] * (len(redshifts) - 1)]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda value: str(value),
+        lambda value: [value],
+        lambda value: {"value": value},
+        lambda value: None,
+        lambda value: True,
+        lambda value: 10**400,
+    ],
+)
+def test_a_value_of_another_type_earns_nothing_and_breaks_nothing(spoil):
+    instance = instance_of("easy")
+    key = FAMILY.key(instance.truth)
+    block = key | {
+        "H0": spoil(key["H0"]),
+        "sigma_H0": spoil(key["sigma_H0"]),
+        "redshifts": [each | {"z": spoil(each["z"])} for each in key["redshifts"]],
+    }
+    found = verdicts_on(instance, block)
+    assert not any(found["h_estimation"] + found["h_stdev_estimation"] + found["z_estimation"])
+    assert found["no_of_galaxies"] == [True]
+
+
+@pytest.mark.parametrize(
+    "redshifts",
+    [None, {}, "all", 3, [[]], [None], [{"z": 0.02}], [{"id": [], "z": 0.02}], [["GID", 0.02]]],
+)
+def test_a_list_of_another_form_earns_nothing_and_breaks_nothing(redshifts):
+    instance = instance_of("easy")
+    assert score(instance, changed(instance, redshifts=redshifts)) == 0.0
+
+
+def test_an_answer_with_not_a_number_in_it_is_no_answer():
+    key = FAMILY.key(instance_of("easy").truth)
+    text = json.dumps(key | {"sigma_H0": math.nan})
+    assert "NaN" in text
+    assert parse_answer(f"<answer>\n{text}\n</answer>") is None
+
+
+def test_the_block_counts_whatever_the_prose_says():
+    instance = instance_of("easy")
+    key = json.dumps(FAMILY.key(instance.truth))
+    answer = parse_answer(f"<answer>\n{key}\n</answer>\nOn reflection, H0 is 70.0 ± 1.0.")
+    assert all(each == [True] * len(each) for each in verdicts_on(instance, answer).values())
+
+
+def test_the_interval_that_is_printed_is_the_one_that_is_used():
+    instance = instance_of("easy")
+    (result,) = instance.truth.table("results").records()
+    (text,) = (each.text for each in instance.rubric.criteria if each.id == "h_estimation/0")
+    assert f"{result['H0_min']:.3f} to {result['H0_max']:.3f}" in text
+    for name, right in (("H0_min", True), ("H0_max", True)):
+        found = verdicts_on(instance, changed(instance, H0=result[name]))
+        assert found["h_estimation"] == [right]
+    beyond = math.nextafter(result["H0_max"], math.inf)
+    assert verdicts_on(instance, changed(instance, H0=beyond))["h_estimation"] == [False]
+
+
+def test_the_nulls_know_the_difficulty_alone():
+    nulls = FAMILY.nulls(instance_of("easy"))
+    assert {"empty", "everything", "prior", "planck-2018", "shoes-2022"} <= set(nulls)
+    assert nulls == FAMILY.nulls(instance_of("easy", 1))
+    assert nulls["prior"]["H0"] == 65.0
+
+
+def test_an_unknown_difficulty_is_refused():
+    with pytest.raises(GeneratorError, match="did you mean 'hard'"):
+        FAMILY.parameters("hardd")
