@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import string
 from collections.abc import Callable, Iterator, Sequence
@@ -89,13 +90,13 @@ def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
     machines = names.machines()
     figures += [None] * len(untested)
     rows = []
-    for slot, supply, measurement, figure in zip(
+    for slot, supply, measurement, shown in zip(
         (*tested, *untested), supplies, measurements, figures, strict=True
     ):
         making = slot.stream(streams, "making")
         day = making.integer(1, parameters.days)
         batch = making.choice(string.ascii_uppercase[: parameters.batches])
-        unit = Unit(day, supply, machines[slot.machine], batch, measurement, figure)
+        unit = Unit(day, supply, machines[slot.machine], batch, measurement, shown)
         rows.append(((day, making.word(), supply), unit))
     rows.sort(key=lambda row: row[0])
     return Sample(tuple(unit for _, unit in rows), redraws + names.redraws)
@@ -158,7 +159,7 @@ def tip_gap(figure: Figure) -> float:
         along = [math.cos(q * (2 * math.pi * k + half - phase) / p) for k in range(p)]
         edges.append(sorted(abs(figure.width) / 4 * place for place in across))
         edges.append(sorted(abs(figure.height) / 4 * place for place in along))
-    gaps = (b - a for edge in edges for a, b in zip(edge, edge[1:], strict=False))
+    gaps = (b - a for edge in edges for a, b in itertools.pairwise(edge))
     return min(gaps, default=math.inf)
 
 

@@ -69,7 +69,8 @@ def is_good(hertz: float) -> bool:
 
 def solve(folder: Path) -> dict[str, object]:
     """The answer block for the table and the pictures in the folder."""
-    faulty, counts = [], {}
+    faulty: list[dict[str, object]] = []
+    counts: dict[str, list[int]] = {}
     with (folder / "measurements.csv").open(newline="", encoding="utf-8") as table:
         tested = [row for row in csv.DictReader(table) if row["measurement_id"]]
     for row in tested:
