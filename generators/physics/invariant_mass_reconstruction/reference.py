@@ -29,7 +29,7 @@ _STEP = 1e-4  # of the differences that make the Hessian from the gradient, in u
 _CONVERGED = 1e-10  # length of a Newton step, in units of scale
 _MOST_STEPS = 200
 # The scan for other peaks: bins of the masses, and the widths tried.
-_BIN = 0.1
+_BIN = 0.2  # of the width sought
 _WIDTHS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 _NEAR = 20.0  # a local maximum of the scan this close to the best in −ln L is fitted in full
 _MOST_RIVALS = 8
@@ -193,15 +193,12 @@ def _loss(values: Array, theta: Array) -> tuple[float, Array]:
 def _rivals(values: Array, slope: float, best: float) -> list[tuple[float, float, float]]:
     """Places (M, Γ, f) where the likelihood, with the background's slope as given, has a local
     maximum in M that comes near the best; the nearest first."""
-    edges = np.linspace(LOW_MASS, HIGH_MASS, round((HIGH_MASS - LOW_MASS) / _BIN) + 1)
-    counts = np.histogram(values, edges)[0].astype(float)
-    kept = -math.expm1(-slope * (HIGH_MASS - LOW_MASS))
-    falling = np.exp(-slope * (edges - LOW_MASS))
-    background = (falling[:-1] - falling[1:]) / kept / _BIN
     found = []
     for width in _WIDTHS:
+        edges = np.linspace(LOW_MASS, HIGH_MASS, round((HIGH_MASS - LOW_MASS) / (_BIN * width)) + 1)
+        counts = np.histogram(values, edges)[0].astype(float)
         places = np.arange(SOUGHT_MASSES[0], SOUGHT_MASSES[1], min(width / 2, 2.0))
-        shares, losses = _profile(counts, edges, background, places, width)
+        shares, losses = _profile(counts, edges, slope, places, width)
         for at in _lowest_of_neighbours(losses):
             if losses[at] < best + _NEAR and shares[at] > 1e-3:
                 found.append((float(losses[at]), float(places[at]), width, float(shares[at])))
@@ -209,20 +206,23 @@ def _rivals(values: Array, slope: float, best: float) -> list[tuple[float, float
 
 
 def _profile(
-    counts: Array, edges: Array, background: Array, places: Array, width: float
+    counts: Array, edges: Array, slope: float, places: Array, width: float
 ) -> tuple[Array, Array]:
-    """For a peak at each place: the best fraction of signal, and −ln L there."""
+    """For a peak at each place: the best fraction of signal, and −ln L there, up to the little
+    that the bins lose."""
+    bins = np.diff(edges)
+    falling = np.exp(-slope * (edges - LOW_MASS))
+    background = (falling[:-1] - falling[1:]) / (falling[0] - falling[-1])
     primitive = np.arctan((edges[None, :] - places[:, None]) * (2 / width))
-    signal = np.diff(primitive, axis=1)
-    signal /= (primitive[:, -1:] - primitive[:, :1]) * _BIN
+    signal = np.diff(primitive, axis=1) / (primitive[:, -1:] - primitive[:, :1])
     ratio = signal / background - 1
     shares = np.full(len(places), 0.05)
-    for _ in range(12):  # Newton on a concave function of one number
+    for _ in range(8):  # Newton on a concave function of one number
         inner = ratio / (1 + shares[:, None] * ratio)
-        slope, curve = inner @ counts, (inner * inner) @ counts
-        shares = np.clip(shares + slope / curve, shares / 5, 1 - (1 - shares) / 5)
+        rise, curve = inner @ counts, (inner * inner) @ counts
+        shares = np.clip(shares + rise / curve, shares / 5, 1 - (1 - shares) / 5)
     gain = np.log1p(shares[:, None] * ratio) @ counts
-    return shares, -(gain + float(np.log(background) @ counts))
+    return shares, -(gain + float(np.log(background / bins) @ counts))
 
 
 def _lowest_of_neighbours(losses: Array) -> Iterator[int]:

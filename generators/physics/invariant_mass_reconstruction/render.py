@@ -95,7 +95,7 @@ class _Page:
 
     def upright(self, x: int, y: int, words: str) -> None:
         """Text that runs upwards, its middle at (x, y)."""
-        left, top, right, bottom = (math.ceil(side) for side in _font().getbbox(words))
+        _left, _top, right, bottom = (math.ceil(side) for side in _font().getbbox(words))
         label = Image.new("L", (right + 2, bottom + 2), 0)
         pen = ImageDraw.Draw(label)
         pen.fontmode = "1"
@@ -251,14 +251,19 @@ def _draw_legend(page: _Page, x: int, y: int, layers: list[tuple[int, str, float
 def _reduce(page: _Page) -> Pixels:
     """Indices into the palette: of each four quarters the uppermost ink, and how many have any."""
     flat = np.asarray(page.image)
-    quarters = (flat[::2, ::2], flat[1::2, ::2], flat[::2, 1::2], flat[1::2, 1::2])
-    ink, painted = np.zeros_like(quarters[0]), np.zeros_like(quarters[0])
-    for quarter in quarters:
-        np.maximum(ink, quarter, out=ink)
-        painted += quarter > 0
-    # Paper has ink 0 and no quarter painted: index 0.
-    pixels: Pixels = ink * np.uint8(_SHADES) - painted * (ink > 0)
-    return np.where(ink > 0, pixels + 1, 0).astype(np.uint8)
+    upper, lower = flat[::2], flat[1::2]
+    pairs = np.ascontiguousarray(upper).view(np.uint16) | np.ascontiguousarray(lower).view(
+        np.uint16
+    )
+    rows, columns = np.nonzero(pairs)
+    quarters = np.stack(
+        [half[rows, 2 * columns + side] for half in (upper, lower) for side in (0, 1)]
+    )
+    ink, painted = quarters.max(axis=0), np.count_nonzero(quarters, axis=0)
+    pixels = np.zeros(pairs.shape, np.uint8)
+    # Entry 0 of the palette is paper, entry 1 the first ink in full.
+    pixels[rows, columns] = 1 + _SHADES * ink.astype(int) - painted
+    return pixels
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from generators.checks import (
     ShareOf,
     ValueEquals,
 )
-from generators.items import PAIRS, ItemCount, ItemList, ItemNumber, ItemRecall
+from generators.items import PAIRS, ItemCount, ItemList, ItemNumber, ItemRecall, ItemsNear
 from generators.physics.invariant_mass_reconstruction.parameters import (
     GATE_SHARE,
     GATE_TOLERANCES,
@@ -35,11 +35,31 @@ Row = Mapping[str, Scalar]
 def make_rubric(truth: GroundTruth) -> Rubric:
     tolerance = dict(truth.tolerances)["event_mass"]
     sampled = _with_intervals(truth.table("events_sampled"), tolerance)
-    near = _with_intervals(truth.table("events_sampled"), GATE_TOLERANCES * tolerance)
     # A remembered particle earns nothing: half of the masses must be readings (R8e).
-    read = ShareOf(tuple(_mass_is_right(row, 0) for row in near.records()), GATE_SHARE)
-    tables = {**dict(truth.tables), "events_sampled": sampled}
+    read = ItemsNear(
+        _EVENTS,
+        tuple(str(number) for number in sampled.column("event_id")),
+        "value",
+        tuple(float(mass) for mass in sampled.column("mass")),
+        GATE_TOLERANCES * tolerance,
+        GATE_SHARE,
+        source="events_sampled",
+    )
+    tables = {
+        **dict(truth.tables),
+        "events_sampled": sampled,
+        "detector": _in_words(truth.table("detector")),
+    }
     return fill_rubric(_metarubrics(truth, read, tolerance), tables)
+
+
+def _in_words(detector: Table) -> Table:
+    """The layers as a sentence names them."""
+    named = [
+        ("the tracker's " + str(name) if index < len(detector.rows) - 1 else f"the {name}", radius)
+        for index, (name, radius) in enumerate(detector.rows)
+    ]
+    return Table(detector.columns, tuple(named))
 
 
 def _with_intervals(events: Table, tolerance: float) -> Table:
@@ -58,7 +78,7 @@ def _mass_is_right(row: Row, _: int) -> ItemNumber:
     return ItemNumber(_EVENTS, str(row["event_id"]), "value", low, high)
 
 
-def _metarubrics(truth: GroundTruth, read: ShareOf, tolerance: float) -> tuple[Metarubric, ...]:
+def _metarubrics(truth: GroundTruth, read: ItemsNear, tolerance: float) -> tuple[Metarubric, ...]:
     *layers, _ = (float(radius) for radius in truth.table("detector").column("radius"))
     precise = NumberPrecision(("layer_radii_m",), tuple(layers), tolerance=RADIUS_TOLERANCE)
     numbers = tuple(str(number) for number in truth.table("events").column("event_id"))
@@ -108,7 +128,7 @@ def _metarubrics(truth: GroundTruth, read: ShareOf, tolerance: float) -> tuple[M
             "detector_dimensions",
             "IM",
             1.0,
-            "The answer states that the radius of the {layer} is {radius:.3f} m "
+            "The answer states that the radius of {layer} is {radius:.3f} m "
             f"(± {RADIUS_TOLERANCE}).",
             radius,
             "detector",

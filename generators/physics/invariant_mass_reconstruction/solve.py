@@ -100,36 +100,34 @@ def loss(theta: Any, masses: Any) -> float:
 def fit(masses: Any) -> tuple[float, float]:
     """M and Γ at the highest maximum, looked for from the best places of a grid."""
     slope = math.log(1 / (masses.mean() - LOW))
-    starts = []
+    grid = []
     for width in (0.7, 1.5, 3.0, 6.0, 12.0):
         for mass in np.arange(15.5, 75.0, max(0.5, width / 3)):
             tried = [
                 (float(mass), math.log(width), slope + steeper, logit)
                 for steeper in (0.0, 0.5)
-                for logit in (-4.0, -2.5, -1.0, 0.0)
+                for logit in (-3.5, -2.0, -0.5)
             ]
-            starts.append(min((loss(theta, masses), theta) for theta in tried))
-    starts.sort()
-    best = None
-    seen: list[tuple[float, float]] = []
-    for _, theta in starts:
-        if any(abs(theta[0] - m) < 0.5 * w and theta[1] == math.log(w) for m, w in seen):
-            continue
-        seen.append((theta[0], math.exp(theta[1])))
-        found = minimize(loss, theta, (masses,), "L-BFGS-B", bounds=BOUNDS)
-        found = minimize(
-            loss,
-            found.x,
-            (masses,),
-            "Nelder-Mead",
-            bounds=BOUNDS,
-            options={"xatol": 1e-4, "fatol": 1e-5},
-        )
-        if best is None or found.fun < best.fun:
-            best = found
-        if len(seen) >= 12:
-            break
-    return float(best.x[0]), math.exp(best.x[1])
+            grid.append(min((loss(theta, masses), theta) for theta in tried))
+    found = [
+        minimize(loss, theta, (masses,), "L-BFGS-B", bounds=BOUNDS)
+        for theta in starts(sorted(grid))
+    ]
+    best = min(found, key=lambda each: float(each.fun))
+    options: Any = {"xatol": 1e-4, "fatol": 1e-5}
+    mass, log_width, *_ = minimize(
+        loss, best.x, (masses,), "Nelder-Mead", bounds=BOUNDS, options=options
+    ).x
+    return float(mass), math.exp(log_width)
+
+
+def starts(grid: list[tuple[float, tuple[float, ...]]]) -> list[tuple[float, ...]]:
+    """The best few places of the grid, best first, that are not near a better one."""
+    kept: list[tuple[float, ...]] = []
+    for _, theta in grid:
+        if all(abs(theta[0] - each[0]) > math.exp(each[1]) / 2 for each in kept):
+            kept.append(theta)
+    return kept[:6]
 
 
 def solve(folder: Path) -> dict[str, object]:

@@ -54,8 +54,7 @@ def make_truth(
 
 def _detector_table(sample: Sample) -> Table:
     layers = [
-        (f"tracker layer {number}", radius)
-        for number, radius in enumerate(sample.detector.layers, 1)
+        (f"layer {number}", radius) for number, radius in enumerate(sample.detector.layers, 1)
     ]
     return Table(("layer", "radius"), (*layers, ("calorimeter", sample.detector.calorimeter)))
 
