@@ -98,7 +98,30 @@ class ItemRecall:
     source: str = ""
 
 
-ItemCheck = ListsItem | OmitsItem | ItemNumber | ItemValue | ItemCount | ItemPrecision | ItemRecall
+@dataclass(frozen=True, slots=True)
+class ItemsNear:
+    """For at least ``share`` of the items, the field is a number within ``tolerance`` of the
+    true value, relative to it (R8e). ``source`` names the truth's table."""
+
+    items: ItemList
+    ids: tuple[str, ...]
+    field: str
+    values: tuple[float, ...]
+    tolerance: float
+    share: float = 0.5
+    source: str = ""
+
+
+ItemCheck = (
+    ListsItem
+    | OmitsItem
+    | ItemNumber
+    | ItemValue
+    | ItemCount
+    | ItemPrecision
+    | ItemRecall
+    | ItemsNear
+)
 
 
 def passes_item(check: ItemCheck, answer: Answer) -> bool:
@@ -123,6 +146,13 @@ def passes_item(check: ItemCheck, answer: Answer) -> bool:
             return number is not None and low <= number <= high
         case ItemValue(id=name, field=field, value=value):
             return _equals((found.get(name) or {}).get(field), value)
+        case ItemsNear(ids=ids, field=field, values=values, tolerance=tolerance, share=share):
+            numbers = (_number((found.get(name) or {}).get(field)) for name in ids)
+            near = sum(
+                number is not None and abs(number - value) <= tolerance * abs(value)
+                for number, value in zip(numbers, values, strict=True)
+            )
+            return bool(ids) and near >= share * len(ids)
 
 
 def items_at(answer: Answer, where: ItemList) -> Mapping[str, Fields] | None:
