@@ -1,7 +1,7 @@
 # make demo: a whole small study. make test: every check and test but the slow ones.
 # Each does all that it needs, on a bare Debian or Ubuntu with Python 3.11 or later, as root;
 # without root it says what is missing and runs what can run.
-.PHONY: help demo test test-all lint bench setup engine image lock clean
+.PHONY: help demo test test-all lint bench gallery setup engine image lock clean
 
 help:
 	@echo "make demo      run a complete small study (about three minutes after installation)"
@@ -9,6 +9,7 @@ help:
 	@echo "make test-all  the slow tests too"
 	@echo "make lint      lint, types, import directions"
 	@echo "make bench     every benchmark, one line of JSON each"
+	@echo "make gallery   docs/gallery.md anew, an example of each task family"
 	@echo "make setup     only .venv;  make engine  only Docker;  make image  only the sandbox image"
 	@echo "make lock      write the locks anew"
 	@echo "make clean     remove .venv, caches and the demo's study"
@@ -36,6 +37,9 @@ lint: setup
 
 bench: image
 	@scripts/bench
+
+gallery: setup
+	@.venv/bin/python -m study.gallery
 
 lock: setup
 	@scripts/lock

@@ -44,6 +44,11 @@ def families() -> tuple[Family, ...]:
     return tuple(load() for load in _all().values())
 
 
+def built_in() -> tuple[Family, ...]:
+    """The repository's own families, each at its newest version."""
+    return tuple(family(name) for name in _names(_FAMILIES))
+
+
 def family(name: str, version: str | None = None) -> Family:
     """The family of this name at a version; the newest where none is given.
 
