@@ -205,8 +205,15 @@ def _collect(items: Iterable[tuple[str, Mapping[str, Any]]]) -> Mapping[str, Fie
     for count, (name, fields) in enumerate(items, 1):
         if count > MAX_ITEMS:
             return {}  # nobody lists so many in earnest
-        found[name] = fields if name not in found or found[name] == fields else None
+        found[name] = fields if name not in found or _same(found[name], fields) else None
     return found
+
+
+def _same(one: Fields, other: Fields) -> bool:
+    try:
+        return one == other
+    except RecursionError:  # nested to the very depth that the parser bears
+        return False
 
 
 def _name(value: Any) -> str:
