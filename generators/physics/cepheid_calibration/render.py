@@ -31,7 +31,7 @@ def render_sample(sample: Sample) -> Rendered:
     assets, digests = [table], [(TABLE, table.digest)]
     pages = [(LAB_IMAGE, paint_bars(f"Laboratory spectrum, plate {sample.plate}", lab_spectrum()))]
     pages += [
-        (image_path(each.id), paint_bars(f"Spectrum of galaxy {each.id}", observe(each.z, kept)))
+        (image_path(each.id), paint_bars(f"Galaxy {each.id}", observe(each.z, kept)))
         for each in sample.galaxies
         if each.z is not None and (kept := lines[each.id])
     ]

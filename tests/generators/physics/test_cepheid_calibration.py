@@ -1,0 +1,610 @@
+"""cepheid_calibration: data that determine the line, and marks that need the spectra."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import functools
+import io
+import json
+import math
+
+import numpy as np
+import pytest
+from PIL import Image
+from scipy import stats
+
+from generators.answer import Answer, parse_answer
+from generators.draws import SeedStreams
+from generators.errors import GeneratorError, GuardExhausted
+from generators.physics.cepheid_calibration import FAMILY
+from generators.physics.cepheid_calibration.fit import fit_line, fit_relation
+from generators.physics.cepheid_calibration.nulls import expected_errors
+from generators.physics.cepheid_calibration.parameters import (
+    LAB_IMAGE,
+    P_MISSING,
+    TABLE,
+    Z_TOLERANCE,
+    image_path,
+    parameters_of,
+)
+from generators.physics.cepheid_calibration.rubric import make_rubric
+from generators.physics.cepheid_calibration.sample import (
+    Galaxy,
+    distinct_ids,
+    draw_sample,
+    is_degenerate,
+)
+from generators.physics.cepheid_calibration.truth import make_key, make_truth
+from generators.physics.spectra import is_identifiable
+from generators.rubric import check_answer, score_verdicts
+from generators.stream import Stream
+from generators.task import DIFFICULTIES, Asset
+from generators.validate import (
+    BEYOND_INSTRUCTIONS,
+    NULL_SCORE,
+    SOLVER_SCORE,
+    key_score,
+    null_scores,
+    public_seeds,
+    shared_fingerprints,
+    solver_score,
+)
+
+FITTED = ("a", "b", "sigma_a", "sigma_b")
+LEVELS = pytest.mark.parametrize("difficulty", DIFFICULTIES)
+
+
+def streams_of(number: int) -> SeedStreams:
+    return SeedStreams(public_seeds(number + 1)[number], "cepheid_calibration", "1", "test")
+
+
+class Forced:
+    """Streams whose words are given by purpose, index and attempt."""
+
+    def __init__(self, words):
+        self._words = words
+
+    def at(self, purpose, index=0, attempt=0):
+        word = self._words(purpose, index, attempt)
+        return streams_of(0).at(purpose, index, attempt) if word is None else Constant(word)
+
+
+class Constant(Stream):
+    __slots__ = ("_word",)
+
+    def __init__(self, word):
+        self._word = word
+
+    def word(self):
+        return self._word
+
+
+@functools.cache
+def drawn(difficulty: str, number: int = 0):
+    return draw_sample(parameters_of(difficulty), streams_of(number))
+
+
+@functools.cache
+def truth_of(difficulty: str, number: int = 0):
+    return make_truth(parameters_of(difficulty), drawn(difficulty, number), ())
+
+
+@functools.cache
+def instance_of(difficulty: str, number: int = 0):
+    return FAMILY.generate(difficulty, public_seeds(number + 1)[number])
+
+
+def complete(sample) -> list[Galaxy]:
+    return [galaxy for galaxy in sample.galaxies if galaxy.is_complete]
+
+
+# --- draws
+
+
+@LEVELS
+def test_every_instance_has_enough_to_fit(difficulty):
+    for number in range(3):
+        rows = complete(drawn(difficulty, number))
+        periods = np.log10([galaxy.period for galaxy in rows])
+        assert len(rows) >= 8
+        assert len(rows) * periods.var() >= 0.5
+
+
+def test_what_is_missing_is_missing_as_often_as_it_should():
+    sample = drawn("hard")
+    hosts = [galaxy for galaxy in sample.galaxies if galaxy.cepheid]
+
+    def differs(found: int, size: int, probability: float) -> float:
+        return abs(found - size * probability) / math.sqrt(size * probability * (1 - probability))
+
+    assert differs(len(hosts), 4000, 0.42) < 4
+    assert differs(sum(galaxy.z is not None for galaxy in sample.galaxies), 4000, 0.05) < 4
+    assert differs(sum(host.magnitude is None for host in hosts), len(hosts), P_MISSING) < 4
+    assert differs(sum(host.period is None for host in hosts), len(hosts), P_MISSING) < 4
+    neither = sum(host.magnitude is None and host.period is None for host in hosts)
+    assert differs(neither, len(hosts), P_MISSING**2) < 4
+
+
+def test_draws_keep_to_their_ranges():
+    sample = drawn("hard")
+    assert -3.6 < sample.relation.slope < -1.2
+    assert -5.4 < sample.relation.offset < -2.6
+    assert all(0.01 <= each.z <= 0.05 for each in sample.galaxies if each.z)
+    periods = [each.period for each in sample.galaxies if each.period]
+    assert 3 <= min(periods) < 3.2
+    assert 95 < max(periods) <= 100
+    assert (
+        stats.kstest(np.log10(periods), stats.uniform(np.log10(3), 2 - np.log10(3)).cdf)[1] > 0.01
+    )
+
+
+def test_cepheids_without_a_spectrum_look_like_the_others():
+    """So that a magnitude does not tell whether there is a spectrum."""
+    hosts = [each for each in drawn("hard").galaxies if each.magnitude]
+    seen = [each.magnitude for each in hosts if each.z]
+    unseen = [each.magnitude for each in hosts if not each.z]
+    assert min(len(seen), len(unseen)) > 50
+    assert abs(np.mean(seen) - np.mean(unseen)) < 0.5
+    assert set(map(type, seen + unseen)) == {float}
+
+
+@LEVELS
+def test_every_spectrum_gives_its_redshift(difficulty):
+    sample = drawn(difficulty)
+    lines = dict(sample.lines)
+    redshifts = {each.id: each.z for each in sample.galaxies if each.z is not None}
+    assert lines.keys() == redshifts.keys()
+    assert all(is_identifiable(z, lines[name]) for name, z in redshifts.items())
+
+
+def test_no_identifier_is_drawn_twice():
+    class Counting(Stream):
+        __slots__ = ("_next",)
+
+        def __init__(self):
+            self._next = 0
+
+        def word(self):
+            self._next += 1
+            return self._next // 3
+
+    assert distinct_ids("G", 3, Counting()) == ("G_0000000000", "G_0000000001", "G_0000000002")
+    sample = drawn("hard")
+    assert len({galaxy.id for galaxy in sample.galaxies}) == 4000
+
+
+def test_one_more_galaxy_leaves_the_others_as_they_were():
+    few = parameters_of("medium")
+    more = dataclasses.replace(few, galaxies=few.galaxies + 1)
+    before, after = draw_sample(few, streams_of(1)), draw_sample(more, streams_of(1))
+    assert before.redraws == after.redraws == 0
+    assert after.galaxies[:200] == before.galaxies
+    assert set(before.lines) <= set(after.lines)
+
+
+def test_more_spectra_leave_names_cepheids_and_lines_as_they_were():
+    few = parameters_of("medium")
+    more = dataclasses.replace(few, p_spectrum=0.9)
+    before, after = draw_sample(few, streams_of(1)), draw_sample(more, streams_of(1))
+    assert before.relation == after.relation
+    for one, other in zip(before.galaxies, after.galaxies, strict=True):
+        assert (one.id, one.cepheid, one.period) == (other.id, other.cepheid, other.period)
+        assert one.z is None or one == other
+    assert set(before.lines) < set(after.lines)
+
+
+# --- guards
+
+
+def test_rows_too_few_or_too_alike_are_degenerate():
+    def galaxies(*periods):
+        return [Galaxy("G", 0.03, "C", 25.0, period) for period in periods]
+
+    assert is_degenerate(galaxies(3.0, 5.0, 9.0, 20.0, 40.0, 80.0, 100.0))
+    assert not is_degenerate(galaxies(3.0, 5.0, 9.0, 20.0, 40.0, 80.0, 100.0, 100.0))
+    assert is_degenerate(galaxies(*[20.0] * 7, 100.0))
+    missing = [dataclasses.replace(each, z=None) for each in galaxies(*range(3, 100))]
+    assert is_degenerate(missing)
+    assert is_degenerate([])
+
+
+def test_galaxies_that_are_too_alike_are_drawn_again():
+    alike = Forced(lambda purpose, _i, at: 1 << 62 if (purpose, at) == ("galaxy", 0) else None)
+    sample = draw_sample(parameters_of("easy"), alike)
+    assert sample.redraws >= 1
+    assert not is_degenerate(sample.galaxies)
+
+
+def test_galaxies_that_stay_alike_fail_loudly():
+    with pytest.raises(GuardExhausted, match="complete rows"):
+        draw_sample(
+            parameters_of("easy"),
+            Forced(lambda purpose, _i, _a: 1 << 62 if purpose == "galaxy" else None),
+        )
+
+
+def test_a_spectrum_without_lines_is_drawn_again():
+    never = (1 << 64) - 1
+    dark = Forced(lambda purpose, _i, at: never if (purpose, at) == ("lines", 0) else None)
+    plain = draw_sample(parameters_of("easy"), streams_of(0))
+    sample = draw_sample(parameters_of("easy"), dark)
+    assert sample.redraws >= plain.redraws + len(sample.lines)
+    assert all(sum(kept) >= 3 for _, kept in sample.lines)
+
+
+def test_a_spectrum_that_stays_without_lines_fails_loudly():
+    never = (1 << 64) - 1
+    with pytest.raises(GuardExhausted, match="lines of galaxy"):
+        draw_sample(
+            parameters_of("easy"),
+            Forced(lambda purpose, _i, _a: never if purpose == "lines" else None),
+        )
+
+
+# --- files
+
+
+def read_table(instance) -> list[dict[str, str]]:
+    data = next(each.data for each in instance.brief.assets if each.path == TABLE)
+    assert b"\r" not in data
+    return list(csv.DictReader(io.StringIO(data.decode("ascii"))))
+
+
+def test_the_table_says_what_was_drawn_and_leaves_empty_what_is_missing():
+    sample, rows = drawn_like(instance_of("medium")), read_table(instance_of("medium"))
+    assert len(rows) == 200
+    for row, galaxy in zip(rows, sample.galaxies, strict=True):
+        assert row["galaxy_ID"] == galaxy.id
+        assert row["cepheid_ID"] == (galaxy.cepheid or "")
+        for column, value in (
+            ("mean_mag_cepheid", galaxy.magnitude),
+            ("period [days]", galaxy.period),
+        ):
+            assert (float(row[column]) if row[column] else None) == value
+            assert not row[column] or len(row[column].split(".")[1]) == 4
+
+
+def drawn_like(instance):
+    streams = SeedStreams(public_seeds(1)[0], FAMILY.name, FAMILY.version, instance.spec.difficulty)
+    return draw_sample(parameters_of(instance.spec.difficulty), streams)
+
+
+def test_there_is_a_picture_of_each_spectrum_and_of_nothing_else():
+    instance = instance_of("medium")
+    sample = drawn_like(instance)
+    paths = [asset.path for asset in instance.brief.assets]
+    seen = [image_path(galaxy.id) for galaxy in sample.galaxies if galaxy.z is not None]
+    assert paths == [TABLE, LAB_IMAGE, *seen]
+    assert len({asset.digest for asset in instance.brief.assets}) == len(paths)
+
+
+def test_the_truth_pins_each_file_and_its_pixels():
+    instance = instance_of("easy")
+    digests = dict(instance.truth.digests)
+    for asset in instance.brief.assets:
+        assert digests.pop(asset.path) == asset.digest
+        if asset.path != TABLE:
+            with Image.open(io.BytesIO(asset.data)) as image:
+                pixels = Asset("", "", image.tobytes())
+            assert digests.pop(f"{asset.path}#pixels") == pixels.digest
+    assert digests == {}
+
+
+def test_instances_share_no_identifier_file_or_value_not_even_the_laboratory():
+    instances = [instance_of(level, number) for level in ("easy", "medium") for number in (0, 1)]
+    assert shared_fingerprints(instances) == frozenset()
+    names = [
+        {row[key] for row in read_table(each) for key in ("galaxy_ID", "cepheid_ID") if row[key]}
+        for each in instances
+    ]
+    assert len(set.union(*names)) == sum(map(len, names))
+
+
+# --- truth
+
+
+@LEVELS
+def test_the_fit_agrees_with_scipy_on_what_is_written(difficulty):
+    truth, sample = truth_of(difficulty), drawn(difficulty)
+    rows = complete(sample)
+    distance = 299792 * np.array([each.z for each in rows]) / 67 * 1e6
+    absolute = np.array([each.magnitude for each in rows]) + 5 - 5 * np.log10(distance)
+    line = stats.linregress(np.log10([each.period for each in rows]) - 1, absolute)
+    found = truth.table("results").records()[0]
+    assert found["n"] == len(rows)
+    expected = (line.slope, line.intercept, line.stderr, line.intercept_stderr)
+    assert [found[name] for name in FITTED] == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_fit_finds_the_relation_that_was_drawn():
+    pulls = []
+    for number in range(25):
+        found = truth_of("medium", number).table("results").records()[0]
+        relation = truth_of("medium", number).table("relation").records()[0]
+        pulls.append((found["a"] - relation["a"]) / found["sigma_a"])
+        pulls.append((found["b"] - relation["b"]) / found["sigma_b"])
+    assert abs(np.mean(pulls)) < 0.5
+    assert 0.7 < np.std(pulls) < 1.4
+
+
+def test_a_line_without_scatter_has_no_error():
+    found = fit_line([0.0, 1.0, 2.0], [1.0, 3.0, 5.0])
+    assert (found.slope, found.offset) == (2.0, 1.0)
+    assert (found.slope_error, found.offset_error) == (0.0, 0.0)
+
+
+@LEVELS
+def test_excluded_are_those_that_lack_something(difficulty):
+    truth, sample = truth_of(difficulty), drawn(difficulty)
+    excluded = dict(truth.table("excluded").rows)
+    hosts = {galaxy.cepheid: galaxy for galaxy in sample.galaxies if galaxy.cepheid}
+    for name, lacks in excluded.items():
+        galaxy = hosts[name]
+        assert ("spectrum" in lacks) == (galaxy.z is None)
+        assert ("magnitude" in lacks) == (galaxy.magnitude is None)
+        assert ("period" in lacks) == (galaxy.period is None)
+        assert lacks
+    tempting = {each.cepheid for each in hosts.values() if each.z and not each.is_complete}
+    assert tempting <= excluded.keys()
+    assert len(excluded) - len(tempting) <= 30
+    assert excluded.keys().isdisjoint(truth.table("redshifts").column("cepheid_id"))
+
+
+# --- marks
+
+
+def verdicts_on(difficulty, block, number=0):
+    rubric = make_rubric(truth_of(difficulty, number))
+    found: dict[str, list[bool | None]] = {}
+    for each, verdict in zip(rubric.criteria, check_answer(rubric, Answer(block)), strict=True):
+        found.setdefault(each.metarubric, []).append(verdict)
+    return found
+
+
+def shares(verdicts) -> dict[str, float]:
+    return {key: sum(each) / len(each) for key, each in verdicts.items()}
+
+
+def score_of(difficulty, block) -> float:
+    rubric = make_rubric(truth_of(difficulty))
+    return score_verdicts(rubric, check_answer(rubric, Answer(block)), BEYOND_INSTRUCTIONS)
+
+
+def key_of(difficulty: str = "easy"):
+    return make_key(truth_of(difficulty))
+
+
+def with_redshifts(key, change):
+    return key | {"redshifts": [change(index, item) for index, item in enumerate(key["redshifts"])]}
+
+
+def test_the_marks_are_as_specified():
+    rubric = make_rubric(truth_of("easy"))
+    weights = {each.metarubric: (each.dimension, each.weight) for each in rubric.criteria}
+    assert weights == {
+        "cepheids_with_data": ("DH", 2.0),
+        "cepheids_without_data": ("DH", 2.0),
+        "estimated_redshifts": ("IM", 14.0),
+        "fitted_function": ("SR", 1.0),
+        "estimated_a": ("SR", 8.0),
+        "estimated_b": ("SR", 8.0),
+        "estimated_a_sigma": ("SR", 3.0),
+        "estimated_b_sigma": ("SR", 3.0),
+    }
+
+
+@LEVELS
+def test_the_key_earns_all(difficulty):
+    assert set(shares(verdicts_on(difficulty, key_of(difficulty))).values()) == {1.0}
+
+
+@LEVELS
+def test_redshifts_at_their_tolerance_give_a_line_within_its_own(difficulty):
+    """R8d: whoever meets every intermediate interval meets the final ones."""
+    errors = np.random.default_rng(5)
+    parameters = parameters_of(difficulty)
+    for number in range(40 if difficulty != "hard" else 6):
+        sample = draw_sample(parameters, streams_of(number))
+        bounds = make_truth(parameters, sample, ()).table("results").records()[0]
+        rows = complete(sample)
+        size = len(rows)
+        for error in (
+            errors.normal(0, 5e-5, size),
+            errors.uniform(-1, 1, size) * Z_TOLERANCE,
+            np.full(size, Z_TOLERANCE),
+            np.full(size, -Z_TOLERANCE),
+        ):
+            found = fit_relation(
+                [each.period for each in rows],
+                [each.magnitude for each in rows],
+                [each.z + shift for each, shift in zip(rows, error.tolist(), strict=True)],
+            )
+            values = (found.slope, found.offset, found.slope_error, found.offset_error)
+            for name, value in zip(FITTED, values, strict=True):
+                assert bounds[f"{name}_min"] <= value <= bounds[f"{name}_max"]
+
+
+def test_the_middle_of_the_ranges_is_seldom_the_line():
+    """Even with every redshift right: spec/physics.md, §2, foresees 7, 3 and 1 % for a."""
+    for difficulty, seeds, most in (("easy", 60, 0.2), ("medium", 60, 0.12)):
+        parameters = parameters_of(difficulty)
+        hits = []
+        for number in range(seeds):
+            truth = make_truth(parameters, draw_sample(parameters, streams_of(number)), ())
+            row = truth.table("results").records()[0]
+            hits.append(
+                [
+                    row[f"{n}_min"] <= v <= row[f"{n}_max"]
+                    for n, v in zip("ab", (-2.4, -4.0), strict=True)
+                ]
+            )
+        assert np.mean(hits, axis=0).max() <= most
+
+
+def test_a_remembered_line_earns_nothing_without_redshifts():
+    key = key_of()
+    for redshifts in ([], [{"id": row["id"], "z": 0.03} for row in key["redshifts"]]):
+        found = shares(verdicts_on("easy", key | {"redshifts": redshifts}))
+        fitted = ("fitted_function", *(each for each in found if each.startswith("estimated_a")))
+        assert sum(found[each] for each in (*fitted, "estimated_b", "estimated_b_sigma")) == 0.0
+
+
+def test_rough_redshifts_let_the_line_count_and_wrong_ones_do_not():
+    key = key_of()
+    rough = with_redshifts(key, lambda _, item: item | {"z": item["z"] + 9e-4})
+    found = shares(verdicts_on("easy", rough))
+    assert found["estimated_redshifts"] == 0.0
+    assert found["estimated_a"] == found["fitted_function"] == 1.0
+    wrong = with_redshifts(key, lambda _, item: item | {"z": item["z"] + 1.1e-3})
+    assert shares(verdicts_on("easy", wrong))["estimated_a"] == 0.0
+    size = len(key["redshifts"])
+    half = with_redshifts(
+        key, lambda at, item: item | {"z": item["z"] + (0.1 if at < size // 2 else 0.0)}
+    )
+    assert shares(verdicts_on("easy", half))["estimated_a"] == 1.0
+
+
+def test_each_value_fails_on_its_own():
+    key = key_of()
+    for name, metarubric in zip(
+        FITTED,
+        ("estimated_a", "estimated_b", "estimated_a_sigma", "estimated_b_sigma"),
+        strict=True,
+    ):
+        row = truth_of("easy").table("results").records()[0]
+        width = row[f"{name}_max"] - row[name]
+        for far in (-1.01, 1.01):
+            found = shares(verdicts_on("easy", key | {name: row[name] + far * width}))
+            assert [each for each, share in found.items() if share < 1] == [metarubric]
+        found = shares(verdicts_on("easy", key | {name: row[name] + 0.99 * width}))
+        assert set(found.values()) == {1.0}
+    found = shares(verdicts_on("easy", key | {"fit": "linear_through_zero"}))
+    assert [each for each, share in found.items() if share < 1] == ["fitted_function"]
+
+
+def test_an_incomplete_cepheid_costs_its_own_criterion():
+    key = key_of()
+    intruder = {"id": truth_of("easy").table("excluded").column("cepheid_id")[0], "z": 0.02}
+    found = verdicts_on("easy", key | {"redshifts": [*key["redshifts"], intruder]})
+    assert found["cepheids_without_data"].count(False) == 1
+    assert shares(found)["cepheids_with_data"] == 1.0
+
+
+def test_listing_few_excludes_nothing_and_listing_all_finds_nothing():
+    key = key_of("medium")
+    few = key | {"redshifts": key["redshifts"][: len(key["redshifts"]) // 2 - 1]}
+    assert shares(verdicts_on("medium", few))["cepheids_without_data"] == 0.0
+    hosts = [each.cepheid for each in drawn("medium").galaxies if each.cepheid]
+    everyone = key | {"redshifts": [{"id": name, "z": 0.03} for name in hosts]}
+    found = shares(verdicts_on("medium", everyone))
+    assert found["cepheids_with_data"] == 0.0
+    assert found["cepheids_without_data"] == 0.0
+    assert score_of("medium", everyone) == 0.0
+
+
+@LEVELS
+def test_the_table_alone_without_a_look_at_a_spectrum_earns_little(difficulty):
+    """Someone who selects the right Cepheids and gives the middles of all else."""
+    errors = expected_errors(parameters_of(difficulty))
+    blind = {
+        "redshifts": [{"id": row["id"], "z": 0.03} for row in key_of(difficulty)["redshifts"]],
+        "a": -2.4,
+        "b": -4.0,
+        "sigma_a": errors[0],
+        "sigma_b": errors[1],
+        "fit": "linear_free_intercept",
+    }
+    assert 4 / 41 <= score_of(difficulty, blind) <= NULL_SCORE
+
+
+@LEVELS
+def test_the_expected_errors_are_about_those_that_occur(difficulty):
+    """Or the prior would be a straw man."""
+    found = [truth_of(difficulty, number).table("results").records()[0] for number in range(3)]
+    for at, name in enumerate(("sigma_a", "sigma_b")):
+        typical = np.mean([row[name] for row in found])
+        assert expected_errors(parameters_of(difficulty))[at] == pytest.approx(typical, rel=0.4)
+
+
+def test_a_cepheid_listed_twice_counts_once_if_both_agree_and_not_if_they_differ():
+    key = key_of()
+    first = key["redshifts"][0]
+    same = verdicts_on("easy", key | {"redshifts": [*key["redshifts"], dict(first)]})
+    assert set(shares(same).values()) == {1.0}
+    other = first | {"z": first["z"] + 0.01}
+    differ = verdicts_on("easy", key | {"redshifts": [*key["redshifts"], other]})
+    assert differ["estimated_redshifts"].count(False) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"redshifts": "all of them"},
+        {"redshifts": {}},
+        {"redshifts": None},
+        {"redshifts": [1, None, "G", [], {"id": None}, {"id": 3}, {"z": 0.02}]},
+        {"redshifts": [{"id": "CEPH_1", "z": float(z)} for z in range(1000)]},
+    ],
+)
+def test_a_list_of_another_kind_earns_nothing(change):
+    assert score_of("easy", key_of() | change) == 0.0
+
+
+def test_numbers_as_text_earn_nothing():
+    key = key_of()
+    textual = with_redshifts(key, lambda _, item: item | {"z": str(item["z"])})
+    found = shares(verdicts_on("easy", textual))
+    assert found["estimated_redshifts"] == found["estimated_a"] == 0.0
+    found = shares(verdicts_on("easy", key | {name: str(key[name]) for name in FITTED}))
+    assert found["estimated_a"] == found["estimated_b_sigma"] == 0.0
+    assert found["estimated_redshifts"] == 1.0
+
+
+def test_prose_that_contradicts_the_block_changes_nothing_and_nan_voids_it():
+    text = json.dumps(key_of())
+    answer = parse_answer(f"<answer>\n{text}\n</answer>\nIn truth a is 7 and all z are 0.")
+    rubric = make_rubric(truth_of("easy"))
+    assert all(check_answer(rubric, answer))
+    spoilt = text.replace('"a": -', '"a": NaN, "c": -')
+    assert parse_answer(f"<answer>\n{spoilt}\n</answer>") is None
+    assert not any(check_answer(rubric, None))
+
+
+def test_criteria_print_the_interval_that_is_used():
+    rubric = make_rubric(truth_of("easy"))
+    row = truth_of("easy").table("results").records()[0]
+    text = next(each.text for each in rubric.criteria if each.metarubric == "estimated_a")
+    assert f"between {row['a_min']:.5f} and {row['a_max']:.5f}" in text
+    assert "half of the used Cepheids' redshifts to within 0.001" in text
+
+
+# --- the whole
+
+
+def test_an_unknown_difficulty_is_refused():
+    with pytest.raises(GeneratorError, match="did you mean 'hard'"):
+        FAMILY.generate("hrad", public_seeds(1)[0])
+
+
+def test_the_solver_needs_the_files_alone():
+    for difficulty, number in (("easy", 0), ("easy", 1), ("medium", 0)):
+        instance = instance_of(difficulty, number)
+        assert solver_score(FAMILY, instance) >= SOLVER_SCORE
+        assert key_score(FAMILY, instance) == 1.0
+
+
+def test_guesses_earn_next_to_nothing():
+    scores = null_scores(FAMILY, [instance_of("easy", number) for number in (0, 1)])
+    assert {"empty", "everything", "prior", "fouque-2007-v"} <= set(scores)
+    assert max(scores.values()) <= NULL_SCORE
+
+
+def test_same_seed_same_bytes():
+    assert FAMILY.generate("easy", public_seeds(1)[0]) == instance_of("easy")
+
+
+def test_the_prompt_says_what_the_grading_rests_on():
+    prompt = instance_of("hard").brief.prompt
+    for said in ("4000 galaxies", "299792", "H0 = 67", "classical", "n − 2", "log10", "unweighted"):
+        assert said in prompt
