@@ -124,6 +124,14 @@ def run_agent(
     return Conduct(opening, tuple(steps), _stop_reason(steps))
 
 
+def buy_reply(model: Model, journal: Journal, turn: int, request: ModelRequest) -> Reply:
+    """The model's reply: a paid one is stored before anybody acts on it."""
+    if not model.paid:
+        return model.respond(request)
+    kept = journal.load(turn)
+    return kept if kept is not None else journal.save(turn, model.respond(request))
+
+
 def _stop_reason(steps: list[Step]) -> StopReason:
     if steps and steps[-1].prompt:
         return StopReason.TURN_LIMIT
@@ -171,11 +179,7 @@ class _Desk:
         return Step(reply, (), self._since(begun), prompt=LAST_ASK)
 
     def _ask(self, turn: int, request: ModelRequest) -> Reply:
-        """The model's reply: a paid one is stored before anybody acts on it."""
-        if not self.model.paid:
-            return self.model.respond(request)
-        kept = self.journal.load(turn)
-        return kept if kept is not None else self.journal.save(turn, self.model.respond(request))
+        return buy_reply(self.model, self.journal, turn, request)
 
     def _use_tools(self, reply: Reply) -> tuple[ToolUse, ...]:
         return tuple(
@@ -221,4 +225,4 @@ def _tell_turns(uses: tuple[ToolUse, ...], left: int) -> tuple[ToolUse, ...]:
     )
 
 
-__all__ = ["Conduct", "Journal", "MemoryJournal", "opening_messages", "run_agent"]
+__all__ = ["Conduct", "Journal", "MemoryJournal", "buy_reply", "opening_messages", "run_agent"]

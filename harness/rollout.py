@@ -14,6 +14,7 @@ from harness.episode import SECONDS_DIGITS, Cell, Episode, StopReason
 from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
 from harness.model import Model
 from harness.sandbox import Sandbox, SandboxProvider, SandboxRefused
+from harness.single_turn import InOneTurn, run_single_turn
 from registry.errors import RegistryError
 
 ANSWER_FILE = "answer.json"
@@ -37,7 +38,7 @@ def run_attempt(
     monotonic clock in seconds. Raises HarnessError where a model that is not built in would
     run in a sandbox that does not isolate.
     """
-    if not model.trusted and not sandboxes.isolates:
+    if not (model.trusted or sandboxes.isolates or isinstance(model, InOneTurn)):
         raise HarnessError(
             f"model {model.name!r} is not built in, and the local sandbox does not isolate what "
             "it runs: set `sandbox: docker` in study.yaml"
@@ -90,6 +91,8 @@ def _work(
     """The conduct, what was left in the work folder, and the container, whatever became of them."""
     conduct, container = Conduct(opening_messages(brief), (), StopReason.FAILED), ""
     try:
+        if isinstance(model, InOneTurn):  # it has no tools, so no sandbox
+            return run_single_turn(brief, model, seed, journal, tick), _Left(), container
         with sandboxes.open(brief.assets, brief.limits) as sandbox:
             container = sandbox.id
             conduct = run_agent(brief, model, sandbox, seed, journal, tick)

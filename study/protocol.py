@@ -19,6 +19,8 @@ from study.yamlfile import Document, Place, read_yaml
 
 FILE_NAME = "study.yaml"
 _NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
+_URL = r"^https?://[^/@\s]+(/[^@\s]*)?$"  # without a user or password: it goes into the ledger
+_RECIPIENT = r"^age1[02-9ac-hj-np-z]{58}$"
 Name = Annotated[str, Field(pattern=_NAME)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
@@ -43,7 +45,7 @@ class ScriptedSection(_Section):
 class OpenAISection(_Section):
     provider: Literal["openai"]
     model: str
-    base_url: str = Field(pattern=r"^https?://")
+    base_url: str = Field(pattern=_URL)
     api_key_env: str | None = Field(default=None, pattern=r"^[A-Z_][A-Z0-9_]*$")
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, gt=0, le=1)
@@ -51,6 +53,8 @@ class OpenAISection(_Section):
     reasoning_effort: str | None = None
     send_seed: bool | None = None
     seconds: float | None = Field(default=None, gt=0)  # for one reply
+    mode: Literal["agentic", "single_turn"] | None = None
+    context: int | None = Field(default=None, ge=1)  # tokens; a single turn that needs more is refused
 
 
 ModelSection = Annotated[ScriptedSection | OpenAISection, Field(discriminator="provider")]
@@ -80,7 +84,7 @@ class ReleaseSection(_Section):
     folder: str = "release"
     title: str = ""
     repository: str | None = Field(default=None, pattern=r"^[\w.-]+/[\w.-]+$")
-    endpoint: str | None = Field(default=None, pattern=r"^https?://")
+    endpoint: str | None = Field(default=None, pattern=_URL)
     licence: str = "cc-by-4.0"
 
 
@@ -98,7 +102,7 @@ class ProtocolFile(_Section):
     release: ReleaseSection = ReleaseSection()
     store: str = "store"
     keys: str = "keys/study.txt"  # age identity file
-    recipients: tuple[str, ...] = ()
+    recipients: tuple[Annotated[str, Field(pattern=_RECIPIENT)], ...] = ()
     entropy: str = Field(default="system", pattern=r"^(system|fixed:[0-9a-f]{64})$")
 
 
@@ -253,6 +257,13 @@ def _explain(document: Document, error: ValidationError) -> StudyError:
             return StudyError(f"{document.place(tuple(above))}: the key {key!r} is missing")
         case "string_pattern_mismatch" if first["ctx"]["pattern"] == _NAME:
             message = "a name has lower-case letters, digits, . _ and -, at most 63"
+        case "string_pattern_mismatch" if first["ctx"]["pattern"] == _URL:
+            return StudyError(
+                f"{document.place(place)}: an address is http(s)://HOST[:PORT]/PATH, without a "
+                "user or password: keys come from the environment (api_key_env)"
+            )
+        case "string_pattern_mismatch" if first["ctx"]["pattern"] == _RECIPIENT:
+            message = "an age public key is age1 and 58 more letters and digits"
         case "string_pattern_mismatch" if place == ("entropy",):
             message = "'system', or 'fixed:' and 64 hexadecimal digits for a demonstration"
     found = first.get("input")

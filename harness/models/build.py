@@ -15,6 +15,8 @@ from harness.model import Model
 from registry.records import ModelPin
 
 PROVIDERS = ("scripted", "openai")
+MODES = ("agentic", "single_turn")
+_FORM = ("mode", "context")  # settings of any model
 AGENTS = ("honest", "spiked", "trivial")
 _OPENAI = "https://api.openai.com/v1"
 
@@ -38,11 +40,31 @@ def build_model(
     """The model of a pin. Keys come from the environment (the process's where none is given),
     relative paths start at ``folder``. Raises HarnessError, which names the setting."""
     settings = _Settings(pin)
+    model = _build_any(settings, os.environ if environment is None else environment, Path(folder))
+    mode = settings.get("mode", MODES[0], str)
+    if mode not in MODES:
+        raise settings.wrong("mode", _unknown("mode", mode, MODES))
+    return model if mode == MODES[0] else _in_one_turn(model, settings)
+
+
+def _build_any(settings: _Settings, environment: Mapping[str, str], folder: Path) -> Model:
+    pin = settings.pin
     if pin.provider == "scripted":
-        return _build_scripted(settings, Path(folder))
+        return _build_scripted(settings, folder)
     if pin.provider == "openai":
-        return _build_openai(settings, os.environ if environment is None else environment)
+        return _build_openai(settings, environment)
     raise HarnessError(f"model {pin.name!r}: " + _unknown("provider", pin.provider, PROVIDERS))
+
+
+def _in_one_turn(model: Model, settings: _Settings) -> Model:
+    from harness.single_turn import REPLY_TOKENS, InOneTurn
+
+    if settings.pin.provider == "scripted" and settings.get("agent", "honest", str) != "trivial":
+        raise settings.wrong("mode", "the built-in agents work through tools: use agentic")
+    context = settings.get("context", 0, int)
+    if context < 1:
+        raise settings.wrong("context", "a single turn needs the model's context in tokens")
+    return InOneTurn(model, context, settings.get("max_tokens", REPLY_TOKENS, int))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +88,7 @@ class _Settings:
 
     def known(self, names: Iterable[str]) -> None:
         """Refuse a setting of any other name."""
-        expected = tuple(names)
+        expected = (*names, *_FORM)
         for name, _ in self.pin.settings:
             if name not in expected:
                 raise HarnessError(

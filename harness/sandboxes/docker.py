@@ -295,14 +295,18 @@ class DockerSandboxes:
             with suppress(RuntimeError):  # closing: all go by force then
                 self._removers.submit(_remove, self._client, container.id)
 
-    def _autopsy(self, name: str, since: float) -> tuple[str, ...]:
-        """Memory, if the engine saw the container run out of it; else nothing explains it."""
-        seen = {"container": [name], "event": ["oom"]}
+    def _autopsy(self, name: str, since: float) -> tuple[str, ...] | None:
+        """Why a container ended: ("memory",) if it ran out of that; () if it went by itself,
+        which only its own programs bring about; None if somebody killed it, or it runs on."""
+        seen = {"container": [name], "event": ["oom", "die", "kill"]}
         times = {"since": int(since), "until": int(time.time()) + 1}
+        found: set[str] = set()
         with suppress(*_TROUBLE):
-            if any(True for _ in self._client.events(**times, filters=seen, decode=True)):
-                return ("memory",)
-        return ()
+            for event in self._client.events(**times, filters=seen, decode=True):
+                found.add(str(event.get("Action") or event.get("status")))
+        if "oom" in found:
+            return ("memory",)
+        return () if "die" in found and "kill" not in found else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,9 @@ class ServedSandbox:
     """One server, one work folder, one episode.
 
     ``destroy`` is called once at the end, with True where the server does not answer any more.
-    ``autopsy`` says which limits the programs hit since a time (seconds since the epoch), where
-    the server was lost.
+    ``autopsy`` is asked where the server was lost: the limits that the programs hit since a time
+    (seconds since the epoch), empty where they ended it in another way, None where it was
+    not they who did.
     """
 
     def __init__(
@@ -31,7 +32,7 @@ class ServedSandbox:
         line: Line,
         limits: Limits,
         destroy: Callable[[bool], None],
-        autopsy: Callable[[float], tuple[str, ...]] = lambda since: (),
+        autopsy: Callable[[float], tuple[str, ...] | None] = lambda since: None,
     ) -> None:
         self._name = name
         self._line = line
@@ -39,7 +40,7 @@ class ServedSandbox:
         self._destroy = destroy
         self._autopsy = autopsy
         self._closed = False
-        self._spent: tuple[str, ...] = ()
+        self._spent: tuple[str, ...] | None = None  # limits hit by the programs that ended it
         self._last_run = 0.0
 
     @property
@@ -49,10 +50,10 @@ class ServedSandbox:
     def run(self, argv: Sequence[str], seconds: float, stdin: bytes = b"") -> ExecResult:
         """Run a program in the work folder. Whatever it started is dead when this returns.
 
-        A program that takes the whole sandbox down by a limit of its own is answered as killed
-        by it, now and at every later call: what an agent can bring about is no failure of ours.
+        A program that takes the whole sandbox down is answered as killed, now and at every later
+        call: what an agent can bring about is no failure of ours.
         """
-        if self._spent:
+        if self._spent is not None:
             return ExecResult(
                 KILLED, b"the sandbox ended with the last program\n", 0, 0.0, self._spent
             )
@@ -64,8 +65,9 @@ class ServedSandbox:
             header, body = self._line.ask(request, stdin, seconds, cap)
             return _read_result(header, body)
         except LineBroken as broken:
-            self._lose(broken, by_program=True)
-            return ExecResult(KILLED, b"", 0, seconds, self._spent)
+            limits = self._lose(broken, by_program=True)
+            said = b"the sandbox ended while this ran\n"
+            return ExecResult(KILLED, said, 0, seconds, limits)
 
     def read(self, path: str, max_bytes: int) -> bytes:
         """A regular file's bytes. Raises SandboxRefused."""
@@ -98,7 +100,7 @@ class ServedSandbox:
         self.close()
 
     def _file_operation(self, request: dict[str, Any], body: bytes, cap: int) -> bytes:
-        if self._spent:
+        if self._spent is not None:
             raise SandboxRefused("the sandbox ended with the last program", self._spent)
         try:
             header, data = self._line.ask(request, body, cap=cap)
@@ -106,20 +108,21 @@ class ServedSandbox:
                 raise _refusal(header)
             return data
         except LineBroken as broken:
-            self._lose(broken, by_program=False)
-            raise SandboxRefused("the sandbox ended", self._spent) from broken
+            limits = self._lose(broken, by_program=False)
+            raise SandboxRefused("the sandbox ended", limits) from broken
 
-    def _lose(self, broken: LineBroken, by_program: bool) -> None:
-        """The server is lost: note the limit that explains it, or raise AttemptFailed."""
-        limits = () if self._closed else self._autopsy(self._last_run)
+    def _lose(self, broken: LineBroken, by_program: bool) -> tuple[str, ...]:
+        """The server is lost: the limits hit, if its programs ended it; else AttemptFailed."""
+        limits = None if self._closed else self._autopsy(self._last_run)
         if not self._closed:
             self._closed = True
             self._line.close()
             self._destroy(True)
-        if not limits:
+        if limits is None:
             doing = "while a program ran" if by_program else "between programs"
             raise AttemptFailed(Boundary.SANDBOX, f"server {broken.kind}", doing) from broken
         self._spent = limits
+        return limits
 
 
 def fill(sandbox: ServedSandbox, assets: Sequence[Asset]) -> None:
@@ -137,7 +140,9 @@ def fill(sandbox: ServedSandbox, assets: Sequence[Asset]) -> None:
 def _read_result(header: dict[str, Any], body: bytes) -> ExecResult:
     """Checked field by field: programs can lie about nothing but themselves."""
     if not header["ok"]:
-        return ExecResult(126, str(header.get("reason", ""))[:500].encode(), 0, 0.0, ())
+        return ExecResult(
+            126, str(header.get("reason", ""))[:500].encode("utf-8", "replace"), 0, 0.0, ()
+        )
     code, total, seconds = header.get("exit"), header.get("total"), header.get("seconds")
     if type(code) is not int or type(total) is not int or type(seconds) is not float:
         raise LineBroken("garbled")
@@ -150,7 +155,12 @@ def _refusal(header: dict[str, Any]) -> SandboxRefused:
     reason = header.get("reason")
     if not isinstance(reason, str):
         raise LineBroken("garbled")
-    return SandboxRefused(reason[:500], _read_limits(header))
+    return SandboxRefused(_readable(reason), _read_limits(header))
+
+
+def _readable(reason: str) -> str:
+    """In short, and without what no encoding can write."""
+    return reason[:500].encode("utf-8", "replace").decode()
 
 
 def _read_limits(header: dict[str, Any]) -> tuple[str, ...]:

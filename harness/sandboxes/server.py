@@ -474,7 +474,7 @@ def main(work: str, *sizes: str) -> None:
     for kind, size in [(resource.RLIMIT_CORE, "0"), *zip(kinds, sizes, strict=False)]:
         resource.setrlimit(kind, (int(size), int(size)))
     if CONTAINED:  # there the folders have a size of their own, and begin empty
-        SIZED = [folder for folder in (work, "/tmp") if not is_full(folder)]  # noqa: S108
+        SIZED = [f for f in (work, "/tmp", "/dev/shm") if not is_full(f)]  # noqa: S108
     REPLIES = os.dup(1)
     os.dup2(os.open("/dev/null", os.O_WRONLY), 1)
     try:

@@ -511,3 +511,41 @@ def test_after_it_all_the_pool_is_healthy(provider: DockerSandboxes) -> None:
     assert [each.result.score for each in results] == [1.0] * 4
     assert [each.result.grade.status for each in results] == [GradeStatus.GRADED] * 4
     assert len({each.episode.container for each in results}) == 4
+
+
+@pytest.mark.parametrize("limit", ["RLIMIT_CPU", "RLIMIT_AS"])
+def test_ending_the_tool_server_is_the_agents_own_doing(
+    provider: DockerSandboxes, limit: str
+) -> None:
+    """It runs under the agent's user, which may lower its limits: that costs the agent its sandbox,
+    and is not a failure of ours that would take the cell out of the statistics."""
+    lower = f"import resource; resource.prlimit(1, resource.{limit}, (0, 0))"
+    write = call(("write_file", {"path": "big.txt", "content": "x" * 100_000}))
+    read = call(("read_file", {"path": "big.txt"}))
+    played = attack(provider, python(lower), write, read, command("ls"))
+    assert played.episode.stop is StopReason.ANSWERED
+    assert played.episode.error_class == ""
+    assert played.result.status is Status.MODEL_FAILURE
+    assert played.result.score == 0.0
+    assert "the sandbox ended" in played.told
+
+
+def test_a_full_shared_memory_folder_is_a_limit_hit(provider: DockerSandboxes) -> None:
+    fill = "open('/dev/shm/fill', 'wb').write(bytes(64 << 20))"
+    played = attack(provider, python(fill))
+    assert played.result.limits_hit == "disk"
+
+
+def test_a_container_that_somebody_kills_is_a_failure_of_ours(provider: DockerSandboxes) -> None:
+    from generators.task import Limits as TaskLimits
+    from harness.errors import AttemptFailed
+
+    client = connect()
+    sandbox = provider.open((), TaskLimits())
+    try:
+        client.kill(sandbox.id)
+        with pytest.raises(AttemptFailed):
+            sandbox.run(["true"], 5.0)
+    finally:
+        sandbox.close()
+        client.close()

@@ -79,6 +79,8 @@ def test_a_remote_model_is_pinned_by_the_version_asked_for(tmp_path: Path) -> No
         ("study: pilot", "study: pilot\nentropy: fixed:12", 2, "64 hexadecimal digits"),
         ("study: pilot", "study: pilot\nplan: {alpha: 2}", 2, "less than 0.5"),
         ("study: pilot", "study: pilot\nsandbox: {kind: vm}", 2, "docker"),
+        ("http://127", "http://me:secret@127", 11, "without a user or password"),
+        ("study: pilot", "study: pilot\nrecipients: [age1abc]", 2, "age public key"),
         ("study: pilot", "study: &x pilot\ndescription: *x", 2, "aliases"),
         ("study: pilot", "study: [pilot", 2, "not valid YAML"),
         ("study: pilot", "? [a]\n: b\nstudy: pilot", 1, "plain text"),
@@ -93,6 +95,7 @@ def test_bad_input_is_refused_with_file_line_and_remedy(
     assert message.startswith(f"{tmp_path / 'study.yaml'}:{line}"), message
     assert words in message
     assert "\n" not in message
+    assert "secret" not in message
 
 
 def test_a_missing_file_names_the_command_that_writes_one(tmp_path: Path) -> None:
