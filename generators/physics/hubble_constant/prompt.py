@@ -43,8 +43,8 @@ galaxies at no distance have no velocity.
 slope: the sum of squared residuals, divided by n − 1 for n galaxies, gives the variance of the \
 residuals; this divided by the sum of the squared distances is the variance of the slope.
 
-The data determine the answer. Do not assume a value of the Hubble constant that you know from \
-elsewhere: it will be wrong here.
+The data determine the answer. Do not use a value of the Hubble constant that you know from \
+elsewhere: this universe has its own.
 
 Report your findings in three sections:
 
