@@ -247,9 +247,10 @@ def draw(folder: Path, as_json: bool) -> None:
       dosimeter draw --study my-study
     """
     from study import pipeline
-    from study.console import print_step
+    from study.console import print_step, progress_watch
 
-    sealed, fresh = pipeline.draw(pipeline.open_study(folder))
+    with progress_watch("drawing") as watch:
+        sealed, fresh = pipeline.draw(pipeline.open_study(folder), watch)
     print_step(
         sealed,
         as_json,
@@ -269,9 +270,10 @@ def register(folder: Path, as_json: bool) -> None:
       dosimeter register --study my-study
     """
     from study import pipeline
-    from study.console import print_step
+    from study.console import print_step, progress_watch
 
-    record, fresh = pipeline.register(pipeline.open_study(folder))
+    with progress_watch("registering") as watch:
+        record, fresh = pipeline.register(pipeline.open_study(folder), watch)
     print_step(record, as_json, pipeline.describe(record), fresh)
 
 

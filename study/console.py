@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from study.runs import SweepOutcome
 
 Watch = Callable[[str, int, int], None]  # what, done, of
+LOG_SECONDS = 30.0  # between two lines of progress where no terminal is
 
 _VERDICT_STYLES = {
     "contaminated": "bold red",
@@ -241,7 +243,12 @@ def sweep_watch(what: str) -> Iterator[Callable[[SweepProgress], None]]:
 
 @contextmanager
 def _bar() -> Iterator[Watch]:
-    """A bar that appears with the first thing it is told, so that a refusal stands alone."""
+    """A bar that appears with the first thing it is told, so that a refusal stands alone. Where
+    nobody watches, a plain line now and then."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _tell_now_and_then(console)
+        return
     bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -249,7 +256,7 @@ def _bar() -> Iterator[Watch]:
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=console,
     )
 
     def show(step: str, done: int, of: int) -> None:
@@ -261,8 +268,20 @@ def _bar() -> Iterator[Watch]:
     try:
         yield show
     finally:
-        if bar.tasks:  # one that never appeared would still end in an empty line
+        if bar.tasks:  # stopping one that never began prints an empty line
             bar.stop()
+
+
+def _tell_now_and_then(console: Console) -> Watch:
+    told = time.monotonic()
+
+    def show(step: str, done: int, of: int) -> None:
+        nonlocal told
+        if time.monotonic() - told >= LOG_SECONDS:
+            console.print(f"{step}: {done} of {of}" if of else step, soft_wrap=True)
+            told = time.monotonic()
+
+    return show
 
 
 def _about(entry: Entry) -> str:

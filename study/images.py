@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from study.protocol import Protocol
@@ -15,7 +16,9 @@ class PinnedImage:
     digest: str  # of the image, or "none" for the local sandbox
 
 
-def pinned_image(protocol: Protocol) -> PinnedImage:
+def pinned_image(
+    protocol: Protocol, watch: Callable[[str, int, int], None] = lambda what, done, of: None
+) -> PinnedImage:
     """The image of a study on this machine, built where it is the project's own and missing.
     Raises HarnessError: no engine, no such image."""
     if protocol.sandbox.kind == "local":
@@ -26,5 +29,5 @@ def pinned_image(protocol: Protocol) -> PinnedImage:
         return PinnedImage(protocol.sandbox.image, image_digest(protocol.sandbox.image))
     from harness.image import ensure_image
 
-    pin = ensure_image()
+    pin = ensure_image(lambda line: watch(f"sandbox image: {line}", 0, 0))
     return PinnedImage(pin.tag, pin.digest)

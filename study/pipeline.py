@@ -24,14 +24,16 @@ if TYPE_CHECKING:
 Watch = Callable[[str, int, int], None]  # what, done, of
 
 
-def draw(study: Study) -> tuple[SealedSet, bool]:
+def draw(study: Study, watch: Watch = lambda what, done, of: None) -> tuple[SealedSet, bool]:
     """Seed → sealed set: seeds for both arms at random, commitments into the ledger."""
-    return setup.draw_seeds(study, utc_now())
+    return setup.draw_seeds(study, watch, utc_now())
 
 
-def register(study: Study) -> tuple[Preregistration, bool]:
+def register(
+    study: Study, watch: Watch = lambda what, done, of: None
+) -> tuple[Preregistration, bool]:
     """The plan, promised before any data, with the code and image it is promised for."""
-    return setup.register_plan(study, utc_now())
+    return setup.register_plan(study, watch, utc_now())
 
 
 def sweep(study: Study, request: SweepRequest, watch: Callable[[Progress], None]) -> SweepOutcome:

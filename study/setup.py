@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from generators.catalog import family
@@ -15,6 +16,8 @@ from study.errors import StudyError
 from study.folder import CHECKOUT, Study
 from study.images import pinned_image
 from study.protocol import FILE_NAME, Protocol, read_protocol
+
+Watch = Callable[[str, int, int], None]  # what, done, of
 
 TEMPLATE = """\
 # A dosimeter study. `dosimeter --help` tells what each step does.
@@ -80,18 +83,23 @@ def _ignore(path: Path, names: tuple[str, ...]) -> None:
         draft.replace(path)
 
 
-def draw_seeds(study: Study, now: str) -> tuple[SealedSet, bool]:
+def draw_seeds(study: Study, watch: Watch, now: str) -> tuple[SealedSet, bool]:
     """The sealed set, and whether it was drawn just now."""
     if study.ledger.last("sealed-set") is not None:
         return _check_drawn(study), False
     protocol = study.protocol
     recipients = study.recipients()  # first, so that nothing is drawn that cannot be sealed
     strata = [(task.family, task.version, task.difficulty) for task in protocol.tasks]
-    drawn = draw(strata, protocol.seeds_per_arm, entropy_of(protocol), _identify)
+    size = 2 * protocol.seeds_per_arm * len(strata)
+
+    def told(count: int) -> None:
+        watch("drawing", count, size)
+
+    drawn = draw(strata, protocol.seeds_per_arm, entropy_of(protocol), _identify, told)
     return seal_draw(study.store, study.ledger, drawn, recipients, now), True
 
 
-def register_plan(study: Study, now: str) -> tuple[Preregistration, bool]:
+def register_plan(study: Study, watch: Watch, now: str) -> tuple[Preregistration, bool]:
     """The registered plan, and whether it was registered just now. Raises BrokenPromise where
     another plan is registered."""
     registered = find_registration(study)
@@ -103,7 +111,7 @@ def register_plan(study: Study, now: str) -> tuple[Preregistration, bool]:
         study=study.protocol.name,
         plan=study.protocol.registered_plan(),
         sealed_root=sealed.root,
-        provenance=read_provenance(CHECKOUT, pinned_image(study.protocol).digest),
+        provenance=read_provenance(CHECKOUT, pinned_image(study.protocol, watch).digest),
     )
     entry, fresh = study.ledger.append_unless(
         record, now, lambda entry: entry.kind == "preregistration"

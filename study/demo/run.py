@@ -27,9 +27,11 @@ def run_demo(folder: Path, sandbox: str) -> tuple[Report, Path]:
         text = (files("study.demo") / "study.yaml").read_text(encoding="utf-8")
         init_study(folder, text.replace("{kind: docker}", f"{{kind: {sandbox}}}"))
     study = pipeline.open_study(folder)
-    sealed, _ = pipeline.draw(study)
+    with progress_watch("drawing") as watch:
+        sealed, _ = pipeline.draw(study, watch)
     say(f"drawn and sealed: {sealed.count} seeds in {len(sealed.strata)} strata")
-    registered, _ = pipeline.register(study)
+    with progress_watch("registering") as watch:
+        registered, _ = pipeline.register(study, watch)
     say(f"registered: {pipeline.describe(registered)}")
     with ExitStack() as session:
         if any(closed_wave(study, wave) is None for wave in range(len(study.protocol.waves))):
