@@ -29,7 +29,7 @@ _STEP = 1e-4  # of the differences that make the Hessian from the gradient, in u
 _CONVERGED = 1e-10  # length of a Newton step, in units of scale
 _MOST_STEPS = 200
 # The scan for other peaks: bins of the masses, and the widths tried.
-_BIN = 0.2  # of the width sought
+_BIN = 0.4  # of the width sought
 _WIDTHS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 _NEAR = 20.0  # a local maximum of the scan this close to the best in −ln L is fitted in full
 _MOST_RIVALS = 8

@@ -27,7 +27,6 @@ from generators.task import GroundTruth
 _EVENTS = ItemList(("events",), PAIRS)
 _INTERVAL_DECIMALS = 6
 _ANY_GEV = (0.0, 1e6)
-_GATED = "and at least half of the graded events have masses that are nearly right"
 
 Row = Mapping[str, Scalar]
 
@@ -79,6 +78,10 @@ def _mass_is_right(row: Row, _: int) -> ItemNumber:
 
 
 def _metarubrics(truth: GroundTruth, read: ItemsNear, tolerance: float) -> tuple[Metarubric, ...]:
+    gated = (
+        "and at least half of the events have stated masses within "
+        f"{100 * GATE_TOLERANCES * tolerance:g} % of the true ones"
+    )
     *layers, _ = (float(radius) for radius in truth.table("detector").column("radius"))
     precise = NumberPrecision(("layer_radii_m",), tuple(layers), tolerance=RADIUS_TOLERANCE)
     numbers = tuple(str(number) for number in truth.table("events").column("event_id"))
@@ -109,7 +112,7 @@ def _metarubrics(truth: GroundTruth, read: ItemsNear, tolerance: float) -> tuple
             "SR",
             _WEIGHTS[name],
             f"The answer states a {what} of the new particle from {{{name}_low:.6f}} to "
-            f"{{{name}_high:.6f}} GeV (the reference fit finds {{{name}:.4f}}), {_GATED}.",
+            f"{{{name}_high:.6f}} GeV (the reference fit finds {{{name}:.4f}}), {gated}.",
             check,
             "new_particle_properties",
         )
@@ -137,7 +140,7 @@ def _metarubrics(truth: GroundTruth, read: ItemsNear, tolerance: float) -> tuple
             "no_of_particles",
             "DH",
             0.5,
-            f"The answer lists all {{events}} events and no others, {_GATED}.",
+            f"The answer lists all {{events}} events and no others, {gated}.",
             lambda _row, _index: Gated(every, read),
             "misc",
         ),
