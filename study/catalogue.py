@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.catalog import families, family
 from generators.seed import Seed
-from generators.task import DIFFICULTIES, TaskInstance
-from study.newfolder import new_folder
+from generators.task import DIFFICULTIES, Brief, TaskInstance
+from study.newfolder import new_folder, safe_place, write_file
 
 if TYPE_CHECKING:
     from generators.validate import Survey
+    from harness.model import Message
+
+FORMS = ("agentic", "single-turn")
 
 # The seed of every example that is shown; no study draws it.
 EXAMPLE_SEED = Seed(bytes(32)).child("example")
@@ -31,6 +35,7 @@ class TaskView:
     parameters: Mapping[str, int | float | str]
     prompt: str
     files: tuple[str, ...]
+    single_turn: str  # how many tokens this form takes, or why there is none
     rubric: tuple[Mapping[str, Any], ...]
 
     def as_json(self) -> dict[str, Any]:
@@ -65,6 +70,7 @@ def show_task(name: str, difficulty: str) -> TaskView:
         files=tuple(
             f"{a.path} ({a.media_type}, {len(a.data)} bytes)" for a in example.brief.assets
         ),
+        single_turn=_describe_single_turn(example.brief),
         rubric=tuple(
             {
                 "criterion": criterion.id,
@@ -78,16 +84,28 @@ def show_task(name: str, difficulty: str) -> TaskView:
     )
 
 
-def make_task(name: str, difficulty: str, seed: str, out: Path, with_truth: bool) -> int:
-    """Write an instance as an agent sees it; the number of files. Nothing is left half-written.
+def make_task(
+    name: str,
+    difficulty: str,
+    seed: str,
+    out: Path,
+    with_truth: bool = False,
+    form: str = FORMS[0],
+) -> int:
+    """Write an instance as an agent sees it, or, in the single-turn form, as the one message
+    that a model is sent; the number of files. Nothing is left half-written.
 
-    Raises GeneratorError for a bad name, difficulty or seed, StudyError for a folder that is
-    there already or cannot be written.
+    Raises GeneratorError for a bad name, difficulty or seed, HarnessError for an instance that
+    has no single-turn form, StudyError for a folder that is there already or cannot be written.
     """
-    found = family(name)
-    instance = found.generate(difficulty, Seed.from_hex(seed))
+    found, drawn = family(name), Seed.from_hex(seed)
     with new_folder(out) as draft:
-        return _write_instance(draft, instance, found.key(instance.truth), with_truth)
+        instance = found.generate(difficulty, drawn)
+        write = _write_brief if form == FORMS[0] else _write_message
+        files = write(draft, instance.brief)
+        if with_truth:
+            _write_truth(draft, instance, found.key(instance.truth))
+        return files + with_truth
 
 
 def check_tasks(names: Sequence[str], seeds: int, watch: Callable[[str, int, int], None]) -> Survey:
@@ -101,25 +119,62 @@ def check_tasks(names: Sequence[str], seeds: int, watch: Callable[[str, int, int
     return survey(chosen, seeds, watch)
 
 
-def _write_instance(
-    folder: Path, instance: TaskInstance, key: Mapping[str, Any], with_truth: bool
-) -> int:
-    inputs = folder / "inputs"
-    inputs.mkdir()
-    for asset in instance.brief.assets:
-        path = inputs / asset.path
+def _describe_single_turn(brief: Brief) -> str:
+    from harness.errors import HarnessError
+    from harness.single_turn import single_turn
+
+    try:
+        made = single_turn(brief)
+    except HarnessError as error:
+        return str(error)
+    return (
+        f"about {made.tokens:,} tokens: {made.text_tokens:,} of text, "
+        f"{made.picture_tokens:,} of pictures"
+    )
+
+
+def _write_brief(folder: Path, brief: Brief) -> int:
+    """What an agent finds in its work folder, under ``inputs``, and what it is told."""
+    for asset in brief.assets:
+        path = folder / "inputs" / safe_place(asset.path)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(asset.data)
-    (folder / "prompt.md").write_text(instance.brief.prompt, encoding="utf-8")
-    schema = json.dumps(json.loads(instance.brief.answer_schema), indent=2)
-    (folder / "answer-schema.json").write_text(schema + "\n", encoding="utf-8")
-    if with_truth:
-        truth = {
-            "instance": instance.id,
-            "truth": instance.truth.as_json(),
-            "rubric": instance.rubric.as_json(),
-            "answer": key,
-        }
-        text = json.dumps(truth, indent=2, ensure_ascii=False)
-        (folder / "truth.json").write_text(text + "\n", encoding="utf-8")
-    return len(instance.brief.assets) + 2 + with_truth
+    write_file(folder / "prompt.md", brief.prompt)
+    schema = json.dumps(json.loads(brief.answer_schema), indent=2)
+    write_file(folder / "answer-schema.json", schema + "\n")
+    return len(brief.assets) + 2
+
+
+def _write_message(folder: Path, brief: Brief) -> int:
+    """The messages as servers that speak the OpenAI protocol take them."""
+    from harness.single_turn import single_turn
+
+    made = single_turn(brief)
+    body = {
+        "tokens": made.tokens,
+        "messages": [
+            {"role": str(message.role), "content": list(_content(message))}
+            for message in made.messages
+        ],
+    }
+    write_file(folder / "single-turn.json", json.dumps(body, indent=2, ensure_ascii=False) + "\n")
+    return 1
+
+
+def _content(message: Message) -> Iterator[dict[str, Any]]:
+    yield {"type": "text", "text": message.text}
+    for image in message.images:
+        data = base64.b64encode(image.data).decode()
+        url = f"data:{image.media_type};base64,{data}"
+        yield {"type": "image_url", "image_url": {"url": url}}
+
+
+def _write_truth(folder: Path, instance: TaskInstance, key: Mapping[str, Any]) -> None:
+    truth = {
+        "instance": instance.id,
+        "truth": instance.truth.as_json(),
+        "rubric": instance.rubric.as_json(),
+        "answer": key,
+    }
+    text = json.dumps(truth, indent=2, ensure_ascii=False)
+    write_file(folder / "truth.json", text + "\n")

@@ -176,7 +176,16 @@ def tasks_show(name: str, difficulty: str, as_json: bool) -> None:
 @click.option("--seed", required=True, help="64 hexadecimal digits.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="A new folder.")
 @click.option("--with-truth", is_flag=True, help="Write the key beside it, in truth.json.")
-def tasks_make(name: str, difficulty: str, seed: str, out: Path, with_truth: bool) -> None:
+@click.option(
+    "--form",
+    type=click.Choice(["agentic", "single-turn"]),
+    default="agentic",
+    show_default=True,
+    help="single-turn writes one message with the input files in it.",
+)
+def tasks_make(
+    name: str, difficulty: str, seed: str, out: Path, with_truth: bool, form: str
+) -> None:
     """Write the instance of a seed as an agent sees it.
 
     \b
@@ -185,8 +194,8 @@ def tasks_make(name: str, difficulty: str, seed: str, out: Path, with_truth: boo
     """
     from study.catalogue import make_task
 
-    files = make_task(name, difficulty, seed, out, with_truth)
-    click.echo(f"wrote {files} files into {out}")
+    files = make_task(name, difficulty, seed, out, with_truth, form)
+    click.echo(f"wrote {files} file{'' if files == 1 else 's'} into {out}")
 
 
 @tasks.command("new")

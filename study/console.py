@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from study.catalogue import TaskView
     from study.runs import SweepOutcome
 
+_MOST_FILES = 20  # that are listed of one example
+
 Watch = Callable[[str, int, int], None]  # what, done, of
 LOG_SECONDS = 30.0  # between two lines of progress where no terminal is
 
@@ -78,11 +80,11 @@ def print_survey(found: Survey, as_json: bool) -> None:
     table = _plain_table(f"Scores over {found.strata[0].seeds} seeds")
     table.add_column("task", overflow="fold")
     table.add_column("level")
-    for name in ("key", "solver", "guess", "noisy", "redrawn"):
+    for name in ("solver", "guess", "noisy", "redrawn"):
         table.add_column(name, justify="right")
     table.add_column("holds")
     for each in found.strata:
-        numbers = (each.key, each.solver, each.best_guess[1])
+        numbers = (each.solver, each.best_guess[1])
         table.add_row(
             f"{each.family}@{each.version}",
             each.difficulty,
@@ -113,12 +115,34 @@ def print_task(view: TaskView, as_json: bool) -> None:
     console = stdout()
     console.print(f"[bold]{view.name}[/] version {view.version}, {view.difficulty}")
     console.print(escape(view.summary))
-    print_records([dict(view.parameters)], False, title="Parameters")
+    parameters = [{"parameter": name, "value": value} for name, value in view.parameters.items()]
+    print_records(parameters, False, title="Parameters")
     console.rule("prompt", align="left")
     console.print(escape(view.prompt))
-    console.rule("input files", align="left")
-    console.print(escape("\n".join(view.files)))
-    print_records(view.rubric, False, title="Rubric of an example")
+    console.rule("input files of an example", align="left")
+    console.print(escape("\n".join(view.files[:_MOST_FILES])))
+    if len(view.files) > _MOST_FILES:
+        console.print(f"and {len(view.files) - _MOST_FILES} more", style="dim")
+    console.print(f"single-turn form: {escape(view.single_turn)}\n", soft_wrap=True)
+    print_records(_metarubrics(view), False, title="Rubric of the example")
+    console.print("--json prints every criterion", style="dim")
+
+
+def _metarubrics(view: TaskView) -> list[dict[str, Any]]:
+    """A row for each metarubric, with the first of its criteria: there may be hundreds."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for each in view.rubric:
+        groups.setdefault(each["criterion"].split("/")[0], []).append(each)
+    return [
+        {
+            "metarubric": name,
+            "dimension": own[0]["dimension"],
+            "weight": own[0]["weight"],
+            "criteria": len(own),
+            "the first asks": own[0]["asks"],
+        }
+        for name, own in groups.items()
+    ]
 
 
 def print_sweep(outcome: SweepOutcome, wave: int, as_json: bool) -> None:

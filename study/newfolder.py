@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from study.errors import StudyError
 
@@ -38,3 +38,12 @@ def write_file(path: Path, text: str) -> None:
     """Text as UTF-8, with the folders that it needs."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def safe_place(path: str) -> Path:
+    """A relative path that stays where it is put. Raises StudyError for any other: families may
+    be a stranger's."""
+    place = PurePosixPath(path)
+    if place.is_absolute() or ".." in place.parts or not place.parts:
+        raise StudyError(f"the family names an input file {path!r}: it must lie in the work folder")
+    return Path(place)

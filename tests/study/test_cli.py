@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -16,6 +17,8 @@ from click.testing import CliRunner, Result
 
 from study import pipeline
 from study.cli import main
+from study.errors import StudyError
+from study.newfolder import safe_place
 from study.setup import init_study
 
 README = Path(__file__).resolve().parents[2] / "README.md"
@@ -219,6 +222,7 @@ def test_tasks_make_writes_what_an_agent_sees_and_the_key_only_if_asked(tmp_path
         (("tasks", "make", "no_task", "--seed", SEED), "no_task"),
         (("tasks", "make", "count_circle", "--seed", SEED), "count_circles"),
         (("tasks", "make", "compute_average", "--difficulty", "hrad", "--seed", SEED), "hard"),
+        (("tasks", "make", "compute_average@9", "--seed", SEED), "known: 1"),
         (("tasks", "make", "compute_average", "--seed", "5e"), "64 hexadecimal digits"),
         (("tasks", "make", "compute_average", "--seed", "zz" * 32), "64 hexadecimal digits"),
     ],
@@ -233,6 +237,60 @@ def test_tasks_make_refuses_what_there_is_not(
 def test_tasks_make_never_writes_over_a_folder(tmp_path: Path) -> None:
     message = refusal("tasks", "make", "compute_average", "--seed", SEED, "--out", str(tmp_path))
     assert str(tmp_path) in message
+
+
+def test_tasks_make_says_where_it_may_not_write(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    place = str(tmp_path / "file" / "out")
+    message = refusal("tasks", "make", "compute_average", "--seed", SEED, "--out", place)
+    assert place in message
+    assert "a folder that you may write" in message
+
+
+def test_tasks_make_leaves_nothing_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("study.catalogue._write_truth", lambda *given: 1 / 0)
+    result = run(
+        *("tasks", "make", "compute_average", "--seed", SEED),
+        *("--out", str(tmp_path / "out"), "--with-truth"),
+    )
+    assert isinstance(result.exception, ZeroDivisionError)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tasks_make_writes_the_single_turn_form_as_a_server_takes_it(tmp_path: Path) -> None:
+    arguments = ("tasks", "make", "count_circles", "--difficulty", "easy", "--seed", SEED)
+    assert run(*arguments, "--out", str(tmp_path / "agentic")).exit_code == 0
+    assert run(*arguments, "--out", str(tmp_path / "one"), "--form", "single-turn").exit_code == 0
+    assert [path.name for path in (tmp_path / "one").iterdir()] == ["single-turn.json"]
+    body = json.loads((tmp_path / "one" / "single-turn.json").read_text())
+    assert body["tokens"] > 1000
+    _, user = body["messages"]
+    text, *pictures = user["content"]
+    assert (tmp_path / "agentic" / "prompt.md").read_text().rstrip() in text["text"]
+    for number, picture in enumerate(pictures, 1):
+        data = (tmp_path / "agentic" / "inputs" / f"{number}.png").read_bytes()
+        encoded = base64.b64encode(data).decode()
+        assert picture["image_url"]["url"] == f"data:image/png;base64,{encoded}"
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../up.csv", "a/../../up", ""])
+def test_an_input_file_never_leaves_its_folder(path: str) -> None:
+    with pytest.raises(StudyError, match="must lie in the work folder"):
+        safe_place(path)
+
+
+def test_tasks_show_fits_a_screen_and_hides_nothing_from_a_script() -> None:
+    shown = run("tasks", "show", "count_circles", "--difficulty", "hard").stdout
+    assert "and 10 more" in shown
+    assert "single-turn form: about" in shown
+    assert shown.count("The answer states that") == 2
+    full = json.loads(
+        run("tasks", "show", "count_circles", "--difficulty", "hard", "--json").stdout
+    )
+    assert len(full["rubric"]) == 33
+    assert len(full["files"]) == 30
 
 
 def test_tasks_list_and_show_name_every_family() -> None:
