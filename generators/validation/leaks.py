@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from generators.task import Brief, Family, GroundTruth, StatesInputs, TaskInstance
 
 DIGITS = 5  # significant digits that make a number telling
+# A large file may hold most numbers of five digits: a leak to more then shows by itself.
+FLOORS = (DIGITS, 7, 9)
 LEAK_EXCESS = 0.1  # share of a column's values found in own inputs beyond those found in others'
 _LEAK_DEVIATIONS = 4.0
 LEAK_INSTANCES = 20
@@ -67,25 +69,30 @@ class LeakSearch:
             assert self._before is not None  # noqa: S101 - there is a first
             self._count(*self._first, self._before)
             self._first = None
-        suspect: dict[str, list[str]] = {}
-        for (column, digits), tally in self._columns.items():
+        return (*self._suspects(), *sorted(self._notes))
+
+    def _suspects(self) -> Iterator[str]:
+        suspect: dict[str, str] = {}
+        for (column, floor), tally in self._columns.items():
             if tally.suspect:
-                found = f"{tally.own} of {tally.total} with {digits} digits"
-                suspect.setdefault(column, []).append(found)
-        columns = (
-            f"values of {name} stand in the inputs ({', '.join(how)})"
-            for name, how in suspect.items()
-        )
-        return (*columns, *sorted(self._notes))
+                suspect[column] = f"{tally.own} of {tally.total}, to {floor} digits or more"
+        for column, how in suspect.items():
+            yield f"values of {column} stand in the inputs ({how})"
 
     def _count(self, instance: TaskInstance, own: Written, other: Written) -> None:
         for column, value in telling_numbers(instance.truth, given_columns(self.family)):
-            for digits in own.keys() | other.keys():
-                tally = self._columns.setdefault((column, digits), _Tally())
-                number = significand(value, digits)
+            here, there = _longest_match(value, own), _longest_match(value, other)
+            for floor in FLOORS:
+                tally = self._columns.setdefault((column, floor), _Tally())
                 tally.total += 1
-                tally.own += number in own.get(digits, ())
-                tally.other += number in other.get(digits, ())
+                tally.own += here >= floor
+                tally.other += there >= floor
+
+
+def _longest_match(value: float, written: Written) -> int:
+    """To how many digits the value stands among the numbers; 0 where it does not."""
+    found = (length for length, those in written.items() if significand(value, length) in those)
+    return max(found, default=0)
 
 
 def given_columns(family: Family) -> frozenset[str]:

@@ -1,0 +1,295 @@
+"""Each measurement of a validation, against what it must notice and what it must let pass."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import zlib
+from dataclasses import dataclass
+
+import pytest
+from PIL import Image, PngImagePlugin
+from scipy.stats import binomtest
+
+from generators.answer import Answer
+from generators.basics.compute_average import FAMILY as AVERAGE
+from generators.basics.compute_average import ComputeAverage
+from generators.basics.count_circles import FAMILY as CIRCLES
+from generators.checks import ValueEquals
+from generators.items import PAIRS, ItemList, ItemNumber
+from generators.noise import misread
+from generators.rubric import Criterion, Rubric
+from generators.table import Table
+from generators.task import Asset, StatesInputs
+from generators.validate import (
+    Survey,
+    Validation,
+    public_seeds,
+    rising_scores,
+    shared_fingerprints,
+    survey,
+)
+from generators.validation.leaks import (
+    LEAK_INSTANCES,
+    LeakSearch,
+    brief_texts,
+    hidden_notes,
+    significand,
+    written_numbers,
+)
+from generators.validation.scores import (
+    MeanScore,
+    pass_rates,
+    solver_answer,
+    solver_score,
+    wilson_interval,
+)
+from generators.validation.wording import artefacts
+
+SEEDS = public_seeds(LEAK_INSTANCES)
+
+
+def with_note(instance, note):
+    """The same instance, with one more line at the end of its first file."""
+    first, *others = instance.brief.assets
+    noted = dataclasses.replace(first, data=first.data + f"{note}\n".encode())
+    return dataclasses.replace(
+        instance, brief=dataclasses.replace(instance.brief, assets=(noted, *others))
+    )
+
+
+def mean_of(instance):
+    return instance.truth.table("final_result").column("average")[0]
+
+
+def leaks_of(note, family=AVERAGE):
+    search = LeakSearch(family)
+    for seed in SEEDS:
+        instance = AVERAGE.generate("hard", seed)
+        search.add(with_note(instance, note(instance)))
+    return search.leaks()
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        lambda instance: f"mean {mean_of(instance)}",
+        lambda instance: f"mean,{mean_of(instance):.7g}",
+        lambda instance: f"{mean_of(instance) * 1000:.9e} in thousandths",
+        lambda instance: f"{-mean_of(instance):.6f}",
+    ],
+    ids=["in full", "rounded", "in another unit", "with another sign"],
+)
+def test_a_derived_number_in_an_input_file_is_found(note):
+    (found,) = leaks_of(note)
+    assert found.startswith("values of final_result.average stand in the inputs (")
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        lambda instance: "nothing",
+        lambda instance: f"{mean_of(instance):.2g}",
+        lambda instance: "tolerance 0.0012345",
+        lambda instance: " ".join(str(number) for number in range(10_000, 99_999, 2)),
+    ],
+    ids=["nothing", "too few digits", "a constant", "half of all numbers there are"],
+)
+def test_what_only_looks_like_a_leak_is_let_pass(note):
+    assert leaks_of(note) == ()
+
+
+def test_columns_that_the_files_state_by_design_are_declared():
+    @dataclass(frozen=True)
+    class Silent(ComputeAverage):
+        given: tuple[str, ...] = ()
+
+    assert isinstance(AVERAGE, StatesInputs)
+    assert not isinstance(CIRCLES, StatesInputs)
+    (found,) = leaks_of(lambda instance: "", Silent())
+    assert found.startswith("values of numbers.value stand in the inputs")
+
+
+def test_numbers_are_read_whatever_their_form():
+    texts = ["z=0.0123450, -7.12345e-03; v1.2.3", "9_12345 1234", "123456789012"]
+    assert written_numbers(texts) == {
+        5: {"12345"},
+        6: {"123450", "712345"},
+        12: {"123456789012"},
+    }
+    assert significand(-0.00999995, 5) == "10000"
+    assert significand(70.12345678, 6) == "701235"
+
+
+def test_prompt_names_and_text_files_are_searched_but_no_pixels():
+    brief = CIRCLES.generate("easy", SEEDS[0]).brief
+    assert list(brief_texts(brief)) == [brief.prompt, "1.png", "2.png"]
+
+
+def test_notes_in_png_files_are_found():
+    clean = CIRCLES.generate("easy", SEEDS[0])
+    assert list(hidden_notes(clean.brief)) == []
+    notes = PngImagePlugin.PngInfo()
+    notes.add_text("count", "5")
+    buffer = io.BytesIO()
+    Image.new("L", (4, 4)).save(buffer, "PNG", pnginfo=notes)
+    brief = dataclasses.replace(
+        clean.brief, assets=(Asset("1.png", "image/png", buffer.getvalue()),)
+    )
+    assert list(hidden_notes(brief)) == ["PNG files carry tEXt chunks"]
+    cut = zlib.compress(b"not a png")
+    assert not list(
+        hidden_notes(dataclasses.replace(brief, assets=(Asset("1.png", "image/png", cut),)))
+    )
+
+
+@pytest.mark.parametrize(("passed", "total"), [(0, 5), (1, 3), (9, 10), (20, 20), (587, 600)])
+def test_the_interval_is_wilsons(passed, total):
+    expected = binomtest(passed, total).proportion_ci(0.95, method="wilson")
+    assert wilson_interval(passed, total) == pytest.approx((expected.low, expected.high))
+
+
+def test_pass_rates_are_counted_by_metarubric_over_instances():
+    instances = [AVERAGE.generate("easy", seed) for seed in SEEDS[:2]]
+    keys = [Answer(AVERAGE.key(each.truth)) for each in instances]
+    rates = {each.metarubric: each for each in pass_rates([(instances[0], keys[0])])}
+    assert (rates["found_numbers"].passed, rates["found_numbers"].total) == (3, 3)
+    mixed = pass_rates([(instances[0], keys[0]), (instances[1], None)])
+    assert [(each.passed, each.total) for each in mixed] == [(1, 2), (3, 6), (1, 2)]
+
+
+def test_a_mean_has_its_error():
+    assert MeanScore.of([0.5]) == MeanScore(0.5, 0.0)
+    assert MeanScore.of([0.0, 1.0]).error == pytest.approx(0.5)
+    with pytest.raises(ValueError, match="at least"):
+        MeanScore.of([])
+
+
+EVENTS = ItemList(("events",), PAIRS)
+
+
+@pytest.mark.parametrize(
+    ("program", "score"),
+    [
+        ('open("e.csv", "w").write("7,91.2"); name = "e.csv"', 1.0),
+        ('open("e.csv", "w").write("7,50"); name = "e.csv"', 0.0),
+        ('name = "../../etc/hostname"', 0.0),
+        ('name = "missing.csv"', 0.0),
+    ],
+)
+def test_a_solver_may_point_to_a_file(program, score):
+    instance = AVERAGE.generate("easy", SEEDS[0])
+    check = ItemNumber(EVENTS, "7", "value", 91.0, 92.0)
+    rubric = Rubric((Criterion("m/0", "m", "The mass is right.", "DH", 1.0, "", check),))
+
+    @dataclass(frozen=True)
+    class Pointing(ComputeAverage):
+        def solver(self):
+            return f'{program}\nopen("answer.json", "w").write(\'{{"events_file": "%s"}}\' % name)'
+
+    pointing = dataclasses.replace(instance, rubric=rubric)
+    assert solver_score(Pointing(), pointing) == score
+    assert set(solver_answer(Pointing(), pointing).files) <= {"e.csv"}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("The mean is np.float64(3.5).", "'np.'"),
+        ("Event 841 has float64 mass.", "'float64'"),
+        ("The slope is nan.", "'nan'"),
+        ("The offset is -0.0 m.", "'-0.0'"),
+        ("It says {value}.", "'{'"),
+        ("The mean is -0.05 (± 0.005). None of it is infinite; banana.", None),
+    ],
+)
+def test_rubric_text_is_read_for_traces_of_the_program(text, found):
+    instance = AVERAGE.generate("easy", SEEDS[0])
+    criterion = Criterion("m/0", "m", text, "DH", 1.0, "", ValueEquals(("x",), 1))
+    read = list(artefacts(dataclasses.replace(instance, rubric=Rubric((criterion,)))))
+    assert read == ([] if found is None else [f"m: {found}"])
+
+
+def level(difficulty, noisy, guess=0.05, error=0.01):
+    return Validation(
+        "f", "1", difficulty, 2, 40, 1.0, 1.0, (("prior", guess),), True, True,
+        null_errors=(("prior", error),), noisy=MeanScore(noisy, error),
+    )  # fmt: skip
+
+
+def test_scores_that_rise_with_difficulty_are_told_from_noise():
+    falling = [level("easy", 0.9), level("medium", 0.8), level("hard", 0.7)]
+    assert list(rising_scores(falling)) == []
+    assert list(rising_scores([level("easy", 0.8), level("medium", 0.87)])) == []
+    (noisy,) = rising_scores([level("easy", 0.7), level("hard", 0.9)])
+    assert noisy == (
+        "f@1: the key with 10% of its numbers wrong scores 0.700 at easy and 0.900 at hard"
+    )
+    (guess,) = rising_scores([level("hard", 0.7, 0.14), level("medium", 0.7, 0.02)])
+    assert guess == "f@1: the null answer 'prior' scores 0.020 at medium and 0.140 at hard"
+
+
+def test_a_word_or_a_file_name_that_recurs_is_no_value_that_is_shared():
+    one, other = (AVERAGE.generate("easy", seed) for seed in SEEDS[:2])
+    table = Table(("fit", "file"), (("linear_through_zero", "input_numbers.txt"),))
+    tables = [
+        dataclasses.replace(each, truth=dataclasses.replace(each.truth, tables=(("fits", table),)))
+        for each in (one, other)
+    ]
+    assert shared_fingerprints(tables) == frozenset()
+    table = Table(("id",), (("galaxy 48120391",),))
+    tables = [
+        dataclasses.replace(each, truth=dataclasses.replace(each.truth, tables=(("g", table),)))
+        for each in (one, other)
+    ]
+    assert shared_fingerprints(tables) == {"galaxy 48120391"}
+
+
+@dataclass(frozen=True)
+class Borrowing(ComputeAverage):
+    """A family whose difficulties, but for the number of their lines, hold the same numbers."""
+
+    def generate(self, difficulty, seed):
+        return dataclasses.replace(
+            super().generate("easy", seed), spec=super().generate(difficulty, seed).spec
+        )
+
+
+def test_what_two_difficulties_share_is_named_by_both(monkeypatch):
+    monkeypatch.setattr("generators.validate.digests_elsewhere", lambda *given: [])
+    found = survey([Borrowing()], 2)
+    assert not found.holds
+    one, other = found.across
+    assert one.startswith("compute_average@1/easy and compute_average@1/medium share ")
+    assert other.startswith("compute_average@1/medium and compute_average@1/hard share ")
+
+
+def test_a_survey_says_what_it_is_at_and_what_it_held_to():
+    seen = []
+    found = survey([AVERAGE], 1, lambda what, done, of: seen.append((what, done, of)))
+    assert seen[0] == ("checking compute_average easy", 0, 3)
+    assert seen[-1] == ("checked", 3, 3)
+    assert found.holds
+    body = found.as_json()
+    assert body["bounds"]["guess"] == 0.15
+    assert body["strata"][2]["criteria"][1] == {
+        "metarubric": "found_numbers",
+        "dimension": "DH",
+        "weight": 2.0,
+        "passed": 200,
+        "total": 200,
+        "rate": 1.0,
+        "interval": [pytest.approx(0.981, abs=0.001), 1.0],
+    }
+    assert Survey(found.strata, ("x",)).problems == ("x",)
+
+
+def test_a_misread_answer_keeps_its_form_and_its_words():
+    key = {"task": "t", "n": 3, "list": [1.5, {"x": 2.0}], "ok": True}
+    draws = public_seeds(1)[0].rng()
+    assert misread(key, 0.0, draws) == key
+    wrong = misread(key, 1.0, draws)
+    assert (wrong["task"], wrong["ok"]) == ("t", True)
+    assert isinstance(wrong["n"], int)
+    assert wrong["n"] != 3
+    assert abs(wrong["list"][1]["x"] - 2.0) >= 0.5
