@@ -54,9 +54,7 @@ class OpenAISection(_Section):
     send_seed: bool | None = None
     seconds: float | None = Field(default=None, gt=0)  # for one reply
     mode: Literal["agentic", "single_turn"] | None = None
-    context: int | None = Field(
-        default=None, ge=1
-    )  # tokens; a single turn that needs more is refused
+    context: int | None = Field(default=None, ge=1)  # tokens, for a single turn
 
 
 ModelSection = Annotated[ScriptedSection | OpenAISection, Field(discriminator="provider")]
