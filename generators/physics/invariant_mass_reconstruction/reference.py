@@ -63,6 +63,16 @@ class _Fit:
         return 2 * math.exp(self.theta[1])
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A local maximum of the scan: mass, width, fraction of signal, −ln L."""
+
+    mass: float
+    width: float
+    share: float
+    loss: float
+
+
 def fit_reference(
     masses: Sequence[float], start: tuple[float, float, float, float]
 ) -> Reference | None:
@@ -72,24 +82,28 @@ def fit_reference(
     first = _fit(values, _theta(*start))
     if first is None:
         return None
-    fits = [first]
     slope = math.exp(first.theta[2])
-    for mass, width, share in _rivals(values, slope, first.loss):
-        if (found := _fit(values, _theta(mass, width, slope, share))) is not None:
-            fits.append(found)
-    fits = sorted(filter(_sought, fits), key=lambda fit: fit.loss)
-    if not fits:
+    places = _places(values, slope, first.loss)
+    fits = [_fit(values, _theta(at.mass, at.width, slope, at.share)) for at in places]
+    sought = [fit for fit in (first, *fits) if fit is not None and _sought(fit)]
+    if not sought:
         return None
-    best = fits[0]
-    others = [fit for fit in fits[1:] if not _same(fit, best)]
-    lead = min(_NEAR, others[0].loss - best.loss) if others else _NEAR
+    best = min(sought, key=lambda fit: fit.loss)
+    # From where the fit leaves the ranges, the edge of them still is a rival.
+    edges = [at for at, fit in zip(places, fits, strict=True) if fit is None or not _sought(fit)]
+    peaks: tuple[_Fit | _Place, ...] = (*sought, *edges)
+    rivals = (peak.loss for peak in peaks if not _same(peak, best))
+    return _report(best, min(rivals, default=math.inf) - best.loss)
+
+
+def _report(best: _Fit, lead: float) -> Reference:
     sigma_mass, sigma_log_width = np.sqrt(np.diag(best.covariance)[:2])
     return Reference(
         round(best.mass, DECIMALS),
         round(float(sigma_mass), DECIMALS),
         round(best.width, DECIMALS),
         round(best.width * float(sigma_log_width), DECIMALS),
-        round(lead, DECIMALS),
+        round(min(lead, _NEAR), DECIMALS),
     )
 
 
@@ -103,8 +117,8 @@ def _sought(fit: _Fit) -> bool:
     return low < fit.mass < high and narrow < fit.width < wide
 
 
-def _same(fit: _Fit, best: _Fit) -> bool:
-    return abs(fit.mass - best.mass) < _SAME * max(fit.width, best.width)
+def _same(peak: _Fit | _Place, best: _Fit) -> bool:
+    return abs(peak.mass - best.mass) < _SAME * max(peak.width, best.width)
 
 
 def _fit(values: Array, theta: Array) -> _Fit | None:
@@ -190,8 +204,8 @@ def _loss(values: Array, theta: Array) -> tuple[float, Array]:
     return float(-np.sum(np.log(total))), gradient
 
 
-def _rivals(values: Array, slope: float, best: float) -> list[tuple[float, float, float]]:
-    """Places (M, Γ, f) where the likelihood, with the background's slope as given, has a local
+def _places(values: Array, slope: float, best: float) -> list[_Place]:
+    """Where the likelihood, with the background's slope as given, has a local
     maximum in M that comes near the best; the nearest first."""
     found = []
     for width in _WIDTHS:
@@ -201,8 +215,9 @@ def _rivals(values: Array, slope: float, best: float) -> list[tuple[float, float
         shares, losses = _profile(counts, edges, slope, places, width)
         for at in _lowest_of_neighbours(losses):
             if losses[at] < best + _NEAR and shares[at] > 1e-3:
-                found.append((float(losses[at]), float(places[at]), width, float(shares[at])))
-    return [(mass, width, share) for _, mass, width, share in sorted(found)[:_MOST_RIVALS]]
+                share, loss = float(shares[at]), float(losses[at])
+                found.append(_Place(float(places[at]), width, share, loss))
+    return sorted(found, key=lambda place: place.loss)[:_MOST_RIVALS]
 
 
 def _profile(

@@ -358,6 +358,13 @@ def test_the_prompts_range_of_widths_keeps_a_spike_from_being_the_peak():
     assert fit_reference(values, (40.0, 4.0, 0.1, 0.2)).width > 1.0
 
 
+def test_a_spike_at_the_edge_of_the_range_of_widths_is_a_rival():
+    values = np.concatenate([toy([(30.0, 2.0, 40)], 600, slope=0.05), [62.0] * 12])
+    found = fit_reference(values, (30.0, 2.0, 0.05, 0.1))
+    assert found.mass == pytest.approx(30.0, abs=1.0)
+    assert found.lead < 6.0
+
+
 # --- files
 
 
