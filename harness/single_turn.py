@@ -5,7 +5,8 @@ How many tokens it takes is estimated before it is sent, on the safe side:
 - text: a token for every four letters and blanks, and for every two bytes of anything else,
   since digits and signs are cut finer;
 - a picture: the larger of two counts in use: 85 and 170 for each tile of 512 pixels once the
-  shorter side is brought to 768, and one for each patch of 28 × 28 pixels as it is.
+  shorter side is brought to 768, or the longer to 2048 where that comes first; and one for each
+  patch of 28 × 28 pixels as it is.
 """
 
 from __future__ import annotations
@@ -116,8 +117,7 @@ def estimate_text(text: str) -> int:
 
 def estimate_picture(width: int, height: int) -> int:
     """Tokens of a picture of this size in pixels, on the safe side."""
-    shrink = min(1.0, _LONG_SIDE / max(width, height))
-    scale = shrink * _SHORT_SIDE / (min(width, height) * shrink)
+    scale = min(_LONG_SIDE / max(width, height), _SHORT_SIDE / min(width, height))
     tiles = math.ceil(width * scale / _TILE) * math.ceil(height * scale / _TILE)
     patches = math.ceil(width / _PATCH) * math.ceil(height / _PATCH)
     return max(85 + 170 * tiles, patches)

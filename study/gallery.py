@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +29,8 @@ FOLDER = "gallery"
 MAX_FILES = 4  # of one example that are shown
 MAX_LINES = 10
 MAX_LINE = 110
-MAX_SIDE = 420  # pixels; a larger picture is shown smaller
+MAX_SIDE = 1000  # pixels; a larger picture is shown smaller
+MAX_PIXELS = 420 * 420  # of all of it, so that long strips stay readable
 MAX_ITEMS = 4  # of a list in the key
 _ALIKE = 4  # letters of a file's name that tell its kind
 
@@ -177,9 +179,10 @@ def _shrink(data: bytes) -> bytes:
     from PIL import Image
 
     with Image.open(io.BytesIO(data)) as image:
-        if max(image.size) <= MAX_SIDE:
+        area = image.width * image.height
+        factor = min(MAX_SIDE / max(image.size), math.sqrt(MAX_PIXELS / area))
+        if factor >= 1:
             return data
-        factor = MAX_SIDE / max(image.size)
         size = (round(image.width * factor), round(image.height * factor))
         small = image.convert("L" if image.mode in ("1", "L") else "RGB")
         small = small.resize(size, Image.Resampling.LANCZOS)

@@ -93,6 +93,7 @@ def test_digits_and_signs_count_double(text: str, tokens: int) -> None:
         (1024, 1024, 1369),  # 37 × 37 patches outweigh four tiles
         (100, 50, 85 + 6 * 170),  # brought to 1536 × 768
         (3840, 2160, 138 * 78),
+        (3000, 100, 85 + 4 * 170),  # a strip is not blown up beyond 2048
     ],
 )
 def test_a_picture_counts_as_with_the_dearest_provider(
