@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from dataclasses import dataclass
 
 import pytest
@@ -23,6 +24,10 @@ settings.register_profile(
 settings.load_profile("repeatable")
 
 SOLVED = 20  # seeds that the reference solver is run on (spec/physics.md, §8)
+# Families that draw and solve for seconds an instance are held to the bounds on so many in
+# `make test`, and on all in `make test-all`, which sets the variable.
+SOLVED_QUICKLY, GUESSED_QUICKLY = 3, 10
+ALL_SEEDS = "DOSIMETER_ALL_SEEDS"
 
 
 @dataclass(frozen=True)
@@ -34,11 +39,17 @@ class Stratum:
 
     @property
     def instances(self) -> tuple[TaskInstance, ...]:
-        return _instances(self.family, self.difficulty)
+        guessed = GUESSED_QUICKLY if self.is_heavy else NULL_SEEDS
+        return _instances(self.family, self.difficulty, guessed)
 
     @property
     def solved(self) -> tuple[TaskInstance, ...]:
-        return self.instances[:SOLVED]
+        return self.instances[: SOLVED_QUICKLY if self.is_heavy else SOLVED]
+
+    @property
+    def is_heavy(self) -> bool:
+        physics = type(self.family).__module__.startswith("generators.physics.")
+        return physics and os.environ.get(ALL_SEEDS) != "1"
 
     @property
     def name(self) -> str:
@@ -46,8 +57,8 @@ class Stratum:
 
 
 @functools.cache
-def _instances(family: Family, difficulty: str) -> tuple[TaskInstance, ...]:
-    return tuple(family.generate(difficulty, seed) for seed in public_seeds(NULL_SEEDS))
+def _instances(family: Family, difficulty: str, count: int) -> tuple[TaskInstance, ...]:
+    return tuple(family.generate(difficulty, seed) for seed in public_seeds(count))
 
 
 STRATA = tuple(Stratum(each, level) for each in families() for level in DIFFICULTIES)

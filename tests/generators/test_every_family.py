@@ -38,7 +38,7 @@ def score(instance: TaskInstance, answer: Answer | None, *dimensions: tuple[str,
 
 
 def test_its_own_key_scores_full_marks(stratum):
-    assert [key_score(stratum.family, instance) for instance in stratum.solved] == [1.0] * 20
+    assert {key_score(stratum.family, instance) for instance in stratum.solved} == {1.0}
 
 
 def test_the_key_survives_the_journey_through_an_answer_block(stratum):
