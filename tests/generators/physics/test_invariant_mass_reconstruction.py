@@ -662,8 +662,7 @@ def test_same_bytes_in_another_process_without_simd():
         "from generators.physics.invariant_mass_reconstruction import FAMILY\n"
         "from generators.validate import instance_digest, public_seeds\n"
         f"for level in {DIFFICULTIES!r}:\n"
-        "    for seed in public_seeds(2):\n"
-        "        print(instance_digest(FAMILY.generate(level, seed)))\n"
+        "    print(instance_digest(FAMILY.generate(level, public_seeds(1)[0])))\n"
     )
     ended = subprocess.run(
         [sys.executable, "-c", program],
@@ -673,7 +672,7 @@ def test_same_bytes_in_another_process_without_simd():
         text=True,
         check=True,
     )
-    here = [instance_digest(instance_of(level, at)) for level in DIFFICULTIES for at in (0, 1)]
+    here = [instance_digest(instance_of(level)) for level in DIFFICULTIES]
     assert ended.stdout.split() == here
 
 
