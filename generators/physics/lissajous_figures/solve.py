@@ -30,9 +30,9 @@ RATIOS = [(q, p) for p in range(1, MOST + 1) for q in range(1, p + 1) if math.gc
 def read_curve(path: Path) -> tuple[Any, Any]:
     """Points of the curve, each coordinate from −1 to 1 over the box that holds it."""
     with PngImageFile(path) as image:
-        colours = np.asarray(image.convert("RGB"))
-    strong = colours[:, :, 1] > 160  # turquoise has 224 of green, and the grid 90
-    down, across = np.nonzero(strong)
+        green = np.asarray(image.convert("RGB").getchannel("G"))
+    # Turquoise has 224 of green, and the grid 90.
+    down, across = np.divmod(np.flatnonzero(green > 160), green.shape[1])
     keep = slice(None, None, max(1, len(down) // MOST_POINTS))
     return scale(across, keep), scale(down, keep)
 
