@@ -102,9 +102,9 @@ def fit_context(made: SingleTurn, context: int, reply: int = REPLY_TOKENS) -> Si
         raise HarnessError(
             f"in its single-turn form the task takes about {made.tokens:,} tokens "
             f"({made.text_tokens:,} of text, {made.picture_tokens:,} of "
-            f"{len(made.messages[-1].images)} pictures) and {reply:,} for the reply; the context "
-            f"of the model is {context:,}: use `mode: agentic`, an easier difficulty, or a model "
-            "with a larger context"
+            f"{len(made.messages[-1].images)} pictures) and {reply:,} for the reply and to spare; "
+            f"the context of the model is {context:,}: use `mode: agentic`, an easier "
+            "difficulty, or a model with a larger context"
         )
     return made
 

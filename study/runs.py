@@ -37,6 +37,7 @@ from registry.seal import decrypt, encrypt, new_identity
 from registry.tables import Status
 from study.errors import StudyError
 from study.folder import CHECKOUT, Study
+from study.forms import check_forms
 from study.images import PinnedImage, pinned_image
 from study.protocol import FILE_NAME
 from study.setup import entropy_of, registration_of
@@ -139,8 +140,9 @@ def _sweep_alone(
     watch: Callable[[Progress], None],
     now: Callable[[], str],
 ) -> SweepOutcome:
-    for pin in models:
-        build_model(pin, folder=str(study.folder.resolve()))  # what cannot run is not begun
+    folder = str(study.folder.resolve())
+    built = [build_model(pin, folder=folder) for pin in models]  # what cannot run is not begun
+    check_forms(built, study.protocol.tasks)
     image = pinned_image(study.protocol)
     manifest = begin_wave(study, request, registered, models, image, now)
     cells = cells_of(study, manifest)

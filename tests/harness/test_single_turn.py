@@ -14,8 +14,10 @@ from generators.seed import Seed
 from generators.task import DIFFICULTIES, Asset, TaskSpec
 from generators.validate import public_seeds
 from harness.agent import MemoryJournal
+from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, StopReason
 from harness.errors import AttemptFailed, Boundary, HarnessError
+from harness.grading import grade_episode
 from harness.model import Role
 from harness.models.build import build_model
 from harness.models.scripted import TrivialAgent
@@ -30,6 +32,7 @@ from harness.single_turn import (
     single_turn,
 )
 from registry.records import ModelPin
+from tests.harness.openai_server import completion, serve
 from tests.harness.script import ANSWER, Playback, brief, call, noon, say
 
 SEED = Seed(bytes(32))
@@ -74,8 +77,9 @@ def test_the_refusal_says_what_takes_how_much() -> None:
     with pytest.raises(HarnessError) as refused:
         fit_context(made, 1000, 500)
     assert f"about {made.tokens:,} tokens" in str(refused.value)
-    assert "2 pictures) and 500 for the reply; the context of the model is 1,000" in str(
-        refused.value
+    assert (
+        "2 pictures) and 500 for the reply and to spare; the context of the model is 1,000"
+        in str(refused.value)
     )
 
 
@@ -153,6 +157,25 @@ def test_an_attempt_in_one_turn_opens_no_sandbox() -> None:
     )  # fmt: skip
     assert (episode.container, episode.stop) == ("", StopReason.ANSWERED)
     assert episode.steps[0].uses == ()
+
+
+def test_a_served_model_is_sent_pictures_and_graded_on_its_one_reply() -> None:
+    circles = instance("count_circles")
+    key = json.dumps(family("count_circles").key(circles.truth))
+    with serve(completion(f"Counted.\n<answer>\n{key}\n</answer>")) as served:
+        settings = {"base_url": served.url, "mode": "single_turn", "context": 8000}
+        model = build_model(pin("openai", **settings), {"OPENAI_API_KEY": "sk"})
+        episode = run_attempt(
+            CELL, 1, circles.brief, model, LocalSandboxes(),
+            run="sha256:" + "a" * 64, journal=MemoryJournal(), now=noon,
+        )  # fmt: skip
+    (request,) = served.requests
+    assert served.faults == []
+    assert not request.get("tools")
+    parts = [part for m in request["messages"] for part in m["content"] if isinstance(part, dict)]
+    assert [part["type"] for part in parts].count("image_url") == 2
+    assert all(grade_episode(circles, episode).checks)
+    assert decode_episode(encode_episode(episode)) == episode
 
 
 def pin(provider: str, **settings: Any) -> ModelPin:
