@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 from pathlib import Path
@@ -166,7 +167,7 @@ def test_a_served_model_is_sent_pictures_and_graded_on_its_one_reply() -> None:
         settings = {"base_url": served.url, "mode": "single_turn", "context": 8000}
         model = build_model(pin("openai", **settings), {"OPENAI_API_KEY": "sk"})
         episode = run_attempt(
-            CELL, 1, circles.brief, model, LocalSandboxes(),
+            dataclasses.replace(CELL, instance=circles.id), 1, circles.brief, model, LocalSandboxes(),
             run="sha256:" + "a" * 64, journal=MemoryJournal(), now=noon,
         )  # fmt: skip
     (request,) = served.requests
@@ -174,7 +175,7 @@ def test_a_served_model_is_sent_pictures_and_graded_on_its_one_reply() -> None:
     assert not request.get("tools")
     parts = [part for m in request["messages"] for part in m["content"] if isinstance(part, dict)]
     assert [part["type"] for part in parts].count("image_url") == 2
-    assert all(grade_episode(circles, episode).checks)
+    assert grade_episode(circles, episode).score == 1.0
     assert decode_episode(encode_episode(episode)) == episode
 
 
