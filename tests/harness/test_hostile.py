@@ -29,7 +29,7 @@ from harness.image import ensure_image
 from harness.model import Model, Reply
 from harness.models.scripted import HonestAgent
 from harness.rollout import run_attempt
-from harness.sandboxes.docker import DockerSandboxes, connect
+from harness.sandboxes.docker import WORK, DockerSandboxes, connect
 from harness.tabulate import EpisodeResult, summarise_episode
 from registry.tables import Status
 from tests.harness.script import Playback, call, noon, say
@@ -371,7 +371,7 @@ WAYS = {
     "loop": "a symbolic link", "root/etc/passwd": "not a folder", "hard": "a hard link",
     "fifo": "not a regular file", "socket": "not a regular file", "folder": "a folder",
     "../etc/passwd": "'..'", "folder/../../etc/passwd": "'..'", "/etc/passwd": "outside",
-    "/work/../etc/passwd": "'..'", "/dev/zero": "outside", "/proc/self/root/etc/passwd": "outside",
+    f"{WORK}/../etc/passwd": "'..'", "/dev/zero": "outside", "/proc/self/fd/0": "outside",
     "folder/": "not a file's name",
 }  # fmt: skip
 
@@ -404,7 +404,7 @@ for act in (lambda: os.rename('/work', '/tmp/work'), lambda: os.rmdir('/work'),
 os.mkdir('a')
 os.rename('a', 'b')
 os.symlink('/etc', 'a')
-os.rename('input_numbers.txt', '/work/b/moved')
+os.rename('input_numbers.txt', 'b/moved')
 """
     files = call(
         ("read_file", {"path": "a/passwd"}), ("write_file", {"path": "new", "content": "x"})
