@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
 
 from generators.catalog import family as find_family
 from generators.errors import GeneratorError
@@ -43,26 +46,49 @@ Watch = Callable[[str, int, int], None]  # what, done, of
 
 
 def survey(
-    families: Sequence[Family],
-    seeds: int = 20,
-    watch: Watch | None = None,
+    families: Sequence[Family], seeds: int = 20, watch: Watch | None = None, jobs: int = 1
 ) -> Survey:
     """Validate each family at each difficulty, and hold them against each other.
 
-    ``watch`` is told what is at work, how many strata are done and how many there are.
+    ``watch`` is told what is at work, how many strata are done and how many there are; ``jobs``
+    processes share the work.
     """
-    jobs = [(each, difficulty) for each in families for difficulty in DIFFICULTIES]
+    strata = [(each, difficulty, seeds) for each in families for difficulty in DIFFICULTIES]
     found: list[Validation] = []
     prints: dict[str, frozenset[str]] = {}
-    for done, (each, difficulty) in enumerate(jobs):
-        if watch is not None:
-            watch(f"checking {each.name} {difficulty}", done, len(jobs))
-        measured = _Measured(each, difficulty, seeds)
-        found.append(measured.validation())
-        prints[found[-1].stratum] = measured.shared_prints()
-    if watch is not None:
-        watch("checked", len(jobs), len(jobs))
+    tell = watch or (lambda what, done, of: None)
+    tell("checking", 0, len(strata))
+    with _workers(min(jobs, len(strata))) as work:
+        for done, ((each, difficulty, _), measured) in enumerate(
+            zip(strata, work(_measure, strata), strict=True), 1
+        ):
+            validation, own = measured
+            found.append(validation)
+            prints[validation.stratum] = own
+            tell(f"checked {each.name} {difficulty}", done, len(strata))
     return Survey(tuple(found), (*shared_between(prints), *rising_scores(found)))
+
+
+Stratum = tuple[Family, str, int]  # family, difficulty, seeds
+
+
+@contextmanager
+def _workers(jobs: int) -> Iterator[Callable[..., Iterable[tuple[Validation, frozenset[str]]]]]:
+    """What maps a function over strata, in order: here, or in so many processes."""
+    if jobs <= 1:
+        yield map
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        try:
+            yield pool.map
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _measure(stratum: Stratum) -> tuple[Validation, frozenset[str]]:
+    measured = _Measured(*stratum)
+    return measured.validation(), measured.shared_prints()
 
 
 def validate(family: Family, difficulty: str, seeds: int = 20) -> Validation:

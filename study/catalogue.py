@@ -108,7 +108,9 @@ def make_task(
         return files + with_truth
 
 
-def check_tasks(names: Sequence[str], seeds: int, watch: Callable[[str, int, int], None]) -> Survey:
+def check_tasks(
+    names: Sequence[str], seeds: int, watch: Callable[[str, int, int], None], jobs: int = 1
+) -> Survey:
     """Each family of these names, or of the catalogue, measured at each difficulty.
 
     Raises GeneratorError for an unknown name and for a family that fails.
@@ -116,7 +118,7 @@ def check_tasks(names: Sequence[str], seeds: int, watch: Callable[[str, int, int
     from generators.validate import survey
 
     chosen = [family(name) for name in dict.fromkeys(names)] if names else list(families())
-    return survey(chosen, seeds, watch)
+    return survey(chosen, seeds, watch, jobs)
 
 
 def _describe_single_turn(brief: Brief) -> str:

@@ -220,9 +220,12 @@ def tasks_new(name: str, out: Path | None) -> None:
 @tasks.command("check")
 @click.argument("names", nargs=-1)
 @click.option("--seeds", default=20, show_default=True, type=click.IntRange(1, 10_000))
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64))
 @click.option("--page", type=click.Path(path_type=Path), help="Write a page with plots, as HTML.")
 @json_option
-def tasks_check(names: tuple[str, ...], seeds: int, page: Path | None, as_json: bool) -> None:
+def tasks_check(
+    names: tuple[str, ...], seeds: int, jobs: int, page: Path | None, as_json: bool
+) -> None:
     """Check families: solvable, not to be guessed, the same bytes everywhere, no truth in the
     inputs, no easier where it should be harder.
 
@@ -230,13 +233,13 @@ def tasks_check(names: tuple[str, ...], seeds: int, page: Path | None, as_json: 
 
     \b
     Example:
-      dosimeter tasks check count_circles --seeds 20 --page check.html
+      dosimeter tasks check count_circles --seeds 20 --jobs 4 --page check.html
     """
     from study.catalogue import check_tasks
     from study.console import print_survey, progress_watch
 
     with progress_watch("checking") as watch:
-        found = check_tasks(names, seeds, watch)
+        found = check_tasks(names, seeds, watch, jobs)
     if page is not None:
         from study.surveypage import write_page
 

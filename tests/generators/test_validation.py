@@ -267,8 +267,8 @@ def test_what_two_difficulties_share_is_named_by_both(monkeypatch):
 def test_a_survey_says_what_it_is_at_and_what_it_held_to():
     seen = []
     found = survey([AVERAGE], 1, lambda what, done, of: seen.append((what, done, of)))
-    assert seen[0] == ("checking compute_average easy", 0, 3)
-    assert seen[-1] == ("checked", 3, 3)
+    assert seen[:2] == [("checking", 0, 3), ("checked compute_average easy", 1, 3)]
+    assert seen[-1] == ("checked compute_average hard", 3, 3)
     assert found.holds
     body = found.as_json()
     assert body["bounds"]["guess"] == 0.15
@@ -282,6 +282,7 @@ def test_a_survey_says_what_it_is_at_and_what_it_held_to():
         "interval": [pytest.approx(0.981, abs=0.001), 1.0],
     }
     assert Survey(found.strata, ("x",)).problems == ("x",)
+    assert survey([AVERAGE], 1, jobs=2) == found
 
 
 def test_a_misread_answer_keeps_its_form_and_its_words():

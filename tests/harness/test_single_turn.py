@@ -166,8 +166,9 @@ def test_a_served_model_is_sent_pictures_and_graded_on_its_one_reply() -> None:
     with serve(completion(f"Counted.\n<answer>\n{key}\n</answer>")) as served:
         settings = {"base_url": served.url, "mode": "single_turn", "context": 8000}
         model = build_model(pin("openai", **settings), {"OPENAI_API_KEY": "sk"})
+        cell = dataclasses.replace(CELL, instance=circles.id)
         episode = run_attempt(
-            dataclasses.replace(CELL, instance=circles.id), 1, circles.brief, model, LocalSandboxes(),
+            cell, 1, circles.brief, model, LocalSandboxes(),
             run="sha256:" + "a" * 64, journal=MemoryJournal(), now=noon,
         )  # fmt: skip
     (request,) = served.requests
