@@ -77,29 +77,42 @@ def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
     """Raises GuardExhausted where a draw stays degenerate."""
     tested = tuple(_tested(parameters, streams))
     untested = tuple(_untested(parameters, streams))
-    ratios, redraws = redraw(partial(draw_ratios, parameters, streams, tested), "frequencies")
-    figures: list[Figure | None] = []
-    for slot, ratio in zip(tested, ratios, strict=True):
-        figure, attempt = redraw(partial(_figure, streams, slot, ratio), "figure")
-        figures.append(figure)
-        redraws += attempt
+    figures, redraws = _figures(parameters, streams, tested)
     names = _Names(parameters, streams)
     zeros = streams.at("zeros").shuffle([slot for slot in tested if slot.fails])
     supplies = names.supplies((*tested, *untested), zeros[: parameters.zeros])
     measurements = (*names.measurements(tested), *("" for _ in untested))
+    shown = (*figures, *(None for _ in untested))
     machines = names.machines()
-    figures += [None] * len(untested)
-    rows = []
-    for slot, supply, measurement, shown in zip(
-        (*tested, *untested), supplies, measurements, figures, strict=True
-    ):
-        making = slot.stream(streams, "making")
-        day = making.integer(1, parameters.days)
-        batch = making.choice(string.ascii_uppercase[: parameters.batches])
-        unit = Unit(day, supply, machines[slot.machine], batch, measurement, shown)
-        rows.append(((day, making.word(), supply), unit))
+    drawn = zip((*tested, *untested), supplies, measurements, shown, strict=True)
+    rows = [
+        _row(
+            parameters,
+            slot.stream(streams, "making"),
+            machines[slot.machine],
+            supply,
+            measurement,
+            figure,
+        )
+        for slot, supply, measurement, figure in drawn
+    ]
     rows.sort(key=lambda row: row[0])
     return Sample(tuple(unit for _, unit in rows), redraws + names.redraws)
+
+
+def _row(
+    parameters: Parameters,
+    making: Stream,
+    machine: str,
+    supply: str,
+    measurement: str,
+    figure: Figure | None,
+) -> tuple[tuple[int, int, str], Unit]:
+    """A unit and its place in the table: by day, and at random within it."""
+    day = making.integer(1, parameters.days)
+    batch = making.choice(string.ascii_uppercase[: parameters.batches])
+    place = (day, making.word(), supply)
+    return place, Unit(day, supply, machine, batch, measurement, figure)
 
 
 def _tested(parameters: Parameters, streams: Streams) -> Iterator[_Slot]:
@@ -117,7 +130,20 @@ def _untested(parameters: Parameters, streams: Streams) -> Iterator[_Slot]:
         yield _Slot(machine, "untested", index)
 
 
-def draw_ratios(
+def _figures(
+    parameters: Parameters, streams: Streams, tested: Sequence[_Slot]
+) -> tuple[list[Figure], int]:
+    """The figure of each tested unit, and how many were drawn again."""
+    ratios, redraws = redraw(partial(_ratios, parameters, streams, tested), "frequencies")
+    figures = []
+    for slot, ratio in zip(tested, ratios, strict=True):
+        figure, attempt = redraw(partial(_figure, streams, slot, ratio), "figure")
+        figures.append(figure)
+        redraws += attempt
+    return figures, redraws
+
+
+def _ratios(
     parameters: Parameters, streams: Streams, tested: Sequence[_Slot], attempt: int
 ) -> tuple[Ratio, ...] | None:
     """Uniform among the good or the faulty ones; None where all faulty units share one, since
