@@ -27,7 +27,7 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size
 th, td { padding: .25rem .8rem .25rem 0; text-align: right; border-bottom: 1px solid var(--line);
   white-space: nowrap; }
 th { font-weight: 600; color: var(--soft); } .text { text-align: left; }
-svg { display: block; max-width: 100%; height: auto; margin: .5rem 0; }
+svg { display: block; min-width: 40rem; max-width: 100%; height: auto; margin: .5rem 0; }
 svg text { fill: var(--ink); font: 13px system-ui, sans-serif; } svg .soft { fill: var(--soft); }
 .easy { fill: var(--easy); stroke: var(--easy); } .medium { fill: var(--medium);
   stroke: var(--medium); } .hard { fill: var(--hard); stroke: var(--hard); }
