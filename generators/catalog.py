@@ -32,6 +32,7 @@ _FAMILIES: dict[str, Callable[[], Family]] = {
     "invariant_mass_reconstruction@1": _built_in(
         "generators.physics.invariant_mass_reconstruction"
     ),
+    "lissajous_figures@1": _built_in("generators.physics.lissajous_figures"),
 }
 
 
