@@ -98,20 +98,28 @@ def main() -> None:
     show_default=True,
     help="local needs no engine, and runs the built-in agents only.",
 )
+@click.option(
+    "--task",
+    "tasks",
+    multiple=True,
+    metavar="FAMILY/DIFFICULTY",
+    help="Other tasks than the demo's, for a new demo; may be given more than once.",
+)
 @json_option
-def demo(folder: Path, sandbox: str, as_json: bool) -> None:
+def demo(folder: Path, sandbox: str, tasks: tuple[str, ...], as_json: bool) -> None:
     """Run a complete small study: an agent that has read the release is found out.
 
     Killed midway, it resumes where it was when it is run again.
 
     \b
-    Example:
+    Examples:
       dosimeter demo
+      dosimeter demo --study physics --task hubble_constant/easy --task cepheid_calibration/easy
     """
     from study.console import print_verdicts
     from study.demo.run import run_demo
 
-    report, path = run_demo(folder, sandbox)
+    report, path = run_demo(folder, sandbox, tasks)
     print_verdicts(report, path, as_json)
 
 

@@ -167,6 +167,7 @@ def read_protocol(folder: Path) -> Protocol:
     document = read_yaml(folder / FILE_NAME)
     if not isinstance(document.value, dict):
         raise StudyError(f"{document.path}:1: a protocol is a mapping that starts with `study:`")
+    _spell_out_tasks(document)
     _check_keys(document)
     try:
         # As JSON, since strict validation then takes a list for a tuple and nothing else odd.
@@ -210,6 +211,24 @@ _SECTIONS: Mapping[str, type[_Section]] = {
     "release": ReleaseSection,
 }
 _MODELS: Mapping[str, type[_Section]] = {"scripted": ScriptedSection, "openai": OpenAISection}
+
+
+def _spell_out_tasks(document: Document) -> None:
+    """``family/difficulty``, or ``family@version/difficulty``, as the mapping that it is short
+    for."""
+    tasks = document.value.get("tasks")
+    for index, task in enumerate(tasks if isinstance(tasks, list) else []):
+        if not isinstance(task, str):
+            continue
+        named, slash, difficulty = task.partition("/")
+        family, at, version = named.partition("@")
+        if not slash:
+            raise StudyError(
+                f"{document.place(('tasks', index))}: {task!r}: write family/difficulty, for "
+                "instance count_circles/medium"
+            )
+        pinned = {"version": version} if at else {}
+        tasks[index] = {"family": family, "difficulty": difficulty, **pinned}
 
 
 def _check_keys(document: Document) -> None:

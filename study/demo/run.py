@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from importlib.resources import files
 from pathlib import Path
@@ -19,13 +20,21 @@ from study.setup import init_study
 if TYPE_CHECKING:
     from analysis.report import Report
 
+DEMO_TASKS = "[count_circles/medium, compute_average/medium]"  # the line to switch
 
-def run_demo(folder: Path, sandbox: str) -> tuple[Report, Path]:
-    """Run the demo's study in a folder, from wherever it stands; its report and the file."""
+
+def run_demo(folder: Path, sandbox: str, tasks: Sequence[str] = ()) -> tuple[Report, Path]:
+    """Run the demo's study in a folder, from wherever it stands; its report and the file.
+
+    ``sandbox`` and ``tasks`` ("family/difficulty"; none for the demo's own) are for a new one.
+    """
     say = Console(stderr=True, highlight=False).print
     if not is_study(folder):
         text = (files("study.demo") / "study.yaml").read_text(encoding="utf-8")
-        init_study(folder, text.replace("{kind: docker}", f"{{kind: {sandbox}}}"))
+        text = text.replace("{kind: docker}", f"{{kind: {sandbox}}}")
+        if tasks:
+            text = text.replace(DEMO_TASKS, f"[{', '.join(tasks)}]")
+        init_study(folder, text)
     study = pipeline.open_study(folder)
     with progress_watch("drawing") as watch:
         sealed, _ = pipeline.draw(study, watch)

@@ -49,6 +49,15 @@ def test_a_protocol_is_read_with_its_defaults(tmp_path: Path) -> None:
     assert plan.alpha == 0.025
 
 
+def test_tasks_may_be_written_short(tmp_path: Path) -> None:
+    short = GOOD.replace(
+        "  - {family: count_circles, difficulty: easy}\n"
+        "  - {family: compute_average, difficulty: hard}\n",
+        "  - count_circles/easy\n  - compute_average@1/hard\n",
+    )
+    assert read_protocol(study(tmp_path, short)) == read_protocol(study(tmp_path, GOOD))
+
+
 def test_a_remote_model_is_pinned_by_the_version_asked_for(tmp_path: Path) -> None:
     remote = read_protocol(study(tmp_path, GOOD)).models[1]
     assert (remote.provider, remote.version) == ("openai", "some-model")
@@ -81,6 +90,8 @@ def test_a_remote_model_is_pinned_by_the_version_asked_for(tmp_path: Path) -> No
         ("study: pilot", "study: pilot\nsandbox: {kind: vm}", 2, "docker"),
         ("http://127", "http://me:secret@127", 11, "without a user or password"),
         ("study: pilot", "study: pilot\nrecipients: [age1abc]", 2, "age public key"),
+        ("{family: count_circles, difficulty: easy}", "count_circles", 3, "family/difficulty"),
+        ("{family: count_circles, difficulty: easy}", "count_circle/easy", 3, "count_circles"),
         ("study: pilot", "study: &x pilot\ndescription: *x", 2, "aliases"),
         ("study: pilot", "study: [pilot", 2, "not valid YAML"),
         ("study: pilot", "? [a]\n: b\nstudy: pilot", 1, "plain text"),
