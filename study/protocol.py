@@ -162,9 +162,9 @@ class Protocol:
         )
 
 
-def read_protocol(folder: Path) -> Protocol:
+def read_protocol(folder: Path, name: str = FILE_NAME) -> Protocol:
     """The protocol of a study's folder. Raises StudyError naming file, line and key."""
-    document = read_yaml(folder / FILE_NAME)
+    document = read_yaml(folder / name)
     if not isinstance(document.value, dict):
         raise StudyError(f"{document.path}:1: a protocol is a mapping that starts with `study:`")
     _spell_out_tasks(document)

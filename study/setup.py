@@ -64,11 +64,14 @@ def init_study(folder: Path, protocol: str | None = None) -> Path:
             write_identity(key)
         _ignore(folder / ".gitignore", ("keys/", "store/", ".sweep-*.lock"))
         draft = folder / f".{FILE_NAME}.new"
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
+        try:
+            draft.write_text(text, encoding="utf-8")
+            read_protocol(folder, draft.name)  # a protocol that does not hold makes no study
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
     except OSError as error:
         raise StudyError(f"{folder}: {error.strerror}; give a folder that you may write") from error
-    read_protocol(folder)
     return path
 
 

@@ -101,6 +101,12 @@ def test_init_writes_a_study_and_never_over_one(tmp_path: Path) -> None:
     assert "there already" in refusal("init", str(tmp_path / "new"))
 
 
+def test_a_demo_of_tasks_that_there_are_not_makes_no_study(tmp_path: Path) -> None:
+    message = refusal("demo", "--study", str(tmp_path / "d"), "--task", "count_circle/easy")
+    assert "count_circles" in message
+    assert not list((tmp_path / "d").glob("*.yaml*"))
+
+
 @pytest.mark.parametrize(
     "step", [["draw"], ["register"], ["sweep", "--wave", "0"], ["publish"], ["report"], ["status"]]
 )
