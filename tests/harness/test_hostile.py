@@ -513,7 +513,7 @@ def test_after_it_all_the_pool_is_healthy(provider: DockerSandboxes) -> None:
     assert len({each.episode.container for each in results}) == 4
 
 
-@pytest.mark.parametrize("limit", ["RLIMIT_CPU", "RLIMIT_AS"])
+@pytest.mark.parametrize("limit", ["RLIMIT_DATA", "RLIMIT_AS"])
 def test_ending_the_tool_server_is_the_agents_own_doing(
     provider: DockerSandboxes, limit: str
 ) -> None:

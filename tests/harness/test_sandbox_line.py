@@ -31,7 +31,9 @@ def wrap(data: bytes, stream: int = 1) -> bytes:
 
 
 def served(
-    reply: bytes, wrapped: bool = False, autopsy: Callable[[float], tuple[str, ...]] | None = None
+    reply: bytes,
+    wrapped: bool = False,
+    autopsy: Callable[[float], tuple[str, ...] | None] = lambda since: None,
 ) -> ServedSandbox:
     """A sandbox whose server says just this, and hangs up."""
     ours, theirs = socket.socketpair()
@@ -43,7 +45,7 @@ def served(
 
     threading.Thread(target=speak, daemon=True).start()
     line = Line(ours, wrapped)
-    return ServedSandbox("x", line, Limits(), lambda lost: None, autopsy or (lambda since: ()))
+    return ServedSandbox("x", line, Limits(), lambda lost: None, autopsy)
 
 
 def test_a_reply_may_come_in_any_pieces() -> None:
@@ -117,6 +119,16 @@ def test_a_program_that_takes_the_sandbox_down_has_hit_its_limit() -> None:
     with pytest.raises(SandboxRefused) as refused:
         box.read("answer.json", 10)
     assert refused.value.limits == ("memory",)
+    box.close()
+
+
+def test_a_program_that_ends_the_sandbox_in_another_way_has_ended_it_all_the_same() -> None:
+    box = served(b"", autopsy=lambda since: ())
+    result = box.run(["x"], 1)
+    assert (result.exit_code, result.limits) == (137, ())
+    assert box.run(["y"], 1).exit_code == 137
+    with pytest.raises(SandboxRefused, match="ended"):
+        box.read("answer.json", 10)
     box.close()
 
 

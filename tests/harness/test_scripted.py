@@ -146,6 +146,17 @@ def test_the_rate_holds_over_instances_as_they_are_graded() -> None:
     assert abs(passed / total - 0.7) < 0.075
 
 
+def test_identifiers_and_names_of_files_are_misread_too() -> None:
+    draws = ROOT.child("names").rng()
+    key = {"task": "t", "z": [{"id": "G_17", "batch": "B"}], "events_file": "events.csv"}
+    read = misread(key, 1.0, draws)
+    assert (read["task"], read["z"][0]["batch"]) == ("t", "B")
+    assert read["z"][0]["id"][:-1] == "G_1"
+    assert read["z"][0]["id"] != "G_17"
+    assert read["events_file"] != "events.csv"
+    assert misread(key, 0.0, draws) == key
+
+
 def test_a_misread_number_keeps_its_type_and_is_clearly_wrong() -> None:
     draws = ROOT.child("types").rng()
     for _ in range(500):
