@@ -16,11 +16,18 @@ from generators.validate import public_seeds
 
 CPU_SECONDS = 2.0
 MOST = 1000
-# CPU seconds for one instance: twice the estimates of spec/physics.md, §8.
+# CPU seconds for one instance at easy, medium and hard.
+_BUDGETS = {
+    "count_circles@1": (0.02, 0.08, 0.2),
+    "cepheid_calibration@1": (0.2, 1.5, 3.0),
+    "hubble_constant@1": (0.1, 0.4, 1.2),
+    "invariant_mass_reconstruction@1": (0.2, 0.4, 1.0),
+    "lissajous_figures@1": (0.4, 0.8, 2.8),
+}
 BUDGET = {
-    "count_circles@1/easy": 0.02,
-    "count_circles@1/medium": 0.08,
-    "count_circles@1/hard": 0.2,
+    f"{entry}/{difficulty}": budget
+    for entry, budgets in _BUDGETS.items()
+    for difficulty, budget in zip(DIFFICULTIES, budgets, strict=True)
 }
 
 
