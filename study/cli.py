@@ -124,9 +124,10 @@ def demo(folder: Path, sandbox: str, tasks: tuple[str, ...], as_json: bool) -> N
 
 
 @main.command()
-@click.argument("folder", default=".", type=click.Path(path_type=Path))
-def init(folder: Path) -> None:
-    """Write a new study's folder: study.yaml to edit, and a fresh age key.
+@click.argument("folder", required=False, type=click.Path(path_type=Path))
+@click.option("--study", type=click.Path(path_type=Path), help="The same, as elsewhere.")
+def init(folder: Path | None, study: Path | None) -> None:
+    """Write a new study's FOLDER (default: here): study.yaml to edit, and a fresh age key.
 
     \b
     Example:
@@ -134,11 +135,10 @@ def init(folder: Path) -> None:
     """
     from study.setup import init_study
 
-    path = init_study(folder)
-    click.echo(f"wrote {path}; edit it, then `dosimeter draw --study {folder}`")
-    click.echo(
-        f"the key in {folder / 'keys'} opens all that the study seals: keep a copy elsewhere"
-    )
+    place = folder or study or Path()
+    path = init_study(place)
+    click.echo(f"wrote {path}; edit it, then `dosimeter draw --study {place}`")
+    click.echo(f"the key in {place / 'keys'} opens all that the study seals: keep a copy elsewhere")
 
 
 @main.group()

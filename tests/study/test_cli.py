@@ -99,6 +99,7 @@ def test_init_writes_a_study_and_never_over_one(tmp_path: Path) -> None:
     assert pipeline.open_study(tmp_path / "new").protocol.name == "new"
     assert (tmp_path / "new" / "keys" / "study.txt").stat().st_mode & 0o777 == 0o600
     assert "there already" in refusal("init", str(tmp_path / "new"))
+    assert "there already" in refusal("init", "--study", str(tmp_path / "new"))
 
 
 def test_a_demo_of_tasks_that_there_are_not_makes_no_study(tmp_path: Path) -> None:
