@@ -9,15 +9,24 @@ class GeneratorError(ValueError):
     """A request that no generator can serve: says what is wrong and what would be right."""
 
 
+class TemplateError(GeneratorError):
+    """A template, or a key that it asks for, that cannot be used: names file, line and key."""
+
+
 class GuardExhausted(RuntimeError):  # noqa: N818 - a broken promise of a generator, not bad input
     """A degenerate draw was redrawn as often as is allowed (spec/physics.md, R4)."""
 
 
 def unknown(what: str, given: str, known: Iterable[str]) -> GeneratorError:
     """The error for a name that is none of the known ones, with the nearest that is."""
+    return GeneratorError(f"unknown {what} {given!r}; {nearest(given, known)}")
+
+
+def nearest(given: str, known: Iterable[str]) -> str:
+    """``did you mean 'x'? known: x, y``: the end of a sentence about an unknown name."""
     import difflib
 
     names = tuple(known)
     near = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    return GeneratorError(f"unknown {what} {given!r}; {hint}known: {', '.join(names)}")
+    return f"{hint}known: {', '.join(names)}"
