@@ -2,7 +2,8 @@
 
 An item stands in a list of the answer block as an object with its identifier under a key, as a
 pair [identifier, value], or as plain text. A list ``events`` may also be a CSV file with lines
-``identifier,value`` that the block names under ``events_file`` (spec/physics.md, R6).
+``identifier,value`` that the block names under ``events_file`` (spec/physics.md, R6). A list of
+more than MAX_ITEMS, and one that holds something but no item, are no list.
 """
 
 from __future__ import annotations
@@ -167,7 +168,8 @@ def items_at(answer: Answer, where: ItemList) -> Mapping[str, Fields] | None:
             return None
         listed = holder.get(name)
         if isinstance(listed, list):
-            return _collect(_read_items(listed, where.key))
+            # Only what is empty counts as empty: a list in which nothing is an item is none.
+            return _collect(_read_items(listed, where.key)) or (None if listed else {})
         file = holder.get(f"{name}_file")
         if isinstance(file, str) and file in answer.files:
             return _collect(_read_csv(answer.files[file]))
@@ -190,21 +192,23 @@ def _read_items(listed: list[Any], key: str) -> Iterable[tuple[str, Mapping[str,
 
 
 def _read_csv(data: bytes) -> Iterable[tuple[str, Mapping[str, Any]]]:
-    """Lines ``identifier,value``; a header, and lines of another form, are passed over."""
+    """Lines ``identifier,value``; a header, and lines of another form, are passed over. A value
+    that is NaN or infinite is none: the item is listed and not read, as with null in a block."""
     lines = data.decode("utf-8-sig", "replace").splitlines()[: MAX_ITEMS + 1]
     try:
         for row in csv.reader(lines):
             if len(row) == 2 and (number := _parse(row[1])) is not None:
-                yield row[0].strip(), {"value": number}
+                yield row[0].strip(), {"value": number if math.isfinite(number) else None}
     except csv.Error:
         return
 
 
-def _collect(items: Iterable[tuple[str, Mapping[str, Any]]]) -> Mapping[str, Fields]:
+def _collect(items: Iterable[tuple[str, Mapping[str, Any]]]) -> Mapping[str, Fields] | None:
+    """None where there are more than MAX_ITEMS: nobody lists so many in earnest."""
     found: dict[str, Fields] = {}
     for count, (name, fields) in enumerate(items, 1):
         if count > MAX_ITEMS:
-            return {}  # nobody lists so many in earnest
+            return None
         found[name] = fields if name not in found or _same(found[name], fields) else None
     return found
 
@@ -234,10 +238,9 @@ def _number(value: Any) -> float | None:
 
 def _parse(text: str) -> float | None:
     try:
-        number = float(text)
+        return float(text)
     except ValueError:
         return None
-    return number if math.isfinite(number) else None
 
 
 def _equals(found: Any, value: str | int) -> bool:

@@ -144,6 +144,14 @@ def test_where_nothing_is_true_any_list_recalls_it_but_there_must_be_one():
     assert not passes(ItemRecall(MACHINES, ()), Answer({"machines": "A"}))
 
 
+@pytest.mark.parametrize("junk", [[None], [7, True], [["A"]], [{}], [0.0, None]])
+def test_a_list_that_holds_something_but_no_item_is_not_empty(junk):
+    for items in (MACHINES, GALAXIES, EVENTS):
+        answer = Answer({items.path[0]: junk})
+        for check in (ItemPrecision(items, ()), ItemRecall(items, ()), ItemCount(items, 0)):
+            assert not passes(check, answer)
+
+
 def test_repeating_a_true_item_makes_a_list_no_more_precise():
     assert not passes(ItemPrecision(MACHINES, ("A",)), machines(*"AAAA", "X", "Y"))
 
@@ -315,6 +323,13 @@ def test_a_bad_line_earns_nothing_and_never_raises(data):
     assert passes(ItemRecall(EVENTS, ()), answer)
 
 
+@pytest.mark.parametrize("second", [b"nan", b"inf", b"-Infinity", b"1e999"])
+def test_a_line_without_a_finite_value_takes_back_one_with(second):
+    for data in (b"1,3.5\n1," + second, b"1," + second + b"\n1,3.5\n"):
+        assert not passes(mass("1"), event_file(data))
+        assert passes(mass("2"), event_file(data + b"\n2,4.5\n"))
+
+
 def test_a_file_that_is_not_there_is_no_list():
     assert not passes(ItemRecall(EVENTS, ()), Answer({"events_file": "events.csv"}))
     assert not passes(ItemRecall(EVENTS, ()), event_file(b"1,3.5\n", {"events_file": "other.csv"}))
@@ -337,17 +352,19 @@ def seconds(run):
     return time.process_time() - start
 
 
-def test_a_list_longer_than_anyone_means_counts_as_empty():
+def test_a_list_longer_than_anyone_means_is_none():
+    """Nor an empty one, which would be right where nothing is true."""
     answer = machines(*(str(number) for number in range(MAX_ITEMS + 1)))
-    assert not passes(ListsItem(MACHINES, "1"), answer)
-    assert passes(ItemCount(MACHINES, 0), answer)
+    assert items_at(answer, MACHINES) is None
+    for check in (ItemCount(MACHINES, 0), ItemPrecision(MACHINES, ()), ItemRecall(MACHINES, ())):
+        assert not passes(check, answer)
     just = machines(*(str(number) for number in range(MAX_ITEMS)))
     assert passes(ItemCount(MACHINES, MAX_ITEMS), just)
 
 
-def test_a_file_longer_than_anyone_means_counts_as_empty():
+def test_a_file_longer_than_anyone_means_is_none():
     lines = b"".join(b"%d,1\n" % number for number in range(MAX_ITEMS + 5))
-    assert passes(ItemCount(EVENTS, 0), event_file(lines))
+    assert items_at(event_file(lines), EVENTS) is None
 
 
 def test_a_thousand_checks_read_a_long_list_once():

@@ -1,0 +1,278 @@
+"""Bad answers to the four families of physics: graded or refused as R6 says, with no crash and
+no point for what was not read."""
+
+from __future__ import annotations
+
+import functools
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from generators.answer import Answer, parse_answer
+from generators.catalog import families
+from generators.items import MAX_ITEMS
+from generators.rubric import check_answer
+from generators.validate import BEYOND_INSTRUCTIONS, public_seeds
+
+FAMILIES = {
+    each.name: each
+    for each in families()
+    if type(each).__module__.startswith("generators.physics.")
+}
+# What an answer earns whose identifiers are right, and no number.
+BY_NAME = {
+    "cepheids_with_data",
+    "cepheids_without_data",
+    "no_of_galaxies",
+    "faulty_supplies",
+    "notfaulty_supplies",
+}
+
+
+@functools.cache
+def instance_of(name):
+    return FAMILIES[name].generate("easy", public_seeds(1)[0])
+
+
+def key_of(name):
+    return FAMILIES[name].key(instance_of(name).truth)
+
+
+def earned(name, answer, dimensions=BEYOND_INSTRUCTIONS):
+    """The metarubrics of which the answer meets a criterion."""
+    rubric = instance_of(name).rubric
+    verdicts = check_answer(rubric, answer)
+    assert {type(verdict) for verdict in verdicts} == {bool}
+    return {
+        criterion.metarubric
+        for criterion, verdict in zip(rubric.criteria, verdicts, strict=True)
+        if verdict and criterion.dimension in dimensions
+    }
+
+
+def block(text):
+    return f"<answer>\n{text}\n</answer>"
+
+
+def each_leaf(value, change):
+    """The value with each text and number in it changed."""
+    if isinstance(value, dict):
+        return {key: each_leaf(inner, change) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [each_leaf(inner, change) for inner in value]
+    return change(value)
+
+
+def only_numbers(change):
+    return lambda leaf: leaf if isinstance(leaf, str) else change(leaf)
+
+
+in_each_family = pytest.mark.parametrize("name", sorted(FAMILIES))
+
+
+@in_each_family
+def test_all_four_are_here_and_the_key_earns_all_of_each(name):
+    assert len(FAMILIES) == 4
+    rubric = instance_of(name).rubric
+    everything = {each.metarubric for each in rubric.criteria}
+    assert earned(name, Answer(key_of(name)), ("SR", "DH", "IM", "IF")) == everything
+
+
+WRONG_TYPES = {
+    "text": str,
+    "null": lambda _: None,
+    "true": lambda _: True,
+    "list": lambda leaf: [leaf],
+    "object": lambda leaf: {"value": leaf},
+}
+
+
+@in_each_family
+@pytest.mark.parametrize("wrong", WRONG_TYPES.values(), ids=WRONG_TYPES)
+def test_numbers_of_another_type_earn_nothing(name, wrong):
+    answer = Answer(each_leaf(key_of(name), only_numbers(wrong)))
+    assert earned(name, answer) <= BY_NAME
+
+
+@in_each_family
+@pytest.mark.parametrize("wrong", ["null", "true", "list", "object"])
+def test_identifiers_of_another_type_earn_nothing_either(name, wrong):
+    everything = ("SR", "DH", "IM", "IF")
+    assert earned(name, Answer(each_leaf(key_of(name), WRONG_TYPES[wrong])), everything) == set()
+
+
+@in_each_family
+@pytest.mark.parametrize("value", [10**400, -(10**400), 1e308, -1e308, 5e-324])
+def test_numbers_out_of_all_proportion_earn_nothing(name, value):
+    answer = parse_answer(block(json.dumps(each_leaf(key_of(name), only_numbers(lambda _: value)))))
+    assert earned(name, answer) <= BY_NAME
+
+
+@in_each_family
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_a_number_that_is_none_voids_the_block_wherever_it_stands(name, value):
+    count = 0
+
+    def counted(leaf):
+        nonlocal count
+        count += 1
+        return leaf
+
+    each_leaf(key_of(name), only_numbers(counted))
+    for at in {0, 1, count // 2, count - 1}:
+        place = iter(range(count))
+
+        def replaced(leaf, at=at, place=place):
+            return "@@" if next(place) == at else leaf
+
+        text = json.dumps(each_leaf(key_of(name), only_numbers(replaced)))
+        text = text.replace('"@@"', value)
+        assert value in text
+        assert parse_answer(block(text), text.encode()) is None
+
+
+@in_each_family
+def test_a_truncated_block_is_none(name):
+    text = json.dumps(key_of(name))
+    for cut in range(0, len(text), max(1, len(text) // 60)):
+        assert parse_answer(block(text[:cut]), text[:cut].encode()) is None
+        assert parse_answer(f"<answer>\n{text[:cut]}") is None
+
+
+def doubled(value):
+    """Each list of items with every item a second time, its numbers one larger."""
+
+    def wrong(item):
+        if isinstance(item, dict):
+            return each_leaf(item, only_numbers(lambda leaf: leaf + 1))
+        return [item[0], item[1] + 1]
+
+    def twice(listed):
+        items = isinstance(listed, list) and listed and isinstance(listed[0], dict | list)
+        return [*listed, *map(wrong, listed)] if items else listed
+
+    return {key: twice(inner) for key, inner in value.items()}
+
+
+@in_each_family
+def test_items_given_twice_with_different_values_are_not_read(name):
+    key = key_of(name)
+    assert doubled(key) != key
+    # The radii of the detector are no items; half of an answer is not taken back by the other.
+    assert earned(name, Answer(doubled(key))) <= BY_NAME | {"detector_dimensions"}
+
+
+@in_each_family
+def test_a_key_given_twice_with_different_values_voids_the_block(name):
+    text = json.dumps(key_of(name))
+    for key, value in key_of(name).items():
+        other = json.dumps([value])
+        assert parse_answer(block(f'{{"{key}": {other}, {text[1:]}')) is None
+
+
+def fillers(listed):
+    """Items of the same form that are not there, as many as nobody means."""
+    numbers = range(1_000_000, 1_000_001 + MAX_ITEMS)
+    first = listed[0]
+    if isinstance(first, dict):
+        key = next(iter(first))
+        return [{**first, key: str(number)} for number in numbers]
+    return [[number, 1.0] if isinstance(first, list) else str(number) for number in numbers]
+
+
+@in_each_family
+def test_the_truth_among_more_than_anyone_lists_earns_nothing(name):
+    key = key_of(name)
+    lists = {
+        path: value
+        for path, value in key.items()
+        if isinstance(value, list) and isinstance(value[0], dict | list | str)
+    }
+    flooded = key | {path: [*value, *fillers(value)] for path, value in lists.items()}
+    assert lists
+    assert earned(name, Answer(flooded)) <= {"detector_dimensions"}
+
+
+# No number of an ordinary size: one of those could be right.
+JUNK = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.sampled_from([10**400, -(10**400), 1e308, -0.0, "", "20.0", "0.02", "NaN", "\ud800"])
+    | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["id", "z", "supply_id", "frequency_hz", "value", "0"]),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@in_each_family
+@settings(max_examples=25)
+@given(data=st.data())
+def test_anything_under_the_right_keys_earns_nothing(name, data):
+    key = key_of(name)
+    answer = Answer(data.draw(st.fixed_dictionaries(dict.fromkeys(key, JUNK))))
+    assert earned(name, answer) == set()
+
+
+@in_each_family
+@settings(max_examples=25)
+@given(data=st.data())
+def test_right_identifiers_with_anything_beside_them_earn_no_number(name, data):
+    def spoilt(item):
+        junk = data.draw(JUNK)
+        if isinstance(item, dict):
+            return {path: leaf if path.endswith("id") else junk for path, leaf in item.items()}
+        return [item[0], junk] if isinstance(item, list) else junk
+
+    key = key_of(name)
+    some = {
+        path: [spoilt(item) for item in value[:12]] if isinstance(value, list) else data.draw(JUNK)
+        for path, value in key.items()
+    }
+    assert earned(name, Answer(some)) <= BY_NAME
+
+
+# The metarubrics that need this part of the answer; by gates, some need the lists beside.
+READ_FROM = {
+    "task": set(),
+    "redshifts": {"estimated_redshifts", "z_estimation", "no_of_galaxies", "cepheids_with_data"}
+    | {"estimated_a", "estimated_b", "h_estimation", "fitted_function", "fit_function"},
+    "a": {"estimated_a"},
+    "sigma_a": {"estimated_a_sigma"},
+    "b": {"estimated_b"},
+    "sigma_b": {"estimated_b_sigma"},
+    "fit": {"fitted_function", "fit_function", "fit_function_offset"},
+    "H0": {"h_estimation"},
+    "sigma_H0": {"h_stdev_estimation"},
+    "layer_radii_m": set(),  # the calorimeter's radius is a row beside theirs
+    "ecal_radius_m": set(),
+    "events": {"invariant_masses", "no_of_particles"}
+    | {"new_particle_mass", "new_particle_decay_width"},
+    "mass_GeV": {"new_particle_mass"},
+    "width_GeV": {"new_particle_decay_width"},
+    "faulty": {"faulty_supplies", "notfaulty_supplies", "supplies_frequency", "supply_batch"}
+    | {"supply_manufacturing_machine", "faulty_machines", "not_faulty_machines"},
+    "machines": {"faulty_machines", "not_faulty_machines"},
+}
+
+
+@in_each_family
+@settings(max_examples=25)
+@given(data=st.data())
+def test_a_key_with_one_part_spoilt_earns_nothing_that_needs_it(name, data):
+    key = key_of(name)
+    spoilt = data.draw(st.sampled_from(sorted(key)))
+    answer = Answer(key | {spoilt: data.draw(JUNK)})
+    assert READ_FROM[spoilt].isdisjoint(earned(name, answer))
+    text = json.dumps(dict(answer.block))
+    through = parse_answer(block(text))
+    assert through is not None
+    assert earned(name, through) == earned(name, answer)
