@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
-from generators.draws import SeedStreams
+from generators.draws import Streams
+from generators.family import Drawn, FamilyOfParts, Parts
 from generators.physics.cepheid_calibration.nulls import make_nulls
-from generators.physics.cepheid_calibration.parameters import NAME, VERSION, parameters_of
+from generators.physics.cepheid_calibration.parameters import (
+    NAME,
+    VERSION,
+    Parameters,
+    parameters_of,
+)
 from generators.physics.cepheid_calibration.prompt import ANSWER_SCHEMA, make_prompt
 from generators.physics.cepheid_calibration.render import render_sample
 from generators.physics.cepheid_calibration.rubric import make_rubric
 from generators.physics.cepheid_calibration.sample import draw_sample
 from generators.physics.cepheid_calibration.truth import make_key, make_truth
-from generators.seed import Seed
-from generators.task import Brief, GroundTruth, TaskInstance, TaskSpec, make_instance
+from generators.task import GroundTruth
+
+PARTS = Parts(__name__, parameters_of, make_prompt, ANSWER_SCHEMA, make_rubric, make_nulls)
 
 
 @dataclass(frozen=True, slots=True)
-class CepheidCalibration:
+class CepheidCalibration(FamilyOfParts[Parameters]):
     """The family, after PARAMETR-Bench's cepheid_calibration."""
 
     name: str = NAME
     version: str = VERSION
     summary: str = "calibrate Cepheids' period and luminosity with redshifts read off spectra"
+    parts: Parts[Parameters] = PARTS
 
-    def parameters(self, difficulty: str) -> Mapping[str, int | float | str]:
-        meant = parameters_of(difficulty)
+    def describe(self, meant: Parameters) -> dict[str, int | float | str]:
         return {
             "galaxies": meant.galaxies,
             "p_cepheid": meant.p_cepheid,
@@ -37,28 +42,13 @@ class CepheidCalibration:
             "sigma_tolerance": meant.sigma_tolerance,
         }
 
-    def generate(self, difficulty: str, seed: Seed) -> TaskInstance:
-        meant = parameters_of(difficulty)
-        sample = draw_sample(meant, SeedStreams(seed, NAME, VERSION, difficulty))
+    def draw(self, meant: Parameters, streams: Streams) -> Drawn:
+        sample = draw_sample(meant, streams)
         assets, digests = render_sample(sample)
-        truth = make_truth(meant, sample, digests)
-        parameters = (*self.parameters(difficulty).items(), ("redraws", sample.redraws))
-        return make_instance(
-            TaskSpec(NAME, VERSION, difficulty, parameters),
-            seed,
-            Brief(make_prompt(meant), assets, ANSWER_SCHEMA, meant.limits),
-            truth,
-            make_rubric(truth),
-        )
+        return Drawn(assets, make_truth(meant, sample, digests), {"redraws": sample.redraws})
 
     def key(self, truth: GroundTruth) -> dict[str, Any]:
         return make_key(truth)
-
-    def nulls(self, instance: TaskInstance) -> Mapping[str, dict[str, Any]]:
-        return make_nulls(parameters_of(instance.spec.difficulty))
-
-    def solver(self) -> str:
-        return files(__package__).joinpath("solve.py").read_text(encoding="utf-8")
 
 
 FAMILY = CepheidCalibration()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
-from generators.draws import SeedStreams
+from generators.draws import Streams
+from generators.family import Drawn, FamilyOfParts, Parts
 from generators.physics.invariant_mass_reconstruction.nulls import make_nulls
 from generators.physics.invariant_mass_reconstruction.parameters import (
     CALORIMETER_FILE,
@@ -16,24 +15,26 @@ from generators.physics.invariant_mass_reconstruction.parameters import (
     TRACKER_FILE,
     TRANSVERSE_FILE,
     VERSION,
+    Parameters,
     parameters_of,
 )
 from generators.physics.invariant_mass_reconstruction.prompt import ANSWER_SCHEMA, make_prompt
 from generators.physics.invariant_mass_reconstruction.rubric import make_rubric
-from generators.seed import Seed
-from generators.task import Asset, Brief, GroundTruth, TaskInstance, TaskSpec, make_instance
+from generators.task import Asset, GroundTruth
+
+PARTS = Parts(__name__, parameters_of, make_prompt, ANSWER_SCHEMA, make_rubric, make_nulls)
 
 
 @dataclass(frozen=True, slots=True)
-class InvariantMassReconstruction:
+class InvariantMassReconstruction(FamilyOfParts[Parameters]):
     """The family, after PARAMETR-Bench's invariant_mass_reconstruction."""
 
     name: str = NAME
     version: str = VERSION
     summary: str = "reconstruct the masses of electron pairs, and fit an unknown particle's peak"
+    parts: Parts[Parameters] = PARTS
 
-    def parameters(self, difficulty: str) -> Mapping[str, int | float | str]:
-        meant = parameters_of(difficulty)
+    def describe(self, meant: Parameters) -> dict[str, int | float | str]:
         return {
             "events": meant.events,
             "signal_fraction": meant.signal_fraction,
@@ -45,14 +46,12 @@ class InvariantMassReconstruction:
             "states_field": "yes" if meant.states_field else "no",
         }
 
-    def generate(self, difficulty: str, seed: Seed) -> TaskInstance:
-        # numpy and Pillow are loaded where they are needed, not where families are listed.
+    def draw(self, meant: Parameters, streams: Streams) -> Drawn:
         from generators.physics.invariant_mass_reconstruction import render
         from generators.physics.invariant_mass_reconstruction.sample import draw_sample
         from generators.physics.invariant_mass_reconstruction.truth import make_truth
 
-        meant = parameters_of(difficulty)
-        sample = draw_sample(meant, SeedStreams(seed, NAME, VERSION, difficulty))
+        sample = draw_sample(meant, streams)
         drawn = {
             TRANSVERSE_FILE: render.draw_transverse(sample.detector, meant.states_field),
             LONGITUDINAL_FILE: render.draw_longitudinal(sample.detector),
@@ -68,26 +67,13 @@ class InvariantMassReconstruction:
         truth = make_truth(
             meant, sample, assets, {path: pixels.tobytes() for path, pixels in drawn.items()}
         )
-        redraws = (("redraws", sample.redraws), ("pair_redraws", sample.pair_redraws))
-        parameters = (*self.parameters(difficulty).items(), *redraws)
-        return make_instance(
-            TaskSpec(NAME, VERSION, difficulty, parameters),
-            seed,
-            Brief(make_prompt(meant), assets, ANSWER_SCHEMA, meant.limits),
-            truth,
-            make_rubric(truth),
-        )
+        redraws = {"redraws": sample.redraws, "pair_redraws": sample.pair_redraws}
+        return Drawn(assets, truth, redraws)
 
     def key(self, truth: GroundTruth) -> dict[str, Any]:
         from generators.physics.invariant_mass_reconstruction.truth import make_key
 
         return make_key(truth)
-
-    def nulls(self, instance: TaskInstance) -> Mapping[str, dict[str, Any]]:
-        return make_nulls(parameters_of(instance.spec.difficulty))
-
-    def solver(self) -> str:
-        return files(__package__).joinpath("solve.py").read_text(encoding="utf-8")
 
 
 FAMILY = InvariantMassReconstruction()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .parameters import HIGH, LOW, NAME
+from .parameters import HIGH, LOW, NAME, Parameters
 
 
-def make_nulls() -> dict[str, dict[str, Any]]:
+def make_nulls(parameters: Parameters) -> dict[str, dict[str, Any]]:
     """By name: nothing, a list of whatever comes to mind, and the middle of the range."""
     middle = (LOW + HIGH) / 2
     return {
