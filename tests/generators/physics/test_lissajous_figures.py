@@ -142,6 +142,40 @@ def test_every_level_has_good_and_faulty_frequencies():
         assert any(ratio.is_good for ratio in level.ratios)
 
 
+def test_every_level_is_as_the_specification_has_it():
+    """§5, column V, and decision 0008: easy tests 8 units of each machine."""
+    table = [
+        (each.units, each.days, each.tested, each.machines, each.batches, each.faults, each.zeros)
+        for each in (EASY, MEDIUM, HARD)
+    ]
+    assert table == [
+        (30, 10, 8, 2, 2, ((3, 3), (0, 0)), 0),
+        (200, 20, 10, 3, 3, ((4, 7), (1, 1), (0, 0)), 1),
+        (2000, 60, 20, 6, 6, ((6, 14), (6, 14), (2, 2), (1, 1), (0, 0), (0, 0)), 1),
+    ]
+    hertz = [{round(ratio.hertz) for ratio in each.ratios} for each in (EASY, MEDIUM, HARD)]
+    assert hertz == [{33, 50, 100}, {20, 33, 50, 67, 100}, {*range(10, 101, 10), 33, 67}]
+    assert (AMPLITUDES, OPENNESS, TIP_GAP, SIDE) == ((3.0, 5.0), (0.15, 0.5), 12, 1000)
+
+
+def test_the_prompt_says_what_the_specification_asks_for(difficulty):
+    prompt = instance_of(difficulty).brief.prompt
+    for needed in (
+        "up to 100 Hz",
+        "6 H, 3 H, 2 H, 1.5 H, 1.2 H and 1 H",
+        "377 Ω, to three significant figures",
+        "a closed figure",
+        "a reference of exactly 100 Hz",
+        "ID, machine, batch and measured frequency in Hz, rounded to the nearest integer",
+        "DATA FOR QUALITY ASSURANCE",
+        "DATA FOR MANAGEMENT",
+        "ID_<measurement_id>.png",
+        "with leading zeros",
+        "answer.json",
+    ):
+        assert needed in prompt
+
+
 # --- draws
 
 
