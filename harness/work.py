@@ -16,8 +16,8 @@ from harness.grading import grade_episode
 from harness.journal import StoreJournal
 from harness.keys import attempt_key, result_key
 from harness.leases import Outcome
-from harness.model import Model
 from harness.models.build import build_model
+from harness.outside import Contender, OutsideAgent
 from harness.rollout import run_attempt
 from harness.sandbox import SandboxProvider
 from harness.tabulate import EpisodeResult, summarise_episode
@@ -60,7 +60,7 @@ class Workbench:
 
     context: RunContext
     store: Store
-    models: Mapping[str, Model]
+    models: Mapping[str, Contender]
     sandboxes: SandboxProvider
 
     @classmethod
@@ -76,6 +76,9 @@ class Workbench:
         return cls(context, open_store(context.store), models, open_sandboxes(context))
 
     def close(self) -> None:
+        for model in self.models.values():
+            if isinstance(model, OutsideAgent):
+                model.close()
         self.sandboxes.close()
 
 

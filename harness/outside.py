@@ -1,0 +1,46 @@
+"""Agents whose loop is not ours: they are handed a brief and a sandbox, and say how they got on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from generators.seed import Seed
+from generators.task import Brief
+from harness.agent import Conduct, Journal
+from harness.model import Model
+from harness.sandbox import Sandbox, SandboxProvider
+
+
+@runtime_checkable
+class OutsideAgent(Protocol):
+    """An agent with a loop of its own."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def folders(self) -> SandboxProvider | None:
+        """Where it works, if not in the sandboxes of the run: then it is run by the user, and
+        nothing of ours isolates it."""
+        ...
+
+    def converse(
+        self,
+        brief: Brief,
+        sandbox: Sandbox,
+        seed: Seed,
+        journal: Journal,
+        tick: Callable[[], float],
+    ) -> Conduct:
+        """Let it work on the brief in this sandbox. What fails on its side ends the conduct as
+        FAILED, its steps so far kept. Raises AttemptFailed where the sandbox is lost."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what it holds."""
+        ...
+
+
+Contender: TypeAlias = Model | OutsideAgent
+"""Whatever a cell may name: a model for our loop, or an agent with its own."""
