@@ -20,10 +20,15 @@ _TAG = re.compile(r"<(/?)answer>")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A parsed answer block, and the work-folder files that graders may read."""
+    """A parsed answer block, and the work-folder files that graders may read.
+
+    Where a task asks for no block, ``text`` is the final message and ``files`` holds what the
+    brief has collected; a folder stands there under its path and a ``/``, without bytes.
+    """
 
     block: Mapping[str, Any]
     files: Mapping[str, bytes] = field(default_factory=lambda: MappingProxyType({}))
+    text: str = ""
     _memory: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def remember(self, key: Any, make: Callable[[], Any]) -> Any:
@@ -34,7 +39,17 @@ class Answer:
 
     def with_files(self, files: Mapping[str, bytes]) -> Answer:
         """The same block, with files of the work folder beside it."""
-        return Answer(self.block, MappingProxyType(dict(files)))
+        return Answer(self.block, MappingProxyType(dict(files)), self.text)
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes of a collected file, None where there was none."""
+        return self.files.get(path)
+
+    def kind(self, path: str) -> str | None:
+        """``file``, ``folder``, or None where there was neither."""
+        if path in self.files and not path.endswith("/"):
+            return "file"
+        return "folder" if path.rstrip("/") + "/" in self.files else None
 
     def named_files(self) -> tuple[str, ...]:
         """The files that the block points to, under keys that end in ``_file``."""

@@ -98,6 +98,18 @@ class MeanAgrees:
 
 
 @dataclass(frozen=True, slots=True)
+class Scored:
+    """The final message and the collected files are right by a scoring type of the templates
+    (generators/templates/scoring.py); ``lenient`` forgives how the answer is packed."""
+
+    scoring_type: str
+    expected: str
+    file: str
+    paths: tuple[str, ...]
+    lenient: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Gated:
     """The check passes, and so does the gate that keeps a guess from earning it (R8)."""
 
@@ -114,6 +126,7 @@ Check = (
     | NumberRecall
     | ShareOf
     | MeanAgrees
+    | Scored
     | Gated
     | ItemCheck
 )
@@ -153,6 +166,13 @@ def passes(check: Check, answer: Answer | None) -> bool:
         case MeanAgrees(path, counts, size, tolerance):
             number, mean = number_at(answer, path), _mean_of(value_at(answer, counts), size)
             return number is not None and mean is not None and abs(number - mean) <= tolerance
+        case Scored(scoring_type, expected, file, paths, lenient):
+            from generators.templates.model import Key
+            from generators.templates.scoring import score, score_leniently
+
+            judge = score_leniently if lenient else score
+            key = Key(scoring_type, expected, file, paths)
+            return judge(key, answer.text, answer).correct
         case Gated(inner, gate):
             return passes(gate, answer) and passes(inner, answer)
         case _:
@@ -250,6 +270,7 @@ __all__ = [
     "NumberPrecision",
     "NumberRecall",
     "NumberWithin",
+    "Scored",
     "ShareOf",
     "ValueEquals",
     "check_as_json",

@@ -19,7 +19,7 @@ from harness.tools import TOOLS, use_tool
 # Tool calls beyond these in one turn are answered with a refusal.
 MAX_CALLS = 16
 
-SYSTEM = """\
+_RULES = """\
 You are working on a task on your own. Its input files, if any, lie in the work folder of a \
 sandbox: a Linux machine without network, with Python 3, numpy, scipy, pandas and Pillow. You \
 reach it through the tools only; their paths are relative to the work folder.
@@ -28,15 +28,33 @@ You have {turns} turns. A turn is one message of yours, with any number of tool 
 After each turn you are told how many are left. Your first message without a tool call is taken \
 as your final answer. When the turns are used up you are asked once more for your best answer, \
 without tools. All of it may take {minutes:g} minutes, one tool call {seconds:g} seconds.
+"""
 
+SYSTEM = (
+    _RULES
+    + """
 End your final answer with one JSON object between a line <answer> and a line </answer>. \
 Instead, you may leave the object in the file answer.json in the work folder. It must fit this \
 JSON Schema:
 {schema}"""
+)
+
+# Where no answer block is asked for: what counts is said in the task itself.
+SYSTEM_AS_ASKED = (
+    _RULES
+    + """
+Paths in the task are relative to the work folder too. Your final answer is taken word for word \
+as your response to the task; the files and folders that you leave are what the task is judged by \
+where it asks for any."""
+)
 
 LAST_ASK = (
     "Your turns are used up and the tools are closed. Give your best answer from what you have, "
     "ending with the JSON object between the lines <answer> and </answer>."
+)
+LAST_ASK_AS_ASKED = (
+    "Your turns are used up and the tools are closed. Give your best answer from what you have, "
+    "exactly as the task asks for it."
 )
 
 
@@ -73,12 +91,14 @@ class Conduct:
     steps: tuple[Step, ...]
     stop: StopReason
     error_class: str = ""
+    final: str | None = None  # the final message, where it is not the last step's
 
     @property
     def answer(self) -> str:
         """The final message's text; empty where the agent never came to one."""
-        final = self.stop in (StopReason.ANSWERED, StopReason.TURN_LIMIT)
-        return self.steps[-1].reply.message.text if final else ""
+        if self.stop not in (StopReason.ANSWERED, StopReason.TURN_LIMIT):
+            return ""
+        return self.steps[-1].reply.message.text if self.final is None else self.final
 
     @property
     def usage(self) -> Usage:
@@ -90,7 +110,8 @@ class Conduct:
 def opening_messages(brief: Brief) -> tuple[Message, ...]:
     """What the model is told first: our rules, then the task's prompt."""
     limits = brief.limits
-    system = SYSTEM.format(
+    rules = SYSTEM if brief.answer_schema else SYSTEM_AS_ASKED
+    system = rules.format(
         turns=limits.turns,
         minutes=limits.episode_seconds / 60,
         seconds=limits.tool_seconds,
@@ -174,9 +195,10 @@ class _Desk:
 
     def _ask_last(self, messages: list[Message]) -> Step:
         begun, turn = self.tick(), self.brief.limits.turns
-        asked = (*messages, Message(Role.USER, LAST_ASK))
+        last_ask = LAST_ASK if self.brief.answer_schema else LAST_ASK_AS_ASKED
+        asked = (*messages, Message(Role.USER, last_ask))
         reply = self._ask(turn, ModelRequest(asked, (), self._seed(turn)))
-        return Step(reply, (), self._since(begun), prompt=LAST_ASK)
+        return Step(reply, (), self._since(begun), prompt=last_ask)
 
     def _ask(self, turn: int, request: ModelRequest) -> Reply:
         return buy_reply(self.model, self.journal, turn, request)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generators.answer import parse_answer
+from generators.answer import Answer, parse_answer
 from generators.rubric import DIMENSIONS, Rubric, check_answer, score_verdicts
 from generators.task import TaskInstance
 from harness.episode import Episode, Grade, GradeStatus, StopReason
@@ -15,7 +15,7 @@ Verdicts = tuple[bool | None, ...]
 
 def grade_episode(instance: TaskInstance, episode: Episode) -> Grade:
     """The grade that follows from the answer alone: the last valid block of the final message,
-    else ``answer.json``.
+    else ``answer.json``; the message itself and the collected files where no block is asked for.
 
     An attempt that the infrastructure failed has no score; a model that left no valid answer
     scores 0. Raises HarnessError for an episode of another instance.
@@ -25,11 +25,17 @@ def grade_episode(instance: TaskInstance, episode: Episode) -> Grade:
     rubric = instance.rubric
     if episode.stop is StopReason.FAILED:
         return _grade(episode, rubric, GradeStatus.MISSING, (None,) * len(rubric.criteria))
-    answer = parse_answer(episode.answer, episode.answer_file)
-    if answer is not None:
-        answer = answer.with_files(dict(episode.answer_files))
+    answer = _answer_of(instance, episode)
     status = GradeStatus.NO_ANSWER if answer is None else GradeStatus.GRADED
     return _grade(episode, rubric, status, check_answer(rubric, answer))
+
+
+def _answer_of(instance: TaskInstance, episode: Episode) -> Answer | None:
+    files = dict(episode.answer_files)
+    if not instance.brief.answer_schema:
+        return Answer({}, files, episode.answer)
+    answer = parse_answer(episode.answer, episode.answer_file)
+    return None if answer is None else answer.with_files(files)
 
 
 def _grade(episode: Episode, rubric: Rubric, status: GradeStatus, verdicts: Verdicts) -> Grade:

@@ -53,6 +53,11 @@ class Sandbox(Protocol):
         """Create or replace a file; its folders are made. Raises SandboxRefused."""
         ...
 
+    def kind(self, path: str) -> str | None:
+        """``file`` or ``folder``; None where the path names neither, or a link. Raises
+        SandboxRefused for a path outside the work folder."""
+        ...
+
     def close(self) -> None:
         """Destroy it and all that is in it. May return before that is done."""
         ...

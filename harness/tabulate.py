@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from harness.episode import Cell, Episode, Grade, GradeStatus
 from registry.tables import Arm, ResultRow, Status
+
+LENIENT = "lenient/0"  # the criterion of that column; it has no weight in the score
 
 _STATUS = {
     GradeStatus.GRADED: Status.SCORED,
@@ -81,6 +83,19 @@ def row_of(result: EpisodeResult, arm: Arm) -> ResultRow:
     return ResultRow(arm=arm, **{name: getattr(result, name) for name in _SHARED})
 
 
+def rows_of(result: EpisodeResult, arm: Arm) -> tuple[ResultRow, ...]:
+    """The result's row; and a second one, by the grader ``lenient``, where the task has a column
+    that forgives how an answer is packed."""
+    row = row_of(result, arm)
+    verdicts = dict(zip(result.grade.criteria, result.grade.verdicts, strict=True))
+    if LENIENT not in verdicts:
+        return (row,)
+    right = verdicts[LENIENT]
+    score, passed = (None, None) if right is None else (float(right), int(right))
+    lenient = replace(row, grader="lenient", score=score, passed=passed)
+    return row, replace(lenient, score_sr=None, score_dh=None, score_im=None, score_if=None)
+
+
 def result_row(
     wave: int, arm: Arm, cell: Cell, episode: Episode, grade: Grade, attempts: int
 ) -> ResultRow:
@@ -89,7 +104,11 @@ def result_row(
 
 
 def _graded_columns(grade: Grade) -> dict[str, Any]:
-    decided = [verdict for verdict in grade.verdicts if verdict is not None]
+    decided = [
+        verdict
+        for criterion, verdict in zip(grade.criteria, grade.verdicts, strict=True)
+        if verdict is not None and criterion != LENIENT
+    ]
     missing = grade.status is GradeStatus.MISSING
     dimensions = dict(grade.dimension_scores)
     return {

@@ -9,7 +9,7 @@ from pathlib import Path
 from analysis.load import make_table
 from analysis.look import analyse
 from analysis.report import Report, build_report, write_report
-from harness.tabulate import row_of
+from harness.tabulate import rows_of
 from registry.canon import digest_bytes, digest_value
 from registry.errors import BrokenPromise
 from registry.provenance import check_pins
@@ -86,7 +86,7 @@ def read_rows(study: Study, runs: list[RunManifest]) -> Iterator[ResultRow]:
         for result in read_results(study, manifest):
             if result.instance not in arms:
                 raise BrokenPromise(f"wave {manifest.wave}: a result is of no instance of the draw")
-            yield row_of(result, arms[result.instance])
+            yield from rows_of(result, arms[result.instance])
 
 
 def _closed_runs(study: Study, through: int | None) -> list[RunManifest]:

@@ -77,6 +77,10 @@ class ServedSandbox:
         """Create or replace a file; its folders are made. Raises SandboxRefused."""
         self._file_operation({"op": "write", "path": path}, data, 0)
 
+    def kind(self, path: str) -> str | None:
+        """``file``, ``folder``, or None for nothing and all else. Raises SandboxRefused."""
+        return self._file_operation({"op": "kind", "path": path}, b"", 16).decode() or None
+
     def ping(self) -> None:
         """Raises AttemptFailed unless the server answers."""
         self._file_operation({"op": "ping"}, b"", 0)

@@ -121,6 +121,22 @@ def read_file(path: str, limit: int, work: str) -> bytes:
     return data
 
 
+def kind_of(path: str, work: str) -> bytes:
+    """What a path names, without following links: ``file``, ``folder``, or nothing."""
+    *folders, name = split_path(path.rstrip("/"), work)
+    try:
+        folder = open_folder(folders, work, make=False)
+    except OSError:
+        return b""
+    try:
+        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+    except OSError:
+        return b""
+    finally:
+        os.close(folder)
+    return b"folder" if stat.S_ISDIR(mode) else b"file" if stat.S_ISREG(mode) else b""
+
+
 def write_file(path: str, data: bytes, work: str) -> None:
     """Create or replace a file, whole or not at all. Nothing is ever written through a name
     that was there before, so a link planted under it leads nowhere."""
@@ -438,6 +454,8 @@ def perform(header: dict[str, Any], body: bytes, work: str) -> tuple[dict[str, A
             return run(header, body, work)
         if operation == "read":
             return {}, read_file(header["path"], header["max"], work)
+        if operation == "kind":
+            return {}, kind_of(header["path"], work)
         if operation == "write":
             write_file(header["path"], body, work)
         return {}, b""
