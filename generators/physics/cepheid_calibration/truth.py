@@ -16,6 +16,9 @@ from generators.physics.cepheid_calibration.sample import Galaxy, Sample
 from generators.table import Scalar, Table
 from generators.task import GroundTruth
 
+# Decimals that are kept of what logarithms lead to: the last bits of those depend on the C library.
+_DECIMALS = 9
+
 Digests = tuple[tuple[str, str], ...]
 _VALUES = ("a", "b", "sigma_a", "sigma_b")
 
@@ -85,7 +88,7 @@ def _results(parameters: Parameters, complete: Sequence[Galaxy]) -> Table:
     row: list[Scalar] = [len(complete)]
     for name, value, width in zip(_VALUES, values, widths, strict=True):
         columns += [name, f"{name}_min", f"{name}_max"]
-        row += [value, value - width, value + width]
+        row += [round(each, _DECIMALS) for each in (value, value - width, value + width)]
     return Table(tuple(columns), (tuple(row),))
 
 
@@ -103,7 +106,8 @@ def _shift(value: float, *others: float) -> float:
 
 def _tolerances(results: Table) -> tuple[tuple[str, float], ...]:
     row = results.records()[0]
-    return tuple((name, float(row[f"{name}_max"]) - float(row[name])) for name in _VALUES)
+    widths = ((name, float(row[f"{name}_max"]) - float(row[name])) for name in _VALUES)
+    return tuple((name, round(width, _DECIMALS)) for name, width in widths)
 
 
 def make_key(truth: GroundTruth) -> dict[str, Any]:

@@ -225,6 +225,26 @@ def test_a_spectrum_that_cannot_be_read_is_drawn_again():
     assert all(sum(each.kept) >= 3 for each in spectra)
 
 
+@pytest.mark.parametrize(
+    "wavelengths", [(654.8, 656.3, 658.3), (447.1, 495.9, 671.6)], ids=["close", "twice"]
+)
+def test_lines_that_do_not_give_one_redshift_are_drawn_again(wavelengths):
+    """Too close together, or on three others of the laboratory's at a second redshift."""
+    kept = tuple(wavelength in wavelengths for wavelength, _ in LAB_LINES)
+
+    class Lines(Forced):
+        def at(self, purpose, index=0, attempt=0):
+            if (purpose, attempt) == ("lines", 0):
+                return Told(*(LOWEST if each else HIGHEST for each in kept))
+            return super().at(purpose, index, attempt)
+
+    sample = draw_sample(parameters_of("medium"), Lines(lambda *_: None))
+    spectra = [each.spectrum for each in sample.galaxies if each.spectrum is not None]
+    fooled = [each for each in spectra if not is_identifiable(each.z, kept)]
+    assert sample.redraws >= len(fooled) > 10
+    assert all(each.kept != kept for each in fooled)
+
+
 def test_spectra_that_can_never_be_read_fail_loudly():
     dark = Forced(lambda purpose, _i, _a: HIGHEST if purpose == "lines" else None)
     with pytest.raises(GuardExhausted, match="lines of galaxy"):
@@ -253,6 +273,22 @@ def test_the_fit_is_ordinary_least_squares_through_zero():
     fit = fit_constant(d, v)
     assert fit.constant == pytest.approx(expected.params[0], rel=1e-12)
     assert fit.error == pytest.approx(expected.bse[0], rel=1e-12)
+
+
+@pytest.mark.parametrize("towards", [-math.inf, math.inf], ids=["down", "up"])
+def test_the_last_bit_of_a_c_library_shows_in_no_truth(towards, monkeypatch):
+    """R2: or an instance would have another id where the library rounds otherwise."""
+    levels = ("easy", "medium")
+    here = [make_truth(parameters_of(each), sample_of(each), ()) for each in levels]
+
+    def misround(exact):
+        return lambda *x: math.nextafter(exact(*x), towards * (-1) ** (hash(x) % 2))
+
+    for name in ("log10", "pow"):
+        monkeypatch.setattr(math, name, misround(getattr(math, name)))
+    for level, truth in zip(levels, here, strict=True):
+        sample = draw_sample(parameters_of(level), streams_of(public_seeds(1)[0]))
+        assert make_truth(parameters_of(level), sample, ()) == truth
 
 
 # --- files
@@ -618,3 +654,27 @@ def test_the_nulls_know_the_difficulty_alone():
 def test_an_unknown_difficulty_is_refused():
     with pytest.raises(GeneratorError, match="did you mean 'hard'"):
         FAMILY.parameters("hardd")
+
+
+def test_the_prompt_says_what_the_grading_rests_on():
+    prompt = " ".join(instance_of("hard").brief.prompt.split())
+    for said in (
+        "4000 galaxies",
+        "fictitious universe",
+        "M = −2.43 · (log10(P / 1 day) − 1) − 4.05",
+        "the Cepheid observed in that galaxy (one at most)",
+        "a subset of the laboratory's lines",
+        "Identify the lines of each spectrum",
+        "v = c · ((1 + z)² − 1) / ((1 + z)² + 1) with c = 299792 km/s",
+        "a convention of this analysis",
+        "Fit the function that Hubble's law implies",
+        "unweighted least squares of v on d",
+        "no offset",
+        "divided by n − 1 for n galaxies",
+        "SUMMARY:",
+        "REDSHIFTS OF GALAXIES USED IN THE ANALYSIS:",
+        "HUBBLE CONSTANT ± STDEV:",
+        '<answer> {"task": "hubble_constant"',
+        "answer.json",
+    ):
+        assert said in prompt

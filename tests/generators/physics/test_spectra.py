@@ -154,6 +154,28 @@ def test_a_columns_brightness_is_the_mean_of_the_gaussians_over_it(kind):
     assert np.abs(shown - full * column_means(lines)).max() <= half
 
 
+@BOTH
+@pytest.mark.parametrize("towards", [-math.inf, math.inf], ids=["down", "up"])
+def test_the_last_bit_of_a_c_librarys_erf_shows_in_no_pixel(kind, towards, monkeypatch):
+    """Though four of the laboratory's lines lie halfway between two greys (R2)."""
+    pages = [lab_spectrum(), *(observe(z, [True] * 20) for z in (0.01, 0.0231, 0.05))]
+    here = [DRAWN[kind][0]("", lines) for lines in pages]
+    erf = math.erf
+    monkeypatch.setattr(
+        math, "erf", lambda x: math.nextafter(erf(x), towards * (-1) ** (hash(x) % 2))
+    )
+    assert [DRAWN[kind][0]("", lines) for lines in pages] == here
+
+
+def test_half_of_a_grey_level_is_drawn_as_the_next_one():
+    """One line each in columns like the brightest's: .9, .5, .3 and .1 of 255 end in one half."""
+    strip = decode(draw_strip("", lab_spectrum()))[100]
+    peaks = [
+        round(LEFT + (wavelength - 400) * PER_NM) for wavelength in (500.7, 654.8, 410.2, 438.3)
+    ]
+    assert strip[peaks].tolist() == [230, 128, 77, 26]
+
+
 def test_a_bar_has_one_pixel_that_is_neither_full_nor_empty():
     plot = decode(draw_bars("", lab_spectrum()))[TOP_OF_BARS:BASE, LEFT:2221]
     between = ((plot > 0) & (plot < 230)).sum(axis=0)
@@ -200,6 +222,23 @@ def test_lines_that_a_second_redshift_explains_are_refused(monkeypatch):
     assert not is_identifiable(0.02, (False, True, True, True))  # 1.02 · 1.05 = 1.071
     assert is_identifiable(0.04, (False, True, True, True))  # 1.04 · 1.05 lies beyond 1.08
     assert is_identifiable(0.02, (True, True, True, True))  # no rung below the lowest
+
+
+@pytest.mark.parametrize(
+    ("z", "wavelengths", "twin"),
+    [
+        (0.021, (438.3, 486.1, 658.3), 0.0008),
+        (0.01, (447.1, 495.9, 671.6), 0.0303),
+        (0.01, (589.0, 656.3, 673.1), 0.0123),
+        (0.01, (438.3, 630.0, 673.1), 0.0791),
+    ],
+)
+def test_lines_of_the_laboratorys_own_that_fit_twice_are_refused(z, wavelengths, twin):
+    seen = [line.wavelength for line in observe(z, kept(*wavelengths))]
+    for wavelength in seen:
+        assert min(abs(rest * (1 + twin) - wavelength) for rest, _ in LAB_LINES) < 0.08
+    assert not is_identifiable(z, kept(*wavelengths))
+    assert is_identifiable(z, kept(*wavelengths, 500.7))  # one line more tells them apart
 
 
 def explained_twice(z: float, lines) -> bool:
