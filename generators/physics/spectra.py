@@ -2,7 +2,8 @@
 
 Drawn as bars or as a strip, 2300 × 290 grey pixels at exactly 6 to the nanometre, so that a
 centroid of a line, read against the scale's tick marks, gives its wavelength (spec/physics.md,
-§1). Values of columns come from ``math.erf`` alone and are rounded to whole grey levels.
+§1). Values of columns come from ``math.erf`` alone and are rounded to whole grey levels, such that
+the last bits of the C library's erf do not show.
 """
 
 from __future__ import annotations
@@ -74,6 +75,10 @@ _NUMBERS_ROW, _LABEL_ROW, _TITLE_ROW = 215, 250, 14
 # the difference of erf between the column's edges.
 _AREA = SIGMA * math.sqrt(math.pi / 2.0) * PER_NM
 _TO_ERF = 1.0 / (PER_NM * SIGMA * math.sqrt(2.0))
+# The last bits of erf depend on the C library. Four lines of the laboratory's lie in their
+# columns as the brightest does, so their tops are .1, .3, .5 and .9 of it: halfway between two
+# greys of a strip. So many decimals hide those bits.
+_DECIMALS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +161,7 @@ def paint_bars(title: str, lines: Iterable[Line]) -> Image:
     columns = _columns(lines)
     heights = [value * BAR for value in columns.values()]
     whole = np.array([int(height) for height in heights], int)
-    tip = np.array([round(height % 1.0 * BAR_GREY) for height in heights], np.uint8)
+    tip = np.array([_grey(height % 1.0, BAR_GREY) for height in heights], np.uint8)
     row = np.arange(BAR, -1, -1)[:, None]  # counted upwards from the base
     bars = np.where(row < whole, np.uint8(BAR_GREY), np.where(row == whole, tip, np.uint8(0)))
     pixels[BASE - BAR - 1 : BASE, list(columns)] = bars
@@ -167,7 +172,7 @@ def paint_strip(title: str, lines: Iterable[Line]) -> Image:
     """The page that ``draw_strip`` encodes."""
     pixels = _axes("strip").copy()
     columns = _columns(lines)
-    pixels[TOP_OF_STRIP:BASE, list(columns)] = [round(value * 255.0) for value in columns.values()]
+    pixels[TOP_OF_STRIP:BASE, list(columns)] = [_grey(value, _WHITE) for value in columns.values()]
     return _entitle(pixels, title)
 
 
@@ -184,7 +189,7 @@ def encode_page(page: Image) -> bytes:
 
 def _columns(lines: Iterable[Line]) -> dict[int, float]:
     """The spectrum in each column near a line: its mean over the column's width, divided by the
-    largest of all columns."""
+    largest of all columns and rounded to _DECIMALS."""
     values: dict[int, float] = {}
     for line in lines:
         middle = LEFT + (line.wavelength - SHORTEST) * PER_NM
@@ -197,7 +202,12 @@ def _columns(lines: Iterable[Line]) -> dict[int, float]:
             values[column] = values.get(column, 0.0) + area * (above - below)
             below = above
     brightest = max(values.values(), default=1.0)
-    return {column: value / brightest for column, value in values.items()}
+    return {column: round(value / brightest, _DECIMALS) for column, value in values.items()}
+
+
+def _grey(value: float, full: int) -> int:
+    """The nearest whole level; the brighter of two that are equally near."""
+    return int(value * full + 0.5)
 
 
 @functools.cache
