@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from generators.errors import GuardExhausted
-from generators.seed import Seed
+from generators.seed import Seed, path_part
 from generators.stream import Stream
 
 T = TypeVar("T")
@@ -29,10 +30,17 @@ class SeedStreams:
     family: str
     version: str
     difficulty: str
+    # What the names of all streams begin with: an instance may have thousands.
+    _start: bytes = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        start = self.seed.preimage(self.family, self.version, self.difficulty)
+        object.__setattr__(self, "_start", start)
 
     def at(self, purpose: str, index: int = 0, attempt: int = 0) -> Stream:
-        path = (self.family, self.version, self.difficulty, purpose, index, attempt)
-        return self.seed.child(*path).rng()
+        """The stream of ``seed.child(family, version, difficulty, purpose, index, attempt)``."""
+        rest = path_part(purpose) + path_part(index) + path_part(attempt)
+        return Stream(hashlib.sha256(self._start + rest).digest())
 
 
 def redraw(draw: Callable[[int], T | None], what: str) -> tuple[T, int]:

@@ -45,13 +45,19 @@ class Seed:
 
         The prefixes make paths unambiguous: ("ab", "c") is not ("a", "bc"), and 1 is not "1".
         """
-        hasher = hashlib.sha256(_TAG + self.value)
-        for part in path:
-            kind = b"i" if isinstance(part, int) else b"s"
-            data = str(part).encode()
-            hasher.update(kind + len(data).to_bytes(4, "big") + data)
-        return Seed(hasher.digest())
+        return Seed(hashlib.sha256(self.preimage(*path)).digest())
+
+    def preimage(self, *parts: str | int) -> bytes:
+        """The bytes whose SHA-256 is the seed of that name; as secret as the seed. Those of a
+        longer path begin with those of its beginning."""
+        return b"".join((_TAG, self.value, *map(path_part, parts)))
 
     def rng(self) -> Stream:
         """The stream of draws at this path."""
         return Stream(self.value)
+
+
+def path_part(part: str | int) -> bytes:
+    """One part of a path, with its kind and length before it."""
+    data = str(part).encode()
+    return (b"i" if isinstance(part, int) else b"s") + len(data).to_bytes(4, "big") + data

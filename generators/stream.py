@@ -6,12 +6,14 @@ Only raw 64-bit words are taken from PCG64; every distribution is made here
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from numpy import float64
+    from numpy.random import PCG64
     from numpy.typing import NDArray
 
 T = TypeVar("T")
@@ -22,16 +24,21 @@ _BELOW_ONE = 1.0 - 2.0**-53
 _STANDARD_NORMAL = NormalDist()
 
 
+@functools.cache
+def _pcg64() -> Callable[[int], PCG64]:
+    # Imported here: reading the catalogue or a command's help should not cost numpy.
+    from numpy.random import PCG64
+
+    return PCG64
+
+
 class Stream:
     """A source of draws made from one 256-bit key. Mutable: each draw moves it on."""
 
     __slots__ = ("_bits",)
 
     def __init__(self, key: bytes) -> None:
-        # Imported here: reading the catalogue or a command's help should not cost numpy.
-        from numpy.random import PCG64
-
-        self._bits = PCG64(int.from_bytes(key[:16], "big"))
+        self._bits = _pcg64()(int.from_bytes(key[:16], "big"))
 
     def word(self) -> int:
         """One raw 64-bit word."""

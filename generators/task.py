@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-import rfc8785
-
+from generators.canon import canonical_bytes
 from generators.rubric import Rubric
 from generators.seed import Seed
 from generators.table import Table
@@ -63,16 +62,21 @@ class Brief:
 
     prompt: str
     assets: tuple[Asset, ...]
-    answer_schema: str  # JSON Schema 2020-12, canonical JSON text
+    # JSON Schema 2020-12, canonical JSON text; "" where the final message itself is the answer,
+    # or the files under ``collect`` are.
+    answer_schema: str
     limits: Limits = Limits()
+    collect: tuple[str, ...] = ()  # paths that graders look at when the agent is done
 
     @property
     def digest(self) -> str:
         content = {
             "prompt": self.prompt,
             "assets": [[asset.path, asset.media_type, asset.digest] for asset in self.assets],
-            "answer_schema": json.loads(self.answer_schema),
+            "answer_schema": json.loads(self.answer_schema or "null"),
         }
+        if self.collect:
+            content["collect"] = list(self.collect)
         return _digest(content)
 
 
@@ -124,7 +128,7 @@ def make_instance(
 
 
 def _digest(value: Any) -> str:
-    return "sha256:" + hashlib.sha256(rfc8785.dumps(value)).hexdigest()
+    return "sha256:" + hashlib.sha256(canonical_bytes(value)).hexdigest()
 
 
 class Family(Protocol):

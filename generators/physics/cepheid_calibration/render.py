@@ -16,7 +16,7 @@ from generators.physics.spectra import encode_page, lab_spectrum, observe, paint
 from generators.task import Asset
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
+    from generators.physics.spectra import Pixels
 
 _HEADER = "galaxy_ID,cepheid_ID,mean_mag_cepheid,period [days]"
 
@@ -55,5 +55,5 @@ def _write(value: float | None) -> str:
     return "" if value is None else f"{value:.{DECIMALS}f}"
 
 
-def _digest(page: Image) -> str:
-    return "sha256:" + hashlib.sha256(page.tobytes()).hexdigest()
+def _digest(page: Pixels) -> str:
+    return "sha256:" + hashlib.sha256(page.data).hexdigest()

@@ -37,7 +37,7 @@ def draw_assets(sample: Sample) -> tuple[tuple[Asset, ...], tuple[tuple[str, str
 def _draw(path: str, title: str, lines: Iterable[Line]) -> tuple[Asset, str]:
     """The picture, and the digest of its pixels."""
     page = paint_strip(title, lines)
-    pixels = hashlib.sha256(page.tobytes()).hexdigest()
+    pixels = hashlib.sha256(page.data).hexdigest()
     return Asset(path, "image/png", encode_page(page)), f"sha256:{pixels}"
 
 
