@@ -1,6 +1,6 @@
 """Trivial episodes, from a brief to the encrypted result: prints one JSON line.
 
-    python benchmarks/episodes.py [COUNT]
+    python -m benchmarks.episodes [COUNT]
 
 No sandbox and a scripted model that answers at once, so that what is left is the harness:
 converse, grade, tabulate, encode, encrypt to two recipients, put the attempt and the result into

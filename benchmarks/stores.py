@@ -1,6 +1,6 @@
 """Stores and sealing: puts and gets of 4 KB a second, and the age of 4 KB in milliseconds.
 
-python benchmarks/stores.py prints one JSON line.
+python -m benchmarks.stores prints one JSON line.
 """
 
 from __future__ import annotations

@@ -1,0 +1,166 @@
+"""Instances per CPU-second of every family at every difficulty, the peak memory of a fresh
+process that makes them, and how their making scales by cores, over a pool of processes and over a
+Ray cluster: prints one JSON line.
+
+    python -m benchmarks.generators
+
+from the repository's folder: by its path a benchmark would find this file for the package.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import multiprocessing
+import os
+import resource
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+if __name__ == "generators":
+    raise ImportError(
+        "this is benchmarks/generators.py, not the package: run a benchmark from the repository's "
+        "folder, as python -m benchmarks.NAME"
+    )
+
+from generators.catalog import entries, family
+from generators.task import DIFFICULTIES
+from generators.validate import public_seeds
+
+CPU_SECONDS = 2.0
+MOST = 1000
+SCALED = "hubble_constant@1/medium"
+BATCHES, BATCH = 12, 4
+HARD_TOGETHER = 6.0  # CPU seconds, the four of physics
+# CPU seconds for one instance at easy, medium and hard.
+_BUDGETS = {
+    "count_circles@1": (0.02, 0.08, 0.2),
+    "cepheid_calibration@1": (0.2, 1.5, 3.0),
+    "hubble_constant@1": (0.1, 0.4, 1.2),
+    "invariant_mass_reconstruction@1": (0.2, 0.4, 1.0),
+    "lissajous_figures@1": (0.4, 0.8, 2.8),
+}
+BUDGET = {
+    f"{entry}/{difficulty}": budget
+    for entry, budgets in _BUDGETS.items()
+    for difficulty, budget in zip(DIFFICULTIES, budgets, strict=True)
+}
+
+
+def main() -> None:
+    strata = [f"{entry}/{difficulty}" for entry in entries() for difficulty in DIFFICULTIES]
+    with ProcessPoolExecutor(1, mp_context=_SPAWN, max_tasks_per_child=1) as fresh:
+        measured = dict(zip(strata, fresh.map(measure, strata), strict=True))
+    hard = sum(
+        each["cpu_ms_each"]
+        for stratum, each in measured.items()
+        if stratum.endswith("/hard") and "physics" in type(family(stratum.split("/")[0])).__module__
+    )
+    print(
+        json.dumps(
+            {
+                "benchmark": "generators",
+                "strata": measured,
+                "physics_hard_together": {
+                    "cpu_ms": round(hard),
+                    "target_ms": round(1000 * HARD_TOGETHER),
+                    "met": hard <= 1000 * HARD_TOGETHER,
+                },
+                "scaling": measure_scaling(),
+            }
+        )
+    )
+
+
+def measure(stratum: str) -> dict[str, Any]:
+    """Make instances for a while, after one that pays for the imports."""
+    entry, difficulty = stratum.split("/")
+    found = family(entry)
+    first, *seeds = public_seeds(MOST + 1)
+    found.generate(difficulty, first)
+    start, made, size = time.process_time(), 0, 0
+    while (spent := time.process_time() - start) < CPU_SECONDS and made < MOST:
+        brief = found.generate(difficulty, seeds[made]).brief
+        size += sum(len(asset.data) for asset in brief.assets)
+        made += 1
+    outcome: dict[str, Any] = {
+        "instances_per_cpu_second": round(made / spent, 1),
+        "cpu_ms_each": round(1000 * spent / made, 2),
+        "input_bytes_each": round(size / made),
+        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+    }
+    if stratum in BUDGET:
+        outcome |= {
+            "target_ms": 1000 * BUDGET[stratum],
+            "met": spent / made <= BUDGET[stratum],
+        }
+    return outcome
+
+
+_SPAWN = multiprocessing.get_context("spawn")
+Spread = Callable[[Sequence[int]], list[int]]
+
+
+def measure_scaling() -> dict[str, Any]:
+    """Instances per wall second on one core and on all of them, by what spreads the work."""
+    cores = len(os.sched_getaffinity(0))
+    found: dict[str, Any] = {"stratum": SCALED, "instances": BATCHES * BATCH, "cores": cores}
+    spreads = {"pool": _pool, "ray": _ray}
+    for name, spread in spreads.items():
+        if name == "ray" and importlib.util.find_spec("ray") is None:
+            found[name] = None  # not installed
+            continue
+        rates = []
+        for workers in (1, cores):
+            with spread(workers) as run:
+                run(range(4 * workers))  # imports
+                start = time.perf_counter()
+                made = sum(run(range(BATCHES)))
+                rates.append(made / (time.perf_counter() - start))
+        found[name] = {
+            "per_second_on_one": round(rates[0], 2),
+            "per_second_on_all": round(rates[1], 2),
+            "times_as_fast": round(rates[1] / rates[0], 2),
+        }
+    return found
+
+
+def make_batch(number: int) -> int:
+    """Make one batch of instances; their number."""
+    entry, difficulty = SCALED.split("/")
+    found = family(entry)
+    for seed in public_seeds((number + 1) * BATCH)[number * BATCH :]:
+        found.generate(difficulty, seed)
+    return BATCH
+
+
+@contextmanager
+def _pool(workers: int) -> Iterator[Spread]:
+    with ProcessPoolExecutor(workers, mp_context=_SPAWN) as pool:
+        yield lambda batches: list(pool.map(make_batch, batches))
+
+
+@contextmanager
+def _ray(workers: int) -> Iterator[Spread]:
+    """A cluster of this machine alone, a task for each batch."""
+    import ray
+
+    ray.init(
+        address="local",
+        num_cpus=workers,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="ERROR",
+    )
+    try:
+        task = ray.remote(make_batch)
+        yield lambda batches: ray.get([task.remote(batch) for batch in batches])
+    finally:
+        ray.shutdown()
+
+
+if __name__ == "__main__":
+    main()
