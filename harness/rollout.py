@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from generators.answer import MAX_ANSWER_BYTES, parse_answer
@@ -12,7 +12,7 @@ from generators.task import Brief
 from harness.agent import Conduct, Journal, opening_messages, run_agent
 from harness.episode import SECONDS_DIGITS, Cell, Episode, StopReason
 from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
-from harness.model import Model
+from harness.outside import Contender, OutsideAgent
 from harness.sandbox import Sandbox, SandboxProvider, SandboxRefused
 from harness.single_turn import InOneTurn, run_single_turn
 from registry.errors import RegistryError
@@ -24,7 +24,7 @@ def run_attempt(
     cell: Cell,
     attempt: int,
     brief: Brief,
-    model: Model,
+    model: Contender,
     sandboxes: SandboxProvider,
     *,
     run: str,
@@ -38,7 +38,7 @@ def run_attempt(
     monotonic clock in seconds. Raises HarnessError where a model that is not built in would
     run in a sandbox that does not isolate.
     """
-    if not (model.trusted or sandboxes.isolates or isinstance(model, InOneTurn)):
+    if not _may_run(model, sandboxes):
         raise HarnessError(
             f"model {model.name!r} is not built in, and the local sandbox does not isolate what "
             "it runs: set `sandbox: docker` in study.yaml"
@@ -67,6 +67,19 @@ def run_attempt(
     )
 
 
+def _may_run(model: Contender, sandboxes: SandboxProvider) -> bool:
+    """Whether what the model runs is kept in, or is not ours to keep."""
+    if isinstance(model, OutsideAgent):
+        return sandboxes.isolates or model.folders is not None
+    return model.trusted or sandboxes.isolates or isinstance(model, InOneTurn)
+
+
+def _rooms(model: Contender, sandboxes: SandboxProvider) -> SandboxProvider:
+    """Where the model works: in the sandboxes of the run, unless it has folders of its own."""
+    own = model.folders if isinstance(model, OutsideAgent) else None
+    return sandboxes if own is None else own
+
+
 def model_seed(cell: Cell, attempt: int) -> Seed:
     """What a model draws from. It tells nothing of the instance's seed, from which it is made."""
     return cell.seed.child("model", cell.episode, attempt)
@@ -82,7 +95,7 @@ class _Left:
 
 def _work(
     brief: Brief,
-    model: Model,
+    model: Contender,
     sandboxes: SandboxProvider,
     seed: Seed,
     journal: Journal,
@@ -93,10 +106,13 @@ def _work(
     try:
         if isinstance(model, InOneTurn):  # it has no tools, so no sandbox
             return run_single_turn(brief, model, seed, journal, tick), _Left(), container
-        with sandboxes.open(brief.assets, brief.limits) as sandbox:
+        with _rooms(model, sandboxes).open(brief.assets, brief.limits) as sandbox:
             container = sandbox.id
-            conduct = run_agent(brief, model, sandbox, seed, journal, tick)
-            return conduct, _collect(conduct, sandbox), container
+            if isinstance(model, OutsideAgent):
+                conduct = model.converse(brief, sandbox, seed, journal, tick)
+            else:
+                conduct = run_agent(brief, model, sandbox, seed, journal, tick)
+            return conduct, _collect(brief, conduct, sandbox), container
     except AttemptFailed as failed:
         error = f"{failed.boundary}:{failed.error_class}"
     except (HarnessError, RegistryError):
@@ -106,15 +122,30 @@ def _work(
     return Conduct(conduct.opening, conduct.steps, StopReason.FAILED, error), _Left(), container
 
 
-def _collect(conduct: Conduct, sandbox: Sandbox) -> _Left:
-    """The answer file, and the files that the answer points to."""
+def _collect(brief: Brief, conduct: Conduct, sandbox: Sandbox) -> _Left:
+    """The answer file and the files that it points to; or what the brief has graders look at."""
     if conduct.stop is StopReason.FAILED:
         return _Left()
+    if not brief.answer_schema:
+        return _Left(None, tuple(_collect_paths(brief.collect, sandbox)))
     written = _read(sandbox, ANSWER_FILE)
     answer = parse_answer(conduct.answer, written)
     names = () if answer is None else answer.named_files()
     read = ((name, _read(sandbox, name)) for name in names)
     return _Left(written, tuple((name, data) for name, data in read if data is not None))
+
+
+def _collect_paths(paths: tuple[str, ...], sandbox: Sandbox) -> Iterator[tuple[str, bytes]]:
+    """What lies at the paths: files with their bytes, folders under a name that ends in ``/``."""
+    for path in paths:
+        try:
+            kind = sandbox.kind(path)
+        except SandboxRefused:
+            continue
+        if kind == "folder":
+            yield path.rstrip("/") + "/", b""
+        elif kind == "file" and (data := _read(sandbox, path.rstrip("/"))) is not None:
+            yield path.rstrip("/"), data
 
 
 def _read(sandbox: Sandbox, path: str) -> bytes | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from generators.catalog import family
 from harness.errors import HarnessError
-from harness.model import Model
+from harness.outside import Contender
 from harness.single_turn import InOneTurn, fit_context, single_turn
 from study.catalogue import EXAMPLE_SEED
 from study.errors import StudyError
@@ -15,7 +15,7 @@ from study.protocol import Task
 _SPARE = 10  # a tenth: instances differ in size, and one that fails to fit would stop the sweep
 
 
-def check_forms(models: Iterable[Model], tasks: Iterable[Task]) -> None:
+def check_forms(models: Iterable[Contender], tasks: Iterable[Task]) -> None:
     """Raises StudyError, which names model and task, where an example of a task has no
     single-turn form, or hardly fits the context of a model that is asked once."""
     asked_once = [model for model in models if isinstance(model, InOneTurn)]

@@ -12,9 +12,10 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.model import Model
+from harness.outside import Contender
 from registry.records import ModelPin
 
-PROVIDERS = ("scripted", "openai")
+PROVIDERS = ("scripted", "openai", "agent_server")
 MODES = ("agentic", "single_turn")
 _FORM = ("mode", "context")  # settings of any model
 AGENTS = ("honest", "spiked", "trivial")
@@ -34,13 +35,31 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
 }
 
 
+_TERMS: Mapping[str, type | tuple[type, ...]] = {  # of an agent server
+    "tree": str,
+    "rounds": int,
+    "temperature": _NUMBER,
+    "max_output_tokens": int,
+    "seconds": _NUMBER,
+    "connect_seconds": _NUMBER,
+    "silence_seconds": _NUMBER,
+    "retries": int,
+    "backoff_seconds": _NUMBER,
+    "bridge": str,
+    "bridge_url": str,
+}
+
+
 def build_model(
     pin: ModelPin, environment: Mapping[str, str] | None = None, folder: str = "."
-) -> Model:
-    """The model of a pin. Keys come from the environment (the process's where none is given),
-    relative paths start at ``folder``. Raises HarnessError, which names the setting."""
+) -> Contender:
+    """The model of a pin, or the agent. Keys come from the environment (the process's where none is
+    given), relative paths start at ``folder``. Raises HarnessError, which names the setting."""
     settings = _Settings(pin)
-    model = _build_any(settings, os.environ if environment is None else environment, Path(folder))
+    environment = os.environ if environment is None else environment
+    if pin.provider == "agent_server":
+        return _build_agent_server(settings, environment)
+    model = _build_any(settings, environment, Path(folder))
     mode = settings.get("mode", MODES[0], str)
     if mode not in MODES:
         raise settings.wrong("mode", _unknown("mode", mode, MODES))
@@ -142,6 +161,49 @@ def _build_openai(settings: _Settings, environment: Mapping[str, str]) -> Model:
     if not base_url.startswith(("http://", "https://")):
         raise settings.wrong("base_url", f"{base_url!r} does not start with http:// or https://")
     return OpenAIModel(settings.pin.name, settings.pin.version, base_url, key, Sampling(**given))
+
+
+def _build_agent_server(settings: _Settings, environment: Mapping[str, str]) -> Contender:
+    from harness.models.agent_server import TREES, AgentServer, Terms
+
+    settings.known(("base_url", "api_key_env", *_TERMS))
+    if settings.get("mode", MODES[0], str) != MODES[0]:
+        raise settings.wrong("mode", "an agent server works through its own tools: use agentic")
+    base_url = settings.get("base_url", "", str)
+    if not base_url.startswith(("http://", "https://")):
+        raise settings.wrong("base_url", f"{base_url!r} does not start with http:// or https://")
+    tree = settings.get("tree", "", str)
+    if tree not in TREES:
+        raise settings.wrong("tree", _unknown("tree", tree, TREES))
+    given = {
+        each.name: settings.get(each.name, each.default, _TERMS[each.name])
+        for each in fields(Terms)
+        if each.name in _TERMS and each.name != "tree"
+    }
+    if problem := bridge_problem(given["bridge"], given["bridge_url"]):
+        raise settings.wrong(*problem)
+    variable = settings.get("api_key_env", "", str)
+    key = environment.get(variable, "") if variable else ""
+    if variable and not key:
+        raise HarnessError(
+            f"model {settings.pin.name!r}: the environment variable {variable} is not set: export "
+            "the server's key in it, or leave out `api_key_env` for a server that takes none"
+        )
+    terms = Terms(base_url, tree, **given)
+    return AgentServer(settings.pin.name, settings.pin.version, terms, key)
+
+
+def bridge_problem(bridge: str, bridge_url: str) -> tuple[str, str] | None:
+    """The setting of a bridge's address that is wrong, and why; None where they hold."""
+    host, colon, port = bridge.rpartition(":")
+    if not (host and colon and port.isascii() and port.isdigit() and int(port) < 65536):
+        return "bridge", f"{bridge!r} is not HOST:PORT, for instance 127.0.0.1:0"
+    if host.strip("[]") in ("0.0.0.0", "::") and not bridge_url:  # noqa: S104 - refused, not used
+        return "bridge", (
+            f"{host} is every address of this machine: say in `bridge_url` under which one the "
+            "server finds it, for instance http://10.0.0.5:8790"
+        )
+    return None
 
 
 def _kind_name(kinds: type | tuple[type, ...]) -> str:

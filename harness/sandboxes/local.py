@@ -25,6 +25,7 @@ from harness.sandboxes.line import Line
 from harness.sandboxes.served import ServedSandbox, fill
 
 _PREFIX = "dosimeter-"
+KEEP = "keep"  # to the tool server: leave the work folder as it is
 _LAST_WORDS = 30.0  # seconds for a server to end by itself
 
 
@@ -47,26 +48,17 @@ class LocalSandboxes:
             work = tempfile.mkdtemp(prefix=f"{_PREFIX}{_pid_namespace()}-{os.getpid()}-")
         except OSError as error:
             raise AttemptFailed(Boundary.SANDBOX, "not created", str(error.strerror)) from error
-        name = f"local-{Path(work).name}"
-        ours, theirs = socket.socketpair()
-        try:
-            process = self._start(work, theirs, limits)
-        except OSError as error:
-            ours.close()
-            shutil.rmtree(work, ignore_errors=True)
-            raise AttemptFailed(Boundary.SANDBOX, "not created", str(error.strerror)) from error
-        finally:
-            theirs.close()
-        line = Line(ours, wrapped=False)
-        sandbox = ServedSandbox(name, line, limits, lambda lost: self._end(name, process, work))
-        with self._lock:
-            self._live[name] = sandbox
+        sandbox = self._serve(work, limits)
         try:
             fill(sandbox, assets)
         except BaseException:
             sandbox.close()
             raise
         return sandbox
+
+    def open_in(self, folder: Path, limits: Limits) -> Sandbox:
+        """A sandbox in a folder that is somebody else's, and stays. Raises AttemptFailed."""
+        return self._serve(str(folder), limits, KEEP)
 
     def close(self) -> None:
         """End every server and remove its folder."""
@@ -75,11 +67,33 @@ class LocalSandboxes:
         for sandbox in left:
             sandbox.close()
 
-    def _start(self, work: str, link: socket.socket, limits: Limits) -> subprocess.Popen[bytes]:
+    def _serve(self, work: str, limits: Limits, *options: str) -> ServedSandbox:
+        """A server in the folder, which is removed with it unless the options say otherwise."""
+        name = f"local-{Path(work).name}"
+        ours, theirs = socket.socketpair()
+        try:
+            process = self._start(work, theirs, limits, *options)
+        except OSError as error:
+            ours.close()
+            _remove(work, options)
+            raise AttemptFailed(Boundary.SANDBOX, "not created", str(error.strerror)) from error
+        finally:
+            theirs.close()
+        line = Line(ours, wrapped=False)
+        sandbox = ServedSandbox(
+            name, line, limits, lambda lost: self._end(name, process, work, options)
+        )
+        with self._lock:
+            self._live[name] = sandbox
+        return sandbox
+
+    def _start(
+        self, work: str, link: socket.socket, limits: Limits, *options: str
+    ) -> subprocess.Popen[bytes]:
         """A session of its own, so that an interrupt from the keyboard does not reach it."""
         sizes = (str(limits.memory_bytes), str(limits.disk_bytes))
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", self._source, work, *sizes],
+            [sys.executable, "-I", "-S", "-c", self._source, work, *sizes, *options],
             stdin=link.fileno(),
             stdout=link.fileno(),
             stderr=subprocess.DEVNULL,
@@ -89,7 +103,9 @@ class LocalSandboxes:
             start_new_session=True,
         )
 
-    def _end(self, name: str, process: subprocess.Popen[bytes], work: str) -> None:
+    def _end(
+        self, name: str, process: subprocess.Popen[bytes], work: str, options: tuple[str, ...]
+    ) -> None:
         with self._lock:
             self._live.pop(name, None)
         try:
@@ -97,6 +113,16 @@ class LocalSandboxes:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        _remove(work, options)
+
+
+def folder_of(sandbox: Sandbox) -> Path:
+    """The folder of a sandbox that LocalSandboxes opened."""
+    return Path(tempfile.gettempdir(), sandbox.id.removeprefix("local-"))
+
+
+def _remove(work: str, options: tuple[str, ...]) -> None:
+    if KEEP not in options:
         shutil.rmtree(work, ignore_errors=True)
 
 

@@ -1,11 +1,12 @@
 """The tool server: what stands between an agent's programs and everything else.
 
 Standard library only, in one file, because its source is what a sandbox is started with
-(``python3 -I -S -c SOURCE WORK [MEMORY DISK]``). In a container it is PID 1; the local sandbox runs
-the same program in a temp folder, and gives bytes to limit each process to. It reads frames from
-its standard input and answers each on its standard output: header length and body length (4 bytes
-each, big-endian), the header as JSON, the body. When its input ends it kills what it started and
-goes; outside a container it then removes its work folder.
+(``python3 -I -S -c SOURCE WORK [MEMORY DISK [keep]]``). In a container it is PID 1; the local
+sandbox runs the same program in a temp folder, and gives bytes to limit each process to. It reads
+frames from its standard input and answers each on its standard output: header length and body
+length (4 bytes each, big-endian), the header as JSON, the body. When its input ends it kills what
+it started and goes; outside a container it then removes its work folder, unless told to ``keep``
+it.
 
 Operations (header → answer header):
   ping   {}                                → {}
@@ -502,7 +503,8 @@ def main(work: str, *sizes: str) -> None:
     finally:
         if not CONTAINED:
             sweep()
-            shutil.rmtree(work, ignore_errors=True)
+            if "keep" not in sizes:
+                shutil.rmtree(work, ignore_errors=True)
     os._exit(0)
 
 

@@ -1,0 +1,166 @@
+"""The stream of an agent server: one JSON object a line, read as rounds.
+
+A round is what the model said (``chunk`` after ``chunk``, ended by ``done``) and the results of
+the tools that it then called (``tool_call``). All of it is untrusted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.model import Usage
+
+MAX_STREAM_BYTES = 64 << 20
+MAX_LINE_BYTES = 16 << 20
+_MAX_COUNT = 2**53  # of tokens; a larger one is no number that JSON carries
+
+
+class MalformedStream(Exception):  # noqa: N818 - what a server sent, not an error of ours
+    """What came is not of the protocol. The message names the line, and quotes nothing."""
+
+
+@dataclass(slots=True)
+class Round:
+    """One inference round, as far as it has come."""
+
+    text: str = ""
+    results: list[tuple[str, str]] = field(default_factory=list)  # name of the tool, text
+    usage: Usage = field(default_factory=Usage)
+    version: str = ""
+    lines: list[bytes] = field(default_factory=list)  # as they came
+    done: bool = False
+
+    @property
+    def raw(self) -> bytes:
+        return b"\n".join((*self.lines, b""))
+
+
+class ChatStream:
+    """Takes the bytes as they come. ``limit`` is the number of rounds after which to stop."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._rest = b""
+        self._lines = 0
+        self._closed: list[Round] = []
+        self._open = Round()
+        self._chunks: list[str] = []
+        self.bytes = 0
+        self.stopped = False
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """The rounds so far; the last may not be done."""
+        self._open.text = "".join(self._chunks)
+        begun = self._open.text or self._open.results
+        return (*self._closed, self._open) if begun else tuple(self._closed)
+
+    @property
+    def done(self) -> int:
+        """How many rounds are done."""
+        return len(self._closed)
+
+    @property
+    def full(self) -> bool:
+        """As many rounds are done as may be."""
+        return len(self._closed) >= self._limit
+
+    def take(self, data: bytes) -> bool:
+        """Read on; whether to stop, since a round beyond the limit begins. The results of the
+        last round's tools are still taken, so that nothing of it is under way when this says so.
+        Raises MalformedStream."""
+        self.bytes += len(data)
+        if self.bytes > MAX_STREAM_BYTES:
+            raise MalformedStream(f"more than {MAX_STREAM_BYTES:,} bytes")
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._take_line(line)
+            if self.stopped:
+                return True
+        if len(self._rest) > MAX_LINE_BYTES:
+            raise MalformedStream(f"line {self._lines + 1} has more than {MAX_LINE_BYTES:,} bytes")
+        return False
+
+    def end(self) -> bool:
+        """The connection was closed; whether the stream is whole. Raises MalformedStream."""
+        if self._rest.strip():
+            try:
+                self._take_line(self._rest)
+            except MalformedStream:
+                return False  # half a line
+            self._rest = b""
+        if not self._lines:
+            raise MalformedStream("nothing at all")
+        return bool(self._closed) and not "".join(self._chunks).strip()
+
+    def _take_line(self, line: bytes) -> None:
+        self._lines += 1
+        if not line.strip():
+            return  # some servers send them to keep the connection
+        event = self._read(line)
+        role, kind = event.get("role"), event.get("type")
+        if role == "assistant" and kind in ("chunk", "done"):
+            self._say(event, kind, line)
+        elif role == "tool_call":
+            self._answer(event, line)
+        elif not isinstance(role, str):
+            raise MalformedStream(f"line {self._lines} has no role")
+
+    def _say(self, event: Mapping[str, Any], kind: str, line: bytes) -> None:
+        if self.full:
+            self.stopped = True
+            return
+        if kind == "chunk" or "content" in event:
+            self._chunks.append(self._content(event))
+        self._open.lines.append(line)
+        if kind == "done":
+            self._open.text = "".join(self._chunks)
+            self._open.usage = _usage(event.get("usage"))
+            self._open.version = _clean(event["model"]) if _is_text(event, "model") else ""
+            self._open.done = True
+            self._closed.append(self._open)
+            self._open, self._chunks = Round(), []
+
+    def _answer(self, event: Mapping[str, Any], line: bytes) -> None:
+        """A tool's result belongs to the round under way, or else to the one just done."""
+        round = self._open if self._chunks or not self._closed else self._closed[-1]
+        name = _clean(event["name"])[:80] if _is_text(event, "name") else "tool"
+        round.results.append((name, self._content(event)))
+        round.lines.append(line)
+
+    def _read(self, line: bytes) -> Mapping[str, Any]:
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            raise MalformedStream(f"line {self._lines} is not JSON") from None
+        if not isinstance(event, dict):
+            raise MalformedStream(f"line {self._lines} is not an object")
+        return event
+
+    def _content(self, event: Mapping[str, Any]) -> str:
+        if not _is_text(event, "content"):
+            raise MalformedStream(f"line {self._lines} has no text under 'content'")
+        return _clean(event["content"])
+
+
+def _is_text(event: Mapping[str, Any], key: str) -> bool:
+    return isinstance(event.get(key), str)
+
+
+def _clean(text: str) -> str:
+    """The text without lone surrogates, which JSON can smuggle in and UTF-8 cannot carry."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _usage(value: Any) -> Usage:
+    """Tokens, where the server says: an extension of the protocol."""
+    given = value if isinstance(value, dict) else {}
+    return Usage(_count(given.get("input_tokens")), _count(given.get("output_tokens")))
+
+
+def _count(tokens: Any) -> int | None:
+    known = isinstance(tokens, int) and not isinstance(tokens, bool) and 0 <= tokens < _MAX_COUNT
+    return tokens if known else None
