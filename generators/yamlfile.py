@@ -1,0 +1,264 @@
+"""YAML that remembers its lines: safe, bounded, and without repeated keys.
+
+One pass over the parser's events builds the values, so that whatever is too deep, too many or
+too often repeated is refused where it is met, before anything is built from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from generators.errors import GeneratorError
+
+MAX_DEPTH = 32
+_MAX_VALUES = 100_000  # aliases written out
+_MAX_DIRECTIVES = 16  # the C parser compares each with all before it
+_LONGEST_NUMBER = 400  # characters; what is longer is text
+
+Place = tuple[str | int, ...]
+
+
+class YamlError(GeneratorError):
+    """A file that cannot be read as YAML: names file, line and what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a kind of file may hold."""
+
+    kind: str  # as errors call it: "a protocol"
+    bytes: int
+    values: int = _MAX_VALUES
+    aliases: bool = False  # whether anchors, aliases and `<<` are understood
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong at a line, though the rest of the file could be read."""
+
+    line: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A parsed file: its value, the line of every key and item, and what is wrong with it."""
+
+    path: str
+    value: Any
+    lines: dict[Place, int]
+    faults: tuple[Fault, ...] = ()
+
+    def line(self, place: Place) -> int:
+        """The line of a place, or of the nearest one above it that is there."""
+        while place and place not in self.lines:
+            place = place[:-1]
+        return self.lines.get(place, 1)
+
+    def place(self, place: Place) -> str:
+        """``file:line: key`` of a place, with the line of the nearest one that is there."""
+        key = key_of(place)
+        line = self.line(place)
+        return f"{self.path}:{line}: {key}" if key else f"{self.path}:{line}"
+
+
+def key_of(place: Place) -> str:
+    """A place as people write it: ``tests[0].template``."""
+    return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in place).lstrip(".")
+
+
+def parse_yaml(data: bytes, path: str, limits: Limits) -> Document:
+    """The document in some bytes; ``path`` is what errors call the file.
+
+    Repeated keys, keys that are no text, and values that cannot be made are gathered in its
+    ``faults``. Raises YamlError for what stops the reading: a syntax error, and whatever is
+    beyond the limits.
+    """
+    if len(data) > limits.bytes:
+        raise YamlError(f"{path}: {len(data)} bytes; {limits.kind} has at most {limits.bytes}")
+    if data.count(b"\n%") > _MAX_DIRECTIVES:
+        raise YamlError(f"{path}: more than {_MAX_DIRECTIVES} lines start with %")
+    reader: _Reader | None = None
+    try:
+        reader = _Reader(path, limits, data.decode("utf-8-sig"))
+        value = reader.read()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise YamlError(f"{path}:{line}: not UTF-8 text: {error.reason}") from error
+    except yaml.YAMLError as error:
+        raise _syntax_error(path, error) from error
+    return Document(path, value, reader.lines, tuple(reader.faults))
+
+
+def _syntax_error(path: str, error: yaml.YAMLError) -> YamlError:
+    mark = getattr(error, "problem_mark", None)
+    line = mark.line + 1 if mark is not None else 1
+    what = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+    return YamlError(f"{path}:{line}: not valid YAML: {' '.join(str(what).split())}")
+
+
+def _line(event: yaml.Event) -> int:
+    return event.start_mark.line + 1 if event.start_mark else 1
+
+
+@dataclass(slots=True)
+class _Anchored:
+    """What an anchor stands for. Open until its end is read: it cannot hold itself."""
+
+    value: Any = None
+    size: int = 0
+    open: bool = True
+
+
+@dataclass(slots=True)
+class _Reader:
+    path: str
+    limits: Limits
+    text: str = field(repr=False)
+    lines: dict[Place, int] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+    anchors: dict[str, _Anchored] = field(default_factory=dict)
+    size: int = 0
+    events: Iterator[yaml.Event] = field(init=False)
+    scalars: yaml.SafeLoader = field(init=False)
+
+    def __post_init__(self) -> None:
+        fast = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's, where it was built in
+        self.events = yaml.parse(self.text, Loader=fast)
+        self.scalars = yaml.SafeLoader("")
+
+    def read(self) -> Any:
+        """The value of the only document; None where there is none."""
+        next(self.events)  # the start of the stream
+        start = next(self.events)
+        if isinstance(start, yaml.StreamEndEvent):
+            return None
+        value = self.value(next(self.events), ())
+        next(self.events)  # the end of the document
+        after = next(self.events)
+        if not isinstance(after, yaml.StreamEndEvent):
+            raise self.refusal(after, "a second document starts here; a file holds one")
+        return value
+
+    def value(self, event: yaml.Event, place: Place) -> Any:
+        self.lines.setdefault(place, _line(event))
+        if isinstance(event, yaml.AliasEvent):
+            return self.alias(event)
+        self.count(event, 1)
+        anchor = getattr(event, "anchor", None)
+        if anchor is None:
+            return self.plain(event, place)
+        held = self.anchors[anchor] = _Anchored()
+        before = self.size
+        held.value = self.plain(event, place)
+        held.size, held.open = self.size - before + 1, False
+        return held.value
+
+    def plain(self, event: yaml.Event, place: Place) -> Any:
+        if isinstance(event, yaml.ScalarEvent):
+            return self.scalar(event)
+        if len(place) >= MAX_DEPTH:
+            raise self.refusal(event, f"nested deeper than {MAX_DEPTH} levels")
+        if isinstance(event, yaml.SequenceStartEvent):
+            return self.sequence(place)
+        return self.mapping(place)
+
+    def count(self, event: yaml.Event, values: int) -> None:
+        self.size += values
+        if self.size > self.limits.values:
+            raise self.refusal(
+                event, f"{self.limits.kind} has at most {self.limits.values} values, aliases too"
+            )
+
+    def alias(self, event: yaml.AliasEvent) -> Any:
+        if not self.limits.aliases:
+            raise self.refusal(
+                event, f"aliases (*{event.anchor}) are not allowed; write the value out"
+            )
+        held = self.anchors.get(str(event.anchor))
+        if held is None:
+            raise self.refusal(event, f"*{event.anchor} stands for nothing above")
+        if held.open:
+            raise self.refusal(event, f"*{event.anchor} stands inside what it stands for")
+        self.count(event, held.size)
+        return held.value
+
+    def scalar(self, event: yaml.ScalarEvent) -> Any:
+        if len(event.value) > _LONGEST_NUMBER and event.tag is None:
+            return event.value
+        tag = event.tag
+        if tag is None or tag == "!":
+            resolve: Any = self.scalars.resolve  # PyYAML's stubs leave it untyped
+            tag = resolve(yaml.ScalarNode, event.value, event.implicit)
+        try:
+            return self.scalars.construct_object(yaml.ScalarNode(tag, event.value))
+        except (yaml.YAMLError, ValueError, OverflowError) as error:
+            what = getattr(error, "problem", None) or error
+            self.faults.append(Fault(_line(event), " ".join(str(what).split())))
+            return None
+
+    def sequence(self, place: Place) -> list[Any]:
+        items: list[Any] = []
+        while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
+            items.append(self.value(event, (*place, len(items))))
+        return items
+
+    def mapping(self, place: Place) -> dict[Hashable, Any]:
+        mapping: dict[Hashable, Any] = {}
+        merged: list[tuple[int, Any]] = []
+        while not isinstance(event := next(self.events), yaml.MappingEndEvent):
+            line = _line(event)
+            if self.merges(event):
+                self.count(event, 1)
+                merged.append((line, self.value(next(self.events), (*place, "<<"))))
+                continue
+            key = self.key(event, place)
+            if key is None:
+                self.value(next(self.events), (*place, "?"))
+                continue
+            if key in mapping:
+                first = self.lines[(*place, key)]
+                self.faults.append(Fault(line, f"{key!r} was given on line {first} already"))
+                self.value(next(self.events), (*place, key))
+                continue
+            self.lines[(*place, key)] = line
+            mapping[key] = self.value(next(self.events), (*place, key))
+        for line, value in merged:
+            self.merge(mapping, value, place, line)
+        return mapping
+
+    def key(self, event: yaml.Event, place: Place) -> str | None:
+        """A key's text; None, and a fault, for one that is a list, a mapping or an alias."""
+        if isinstance(event, yaml.ScalarEvent):
+            if event.anchor is not None:
+                self.anchors[event.anchor] = _Anchored(event.value, 1, open=False)
+            return str(event.value)
+        self.faults.append(Fault(_line(event), "a key must be plain text"))
+        self.value(event, (*place, "?"))
+        return None
+
+    def merges(self, event: yaml.Event) -> bool:
+        return (
+            self.limits.aliases
+            and isinstance(event, yaml.ScalarEvent)
+            and event.value == "<<"
+            and event.implicit[0]
+        )
+
+    def merge(self, mapping: dict[Hashable, Any], value: Any, place: Place, line: int) -> None:
+        """Take over what a ``<<`` gives and the mapping does not have itself."""
+        for given in value if isinstance(value, list) else [value]:
+            if not isinstance(given, dict):
+                self.faults.append(Fault(line, "<< takes over a mapping, or a list of them"))
+                return
+            for key, each in given.items():
+                if key not in mapping:
+                    mapping[key] = each
+                    self.lines.setdefault((*place, str(key)), line)
+
+    def refusal(self, event: yaml.Event, what: str) -> YamlError:
+        return YamlError(f"{self.path}:{_line(event)}: {what}")
