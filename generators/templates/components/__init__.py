@@ -1,0 +1,103 @@
+"""Components of a sandbox: from what a template says to a maker of files.
+
+Everything is checked when a component is compiled; a maker draws and writes, and cannot fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from generators.errors import nearest
+from generators.stream import Stream
+from generators.templates.components.clutter import Clutter, compile_clutter
+from generators.templates.components.csv_table import compile_csv
+from generators.templates.components.documents import compile_json, compile_xml, compile_yaml
+from generators.templates.components.fields import Problems, mapping, refuse
+from generators.templates.components.files import compile_files
+from generators.templates.components.schema import Given
+from generators.templates.components.sqlite import compile_sqlite
+from generators.templates.components.tree import Tree, compile_tree
+from generators.templates.model import Component, MadeFile, Maker
+
+__all__ = ["COMPONENTS", "Given", "compile_component"]
+
+
+class Writer(Protocol):
+    """What the single file of a component is written by."""
+
+    @property
+    def log10_space(self) -> float: ...
+
+    def content(self, stream: Stream) -> bytes: ...
+
+
+COMPONENTS: Mapping[str, Callable[[Mapping[str, Any]], Writer | Tree]] = {
+    "create_files": compile_files,
+    "create_csv": compile_csv,
+    "create_sqlite": compile_sqlite,
+    "create_json": compile_json,
+    "create_yaml": compile_yaml,
+    "create_xml": compile_xml,
+    "create_tree": compile_tree,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FileMaker:
+    """Makes one file, and its clutter."""
+
+    writer: Writer
+    clutter: Clutter | None
+
+    @property
+    def log10_space(self) -> float:
+        return self.writer.log10_space + (self.clutter.log10_space if self.clutter else 0.0)
+
+    def make(self, stream: Stream, target: str) -> tuple[MadeFile, ...]:
+        file = MadeFile(target, self.writer.content(stream))
+        return (file,) if self.clutter is None else (file, *self.clutter.make(stream, target))
+
+
+@dataclass(frozen=True, slots=True)
+class TreeMaker:
+    """Makes the files of a tree whose folder is the target, and clutter beside it."""
+
+    tree: Tree
+    clutter: Clutter | None
+
+    @property
+    def log10_space(self) -> float:
+        return self.tree.log10_space + (self.clutter.log10_space if self.clutter else 0.0)
+
+    def make(self, stream: Stream, target: str) -> tuple[MadeFile, ...]:
+        clutter = () if self.clutter is None else self.clutter.make(stream, target)
+        return (*self.tree.make(stream, target), *clutter)
+
+
+def compile_component(component: Component) -> Maker:
+    """The maker of a component whose placeholders have been replaced (by ``Given`` text, where a
+    schema holds them).
+
+    A component's own draws come before those of its clutter, so that clutter changes no key.
+    Raises TemplateError, a line for each complaint, which begins with the key's path inside the
+    component: ``content.columns[2].type: unknown …``.
+    """
+    if component.type not in COMPONENTS:
+        refuse(
+            "type", f"unknown component {component.type!r}; {nearest(component.type, COMPONENTS)}"
+        )
+    problems = Problems()
+    made: Writer | Tree | None = None
+    clutter: Clutter | None = None
+    with problems.gathered():
+        made = COMPONENTS[component.type](mapping("content", component.content))
+    with problems.gathered():
+        clutter = compile_clutter(mapping("config", component.config))
+    problems.settle()
+    if isinstance(made, Tree):
+        return TreeMaker(made, clutter)
+    if made is None:
+        raise LookupError("a component that compiled to nothing")
+    return FileMaker(made, clutter)

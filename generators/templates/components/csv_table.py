@@ -1,0 +1,102 @@
+"""``create_csv``: a table of drawn values under a header line."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from generators.errors import TemplateError
+from generators.stream import Stream
+from generators.templates.components.fields import (
+    Problems,
+    check_size,
+    line,
+    mapping,
+    refuse,
+    sequence,
+    whole,
+)
+from generators.templates.datatypes import DataType, data_type, infer_type
+
+DEFAULT_HEADERS, DEFAULT_ROWS = ("name", "email", "age"), 10
+
+
+@dataclass(frozen=True, slots=True)
+class CsvTable:
+    """A header line, and rows of values of the columns' types. Lines end as RFC 4180 says."""
+
+    header: str
+    types: tuple[DataType, ...]
+    rows: int
+    log10_space: float
+
+    def content(self, stream: Stream) -> bytes:
+        units = stream.uniforms(self.rows * len(self.types)).reshape(len(self.types), self.rows)
+        columns = [
+            each.make(part) if each.sql == "TEXT" else map(each.write, each.make(part))
+            for each, part in zip(self.types, units, strict=True)
+        ]
+        # No value of any data type holds what CSV would have in quotes.
+        return "\r\n".join((self.header, *map(",".join, zip(*columns, strict=True)), "")).encode()
+
+
+def compile_csv(content: Mapping[str, Any]) -> CsvTable:
+    """The table that a component's ``content`` describes. Raises TemplateError."""
+    mapping("content", content, ("headers", "header_types", "rows"))
+    rows = whole("content.rows", content.get("rows", DEFAULT_ROWS))
+    headers = _headers(content.get("headers", DEFAULT_HEADERS))
+    types = _types(headers, content.get("header_types"))
+    header = _header_line(headers)
+    width = sum(each.longest + 1 for each in types) + 1
+    check_size("content.rows", rows * len(types), len(header.encode()) + 2 + rows * width)
+    return CsvTable(header, types, rows, rows * sum(each.log10_values for each in types))
+
+
+def _headers(written: Any) -> tuple[str, ...]:
+    headers: list[str] = []
+    problems = Problems()
+    for index, each in enumerate(sequence("content.headers", written)):
+        with problems.gathered():
+            path = f"content.headers[{index}]"
+            header = line(path, each)
+            if header in headers:
+                refuse(path, f"{header!r} stands twice; each header needs a name of its own")
+            headers.append(header)
+    problems.settle()
+    if not headers:
+        refuse("content.headers", "no header; at least one is wanted")
+    return tuple(headers)
+
+
+def _types(headers: tuple[str, ...], written: Any) -> tuple[DataType, ...]:
+    if written is None:
+        return tuple(data_type(infer_type(header)) for header in headers)
+    path = "content.header_types"
+    names = sequence(path, written)
+    if len(names) != len(headers):
+        refuse(path, f"{len(names)} types for {len(headers)} headers; one for each is wanted")
+    problems, types = Problems(), []
+    for index, name in enumerate(names):
+        with problems.gathered():
+            types.append(type_at(f"{path}[{index}]", name))
+    problems.settle()
+    return tuple(types)
+
+
+def type_at(path: str, name: Any) -> DataType:
+    """The data type that stands at a path. Raises TemplateError with the nearest spelling."""
+    try:
+        return data_type(line(path, name))
+    except TemplateError as error:
+        if str(error).startswith(path):
+            raise
+        raise TemplateError(f"{path}: {error}") from None
+
+
+def _header_line(headers: tuple[str, ...]) -> str:
+    written = io.StringIO()
+    csv.writer(written, lineterminator="").writerow(headers)
+    return written.getvalue()

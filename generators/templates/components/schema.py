@@ -1,0 +1,452 @@
+"""The language of schemas: what ``create_json``, ``create_yaml`` and ``create_xml`` draw values by.
+
+A mapping without ``type`` is an object of its keys; text names a data type; numbers, truth values,
+null and lists stand for themselves; a mapping whose ``type`` is text is one of the kinds below or a
+data type. Values of a place are drawn all at once, however many arrays it lies in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any, Protocol
+
+from generators.errors import nearest
+from generators.stream import Stream
+from generators.templates.components import lorem
+from generators.templates.components.fields import (
+    Problems,
+    mapping,
+    number,
+    refuse,
+    sequence,
+    shown,
+    span,
+    whole,
+)
+from generators.templates.components.pattern import Piece, compile_pattern, log10_sum
+from generators.templates.datatypes import (
+    DATA_TYPES,
+    DataType,
+    hundredths,
+    indices,
+    integers,
+)
+from generators.templates.pools import LATIN
+
+DEFAULT_SCHEMA = {"message": "lorem_words", "timestamp": "date", "id": "id"}
+DEFAULT_COUNT, DEFAULT_ITEMS, DEFAULT_ELEMENT = 5, "lorem_words", "item"
+MOST_EXTRAS = 3  # additional properties, named extra_0, extra_1, …
+DEEPEST = 40
+LONGEST_KEY = 200
+SAFE_WHOLE = 1 << 53  # a uniform tells no more values apart
+
+KINDS = ("array", "object", "string", "number", "integer", "boolean", "null", "literal")
+
+
+class Given(str):
+    """Text that a placeholder stood for: in a schema it is itself, not the name of a data type."""
+
+    __slots__ = ()
+
+
+class Node(Protocol):
+    """A place in a schema."""
+
+    @property
+    def log10(self) -> float:
+        """Of the number of its values."""
+        ...
+
+    @property
+    def values(self) -> int:
+        """Of single values that one of it holds, at most."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Characters of one of it when written, at most, indentation apart."""
+        ...
+
+    def draw(self, stream: Stream, count: int) -> list[Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A single value."""
+
+    log10: float
+    size: int
+    values: int
+    draw: Callable[[Stream, int], list[Any]]
+    write: Callable[[Any], str] | None = None  # how XML shows it, where not as ``text`` does
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    keys: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    extra: Node | None  # up to three more of it
+
+    @property
+    def log10(self) -> float:
+        own = sum(node.log10 for node in self.nodes)
+        if self.extra is None:
+            return own
+        return own + log10_sum(count * self.extra.log10 for count in range(MOST_EXTRAS + 1))
+
+    @property
+    def values(self) -> int:
+        extra = 0 if self.extra is None else MOST_EXTRAS * self.extra.values
+        return 1 + extra + sum(node.values for node in self.nodes)
+
+    @property
+    def size(self) -> int:
+        keys = sum(2 * len(key.encode()) + 12 for key in self.keys)
+        extra = 0 if self.extra is None else MOST_EXTRAS * (self.extra.size + 30)
+        return 12 + keys + extra + sum(node.size for node in self.nodes)
+
+    def draw(self, stream: Stream, count: int) -> list[Any]:
+        columns = [node.draw(stream, count) for node in self.nodes]
+        if not columns:
+            made: list[Any] = [{} for _ in range(count)]
+        else:
+            made = [dict(zip(self.keys, row, strict=True)) for row in zip(*columns, strict=True)]
+        if self.extra is not None:
+            parts = _split(self.extra, stream, count, 0, MOST_EXTRAS)
+            for each, part in zip(made, parts, strict=True):
+                each.update((f"extra_{index}", value) for index, value in enumerate(part))
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    items: Node
+    least: int
+    most: int
+    element: str  # the name of an item in XML
+
+    @property
+    def log10(self) -> float:
+        if self.least == self.most:
+            return self.most * self.items.log10
+        if self.most > 10_000:  # what is shorter hardly shows
+            return self.most * self.items.log10
+        return log10_sum(count * self.items.log10 for count in range(self.least, self.most + 1))
+
+    @property
+    def values(self) -> int:
+        return 1 + self.most * self.items.values
+
+    @property
+    def size(self) -> int:
+        return 12 + self.most * (self.items.size + 2 * len(self.element) + 12)
+
+    def draw(self, stream: Stream, count: int) -> list[Any]:
+        return _split(self.items, stream, count, self.least, self.most)
+
+
+def _split(node: Node, stream: Stream, count: int, least: int, most: int) -> list[Any]:
+    """``count`` lists of ``least`` to ``most`` values of a node."""
+    if least == most:
+        lengths = [least] * count
+    else:
+        drawn = indices(stream.uniforms(count), most - least + 1)
+        lengths = [least + each for each in drawn]
+    ends = list(accumulate(lengths, initial=0))
+    values = node.draw(stream, ends[-1])
+    return [values[start:end] for start, end in pairwise(ends)]
+
+
+def compile_schema(path: str, written: Any, xml: bool = False, depth: int = 0) -> Node:
+    """The node that a schema describes. Raises TemplateError with a line for each complaint."""
+    if depth > DEEPEST:
+        refuse(path, f"more than {DEEPEST} levels deep")
+    if isinstance(written, Given):
+        return _literal(str(written))
+    if isinstance(written, str):
+        return _typed_text(path, written)
+    if isinstance(written, Mapping):
+        if isinstance(written.get("type"), str):
+            return _typed(path, written, xml, depth)
+        return _object(path, written, None, xml, depth)
+    return _literal(_plain(path, written, xml, depth))
+
+
+def _typed_text(path: str, name: str) -> Node:
+    if name in DATA_TYPES:
+        return leaf(DATA_TYPES[name])
+    refuse(
+        path,
+        f"unknown data type {name!r}; for a text that stays as it is write "
+        f"{{type: literal, value: …}}; {nearest(name, DATA_TYPES)}",
+    )
+
+
+def _typed(path: str, written: Mapping[str, Any], xml: bool, depth: int) -> Node:
+    kind = str(written["type"])
+    if kind == "array":
+        return _array(path, written, xml, depth)
+    if kind == "object":
+        mapping(path, written, ("type", "properties", "additional_properties"))
+        properties = written.get("properties")
+        extra = written.get("additional_properties")
+        inner = {} if properties is None else properties
+        return _object(f"{path}.properties", inner, extra, xml, depth)
+    if kind == "literal":
+        mapping(path, written, ("type", "value"))
+        return _literal(_plain(f"{path}.value", written.get("value"), xml, depth))
+    if "enum" in written and kind in ("string", "number", "integer"):
+        return _enum(path, written)
+    if kind in _SIMPLE:
+        return _SIMPLE[kind](path, written)
+    if kind not in DATA_TYPES:
+        known = (*KINDS, *DATA_TYPES)
+        refuse(f"{path}.type", f"unknown type {kind!r}; {nearest(kind, known)}")
+    if len(written) > 1:
+        other = next(key for key in written if key != "type")
+        refuse(
+            f"{path}.{other}",
+            f"no key of the data type {kind!r}; for an object with a property called type write "
+            "{type: object, properties: {type: …}}",
+        )
+    return leaf(DATA_TYPES[kind])
+
+
+def leaf(kind: DataType) -> Leaf:
+    """A single value of a data type."""
+    return Leaf(kind.log10_values, kind.longest * 2 + 2, 1, kind.draw, kind.write)
+
+
+def _literal(value: Any) -> Leaf:
+    held = _count(value)
+    return Leaf(
+        0.0, len(repr(value).encode()) * 6 + 20 * held, held, lambda _, count: [value] * count
+    )
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, dict):
+        return 1 + sum(map(_count, value.values()))
+    return 1 + sum(map(_count, value)) if isinstance(value, list) else 1
+
+
+def _plain(path: str, value: Any, xml: bool, depth: int) -> Any:
+    """A literal, copied, of nothing but what JSON knows."""
+    if depth > DEEPEST:
+        refuse(path, f"more than {DEEPEST} levels deep")
+    if isinstance(value, list | tuple):
+        return [
+            _plain(f"{path}[{index}]", each, xml, depth + 1) for index, each in enumerate(value)
+        ]
+    if isinstance(value, Mapping):
+        return {
+            _key(path, key, xml): _plain(f"{path}.{key}", each, xml, depth + 1)
+            for key, each in value.items()
+        }
+    if isinstance(value, str):
+        return _text(path, str(value), xml)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int) and value.bit_length() <= 64:
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    refuse(path, f"{shown(value)} is no plain value; put it in quotes")
+
+
+def _text(path: str, value: str, xml: bool) -> str:
+    if xml and not all(is_xml_character(each) for each in value):
+        refuse(path, "a character that XML cannot hold")
+    if any(0xD800 <= ord(each) < 0xE000 for each in value):
+        refuse(path, "half a character (a lone surrogate)")
+    return value
+
+
+def is_xml_character(character: str) -> bool:
+    """Whether XML 1.0 may hold it."""
+    code = ord(character)
+    return character in "\t\n" or 0x20 <= code < 0xD800 or 0xE000 <= code < 0xFFFE or code > 0xFFFF
+
+
+def is_xml_name(name: str) -> bool:
+    """Whether an element may be called so: ASCII letters, digits, ``_ - .``, no colon."""
+    plain = name.replace("_", "a").replace("-", "1").replace(".", "1")
+    return plain.isascii() and plain.isalnum() and plain[0].isalpha()
+
+
+def element_name(path: str, value: Any) -> str:
+    """The name of an XML element. Raises TemplateError for one that XML would not take."""
+    if not isinstance(value, str) or not is_xml_name(value):
+        refuse(
+            path, f"{shown(value)} is no name of an element: a letter, then letters, digits, _-."
+        )
+    return value
+
+
+def _key(path: str, key: Any, xml: bool) -> str:
+    if not isinstance(key, str):
+        refuse(path, f"the key {shown(key)} is not text; put it in quotes")
+    if len(key) > LONGEST_KEY:
+        refuse(path, f"a key of {len(key)} characters; at most {LONGEST_KEY} are allowed")
+    return element_name(f"{path}.{key}", key) if xml else _text(path, str(key), False)
+
+
+def _object(path: str, written: Any, extra: Any, xml: bool, depth: int) -> Object:
+    mapping(path, written)
+    problems, keys, nodes, more = Problems(), [], [], None
+    for key, value in written.items():
+        with problems.gathered():
+            keys.append(_key(path, key, xml))
+            nodes.append(compile_schema(f"{path}.{key}", value, xml, depth + 1))
+    with problems.gathered():
+        if extra is not None and extra is not False:
+            schema = DEFAULT_ITEMS if extra is True else extra
+            beside = f"{path.removesuffix('.properties')}.additional_properties"
+            more = compile_schema(beside, schema, xml, depth + 1)
+    problems.settle()
+    return Object(tuple(keys), tuple(nodes), more)
+
+
+def _array(path: str, written: Mapping[str, Any], xml: bool, depth: int) -> Array:
+    known = ("type", "count", "items", "element_name") if xml else ("type", "count", "items")
+    mapping(path, written, known)
+    problems = Problems()
+    least, most, element = 0, 0, DEFAULT_ELEMENT
+    items: Node = leaf(DATA_TYPES[DEFAULT_ITEMS])
+    with problems.gathered():
+        least, most = span(f"{path}.count", written.get("count", DEFAULT_COUNT))
+    with problems.gathered():
+        element = element_name(f"{path}.element_name", written.get("element_name", element))
+    with problems.gathered():
+        inner = written.get("items", DEFAULT_ITEMS)
+        items = compile_schema(f"{path}.items", inner, xml, depth + 1)
+    problems.settle()
+    return Array(items, least, most, element)
+
+
+def _enum(path: str, written: Mapping[str, Any]) -> Leaf:
+    mapping(path, written, ("type", "enum"))
+    listed = sequence(f"{path}.enum", written["enum"])
+    values = [_plain(f"{path}.enum[{index}]", each, True, 0) for index, each in enumerate(listed)]
+    if not values:
+        refuse(f"{path}.enum", "no value to choose from")
+
+    def draw(stream: Stream, count: int) -> list[Any]:
+        return [values[index] for index in indices(stream.uniforms(count), len(values))]
+
+    size = max(len(repr(value).encode()) * 6 for value in values)
+    return Leaf(math.log10(len(values)), size, max(map(_count, values)), draw)
+
+
+def _number(path: str, written: Mapping[str, Any]) -> Leaf:
+    mapping(path, written, ("type", "minimum", "maximum"))
+    low, high = _bounds(path, written, 0.0, 1000.0)
+    first, last = math.ceil(round(low * 100, 6)), math.floor(round(high * 100, 6))
+    if last < first:
+        refuse(path, f"no number of two decimals from {low} to {high}")
+    if last - first >= SAFE_WHOLE or max(abs(first), abs(last)) >= SAFE_WHOLE:
+        refuse(path, f"{low} to {high} is too wide for two decimals")
+    return leaf(hundredths("number", first, last))
+
+
+def _integer(path: str, written: Mapping[str, Any]) -> Leaf:
+    mapping(path, written, ("type", "minimum", "maximum"))
+    low, high = _bounds(path, written, 1.0, 1000.0)
+    first, last = math.ceil(low), math.floor(high)
+    if last < first:
+        refuse(path, f"no whole number from {low} to {high}")
+    if max(abs(first), abs(last)) >= SAFE_WHOLE:
+        refuse(path, f"{low:.0f} to {high:.0f} is too wide; stay within ±2**53")
+    return leaf(integers("integer", first, last))
+
+
+def _bounds(path: str, written: Mapping[str, Any], low: float, high: float) -> tuple[float, float]:
+    """What is said of a range; where one end is not, the usual one or a thousand on."""
+    asked_low, asked_high = written.get("minimum"), written.get("maximum")
+    if asked_low is not None:
+        low = number(f"{path}.minimum", asked_low)
+        high = max(high, low + 1000)
+    if asked_high is not None:
+        high = number(f"{path}.maximum", asked_high)
+        low = low if asked_low is not None else min(low, high - 1000)
+    if high < low:
+        refuse(f"{path}.maximum", f"{high:g} is below the minimum, {low:g}")
+    return low, high
+
+
+def _string(path: str, written: Mapping[str, Any]) -> Leaf:
+    mapping(path, written, ("type", "min_length", "max_length", "pattern"))
+    pattern = written.get("pattern")
+    bounded = written.get("min_length") is not None or written.get("max_length") is not None
+    low = whole(f"{path}.min_length", written.get("min_length") or 0)
+    usual = max(50, low)
+    asked = written.get("max_length")
+    high = whole(f"{path}.max_length", usual if asked is None else asked)
+    if high < low:
+        refuse(f"{path}.max_length", f"{high} is below min_length, {low}")
+    if pattern is None:
+        return _filler(max(low, min(1, high)), high)
+    if not isinstance(pattern, str):
+        refuse(f"{path}.pattern", f"a regular expression is wanted, not {shown(pattern)}")
+    if pattern in DATA_TYPES:
+        return leaf(DATA_TYPES[pattern])
+    piece = compile_pattern(f"{path}.pattern", pattern)
+    if bounded and (piece.least < low or (asked is not None and piece.most > high)):
+        refuse(
+            f"{path}.pattern",
+            f"{pattern!r} makes {piece.least} to {piece.most} characters, which min_length and "
+            "max_length do not allow",
+        )
+    return _patterned(piece)
+
+
+def _filler(low: int, high: int) -> Leaf:
+    """Latin words cut to a length from ``low`` to ``high``."""
+    most_words = high // 3 + 1  # the shortest word has two letters
+
+    def draw(stream: Stream, count: int) -> list[Any]:
+        lengths = indices(stream.uniforms(count), high - low + 1)
+        words = lorem.words(stream, count * most_words)
+        return [
+            _cut(words[index * most_words :][:most_words], low + length)
+            for index, length in enumerate(lengths)
+        ]
+
+    whole_words = [length // (lorem.LONGEST_WORD + 1) for length in range(low, high + 1)]
+    log10 = log10_sum(count * math.log10(len(LATIN)) for count in whole_words)
+    return Leaf(log10, high + 2, most_words, draw)
+
+
+def _cut(words: list[str], length: int) -> str:
+    cut = " ".join(words)[:length]
+    return cut[:-1] + "a" if cut.endswith(" ") else cut
+
+
+def _patterned(piece: Piece) -> Leaf:
+    def draw(stream: Stream, count: int) -> list[Any]:
+        units = iter(stream.uniforms(count * max(piece.draws, 1)).tolist())
+        return [piece.draw(lambda: next(units)) for _ in range(count)]
+
+    return Leaf(piece.log10, piece.most * 6 + 2, max(piece.draws, 1), draw)
+
+
+def _truth(path: str, written: Mapping[str, Any]) -> Leaf:
+    mapping(path, written, ("type",))
+    return leaf(DATA_TYPES["boolean"])
+
+
+def _null(path: str, written: Mapping[str, Any]) -> Leaf:
+    mapping(path, written, ("type",))
+    return _literal(None)
+
+
+_SIMPLE: Mapping[str, Callable[[str, Mapping[str, Any]], Leaf]] = {
+    "string": _string,
+    "number": _number,
+    "integer": _integer,
+    "boolean": _truth,
+    "null": _null,
+}

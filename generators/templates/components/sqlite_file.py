@@ -1,0 +1,196 @@
+"""Writing SQLite database files, byte by byte, as https://www.sqlite.org/fileformat2.html says.
+
+The library would write them too, but which pages it uses and what its header holds changes with
+its version and how it was built; these bytes depend on nothing but the rows, and are made sooner.
+Only what the generator needs is here: tables of rows numbered from 1, in order, no index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import count
+from struct import pack
+
+PAGE = 4096
+_INTERIOR, _LEAF = 0x05, 0x0D
+_HEADER = 100  # bytes before the first page's own header
+_MOST_LOCAL = PAGE - 35  # bytes of a row that a leaf holds before the rest overflows
+_LEAST_LOCAL = (PAGE - 12) * 32 // 255 - 23
+_MOST_CHILDREN = 250  # of an interior page; at most 15 bytes each
+# What the file says it was last written by. Readers do not use it; it must only never change.
+_VERSION = 3_040_001
+
+_ONE_BYTE = [bytes((value,)) for value in range(128)]
+_TWO_BYTES = [bytes((0x80 | value >> 7, value & 0x7F)) for value in range(1 << 14)]
+# For a number of so many bits beside its sign: how its kind is coded, and its length in bytes.
+_BY_BITS = [(1, 1)] * 8 + [(2, 2)] * 8 + [(3, 3)] * 8 + [(4, 4)] * 8 + [(5, 6)] * 16 + [(6, 8)] * 16
+
+Value = int | float | str | None
+
+
+def varint(value: int) -> bytes:
+    """A number as SQLite writes those of varying length, seven bits a byte."""
+    if value < 128:
+        return _ONE_BYTE[value]
+    if value < 1 << 14:
+        return _TWO_BYTES[value]
+    groups = [value & 0x7F]
+    while value := value >> 7:
+        groups.append(0x80 | value & 0x7F)
+    return bytes(reversed(groups))
+
+
+def encoded(values: Iterable[Value]) -> tuple[list[int], list[bytes]]:
+    """The kinds (serial types) and the bytes of a column's values."""
+    kinds, bodies = [], []
+    for value in values:
+        if type(value) is str:
+            body = value.encode()
+            kind = 13 + 2 * len(body)
+        elif type(value) is int:
+            if value == 0 or value == 1:
+                kind, body = 8 + value, b""
+            else:
+                kind, length = _BY_BITS[(value if value >= 0 else ~value).bit_length()]
+                body = value.to_bytes(length, "big", signed=True)
+        elif type(value) is float:
+            kind, body = 7, pack(">d", value)
+        else:
+            kind, body = 0, b""
+        kinds.append(kind)
+        bodies.append(body)
+    return kinds, bodies
+
+
+def records(columns: Sequence[tuple[list[int], list[bytes]]]) -> list[bytes]:
+    """The rows that encoded columns make, a header of kinds before each one's bytes."""
+    rows = zip(*(bodies for _, bodies in columns), strict=True)
+    heads = zip(*(kinds for kinds, _ in columns), strict=True)
+    if len(columns) < 127 and all(max(kinds, default=0) < 128 for kinds, _ in columns):
+        first = len(columns) + 1  # every kind fits a byte
+        return [
+            bytes((first, *head)) + b"".join(row) for head, row in zip(heads, rows, strict=True)
+        ]
+    return [_head(head) + b"".join(row) for head, row in zip(heads, rows, strict=True)]
+
+
+def _head(kinds: Iterable[int]) -> bytes:
+    head = b"".join(map(varint, kinds))
+    length = len(head) + 1
+    while len(head) + len(varint(length)) != length:
+        length = len(head) + len(varint(length))
+    return varint(length) + head
+
+
+class Pages:
+    """A database file as it grows, page by page. Mutable: each table moves it on."""
+
+    def __init__(self, pages: Iterable[bytes] = (b"",)) -> None:
+        self._pages = list(pages)  # the first holds the header and sqlite_schema
+
+    def reserve(self) -> int:
+        """The number of a page to be written later."""
+        self._pages.append(b"")
+        return len(self._pages)
+
+    def copy(self) -> Pages:
+        """The same pages, to be gone on with apart."""
+        return Pages(self._pages)
+
+    def table(self, root: int, rows: Sequence[bytes]) -> None:
+        """Writes a table's rows, numbered from 1, below its root page."""
+        before = _HEADER if root == 1 else 0
+        leaves = _leaves(self._cells(rows), PAGE - before - 8)
+        if len(leaves) == 1:
+            self._write(root, _leaf(leaves[0], before))
+            return
+        children, last = [], 0
+        for cells in leaves:
+            page = self.reserve()
+            self._write(page, _leaf(cells, 0))
+            last += len(cells)
+            children.append((page, last))
+        while len(children) > _MOST_CHILDREN:
+            children = [self._interior(group) for group in _even(children)]
+        self._write(root, _interior(children, before))
+
+    def database(self) -> bytes:
+        """The whole file."""
+        fixed = pack(
+            ">16sHBBBBBBIIIIIIIIIIII20xII",
+            b"SQLite format 3\0",
+            PAGE,
+            *(1, 1, 0, 64, 32, 32),  # rollback journal; nothing reserved; fixed fractions
+            *(1, len(self._pages), 0, 0),  # change counter, pages, free pages: none
+            *(1, 4, 0, 0, 1, 0, 0, 0),  # schema's change counter and format; UTF-8
+            *(1, _VERSION),  # the change counter again
+        )
+        return b"".join((fixed, self._pages[0][_HEADER:], *self._pages[1:]))
+
+    def _write(self, page: int, data: bytes) -> None:
+        self._pages[page - 1] = data
+
+    def _interior(self, children: Sequence[tuple[int, int]]) -> tuple[int, int]:
+        page = self.reserve()
+        self._write(page, _interior(children, 0))
+        return page, children[-1][1]
+
+    def _cells(self, rows: Sequence[bytes]) -> list[bytes]:
+        return [
+            (_ONE_BYTE[len(row)] if len(row) < 128 else varint(len(row)))
+            + (_ONE_BYTE[number] if number < 128 else varint(number))
+            + (row if len(row) <= _MOST_LOCAL else self._spilt(row))
+            for number, row in zip(count(1), rows)
+        ]
+
+    def _spilt(self, row: bytes) -> bytes:
+        """A row too long for a leaf: what stays there, and the page that the rest begins on."""
+        fits = _LEAST_LOCAL + (len(row) - _LEAST_LOCAL) % (PAGE - 4)
+        local = fits if fits <= _MOST_LOCAL else _LEAST_LOCAL
+        parts = [row[at : at + PAGE - 4] for at in range(local, len(row), PAGE - 4)]
+        pages = [self.reserve() for _ in parts]
+        for page, following, part in zip(pages, (*pages[1:], 0), parts, strict=True):
+            self._write(page, (pack(">I", following) + part).ljust(PAGE, b"\0"))
+        return row[:local] + pack(">I", pages[0])
+
+
+def _leaves(cells: list[bytes], room: int) -> list[list[bytes]]:
+    """The cells, in order, in as few pages as hold them."""
+    if sum(map(len, cells)) + 2 * len(cells) <= room:
+        return [cells]
+    leaves: list[list[bytes]] = [[]]
+    left = room = PAGE - 8
+    for cell in cells:
+        if len(cell) + 2 > left:
+            leaves.append([])
+            left = room
+        leaves[-1].append(cell)
+        left -= len(cell) + 2
+    return leaves
+
+
+def _leaf(cells: Sequence[bytes], before: int) -> bytes:
+    return _page(_LEAF, cells, b"", before)
+
+
+def _interior(children: Sequence[tuple[int, int]], before: int) -> bytes:
+    cells = [pack(">I", page) + varint(last) for page, last in children[:-1]]
+    return _page(_INTERIOR, cells, pack(">I", children[-1][0]), before)
+
+
+def _page(kind: int, cells: Sequence[bytes], rightmost: bytes, before: int) -> bytes:
+    """A page with its cells at the end, the first one last, and pointers to them at the start."""
+    places, place = [], PAGE
+    for cell in cells:
+        place -= len(cell)
+        places.append(place)
+    head = pack(f">BHHHB{len(rightmost)}s", kind, 0, len(cells), place, 0, rightmost)
+    start = bytes(before) + head + pack(f">{len(places)}H", *places)
+    return start.ljust(place, b"\0") + b"".join(reversed(cells))
+
+
+def _even(children: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+    """The children in groups of much the same size, none above the most that a page takes."""
+    groups = -(-len(children) // _MOST_CHILDREN)
+    bounds = [len(children) * index // groups for index in range(groups + 1)]
+    return [children[bounds[index] : bounds[index + 1]] for index in range(groups)]
