@@ -1,0 +1,29 @@
+"""The templates of the PICARD paper: ``past`` (its Appendix A) and ``formats`` (Appendix C).
+
+They are as printed there, with what the PDF broke mended and nothing else: line breaks within
+texts, indentation, the brace that question 402 lost, and the "same as 301" of Appendix C written
+out.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from generators.errors import TemplateError, nearest
+from generators.templates.model import TemplateFile
+
+NAMES = ("past", "formats")
+
+
+def library_text(name: str) -> str:
+    """The text of a template that ships. Raises TemplateError for a name of none."""
+    if name not in NAMES:
+        raise TemplateError(f"unknown library template {name!r}; {nearest(name, NAMES)}")
+    return files(__package__).joinpath(f"{name}.yml").read_text(encoding="utf-8")
+
+
+def library_template(name: str) -> TemplateFile:
+    """A template that ships, by name. Raises TemplateError for a name of none."""
+    from generators.templates.source import parse_template
+
+    return parse_template(library_text(name), f"{name}.yml")
