@@ -1,0 +1,120 @@
+"""Arithmetic on numbers, which are most often the results of other functions.
+
+Numbers are taken as the decimals that are written, computed with exactly, and rounded once: the
+sum of 0.1 and 0.2 is 0.3. A result of whole numbers is a whole number, save for a quotient;
+any other is a float in full.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from decimal import ROUND_HALF_UP, Context, Decimal
+from fractions import Fraction
+from functools import reduce
+from typing import Any
+
+from generators.errors import TemplateError
+from generators.templates.functions.function import Function, table_of
+from generators.templates.functions.numeric import to_index
+
+MANY = 16  # arguments at most, where there may be more than two
+_LONGEST = 400  # digits of a number
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_EXACT = Context(prec=2000)
+_PLACES = 15
+
+Number = int | Fraction
+
+
+def read_number(text: str) -> Number:
+    """The number that a text is, exactly; an int where it is written as one."""
+    text = text.strip()
+    if len(text) > _LONGEST or not _NUMBER.fullmatch(text):
+        raise TemplateError(f"{text[:40]!r} is not a number")
+    return int(text) if _WHOLE.fullmatch(text) else Fraction(text)
+
+
+def write_number(number: Number) -> str:
+    """A whole number in digits, any other as the nearest float in full."""
+    if isinstance(number, int):
+        return str(number)
+    try:
+        return repr(float(number))
+    except OverflowError:
+        raise TemplateError("the result is too large for a float") from None
+
+
+def _fold(combine: Callable[[Any, Any], Any]) -> Callable[[Sequence[str], object], str]:
+    def compute(arguments: Sequence[str], _: object) -> str:
+        result: Number = reduce(combine, map(read_number, arguments))
+        return write_number(result)
+
+    return compute
+
+
+def _divide(one: Number, other: Number) -> Fraction:
+    return Fraction(one) / _not_zero(other)
+
+
+def _remainder(one: Number, other: Number) -> Number:
+    return one % _not_zero(other)
+
+
+def _not_zero(number: Number) -> Number:
+    if number == 0:
+        raise TemplateError("division by zero")
+    return number
+
+
+def math_abs(arguments: Sequence[str], _: object) -> str:
+    """The number without its sign."""
+    number = read_number(arguments[0])
+    return write_number(-number if number < 0 else number)
+
+
+def math_round(arguments: Sequence[str], _: object) -> str:
+    """Rounded to so many places (0 where not said, then a whole number), halves away from zero.
+
+    So do people, spreadsheets and SQL; Python's ``round`` takes halves to the even digit.
+    """
+    places = _places(arguments[1]) if len(arguments) > 1 else 0
+    rounded = _rounded(arguments[0], places)
+    return str(int(rounded)) if places == 0 else write_number(Fraction(rounded))
+
+
+def math_fixed(arguments: Sequence[str], _: object) -> str:
+    """Rounded likewise, and written with exactly so many places: 3.1 to 2 places is 3.10."""
+    rounded = _rounded(arguments[0], _places(arguments[1]))
+    return f"{rounded if rounded else abs(rounded):f}"
+
+
+def _rounded(text: str, places: int) -> Decimal:
+    read_number(text)
+    return Decimal(text.strip()).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP, _EXACT)
+
+
+def _places(text: str) -> int:
+    places = to_index(text.strip(), "the number of places")
+    if places > _PLACES:
+        raise TemplateError(f"the number of places is {places}; at most {_PLACES} are")
+    return places
+
+
+def _math(name: str, least: int, most: int, compute: Callable[..., str]) -> Function:
+    return Function(name, least, most, False, False, compute)
+
+
+ARITHMETIC = table_of(
+    _math("math_add", 2, MANY, _fold(lambda one, other: one + other)),
+    _math("math_sub", 2, 2, _fold(lambda one, other: one - other)),
+    _math("math_mul", 2, MANY, _fold(lambda one, other: one * other)),
+    _math("math_div", 2, 2, _fold(_divide)),
+    _math("math_mod", 2, 2, _fold(_remainder)),
+    _math("math_min", 2, MANY, _fold(min)),
+    _math("math_max", 2, MANY, _fold(max)),
+    _math("math_abs", 1, 1, math_abs),
+    _math("math_round", 1, 2, math_round),
+    _math("math_fixed", 2, 2, math_fixed),
+)

@@ -1,0 +1,37 @@
+"""What a function of the answer key is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from generators.templates.functions.openfile import OpenFile
+
+Compute = Callable[[Sequence[str], "OpenFile"], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function by name: how many arguments it takes, and how it is computed.
+
+    The counts leave the file out, which stands last where ``takes_file``. With ``rest`` the
+    free-text argument may hold ``:``. ``compute`` gets the arguments as texts and the file; it
+    raises TemplateError with the bare reason, to which ``call_function`` adds the call.
+    ``check`` raises likewise for arguments that no file could make right (a path or an operator
+    that is none); it never sees a file.
+    """
+
+    name: str
+    min_arguments: int
+    max_arguments: int
+    takes_file: bool
+    rest: bool
+    compute: Callable[[Sequence[str], Any], str]
+    check: Callable[[Sequence[str]], object] | None = None
+
+
+def table_of(*functions: Function) -> dict[str, Function]:
+    """The functions by name."""
+    return {function.name: function for function in functions}

@@ -1,0 +1,276 @@
+"""Answers of a SQLite database, which is held in memory and can only be read.
+
+A query may be anything that reads. Refused are statements that write, attach, open a
+transaction or load an extension, more than one statement, PRAGMAs other than those that
+describe the database, and functions whose answer is another each time (``random()``, the
+clock). A query may take two seconds of CPU, a value a quarter of a megabyte.
+
+As in the public implementation: a query's answer is the first column of its first row; NULL is
+the empty text, a float is written in full, no row is an error; ``sqlite_value`` takes the column
+by name or, if it is a whole number, by its place from 0, rows in the order that they are stored,
+and the first table where none is named (tables of SQLite's own left out). Beyond it, names of
+columns and tables are names, never SQL.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import time
+from collections.abc import Sequence
+from functools import lru_cache
+
+from generators.errors import TemplateError, nearest
+from generators.templates.functions.function import Function, table_of
+from generators.templates.functions.numeric import to_index
+from generators.templates.functions.openfile import OpenFile
+
+MAX_SECONDS = 2.0
+MAX_VALUE = 250_000  # bytes; a search in one value is a single step, which cannot be stopped
+MAX_SQL = 100_000
+_IDLE, _IDLE_SIZE = 4, 1_000_000  # databases that wait, and the bytes that one may hold
+_STEPS = 20_000  # of SQLite's machine, between looks at the clock
+_MAGIC = b"SQLite format 3\0"
+_JOURNAL = slice(18, 20)  # read and write version: 2 is a write-ahead log, of which there is none
+
+_DESCRIBE = {"table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo"}
+_DESCRIBE |= {"foreign_key_list", "collation_list", "function_list", "database_list"}
+_STATE = {"user_version", "schema_version", "application_id", "encoding", "page_count"}
+_STATE |= {"page_size", "foreign_keys"}
+_FICKLE = {"random", "randomblob", "current_date", "current_time", "current_timestamp"}
+_UNSAFE = {"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit"}
+# A function of dates means now where it is told so, and where it is told no date.
+_NOW = re.compile(
+    r"""'\s*now\s*'|"\s*now\s*"|\b(?:date|time|datetime|julianday|unixepoch)\s*\(\s*\)
+    |\bstrftime\s*\(\s*'[^']*'\s*\)""",
+    re.I | re.X,
+)
+_DATED = re.compile(r"\b(?:date|time|datetime|julianday|unixepoch|strftime|timediff)\s*\(", re.I)
+# A width is padded to in a single step, which cannot be stopped.
+_PRINTF = re.compile(r"\b(?:printf|format)\s*\(\s*('(?:[^']|'')*'\s*[,)])?", re.I)
+_WIDE = re.compile(r"%[^a-zA-Z%]*(?:\*|[0-9]{5})")
+_READS = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE})
+_LIMITS = (
+    (sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE),
+    (sqlite3.SQLITE_LIMIT_SQL_LENGTH, MAX_SQL),
+    (sqlite3.SQLITE_LIMIT_ATTACHED, 0),
+    (sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1_000),
+)
+_WRITES = "a query may only read: SELECT, WITH, VALUES"
+
+
+class Database:
+    """A connection to a copy of a database file in memory.
+
+    A closed one waits for the next file: to load a file into a connection costs half as much as
+    to make one.
+    """
+
+    def __init__(self) -> None:
+        self._refused = ""
+        self._deadline = 0.0
+        self._loading = False
+        self._size = 0
+        # No cache of statements: it would give those of the last file to the next.
+        self._connection = connection = sqlite3.connect(
+            ":memory:", isolation_level=None, cached_statements=0, check_same_thread=False
+        )
+        connection.execute("PRAGMA trusted_schema=OFF")
+        for limit, most in _LIMITS:
+            connection.setlimit(limit, most)
+        connection.set_authorizer(self._authorize)
+        connection.set_progress_handler(self._late, _STEPS)
+
+    def load(self, data: bytes) -> None:
+        """Have this file's tables instead of any other's."""
+        self._size = len(data)
+        self._loading = True  # to SQLite that is to attach a database
+        try:
+            self._connection.deserialize(data)
+        except sqlite3.Error as error:
+            raise TemplateError(f"the file is not a SQLite database: {error}") from None
+        finally:
+            self._loading = False
+
+    def close(self) -> None:
+        """Wait for the next file, or end the connection where enough others wait."""
+        if len(_idle) < _IDLE and self._size <= _IDLE_SIZE:
+            _idle.append(self)
+        else:
+            self._connection.close()
+
+    def first(self, sql: str, values: Sequence[str | int] = ()) -> tuple[object, ...] | None:
+        """The first row of a query, None where there is none. Raises TemplateError."""
+        self._refused = ""
+        self._deadline = time.thread_time() + MAX_SECONDS
+        cursor = self._connection.cursor()
+        try:
+            row: tuple[object, ...] | None = cursor.execute(sql, values).fetchone()
+        except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError, MemoryError) as error:
+            raise TemplateError(self._reason(error)) from None
+        finally:
+            cursor.close()
+        return row
+
+    def all(self, sql: str, column: int = 0) -> list[str]:
+        """One column of all rows, as texts."""
+        self._refused, self._deadline = "", time.thread_time() + MAX_SECONDS
+        try:
+            return [str(row[column]) for row in self._connection.execute(sql)]
+        except sqlite3.Error as error:
+            raise TemplateError(self._reason(error)) from None
+
+    def _authorize(
+        self, action: int, one: str | None, two: str | None, base: str | None, within: str | None
+    ) -> int:
+        if action in _READS or self._loading:
+            return sqlite3.SQLITE_OK
+        if action == sqlite3.SQLITE_FUNCTION:
+            self._refused = _refuse_function((two or "").lower())
+        elif action == sqlite3.SQLITE_PRAGMA:
+            self._refused = _refuse_pragma((one or "").lower(), two)
+        elif action != sqlite3.SQLITE_UPDATE or one != "sqlite_master":
+            self._refused = _WRITES  # that one is asked for json_each(), and SQLite refuses it else
+        return sqlite3.SQLITE_DENY if self._refused else sqlite3.SQLITE_OK
+
+    def _late(self) -> bool:
+        return time.thread_time() > self._deadline
+
+    def _reason(self, error: Exception) -> str:
+        said = str(error)
+        if self._refused:
+            return self._refused
+        if "one statement at a time" in said:
+            return "there is more than one statement"
+        if said == "interrupted":
+            return f"the query takes more than {MAX_SECONDS:g} seconds"
+        if "too big" in said:
+            return f"a value is larger than {MAX_VALUE} bytes"
+        if said.startswith("Could not decode"):  # the rest would show the value
+            return "the value is not UTF-8 text"
+        if isinstance(error, MemoryError):
+            return "the query takes more memory than there is"
+        return said
+
+
+_idle: list[Database] = []
+
+
+def open_database(data: bytes) -> Database:
+    """The database of a file's bytes. Raises TemplateError where they are none."""
+    if not data.startswith(_MAGIC) or len(data) < 100:
+        raise TemplateError("the file is not a SQLite database")
+    if 2 in data[_JOURNAL]:
+        data = data[: _JOURNAL.start] + b"\1\1" + data[_JOURNAL.stop :]
+    try:
+        database = _idle.pop()
+    except IndexError:
+        database = Database()
+    database.load(data)
+    return database
+
+
+def sqlite_query(arguments: Sequence[str], file: OpenFile) -> str:
+    """The first column of the first row of a query."""
+    check_query(arguments[0])
+    row = file.database.first(arguments[0])
+    if row is None:
+        raise TemplateError("the query has no row")
+    return to_text(row[0])
+
+
+def sqlite_value(arguments: Sequence[str], file: OpenFile) -> str:
+    """The value at a row, from 0, and a column of a table."""
+    row, database = to_index(arguments[0], "the row"), file.database
+    table, is_view = _find_table(database, arguments[2] if len(arguments) > 2 else None)
+    column = _find_column(database, table, arguments[1])
+    hint = "" if is_view else " NOT INDEXED"  # an index would give its own order
+    found = database.first(
+        f"SELECT {_quote(column)} FROM {_quote(table)}{hint} LIMIT 1 OFFSET ?",  # noqa: S608 - quoted
+        (row,),
+    )
+    if found is None:
+        raise TemplateError(f"table {table!r} has no row {row}")
+    return to_text(found[0])
+
+
+def to_text(value: object) -> str:
+    """A value as a key has it. Raises TemplateError for a blob, which is no text."""
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        raise TemplateError("the value is a blob, not a text or a number")
+    return str(value)
+
+
+@lru_cache(maxsize=1024)
+def check_query(sql: str) -> None:
+    """Raise TemplateError for what SQLite itself would not refuse or could not be stopped in."""
+    if not sql.strip():
+        raise TemplateError("there is no query")
+    if _NOW.search(sql) and _DATED.search(sql):
+        raise TemplateError("a key must not depend on the clock, which the query asks")
+    for call in _PRINTF.finditer(sql):
+        if not call[1] or _WIDE.search(call[1]):
+            raise TemplateError(
+                "the format of printf() is a text in quotes without * and of widths below 10000"
+            )
+
+
+def _find_table(database: Database, name: str | None) -> tuple[str, bool]:
+    tables = database.all("SELECT name FROM sqlite_master WHERE type='table' ORDER BY rowid")
+    tables = [table for table in tables if not table.lower().startswith("sqlite_")]
+    if name is None:
+        if not tables:
+            raise TemplateError("the database has no table")
+        return tables[0], False
+    if name in tables:
+        return name, False
+    views = database.all("SELECT name FROM sqlite_master WHERE type='view' ORDER BY rowid")
+    for known in (*tables, *views):
+        if known.lower() == name.lower():
+            return known, known in views
+    raise TemplateError(f"there is no table {name[:80]!r}; {nearest(name, tables + views)}")
+
+
+def _find_column(database: Database, table: str, name: str) -> str:
+    columns = database.all(f"PRAGMA table_info({_quote(table)})", 1)
+    if name.isascii() and name.isdigit():
+        index = to_index(name, "the column")
+        if index >= len(columns):
+            raise TemplateError(
+                f"table {table!r} has no column {index}: it has columns 0 to {len(columns) - 1}"
+            )
+        return columns[index]
+    for column in columns:
+        if column.lower() == name.lower():
+            return column
+    raise TemplateError(f"table {table!r} has no column {name[:80]!r}; {nearest(name, columns)}")
+
+
+def _quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _refuse_function(name: str) -> str:
+    if name in _FICKLE:
+        return f"{name}() gives another answer each time; a key must not depend on it"
+    return f"{name}() is not for queries" if name in _UNSAFE else ""
+
+
+def _refuse_pragma(name: str, value: str | None) -> str:
+    if name in _DESCRIBE or (name in _STATE and value is None):
+        return ""
+    return f"PRAGMA {name} is refused: {_WRITES}"
+
+
+def _check_value(arguments: Sequence[str]) -> None:
+    to_index(arguments[0], "the row")
+
+
+SQLITE = table_of(
+    Function(
+        "sqlite_query", 1, 1, True, True, sqlite_query, lambda arguments: check_query(arguments[0])
+    ),
+    Function("sqlite_value", 2, 3, True, False, sqlite_value, _check_value),
+)
