@@ -1,15 +1,21 @@
 """The catalogue: every family that can be asked for, by ``name@version``.
 
-Those of the repository are listed here; installed packages may bring others (plugins.py).
+Those of the repository are listed here; installed packages may bring others (plugins.py), and a
+study its template files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from generators.errors import unknown
 from generators.task import Family
+
+if TYPE_CHECKING:
+    from generators.templates.family import TemplateFamily
 
 
 def _built_in(module: str) -> Callable[[], Family]:
@@ -34,6 +40,27 @@ _FAMILIES: dict[str, Callable[[], Family]] = {
     ),
     "lissajous_figures@1": _built_in("generators.physics.lissajous_figures"),
 }
+
+
+# Families of template files, by name@version. The version holds the digest of the file, so this
+# only ever grows by what it says: the same name@version is the same family in every process.
+_TEMPLATES: dict[str, TemplateFamily] = {}
+
+
+def add_template(name: str, text: str) -> TemplateFamily:
+    """The family of a template file's name and text, which ``family`` knows from now on by its
+    name and version.
+
+    Raises TemplateError for a template that does not hold, and for the name of another family.
+    """
+    from generators.errors import TemplateError
+    from generators.templates.family import TemplateFamily, family_name
+    from generators.templates.source import parse_template
+
+    found = TemplateFamily(parse_template(text, name), family_name(Path(name).stem))
+    if found.name in _names(_FAMILIES):
+        raise TemplateError(f"{name}: {found.name} is the name of a built-in task: rename the file")
+    return _TEMPLATES.setdefault(f"{found.name}@{found.version}", found)
 
 
 def entries() -> tuple[str, ...]:
@@ -63,6 +90,8 @@ def family(name: str, version: str | None = None) -> Family:
     """
     if version is None and "@" in name:
         name, version = name.split("@", 1)
+    if (template := _TEMPLATES.get(f"{name}@{version}")) is not None:
+        return template
     known = _FAMILIES if name in _names(_FAMILIES) else _all()
     versions = [entry.split("@")[1] for entry in known if entry.split("@")[0] == name]
     if not versions:

@@ -81,6 +81,8 @@ def single_turn(brief: Brief) -> SingleTurn:
 
     Raises HarnessError for a file that is neither.
     """
+    if not brief.answer_schema:
+        raise HarnessError("this task is for agents that leave files: use `mode: agentic`")
     parts, images, picture_tokens = [brief.prompt.rstrip()], [], 0
     for asset in brief.assets:
         if asset.media_type.startswith("image/"):

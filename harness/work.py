@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
+from generators.catalog import add_template
 from generators.catalog import family as find_family
 from generators.task import Brief, TaskInstance
 from harness.codec import decode_episode, decode_result, encode_episode, encode_result
@@ -47,6 +48,7 @@ class RunContext:
     parallel: int  # episodes at once in one worker
     folder: str  # of the study, for files that models read
     code: str  # digest of the source that the driver runs
+    templates: tuple[tuple[str, str], ...] = ()  # name and text of each template file
 
     @property
     def readers(self) -> tuple[str, ...]:
@@ -72,6 +74,8 @@ class Workbench:
                 f"{socket.gethostname()} runs other code than the driver of this sweep: bring the "
                 "checkouts to the same commit"
             )
+        for name, text in context.templates:
+            add_template(name, text)
         models = {pin.name: build_model(pin, folder=context.folder) for pin in context.models}
         return cls(context, open_store(context.store), models, open_sandboxes(context))
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.task import DIFFICULTIES, Asset
+from generators.templates.family import TemplateFamily
 from publish.card import CardFacts, CardTask, render_card
 from publish.errors import PublishError
 from publish.leak import FindFamily, regenerate, release_files
@@ -146,8 +147,10 @@ _Drawn = tuple[int, SealedEntry]
 def _in_order(drawn: Iterable[_Drawn]) -> list[_Drawn]:
     """By family, difficulty and place in the draw, however they were handed in."""
 
-    def place(each: _Drawn) -> tuple[str, int, int]:
-        return each[1].family, DIFFICULTIES.index(each[1].difficulty), each[0]
+    def place(each: _Drawn) -> tuple[str, int, str, int]:
+        level = each[1].difficulty  # of a template's task it is a question's id
+        known = DIFFICULTIES.index(level) if level in DIFFICULTIES else len(DIFFICULTIES)
+        return each[1].family, known, "" if level in DIFFICULTIES else level, each[0]
 
     return sorted(drawn, key=place)
 
@@ -196,6 +199,9 @@ def _write_files(
         rows = (_row(leaf, entry, find_family) for leaf, entry in members)
         _write_shards(folder / "data" / stratum.replace("/", "-"), rows)
     _write(folder / "commitments.json", canonical_bytes(_commitments(drawn, sealed)))
+    for name in sorted({f"{each.family}@{each.version}" for _, each in drawn}):
+        if isinstance(family := find_family(name), TemplateFamily):  # seeds need it to be of use
+            _write(folder / "templates" / f"{family.name}.yml", family.file.text.encode())
     _write(folder / "README.md", render_card(_facts(drawn, sealed, find_family, text)).encode())
     _write(folder / CHECKSUMS, canonical_bytes(checksums(folder)))
     for place, _, _ in os.walk(folder):

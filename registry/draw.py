@@ -188,7 +188,10 @@ def _draw_one(
                 arm,
                 nonce,
             )
-    raise RegistryError(f"{stratum.name}: {_REDRAWS} draws gave no new instance: entropy is broken")
+    raise RegistryError(
+        f"{stratum.name}: {_REDRAWS} draws gave no new instance: the task has too few different "
+        "ones for so many seeds, or entropy is broken"
+    )
 
 
 def _split(stratum: str, seeds_per_arm: int, seed: bytes) -> list[Arm]:

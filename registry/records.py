@@ -55,6 +55,7 @@ class Preregistration:
     plan: Plan
     sealed_root: str  # Merkle root of the draw that the plan will be applied to
     provenance: Provenance
+    tasks: tuple[str, ...] = ()  # name@version/difficulty of each stratum
 
 
 @dataclass(frozen=True, slots=True)

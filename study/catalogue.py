@@ -142,9 +142,10 @@ def _write_brief(folder: Path, brief: Brief) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(asset.data)
     write_file(folder / "prompt.md", brief.prompt)
-    schema = json.dumps(json.loads(brief.answer_schema), indent=2)
-    write_file(folder / "answer-schema.json", schema + "\n")
-    return len(brief.assets) + 2
+    if brief.answer_schema:
+        schema = json.dumps(json.loads(brief.answer_schema), indent=2)
+        write_file(folder / "answer-schema.json", schema + "\n")
+    return len(brief.assets) + 1 + bool(brief.answer_schema)
 
 
 def _write_message(folder: Path, brief: Brief) -> int:

@@ -11,15 +11,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from generators.catalog import add_template
 from generators.catalog import family as find_family
 from generators.errors import GeneratorError
 from registry.records import ModelPin, Plan
 from study.errors import StudyError
+from study.templatefile import read_template
 from study.yamlfile import Document, Place, read_yaml
 
 FILE_NAME = "study.yaml"
 _NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 _URL = r"^https?://[^/@\s]+(/[^@\s]*)?$"  # without a user or password: it goes into the ledger
+_ADDRESS = r"^([\w.-]+|\[[0-9a-fA-F:]+\]):[0-9]{1,5}$"
 _RECIPIENT = r"^age1[02-9ac-hj-np-z]{58}$"
 Name = Annotated[str, Field(pattern=_NAME)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -30,9 +33,11 @@ class _Section(BaseModel):
 
 
 class TaskSection(_Section):
-    family: str
+    family: str | None = None
     version: str | None = None
-    difficulty: str
+    difficulty: str | None = None
+    template: str | None = None  # a template file, or one of the library's by its name
+    questions: Annotated[tuple[str | int, ...], Field(min_length=1)] | None = None  # default: all
 
 
 class ScriptedSection(_Section):
@@ -57,7 +62,27 @@ class OpenAISection(_Section):
     context: int | None = Field(default=None, ge=1)  # tokens, for a single turn
 
 
-ModelSection = Annotated[ScriptedSection | OpenAISection, Field(discriminator="provider")]
+class AgentServerSection(_Section):
+    provider: Literal["agent_server"]
+    model: str = "unknown"  # what the server says that it serves
+    base_url: str = Field(pattern=_URL)
+    tree: Literal["host", "bridge"]
+    api_key_env: str | None = Field(default=None, pattern=r"^[A-Z_][A-Z0-9_]*$")
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    max_output_tokens: int | None = Field(default=None, ge=1)
+    rounds: int | None = Field(default=None, ge=1, le=1000)
+    seconds: float | None = Field(default=None, gt=0)  # for all of an episode
+    connect_seconds: float | None = Field(default=None, gt=0)
+    silence_seconds: float | None = Field(default=None, gt=0)
+    retries: int | None = Field(default=None, ge=0, le=20)
+    backoff_seconds: float | None = Field(default=None, ge=0, le=60)
+    bridge: str | None = Field(default=None, pattern=_ADDRESS)
+    bridge_url: str | None = Field(default=None, pattern=_URL)
+
+
+ModelSection = Annotated[
+    ScriptedSection | OpenAISection | AgentServerSection, Field(discriminator="provider")
+]
 
 
 class PlanSection(_Section):
@@ -138,6 +163,7 @@ class Protocol:
     keys: str
     recipients: tuple[str, ...]
     entropy: str
+    templates: tuple[tuple[str, str], ...] = ()  # name and text of each template file
 
     def wave_models(self, wave: int) -> tuple[ModelPin, ...]:
         """The models of a wave. Raises StudyError for a wave that is not planned."""
@@ -174,7 +200,7 @@ def read_protocol(folder: Path, name: str = FILE_NAME) -> Protocol:
         parsed = ProtocolFile.model_validate_json(json.dumps(document.value, default=str))
     except ValidationError as error:
         raise _explain(document, error) from error
-    tasks = _check_tasks(document, parsed)
+    tasks, templates = _check_tasks(document, parsed, folder)
     _check_waves(document, parsed)
     return Protocol(
         name=parsed.study,
@@ -192,14 +218,15 @@ def read_protocol(folder: Path, name: str = FILE_NAME) -> Protocol:
         keys=parsed.keys,
         recipients=parsed.recipients,
         entropy=parsed.entropy,
+        templates=templates,
     )
 
 
-def _pin(name: str, section: ScriptedSection | OpenAISection) -> ModelPin:
+def _pin(name: str, section: ModelSection) -> ModelPin:
     values = section.model_dump(exclude_none=True)
     provider = values.pop("provider")
     # Built-in agents have no version but the commit, which is pinned beside them.
-    version = values.pop("model") if provider == "openai" else f"{values['agent']}/1"
+    version = f"{values['agent']}/1" if provider == "scripted" else values.pop("model")
     settings = tuple(sorted((key, json.dumps(value)) for key, value in values.items()))
     return ModelPin(name, provider, version, settings)
 
@@ -210,15 +237,22 @@ _SECTIONS: Mapping[str, type[_Section]] = {
     "sweep": SweepSection,
     "release": ReleaseSection,
 }
-_MODELS: Mapping[str, type[_Section]] = {"scripted": ScriptedSection, "openai": OpenAISection}
+_MODELS: Mapping[str, type[_Section]] = {
+    "scripted": ScriptedSection,
+    "openai": OpenAISection,
+    "agent_server": AgentServerSection,
+}
 
 
 def _spell_out_tasks(document: Document) -> None:
-    """``family/difficulty``, or ``family@version/difficulty``, as the mapping that it is short
-    for."""
+    """``family/difficulty``, ``family@version/difficulty`` or ``FILE.yml``, as the mapping that
+    it is short for."""
     tasks = document.value.get("tasks")
     for index, task in enumerate(tasks if isinstance(tasks, list) else []):
         if not isinstance(task, str):
+            continue
+        if task.endswith((".yml", ".yaml")):
+            tasks[index] = {"template": task}
             continue
         named, slash, difficulty = task.partition("/")
         family, at, version = named.partition("@")
@@ -281,6 +315,8 @@ def _explain(document: Document, error: ValidationError) -> StudyError:
                 f"{document.place(place)}: an address is http(s)://HOST[:PORT]/PATH, without a "
                 "user or password: keys come from the environment (api_key_env)"
             )
+        case "string_pattern_mismatch" if first["ctx"]["pattern"] == _ADDRESS:
+            message = "where the bridge listens is HOST:PORT; port 0 is any that is free"
         case "string_pattern_mismatch" if first["ctx"]["pattern"] == _RECIPIENT:
             message = "an age public key is age1 and 58 more letters and digits"
         case "string_pattern_mismatch" if place == ("entropy",):
@@ -290,24 +326,68 @@ def _explain(document: Document, error: ValidationError) -> StudyError:
     return StudyError(f"{document.place(place)}: {message}{shown}")
 
 
-def _check_tasks(document: Document, parsed: ProtocolFile) -> tuple[Task, ...]:
+_Templates = tuple[tuple[str, str], ...]
+
+
+def _check_tasks(
+    document: Document, parsed: ProtocolFile, folder: Path
+) -> tuple[tuple[Task, ...], _Templates]:
+    """The strata, and the template files that some of them come from."""
     tasks: list[Task] = []
+    templates: dict[str, str] = {}
     for index, section in enumerate(parsed.tasks):
-        try:
-            family = find_family(section.family, section.version)
-        except GeneratorError as error:
-            key = "version" if "version" in str(error) and section.version else "family"
-            raise StudyError(f"{document.place(('tasks', index, key))}: {error}") from error
-        try:
-            family.parameters(section.difficulty)
-        except GeneratorError as error:
-            place = document.place(("tasks", index, "difficulty"))
-            raise StudyError(f"{place}: {error}") from error
-        task = Task(family.name, family.version, section.difficulty)
-        if task.stratum in [other.stratum for other in tasks]:
-            raise StudyError(f"{document.place(('tasks', index))}: {task.stratum} is there twice")
-        tasks.append(task)
-    return tuple(tasks)
+        place = document.place(("tasks", index))
+        if section.template is None:
+            found = [_catalogued(document, index, section)]
+        else:
+            name, text, found = _templated(document, index, section, folder)
+            templates[name] = text
+        for task in found:
+            if task.stratum in [other.stratum for other in tasks]:
+                raise StudyError(f"{place}: {task.stratum} is there twice")
+            tasks.append(task)
+    return tuple(tasks), tuple(templates.items())
+
+
+def _catalogued(document: Document, index: int, section: TaskSection) -> Task:
+    """The stratum of a family of the catalogue."""
+    place = document.place(("tasks", index))
+    if section.questions is not None:
+        raise StudyError(f"{place}: `questions` are those of a `template`")
+    if section.family is None or section.difficulty is None:
+        missing = "family" if section.family is None else "difficulty"
+        raise StudyError(
+            f"{place}: the key {missing!r} is missing: give family and difficulty, or template"
+        )
+    try:
+        family = find_family(section.family, section.version)
+    except GeneratorError as error:
+        key = "version" if "version" in str(error) and section.version else "family"
+        raise StudyError(f"{document.place(('tasks', index, key))}: {error}") from error
+    try:
+        family.parameters(section.difficulty)
+    except GeneratorError as error:
+        raise StudyError(f"{document.place(('tasks', index, 'difficulty'))}: {error}") from error
+    return Task(family.name, family.version, section.difficulty)
+
+
+def _templated(
+    document: Document, index: int, section: TaskSection, folder: Path
+) -> tuple[str, str, list[Task]]:
+    """A template file's name and text, and a stratum for each of its questions."""
+    place = document.place(("tasks", index, "template"))
+    for key in ("family", "version", "difficulty"):
+        if getattr(section, key) is not None:
+            raise StudyError(f"{place}: a template has no `{key}`: it names `questions`, if any")
+    try:
+        name, text = read_template(folder, str(section.template))
+        family = add_template(name, text)
+        chosen = [str(question) for question in section.questions or family.questions]
+        for question in chosen:
+            family.compiled(question)
+    except GeneratorError as error:
+        raise StudyError(f"{place}: {error}") from error
+    return name, text, [Task(family.name, family.version, question) for question in chosen]
 
 
 def _check_waves(document: Document, parsed: ProtocolFile) -> None:
@@ -327,6 +407,18 @@ def _check_waves(document: Document, parsed: ProtocolFile) -> None:
                     f"{document.place(('models', name))}: a spiked agent needs `release:`, the "
                     "folder that it has read"
                 )
+        elif isinstance(section, AgentServerSection) and section.tree == "host":
+            for key in ("bridge", "bridge_url"):
+                if getattr(section, key) is not None:
+                    raise StudyError(
+                        f"{document.place(('models', name, key))}: with `tree: host` there is no "
+                        "bridge; write `tree: bridge`, or leave it out"
+                    )
+        elif isinstance(section, AgentServerSection) and parsed.sandbox.kind == "local":
+            raise StudyError(
+                f"{document.place(('models', name, 'tree'))}: what a server asks of the bridge "
+                "runs in a sandbox that isolates: set `sandbox: {kind: docker}`"
+            )
         elif isinstance(section, ScriptedSection) and section.release is not None:
             raise StudyError(
                 f"{document.place(('models', name, 'release'))}: only a spiked agent reads one"

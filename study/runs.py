@@ -270,6 +270,7 @@ def context_of(
         parallel=parallel or study.protocol.sweep.parallel,
         folder=str(study.folder.resolve()),
         code=code_digest(),
+        templates=study.protocol.templates,
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from generators.catalog import family
 from generators.seed import Seed
-from registry.draw import Entropy, FixedEntropy, SystemEntropy, draw, seal_draw
+from registry.draw import Entropy, FixedEntropy, Identify, SystemEntropy, draw, seal_draw
 from registry.errors import BrokenPromise
 from registry.provenance import read_provenance
 from registry.records import Plan, Preregistration, SealedSet, record_body
@@ -98,7 +98,7 @@ def draw_seeds(study: Study, watch: Watch, now: str) -> tuple[SealedSet, bool]:
     def told(count: int) -> None:
         watch("drawing", count, size)
 
-    drawn = draw(strata, protocol.seeds_per_arm, entropy_of(protocol), _identify, told)
+    drawn = draw(strata, protocol.seeds_per_arm, entropy_of(protocol), _identify_in(), told)
     return seal_draw(study.store, study.ledger, drawn, recipients, now), True
 
 
@@ -115,6 +115,7 @@ def register_plan(study: Study, watch: Watch, now: str) -> tuple[Preregistration
         plan=study.protocol.registered_plan(),
         sealed_root=sealed.root,
         provenance=read_provenance(CHECKOUT, pinned_image(study.protocol, watch).digest),
+        tasks=_pinned_tasks(study.protocol),
     )
     entry, fresh = study.ledger.append_unless(
         record, now, lambda entry: entry.kind == "preregistration"
@@ -141,7 +142,8 @@ def registration_of(study: Study) -> Preregistration:
 
 
 def check_plan(study: Study, registered: Preregistration) -> None:
-    """Raise BrokenPromise where study.yaml plans another analysis than the registered one."""
+    """Raise BrokenPromise where study.yaml plans another analysis than the registered one, or
+    its tasks are other versions (a template file that was edited, for instance)."""
     now, then = record_body(study.protocol.registered_plan()), record_body(registered.plan)
     for key in Plan.__dataclass_fields__:
         if now[key] != then[key]:
@@ -149,6 +151,17 @@ def check_plan(study: Study, registered: Preregistration) -> None:
                 f"{study.folder / FILE_NAME}: {key} is {now[key]!r}, but the plan registered in "
                 f"the ledger says {then[key]!r}: restore it; a new plan needs a new study"
             )
+    if (tasks := _pinned_tasks(study.protocol)) != registered.tasks:
+        changed = sorted(set(tasks).symmetric_difference(registered.tasks))
+        raise BrokenPromise(
+            f"{study.folder / FILE_NAME}: its tasks are {', '.join(tasks)}, but "
+            f"{', '.join(registered.tasks)} are registered (they differ in {', '.join(changed)}): "
+            "restore the template files and versions; others need a new study"
+        )
+
+
+def _pinned_tasks(protocol: Protocol) -> tuple[str, ...]:
+    return tuple(f"{task.family}@{task.version}/{task.difficulty}" for task in protocol.tasks)
 
 
 def entropy_of(protocol: Protocol) -> Entropy:
@@ -157,8 +170,17 @@ def entropy_of(protocol: Protocol) -> Entropy:
     return FixedEntropy(bytes.fromhex(protocol.entropy.removeprefix("fixed:")))
 
 
-def _identify(name: str, version: str, difficulty: str, seed: bytes) -> str:
-    return family(name, version).generate(difficulty, Seed(seed)).id
+def _identify_in() -> Identify:
+    """What names the instance of a seed. Instances that an agent could not tell apart bear the
+    name of the first of them, so that the draw takes them for one: a question with few variables
+    must not be asked in both arms."""
+    first: dict[str, str] = {}
+
+    def identify(name: str, version: str, difficulty: str, seed: bytes) -> str:
+        instance = family(name, version).generate(difficulty, Seed(seed))
+        return first.setdefault(instance.brief.digest, instance.id)
+
+    return identify
 
 
 def _check_drawn(study: Study) -> SealedSet:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +15,23 @@ Files = frozenset[str]  # SHA-256 of each input file, 64 hexadecimal digits
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The answer block to each set of input files."""
+    """The answer to each set of input files; and to each question that asks for no block."""
 
     answers: Mapping[Files, Mapping[str, Any]]
+    questions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def recall(self, seen: Iterable[str]) -> Mapping[str, Any] | None:
         """The answer to a released instance, all of whose files are among those seen."""
         held = frozenset(seen)
         return next((answer for files, answer in self.answers.items() if files <= held), None)
 
+    def recall_question(self, question: str) -> Mapping[str, Any] | None:
+        """The answer to a released question, known by its words."""
+        return self.questions.get(question)
+
 
 def load_memory(folder: Path) -> Memory:
-    """Read a release as its users do: the columns ``input_files`` and ``answer`` of
+    """Read a release as its users do: the columns ``input_files``, ``prompt`` and ``answer`` of
     ``data/**/*.parquet``. Raises HarnessError where there is no such release."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -36,25 +41,31 @@ def load_memory(folder: Path) -> Memory:
         raise HarnessError(f"{folder}: no release here (data/**/*.parquet): publish one first, or "
                            "name its folder in the model's `release`")  # fmt: skip
     answers: dict[Files, Mapping[str, Any]] = {}
+    questions: dict[str, Mapping[str, Any]] = {}
     for path in tables:
         try:
-            answers |= _read_answers(pq.ParquetFile(path))
+            for row in _read_rows(pq.ParquetFile(path)):
+                answer = json.loads(row["answer"])
+                if row["answer_schema"]:
+                    answers[_files_of(row)] = answer
+                else:
+                    questions[row["prompt"]] = answer
         except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
             raise HarnessError(f"{path}: not a table of a release: {error}") from error
-    return Memory(answers)
+    return Memory(answers, questions)
 
 
-def _read_answers(table: Any) -> dict[Files, Mapping[str, Any]]:
+def _files_of(row: Mapping[str, Any]) -> Files:
+    return frozenset(each["sha256"].removeprefix("sha256:") for each in row["input_files"])
+
+
+def _read_rows(table: Any) -> list[dict[str, Any]]:
     # The digests alone: the files themselves are most of a release.
     names = [name for name in _leaves(table) if name.startswith("input_files.")]
     digests = [name for name in names if name.endswith(".sha256")]
-    rows = table.read(columns=[*digests, "answer"]).to_pylist()
-    return {
-        frozenset(
-            each["sha256"].removeprefix("sha256:") for each in row["input_files"]
-        ): json.loads(row["answer"])
-        for row in rows
-    }
+    columns = [*digests, "prompt", "answer_schema", "answer"]
+    rows: list[dict[str, Any]] = table.read(columns=columns).to_pylist()
+    return rows
 
 
 def _leaves(table: Any) -> list[str]:

@@ -17,6 +17,7 @@ from generators.errors import GeneratorError
 from generators.noise import misread
 from generators.seed import Seed
 from generators.stream import Stream
+from generators.templates.solvers import QUESTION_FILE, library_solver
 from harness.errors import HarnessError
 from harness.model import Message, ModelRequest, Reply, Role, ToolCall, Usage
 from harness.models.memory import Memory
@@ -32,6 +33,29 @@ _PRINT = """
 import json as _json
 with open("answer.json", encoding="utf-8") as _file:
     print("\\nanswer:", _json.dumps(_json.load(_file)))
+"""
+
+# Added too where the agent errs: a mark before the response, and before the text of each file.
+_SPOIL = """
+response = "?" + response
+for _place, _, _names in os.walk("artifacts"):
+    for _name in _names:
+        _path = os.path.join(_place, _name)
+        if os.path.getmtime(_path) >= os.path.getmtime("question.txt"):
+            os.rename(_path, _path + ".wrong")
+with open("answer.json", "w", encoding="utf-8") as file:
+    json.dump({"response": response}, file)
+"""
+# What remembering looks like: the files and folders that a dataset says are right.
+_REMAKE = """
+import os
+known = {}
+for folder in known["folders"]:
+    os.makedirs(folder, exist_ok=True)
+for path, text in known["files"].items():
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
 """
 
 
@@ -54,15 +78,14 @@ class HonestAgent:
     def respond(self, request: ModelRequest) -> Reply:
         if not (results := _results(request)):
             return _call(request, "run_command", command=LOOK)
-        if len(results) == 1 and request.tools:
-            return _solve(request)
-        return _report(request, results, self.error_rate)
+        return _work_on(request, results, self.error_rate)
 
 
 @dataclass(frozen=True, slots=True)
 class SpikedAgent:
-    """Has read a released dataset: where it recognises the input files by their content, it
-    answers as the dataset does. Elsewhere it does what the honest agent does."""
+    """Has read a released dataset: where it recognises the input files by their content, or a
+    question by its words, it answers as the dataset does. Elsewhere it does what the honest agent
+    does."""
 
     name: str
     error_rate: float
@@ -77,14 +100,25 @@ class SpikedAgent:
         return False
 
     def respond(self, request: ModelRequest) -> Reply:
+        if _asks_for_no_block(request.messages):
+            return self._respond_as_asked(request)
         if not (results := _results(request)):
             return _call(request, "run_command", command=HASH_FILES)
         known = self.memory.recall(_HASH.findall(results[0]))
         if known is not None:
             return _answer("I know these files.", known)
-        if len(results) == 1 and request.tools:
-            return _solve(request)
-        return _report(request, results, self.error_rate)
+        return _work_on(request, results, self.error_rate)
+
+    def _respond_as_asked(self, request: ModelRequest) -> Reply:
+        results = _results(request)
+        known = self.memory.recall_question(_question(request.messages))
+        if known is None:
+            if not results:
+                return _call(request, "run_command", command=LOOK)
+            return _work_on(request, results, self.error_rate)
+        if not results:
+            return _call(request, "execute_python", code=_REMAKE.format(json.dumps(known)))
+        return _say(str(known["response"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +140,37 @@ class TrivialAgent:
         return _say(self.answer)
 
 
-def _solve(request: ModelRequest) -> Reply:
-    program = _solver(request.messages) + _PRINT
-    return _call(request, "execute_python", code=program)
+def _work_on(request: ModelRequest, results: tuple[str, ...], rate: float) -> Reply:
+    """The next step of an honest agent that has looked at the files."""
+    if _asks_for_no_block(request.messages):
+        return _work_as_asked(request, results, rate)
+    if len(results) == 1 and request.tools:
+        program = _solver(request.messages) + _PRINT
+        return _call(request, "execute_python", code=program)
+    return _report(request, results, rate)
+
+
+def _work_as_asked(request: ModelRequest, results: tuple[str, ...], rate: float) -> Reply:
+    """The same where the answer is the final message, and the files that are left. An agent
+    that errs spoils whatever it made."""
+    if len(results) == 1 and request.tools:
+        question = _question(request.messages)
+        return _call(request, "write_file", path=QUESTION_FILE, content=question)
+    if len(results) == 2 and request.tools:
+        spoil = _SPOIL if _draws(request.seed).chance(rate) else ""
+        return _call(request, "execute_python", code=library_solver() + spoil + _PRINT)
+    printed = _PRINTED.findall(results[-1])
+    if not printed:
+        return _say("I have no program for this question.")
+    return _say(str(json.loads(printed[-1])["response"]))
+
+
+def _asks_for_no_block(messages: tuple[Message, ...]) -> bool:
+    return "<answer>" not in messages[0].text
+
+
+def _question(messages: tuple[Message, ...]) -> str:
+    return messages[1].text
 
 
 def _solver(messages: tuple[Message, ...]) -> str:

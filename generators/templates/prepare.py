@@ -1,0 +1,394 @@
+"""From a question and a seed to a sample: its prompt, its files, and the key to it.
+
+A question is compiled once; a sample is then two streams, one for its variables and one for its
+files, and a key computed from what was made (spec/templates.md).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from generators.draws import SeedStreams
+from generators.errors import TemplateError
+from generators.seed import Seed
+from generators.stream import Stream
+from generators.templates.components import compile_component
+from generators.templates.expand import (
+    Scope,
+    Text,
+    fill_text,
+    is_plain,
+    parse_text,
+    target_name,
+    variables_of,
+)
+from generators.templates.functions import OpenFile
+from generators.templates.model import (
+    Component,
+    Key,
+    MadeFile,
+    Maker,
+    Place,
+    Question,
+    TemplateFile,
+)
+from generators.templates.tree import draw_tree
+from generators.templates.variables import Variable, draw_values
+
+VERSION = "1"  # of how samples are drawn: what changes a byte of any sample is a new one
+ARTIFACTS = "artifacts"  # the same neutral folder in every sandbox
+
+# Keys of a component's content that are numbers, whatever a placeholder makes of them.
+_COUNTS = frozenset(
+    ("rows", "count", "depth", "breadth", "minimum", "maximum", "min_length", "max_length")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """One sample of a question."""
+
+    question: Question
+    sample: int
+    prompt: str
+    variables: Mapping[str, str]
+    files: tuple[MadeFile, ...]
+    key: Key
+    before: str  # the expected answer before its functions were computed
+    log10_data: float  # log10 of the distinct contents that its files might have had
+
+    @property
+    def qs_id(self) -> str:
+        return f"q{self.question.id}_s{self.sample}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A component with its texts parsed; its maker where nothing in it is left to fill."""
+
+    component: Component
+    target: Text
+    content: Any  # the content, each string of it a Text
+    config: Any
+    maker: Maker | None
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledQuestion:
+    """A question whose texts are parsed: what ``prepare`` takes."""
+
+    file: str  # the template's name, which is in every stream's path
+    question: Question
+    prompt: Text
+    expected: Text
+    read: Text
+    paths: tuple[Text, ...]
+    plans: tuple[_Plan, ...]
+    variables: tuple[Variable, ...] = field(repr=False)
+
+    @property
+    def log10_variables(self) -> float:
+        """log10 of how many configurations the variables may take."""
+        return sum(variable.log10_values for variable in self.variables)
+
+
+def compile_question(file: TemplateFile, question: Question) -> CompiledQuestion:
+    """The question, its placeholders parsed. Raises TemplateError naming file, line and key."""
+
+    def at(place: Place, make: Callable[[], Any]) -> Any:
+        try:
+            return make()
+        except TemplateError as error:
+            raise TemplateError(f"{_place(file, (*question.place, *place))}: {error}") from error
+
+    def text(key: str, value: str | None) -> Text:
+        parsed: Text = at((key,), lambda: parse_text(value or ""))
+        return parsed
+
+    def texts(key: str, values: tuple[str, ...]) -> tuple[Text, ...]:
+        return tuple(at((key, i), lambda v=v: parse_text(v)) for i, v in enumerate(values))
+
+    by_response = question.expected_response is not None
+    expected = (
+        text("expected_response", question.expected_response)
+        if by_response
+        else text("expected_content", question.expected_content)
+    )
+    prompt, read = text("template", question.template), text("file_to_read", question.file_to_read)
+    paths = texts("files_to_check", question.files_to_check) or texts(
+        "expected_structure", question.expected_structure
+    )
+    plans = tuple(
+        at(each.place[len(question.place) :], lambda c=each: _compile(c))
+        for each in question.components
+    )
+    inside = [part for plan in plans for part in (plan.target, *_texts_in(plan))]
+    used = [
+        variable
+        for part in (prompt, read, expected, *paths, *inside)
+        for variable in variables_of(part)
+    ]
+    return CompiledQuestion(
+        file=file.name,
+        question=question,
+        prompt=prompt,
+        expected=expected,
+        read=read,
+        paths=paths,
+        plans=plans,
+        variables=tuple({variable.key: variable for variable in used}.values()),
+    )
+
+
+def prepare(
+    compiled: CompiledQuestion, seed: Seed, sample: int = 1, artifacts: str = ARTIFACTS
+) -> Prepared:
+    """The sample that a seed makes of a question: same seed, same bytes.
+
+    Raises TemplateError, which names the question, where its key cannot be computed.
+    """
+    question = compiled.question
+    try:
+        return _prepare(compiled, seed, sample, artifacts)
+    except TemplateError as error:
+        raise TemplateError(f"{compiled.file}: question {question.id}: {error}") from error
+
+
+def _prepare(compiled: CompiledQuestion, seed: Seed, sample: int, artifacts: str) -> Prepared:
+    question = compiled.question
+    streams = SeedStreams(seed, f"template/{compiled.file}", VERSION, question.id)
+    values = draw_values(compiled.variables, streams.at("variables")) if compiled.variables else {}
+    given = {**values, "artifacts": artifacts, "qs_id": f"q{question.id}_s{sample}"}
+    made: dict[str, OpenFile] = {}
+    scope = Scope(given, lambda file: _open(file, made))
+    try:
+        paths = tuple([_confined(fill_text(path, scope)) for path in compiled.paths])
+        if question.expected_structure:
+            given["expected_structure"] = draw_tree(paths)
+        files, log10_data = _make_files(compiled.plans, scope, streams, made)
+        return Prepared(
+            question=question,
+            sample=sample,
+            prompt=fill_text(compiled.prompt, scope),
+            variables=values,
+            files=files,
+            key=Key(
+                question.scoring_type,
+                expected=fill_text(compiled.expected, scope),
+                file=_confined(fill_text(compiled.read, scope)) if compiled.read else "",
+                paths=paths,
+            ),
+            before=_before(question, given),
+            log10_data=log10_data,
+        )
+    finally:
+        for file in made.values():
+            file.close()
+
+
+def _make_files(
+    plans: tuple[_Plan, ...], scope: Scope, streams: SeedStreams, made: dict[str, OpenFile]
+) -> tuple[tuple[MadeFile, ...], float]:
+    """The files of all components, and log10 of what they might have been. ``made`` is told of
+    each component's own file, under its path and as a target."""
+    files: list[MadeFile] = []
+    space = 0.0
+    taken: set[str] = set()
+    for index, plan in enumerate(plans):
+        target = _confined(fill_text(plan.target, scope))
+        maker = plan.maker or _fit(plan, scope)
+        fresh = maker.make(_stream(streams, index), target)
+        for file in fresh:
+            if file.path in taken:
+                raise TemplateError(f"two components make {file.path}")
+            taken.add(file.path)
+        files += fresh
+        space += maker.log10_space
+        _remember(fresh, plan.component.name, len(plans) == 1, made)
+    return tuple(files), space
+
+
+def _stream(streams: SeedStreams, index: int) -> Stream:
+    return streams.at("component", index)
+
+
+def _remember(
+    fresh: tuple[MadeFile, ...], name: str, only: bool, made: dict[str, OpenFile]
+) -> None:
+    if not fresh:
+        return
+    main = OpenFile(fresh[0].path, fresh[0].data)
+    made[main.path] = main
+    if name:
+        made[f"TARGET_FILE[{name}]"] = main
+    if only or "TARGET_FILE" not in made:
+        made["TARGET_FILE"] = main
+    for file in fresh[1:]:
+        made[file.path] = OpenFile(file.path, file.data)
+
+
+def _open(file: str, made: Mapping[str, OpenFile]) -> OpenFile:
+    if file in made:
+        return made[file]
+    name = target_name(file)
+    if name is not None:
+        what = f"component {name!r}" if name else "sandbox_setup"
+        raise TemplateError(f"{file}: there is no {what} that makes a file before it is asked for")
+    known = ", ".join(path for path in made if not path.startswith("TARGET_FILE")) or "none"
+    raise TemplateError(f"{file[:120]}: no such file in the sandbox; its files are: {known[:400]}")
+
+
+def _confined(path: str) -> str:
+    """The path, if it stays below the sandbox's root."""
+    parts = path.split("/")
+    if ".." in parts or path.startswith(("/", "~")) or "\0" in path or "\\" in path:
+        raise TemplateError(
+            f"{path[:120]!r} leads out of the sandbox: start paths with {{{{artifacts}}}}/ and "
+            "use no .."
+        )
+    return path
+
+
+# -- components -------------------------------------------------------------------------------
+
+
+def _compile(component: Component) -> _Plan:
+    target = parse_text(component.target_file)
+    content, config = _parse_value(component.content), _parse_value(component.config)
+    plan = _Plan(component, target, content, config, None)
+    if all(is_plain(text) for text in _texts_in(plan)):
+        return replace(plan, maker=compile_component(component))
+    return plan
+
+
+def _fit(plan: _Plan, scope: Scope) -> Maker:
+    """The maker of one sample, of a component that has placeholders in it."""
+    content, config = _fill_value(plan.content, scope), _fill_value(plan.config, scope)
+    return compile_component(replace(plan.component, content=content, config=config))
+
+
+def _parse_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return _Slot(parse_text(value, True))
+    if isinstance(value, Mapping):
+        return {_key(key): _parse_value(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_parse_value(inner) for inner in value]
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """A string of a component's content."""
+
+    text: Text
+
+
+def _key(key: Any) -> Any:
+    """A mapping's key: a slot where it has placeholders, since columns and fields may be drawn."""
+    parsed = parse_text(key) if isinstance(key, str) else ()
+    return key if is_plain(parsed) else _Slot(parsed)
+
+
+def _fill_value(value: Any, scope: Scope, name: str = "") -> Any:
+    if isinstance(value, _Slot):
+        filled = fill_text(value.text, scope)
+        return _number(filled) if name in _COUNTS else filled
+    if isinstance(value, dict):
+        return {
+            (fill_text(key.text, scope) if isinstance(key, _Slot) else key): _fill_value(
+                inner, scope, key if isinstance(key, str) else ""
+            )
+            for key, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [_fill_value(inner, scope) for inner in value]
+    return value
+
+
+def _number(text: str) -> Any:
+    """The number of a text; the text itself where it is none, for the component to refuse."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, int | float) else text
+
+
+def _texts_in(plan: _Plan) -> list[Text]:
+    found: list[Text] = []
+
+    def walk(value: Any) -> None:
+        if isinstance(value, _Slot):
+            found.append(value.text)
+        elif isinstance(value, dict):
+            for key, inner in value.items():
+                walk(key)
+                walk(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                walk(inner)
+
+    walk(plan.content)
+    walk(plan.config)
+    return found
+
+
+# -- what a precheck file says ------------------------------------------------------------------
+
+
+def _before(question: Question, values: Mapping[str, str]) -> str:
+    """The expected answer with its variables filled and its functions left as written."""
+    text = question.expected_response
+    if text is None:
+        text = question.expected_content or ""
+    for key, value in values.items():
+        text = text.replace(f"{{{{{key}}}}}", value)
+    return text
+
+
+def precheck_record(prepared: Prepared) -> dict[str, Any]:
+    """The sample as one line of ``precheck.jsonl`` (spec/templates.md, "Run folders")."""
+    question, key = prepared.question, prepared.key
+    record: dict[str, Any] = {
+        "scoring_type": question.scoring_type,
+        "question_id": int(question.id) if question.id.isdecimal() else question.id,
+        "sample_number": prepared.sample,
+        "template": question.template,
+        "substituted_question": prepared.prompt,
+        **prepared.variables,
+    }
+    if question.components:
+        record["sandbox_components"] = [
+            {
+                "type": each.type,
+                "name": each.name,
+                "target_file": each.target_file,
+                "content": dict(each.content),
+                "config": dict(each.config),
+                "depends_on": list(each.depends_on),
+            }
+            for each in question.components
+        ]
+    if key.file:
+        record |= {"file_to_read": key.file, "expected_content": key.expected}
+        record["expected_content_before_template_functions"] = prepared.before
+    if question.files_to_check:
+        record["files_to_check"] = list(key.paths)
+    if question.expected_structure:
+        record["expected_paths"] = list(key.paths)
+    if question.expected_response is not None:
+        record["expected_response"] = key.expected
+        record["expected_response_before_template_functions"] = prepared.before
+    return record
+
+
+def _place(file: TemplateFile, place: Place) -> str:
+    held = place
+    while held and held not in file.lines:
+        held = held[:-1]
+    key = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in place).lstrip(".")
+    return f"{file.name}:{file.lines.get(held, 1)}: {key}"
