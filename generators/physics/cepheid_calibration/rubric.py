@@ -74,8 +74,8 @@ def _lists(precise: ItemPrecision, ample: ItemRecall) -> tuple[Metarubric, ...]:
             "estimated_redshifts",
             "IM",
             14.0,
-            "The answer states that the redshift of the Cepheid {cepheid_id} lies between "
-            "{z_min:.6f} and {z_max:.6f}.",
+            "The answer states that the redshift of the Cepheid {cepheid_id} is {z:.6f}: anything "
+            "from {z_min:.6f} to {z_max:.6f}.",
             _redshift,
             "redshifts",
         ),
@@ -92,7 +92,8 @@ def _fit(read: ShareOf) -> tuple[Metarubric, ...]:
 
     def value(key: str, weight: float, name: str, what: str) -> Metarubric:
         text = (
-            f"The answer states that {what} lies between {{{name}_min:.5f}} and {{{name}_max:.5f}}"
+            f"The answer states that {what} is {{{name}:.5f}}: anything from {{{name}_min:.5f}} "
+            f"to {{{name}_max:.5f}}"
         )
         return Metarubric(key, "SR", weight, f"{text}{_AND_READ}.", within(name), "results")
 

@@ -132,7 +132,8 @@ def _metarubrics(truth: GroundTruth, read: ItemsNear, tolerance: float) -> tuple
             "IM",
             1.0,
             "The answer states that the radius of {layer} is {radius:.3f} m "
-            f"(± {RADIUS_TOLERANCE}).",
+            f"(± {RADIUS_TOLERANCE}); for a tracker layer, at least half of the tracker radii that "
+            "it lists are right.",
             radius,
             "detector",
         ),

@@ -18,14 +18,14 @@ def make_nulls(parameters: Parameters) -> dict[str, dict[str, Any]]:
         "prior": _answer([], []),
         "everything": _answer(many, list(string.ascii_uppercase + string.digits)),
         **{
-            f"constant-{hertz}": _answer([_supply(12_345_678, hertz)], ["ABC123"])
+            f"constant-{hertz}": _answer([_supply(1_234_567_890, hertz)], ["ABC123"])
             for hertz in frequencies
         },
     }
 
 
 def _supply(number: int, hertz: int) -> dict[str, Any]:
-    supply = f"{number:08d}"
+    supply = f"{number:010d}"
     return {"supply_id": supply, "machine": "ABC123", "batch": "A", "frequency_hz": hertz}
 
 

@@ -151,7 +151,10 @@ def _machines(gates: _Gates) -> tuple[Metarubric, ...]:
         return Gated(OmitsItem(MACHINES, str(row["machine"])), gates.machines_found)
 
     rate = "({faulty} of its {tested} tested supplies failed, {percent:.0f} %)"
-    read = "and it gets the frequencies of at least half of the faulty supplies right."
+    read = (
+        "at least half of the supplies that it lists as faulty are faulty, and it gets the "
+        "frequencies of at least half of the faulty supplies right."
+    )
     return (
         Metarubric(
             "faulty_machines",

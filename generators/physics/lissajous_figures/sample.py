@@ -22,7 +22,7 @@ from generators.physics.lissajous_figures.parameters import (
 from generators.stream import Stream
 
 _MACHINE_LENGTH = 6
-_SUPPLY_DIGITS = 8
+_SUPPLY_DIGITS = 10
 _MEASUREMENT_DIGITS = 12
 
 
@@ -212,7 +212,7 @@ class _Names:
         )
 
     def supplies(self, slots: Sequence[_Slot], zeros: Sequence[_Slot]) -> tuple[str, ...]:
-        """Eight digits each, of which those of ``zeros`` begin with 0."""
+        """Ten digits each, of which those of ``zeros`` begin with 0."""
         return tuple(
             self._digits("supply", slot, _SUPPLY_DIGITS, int(slot in zeros)) for slot in slots
         )

@@ -244,7 +244,7 @@ def test_identifiers_are_unique_and_of_their_form(difficulty):
     supplies = [unit.supply_id for unit in sample.units]
     measured = [unit.measurement_id for unit in with_figures(sample)]
     assert len(set(supplies)) == len(sample.units) == parameters.units
-    assert all(len(name) == 8 and name.isdigit() for name in supplies)
+    assert all(len(name) == 10 and name.isdigit() for name in supplies)
     assert len(set(measured)) == parameters.tested * parameters.machines
     assert all(len(name) == 12 and name.isdigit() for name in measured)
     machines = {unit.machine for unit in sample.units}
@@ -254,6 +254,18 @@ def test_identifiers_are_unique_and_of_their_form(difficulty):
         assert name == name.upper()
         assert (len(name), name[0].isalpha()) == (6, True)
     assert {unit.batch for unit in sample.units} <= set("ABCDEF"[: parameters.batches])
+
+
+def test_no_two_tables_share_a_supply():
+    """Nor do untested ones, which stand in no truth: neighbouring seeds at hard."""
+    tables = [
+        {
+            unit.supply_id
+            for unit in draw_sample(HARD, SeedStreams(seed, NAME, VERSION, "hard")).units
+        }
+        for seed in public_seeds(6)
+    ]
+    assert len(set().union(*tables)) == 6 * HARD.units
 
 
 def test_the_file_is_in_the_order_of_days(difficulty):
