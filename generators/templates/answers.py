@@ -8,7 +8,7 @@ from typing import Any
 from generators.templates.clean import clean
 from generators.templates.model import Key, Verdict, Workspace
 
-MOST_RESPONSE = 1 << 22  # characters; what is longer is wrong
+MOST_RESPONSE = 1 << 21  # characters; what is longer is wrong
 MOST_READ = 1 << 24  # bytes of a file; what is longer is wrong
 _MOST_TOLD = 200  # characters of an answer in a reason
 _MOST_KEPT = 4000  # characters of an answer in the details

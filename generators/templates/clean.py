@@ -13,7 +13,8 @@ _TAGS = ("thinking", "think", "reasoning", "thought", "internal", "reflection", 
 _PAIRS = tuple(
     (re.compile(f"<{tag}>", re.IGNORECASE), re.compile(f"</{tag}>", re.IGNORECASE)) for tag in _TAGS
 )
-_ORPHAN = re.compile("</think>", re.IGNORECASE)
+_CLOSING = re.compile("</(?:" + "|".join(f"({tag})" for tag in _TAGS) + ")>", re.IGNORECASE)
+_THINK = _TAGS.index("think") + 1  # its group in that
 
 
 def clean(text: str) -> str:
@@ -34,19 +35,26 @@ def clean(text: str) -> str:
 
 def has_reasoning(text: str) -> bool:
     """Whether a paired reasoning tag stands in it."""
-    return "</" in text and any(_first_pair(text, *pair) for pair in _PAIRS)
+    return any(_begins(text, tag) for tag in _closed(text))
+
+
+def _closed(text: str) -> list[int]:
+    """The kinds of tags that are closed somewhere, in the order in which they are removed."""
+    return sorted({int(found.lastindex or 0) - 1 for found in _CLOSING.finditer(text)})
+
+
+def _begins(text: str, tag: int) -> bool:
+    opening, closing = _PAIRS[tag]
+    begun = opening.search(text)
+    return begun is not None and closing.search(text, begun.end()) is not None
 
 
 def _without_pairs(text: str) -> str:
-    for opening, closing in _PAIRS:
-        if _first_pair(text, opening, closing):
-            text = _without(text, opening, closing)
+    done = -1
+    while rest := [tag for tag in _closed(text) if tag > done]:
+        done = rest[0]  # what is removed may join the two halves of another tag: look again
+        text = _without(text, *_PAIRS[done])
     return text
-
-
-def _first_pair(text: str, opening: re.Pattern[str], closing: re.Pattern[str]) -> bool:
-    begun = opening.search(text)
-    return begun is not None and closing.search(text, begun.end()) is not None
 
 
 def _without(text: str, opening: re.Pattern[str], closing: re.Pattern[str]) -> str:
@@ -61,6 +69,7 @@ def _without(text: str, opening: re.Pattern[str], closing: re.Pattern[str]) -> s
 
 def _after_orphan(text: str) -> str:
     end = 0
-    for closing in _ORPHAN.finditer(text):
-        end = closing.end()
+    for closing in _CLOSING.finditer(text):
+        if closing.lastindex == _THINK:
+            end = closing.end()
     return text[end:]

@@ -12,7 +12,7 @@ from collections import deque
 from itertools import chain, islice
 from typing import Any
 
-MOST_JSON = 1 << 22  # characters
+MOST_JSON = 1 << 21  # characters
 MOST_DIFFERENCES = 20  # that are told
 _MOST_SHOWN = 80  # characters of a value
 
@@ -24,7 +24,7 @@ class NotJson(ValueError):  # noqa: N818 - it says what the text is, and is alwa
 def read_json(text: str) -> Any:
     """The value of a text that is one JSON value and nothing else.
 
-    Raises NotJson, also for what is longer than 4 Mi characters, nested deeper than the
+    Raises NotJson, also for what is longer than 2 Mi characters, nested deeper than the
     interpreter recurses (about 900 levels), or an integer of more than 4,300 digits.
     """
     if len(text) > MOST_JSON:

@@ -44,7 +44,7 @@ _FENCE = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 _MARKED = (re.compile(r"\*\*([^*\n]+)\*\*"), re.compile(r"`([^`\n]+)`"), re.compile(r'"([^"\n]+)"'))
 _LEAD = re.compile(r"(?:[:=]|\b(?:is|are))\s+", re.IGNORECASE)
 _NUMBER = re.compile(
-    r"[-+]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)?(?:\.[0-9]+|\.)?(?:[eE][-+]?[0-9]+)?"
+    r"(?=\.?[0-9])(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)?(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?"
 )
 _IN_TEXT = re.compile(r"(?<![\w.,])[-+]?[0-9][0-9,]*(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?!\w)")
 _BRACKET = re.compile(r"[\[{]")
@@ -95,9 +95,9 @@ def as_number(value: Any) -> int | float | None:
     if isinstance(value, int | float):
         return value
     text = str(value).strip() if len(value) <= _MOST_DIGITS else ""
-    text = text.removeprefix("-") if (minus := text.startswith("-")) else text
-    text = text.lstrip("$€£ ").removesuffix("%").rstrip()
-    if not any(letter in "0123456789" for letter in text) or not _NUMBER.fullmatch(text):
+    minus = text.startswith("-")
+    text = text[text[:1] in ("-", "+") :].lstrip("$€£ ").removesuffix("%").rstrip()
+    if not _NUMBER.fullmatch(text):
         return None
     digits = text.replace(",", "")
     try:
