@@ -55,8 +55,8 @@ _CONTENTS: Mapping[str, tuple[str, ...]] = {
     "create_sqlite": ("table_name", "columns", "rows", "tables"),
     "create_json": _SCHEMA,
     "create_yaml": _SCHEMA,
-    "create_xml": ("schema", "root_element", "namespace", "element_name"),
-    "create_tree": (),  # its own maker knows them
+    "create_xml": ("schema", "root_element", "namespace"),
+    "create_tree": ("depth", "breadth", "files"),
 }
 COMPONENT_TYPES = tuple(_CONTENTS)
 _SIZES = ("rows", "count")
@@ -413,7 +413,7 @@ class _Form:
         self, place: Place, given: Mapping[str, Any], kind: str | None
     ) -> dict[str, Any] | None:
         """The content, with the rows or count that stand beside it put into it."""
-        known = (*_CONTENTS.get(kind or "", ()), *_SIZES, "clutter") if kind else ()
+        known = _CONTENTS.get(kind or "", ())
         within = (*place, "content")
         beside = {key: given[key] for key in _SIZES if key in given}
         if "content" not in given:
@@ -422,13 +422,13 @@ class _Form:
             content: dict[str, Any] = {}
         else:
             content = dict(self.mapping(within, given["content"]))
-        if kind is not None and _CONTENTS[kind]:
-            self.known_keys(within, {k: None for k in content if k not in known}, _CONTENTS[kind])
         content.pop("clutter", None)
+        if kind is not None:
+            self.known_keys(within, content, known)
         for key, value in beside.items():
             if key in content and content[key] != value:
                 self.error((*place, key), f"{key} stands in `content` too, with another value")
-            elif kind is not None and _CONTENTS[kind] and key not in _CONTENTS[kind]:
+            elif kind is not None and key not in known:
                 self.error((*place, key), f"{kind} has no {key}")
             content.setdefault(key, value)
         for key in _SIZES:
@@ -467,16 +467,10 @@ class _Form:
         for where, _ in found[1:]:
             self.error(where, "clutter is written twice; write it once, under `config:`")
         if found:
-            config["clutter"] = self.clutter(*found[0])
+            place, config["clutter"] = found[0]
+            if isinstance(config["clutter"], dict):
+                self.known_keys(place, config["clutter"], _CLUTTER)
         return config
-
-    def clutter(self, place: Place, value: Any) -> Any:
-        if isinstance(value, int | str) and not isinstance(value, bool):
-            value = {"count": value}
-        value = self.mapping(place, value, _CLUTTER)
-        if "count" in value:
-            self.size((*place, "count"), value["count"])
-        return value
 
     def depends_on(self, place: Place, given: Mapping[str, Any]) -> tuple[str, ...]:
         value = given.get("depends_on")

@@ -1,0 +1,455 @@
+"""A template file, checked whole before anything runs: every error at once, and how easily its
+answers are guessed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from generators.errors import TemplateError
+from generators.seed import Seed
+from generators.templates.components import compile_component
+from generators.templates.edits import complete_edit
+from generators.templates.expand import (
+    Call,
+    Constant,
+    Scope,
+    Text,
+    fill_text,
+    is_plain,
+    parse_text,
+    variables_of,
+)
+from generators.templates.functions import OpenFile, check_call
+from generators.templates.model import Component, Place, Question, TemplateFile
+from generators.templates.prepare import Prepared, compile_question, prepare
+from generators.templates.source import Problem, Reading, read_template
+from generators.templates.variables import draw_values
+
+SAMPLES = 200  # that are simulated of each question
+GUESSABLE = 0.15  # share of the most frequent answer above which a question is warned of
+MOST_SIMULATED = 64 << 20  # bytes of files made for one question
+_JSON = ("jsonmatch", "readfile_jsonmatch")
+_STEP = re.compile(r"\[([0-9]+)\]|\.?([^.\[\]:]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionReport:
+    """One question: how many instances it has, and how often a constant guess is right.
+
+    Sizes are log10 of distinct configurations (the paper, section 5): of the variables, and of
+    the contents of its files. The last four are of simulated samples; None where there are none.
+    """
+
+    id: str
+    scoring_type: str
+    samples: int
+    log10_variables: float | None = None
+    log10_data: float | None = None
+    simulated: int = 0
+    distinct: int | None = None  # answers among them
+    most_frequent: float | None = None  # share of the answer that came most often
+    constant_guess: float | None = None  # right answers of the best guess of the other half
+
+    @property
+    def log10_instances(self) -> float | None:
+        if self.log10_variables is None or self.log10_data is None:
+            return None
+        return self.log10_variables + self.log10_data
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "question_id": self.id,
+            "scoring_type": self.scoring_type,
+            "samples": self.samples,
+            "log10_variables": _rounded(self.log10_variables),
+            "log10_data": _rounded(self.log10_data),
+            "simulated": self.simulated,
+            "distinct_answers": self.distinct,
+            "most_frequent_share": _rounded(self.most_frequent),
+            "constant_guess": _rounded(self.constant_guess),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateReport:
+    """All that is wrong with a template file, by line, and what is known of its questions."""
+
+    path: str
+    digest: str
+    errors: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+    questions: tuple[QuestionReport, ...]
+
+    @property
+    def holds(self) -> bool:
+        return not self.errors
+
+    @property
+    def log10_tests(self) -> float | None:
+        """log10 of the distinct tests: of all samples of all questions together."""
+        sizes = [each.log10_instances for each in self.questions]
+        if any(size is None for size in sizes):
+            return None
+        return sum(
+            each.samples * (size or 0.0) for each, size in zip(self.questions, sizes, strict=True)
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "file": self.path,
+            "digest": self.digest,
+            "holds": self.holds,
+            "errors": [_problem_json(problem) for problem in self.errors],
+            "warnings": [_problem_json(problem) for problem in self.warnings],
+            "log10_tests": _rounded(self.log10_tests),
+            "questions": [question.as_json() for question in self.questions],
+        }
+
+
+def _problem_json(problem: Problem) -> dict[str, Any]:
+    return {"line": problem.line, "key": problem.key, "what": problem.what}
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+def check_text(text: str | bytes, path: str) -> TemplateReport:
+    """What is to be said of a template file's text; ``path`` is what the report calls it."""
+    return _report(read_template(text, path), path)
+
+
+def check_template(file: TemplateFile) -> TemplateReport:
+    """What is to be said of a template file whose form holds."""
+    return _report(Reading(file, (), ()), file.name)
+
+
+def _report(reading: Reading, path: str) -> TemplateReport:
+    finder = _Finder(reading.file, list(reading.errors), list(reading.warnings))
+    questions = tuple(finder.question(question) for question in reading.file.questions)
+    return TemplateReport(
+        path,
+        reading.file.digest,
+        tuple(sorted(finder.errors, key=lambda problem: problem.line)),
+        tuple(sorted(finder.warnings, key=lambda problem: problem.line)),
+        questions,
+    )
+
+
+@dataclass(slots=True)
+class _Finder:
+    file: TemplateFile
+    errors: list[Problem]
+    warnings: list[Problem]
+
+    def line(self, place: Place) -> int:
+        while place and place not in self.file.lines:
+            place = place[:-1]
+        return self.file.lines.get(place, 1)
+
+    def error(self, place: Place, what: str) -> None:
+        problem = Problem(self.line(place), place, what)
+        if problem not in self.errors:
+            self.errors.append(problem)
+
+    def warn(self, place: Place, what: str) -> None:
+        self.warnings.append(Problem(self.line(place), place, what))
+
+    def question(self, question: Question) -> QuestionReport:
+        self.placeholders(question)
+        for component in question.components:
+            self.component(component)
+        size = len(question.place)
+        bare = QuestionReport(question.id, question.scoring_type, question.samples)
+        if any(problem.place[:size] == question.place for problem in self.errors):
+            return bare
+        try:
+            return self.simulation(question, bare)
+        except TemplateError as error:
+            self.error(question.place, _inner(str(error)))
+            return bare
+
+    # -- what can be said of the texts alone ----------------------------------------------------
+
+    def placeholders(self, question: Question) -> None:
+        structured = bool(question.expected_structure)
+        for place, text, lorem in _texts_of(question):
+            for what in _complaints(text, lorem, structured):
+                self.error(place, what)
+
+    def component(self, component: Component) -> None:
+        """Compile a component, its variables drawn once. Those with functions in them wait for
+        the simulation, since they need the files of others."""
+        try:
+            sample = _one_sample(component)
+            if sample is not None:
+                compile_component(sample)
+        except TemplateError as error:
+            for complaint in str(error).splitlines():
+                place, what = _inside(complaint)
+                self.error((*component.place, *place), what)
+
+    # -- what can be said of samples ------------------------------------------------------------
+
+    def simulation(self, question: Question, bare: QuestionReport) -> QuestionReport:
+        compiled = compile_question(self.file, question)
+        root = Seed(hashlib.sha256(f"template check {self.file.digest}".encode()).digest())
+        made: list[tuple[str, float]] = []
+        failed: Counter[str] = Counter()
+        faults: Counter[str] = Counter()
+        size = tried = 0
+        while tried < SAMPLES and size <= MOST_SIMULATED:
+            tried += 1
+            try:
+                sample = prepare(compiled, root.child(question.id, tried), tried)
+            except TemplateError as error:
+                failed[_inner(str(error))] += 1
+                size += MOST_SIMULATED // SAMPLES
+                continue
+            size += sum(len(file.data) for file in sample.files)
+            made.append((_answer(sample), sample.log10_data))
+            faults.update(_faults(sample))
+        self.tell(question, failed, faults, tried)
+        if not made:
+            return bare
+        answers = [answer for answer, _ in made]
+        report = QuestionReport(
+            question.id,
+            question.scoring_type,
+            question.samples,
+            log10_variables=compiled.log10_variables,
+            log10_data=sum(data for _, data in made) / len(made),
+            simulated=len(made),
+            distinct=len(set(answers)),
+            most_frequent=Counter(answers).most_common(1)[0][1] / len(made),
+            constant_guess=constant_guess(answers),
+        )
+        self.judge(question, report)
+        return report
+
+    def tell(
+        self, question: Question, failed: Counter[str], faults: Counter[str], tried: int
+    ) -> None:
+        """Report samples without a key, or with one that no answer meets."""
+        place = _answer_place(question)
+        failures = sum(failed.values())
+        for what, _ in failed.most_common(3):
+            if failures == tried:
+                self.error(place, what)
+            else:
+                self.warn(place, f"{failures} of {tried} samples have no key: {what}")
+        for what, count in faults.items():
+            say = self.warn if what.startswith("the expected answer is empty") else self.error
+            say(place, f"{what} (in {count} of {tried} samples)")
+
+    def judge(self, question: Question, report: QuestionReport) -> None:
+        place = _answer_place(question)
+        if (report.most_frequent or 0) > GUESSABLE:
+            self.warn(
+                place,
+                f"guessable: one answer is right in {report.most_frequent:.0%} of "
+                f"{report.simulated} samples (above {GUESSABLE:.0%})",
+            )
+        instances = report.log10_instances
+        if instances is not None and instances < 6 and 10**instances < question.samples:
+            self.warn(
+                question.place,
+                f"{round(10**instances)} distinct instances for {question.samples} samples",
+            )
+
+
+def constant_guess(answers: Sequence[str]) -> float:
+    """How often a constant guess is right: each half's most frequent answer, tried on the other.
+
+    Unlike the most frequent answer's share it is not above chance merely because the answer was
+    chosen after the samples were seen.
+    """
+    if len(answers) < 2:
+        return 1.0
+    halves = answers[::2], answers[1::2]
+    right = 0
+    for learnt, tried in (halves, halves[::-1]):
+        counts = Counter(learnt)
+        guess = min(counts, key=lambda answer: (-counts[answer], answer))
+        right += tried.count(guess)
+    return right / len(answers)
+
+
+def _answer(sample: Prepared) -> str:
+    """The key as one text; equal for keys that the same answer meets."""
+    key = sample.key
+    if key.paths:
+        return "\n".join(key.paths)
+    if key.scoring_type in _JSON:
+        try:
+            return json.dumps(json.loads(key.expected), sort_keys=True)
+        except (ValueError, RecursionError):
+            return key.expected
+    return key.expected.strip()
+
+
+def _faults(sample: Prepared) -> Iterator[str]:
+    """What makes a key one that nothing meets, or that everything does."""
+    key = sample.key
+    if key.paths:
+        return
+    if not key.expected.strip():
+        yield "the expected answer is empty"
+    elif key.scoring_type in _JSON:
+        try:
+            json.loads(key.expected)
+        except (ValueError, RecursionError):
+            yield "the expected answer is no valid JSON, so that no answer is right"
+    elif key.scoring_type == "readfile_jsonedit":
+        try:
+            complete_edit(key.expected, {file.path: file.data for file in sample.files})
+        except TemplateError as error:
+            yield f"the edit cannot be verified: {error}"
+
+
+def _answer_place(question: Question) -> Place:
+    for key in ("expected_response", "expected_content", "files_to_check", "expected_structure"):
+        if getattr(question, key):
+            return (*question.place, key)
+    return question.place
+
+
+def _inner(message: str) -> str:
+    """An error's text without the file and question that ``prepare`` puts before it."""
+    return re.sub(r"^[^:\n]*: question [^:\n]*: ", "", message)
+
+
+def _inside(complaint: str) -> tuple[Place, str]:
+    """The place inside a component, and the complaint about it, of ``content.rows: …``."""
+    path, colon, what = complaint.partition(": ")
+    if not colon or not re.fullmatch(r"(content|config|type)[^ ]*", path):
+        return (), complaint
+    place = tuple(int(index) if index else key for index, key in _STEP.findall(path))
+    return place, what
+
+
+def _texts_of(question: Question) -> Iterator[tuple[Place, str, bool]]:
+    """Every text of a question with its place, and whether ``{{lorem:…}}`` may stand in it."""
+    top = question.place
+    for key in ("template", "expected_response", "file_to_read", "expected_content"):
+        text = getattr(question, key)
+        if text is not None:
+            yield (*top, key), text, False
+    for key in ("files_to_check", "expected_structure"):
+        for index, text in enumerate(getattr(question, key)):
+            yield (*top, key, index), text, False
+    for component in question.components:
+        yield (*component.place, "target_file"), component.target_file, False
+        for key in ("content", "config"):
+            within = _strings(getattr(component, key), (*component.place, key))
+            yield from ((place, text, True) for place, text in within)
+
+
+def _strings(value: Any, place: Place) -> Iterator[tuple[Place, str]]:
+    if isinstance(value, str):
+        yield place, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            if isinstance(key, str) and "{{" in key:
+                yield (*place, key), key
+            yield from _strings(inner, (*place, key))
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from _strings(inner, (*place, index))
+
+
+def _complaints(text: str, lorem: bool, structured: bool) -> list[str]:
+    """All that is wrong with the placeholders of one text."""
+    try:
+        parts = parse_text(text, lorem)
+    except TemplateError as error:
+        return _each_complaint(text, lorem) or [str(error)]
+    return list(dict.fromkeys(_misuses(parts, structured)))
+
+
+def _each_complaint(text: str, lorem: bool) -> list[str]:
+    """The complaints about each placeholder by itself, where one alone stops the parsing."""
+    found: list[str] = []
+    for body in _placeholders(text):
+        try:
+            parse_text(body, lorem)
+        except TemplateError as error:
+            found.append(str(error))
+    return list(dict.fromkeys(found))
+
+
+def _placeholders(text: str) -> Iterator[str]:
+    """The outermost placeholders, by their braces alone."""
+    depth = start = 0
+    for found in re.finditer(r"\{\{|\}\}", text):
+        if found[0] == "{{":
+            start = start if depth else found.start()
+            depth += 1
+        elif depth:
+            depth -= 1
+            if depth == 0:
+                yield text[start : found.end()]
+
+
+def _misuses(parts: Text, structured: bool) -> Iterator[str]:
+    """Calls that no file could make right, and constants that have no value here."""
+    for part in parts:
+        if isinstance(part, Constant) and part.name == "expected_structure" and not structured:
+            yield "{{expected_structure}} has no value: the key 'expected_structure' is missing"
+        if not isinstance(part, Call):
+            continue
+        arguments = part.arguments
+        for inner in (*arguments, *([part.file] if part.file else [])):
+            yield from _misuses(inner, structured)
+        if all(is_plain(argument) for argument in arguments):
+            try:
+                check_call(part.function.name, [str("".join(map(str, a))) for a in arguments])
+            except TemplateError as error:
+                yield str(error)
+
+
+def _one_sample(component: Component) -> Component | None:
+    """The component with its variables drawn; None where functions stand in it, or a text that
+    cannot be parsed."""
+    texts: dict[str, Text] = {}
+    for key in ("content", "config"):
+        for _, text in _strings(getattr(component, key), ()):
+            try:
+                texts[text] = parse_text(text, True)
+            except TemplateError:
+                return None
+    if any(isinstance(part, Call) for text in texts.values() for part in text):
+        return None
+    variables = [each for text in texts.values() for each in variables_of(text)]
+    values = draw_values(variables, Seed(bytes(32)).child("template check").rng())
+    given = {**values, "artifacts": "artifacts", "qs_id": "q_s", "expected_structure": ""}
+    scope = Scope(given, _no_file)
+
+    def filled(value: Any) -> Any:
+        if isinstance(value, str):
+            return fill_text(texts[value], scope)
+        if isinstance(value, Mapping):
+            return {
+                filled(key) if key in texts else key: filled(inner) for key, inner in value.items()
+            }
+        return [filled(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+    return Component(
+        component.type,
+        component.name,
+        component.target_file,
+        filled(component.content),
+        filled(component.config),
+        component.depends_on,
+        component.place,
+    )
+
+
+def _no_file(path: str) -> OpenFile:
+    raise TemplateError(f"{path} is not made yet")
