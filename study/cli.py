@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from study.cli_tasks import tasks
+from study.cli_template import template
 from study.options import dirty_option, json_option, study_option
 
 
@@ -126,6 +127,7 @@ def init(folder: Path | None, study: Path | None) -> None:
 
 
 main.add_command(tasks)
+main.add_command(template)
 
 
 @main.command()
