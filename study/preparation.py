@@ -1,4 +1,4 @@
-"""``dosimeter template prepare``: sandbox trees and the key to them, for people who run their own."""
+"""``dosimeter template prepare``: sandbox trees and the key to them, for people who run them."""
 
 from __future__ import annotations
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
-from generators.draws import SeedStreams
 from generators.errors import TemplateError
 from generators.seed import Seed
 from generators.stream import Stream
@@ -37,6 +36,9 @@ from generators.templates.model import (
 )
 from generators.templates.tree import draw_tree
 from generators.templates.variables import Variable, draw_values
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 VERSION = "1"  # of how samples are drawn: what changes a byte of any sample is a new one
 ARTIFACTS = "artifacts"  # the same neutral folder in every sandbox
@@ -98,18 +100,17 @@ class CompiledQuestion:
 def compile_question(file: TemplateFile, question: Question) -> CompiledQuestion:
     """The question, its placeholders parsed. Raises TemplateError naming file, line and key."""
 
-    def at(place: Place, make: Callable[[], Any]) -> Any:
+    def at(place: Place, make: Callable[[T], R], value: T) -> R:
         try:
-            return make()
+            return make(value)
         except TemplateError as error:
             raise TemplateError(f"{_place(file, (*question.place, *place))}: {error}") from error
 
     def text(key: str, value: str | None) -> Text:
-        parsed: Text = at((key,), lambda: parse_text(value or ""))
-        return parsed
+        return at((key,), parse_text, value or "")
 
     def texts(key: str, values: tuple[str, ...]) -> tuple[Text, ...]:
-        return tuple(at((key, i), lambda v=v: parse_text(v)) for i, v in enumerate(values))
+        return tuple(at((key, index), parse_text, value) for index, value in enumerate(values))
 
     by_response = question.expected_response is not None
     expected = (
@@ -122,8 +123,7 @@ def compile_question(file: TemplateFile, question: Question) -> CompiledQuestion
         "expected_structure", question.expected_structure
     )
     plans = tuple(
-        at(each.place[len(question.place) :], lambda c=each: _compile(c))
-        for each in question.components
+        at(each.place[len(question.place) :], _compile, each) for each in question.components
     )
     inside = [part for plan in plans for part in (plan.target, *_texts_in(plan))]
     used = [
@@ -159,8 +159,9 @@ def prepare(
 
 def _prepare(compiled: CompiledQuestion, seed: Seed, sample: int, artifacts: str) -> Prepared:
     question = compiled.question
-    streams = SeedStreams(seed, f"template/{compiled.file}", VERSION, question.id)
-    values = draw_values(compiled.variables, streams.at("variables")) if compiled.variables else {}
+    root = seed.child("template", VERSION, compiled.file, question.id)
+    variables = compiled.variables
+    values = draw_values(variables, _stream(root, "variables")) if variables else {}
     given = {**values, "artifacts": artifacts, "qs_id": f"q{question.id}_s{sample}"}
     made: dict[str, OpenFile] = {}
     scope = Scope(given, lambda file: _open(file, made))
@@ -168,7 +169,7 @@ def _prepare(compiled: CompiledQuestion, seed: Seed, sample: int, artifacts: str
         paths = tuple([_confined(fill_text(path, scope)) for path in compiled.paths])
         if question.expected_structure:
             given["expected_structure"] = draw_tree(paths)
-        files, log10_data = _make_files(compiled.plans, scope, streams, made)
+        files, log10_data = _make_files(compiled.plans, scope, root, made)
         return Prepared(
             question=question,
             sample=sample,
@@ -190,7 +191,7 @@ def _prepare(compiled: CompiledQuestion, seed: Seed, sample: int, artifacts: str
 
 
 def _make_files(
-    plans: tuple[_Plan, ...], scope: Scope, streams: SeedStreams, made: dict[str, OpenFile]
+    plans: tuple[_Plan, ...], scope: Scope, root: Seed, made: dict[str, OpenFile]
 ) -> tuple[tuple[MadeFile, ...], float]:
     """The files of all components, and log10 of what they might have been. ``made`` is told of
     each component's own file, under its path and as a target."""
@@ -200,7 +201,7 @@ def _make_files(
     for index, plan in enumerate(plans):
         target = _confined(fill_text(plan.target, scope))
         maker = plan.maker or _fit(plan, scope)
-        fresh = maker.make(_stream(streams, index), target)
+        fresh = maker.make(_stream(root, "component", index), target)
         for file in fresh:
             if file.path in taken:
                 raise TemplateError(f"two components make {file.path}")
@@ -211,8 +212,8 @@ def _make_files(
     return tuple(files), space
 
 
-def _stream(streams: SeedStreams, index: int) -> Stream:
-    return streams.at("component", index)
+def _stream(root: Seed, *path: str | int) -> Stream:
+    return Stream.of_digest(root.child(*path).value)
 
 
 def _remember(
@@ -347,6 +348,8 @@ def _before(question: Question, values: Mapping[str, str]) -> str:
         text = question.expected_content or ""
     for key, value in values.items():
         text = text.replace(f"{{{{{key}}}}}", value)
+        if key.endswith((":integer", ":default")):  # which may be left out
+            text = text.replace(f"{{{{{key.rpartition(':')[0]}}}}}", value)
     return text
 
 

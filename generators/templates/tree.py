@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from os.path import commonprefix
+from collections.abc import Sequence
+from itertools import takewhile
 
 
-def draw_tree(paths: Iterable[str]) -> str:
+def draw_tree(paths: Sequence[str]) -> str:
     """The paths as a fenced tree; a path that ends in ``/`` is a folder.
 
     Folders that all paths share are left out, since the question names them.
     """
     held = [[part for part in path.split("/") if part] for path in paths]
     folders = {tuple(parts) for path, parts in zip(paths, held, strict=True) if path.endswith("/")}
-    shared = len(commonprefix([parts[:-1] for parts in held])) if len(held) > 1 else 0
+    above = zip(*(parts[:-1] for parts in held), strict=False)
+    shared = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, above))
     nodes: dict[tuple[str, ...], None] = {}
     for parts in held:
         for depth in range(shared + 1, len(parts) + 1):
