@@ -30,6 +30,7 @@ from generators.task import Limits
 from harness.errors import AttemptFailed, HarnessError
 from harness.model import Image, Message, Model, ModelRequest, Role, ToolCall, ToolSpec
 from harness.outside import OutsideAgent
+from harness.sandbox import Sandbox
 from harness.tools import TOOLS, use_tool
 from registry.records import ModelPin
 
@@ -68,7 +69,7 @@ class FolderTools:
 
     specs = TOOLS
 
-    def __init__(self, sandbox: Any, limits: Limits) -> None:
+    def __init__(self, sandbox: Sandbox, limits: Limits) -> None:
         self._sandbox, self._limits = sandbox, limits
 
     def use(self, call: ToolCall) -> Message:

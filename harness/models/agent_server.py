@@ -25,7 +25,7 @@ from harness.episode import SECONDS_DIGITS, Step, StopReason, ToolUse
 from harness.errors import Boundary
 from harness.model import Message, Reply, Role, ToolCall, Usage
 from harness.models.chat_stream import ChatStream, MalformedStream, Round
-from harness.models.kept import Kept, lay_out, pack, read_tree, unpack
+from harness.models.kept import Kept, holds, lay_out, pack, read_tree, unpack
 from harness.models.openai import RETRIED, pause
 from harness.sandbox import Sandbox, SandboxProvider
 from harness.sandboxes.local import LocalSandboxes, folder_of
@@ -138,12 +138,13 @@ class AgentServer:
 
         body = _request(self._terms, text)
         if self._bridge is None:
-            return self._listen(body, seed, left, tick)
+            folder = folder_of(sandbox)
+            return self._listen(body, seed, left, tick, lambda: holds(folder, brief.assets))
         most = self._terms.rounds * MAX_CALLS
         tools = BridgedTools(sandbox, brief.limits, most, left, tick)
         with self._bridge.serve(tools):
             body["tools"] = {"url": tools.url, "token": tools.token}
-            heard = self._listen(body, seed, left, tick)
+            heard = self._listen(body, seed, left, tick, lambda: not tools.calls)
         heard.calls, heard.uses = tuple(tools.calls), tuple(tools.uses)
         if tools.lost is not None:
             heard.error = f"{tools.lost.boundary}:{tools.lost.error_class}"
@@ -155,16 +156,18 @@ class AgentServer:
         seed: Seed,
         left: Callable[[], float],
         tick: Callable[[], float],
+        untouched: Callable[[], bool],
     ) -> _Heard:
-        """What the server streams. A try that fails before the first byte may be made again."""
+        """What the server streams. A try that fails before the first byte, and before anything is
+        done to the files, may be made again."""
         tried = 0
         while True:
             heard = _Heard(ChatStream(self._terms.rounds), tick, tick(), retries=tried)
             try:
                 asyncio.run(self._exchange(body, heard, max(left(), 0.0)))
             except _ServerError as error:
-                again = error.kind in RETRIED and not heard.received
-                if not again or tried == self._terms.retries:
+                again = error.kind in RETRIED and tried < self._terms.retries
+                if not again or heard.received or not untouched():
                     heard.error = f"{Boundary.PROVIDER}:{error.kind}"
                     return heard
                 wait = pause(self._terms.backoff_seconds, tried, error.wait, seed)

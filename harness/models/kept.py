@@ -11,10 +11,11 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from generators.task import Asset
 from harness.model import ToolCall
 from harness.sandboxes.server import RefusedError, read_file
 
@@ -112,6 +113,13 @@ def _size(path: Path) -> int:
         return path.lstat().st_size
     except OSError:
         return 0
+
+
+def holds(folder: Path, assets: Sequence[Asset]) -> bool:
+    """Whether the files below a folder are those of a task, unchanged."""
+    tree = read_tree(folder) or ()
+    files = {path: data for path, data in tree if not path.endswith("/")}
+    return files == {asset.path: asset.data for asset in assets}
 
 
 def lay_out(tree: tuple[tuple[str, bytes], ...], folder: Path) -> None:

@@ -31,12 +31,13 @@ def result(text: str, **more: str) -> bytes:
 
 @dataclass(frozen=True)
 class Talk:
-    """One response: its lines, and whether the connection is reset after them."""
+    """One response: what is done before it, its lines, whether the connection is reset then."""
 
     lines: tuple[Line, ...] = ()
     status: int = 200
     reset: bool = False
     headers: tuple[tuple[str, str], ...] = ()
+    before: Callable[[Json], None] = lambda request: None
 
 
 @dataclass
@@ -61,6 +62,7 @@ class _Handler(BaseHTTPRequestHandler):
         served.requests.append(request)
         served.keys.append(self.headers.get("Authorization"))
         self.close_connection = True
+        talk.before(request)
         self.send_response(talk.status)
         for name, value in talk.headers:
             self.send_header(name, value)

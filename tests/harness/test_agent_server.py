@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -330,6 +331,54 @@ def test_a_server_that_comes_back_before_its_first_byte_loses_nothing(
     assert episode.steps[0].reply.retries == 2
 
 
+def test_what_was_begun_is_not_begun_again_in_the_same_folder(sandboxes: LocalSandboxes) -> None:
+    def work(request: Json) -> None:
+        (folder_in(request) / "half.txt").write_text("done")
+
+    given = brief(Asset("in/a.txt", "text/plain", b"abc"))
+    with stream(Talk(status=503, before=work), Talk((said(ANSWER),))) as served:
+        episode = attempt(agent(served.url), sandboxes, given)
+        assert episode.error_class == "provider:overload"
+        assert len(served.requests) == 1
+    with stream(Talk(status=503), Talk((said(ANSWER),))) as served:
+        assert attempt(agent(served.url), sandboxes, given).answer == ANSWER
+
+
+def use_bridge(request: Json, name: str, **arguments: str) -> int:
+    named = Address(**request["tools"])
+    return ask(named, "POST", f"/tools/{name}", json.dumps(arguments).encode())[0]
+
+
+def test_nor_over_the_bridge_once_a_tool_was_used() -> None:
+    def look(request: Json) -> None:
+        used.append(use_bridge(request, "run_command", command="ls"))
+
+    used: list[int] = []
+    vouched = Vouched()
+    with stream(Talk(status=503, before=look), Talk((said(ANSWER),))) as served:
+        episode = attempt(agent(served.url, "bridge"), vouched)
+    vouched.close()
+    assert used == [200]
+    assert (episode.error_class, len(served.requests)) == ("provider:overload", 1)
+
+
+def test_a_sandbox_that_is_lost_on_the_way_fails_the_attempt() -> None:
+    statuses: list[int] = []
+
+    def kill(request: Json) -> None:
+        code = "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"
+        statuses.append(use_bridge(request, "execute_python", code=code))
+        statuses.append(use_bridge(request, "run_command", command="ls"))
+
+    vouched = Vouched()
+    with stream(Talk((said("I try."), kill, said("So be it.")))) as served:
+        episode = attempt(agent(served.url, "bridge"), vouched)
+    vouched.close()
+    assert statuses == [410, 410]
+    assert (episode.stop, episode.error_class) == (StopReason.FAILED, "sandbox:server gone")
+    assert [step.reply.message.text for step in episode.steps] == ["I try.", "So be it."]
+
+
 def test_nobody_at_the_address_is_a_lost_connection(sandboxes: LocalSandboxes) -> None:
     episode = attempt(agent("http://127.0.0.1:9", retries=1), sandboxes, brief())
     assert episode.error_class == "provider:connection"
@@ -497,8 +546,16 @@ def bridged(sandboxes: LocalSandboxes, max_calls: int = 10) -> Iterator[BridgedT
             yield tools
 
 
+@dataclass(frozen=True)
+class Address:
+    """What a server is told of the bridge."""
+
+    url: str
+    token: str
+
+
 def ask(
-    tools: BridgedTools, method: str, path: str, body: bytes = b"", **headers: str
+    tools: BridgedTools | Address, method: str, path: str, body: bytes = b"", **headers: str
 ) -> tuple[int, Json]:
     link = http.client.HTTPConnection(tools.url.removeprefix("http://"), timeout=30)
     try:
