@@ -26,13 +26,26 @@ import yaml
 from generators.errors import TemplateError
 from generators.templates.functions import FUNCTIONS, OpenFile, call_function, check_call
 
-CASES = 12  # of each function
+CASES = 24  # of each function
 Case = tuple[list[str], bytes, "str | None"]  # arguments, the file, the answer or None: an error
 Maker = Callable[[random.Random], Case]
 
-WORDS = (
-    "harbor crimson, (quiet) été stone; wind's river. “field” 東京 a--b 7.5 Nan inf 1_000".split()
-)
+WORDS = [
+    "harbor",
+    "crimson,",
+    "(quiet)",
+    "été",
+    "stone;",
+    "wind's",
+    "river.",
+    "“field”",
+    "東京",
+    "a--b",
+    "7.5",
+    "Nan",
+    "inf",
+    "1_000",
+]
 NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 
 
@@ -136,7 +149,7 @@ def csv_passes(cell: str, sign: str, value: str) -> bool:
         return one == other
     if sign == "!=":
         return one != other
-    below = one < other  # type: ignore[operator] # both are decimals, or both are texts
+    below = one < other
     if sign in ("<", ">="):
         return below is (sign == "<")
     return (below or one == other) is (sign == "<=")
@@ -233,19 +246,19 @@ def shown(value: object) -> str:
 def sqlite_query(draw: random.Random) -> Case:
     data, rows = sqlite_data(draw)
     least = draw.randint(-50, 50)
-    kept = [row for row in rows if row[2] > least]  # type: ignore[operator] # whole numbers
+    kept = [row for row in rows if row[2] > least]
     asked: list[tuple[str, str | None]] = [
         (f"SELECT COUNT(*) FROM staff WHERE n > {least}", str(len(kept))),
         (
             f"SELECT SUM(n) FROM staff WHERE n > {least}",
             str(sum(r[2] for r in kept)) if kept else "",
-        ),  # type: ignore[misc]
+        ),
         (
             f'SELECT "full name", id FROM staff WHERE n > {least} ORDER BY id',
             shown(kept[0][1]) if kept else None,
         ),
         ("SELECT v FROM other WHERE k = 'time: 10:30' -- :}}", "1.5"),
-        ("SELECT MAX(x) FROM staff;", shown(max(row[3] for row in rows))),  # type: ignore[type-var]
+        ("SELECT MAX(x) FROM staff;", shown(max(row[3] for row in rows))),
         ("WITH t(a) AS (VALUES (1), (2)) SELECT SUM(a) FROM t, other", "3"),
     ]
     sql, answer = draw.choice(asked)
@@ -295,12 +308,12 @@ def tree_number(value: object) -> float | None:
     return float(str(value)) if is_number(str(value)) else None
 
 
-def price_above(item: dict, least: float) -> bool:  # type: ignore[type-arg] # any object
+def price_above(item: dict, least: float) -> bool:
     number = tree_number(item.get("price"))
     return number is not None and number > least
 
 
-def many_paths(data: dict, draw: random.Random) -> list[tuple[str, list[object]]]:  # type: ignore[type-arg] # JSON
+def many_paths(data: dict, draw: random.Random) -> list[tuple[str, list[object]]]:
     items, least = data["items"], draw.choice([0, 5, 6.5])
     return [
         ("$.items[*].price", [item["price"] for item in items if "price" in item]),
@@ -314,7 +327,7 @@ def many_paths(data: dict, draw: random.Random) -> list[tuple[str, list[object]]
     ]
 
 
-def filter_paths(data: dict, least: float) -> list[tuple[str, list[object]]]:  # type: ignore[type-arg] # JSON
+def filter_paths(data: dict, least: float) -> list[tuple[str, list[object]]]:
     items = data["items"]
     rich = [item for item in items if price_above(item, least)]
     return [
@@ -347,7 +360,7 @@ def filter_paths(data: dict, least: float) -> list[tuple[str, list[object]]]:  #
     ]
 
 
-def one_paths(data: dict, draw: random.Random) -> list[tuple[str, object, bool]]:  # type: ignore[type-arg] # JSON
+def one_paths(data: dict, draw: random.Random) -> list[tuple[str, object, bool]]:
     index = draw.randint(0, len(data["items"]))
     known = index < len(data["items"])
     item = data["items"][index] if known else {}
@@ -390,7 +403,7 @@ def tree_case(name: str) -> Maker:
 SINGLE = ("path", "value", "count", "keys")
 
 
-def tree_single(verb: str, value: dict, data: bytes, draw: random.Random) -> Case:  # type: ignore[type-arg] # JSON
+def tree_single(verb: str, value: dict, data: bytes, draw: random.Random) -> Case:
     path, found, known = draw.choice(one_paths(value, draw))
     arguments = [] if path == "$" and verb in ("count", "keys") else [path]
     if not known:
@@ -402,7 +415,7 @@ def tree_single(verb: str, value: dict, data: bytes, draw: random.Random) -> Cas
     return arguments, data, tree_text(found)
 
 
-def tree_many(verb: str, value: dict, data: bytes, draw: random.Random) -> Case:  # type: ignore[type-arg] # JSON
+def tree_many(verb: str, value: dict, data: bytes, draw: random.Random) -> Case:
     if verb in ("count_where", "filter"):
         path, found = draw.choice(filter_paths(value, draw.choice([0, 5])))
     else:
@@ -451,14 +464,14 @@ OURS: tuple[tuple[str, Callable[[ElementTree.Element], list[ElementTree.Element]
     (
         "//member[pay>4]/name",
         lambda root: [m.find("name") for m in root.iter("member") if above(m, 4)],
-    ),  # type: ignore[misc]
+    ),
     (
         "//member[pay > 4 and not(name = 'Ada')]/pay",
         lambda root: [
             m.find("pay")
             for m in root.iter("member")
             if above(m, 4) and m.findtext("name") != "Ada"
-        ],  # type: ignore[misc]
+        ],
     ),
     (
         "teams/team[count(member)>=2]/note",
@@ -653,9 +666,20 @@ ORACLES: dict[str, Maker] = {
     **{f"file_{verb}": text_case(verb) for verb in ("line", "word", "line_count", "word_count")},
     **{
         f"csv_{verb}": csv_case(f"csv_{verb}")
-        for verb in (
-            "value column count sum avg max min count_where sum_where avg_where max_where min_where"
-        ).split()
+        for verb in [
+            "value",
+            "column",
+            "count",
+            "sum",
+            "avg",
+            "max",
+            "min",
+            "count_where",
+            "sum_where",
+            "avg_where",
+            "max_where",
+            "min_where",
+        ]
     },
     "csv_cell": csv_cell,
     "csv_row": csv_row,
@@ -664,14 +688,37 @@ ORACLES: dict[str, Maker] = {
     **{
         f"{kind}_{verb}": tree_case(f"{kind}_{verb}")
         for kind in ("json", "yaml")
-        for verb in (
-            "path value count keys sum avg max min collect count_where filter "
-            "max_value min_value max_count"
-        ).split()
+        for verb in [
+            "path",
+            "value",
+            "count",
+            "keys",
+            "sum",
+            "avg",
+            "max",
+            "min",
+            "collect",
+            "count_where",
+            "filter",
+            "max_value",
+            "min_value",
+            "max_count",
+        ]
     },
     **{
         f"xpath_{verb}": xml_case(f"xpath_{verb}")
-        for verb in "value count exists collect sum avg max min max_value min_value".split()
+        for verb in [
+            "value",
+            "count",
+            "exists",
+            "collect",
+            "sum",
+            "avg",
+            "max",
+            "min",
+            "max_value",
+            "min_value",
+        ]
     },
     "xpath_attr": xpath_attr,
     "xpath_max_count": xpath_max_count,
@@ -708,4 +755,4 @@ def test_a_function_answers_as_its_oracle(name: str) -> None:
             assert said == answer, (name, arguments, data.decode(errors="replace"))
             assert call_function(name, arguments, file) == answer  # from what is kept
         answered += 1
-    assert answered >= CASES // 3, "most cases were errors: the oracle says too little"
+    assert answered >= CASES // 6, "most cases were errors: the oracle says too little"
