@@ -6,24 +6,27 @@ It holds aggregates only. No instance id, seed or per-seed score of either arm e
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from analysis.breakdown import APART, FORMAT_NAMES, GOOD, POOR
+from analysis.breakdowntables import TableSet, write_tables
 from analysis.figures import NARROW, WIDE, plot_arms, plot_gaps
 from analysis.load import Table
 from analysis.look import Analysis, ArmMean
 from analysis.means import ArmCount
 from analysis.plan import describe_plan, deviations, look_alpha
+from analysis.samplesize import Guidance
 from analysis.verdict import CONTAMINATED, NO_INFLATION, Verdict
+from analysis.wholefile import write_whole
 from registry.canon import digest_value
 from registry.records import Plan, Preregistration, RunManifest, SealedSet, record_body
 from registry.tables import Arm, Status
 
+TEMPLATES = "templates"  # the folder of the tables of templated strata, beside the report
 _DECIMALS = 9  # of every number in report.json: beyond it lies the order of summation
 
 LIMITS = (
@@ -87,6 +90,7 @@ class Report:
     means: tuple[ArmMean, ...]
     funnel: tuple[FunnelRow, ...]
     deviations: tuple[str, ...]
+    templates: TableSet | None = None  # of strata that come from template files
 
     @property
     def through_wave(self) -> int:
@@ -102,6 +106,7 @@ def build_report(
     analysis: Analysis,
     issued: str,
     explored: Sequence[Analysis] = (),
+    templates: TableSet | None = None,
 ) -> Report:
     """The report of an analysis of the registered plan. ``issued`` is the time, UTC ISO 8601;
     the registration is named by the digest that the analysis was given.
@@ -126,6 +131,7 @@ def build_report(
         means=analysis.means,
         funnel=tuple(_funnel_row(plan, count) for count in analysis.counts),
         deviations=_deviations(registered, sealed, runs, table, analysis),
+        templates=templates,
     )
 
 
@@ -135,7 +141,8 @@ def report_json(report: Report) -> dict[str, Any]:
     ``models`` lists the registered verdicts: ``model``, ``wave``, ``verdict``, ``estimate`` (null
     where not testable), ``interval`` [lo, hi], ``upper``, ``p``, ``p_adjusted``, ``n_public``,
     ``n_private``, ``alpha``, ``note``. ``exploratory`` lists others in the same form, with their
-    ``hypothesis``. ``deviations`` is a list of sentences.
+    ``hypothesis``. ``deviations`` is a list of sentences. ``templates``, where the study has any,
+    holds the tables of its templated strata.
     """
     body = {
         "study": report.study,
@@ -155,6 +162,8 @@ def report_json(report: Report) -> dict[str, Any]:
         "served": [asdict(model) for model in report.served],
         "limits": list(LIMITS),
     }
+    if report.templates is not None:
+        body["templates"] = report.templates.as_json()
     plain: dict[str, Any] = _plain(body)
     return plain
 
@@ -168,7 +177,7 @@ def render_html(report: Report) -> str:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     page.filters.update(points=_points, signed=_signed, p=_p_words, short=_short)
-    source = files("analysis").joinpath("templates/report.html.j2").read_text("utf-8")
+    source = _source("report")
     gaps = [v for v in report.verdicts if v.estimate is not None]
     return page.from_string(source).render(
         report=report,
@@ -182,17 +191,22 @@ def render_html(report: Report) -> str:
         arm_plots=[Markup(plot_arms(report.means, w)) for w in (WIDE, NARROW)],  # noqa: S704
         strata=_score_rows(report),
         whole=_score_rows(report, by_stratum=False),
+        # From the same environment, which has escaped every name in it.
+        templated=Markup(_render_templated(page, report.templates)),  # noqa: S704
     )
 
 
 def write_report(folder: Path, report: Report) -> tuple[Path, Path]:
-    """Write report.html and report.json into the folder, each whole or not at all."""
+    """Write report.html and report.json into the folder, each whole or not at all; and, where
+    there are tables of templated strata, those as CSV into ``templates/`` in it."""
     folder.mkdir(parents=True, exist_ok=True)
     body = json.dumps(report_json(report), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     page, data = folder / "report.html", folder / "report.json"
     html = render_html(report)
-    _write(data, body)
-    _write(page, html)
+    if report.templates is not None:
+        write_tables(folder / TEMPLATES, report.templates)
+    write_whole(data, body)
+    write_whole(page, html)
     return page, data
 
 
@@ -213,6 +227,48 @@ def summarise(verdict: Verdict) -> str:
     else:
         said += f" Neither is a gap shown, nor one up to {_signed(verdict.upper)} points ruled out."
     return said + (f" Note: {verdict.note}." if verdict.note else "")
+
+
+def _source(name: str) -> str:
+    return files("analysis").joinpath(f"templates/{name}.html.j2").read_text("utf-8")
+
+
+def _render_templated(page: Any, templates: TableSet | None) -> str:
+    """The section on templated strata; empty without any."""
+    if templates is None:
+        return ""
+    found, guidance = templates.breakdown, templates.guidance
+    seen = {name for row in found.failure_modes for name, _ in row.formats}
+    rendered: str = page.from_string(_source("breakdown")).render(
+        found=found,
+        formats=[name for name in FORMAT_NAMES.values() if name in seen],
+        good=GOOD,
+        poor=POOR,
+        apart=APART,
+        widths=list(dict.fromkeys(need.width for need in guidance.needs)),
+        needs=_need_rows(guidance),
+    )
+    return rendered
+
+
+def _need_rows(guidance: Guidance) -> list[dict[str, Any]]:
+    """What each question asks for at most, over all who were asked it."""
+    rows = []
+    for question in dict.fromkeys(curve.question for curve in guidance.curves):
+        curves = [curve for curve in guidance.curves if curve.question == question]
+        needs: dict[float, tuple[int, int]] = {}
+        for need in guidance.needs:
+            if need.question == question:
+                most = needs.get(need.width, (0, 0))
+                both = need.samples, need.samples_cautious
+                needs[need.width] = max(most[0], both[0]), max(most[1], both[1])
+        rows.append({
+            "question": question,
+            "seen": max(curve.points[-1].samples for curve in curves),
+            "elbow": max((c.elbow for c in curves if c.elbow is not None), default=None),
+            "needs": list(needs.values()),
+        })  # fmt: skip
+    return rows
 
 
 def _deviations(
@@ -340,16 +396,3 @@ def _short(text: str) -> str:
     """A digest or commit, shortened for reading; the JSON has it whole."""
     head, _, digits = text.rpartition(":")
     return f"{head}:{digits[:12]}…" if head and len(digits) > 20 else text
-
-
-def _write(path: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    finally:
-        Path(name).unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
@@ -34,3 +35,48 @@ def template_check(files: tuple[str, ...], as_json: bool) -> None:
     reports = check_files(files)
     print_reports(reports, as_json)
     sys.exit(0 if all(report.holds for report in reports) else 2)
+
+
+@template.command("report")
+@click.argument("runs", nargs=-1, required=True, metavar="[MODEL=]RUN_DIR...")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="For the CSV files.")
+@click.option(
+    "--template",
+    "templates",
+    multiple=True,
+    metavar="FILE",
+    help="Tells which questions are one task in several formats; without it, precheck.jsonl does.",
+)
+@click.option("--remap", "remaps", multiple=True, metavar="OLD=NEW", help="As for `score`.")
+@click.option(
+    "--width",
+    "widths",
+    multiple=True,
+    type=click.FloatRange(0.0001, 1, max_open=True),
+    help="A width of interval to give the number of samples for.  [default: 0.2, 0.1]",
+)
+@json_option
+def template_report(
+    runs: tuple[str, ...],
+    out: Path,
+    templates: tuple[str, ...],
+    remaps: tuple[str, ...],
+    widths: tuple[float, ...],
+    as_json: bool,
+) -> None:
+    """Break run folders down, one for each model, as tables in CSV.
+
+    Right answers over all, by question and by scoring type, strict and lenient; rounds; one task
+    in several answer formats, with the weakness pattern; how many samples are needed. Intervals
+    are at 95 % and know of samples that were asked twice: name a model's runs MODEL=RUN_DIR.
+
+    \b
+    Examples:
+      dosimeter template report runs/llama runs/nova --out tables
+      dosimeter template report a=run1 a=run2 b=run3 --out tables --template formats
+    """
+    from analysis.samplesize import WIDTHS
+    from study.templatereport import print_run_report, report_runs
+
+    made = report_runs(runs, out, templates=templates, remaps=remaps, widths=widths or WIDTHS)
+    print_run_report(made, as_json)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from analysis.breakdowntables import TableSet, make_tables
 from analysis.load import make_table
 from analysis.look import analyse
 from analysis.report import Report, build_report, write_report
@@ -19,6 +20,7 @@ from study.errors import StudyError
 from study.folder import Study
 from study.runs import closed_wave, closing_manifest, manifests_of, read_results
 from study.setup import registration_of
+from study.templateanswers import answers_of_rows, facts_of_study
 
 REPORTS = "reports"
 
@@ -44,6 +46,7 @@ def report_study(study: Study, through: int | None, now: str) -> tuple[Report, P
         table=table,
         analysis=analyse(registered.plan, table, plan_digest),
         issued=issued,
+        templates=_templated(study, rows, table_digest),
     )
     report = _add_deviations(report, drift_of(study, registered, runs))
     page, data = write_report(study.folder / REPORTS / f"wave-{last}", report)
@@ -58,6 +61,12 @@ def report_study(study: Study, through: int | None, now: str) -> tuple[Report, P
         record, now, lambda entry: entry.kind == "report" and entry.record == record
     )
     return report, page
+
+
+def _templated(study: Study, rows: list[ResultRow], seed: str) -> TableSet | None:
+    """The tables of the strata that come from template files; None where there are none."""
+    facts = facts_of_study(study.protocol)
+    return make_tables(answers_of_rows(rows, facts), seed, of_study=True) if facts else None
 
 
 def drift_of(study: Study, registered: Preregistration, runs: list[RunManifest]) -> tuple[str, ...]:

@@ -1,0 +1,153 @@
+"""Answers to templated questions: of a study's results, and of run folders that people have."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from analysis.breakdown import Answer, Answers, QuestionFacts
+from generators.catalog import add_template
+from registry.tables import ResultRow, Status
+from study.errors import StudyError
+from study.protocol import Protocol
+from study.questionfacts import facts_of_precheck, facts_of_template, merge_facts
+from study.runfolder import PRECHECK, Result, read_conversations, score_run
+from study.templatefile import read_template
+
+LENIENT = "lenient"  # the grader of the second row of a result (harness.tabulate)
+
+
+def facts_of_study(protocol: Protocol) -> dict[str, QuestionFacts]:
+    """The facts of a study's templated strata by stratum; empty where it has none."""
+    strata = [task.stratum for task in protocol.tasks]
+    found: dict[str, QuestionFacts] = {}
+    for name, text in protocol.templates:
+        family = add_template(name, text)
+        prefix = f"{family.name}/"
+        only = {each.removeprefix(prefix) for each in strata if each.startswith(prefix)}
+        facts = facts_of_template(family.file, only, prefix)
+        found |= {each.question: each for each in facts}
+    return found
+
+
+def answers_of_rows(rows: Iterable[ResultRow], facts: dict[str, QuestionFacts]) -> Answers:
+    """The answers in a study's rows; those of strata without facts are left out.
+
+    The row of grader ``lenient`` is joined to the strict one of the same episode. A missing
+    episode has no verdict; a model's own failure is wrong, and not answered.
+    """
+    strict: dict[tuple[Any, ...], ResultRow] = {}
+    lenient: dict[tuple[Any, ...], ResultRow] = {}
+    for row in rows:
+        if row.stratum in facts:
+            held = lenient if row.grader == LENIENT else strict
+            held[row.wave, row.model, row.instance, row.replicate] = row
+    return Answers(
+        tuple(_answer(row, lenient.get(key)) for key, row in strict.items()), facts
+    )  # fmt: skip
+
+
+def answers_of_runs(
+    folders: Sequence[str],
+    at: datetime,
+    templates: Sequence[str] = (),
+    remaps: Sequence[str] = (),
+) -> tuple[Answers, list[str]]:
+    """The answers in run folders, scored, and what is to be told of the folders.
+
+    Each folder is ``DIR``, whose name is the model's, or ``MODEL=DIR``; one model may have
+    several. A response that is not there is wrong. ``templates`` are files, or names of the
+    library, that tell which questions are one task; without any, the prechecks do.
+    Raises StudyError, TemplateError.
+    """
+    named = [_named(folder) for folder in folders]
+    _check_names(folders, [name for name, _ in named])
+    rows: list[Answer] = []
+    warnings: list[str] = []
+    read: list[tuple[QuestionFacts, ...]] = []
+    for name, folder in named:
+        scores = score_run(folder, at, remaps)
+        warnings += [f"{folder}: {each}" for each in scores.warnings]
+        read.append(facts_of_precheck(_records(folder / PRECHECK)))
+        rounds = {key: each.rounds for key, each in read_conversations(folder).items()}
+        before = sum(name == other for other, _ in named[: len(read) - 1])
+        rows += [_scored(name, each, rounds, before) for each in scores.results]
+    facts = merge_facts(read)
+    for template in templates:
+        facts |= _told_by(template, facts)
+    return Answers(tuple(rows), facts), warnings
+
+
+def _answer(row: ResultRow, lenient: ResultRow | None) -> Answer:
+    missing, failed = (row.status is Status.MISSING, row.status is Status.MODEL_FAILURE)
+    return Answer(
+        model=row.model,
+        question=row.stratum,
+        instance=row.instance,
+        strict=False if failed else _verdict(row.score),
+        lenient=False if failed else None if lenient is None else _verdict(lenient.score),
+        rounds=None if missing else row.turns,
+        answered=not failed,
+        replicate=row.replicate,
+        wave=row.wave,
+        arm=str(row.arm),
+    )
+
+
+def _verdict(score: float | None) -> bool | None:
+    return None if score is None else score >= 1
+
+
+def _scored(model: str, result: Result, rounds: dict[str, int | None], replicate: int) -> Answer:
+    sample = result.sample
+    return Answer(
+        model=model,
+        question=str(sample.id[0]),
+        instance=(sample.qs_id, sample.key),  # the same sample in several folders is one
+        strict=result.strict.correct,
+        lenient=result.lenient.correct,
+        rounds=_whole(rounds.get(sample.qs_id)),
+        answered=result.scores is not None,
+        replicate=replicate,
+    )
+
+
+def _whole(rounds: Any) -> int | None:
+    return rounds if isinstance(rounds, int) and not isinstance(rounds, bool) else None
+
+
+def _named(text: str) -> tuple[str, Path]:
+    name, equals, folder = text.partition("=")
+    if equals and name and not Path(text).is_dir():
+        return name, Path(folder)
+    return Path(text).resolve().name, Path(text)
+
+
+def _check_names(folders: Sequence[str], names: Sequence[str]) -> None:
+    """Folders of one name must be said to be of one model."""
+    seen: dict[str, str] = {}
+    for text, name in zip(folders, names, strict=True):
+        other = seen.setdefault(name, text)
+        if other != text and not (text.startswith(f"{name}=") and other.startswith(f"{name}=")):
+            raise StudyError(
+                f"{other} and {text}: both would be the model {name!r}; give MODEL=DIR for each, "
+                "the same MODEL for two runs of one"
+            )
+
+
+def _records(path: Path) -> list[dict[str, Any]]:
+    """The lines of a precheck that was read before."""
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file if not line.isspace()]
+
+
+def _told_by(template: str, facts: dict[str, QuestionFacts]) -> dict[str, QuestionFacts]:
+    """The facts of a template's questions that were asked. Raises StudyError where none was."""
+    family = add_template(*read_template(Path(), template))
+    found = facts_of_template(family.file, facts.keys())
+    if not found:
+        raise StudyError(f"{template}: has none of the questions {', '.join(facts)}")
+    return {each.question: each for each in found}
