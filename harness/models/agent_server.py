@@ -123,7 +123,7 @@ class AgentServer:
             heard = self._recall(unpack(stored.raw), brief, sandbox, folder, tick)
         else:
             heard = self._talk(text, brief, sandbox, seed, tick)
-            self._keep(heard, folder, journal)
+            self._keep(heard, brief, folder, journal)
         return self._conduct((Message(Role.USER, text),), heard)
 
     def _talk(
@@ -217,7 +217,7 @@ class AgentServer:
     def _tls(self) -> ssl.SSLContext:
         return ssl.create_default_context()  # slow to make: once, not for every episode
 
-    def _keep(self, heard: _Heard, folder: Path | None, journal: Journal) -> None:
+    def _keep(self, heard: _Heard, brief: Brief, folder: Path | None, journal: Journal) -> None:
         """Store a conversation that was had to its end, with what it takes to go on from it.
 
         Of a tree too large to keep nothing is stored: a crash before the attempt is written has
@@ -227,9 +227,16 @@ class AgentServer:
         tree = () if folder is None else read_tree(folder)
         if heard.error or tree is None:
             return
-        raw = b"".join(heard.received)
-        seconds = tuple(heard.seconds())
-        kept = Kept(heard.ending, seconds, heard.retries, raw, heard.calls, tree)
+        given = {(asset.path, asset.data) for asset in brief.assets}
+        kept = Kept(
+            heard.ending,
+            tuple(heard.seconds()),
+            heard.retries,
+            b"".join(heard.received),
+            heard.calls,
+            tuple(each for each in tree if each not in given),
+            tuple(path for path, data in tree if (path, data) in given),
+        )
         message = Message(Role.ASSISTANT, heard.final)
         journal.save(0, Reply(message, Usage(), self._version, heard.ending, pack(kept)))
 
@@ -247,7 +254,8 @@ class AgentServer:
             heard.end()
         heard.ending, heard.told_seconds, heard.calls = kept.ending, kept.seconds, kept.calls
         if folder is not None:
-            lay_out(kept.tree, folder)
+            same = [(a.path, a.data) for a in brief.assets if a.path in kept.unchanged]
+            lay_out((*kept.tree, *same), folder)
         limits = brief.limits
         heard.uses = tuple(
             use_tool(call, sandbox, limits, limits.tool_seconds, tick) for call in kept.calls

@@ -26,8 +26,8 @@ _ABOUT, _STREAM, _TREE = "about.json", "stream.jsonl", "tree/"
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A conversation, whole. ``seconds`` of each round, ``tree`` of paths to bytes; a path that
-    ends in ``/`` is a folder."""
+    """A conversation, whole. ``seconds`` of each round, ``tree`` of paths to bytes, but for the
+    input files that are ``unchanged``; a path that ends in ``/`` is a folder."""
 
     ending: str
     seconds: tuple[float, ...]
@@ -35,6 +35,7 @@ class Kept:
     stream: bytes
     calls: tuple[ToolCall, ...] = ()
     tree: tuple[tuple[str, bytes], ...] = ()
+    unchanged: tuple[str, ...] = ()
 
 
 def pack(kept: Kept) -> bytes:
@@ -44,6 +45,7 @@ def pack(kept: Kept) -> bytes:
         "seconds": kept.seconds,
         "retries": kept.retries,
         "calls": [[call.id, call.name, call.arguments] for call in kept.calls],
+        "unchanged": kept.unchanged,
     }
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -66,6 +68,7 @@ def unpack(data: bytes) -> Kept:
             archive.read(_STREAM),
             tuple(ToolCall(*call) for call in about["calls"]),
             tuple((name.removeprefix(_TREE), archive.read(name)) for name in names),
+            tuple(about["unchanged"]),
         )
 
 

@@ -528,7 +528,7 @@ def test_what_is_kept_comes_back_as_it_was(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"\xff")).write_bytes(b"not text")
     tree = read_tree(tmp_path)
     assert tree == (("empty/", b""), ("é \\ n.txt", b"1"))
-    kept = Kept("closed", (0.5,), 1, b"{}\n", (ToolCall("c", "n", "{}"),), tree)
+    kept = Kept("closed", (0.5,), 1, b"{}\n", (ToolCall("c", "n", "{}"),), tree, ("a",))
     assert unpack(pack(kept)) == kept
     with (tmp_path / "large").open("wb") as file:
         file.truncate(1 << 40)
