@@ -7,6 +7,7 @@ Cleaning); strict verdicts agree only if nothing more is cleaned.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _CHANNEL, _MESSAGE = "<|channel|>", "<|message|>"
 _TAGS = ("thinking", "think", "reasoning", "thought", "internal", "reflection", "analysis")
@@ -17,6 +18,7 @@ _CLOSING = re.compile("</(?:" + "|".join(f"({tag})" for tag in _TAGS) + ")>", re
 _THINK = _TAGS.index("think") + 1  # its group in that
 
 
+@lru_cache(maxsize=1)  # the lenient comparison cleans what the strict one just did
 def clean(text: str) -> str:
     """The answer in a response, stripped; takes time linear in its length.
 

@@ -60,7 +60,7 @@ def same_json(expected: Any, actual: Any) -> bool:
 def differences(expected: Any, actual: Any, most: int = MOST_DIFFERENCES) -> list[str]:
     """Where the two differ and how, at most so many, from the top down: ``$.a[0]: …``."""
     found: list[str] = []
-    rest = deque([("$", expected, actual)])
+    rest = deque([] if _same_scalar(expected, actual) else [("$", expected, actual)])
     while rest and len(found) < most:
         where, wanted, given = rest.popleft()
         if type(wanted) is not type(given) or not isinstance(wanted, dict | list):

@@ -1,0 +1,666 @@
+"""Scoring: strict verdicts are those of published run folders; lenient ones forgive form only."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from generators.errors import TemplateError
+from generators.templates.answers import MOST_READ, MOST_RESPONSE
+from generators.templates.clean import clean
+from generators.templates.edits import complete_edit
+from generators.templates.jsonanswer import differences, read_json, same_json
+from generators.templates.lenient import as_number, same_text_leniently
+from generators.templates.model import SCORING_TYPES, Key
+from generators.templates.scoring import (
+    Failure,
+    score,
+    score_both,
+    score_leniently,
+    scoring_types,
+)
+
+
+class Files:
+    """A workspace in memory; counts what is read."""
+
+    def __init__(self, files: dict[str, bytes | str] | None = None, folders=()) -> None:
+        made = files or {}
+        self.files = {k: v.encode() if isinstance(v, str) else v for k, v in made.items()}
+        self.folders = set(folders)
+        self.reads = 0
+
+    def read(self, path: str) -> bytes | None:
+        self.reads += 1
+        return self.files.get(path)
+
+    def kind(self, path: str) -> str | None:
+        if path.rstrip("/") in self.folders:
+            return "folder"
+        return "file" if path.rstrip("/") in self.files else None
+
+
+NOTHING = Files()
+
+
+def both(key: Key, answer: str | bytes) -> tuple[bool, bool]:
+    """The two verdicts on an answer, in the response or, for such types, in the file."""
+    held = Files({key.file: answer} if key.file else {})
+    scores = score_both(key, "It is done." if key.file else answer, held)
+    return scores.strict.correct, scores.lenient.correct
+
+
+def text(expected: str) -> Key:
+    return Key("stringmatch", expected=expected)
+
+
+def as_json(expected: str) -> Key:
+    return Key("jsonmatch", expected=expected)
+
+
+def in_file(kind: str, expected: str) -> Key:
+    return Key(f"readfile_{kind}", expected=expected, file="out/answer")
+
+
+# --- cleaning
+
+
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [
+        ("  amber \n", "amber"),
+        ("", ""),
+        ("<think>hm</think>amber", "amber"),
+        ("<THINK>hm</Think> amber", "amber"),
+        ("<thinking>a\nb</thinking><analysis>c</analysis>am<internal>d</internal>ber", "amber"),
+        ("<reflection>a</reflection><thought>b</thought><reasoning>c</reasoning>amber", "amber"),
+        ("no opening</think>first</think> amber", "amber"),
+        ("<think>never closed amber", "<think>never closed amber"),
+        ("<think>a</thinking>amber", "<think>a</thinking>amber"),
+        ("<think>a<think>b</think>c</think>amber", "amber"),
+        ("<thinking>x <think>y</thinking> z</think> amber", "amber"),
+        ("no opening</thinking>amber", "no opening</thinking>amber"),
+        ("<|channel|>analysis<|message|>hm<|channel|>final<|message|> amber", "amber"),
+        ("<|channel|>commentary<|message|><think>a</think>amber", "<think>a</think>amber"),
+        ("<|message|>amber", "<|message|>amber"),
+        ("<answer>amber</answer>", "<answer>amber</answer>"),
+        ("1 < 2", "1 < 2"),
+        ("</thi<think>x</think>nk>amber", "amber"),
+    ],
+)
+def test_reasoning_and_markers_are_cleaned_and_nothing_else(given, left):
+    assert clean(given) == left
+
+
+TAGS = ("thinking", "think", "reasoning", "thought", "internal", "reflection", "analysis")
+MARKS = (
+    *("<think>", "</think>", "<THINKING>", "</thinking>", "<analysis>", "</analysis>", "</", "<"),
+    *("<reasoning>", "</Reasoning>", "<|channel|>", "<|message|>", "a", " b\n", ">", "think>"),
+)
+PIECES = st.sampled_from(MARKS)
+
+
+@given(st.lists(PIECES, max_size=14).map("".join))
+def test_cleaning_agrees_with_the_rules_written_plainly(given):
+    if "<|channel|>" in given and "<|message|>" in given:
+        wanted = given.split("<|message|>")[-1]
+    else:
+        wanted = given
+        for tag in TAGS:
+            wanted = re.sub(f"(?is)<{tag}>.*?</{tag}>", "", wanted)
+        wanted = re.split("(?i)</think>", wanted)[-1]
+    assert clean(given) == wanted.strip()
+
+
+# --- the six types, strictly
+
+
+@pytest.mark.parametrize(
+    ("key", "answer", "correct"),
+    [
+        (text("amber"), " amber\n", True),
+        (text(" amber "), "amber", True),
+        (text("amber"), "Amber", False),
+        (text("amber"), "amber.", False),
+        (text("amber"), "<think>x</think>amber", True),
+        (text("10"), "10.0", False),
+        (text(""), "", True),
+        (text("a b"), "a  b", False),
+        (as_json('{"a": 1, "b": [1, 2]}'), ' {"b":[1,2],"a":1}', True),
+        (as_json('{"a": 1, "b": [1, 2]}'), '{"b":[2,1],"a":1}', False),
+        (as_json('{"a": 1}'), '{"a": 1, "b": null}', False),
+        (as_json('{"a": 1, "b": null}'), '{"a": 1}', False),
+        (as_json('{"a": 1}'), '{"a": 1.0}', False),
+        (as_json('{"a": 1.0}'), '{"a": 1e0}', True),
+        (as_json('{"a": 1}'), '{"a": true}', False),
+        (as_json('{"a": false}'), '{"a": 0}', False),
+        (as_json('{"a": 0.0}'), '{"a": -0.0}', True),
+        (as_json("[null]"), "[null]", True),
+        (as_json("[NaN]"), "[NaN]", False),
+        (as_json("[Infinity]"), "[Infinity]", True),
+        (as_json('{"a": 2}'), '{"a": 1, "a": 2}', True),
+        (as_json('{"a": 1}'), '{"a": 1, "a": 2}', False),
+        (as_json('{"a": 1}'), '```json\n{"a": 1}\n```', False),
+        (as_json('{"a": 1}'), '<think>{}</think>{"a": 1}', True),
+        (as_json("no json"), "no json", False),
+        (in_file("stringmatch", "amber"), "amber\n", True),
+        (in_file("stringmatch", "amber"), "<think>x</think>amber", False),
+        (in_file("stringmatch", "a\nb"), "a\r\nb\r\n", True),
+        (in_file("stringmatch", "a\nb"), "a\rb", True),
+        (in_file("stringmatch", "amber"), "\ufeffamber", False),
+        (in_file("stringmatch", ""), "", True),
+        (in_file("stringmatch", "amber"), b"\xff\xfe", False),
+        (in_file("jsonmatch", '{"n": 4}'), '{\n"n" : 4}\n', True),
+        (in_file("jsonmatch", '{"n": 4}'), '{"n": "4"}', False),
+        (in_file("jsonmatch", '{"n": 4}'), '<think>x</think>{"n": 4}', False),
+        (in_file("jsonmatch", '{"n": 4}'), '\ufeff{"n": 4}', False),
+        (in_file("jsonmatch", '{"n": 4}'), "", False),
+    ],
+)
+def test_the_strict_verdict(key, answer, correct):
+    assert both(key, answer)[0] is correct
+
+
+def test_a_file_kind_looks_at_no_response():
+    key = in_file("stringmatch", "amber")
+    assert score(key, "amber", NOTHING).error == "out/answer: does not exist"
+    assert score(key, None, Files({"out/answer": "amber"})).correct
+    assert "is a folder" in score(key, "", Files(folders=["out/answer"])).error
+    assert "names no file" in score(Key("readfile_jsonmatch", "1"), "1", NOTHING).error
+
+
+def test_files_exist_wants_every_path_of_either_kind():
+    held = Files({"x/a.log": "", "x/b": ""}, ["x"])
+    key = Key("files_exist", paths=("x/a.log", "x/b/", "x"))
+    assert score(key, "", held).correct
+    lacking = score(Key("files_exist", paths=("x/a.log", "x/c")), "", held)
+    assert not lacking.correct
+    assert lacking.error == "missing: x/c"
+    assert lacking.details["missing_files"] == ["x/c"]
+    assert not score(Key("files_exist"), "", held).correct
+
+
+def test_directory_structure_wants_the_kind_that_the_slash_says():
+    held = Files({"x/a.log": "", "x/more": ""}, ["x", "x/d"])
+    assert score(Key("directory_structure", paths=("x/", "x/d/", "x/a.log")), "", held).correct
+    wrong = score(Key("directory_structure", paths=("x", "x/a.log/", "y/")), "", held)
+    assert wrong.details["wrong_type_paths"] == ["x", "x/a.log/"]
+    assert wrong.details["missing_paths"] == ["y/"]
+    assert wrong.error == "missing: y/; of the other kind: x, x/a.log/"
+    assert not score(Key("directory_structure"), "", held).correct
+
+
+def test_differences_are_told_from_the_top_down():
+    verdict = score(
+        as_json('{"a": [1, {"b": 2}], "c": 3, "e": 1}'), '{"a":[1,{"b":"2"}],"d":4}', NOTHING
+    )
+    assert verdict.details["differences"] == [
+        "$.c: is missing",
+        "$.e: is missing",
+        "$.d: is extra",
+        '$.a[1].b: expected 2, found "2"',
+    ]
+    assert verdict.error == "the response is other JSON: $.c: is missing"
+
+
+def test_an_unknown_type_is_an_error_with_the_nearest():
+    with pytest.raises(TemplateError, match="did you mean 'jsonmatch'"):
+        score(Key("jsonmach"), "", NOTHING)
+
+
+# --- leniently
+
+
+@pytest.mark.parametrize(
+    ("key", "answer"),
+    [
+        (text("amber"), "Amber."),
+        (text("amber"), '"amber"'),
+        (text("amber"), "**amber**"),
+        (text("amber"), "```\namber\n```"),
+        (text("amber"), "```amber```"),
+        (text("amber"), "The 35th word is **amber**."),
+        (text("amber"), "The 35th word is amber."),
+        (text("amber"), "I counted.\n\nAnswer: amber"),
+        (text("Aute is nulla."), "The line is: Aute is nulla."),
+        (text("note lantern archive"), "note  lantern\narchive"),
+        (text("1234.5"), "1,234.50"),
+        (text("1234.5"), "The total salary is $1,234.50 a year"),
+        (text("0.3333333333"), "0.33333333"),
+        (as_json('{"a": 1}'), '```json\n{"a": 1}\n```'),
+        (as_json('{"a": 1}'), 'Here it is:\n\n{"a": 1}\n\nAnything else [to do]?'),
+        (as_json('{"a": 1}'), 'First {"a": 7}, mended: {"a": 1}'),
+        (as_json('{"a": [1, 2.5]}'), '{"a": ["1", "2.50"]}'),
+        (as_json('{"a": 5}'), '{"a": 5.0}'),
+        (as_json('{"a": 0.1}'), '{"a": 0.10000000001}'),
+        (as_json('{"a": true, "b": "Engineering"}'), '{"a": "True", "b": "engineering"}'),
+        (as_json('{"a": 1}'), '"{\\"a\\": 1}"'),
+        (as_json("[1, 2]"), "The values are [1, 2]."),
+        (as_json("12"), "There are 12 of them."),
+        (in_file("stringmatch", "10"), "Total: 10"),
+        (in_file("stringmatch", "10"), "\ufeff10.0\n"),
+        (in_file("jsonmatch", '{"n": 4}'), '```json\n{"n": "4"}\n```\n'),
+    ],
+)
+def test_a_right_answer_in_another_form_is_a_formatting_failure(key, answer):
+    held = Files({key.file: answer})
+    scores = score_both(key, "" if key.file else answer, held)
+    assert (scores.strict.correct, scores.lenient.correct) == (False, True)
+    assert scores.failure is Failure.FORMATTING
+    assert score_leniently(key, "" if key.file else answer, held).correct
+    assert scores.lenient.error == ""
+
+
+@pytest.mark.parametrize(
+    ("key", "answer"),
+    [
+        (text("amber"), "not amber"),
+        (text("amber"), "It is either **amber** or **azure**."),
+        (text("amber"), "amber azure copper"),
+        (text("amber"), "The word is not amber"),
+        (text("30"), "The time is 10:30"),
+        (text("5"), "5 or 6"),
+        (text("5"), "1 of 5"),
+        (text("5"), "the 5th"),
+        (text("100000"), "100001"),
+        (text("1"), "true"),
+        (text("10%x"), "10"),
+        (as_json('{"a": 1}'), '{"A": 1}'),
+        (as_json('{"a": 1}'), '{"a": 1, "b": 2}'),
+        (as_json('{"a": 1}'), '{"a": true}'),
+        (as_json('{"a": 1}'), '{"a": null}'),
+        (as_json('{"a": null}'), '{"a": "null"}'),
+        (as_json('{"a": [1, 2]}'), '{"a": [2, 1]}'),
+        (as_json('{"a": [1, 2]}'), '{"a": [1, 2, 2]}'),
+        (as_json('{"a": 1}'), 'First {"a": 1}, mended: {"a": 7}'),
+        (as_json('{"a": 1.0}'), '{"a": 1.00001}'),
+        (as_json("[NaN]"), "[NaN]"),
+        (in_file("stringmatch", "10"), "There are 10 of 12"),
+    ],
+)
+def test_a_wrong_answer_is_a_task_failure_in_any_form(key, answer):
+    held = Files({key.file: answer})
+    scores = score_both(key, "" if key.file else answer, held)
+    assert (scores.strict.correct, scores.lenient.correct) == (False, False)
+    assert scores.failure is Failure.TASK
+
+
+def test_what_is_right_is_no_failure():
+    assert score_both(text("a"), "a", NOTHING).failure is None
+
+
+@pytest.mark.parametrize(
+    ("spelt", "number"),
+    [
+        ("1,234", 1234),
+        ("-$5.50", -5.5),
+        ("12.5 %", 12.5),
+        ("+7", 7),
+        (".5", 0.5),
+        ("1e3", 1000.0),
+        ("1,23", None),
+        ("1_000", None),
+        ("--5", None),
+        ("nan", None),
+        ("", None),
+        (".", None),
+        ("e5", None),
+        ("٣", None),
+        ("9" * 65, None),
+        (True, None),
+    ],
+)
+def test_numbers_as_text(spelt, number):
+    assert as_number(spelt) == number
+
+
+def test_integers_beyond_the_floats_are_compared_as_they_are():
+    huge = "9" * 4000
+    assert both(as_json(f"[{huge}]"), f"[{huge}]") == (True, True)
+    assert both(as_json(f"[{huge}]"), f"[{huge[:-1]}8]") == (False, False)
+    assert both(as_json(f"[{huge}]"), "[1.5]") == (False, False)
+
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=8),
+    st.sampled_from(["true", "1.0", "$5", "**x**", "<think>", "```", '"', "1,000"]),
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+TEXTS = st.one_of(st.text(max_size=40), VALUES.map(json.dumps), PIECES)
+
+
+@settings(max_examples=300)
+@given(expected=TEXTS, answer=TEXTS, wrap=st.sampled_from(["{}", " {}\n", "<think>x</think>{}"]))
+def test_what_is_right_strictly_is_right_leniently(expected, answer, wrap):
+    for content in (answer, expected):
+        said = wrap.replace("{}", content)
+        for kind in ("stringmatch", "jsonmatch"):
+            strict, lenient = both(Key(kind, expected), said)
+            assert lenient or not strict
+            strict, lenient = both(in_file(kind, expected), said.encode(errors="replace"))
+            assert lenient or not strict
+
+
+@settings(max_examples=200)
+@given(TEXTS)
+def test_the_lenient_comparison_of_a_text_with_itself_holds_without_the_strict_one(expected):
+    assert same_text_leniently(expected, expected.strip())
+
+
+@settings(max_examples=200)
+@given(VALUES, VALUES)
+def test_json_is_compared_as_types_and_values_deeply(one, other):
+    def deep(a, b):
+        if type(a) is not type(b):
+            return False
+        if isinstance(a, dict):
+            return set(a) == set(b) and all(deep(a[k], b[k]) for k in a)
+        if isinstance(a, list):
+            return len(a) == len(b) and all(deep(x, y) for x, y in zip(a, b, strict=True))
+        return a == b
+
+    again = read_json(json.dumps(one))
+    for a, b in ((one, other), (one, again)):
+        assert same_json(a, b) == deep(a, b)
+        assert bool(differences(a, b)) == (not deep(a, b))
+
+
+# --- strangers' answers
+
+LONG = MOST_RESPONSE
+HOSTILE = {
+    "nothing": "",
+    "a null byte": "\0",
+    "half a surrogate": "\ud800",
+    "100 MB": "x" * 100_000_000,
+    "deep lists": "[" * 10_000 + "]" * 10_000,
+    "deep objects": '{"a":' * 10_000 + "1" + "}" * 10_000,
+    "a huge integer": "9" * LONG,
+    "a huge exponent": "[1e999999999]",
+    "not a number": "NaN",
+    "duplicate keys": '{"a":0,"a":0}',
+    "openings": "<think>" * (LONG // 7),
+    "closings": "</think>" * (LONG // 8),
+    "pairs": "<think></think>" * (LONG // 15),
+    "channels": "<|channel|><|message|>" * (LONG // 22),
+    "brackets": "[" * LONG,
+    "lists begun": "[1," * (LONG // 3),
+    "lists": "[" + "{}," * (LONG // 3 - 1) + "{}]",
+    "numbers": "[" + "1.5," * (LONG // 4 - 1) + "1]",
+    "fences": "```\n" * (LONG // 4),
+    "back quotes": "`" * LONG,
+    "quotes and dots": '".' * (LONG // 2),
+    "counting": "0," * (LONG // 2),
+    "blanks": " " * LONG,
+}
+KEYS = (
+    text("5"),
+    as_json('{"a": [1, {"b": 2}]}'),
+    as_json("[[]]"),
+    in_file("stringmatch", "x y"),
+    in_file("jsonmatch", '{"a": 1}'),
+    Key(
+        "readfile_jsonedit",
+        '{"original": {"a": 1}, "edits": [{"path": "$.a", "value": 2}], "free": ["$[*].x"]}',
+        "out/answer",
+    ),
+)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_answer_is_wrong_at_once(name):
+    for key in KEYS:
+        data = HOSTILE[name].encode(errors="surrogatepass")
+        held = Files({key.file: data} if key.file else {})
+        start = time.process_time()
+        scores = score_both(key, HOSTILE[name], held)
+        assert time.process_time() - start < 10, "a guard is lost: it takes less than a second"
+        assert not scores.lenient.correct
+        assert len(repr(scores)) < 100_000
+
+
+@pytest.mark.parametrize("given", [None, 5, [], {}, b"\xff\xfe\x00", b"x" * 9_000_000, object()])
+def test_a_response_that_is_no_text_is_wrong(given):
+    for key in (text("5"), as_json("5"), text("")):
+        scores = score_both(key, given, NOTHING)
+        assert not scores.lenient.correct
+        assert "the response is" in scores.strict.error
+
+
+def test_bytes_of_text_are_a_response():
+    assert score(text("ä"), "ä".encode(), NOTHING).correct
+
+
+def test_a_file_is_read_once_and_no_longer_than_may_be():
+    held = Files({"out/answer": "wrong"})
+    score_both(in_file("jsonmatch", "1"), "", held)
+    assert held.reads == 1
+    long = Files({"out/answer": b" " * (MOST_READ + 1)})
+    assert "too long" in score(in_file("stringmatch", ""), "", long).error
+
+
+# --- edits of JSON
+
+ORIGINAL = {
+    "services": [
+        {"type": "gateway", "port": 1, "log": {"level": "INFO"}},
+        {"type": "worker", "port": 2, "log": {"level": "WARN"}},
+    ],
+    "tags": ["a"],
+    "saved": "never",
+}
+EDITS = {
+    "original": ORIGINAL,
+    "edits": [
+        {"path": "$.services[*].log.level", "value": "DEBUG"},
+        {"path": "$.services[?(@.type == 'gateway')].port", "value": 8080},
+        {"path": "$['services'][1].note", "value": {"by": ["me"]}},
+        {"path": "$.services[?(@.port < 5)].port", "remove": True},
+        {"path": "$.tags", "append": "b"},
+    ],
+    "free": ["$.saved", "$.services[*].seen"],
+}
+EDITED = {
+    "services": [
+        {"type": "gateway", "port": 8080, "log": {"level": "DEBUG"}, "seen": 1},
+        {"type": "worker", "log": {"level": "DEBUG"}, "note": {"by": ["me"]}},
+    ],
+    "tags": ["a", "b"],
+    "saved": "now",
+}
+
+
+def edit_key(**changes) -> Key:
+    return Key("readfile_jsonedit", json.dumps({**EDITS, **changes}), "out/answer")
+
+
+def edited(change) -> str:
+    document = json.loads(json.dumps(EDITED))
+    change(document)
+    return json.dumps(document)
+
+
+def test_all_edits_made_and_the_rest_preserved_is_right():
+    assert both(edit_key(), json.dumps(EDITED)) == (True, True)
+    assert both(edit_key(), f"```json\n{json.dumps(EDITED)}\n```") == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "missing", "others"),
+    [
+        (lambda d: d["services"][0].update(port=1), ["$.services[0].port"], []),
+        (lambda d: d["services"][1].update(port=2), ["$.services[1].port"], []),
+        (lambda d: d["services"][1].pop("note"), ["$.services[1].note"], []),
+        (
+            lambda d: d["services"][0]["log"].update(level="INFO"),
+            ["$.services[0].log.level"],
+            [],
+        ),
+        (
+            lambda d: d["services"][1].update(type="Worker"),
+            [],
+            ['$.services[1].type: expected "worker", found "Worker"'],
+        ),
+        (lambda d: d.update(new=1), [], ["$.new: is extra"]),
+        (lambda d: d.pop("tags"), [], ["$.tags: is missing"]),
+        (lambda d: d["tags"].pop(), [], ["$.tags: expected 2 elements, found 1"]),
+    ],
+)
+def test_what_was_not_made_and_what_else_changed_are_told(change, missing, others):
+    verdict = score(edit_key(), "", Files({"out/answer": edited(change)}))
+    assert not verdict.correct
+    assert verdict.details["edits_missing"] == missing
+    assert verdict.details["other_changes"] == others
+
+
+def test_one_value_set_in_many_places_is_not_shared():
+    key = edit_key(
+        original=[{}, {}],
+        edits=[{"path": "$[*].a", "value": {}}, {"path": "$[0].a.b", "value": 1}],
+        free=[],
+    )
+    assert both(key, '[{"a": {"b": 1}}, {"a": {}}]')[0]
+
+
+def test_the_original_is_put_into_the_key_or_read_when_scored():
+    spec = {key: value for key, value in EDITS.items() if key != "original"}
+    named = json.dumps({**spec, "original_file": "in/config.json"})
+    made = {"in/config.json": json.dumps(ORIGINAL).encode()}
+    complete = complete_edit(named, made)
+    assert json.loads(complete) == EDITS
+    answer = {"out/answer": json.dumps(EDITED)}
+    for expected, held in ((complete, {}), (named, made)):
+        assert score(
+            Key("readfile_jsonedit", expected, "out/answer"), "", Files({**answer, **held})
+        ).correct
+    lost = score(Key("readfile_jsonedit", named, "out/answer"), "", Files(answer))
+    assert "'in/config.json' cannot be read" in lost.error
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"edits": []}, "edits: must be a list of at least one edit"),
+        ({"edits": [{"path": "$.a"}]}, r"edits\[0\]: must be an object of path and one of value"),
+        ({"edits": [{"path": "a", "value": 1}]}, "'a' is no path"),
+        ({"edits": [{"path": "$..a", "value": 1}]}, r"cannot be read from '..a' on"),
+        ({"edits": [{"path": "$.gone.x", "value": 1}]}, "leads nowhere in the original"),
+        ({"edits": [{"path": "$.gone", "remove": True}]}, "leads nowhere in the original"),
+        ({"edits": [{"path": "$.saved", "append": 1}]}, "there is no list to append to"),
+        ({"free": "$.a"}, "free: must be a list of paths"),
+        ({"fre": []}, "unknown key 'fre'"),
+        ({"original_file": "x"}, "one of original and original_file"),
+    ],
+)
+def test_a_key_of_edits_that_cannot_be_is_refused(changes, said):
+    expected = json.dumps({**EDITS, **changes})
+    with pytest.raises(TemplateError, match=said):
+        complete_edit(expected, {})
+    verdict = score(
+        Key("readfile_jsonedit", expected, "out/answer"), "", Files({"out/answer": "{}"})
+    )
+    assert not verdict.correct
+    assert verdict.error.startswith("the key: ")
+
+
+# --- types of others
+
+PACKAGE = """
+from generators.templates.model import Verdict
+from generators.templates.scorers import Scorer
+
+def rows(key, response, workspace):
+    return Verdict(response.count("\\n") == int(key.expected), "other rows")
+
+def roughly(key, response, workspace):
+    return abs(response.count("\\n") - int(key.expected)) < 2
+
+SCORER = Scorer("csv_rows", rows, roughly)
+def make(): return SCORER
+def explode(): raise ImportError("no module named 'scope'")
+NOTHING = object()
+def number(): return 5
+OTHER = Scorer("other", rows)
+"""
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Installs packages as pip leaves them behind: a module and its metadata."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(sys.modules)
+
+    def put(distribution: str, name: str, value: str) -> None:
+        module = distribution.replace("-", "_")
+        (tmp_path / f"{module}.py").write_text(PACKAGE)
+        info = tmp_path / f"{module}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1\n")
+        entry = f"[dosimeter.scorers]\n{name} = {module}:{value}\n"
+        (info / "entry_points.txt").write_text(entry)
+
+    yield put
+    for name in set(sys.modules) - before:
+        if name.startswith("plug_"):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("value", ["SCORER", "make"])
+def test_an_installed_type_is_listed_and_scores(install, value):
+    install("plug-rows", "csv_rows", value)
+    assert scoring_types() == (*SCORING_TYPES, "readfile_jsonedit", "csv_rows")
+    assert "plug_rows" not in sys.modules
+    key = Key("csv_rows", "2")
+    assert score_both(key, "a\nb\n", NOTHING).failure is None
+    assert score_both(key, "a\n", NOTHING).failure is Failure.FORMATTING
+    assert score_both(key, "", NOTHING).failure is Failure.TASK
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("csv_rows", "explode", "cannot be loaded: ImportError: no module named"),
+        ("csv_rows", "GONE", "cannot be loaded: AttributeError"),
+        ("csv_rows", "NOTHING", "cannot be loaded: TypeError"),
+        ("csv_rows", "number", "is no Scorer: plug_bad:number gives a int"),
+        ("csv_rows", "OTHER", "calls itself other"),
+        ("jsonmatch", "SCORER", "has the name of a built-in type"),
+        ("CSV rows", "SCORER", "is not of small letters"),
+    ],
+)
+def test_a_broken_type_is_refused_by_the_name_of_its_package(install, name, value, said):
+    install("plug-bad", name, value)
+    with pytest.raises(TemplateError, match="of the package plug-bad") as refused:
+        score(Key("csv_rows", "2"), "", NOTHING)
+    assert said in str(refused.value)
+    assert score(text("a"), "a", NOTHING).correct
+
+
+def test_two_packages_with_one_type_are_both_named(install):
+    install("plug-a", "csv_rows", "SCORER")
+    install("plug-b", "csv_rows", "SCORER")
+    with pytest.raises(TemplateError, match="plug-b is given by plug-a too"):
+        scoring_types()
+
+
+def test_a_type_that_fails_is_named_and_counts_against_nobody(install):
+    install("plug-rows", "csv_rows", "SCORER")
+    with pytest.raises(TemplateError, match="of the package plug-rows failed: ValueError"):
+        score(Key("csv_rows", "no number"), "", NOTHING)
