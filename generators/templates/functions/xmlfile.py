@@ -31,6 +31,7 @@ from generators.templates.functions.xpathwalk import Attribute, Node, select
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
+MAX_DEPTH = 200
 _XML = "http://www.w3.org/XML/1998/namespace"
 
 
@@ -99,6 +100,11 @@ def read_document(text: str) -> Document:
         raise TemplateError(f"the file is not XML: {error}") from None
     except (ValueError, LookupError) as error:  # an encoding that is none
         raise TemplateError(f"the file is not XML that can be read: {error}") from None
+    level, depth = [root], 1
+    while level := [child for element in level for child in element]:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise TemplateError(f"the file is nested deeper than {MAX_DEPTH}")
     return Document(root, text)
 
 
@@ -173,7 +179,8 @@ def text_of(node: Node) -> str:
 
 
 def _matches(path: str, file: OpenFile) -> list[Node]:
-    return select(file.xml, compile_xpath(path))
+    compiled = compile_xpath(path)  # first: what is wrong in every file is said before all else
+    return select(file.xml, compiled)
 
 
 def _texts(path: str, file: OpenFile) -> list[str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from generators.templates.functions.xmlfile import Document
 
-MAX_WORK = 2_000_000  # elements looked at for one path
+MAX_WORK = 1_000_000  # elements looked at for one path
 
 
 class Attribute(NamedTuple):

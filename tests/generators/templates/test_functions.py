@@ -1,0 +1,451 @@
+"""What functions promise beyond their oracles: where the specification left a choice."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+
+import pytest
+
+from generators.errors import TemplateError
+from generators.templates.functions import FUNCTIONS, OpenFile, call_function, check_call
+
+
+def ask(name: str, *arguments: str, data: bytes | str = b"") -> str:
+    content = data.encode() if isinstance(data, str) else data
+    with OpenFile("artifacts/q1_s1/file", content) as file:
+        return call_function(name, arguments, file)
+
+
+def refused(name: str, *arguments: str, data: bytes | str = b"") -> str:
+    with pytest.raises(TemplateError) as caught:
+        ask(name, *arguments, data=data)
+    return str(caught.value)
+
+
+def database(*statements: str) -> bytes:
+    connection = sqlite3.connect(":memory:")
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    data = connection.serialize()
+    connection.close()
+    return data
+
+
+# Errors
+
+
+def test_an_error_names_the_function_its_arguments_the_file_and_the_reason() -> None:
+    said = refused("file_line", "9", data="one\ntwo\n")
+    assert said == (
+        "{{file_line:9}} on artifacts/q1_s1/file: there is no line 9: the file has lines 1 to 2"
+    )
+
+
+def test_an_error_never_shows_the_data() -> None:
+    secret = "s3cret" * 50
+    for name, arguments, data in [
+        ("json_sum", ["$.a"], f'{{"a": "{secret}'),
+        ("yaml_value", ["a.b"], f"a: {secret}\n  {secret}: ["),
+        ("xpath_value", ["a"], f"<a>{secret}<b>"),
+        ("csv_avg", ["A"], f"A\n{secret}\n"),
+        ("csv_value", ["5", "A"], f"A\n{secret}\n"),
+        ("sqlite_query", ["SELECT 1"], secret),
+        ("sqlite_query", ["SELECT a FROM t"], database("CREATE TABLE t (a)")),
+        ("json_value", ["a.b"], f'{{"a": "{secret}"}}'),
+    ]:
+        assert "s3cret" not in refused(name, *arguments, data=data)
+
+
+def test_long_arguments_are_cut_in_errors() -> None:
+    assert len(refused("json_value", "a" * 1500, data="{}")) < 400
+
+
+def test_an_unknown_function_is_told_the_nearest() -> None:
+    assert "did you mean 'csv_sum'?" in refused("csv_summ", "A")
+
+
+def test_a_wrong_number_of_arguments_is_told_the_right_one() -> None:
+    assert "takes 4 arguments and a file, not 3" in refused("csv_count_where", "A", "B", "==")
+    assert "takes 0 to 1 arguments" in refused("json_count", "a", "b")
+    with pytest.raises(TemplateError, match="a file is missing"):
+        call_function("csv_sum", ["A"], None)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("csv_count_where", ["A", "B", "=", "1"], "there is no operator '='"),
+        ("csv_count_where", ["A", "B", "equals", "1"], "known: =="),
+        ("file_word", ["0"], "counted from 1"),
+        ("file_line", ["first"], "a whole number such as 3, not 'first'"),
+        ("csv_cell", ["1", "-1"], "the column"),
+        ("sqlite_value", ["x", "name"], "the row is a whole number"),
+        ("sqlite_query", ["SELECT date('now')"], "clock"),
+        ("json_filter", ["$.a[*].b"], "no filter"),
+        ("json_count_where", ["$.a[?b]"], "compares nothing"),
+        ("yaml_sum", ["$.a[1"], "not closed"),
+        ("yaml_sum", ["$.a[one]"], "none of"),
+        ("json_value", ["a..b"], "a name is missing"),
+        ("xpath_value", ["a[1"], "] is missing"),
+        ("xpath_value", ["a == 'b'"], "write = for =="),
+        ("xpath_count", ["count(a)"], "functions stand within"),
+        ("xpath_attr", ["users/user"], "path@attribute"),
+        ("no_such", [], "there is no function"),
+        ("math_add", ["1"], "takes 2 to 16 arguments, not 1"),
+    ],
+)
+def test_what_no_file_could_make_right_is_found_without_one(
+    name: str, arguments: list[str], said: str
+) -> None:
+    with pytest.raises(TemplateError, match=re.escape(said)):
+        check_call(name, arguments)
+    if name != "file_word":
+        assert said in refused(name, *arguments, data=b"A,B\n1,2\n")
+
+
+def test_only_free_texts_hold_colons() -> None:
+    free = {name for name, function in FUNCTIONS.items() if function.rest}
+    assert free == {
+        name
+        for name in FUNCTIONS
+        if name.startswith(("json_", "yaml_", "xpath_")) or name == "sqlite_query"
+    }
+    assert {name for name, one in FUNCTIONS.items() if not one.takes_file} == {
+        name for name in FUNCTIONS if name.startswith("math_")
+    }
+
+
+# Texts
+
+
+def test_lines_end_where_python_ends_them() -> None:
+    text = "one\r\ntwo\rthree\x0b\u2028still three\n\nfive"
+    assert ask("file_line_count", data=text) == "5"
+    assert ask("file_line", "3", data=text) == "three\x0b\u2028still three"
+    assert ask("file_line", "4", data=text) == ""
+    assert ask("file_line_count", data="") == "0"
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text() -> None:
+    assert ask("file_word", "1", data=b"\xef\xbb\xbfone two") == "one"
+    assert ask("csv_sum", "A", data=b"\xef\xbb\xbfA\n2\n") == "2.0"
+    assert ask("json_value", "a", data=b'\xef\xbb\xbf{"a": 1}') == "1"
+
+
+def test_what_is_no_text_is_refused() -> None:
+    assert "not UTF-8 text (byte 2)" in refused("file_line", "1", data=b"ab\xff")
+
+
+# CSV
+
+TABLE = "ID,AGE,TEAM\n1,34,Engineering\n2,,Engineering\n3,41.5,\n\n4,n/a,Sales\n5, 7 ,eng\n"
+
+
+def test_the_papers_filter_without_operator_is_equality() -> None:
+    assert ask("csv_count_where", "ID", "TEAM", "", "Engineering", data=TABLE) == "2"
+    assert ask("csv_count_where", "AGE", "TEAM", "==", "Engineering", data=TABLE) == "1"
+
+
+def test_sums_are_floats_in_full_and_of_none_zero() -> None:
+    assert ask("csv_sum", "AGE", data=TABLE) == "82.5"
+    assert ask("csv_sum", "ID", data=TABLE) == "15.0"
+    assert ask("csv_sum", "TEAM", data=TABLE) == "0"
+    assert ask("csv_sum_where", "AGE", "TEAM", "==", "Nobody", data=TABLE) == "0"
+    assert ask("csv_avg", "AGE", data="AGE\n1\n1\n2\n") == "1.3333333333333333"
+
+
+def test_averages_and_extremes_of_none_are_errors() -> None:
+    for verb in ("avg", "max", "min"):
+        assert "no number" in refused(f"csv_{verb}", "TEAM", data=TABLE)
+        assert "no number" in refused(f"csv_{verb}_where", "AGE", "ID", ">", "9", data=TABLE)
+
+
+def test_a_person_called_nan_is_no_number() -> None:
+    assert ask("csv_sum", "A", data="A\nNan\ninfinity\n1_000\n2\n") == "2.0"
+    assert ask("csv_count_where", "A", "A", ">", "1", data="A\nNan\n2\n") == "2"  # as texts
+
+
+def test_a_number_beyond_floats_is_an_error_not_infinity() -> None:
+    assert "too large" in refused("csv_sum", "A", data="A\n1e999\n")
+    assert "too large" in refused("csv_sum", "A", data="A\n1e308\n1e308\n")
+    assert "too large" in refused("json_sum", "$.a[*]", data='{"a": [1%s]}' % ("0" * 400))
+
+
+def test_sums_go_from_left_to_right() -> None:
+    assert ask("csv_sum", "A", data="A\n1e16\n1\n-1e16\n") == "0.0"
+    assert ask("json_sum", "$[*]", data="[1e16, 1, -1e16]") == "0.0"
+
+
+def test_an_empty_line_is_a_row_without_cells() -> None:
+    assert ask("csv_row", "4", data=TABLE) == ""
+    assert ask("csv_value", "3", "TEAM", data=TABLE) == ""
+    assert ask("csv_count", "ID", data=TABLE) == "5"
+    assert "no column 0: row 4 has none" in refused("csv_cell", "4", "0", data=TABLE)
+
+
+def test_an_index_may_be_counted_from_another_calls_result() -> None:
+    assert ask("csv_cell", "5-1+2", "1", data=TABLE) == " 7 "
+    assert "below 0" in refused("csv_row", "1-2", data=TABLE)
+
+
+def test_an_unknown_column_is_told_the_nearest() -> None:
+    assert "did you mean 'TEAM'?" in refused("csv_count", "TEM", data=TABLE)
+    assert "no rows" in refused("csv_count", "ID", data="")
+
+
+# SQLite
+
+SHOP = database(
+    "CREATE TABLE first_one (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, pay REAL, raw BLOB)",
+    "INSERT INTO first_one VALUES (1, 'a: b', 10.0, x'00'), (2, NULL, 0.1, x'01')",
+    'CREATE TABLE "odd ""name" ("select" TEXT)',
+    'INSERT INTO "odd ""name" VALUES (\'v\')',
+    "CREATE VIEW rich AS SELECT name AS who FROM first_one WHERE pay > 1",
+    "CREATE INDEX backwards ON first_one (name DESC)",
+)
+
+
+def test_null_is_the_empty_text_and_no_row_an_error() -> None:
+    assert ask("sqlite_query", "SELECT name FROM first_one WHERE id = 2", data=SHOP) == ""
+    assert ask("sqlite_query", "SELECT SUM(pay) FROM first_one WHERE id > 9", data=SHOP) == ""
+    assert "no row" in refused("sqlite_query", "SELECT 1 WHERE 0", data=SHOP)
+    assert "a blob" in refused("sqlite_query", "SELECT raw FROM first_one", data=SHOP)
+
+
+def test_values_are_in_stored_order_by_name_or_place() -> None:
+    assert ask("sqlite_value", "0", "name", data=SHOP) == "a: b"
+    assert ask("sqlite_value", "1", "1", data=SHOP) == ""
+    assert ask("sqlite_value", "1", "PAY", "FIRST_ONE", data=SHOP) == "0.1"
+    assert ask("sqlite_value", "0", "who", "rich", data=SHOP) == "a: b"
+    assert ask("sqlite_value", "0", "select", 'odd "name', data=SHOP) == "v"
+
+
+def test_names_are_names_never_sql() -> None:
+    assert "no column 'COUNT(*)'" in refused("sqlite_value", "0", "COUNT(*)", data=SHOP)
+    assert "no table 't; DROP'" in refused("sqlite_value", "0", "id", "t; DROP", data=SHOP)
+    assert "no table 'sqlite_sequence'" in refused(
+        "sqlite_value", "0", "name", "sqlite_sequence", data=SHOP
+    )
+    assert "has no column 9: it has columns 0 to 3" in refused("sqlite_value", "0", "9", data=SHOP)
+
+
+def test_a_query_may_read_what_describes_the_database() -> None:
+    assert ask("sqlite_query", "PRAGMA user_version", data=SHOP) == "0"
+    names = "SELECT group_concat(name) FROM pragma_table_info('first_one')"
+    assert ask("sqlite_query", names, data=SHOP) == "id,name,pay,raw"
+    assert ask("sqlite_query", "SELECT COUNT(*) FROM json_each('[1,2]')", data=SHOP) == "2"
+
+
+def test_the_database_of_one_file_is_never_that_of_the_next() -> None:
+    one = database("CREATE TABLE z (p, q)", "INSERT INTO z VALUES (1, 2)")
+    other = database("CREATE TABLE z (q, p)", "INSERT INTO z VALUES (1, 2)")
+    for _ in range(3):
+        assert ask("sqlite_query", "SELECT p FROM z", data=one) == "1"
+        assert ask("sqlite_query", "SELECT p FROM z", data=other) == "2"
+    with OpenFile("a", one) as first, OpenFile("b", other) as second:
+        for _ in range(2):
+            assert call_function("sqlite_query", ["SELECT p FROM z"], first) == "1"
+            assert call_function("sqlite_query", ["SELECT p FROM z"], second) == "2"
+
+
+def test_a_database_with_a_write_ahead_log_in_its_header_is_read() -> None:
+    logged = SHOP[:18] + b"\2\2" + SHOP[20:]
+    assert ask("sqlite_query", "SELECT COUNT(*) FROM first_one", data=logged) == "2"
+
+
+# JSON and YAML
+
+PLAN = """{"on": true, "off": false, "none": null, "whole": 5, "float": 5.0, "text": "5",
+ "list": [1, "b", null], "grid": [[1, 2], [3]], "a.b": {"c d": 1},
+ "items": [{"n": 5, "when": "2025-01-10", "on": true, "tags": ["x", "y"], "by": {"who": "R and D"}},
+           {"n": 7.5, "when": "2024-12-31", "on": false, "tags": [], "by": null},
+           {"n": "9", "when": null}]}"""
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("$.on", "True"),
+        ("off", "False"),
+        ("$.none", ""),
+        ("whole", "5"),
+        ("float", "5.0"),
+        ("$.list", '[1, "b", null]'),
+        ("$.grid[0][1]", "2"),
+        ("$.grid[-1][0]", "3"),
+        ("$['a.b'][\"c d\"]", "1"),
+        ("$.items[?n==7.5].when", "2024-12-31"),
+    ],
+)
+def test_values_are_written_as_python_does_and_containers_as_json(path: str, value: str) -> None:
+    assert ask("json_path", path, data=PLAN) == value
+    assert ask("yaml_value", path, data=PLAN) == value
+
+
+@pytest.mark.parametrize(
+    ("filtered", "count"),
+    [
+        ("n>5", "2"),  # "9" is the text of a number
+        ("n==5", "1"),
+        ("n==5.0", "1"),
+        ("n == '5'", "1"),
+        ("n==9.0", "0"),  # a text equals as a text
+        ("n!=5", "2"),
+        ("gone!=5", "0"),
+        ("on==true", "1"),
+        ("on==True", "1"),
+        ("when==null", "1"),
+        ("when>2025-01-01", "1"),
+        ("when>=1", "0"),
+        ("tags contains x", "1"),
+        ("tags contains z", "0"),
+        ("when contains '-1'", "2"),
+        ("when startswith 2024", "1"),
+        ('when endswith "31"', "1"),
+        ("by.who==R and D", "1"),
+        ("by.who == 'R and D' and n < 6", "1"),
+        ("n<6 or n>8", "2"),
+        ("n<6 && on==false || n>8", "1"),
+        ("@.n>8", "1"),
+        ("(n>8)", "1"),
+    ],
+)
+def test_filters(filtered: str, count: str) -> None:
+    assert ask("json_count_where", f"$.items[?{filtered}]", data=PLAN) == count
+
+
+def test_sums_over_nothing_are_zero_but_missing_values_are_errors() -> None:
+    for verb in ("sum", "avg", "max", "min"):
+        assert ask(f"json_{verb}", "$.gone[*].x", data=PLAN) == "0"
+        assert ask(f"yaml_{verb}", "$.items[*].tags", data=PLAN) == "0"
+    assert ask("json_collect", "$.gone[*]", data=PLAN) == ""
+    assert "no key 'gone'" in refused("json_filter", "$.gone[?a>1]", data=PLAN)
+    assert "no number" in refused("json_max_value", "$.gone[*]", data=PLAN)
+    assert "did you mean 'items'?" in refused("json_count", "$.item", data=PLAN)
+    assert "no item 3: the list has 3" in refused("json_value", "items[3]", data=PLAN)
+
+
+def test_a_path_to_many_is_no_single_value() -> None:
+    assert "leads to 3 values" in refused("json_path", "$.items[*].when", data=PLAN)
+    assert ask("json_count", "$.items[*].tags[*]", data=PLAN) == "2"
+
+
+def test_truth_is_no_number() -> None:
+    assert ask("json_sum", "$.*", data='{"a": true, "b": 2, "c": "3"}') == "5.0"
+
+
+def test_yaml_has_dates_keys_of_all_kinds_and_aliases() -> None:
+    text = "2024: {first: 2025-03-01}\nbase: &b {n: 2}\nmore: [*b, *b, {<<: *b, m: 3}]\n"
+    assert ask("yaml_value", "2024.first", data=text) == "2025-03-01"
+    assert ask("yaml_value", "2024", data=text) == '{"first": "2025-03-01"}'
+    assert ask("yaml_keys", data=text) == "2024,base,more"
+    assert ask("yaml_sum", "$.more[*].n", data=text) == "6.0"
+
+
+# XML
+
+FIRM = """<?xml version="1.0"?><!-- x -->
+<firm xmlns="urn:main" xmlns:x="urn:extra" x:size="2">
+  <team><name> Core </name><x:lead>Ada</x:lead><p>1</p><p k="a">2</p><p k="a">3</p></team>
+  <team><name>Field</name><empty/><p>5 <b>000</b></p><x:p>7</x:p></team>
+</firm>"""
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "value"),
+    [
+        ("xpath_value", "team/name", "Core"),
+        ("xpath_value", "team[name='Field']/p", "5 000"),
+        ("xpath_value", "team/x:lead", "Ada"),
+        ("xpath_value", "//{urn:extra}lead", "Ada"),
+        ("xpath_count", "//{*}p", "5"),
+        ("xpath_count", "//p", "4"),
+        ("xpath_count", "team/x:*", "2"),
+        ("xpath_count", "/firm/team", "2"),
+        ("xpath_count", "/team", "0"),
+        ("xpath_attr", "@x:size", "2"),
+        ("xpath_attr", "team/p[2]@k", "a"),
+        ("xpath_attr", "//p/@k", "a"),
+        ("xpath_collect", "team/p[@k][1]", "2"),  # ElementTree: none
+        ("xpath_collect", "team/*[2]", "Ada"),  # the second child of any name; one is empty
+        ("xpath_value", "team/empty", ""),
+        ("xpath_collect", "team[2]/*[not(self)]", "Field,5 000,7"),
+        ("xpath_sum", "//p[. > 1]", "5.0"),
+        ("xpath_collect", "//p[string-length(.) = 1 and position() != 2]", "1,3"),
+        ("xpath_collect", "//team[p/@k]/p[last() - 1]", "2"),
+        ("xpath_collect", "//name/text()", "Core,Field"),
+        ("xpath_collect", "//p[starts-with(normalize-space(.), '5')]/../name", "Field"),
+        ("xpath_max_count", "//p", "3"),
+        ("xpath_max_count", "//nothing", "0"),
+        ("xpath_exists", "//@k", "true"),
+    ],
+)
+def test_xpath(name: str, path: str, value: str) -> None:
+    assert ask(name, path, data=FIRM) == value
+
+
+def test_xpath_of_nothing() -> None:
+    for verb in ("sum", "avg", "max", "min"):
+        assert ask(f"xpath_{verb}", "gone/b", data=FIRM) == "0"
+    assert ask("xpath_collect", "gone", data=FIRM) == ""
+    assert "leads to nothing" in refused("xpath_value", "gone", data=FIRM)
+    assert "no attribute 'k'" in refused("xpath_attr", "team/p@k", data=FIRM)
+    assert "declares no prefix 'y'" in refused("xpath_count", "y:team", data=FIRM)
+    assert "no number" in refused("xpath_min_value", "team/name", data=FIRM)
+
+
+# Arithmetic
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "value"),
+    [
+        ("math_add", ["0.1", "0.2"], "0.3"),
+        ("math_add", ["82.5", " 1 "], "83.5"),
+        ("math_add", ["2.5", "2.5"], "5.0"),
+        ("math_mul", ["99999999999999999999", "3"], "299999999999999999997"),
+        ("math_div", ["10", "2"], "5.0"),
+        ("math_mod", ["-7", "3"], "2"),
+        ("math_round", ["2.5"], "3"),
+        ("math_round", ["-2.5"], "-3"),
+        ("math_round", ["1.005", "2"], "1.01"),
+        ("math_round", ["1e3", "1"], "1000.0"),
+        ("math_fixed", ["-0.001", "2"], "0.00"),
+        ("math_fixed", ["1234.5", "0"], "1235"),
+    ],
+)
+def test_arithmetic_is_that_of_decimals(name: str, arguments: list[str], value: str) -> None:
+    assert call_function(name, arguments, None) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("math_div", ["1", "0.0"]),
+        ("math_mod", ["1", "0"]),
+        ("math_add", ["1", "two"]),
+        ("math_add", ["1", ""]),
+        ("math_add", ["1", "nan"]),
+        ("math_add", ["1", "1_0"]),
+        ("math_mul", ["1e999", "1.5"]),
+        ("math_add", ["1", "1e99999999"]),
+        ("math_add", ["1", "9" * 401]),
+        ("math_round", ["1.5", "99"]),
+        ("math_round", ["1.5", "-1"]),
+    ],
+)
+def test_arithmetic_that_cannot_be(name: str, arguments: list[str]) -> None:
+    with pytest.raises(TemplateError, match=name):
+        call_function(name, arguments, None)
+
+
+def test_parsed_forms_are_kept() -> None:
+    file = OpenFile("f", b'{"a": [1, 2]}')
+    assert file.json is file.json
+    assert file.yaml is file.yaml
+    assert file.table is file.table
+    assert file.table.column('{"a": [1') is file.table.column('{"a": [1')
+    file.close()
+    file.close()

@@ -1,0 +1,274 @@
+"""What is not for keys is refused, soon and with a reason, whatever the file or the template."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+
+import pytest
+
+from generators.errors import TemplateError
+from generators.templates.functions import OpenFile, call_function
+from generators.templates.functions.openfile import MAX_BYTES
+from generators.templates.functions.treefile import MAX_YAML
+
+SECONDS = 20.0  # of CPU; what is refused here took minutes or all memory if it were computed
+
+
+def refused(name: str, argument: str, data: bytes | str) -> str:
+    content = data.encode() if isinstance(data, str) else data
+    started = time.process_time()
+    with OpenFile("file", content) as file, pytest.raises(TemplateError) as caught:
+        call_function(name, [argument], file)
+    assert time.process_time() - started < SECONDS
+    assert len(str(caught.value)) < 700
+    return str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def numbers() -> bytes:
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE t (a INTEGER, b TEXT)")
+    connection.executemany("INSERT INTO t VALUES (?, ?)", [(n, f"b{n}") for n in range(100)])
+    connection.execute("CREATE INDEX i ON t (b)")
+    connection.execute("CREATE TABLE broken (a TEXT)")
+    connection.execute("INSERT INTO broken VALUES (CAST(x'ff41' AS TEXT))")
+    connection.execute("CREATE TABLE big (a TEXT)")
+    connection.execute("INSERT INTO big VALUES (?)", ("x" * 300_000,))
+    connection.commit()
+    data = connection.serialize()
+    connection.close()
+    return data
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM t",
+        "UPDATE t SET a = 1",
+        "UPDATE sqlite_master SET sql = ''",
+        "INSERT INTO t VALUES (1, 'x') RETURNING a",
+        "REPLACE INTO t VALUES (1, 'x')",
+        "DROP TABLE t",
+        "ALTER TABLE t ADD c",
+        "CREATE TABLE u (a)",
+        "CREATE TEMP TABLE u (a)",
+        "CREATE VIRTUAL TABLE u USING fts5(a)",
+        "CREATE TRIGGER g AFTER INSERT ON t BEGIN SELECT 1; END",
+        "ATTACH ':memory:' AS other",
+        "ATTACH 'there.db' AS other",
+        "DETACH main",
+        "VACUUM",
+        "VACUUM INTO 'there.db'",
+        "BEGIN",
+        "SAVEPOINT s",
+        "REINDEX",
+        "ANALYZE",
+        "PRAGMA writable_schema=1",
+        "PRAGMA journal_mode=WAL",
+        "PRAGMA user_version=7",
+        "PRAGMA temp_store_directory='there'",
+        "SELECT * FROM pragma_journal_mode",
+    ],
+)
+def test_queries_that_do_not_only_read(
+    sql: str, numbers: bytes, tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(str(tmp_path))
+    with OpenFile("file", numbers) as file:
+        with pytest.raises(TemplateError, match=r"only read|may not be modified"):
+            call_function("sqlite_query", [sql], file)
+        assert call_function("sqlite_query", ["SELECT COUNT(*) FROM t"], file) == "100"
+    import os
+
+    assert os.listdir() == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SELECT 1; SELECT 2", "more than one statement"),
+        ("SELECT 1; DROP TABLE t", "more than one statement"),
+        ("", "no query"),
+        ("-- nothing", "no row"),
+        ("SELECT load_extension('x')", "load_extension() is not for queries"),
+        ("SELECT random()", "another answer each time"),
+        ("SELECT a FROM t ORDER BY RANDOM() LIMIT 1", "another answer each time"),
+        ("SELECT CURRENT_DATE", "another answer each time"),
+        ("SELECT date('NOW', '-1 day')", "clock"),
+        ("SELECT strftime('%Y', \"now\")", "clock"),
+        ("SELECT datetime()", "clock"),
+        ("SELECT a FROM broken", "not UTF-8"),
+        ("SELECT a FROM big", "larger than"),
+        ("SELECT length(zeroblob(1000000000))", "larger than"),
+        ("SELECT printf('%.*c', 2000000000, 'x')", "printf()"),
+        ("SELECT printf('%2000000000d', 1)", "printf()"),
+        ("SELECT format(b || '%1000000000d', 1) FROM t", "printf()"),
+        ("SELECT gone FROM t", "no such column: gone"),
+        ("SELECT a FROM nowhere", "no such table: nowhere"),
+        ("SELEKT 1", "syntax error"),
+        ("SELECT '" + "x" * 200_000 + "'", "too large"),
+        ("SELECT a FROM t WHERE a = ?", "bindings"),
+    ],
+)
+def test_queries_without_an_answer(sql: str, said: str, numbers: bytes) -> None:
+    assert said in refused("sqlite_query", sql, numbers)
+
+
+def test_dates_of_the_data_are_no_clock(numbers: bytes) -> None:
+    with OpenFile("file", numbers) as file:
+        asked = "SELECT date('2024-02-28', '+2 day') || printf('%05.1f', a) FROM t"
+        assert call_function("sqlite_query", [asked], file) == "2024-03-01000.0"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(*) FROM t a, t b, t c, t d, t e, t f",
+        "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT MAX(x) FROM r",
+    ],
+)
+def test_queries_that_never_end_are_stopped(sql: str, numbers: bytes) -> None:
+    assert "takes more than 2 seconds" in refused("sqlite_query", sql, numbers)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"SQLite format 3\0", b"SQLite format 3\0" + b"\xff" * 4096, b"<a/>" * 100]
+)
+def test_what_is_no_database(data: bytes) -> None:
+    assert "database" in refused("sqlite_query", "SELECT COUNT(*) FROM t", data)
+
+
+def test_a_database_that_is_cut_short(numbers: bytes) -> None:
+    for size in (100, 1000, len(numbers) // 2):
+        refused("sqlite_query", "SELECT SUM(length(b)) FROM t JOIN big", numbers[:size])
+
+
+@pytest.mark.parametrize("name", ["json_value", "yaml_value"])
+@pytest.mark.parametrize("depth", [250, 10_000, 200_000])
+def test_trees_that_are_too_deep(name: str, depth: int) -> None:
+    assert "deep" in refused(name, "a", "[" * depth + "]" * depth)
+    assert "deep" in refused(name, "a", '{"a":' * depth + "1" + "}" * depth)
+
+
+def test_yaml_that_is_deep_by_its_columns() -> None:
+    assert "deep" in refused("yaml_value", "a", "- " * 5_000 + "x")
+    assert "deep" in refused("yaml_value", "a", "? " * 5_000 + "x")
+    staircase = "\n".join(" " * n + "a:" for n in range(1_500))
+    assert "deep" in refused("yaml_value", "a", staircase)
+
+
+def test_trees_as_deep_as_may_be_are_read() -> None:
+    path = "$" + "[0]" * 199
+    for name in ("json_value", "yaml_value"):
+        with OpenFile("file", ("[" * 199 + "7" + "]" * 199).encode()) as file:
+            assert call_function(name, [path], file) == "7"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": 1' + "0" * 5000 + "}",
+        '{"a": NaN}',
+        '{"a": Infinity}',
+        '{"a": 1',
+        '{"a": 1} 2',
+        "",
+        "\ufeff\ufeff{}",
+        "{'a': 1}",
+    ],
+)
+def test_what_is_no_json(text: str) -> None:
+    assert "JSON" in refused("json_value", "a", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: [",
+        "a: 1\n---\nb: 2\n",
+        "a: !!python/object/apply:os.system ['true']",
+        "a: 1" + "0" * 5000,
+        "a: *b",
+        "{[1]: 2, {a: 1}: 3}",
+        "a: 2024-99-99",
+        "a: \x00",
+    ],
+)
+def test_what_is_no_yaml(text: str) -> None:
+    assert "YAML" in refused("yaml_value", "a", text)
+
+
+def test_yaml_of_a_billion_laughs() -> None:
+    levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    bomb = "a0: &a0 [lol, lol]\n" + "\n".join(levels)
+    assert "values" in refused("yaml_path", "$", bomb)
+    merged = "\n".join(
+        f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 12)
+    )
+    assert "merge" in refused("yaml_path", "$", "a0: &a0 {x: 1, y: 2}\n" + merged)
+    assert "file" in refused("yaml_path", "$", "a: &a [*a]")
+
+
+def test_files_beyond_their_size() -> None:
+    big = b"x" * (MAX_BYTES + 1)
+    for name, argument in [("file_line", "1"), ("csv_sum", "x"), ("sqlite_query", "SELECT 1")]:
+        assert f"at most {MAX_BYTES}" in refused(name, argument, big)
+    assert "of YAML are read" in refused("yaml_value", "a", b"- a\n" * (MAX_YAML // 4 + 1))
+
+
+def test_an_answer_beyond_its_size() -> None:
+    assert "a key has at most" in refused("csv_column", "A", b"A\n" + b"0123456789\n" * 100_000)
+
+
+def test_csv_with_a_field_beyond_the_modules_limit() -> None:
+    assert "not CSV: field larger" in refused("csv_sum", "A", b"A\n" + b"x" * 200_000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<!DOCTYPE a [<!ENTITY e "x">]><a>&e;</a>',
+        '<?xml version="1.0"?>\n<!-- <b> --><!DOCTYPE a SYSTEM "file:///etc/passwd"><a/>',
+        '<!DOCTYPE a [<!ENTITY b SYSTEM "http://localhost/x">]><a>&b;</a>',
+    ],
+)
+def test_xml_with_a_doctype(text: str) -> None:
+    assert "DOCTYPE" in refused("xpath_value", ".", text)
+
+
+def test_the_word_doctype_in_a_text_is_no_doctype() -> None:
+    text = "<!-- <!DOCTYPE --><a><![CDATA[<!DOCTYPE x>]]></a><!-- <!DOCTYPE -->"
+    with OpenFile("file", text.encode()) as file:
+        assert call_function("xpath_value", ["."], file) == "<!DOCTYPE x>"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a", "<a>", "<a></b>", "<a>&e;</a>", "<a/><b/>", "<a b='1' b='2'/>", "<a>\x00</a>"]
+)
+def test_what_is_no_xml(text: str) -> None:
+    assert "XML" in refused("xpath_value", ".", text)
+
+
+def test_xml_that_is_too_deep() -> None:
+    for depth in (201, 100_000):
+        text = "<a>" * depth + "7" + "</a>" * depth
+        assert "nested deeper than 200" in refused("xpath_count", "//a", text)
+    with OpenFile("file", ("<a>" * 200 + "7" + "</a>" * 200).encode()) as file:
+        assert call_function("xpath_count", ["//a"], file) == "200"
+        assert call_function("xpath_value", ["//a[. = '7'][not(a)]"], file) == "7"
+
+
+def test_paths_that_look_at_too_much() -> None:
+    rows = "<r>" + "<a><b/><b/></a>" * 2_000 + "</r>"
+    assert "too many elements" in refused("xpath_count", "//*[//*[//*[//zz]]]", rows)
+    assert "too many elements" in refused("xpath_count", "//a[//b != //b]", rows)
+
+
+@pytest.mark.parametrize("name", ["json_value", "xpath_value"])
+@pytest.mark.parametrize(
+    "path",
+    ["a" * 5_000, "a[" * 900, "[?" * 900, "a[" + "(" * 900, "a[?" + "(" * 900, "[[[[", "'", "\0"],
+)
+def test_paths_that_are_none(name: str, path: str) -> None:
+    refused(name, path, '{"a": 1}' if name == "json_value" else "<a/>")
