@@ -14,6 +14,7 @@ from generators.errors import TemplateError
 MAX_DEPTH = 200
 MAX_VALUES = 1_000_000
 MAX_YAML = 2_000_000  # characters; PyYAML reads a few million a second
+_DIGITS = 1_000  # of a number; JSON's own bound is 4300
 _MERGED = 100_000  # pairs that merge keys may make
 
 
@@ -82,6 +83,15 @@ def _loader() -> Any:
             if self.merged > _MERGED:
                 raise TemplateError(f"merge keys (<<) make more than {_MERGED} values")
 
+        def construct_scalar(self, node: Any) -> Any:
+            """A number in the base of 60 takes time with the square of its length."""
+            number = node.tag.endswith((":int", ":float"))
+            if number and len(node.value) > _DIGITS:
+                raise TemplateError(f"a number in the file has more than {_DIGITS} digits")
+            return super().construct_scalar(node)
+
+    # A set would have its members in another order each time.
+    BoundedLoader.add_constructor("tag:yaml.org,2002:set", fast.construct_yaml_map)
     return BoundedLoader
 
 
