@@ -7,7 +7,7 @@ stream. Numbers are numbers and truth values are booleans; ``text`` writes them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
@@ -20,7 +20,7 @@ from generators.stream import Stream
 from generators.templates import pools
 
 if TYPE_CHECKING:
-    from numpy import float64
+    from numpy import float64, object_
     from numpy.typing import NDArray
 
     Units = NDArray[float64]  # draws from the open interval (0, 1)
@@ -79,21 +79,35 @@ def indices(units: Units, size: int) -> list[int]:
     return found
 
 
+def lookup(values: Iterable[str]) -> NDArray[object_]:
+    """The values as an array of objects, to take many from at once."""
+    import numpy as np
+
+    return np.array(tuple(values), dtype=object)
+
+
 def _choice(name: str, values: Sequence[str]) -> DataType:
     return _lazy_choice(name, lambda: values, len(values), max(map(len, values)))
 
 
 def _pairs(name: str, first: Sequence[str], second: Sequence[str]) -> DataType:
     longest = max(map(len, first)) + 1 + max(map(len, second))
-    values = cache(lambda: [f"{one} {other}" for one, other in product(first, second)])
-    return _lazy_choice(name, values, len(first) * len(second), longest)
+    return _lazy_choice(
+        name,
+        lambda: [f"{one} {other}" for one, other in product(first, second)],
+        len(first) * len(second),
+        longest,
+    )
 
 
 def _lazy_choice(
     name: str, values: Callable[[], Sequence[str]], size: int, longest: int
 ) -> DataType:
+    table = cache(lambda: lookup(values()))
+
     def make(units: Units) -> list[Any]:
-        return list(map(values().__getitem__, indices(units, size)))
+        found: list[Any] = table().take((units * size).astype("int64")).tolist()
+        return found
 
     return DataType(name, "TEXT", math.log10(size), make, longest, text)
 
@@ -106,10 +120,10 @@ def integers(name: str, low: int, high: int) -> DataType:
         return found
 
     size = high - low + 1
-    return DataType(name, "INTEGER", math.log10(size), make, _width(low, high), text)
+    return DataType(name, "INTEGER", math.log10(size), make, _width(low, high), str)
 
 
-def hundredths(name: str, low: int, high: int, write: Callable[[Any], str] = text) -> DataType:
+def hundredths(name: str, low: int, high: int, write: Callable[[Any], str] = repr) -> DataType:
     """The numbers from ``low / 100`` to ``high / 100`` with two decimals."""
 
     def make(units: Units) -> list[Any]:
@@ -125,17 +139,22 @@ def _width(low: int, high: int) -> int:
 
 
 def _identifiers(units: Units) -> list[Any]:
-    """The start of a random order of 1…9999 (Fisher and Yates), begun anew when it is used up."""
+    """Numbers of 1…9999, none of them twice in a run of 9,999: where one is taken, the next."""
     found: list[int] = []
-    moved: dict[int, int] = {}
-    for place, unit in enumerate(units.tolist()):
-        turn = place % IDS
-        if turn == 0:
-            moved = {}
-        other = turn + int(unit * (IDS - turn))
-        found.append(moved.get(other, other) + 1)
-        moved[other] = moved.get(turn, turn)
+    for start in range(0, len(units), IDS):
+        drawn: list[int] = ((units[start : start + IDS] * IDS).astype("int64") + 1).tolist()
+        found += drawn if len(set(drawn)) == len(drawn) else _apart(drawn)
     return found
+
+
+def _apart(drawn: list[int]) -> list[int]:
+    taken: set[int] = set()
+    for index, number in enumerate(drawn):
+        while number in taken:
+            number = number % IDS + 1
+        taken.add(number)
+        drawn[index] = number
+    return drawn
 
 
 def _emails(units: Units) -> list[Any]:
@@ -229,7 +248,7 @@ def _all() -> dict[str, DataType]:
         _choice("status", pools.STATUSES),
         _choice("department", pools.DEPARTMENTS),
         _choice("region", pools.REGIONS),
-        DataType("id", "INTEGER", math.log10(IDS), _identifiers, 4, text),
+        DataType("id", "INTEGER", math.log10(IDS), _identifiers, 4, str),
         integers("experience", 0, 40),
         integers("score", 60, 100),
         _choice("course", pools.COURSES),

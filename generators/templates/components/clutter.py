@@ -65,11 +65,13 @@ def _path(folder: str, kind: str, word: str, number: int) -> str:
 
 
 def _content(stream: Stream, kind: str) -> bytes:
-    lines = lorem.sentences(stream, stream.integer(1, MOST_LINES))
+    count = stream.integer(1, MOST_LINES)
+    written = lorem.sentences(stream, count)
     if kind == ".log":
-        moments = MOMENT.draw(stream, len(lines))
-        lines = [f"{moment} {line}" for moment, line in zip(sorted(moments), lines, strict=True)]
-    return ("\n".join(lines) + "\n").encode()
+        moments = sorted(MOMENT.draw(stream, count))
+        lines = zip(moments, written.splitlines(), strict=True)
+        written = "".join(f"{moment} {line}\n" for moment, line in lines)
+    return written.encode()
 
 
 def compile_clutter(config: Mapping[str, Any]) -> Clutter | None:
@@ -92,9 +94,7 @@ def compile_clutter(config: Mapping[str, Any]) -> Clutter | None:
     if isinstance(asked, Mapping):
         return _clutter(path, mapping(path, asked, ("count", "pattern")))
     if isinstance(asked, list):
-        refuse(
-            path, f"true, a number or a mapping of count and pattern is wanted, not {shown(asked)}"
-        )
+        refuse(path, f"true, a number or {{count, pattern}} is wanted, not {shown(asked)}")
     return _clutter(path, {"count": whole(path, asked)})
 
 

@@ -98,5 +98,5 @@ def type_at(path: str, name: Any) -> DataType:
 
 def _header_line(headers: tuple[str, ...]) -> str:
     written = io.StringIO()
-    csv.writer(written, lineterminator="").writerow(headers)
-    return written.getvalue()
+    csv.writer(written).writerow(headers)
+    return written.getvalue().removesuffix("\r\n")

@@ -29,10 +29,7 @@ class Document:
 
     schema: Node
     write: Callable[[Any], str]
-
-    @property
-    def log10_space(self) -> float:
-        return self.schema.log10
+    log10_space: float
 
     def content(self, stream: Stream) -> bytes:
         return self.write(self.schema.draw(stream, 1)[0]).encode()
@@ -41,13 +38,15 @@ class Document:
 def compile_json(content: Mapping[str, Any]) -> Document:
     """The JSON document that a component's ``content`` describes. Raises TemplateError."""
     mapping("content", content, ("schema",))
-    return Document(_schema(content, False), lambda value: json_text(value) + "\n")
+    node = _schema(content, False)
+    return Document(node, lambda value: json_text(value) + "\n", node.log10)
 
 
 def compile_yaml(content: Mapping[str, Any]) -> Document:
     """The YAML document that a component's ``content`` describes. Raises TemplateError."""
     mapping("content", content, ("schema",))
-    return Document(_schema(content, False), yaml_text)
+    node = _schema(content, False)
+    return Document(node, yaml_text, node.log10)
 
 
 def compile_xml(content: Mapping[str, Any]) -> Document:
@@ -60,7 +59,7 @@ def compile_xml(content: Mapping[str, Any]) -> Document:
         if not all(map(is_xml_character, namespace)):
             refuse("content.namespace", "a character that XML cannot hold")
     node = _schema(content, True)
-    return Document(node, lambda value: xml_text(node, value, root, namespace))
+    return Document(node, lambda value: xml_text(node, value, root, namespace), node.log10)
 
 
 def _schema(content: Mapping[str, Any], xml: bool) -> Node:

@@ -28,19 +28,19 @@ class Filler:
 _SENTENCES_A_PARAGRAPH = lorem.MOST_SENTENCES
 
 LINES = Filler(
-    lambda stream, count: "\n".join(lorem.sentences(stream, count)),
+    lambda stream, count: lorem.sentences(stream, count, "\n")[:-1],
     lorem.LOG10_SENTENCE,
     lorem.MOST_WORDS,
     lorem.LONGEST_SENTENCE + 1,
 )
 SENTENCES = Filler(
-    lambda stream, count: " ".join(lorem.sentences(stream, count)),
+    lambda stream, count: lorem.sentences(stream, count, " ")[:-1],
     lorem.LOG10_SENTENCE,
     lorem.MOST_WORDS,
     lorem.LONGEST_SENTENCE + 1,
 )
 PARAGRAPHS = Filler(
-    lambda stream, count: "\n\n".join(lorem.paragraphs(stream, count)),
+    lambda stream, count: lorem.paragraphs(stream, count)[:-2],
     lorem.LOG10_PARAGRAPH,
     lorem.MOST_WORDS * _SENTENCES_A_PARAGRAPH,
     (lorem.LONGEST_SENTENCE + 1) * _SENTENCES_A_PARAGRAPH + 2,

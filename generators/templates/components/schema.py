@@ -415,7 +415,10 @@ def _filler(low: int, high: int) -> Leaf:
             for index, length in enumerate(lengths)
         ]
 
-    whole_words = [length // (lorem.LONGEST_WORD + 1) for length in range(low, high + 1)]
+    # Counted by whole words, the longest; the shortest texts hardly show.
+    whole_words = [
+        length // (lorem.LONGEST_WORD + 1) for length in range(max(low, high - 500), high + 1)
+    ]
     log10 = log10_sum(count * math.log10(len(LATIN)) for count in whole_words)
     return Leaf(log10, high + 2, most_words, draw)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ class Column:
     kind: DataType | None  # None for row numbers and references
     parent: tuple[int, int] | None  # the table and column that it refers to
     parent_rows: int  # where those are row numbers; 0 elsewhere
-    store: Callable[[list[Any]], Iterable[Any]] | None  # None where values are stored as drawn
+    store: Callable[[list[Any]], list[Any]] | None  # None where values are stored as drawn
 
     @property
     def drawn(self) -> bool:
@@ -152,17 +152,17 @@ def _column(spec: ColumnSpec, specs: Sequence[TableSpec], places: Mapping[str, i
 
 def _store(
     affinity: str, drawn: str, kind: DataType | None
-) -> Callable[[list[Any]], Iterable[Any]] | None:
+) -> Callable[[list[Any]], list[Any]] | None:
     """What SQLite itself would do to values of a type on their way into a column."""
     if affinity == "TEXT" and drawn != "TEXT":
         write = text if kind is None else kind.write
-        return lambda values: map(write, values)
+        return lambda values: list(map(write, values))
     if affinity == "INTEGER" and drawn == "REAL":
-        return lambda values: (int(each) if each.is_integer() else each for each in values)
+        return lambda values: [int(each) if each.is_integer() else each for each in values]
     if drawn == "BOOLEAN":
-        return lambda values: map(int, values)
+        return lambda values: list(map(int, values))
     if affinity == "REAL" and drawn == "INTEGER":
-        return lambda values: map(float, values)
+        return lambda values: list(map(float, values))
     return None
 
 

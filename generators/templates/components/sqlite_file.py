@@ -8,8 +8,9 @@ Only what the generator needs is here: tables of rows numbered from 1, in order,
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import count
+from itertools import accumulate, count
 from struct import pack
+from typing import Any
 
 PAGE = 4096
 _INTERIOR, _LEAF = 0x05, 0x0D
@@ -22,10 +23,8 @@ _VERSION = 3_040_001
 
 _ONE_BYTE = [bytes((value,)) for value in range(128)]
 _TWO_BYTES = [bytes((0x80 | value >> 7, value & 0x7F)) for value in range(1 << 14)]
-# For a number of so many bits beside its sign: how its kind is coded, and its length in bytes.
-_BY_BITS = [(1, 1)] * 8 + [(2, 2)] * 8 + [(3, 3)] * 8 + [(4, 4)] * 8 + [(5, 6)] * 16 + [(6, 8)] * 16
-
-Value = int | float | str | None
+# Whole numbers: their kind, their bytes, and how they are packed.
+_WIDTHS = ((1, 1, "b"), (2, 2, "h"), (4, 4, "i"), (6, 8, "q"))
 
 
 def varint(value: int) -> bytes:
@@ -40,26 +39,36 @@ def varint(value: int) -> bytes:
     return bytes(reversed(groups))
 
 
-def encoded(values: Iterable[Value]) -> tuple[list[int], list[bytes]]:
-    """The kinds (serial types) and the bytes of a column's values."""
-    kinds, bodies = [], []
-    for value in values:
-        if type(value) is str:
-            body = value.encode()
-            kind = 13 + 2 * len(body)
-        elif type(value) is int:
-            if value == 0 or value == 1:
-                kind, body = 8 + value, b""
-            else:
-                kind, length = _BY_BITS[(value if value >= 0 else ~value).bit_length()]
-                body = value.to_bytes(length, "big", signed=True)
-        elif type(value) is float:
-            kind, body = 7, pack(">d", value)
-        else:
-            kind, body = 0, b""
-        kinds.append(kind)
-        bodies.append(body)
-    return kinds, bodies
+def encoded(values: Sequence[Any]) -> tuple[list[int], list[bytes]]:
+    """The kinds (serial types) and the bytes of a column's values: text, numbers or null.
+
+    Whole numbers take the width that the column's greatest needs.
+    """
+    types = set(map(type, values))
+    if len(types) > 1:  # numbers of a whole-number column that are not whole, say
+        apart = [encoded([value]) for value in values]
+        return [kind for (kind,), _ in apart], [body for _, (body,) in apart]
+    if types == {str}:
+        bodies = [value.encode() for value in values]
+        return [13 + 2 * len(body) for body in bodies], bodies
+    if types == {float}:
+        return _packed(7, 8, "d", values)
+    if types == {int}:
+        low, high = min(values), max(values)
+        return _packed(*next(each for each in _WIDTHS if _fits(low, high, each[1])), values)
+    return [0] * len(values), [b""] * len(values)
+
+
+def _fits(low: int, high: int, width: int) -> bool:
+    bound = 1 << 8 * width - 1
+    return -bound <= low and high < bound
+
+
+def _packed(
+    kind: int, width: int, code: str, values: Sequence[Any]
+) -> tuple[list[int], list[bytes]]:
+    raw = pack(f">{len(values)}{code}", *values)
+    return [kind] * len(values), [raw[at : at + width] for at in range(0, len(raw), width)]
 
 
 def records(columns: Sequence[tuple[list[int], list[bytes]]]) -> list[bytes]:
@@ -180,10 +189,8 @@ def _interior(children: Sequence[tuple[int, int]], before: int) -> bytes:
 
 def _page(kind: int, cells: Sequence[bytes], rightmost: bytes, before: int) -> bytes:
     """A page with its cells at the end, the first one last, and pointers to them at the start."""
-    places, place = [], PAGE
-    for cell in cells:
-        place -= len(cell)
-        places.append(place)
+    places = [PAGE - taken for taken in accumulate(map(len, cells))]
+    place = places[-1] if places else PAGE
     head = pack(f">BHHHB{len(rightmost)}s", kind, 0, len(cells), place, 0, rightmost)
     start = bytes(before) + head + pack(f">{len(places)}H", *places)
     return start.ljust(place, b"\0") + b"".join(reversed(cells))

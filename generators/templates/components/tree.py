@@ -40,8 +40,8 @@ class Tree:
         names = _distinct(units[2 : 2 + folders + files])
         kinds = indices(units[2 + folders + files :], len(ENDINGS))
         for name, kind in zip(names[folders:], kinds, strict=False):
-            lines = lorem.sentences(stream, stream.integer(1, MOST_LINES))
-            yield MadeFile(f"{path}/{name}.{ENDINGS[kind]}", ("\n".join(lines) + "\n").encode())
+            text = lorem.sentences(stream, stream.integer(1, MOST_LINES))
+            yield MadeFile(f"{path}/{name}.{ENDINGS[kind]}", text.encode())
         for name in names[:folders]:
             yield from self._folder(stream, f"{path}/{name}", depth - 1)
 

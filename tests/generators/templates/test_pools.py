@@ -1,0 +1,53 @@
+"""The word lists, which every instance's bytes depend on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+
+import pytest
+
+from generators.templates import pools
+from generators.templates.pools import POOLS
+
+_VALUE_LISTS = """
+    FIRST_NAMES LAST_NAMES MAIL_DOMAINS CITIES COMPANIES PRODUCTS STATUSES DEPARTMENTS REGIONS
+    COURSES SEASONS CATEGORIES LATIN
+"""
+VALUE_LISTS = _VALUE_LISTS.split()
+
+
+def test_there_are_as_many_words_as_the_paper_counts():
+    assert len(POOLS["default"]) >= 154
+    assert all(len(POOLS[name]) >= 24 for name in ("colors", "nature", "metals", "gems"))
+    assert all(len(POOLS[name]) >= 60 for name in ("person", "place", "business", "technology"))
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_entity_words_are_unique_and_safe_in_file_names(name: str):
+    words = POOLS[name]
+    assert len(set(words)) == len(words)
+    assert all(re.fullmatch("[a-z]{2,14}", word) for word in words)
+    assert not {"con", "nul", "prn", "aux"} & set(words)  # names of devices on Windows
+
+
+@pytest.mark.parametrize("name", VALUE_LISTS)
+def test_values_need_no_quotes_anywhere(name: str):
+    values = getattr(pools, name)
+    assert len(set(values)) == len(values)
+    # No comma, quote, colon, brace, dollar, backslash or angle bracket; never read as a number.
+    assert all(re.fullmatch(r"[A-Za-z][A-Za-z0-9 .&]*[A-Za-z0-9]", value) for value in values)
+
+
+def test_filters_that_templates_use_find_something():
+    assert "Engineering" in pools.DEPARTMENTS
+    assert {"active", "inactive", "pending", "completed"} <= set(pools.STATUSES)
+
+
+def test_no_list_changes():
+    """A changed list changes every instance: add a list instead."""
+    lists = [list(POOLS[name]) for name in sorted(POOLS)]
+    lists += [list(getattr(pools, name)) for name in VALUE_LISTS]
+    digest = hashlib.sha256(json.dumps(lists).encode()).hexdigest()
+    assert digest == "464fd8ce88be3b574649933e6099c44a7d71cf30e581d7ef10c1b2df662b2127"
