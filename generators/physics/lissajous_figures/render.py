@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import io
 import math
+import zlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -91,11 +92,12 @@ def _grid() -> Pixels:
 
 
 def encode_png(pixels: Pixels) -> bytes:
-    """Palette colours, zlib level 6, no text and no time in it."""
+    """Palette colours, zlib level 6, no text and no time in it. Only runs are sought, as for
+    spectra."""
     image = Image.fromarray(pixels)
     image.putpalette(palette())
     buffer = io.BytesIO()
-    image.save(buffer, "PNG", compress_level=6)
+    image.save(buffer, "PNG", compress_level=6, compress_type=zlib.Z_RLE)
     return buffer.getvalue()
 
 

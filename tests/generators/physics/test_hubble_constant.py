@@ -383,7 +383,7 @@ def test_the_truth_pins_each_file_and_its_pixels():
         assert digests[asset.path] == asset.digest
         if asset.media_type == "image/png":
             with Image.open(io.BytesIO(asset.data)) as image:
-                assert (image.mode, image.size, image.info) == ("L", (2300, 290), {})
+                assert (image.mode, image.size, image.info) == ("P", (2300, 290), {})
                 pixels = Asset("", "", image.tobytes())
             assert digests[f"{asset.path}#pixels"] == pixels.digest
 

@@ -93,10 +93,10 @@ def test_centroids_are_unbiased(kind):
 
 
 @BOTH
-def test_a_page_is_plain_8_bit_grey_without_text_or_time(kind):
+def test_a_page_is_a_plain_palette_of_greys_without_text_or_time(kind):
     data = DRAWN[kind][0]("title", lab_spectrum())
     with Image.open(io.BytesIO(data)) as image:
-        assert (image.mode, image.size, image.info) == ("L", (2300, 290), {})
+        assert (image.mode, image.size, image.info) == ("P", (2300, 290), {})
     assert data == DRAWN[kind][0]("title", lab_spectrum())
 
 
