@@ -37,6 +37,34 @@ def template_check(files: tuple[str, ...], as_json: bool) -> None:
     sys.exit(0 if all(report.holds for report in reports) else 2)
 
 
+@template.command("score")
+@click.argument("run", metavar="RUN_DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--remap",
+    "remaps",
+    multiple=True,
+    metavar="OLD=NEW",
+    help="Where a folder that paths in precheck.jsonl begin with is now: a folder, a zip, or a "
+    "zip and a folder in it. May be given more than once.",
+)
+@json_option
+def template_score(run: Path, remaps: tuple[str, ...], as_json: bool) -> None:
+    """Score a run folder, strictly and leniently, and write its scores.json.
+
+    RUN_DIR holds precheck.jsonl and responses.jsonl, and the sandbox as a tree or a zip. A missing
+    response is wrong. What is wrong strictly and right leniently is a formatting failure, not one
+    of the task. Scores that another program wrote are kept as scores.before.json, and compared.
+
+    \b
+    Examples:
+      dosimeter template score runs/test_20250628_101107
+      dosimeter template score runs/llama --remap /home/me/sandbox=sandbox_llama.zip
+    """
+    from study.templatescore import score_folder
+
+    score_folder(run, remaps, as_json)
+
+
 @template.command("report")
 @click.argument("runs", nargs=-1, required=True, metavar="[MODEL=]RUN_DIR...")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="For the CSV files.")

@@ -83,7 +83,10 @@ class FolderTree:
 
     def _inside(self, place: str) -> str | None:
         """What a link leads to, if that is in the tree."""
-        real = os.path.realpath(place)
+        try:
+            real = os.path.realpath(place, strict=True)
+        except OSError:  # it leads to nothing, or to itself
+            return None
         return real if real == self.root or real.startswith(f"{self.root}/") else None
 
 
