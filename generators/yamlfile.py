@@ -16,6 +16,7 @@ from generators.errors import GeneratorError
 
 MAX_DEPTH = 32
 _MAX_VALUES = 100_000  # aliases written out
+_MAX_ANCHORS = 1_000
 _MAX_DIRECTIVES = 16  # the C parser compares each with all before it
 _LONGEST_NUMBER = 400  # characters; what is longer is text
 
@@ -152,6 +153,8 @@ class _Reader:
         anchor = getattr(event, "anchor", None)
         if anchor is None:
             return self.plain(event, place)
+        if len(self.anchors) >= _MAX_ANCHORS:
+            raise self.refusal(event, f"more than {_MAX_ANCHORS} anchors")
         held = self.anchors[anchor] = _Anchored()
         before = self.size
         held.value = self.plain(event, place)

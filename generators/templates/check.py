@@ -13,7 +13,7 @@ from typing import Any
 
 from generators.errors import TemplateError
 from generators.seed import Seed
-from generators.templates.components import compile_component
+from generators.templates.components import COMPONENTS, Given, compile_component
 from generators.templates.edits import complete_edit
 from generators.templates.expand import (
     Call,
@@ -35,6 +35,7 @@ SAMPLES = 200  # that are simulated of each question
 GUESSABLE = 0.15  # share of the most frequent answer above which a question is warned of
 MOST_SIMULATED = 64 << 20  # bytes of files made for one question
 _JSON = ("jsonmatch", "readfile_jsonmatch")
+_VARYING = re.compile(r"[0-9]+|'[^']*'|on [^ ]+:")
 _STEP = re.compile(r"\[([0-9]+)\]|\.?([^.\[\]:]+)")
 
 
@@ -186,6 +187,8 @@ class _Finder:
     def component(self, component: Component) -> None:
         """Compile a component, its variables drawn once. Those with functions in them wait for
         the simulation, since they need the files of others."""
+        if component.type not in COMPONENTS or not component.content:
+            return
         try:
             sample = _one_sample(component)
             if sample is not None:
@@ -201,7 +204,7 @@ class _Finder:
         compiled = compile_question(self.file, question)
         root = Seed(hashlib.sha256(f"template check {self.file.digest}".encode()).digest())
         made: list[tuple[str, float]] = []
-        failed: Counter[str] = Counter()
+        failed: dict[str, list[str]] = {}  # by what they share: paths and values differ
         faults: Counter[str] = Counter()
         size = tried = 0
         while tried < SAMPLES and size <= MOST_SIMULATED:
@@ -209,7 +212,8 @@ class _Finder:
             try:
                 sample = prepare(compiled, root.child(question.id, tried), tried)
             except TemplateError as error:
-                failed[_inner(str(error))] += 1
+                what = _inner(str(error))
+                failed.setdefault(_VARYING.sub("#", what), []).append(what)
                 size += MOST_SIMULATED // SAMPLES
                 continue
             size += sum(len(file.data) for file in sample.files)
@@ -234,19 +238,26 @@ class _Finder:
         return report
 
     def tell(
-        self, question: Question, failed: Counter[str], faults: Counter[str], tried: int
+        self, question: Question, failed: dict[str, list[str]], faults: Counter[str], tried: int
     ) -> None:
         """Report samples without a key, or with one that no answer meets."""
         place = _answer_place(question)
-        failures = sum(failed.values())
-        for what, _ in failed.most_common(3):
-            if failures == tried:
-                self.error(place, what)
-            else:
-                self.warn(place, f"{failures} of {tried} samples have no key: {what}")
+        failures = sum(map(len, failed.values()))
+        say = self.error if failures == tried else self.warn
+        for each in sorted(failed.values(), key=len, reverse=True)[:3]:
+            where, what = self.inside(question, each[0])
+            say(where, f"{what} (in {len(each)} of {tried} samples, which have no key)")
         for what, count in faults.items():
             say = self.warn if what.startswith("the expected answer is empty") else self.error
             say(place, f"{what} (in {count} of {tried} samples)")
+
+    def inside(self, question: Question, what: str) -> tuple[Place, str]:
+        """The place that an error is about: inside a component, or else the answer."""
+        place, complaint = _inside(what.split("\n")[0])
+        for component in question.components:
+            if place and (*component.place, *place) in self.file.lines:
+                return (*component.place, *place), complaint
+        return _answer_place(question), " ".join(what.split())
 
     def judge(self, question: Question, report: QuestionReport) -> None:
         place = _answer_place(question)
@@ -433,7 +444,10 @@ def _one_sample(component: Component) -> Component | None:
 
     def filled(value: Any) -> Any:
         if isinstance(value, str):
-            return fill_text(texts[value], scope)
+            drawn = fill_text(texts[value], scope)
+            if is_plain(texts[value]):
+                return drawn
+            return int(drawn) if re.fullmatch(r"-?[0-9]{1,18}", drawn) else Given(drawn)
         if isinstance(value, Mapping):
             return {
                 filled(key) if key in texts else key: filled(inner) for key, inner in value.items()

@@ -74,7 +74,7 @@ _COMPONENT_KEYS = (
 _CLUTTER = ("count", "pattern")
 _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,49}")
-_TARGET = re.compile(r":\s*TARGET_FILE(\[[^\]\n]*\]?)?")
+_TARGET = re.compile(r":\s*TARGET_FILE(\[[^\]\n{}]*\]?)?")
 _DRIVE = re.compile(r"[A-Za-z]:")
 _INNERMOST = re.compile(r"\{\{[^{}]*\}\}")
 
@@ -119,7 +119,11 @@ def parse_template(text: str | bytes, path: str) -> TemplateFile:
 
 
 def read_template(text: str | bytes, path: str) -> Reading:
-    """The questions that could be read, and everything that is wrong. Raises nothing."""
+    """The questions as far as they could be read, and everything that is wrong with their form.
+
+    Where something is wrong, what is missing is "?" or empty: enough to look at the rest of it.
+    Raises nothing.
+    """
     data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
     name = PurePath(path).name
     name = name.removesuffix(".yml").removesuffix(".yaml")
@@ -220,13 +224,11 @@ class _Form:
         if "sandbox_setup" in test:
             components = self.sandbox((*place, "sandbox_setup"), test["sandbox_setup"])
         self.targets(place, test, components, "sandbox_setup" in test)
-        if id is None or template is None or scoring_type is None:
-            return None
         return Question(
-            id=id,
+            id=id or "?",
             samples=samples,
-            template=template,
-            scoring_type=scoring_type,
+            template=template or "",
+            scoring_type=scoring_type or "?",
             components=components,
             place=place,
             **answers,
@@ -392,9 +394,7 @@ class _Form:
         content = self.content(place, given, kind)
         config = self.config(place, given)
         depends_on = self.depends_on(place, given)
-        if kind is None or target is None or content is None or name is None:
-            return None
-        return Component(kind, name, target, content, config, depends_on, place)
+        return Component(kind or "?", name or "", target or "", content, config, depends_on, place)
 
     def name(self, place: Place, given: Mapping[str, Any], named: bool) -> str | None:
         if "name" not in given and not named:
@@ -409,9 +409,7 @@ class _Form:
             return None
         return name
 
-    def content(
-        self, place: Place, given: Mapping[str, Any], kind: str | None
-    ) -> dict[str, Any] | None:
+    def content(self, place: Place, given: Mapping[str, Any], kind: str | None) -> dict[str, Any]:
         """The content, with the rows or count that stand beside it put into it."""
         known = _CONTENTS.get(kind or "", ())
         within = (*place, "content")
@@ -434,7 +432,7 @@ class _Form:
         for key in _SIZES:
             if key in content:
                 self.size((*(within if key not in beside else place), key), content[key])
-        return content if "content" in given or kind == "create_tree" else None
+        return content
 
     def size(self, place: Place, value: Any) -> None:
         """A number of rows, lines or files: whole, or a placeholder."""
@@ -487,6 +485,8 @@ class _Form:
     def names(self, components: tuple[Component, ...]) -> None:
         seen: dict[str, int] = {}
         for component in components:
+            if not component.name:
+                continue
             place = (*component.place, "name")
             line = self.document.line(place)
             if component.name in seen:
@@ -502,6 +502,8 @@ class _Form:
         seen: dict[str, str] = {}
         for component in components:
             path, place = component.target_file, (*component.place, "target_file")
+            if not path:
+                continue
             if path in seen:
                 self.error(place, f"component {seen[path]!r} makes this file already")
             for other, name in seen.items():
@@ -511,20 +513,22 @@ class _Form:
 
     def ordered(self, components: tuple[Component, ...]) -> tuple[Component, ...]:
         """The components, each after those it needs; else as they were written."""
-        names = {component.name: component for component in components}
-        needs = {component.name: self.needs(component, names) for component in components}
+        names = {component.name: component for component in components if component.name}
+        needs = {name: self.needs(component, names) for name, component in names.items()}
         done: dict[str, Component] = {}
         left = list(names)
         while ready := next((name for name in left if needs[name] <= done.keys()), None):
             done[ready] = names[ready]
             left.remove(ready)
-        if not left:
+        if len(done) == len(components):
             return tuple(done.values())
+        if not left:  # names are missing, or given twice
+            return components
         circle = _circle(left, needs)
         place = names[circle[0]].place
         key = (*place, "depends_on") if names[circle[0]].depends_on else place
         self.error(key, f"components need each other in a circle: {' → '.join(circle)}")
-        return (*done.values(), *(names[name] for name in left))
+        return components
 
     def needs(self, component: Component, known: Mapping[str, Component]) -> set[str]:
         """What a component waits for: what it depends on, and files that its content reads."""

@@ -1,0 +1,220 @@
+"""Checking a template finds every defect before anything runs, and says what is guessable."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+
+import pytest
+
+from generators.templates.check import (
+    GUESSABLE,
+    SAMPLES,
+    TemplateReport,
+    check_template,
+    check_text,
+    constant_guess,
+)
+from generators.templates.library import NAMES, library_template, library_text
+from generators.templates.pools import POOLS
+
+TABLE = """\
+tests:
+- question_id: 1
+  samples: 3
+  template: "Sum X of {{artifacts}}/{{qs_id}}/{{entity1}}.csv"
+  scoring_type: stringmatch
+  expected_response: "{{csv_sum:X:TARGET_FILE}}"
+  sandbox_setup:
+    type: create_csv
+    target_file: "{{artifacts}}/{{qs_id}}/{{entity1}}.csv"
+    content:
+      headers: [X, D]
+      header_types: [salary, department]
+      rows: "{{number1:5:9}}"
+"""
+DATABASE = """\
+tests:
+- question_id: 1
+  samples: 3
+  template: "How many?"
+  scoring_type: jsonmatch
+  expected_response: '{"n": {{sqlite_query:SELECT COUNT(*) FROM t:TARGET_FILE}}}'
+  sandbox_setup:
+    type: create_sqlite
+    target_file: "{{artifacts}}/a.db"
+    content:
+      tables:
+      - name: t
+        columns:
+        - {name: id, type: auto_id}
+        - {name: who, type: TEXT, data_type: person_name}
+        - {name: boss, type: INTEGER, foreign_key: t.id}
+        rows: "{{number1:10:999}}"
+"""
+
+
+def asked(expected: str, template: str = "Say it", samples: int = 3) -> str:
+    return (
+        f"tests:\n- question_id: 1\n  samples: {samples}\n  template: {json.dumps(template)}\n"
+        f"  scoring_type: stringmatch\n  expected_response: {json.dumps(expected)}\n"
+    )
+
+
+def errors_of(report: TemplateReport) -> list[str]:
+    return [problem.text("t.yml") for problem in report.errors]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_library_holds(name: str) -> None:
+    report = check_template(library_template(name))
+    assert report.errors == ()
+    assert report.holds
+    assert all(question.simulated == SAMPLES for question in report.questions)
+
+
+@pytest.mark.parametrize("text", [TABLE, DATABASE])
+def test_a_sound_template_has_no_error(text: str) -> None:
+    assert errors_of(check_text(text, "t.yml")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "line", "words"),
+    [
+        (TABLE, "csv_sum", "csv_sun", 6, "did you mean 'csv_sum'?"),
+        (TABLE, "csv_sum:X", "csv_sum:X:Y", 6, "takes 1 argument and a file, not 2"),
+        (TABLE, "csv_sum:X", "csv_sum_where:X:D:=~:a", 6, "=~"),
+        (TABLE, "csv_sum:X", "csv_cell:one:1", 6, "one"),
+        (TABLE, "{{csv_sum:X:TARGET_FILE}}", "{{csv_sum:X:TARGET_FILE}", 6, "never closed"),
+        (TABLE, "csv_sum:X", "csv_sum:Y", 6, "200 of 200 samples"),
+        (TABLE, '{{entity1}}.csv"\n    content', '{{entty1}}.csv"\n    content', 9, "entity1"),
+        (TABLE, "Sum X of", "Sum X {{entity2:colour}} of", 4, "did you mean 'colors'?"),
+        (TABLE, "Sum X of", "Sum X {{semantic1:citty}} of", 4, "did you mean 'city'?"),
+        (TABLE, "Sum X of", "Sum X {{expected_structure}} of", 4, "has no value"),
+        (TABLE, "{{number1:5:9}}", "{{number1:9:5}}", 13, "number1"),
+        (TABLE, "{{number1:5:9}}", "{{number1:5:9:int}}", 13, "unknown kind 'int'"),
+        (TABLE, "[salary, department]", "[salry, department]", 12, "did you mean 'salary'?"),
+        (TABLE, "[salary, department]", "[salary]", 12, "1 types for 2 headers"),
+        (TABLE, "    type: create_csv", "    type: create_cvs", 8, "did you mean 'create_csv'?"),
+        (DATABASE, "type: TEXT", "type: TXT", 15, "did you mean 'TEXT'?"),
+        (DATABASE, "person_name", "person_nam", 15, "did you mean 'person_name'?"),
+        (DATABASE, "foreign_key: t.id", "foreign_key: u.id", 16, "unknown table 'u'"),
+        (DATABASE, "foreign_key: t.id", "foreign: t.id", 16, "did you mean 'foreign_key'?"),
+        (DATABASE, "FROM t", "FROM u", 6, "no such table: u"),
+        (DATABASE, "SELECT COUNT(*) FROM t", "DELETE FROM t", 6, "DELETE FROM t"),
+        (DATABASE, "SELECT COUNT(*) FROM t", "ATTACH t AS u", 6, "ATTACH"),
+        (DATABASE, '{"n": ', "{n: ", 6, "no valid JSON"),
+    ],
+)
+def test_each_defect_is_found_at_its_line(
+    text: str, old: str, new: str, line: int, words: str
+) -> None:
+    assert old in text
+    found = errors_of(check_text(text.replace(old, new, 1), "t.yml"))
+    about = [each for each in found if words in each]
+    assert about, found
+    assert about[0].startswith(f"t.yml:{line}: "), about[0]
+
+
+def test_the_same_file_has_the_same_report() -> None:
+    assert check_text(TABLE, "t.yml") == check_text(TABLE, "t.yml")
+
+
+def test_errors_of_form_and_of_placeholders_come_together() -> None:
+    text = TABLE.replace("samples: 3", "sampels: 3").replace("Sum X of", "{{entitty1}} {{foo:1}}")
+    text = text.replace("[salary, department]", "[salry, deprtment]").replace("csv_sum", "csv_smu")
+    found = errors_of(check_text(text, "t.yml"))
+    for words in ("'samples'", "entitty1", "foo", "'salary'", "'department'", "'csv_sum'"):
+        assert any(words in each for each in found), (words, found)
+    assert found == sorted(found, key=lambda each: int(each.split(":")[1]))
+
+
+def test_a_nested_call_is_checked_inside() -> None:
+    found = errors_of(
+        check_text(TABLE.replace("csv_sum:X", "csv_sum:{{csv_cel:0:0:TARGET_FILE}}"), "t")
+    )
+    assert any("did you mean 'csv_cell'?" in each for each in found), found
+
+
+def test_a_literal_answer_is_guessable() -> None:
+    (question,) = check_text(asked("forty-two"), "t.yml").questions
+    assert (question.most_frequent, question.constant_guess, question.distinct) == (1.0, 1.0, 1)
+    report = check_text(asked("forty-two"), "t.yml")
+    assert report.holds
+    assert any("guessable" in problem.what for problem in report.warnings)
+    assert any("1 distinct instances for 3 samples" in each.what for each in report.warnings)
+
+
+def test_a_coin_is_guessable_and_a_wide_number_is_not() -> None:
+    coin, wide = (
+        check_text(asked(f"{{{{number1:1:{top}}}}}", f"{{{{number1:1:{top}}}}}"), "t.yml")
+        for top in (2, 10**6)
+    )
+    assert 0.35 < (coin.questions[0].constant_guess or 0) < 0.65
+    assert (coin.questions[0].most_frequent or 0) > GUESSABLE
+    assert (wide.questions[0].most_frequent or 1) <= GUESSABLE
+    assert not wide.warnings
+
+
+def test_an_empty_answer_is_warned_of() -> None:
+    text = TABLE.replace("csv_sum:X", "csv_column:X").replace("{{number1:5:9}}", "0")
+    report = check_text(text, "t.yml")
+    assert any("empty" in problem.what for problem in report.warnings), report
+
+
+def test_sizes_are_counted_as_the_paper_counts_them() -> None:
+    """Section 5.2: n variables of a pool of k words have k**n values; tests multiply."""
+    words = len(POOLS["default"])
+    text = asked("{{entity1}} {{entity2}} {{entity1}} {{number1:10:19}}", samples=20)
+    report = check_text(text, "t.yml")
+    (question,) = report.questions
+    assert 10 ** (question.log10_variables or 0) == pytest.approx(words**2 * 10)
+    assert question.log10_data == 0
+    assert report.log10_tests == pytest.approx(20 * (question.log10_variables or 0))
+
+
+def test_data_is_counted_beside_variables() -> None:
+    text = TABLE.replace("{{number1:5:9}}", "10")
+    (question,) = check_text(text, "t.yml").questions
+    # ten rows of a salary of 120,001 whole numbers and one of at least ten departments
+    assert (question.log10_data or 0) > 10 * (5.0 + 1.0)
+
+
+@pytest.mark.parametrize(
+    ("draw", "low", "high"),
+    [
+        (lambda dice: "same", 1.0, 1.0),
+        (lambda dice: str(dice.randrange(4)), 0.15, 0.36),
+        (lambda dice: str(dice.random()), 0.0, 0.0),
+    ],
+)
+def test_the_constant_guess_is_learnt_on_one_half_and_tried_on_the_other(
+    draw: Callable[[random.Random], str], low: float, high: float
+) -> None:
+    dice = random.Random(5)
+    assert low <= constant_guess([draw(dice) for _ in range(SAMPLES)]) <= high
+
+
+def test_a_file_that_is_no_yaml_is_one_error() -> None:
+    report = check_text("tests: [", "t.yml")
+    assert len(report.errors) == 1
+    assert not report.holds
+    assert report.questions == ()
+
+
+def test_a_report_is_plain_json() -> None:
+    found = json.loads(json.dumps(check_text(library_text("past"), "past").as_json()))
+    assert found["holds"] is True
+    assert [each["question_id"] for each in found["questions"]][-1] == "402"
+    assert set(found["questions"][0]) == {
+        "question_id",
+        "scoring_type",
+        "samples",
+        "log10_variables",
+        "log10_data",
+        "simulated",
+        "distinct_answers",
+        "most_frequent_share",
+        "constant_guess",
+    }
