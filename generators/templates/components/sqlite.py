@@ -13,7 +13,7 @@ from generators.templates.components.sqlite_columns import (
     TableSpec,
     read_tables,
 )
-from generators.templates.components.sqlite_file import Pages, encoded, records
+from generators.templates.components.sqlite_file import Encoded, Pages, encoded
 from generators.templates.datatypes import DataType, indices, text
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _write(pages: Pages, table: Table, columns: list[list[Any]]) -> None:
             stored.append(([0] * table.rows, [b""] * table.rows))
         else:
             stored.append(encoded(values if column.store is None else column.store(values)))
-    pages.table(table.root, records(stored) if table.rows else [])
+    pages.table(table.root, stored)
 
 
 def compile_sqlite(content: Mapping[str, Any]) -> Database:
@@ -120,15 +120,17 @@ def _start(specs: Sequence[TableSpec], roots: Mapping[str, int]) -> Pages:
     pages = Pages()
     for _ in roots:
         pages.reserve()
-    pages.table(1, _rows(rows))
+    pages.table(1, _columns(rows))
     if "sqlite_sequence" in roots:
         numbered = [spec for spec in specs if spec.number_column is not None and spec.rows]
-        pages.table(roots["sqlite_sequence"], _rows([(spec.name, spec.rows) for spec in numbered]))
+        pages.table(
+            roots["sqlite_sequence"], _columns([(spec.name, spec.rows) for spec in numbered])
+        )
     return pages
 
 
-def _rows(rows: Sequence[tuple[Any, ...]]) -> list[bytes]:
-    return records([encoded(column) for column in zip(*rows, strict=True)]) if rows else []
+def _columns(rows: Sequence[tuple[Any, ...]]) -> list[Encoded]:
+    return [encoded(column) for column in zip(*rows, strict=True)] or [([], [])]
 
 
 def _table(spec: TableSpec, specs: Sequence[TableSpec], root: int) -> Table:

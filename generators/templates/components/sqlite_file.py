@@ -8,7 +8,7 @@ Only what the generator needs is here: tables of rows numbered from 1, in order,
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, count
+from itertools import accumulate, count, repeat
 from struct import pack
 from typing import Any
 
@@ -23,6 +23,8 @@ _VERSION = 3_040_001
 
 _ONE_BYTE = [bytes((value,)) for value in range(128)]
 _TWO_BYTES = [bytes((0x80 | value >> 7, value & 0x7F)) for value in range(1 << 14)]
+Encoded = tuple[list[int], list[bytes]]  # kinds and bytes of a column's values
+
 # Whole numbers: their kind, their bytes, and how they are packed.
 _WIDTHS = ((1, 1, "b"), (2, 2, "h"), (4, 4, "i"), (6, 8, "q"))
 
@@ -39,7 +41,7 @@ def varint(value: int) -> bytes:
     return bytes(reversed(groups))
 
 
-def encoded(values: Sequence[Any]) -> tuple[list[int], list[bytes]]:
+def encoded(values: Sequence[Any]) -> Encoded:
     """The kinds (serial types) and the bytes of a column's values: text, numbers or null.
 
     Whole numbers take the width that the column's greatest needs.
@@ -64,23 +66,30 @@ def _fits(low: int, high: int, width: int) -> bool:
     return -bound <= low and high < bound
 
 
-def _packed(
-    kind: int, width: int, code: str, values: Sequence[Any]
-) -> tuple[list[int], list[bytes]]:
+def _packed(kind: int, width: int, code: str, values: Sequence[Any]) -> Encoded:
     raw = pack(f">{len(values)}{code}", *values)
     return [kind] * len(values), [raw[at : at + width] for at in range(0, len(raw), width)]
 
 
-def records(columns: Sequence[tuple[list[int], list[bytes]]]) -> list[bytes]:
-    """The rows that encoded columns make, a header of kinds before each one's bytes."""
-    rows = zip(*(bodies for _, bodies in columns), strict=True)
+def records(columns: Sequence[Encoded]) -> list[bytes]:
+    """The rows that encoded columns make: a header of kinds before each one's bytes."""
     heads = zip(*(kinds for kinds, _ in columns), strict=True)
-    if len(columns) < 127 and all(max(kinds, default=0) < 128 for kinds, _ in columns):
-        first = len(columns) + 1  # every kind fits a byte
-        return [
-            bytes((first, *head)) + b"".join(row) for head, row in zip(heads, rows, strict=True)
-        ]
+    rows = zip(*(bodies for _, bodies in columns), strict=True)
     return [_head(head) + b"".join(row) for head, row in zip(heads, rows, strict=True)]
+
+
+def _short_cells(columns: Sequence[Encoded], rows: int) -> list[bytes] | None:
+    """The cells of rows whose every number fits a byte; None where one does not."""
+    first = len(columns) + 1  # bytes of a header
+    longest = sum(max(map(len, bodies)) for _, bodies in columns)
+    if rows > 127 or first + longest > 127 or any(max(kinds) > 127 for kinds, _ in columns):
+        return None
+    heads = zip(range(1, rows + 1), repeat(first), *(kinds for kinds, _ in columns))
+    bodies = map(b"".join, zip(*(bodies for _, bodies in columns), strict=True))
+    return [
+        _ONE_BYTE[first + len(body)] + bytes(head) + body
+        for head, body in zip(heads, bodies, strict=True)
+    ]
 
 
 def _head(kinds: Iterable[int]) -> bytes:
@@ -106,10 +115,12 @@ class Pages:
         """The same pages, to be gone on with apart."""
         return Pages(self._pages)
 
-    def table(self, root: int, rows: Sequence[bytes]) -> None:
+    def table(self, root: int, columns: Sequence[Encoded]) -> None:
         """Writes a table's rows, numbered from 1, below its root page."""
         before = _HEADER if root == 1 else 0
-        leaves = _leaves(self._cells(rows), PAGE - before - 8)
+        rows = len(columns[0][0])
+        cells = _short_cells(columns, rows) if rows else []
+        leaves = _leaves(self._cells(records(columns)) if cells is None else cells, before)
         if len(leaves) == 1:
             self._write(root, _leaf(leaves[0], before))
             return
@@ -146,8 +157,8 @@ class Pages:
 
     def _cells(self, rows: Sequence[bytes]) -> list[bytes]:
         return [
-            (_ONE_BYTE[len(row)] if len(row) < 128 else varint(len(row)))
-            + (_ONE_BYTE[number] if number < 128 else varint(number))
+            varint(len(row))
+            + varint(number)
             + (row if len(row) <= _MOST_LOCAL else self._spilt(row))
             for number, row in zip(count(1), rows)
         ]
@@ -163,9 +174,9 @@ class Pages:
         return row[:local] + pack(">I", pages[0])
 
 
-def _leaves(cells: list[bytes], room: int) -> list[list[bytes]]:
+def _leaves(cells: list[bytes], before: int) -> list[list[bytes]]:
     """The cells, in order, in as few pages as hold them."""
-    if sum(map(len, cells)) + 2 * len(cells) <= room:
+    if sum(map(len, cells)) + 2 * len(cells) <= PAGE - 8 - before:
         return [cells]
     leaves: list[list[bytes]] = [[]]
     left = room = PAGE - 8

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from generators.errors import TemplateError
 from generators.seed import Seed
-from generators.templates.components.sqlite_file import PAGE, Pages, encoded, records, varint
+from generators.templates.components.sqlite_file import PAGE, Pages, encoded, varint
 
 _PATH = Path(__file__).with_name("component_samples.py")
 _SPEC = importlib.util.spec_from_file_location("component_samples", _PATH)
@@ -266,8 +266,9 @@ def test_what_is_written_is_read(rows: list[tuple[Any, ...]]):
     root = pages.reserve()
     sql = "CREATE TABLE t (i INTEGER, f REAL, s TEXT, n)"
     schema = [encoded([each]) for each in ("table", "t", "t", root, sql)]
-    pages.table(1, records(schema))
-    pages.table(root, records([encoded(list(each)) for each in zip(*rows, strict=True)]))
+    pages.table(1, schema)
+    columns = [encoded(list(each)) for each in zip(*rows, strict=True)]
+    pages.table(root, columns or [([], [])])
     found = opened(pages.database()).execute("SELECT * FROM t").fetchall()
     assert [list(map(repr, row)) for row in found] == [list(map(repr, row)) for row in rows]
 
@@ -277,9 +278,9 @@ def test_long_rows_spill_at_the_right_byte(length: int):
     pages = Pages()
     root = pages.reserve()
     sql = "CREATE TABLE t (s TEXT)"
-    pages.table(1, records([encoded([each]) for each in ("table", "t", "t", root, sql)]))
+    pages.table(1, [encoded([each]) for each in ("table", "t", "t", root, sql)])
     texts = ["a" * length, "b", "c" * (length + 1)]
-    pages.table(root, records([encoded(texts)]))
+    pages.table(root, [encoded(texts)])
     assert column(opened(pages.database()), "t", "s") == texts
 
 
