@@ -460,6 +460,7 @@ PLAIN = (  # paths that ElementTree's own find understands as XPath does
 )
 OURS: tuple[tuple[str, Callable[[ElementTree.Element], list[ElementTree.Element]]], ...] = (
     ("//pay", lambda root: [e for e in root.iter() if e.tag == "pay"]),
+    ("//firm", lambda root: [root]),
     ("/firm/teams/team/note", lambda root: root.findall("teams/team/note")),
     (
         "//member[pay>4]/name",
@@ -652,6 +653,8 @@ def absolute(draw: random.Random) -> Case:
 def rounding(fixed: bool) -> Maker:
     def make(draw: random.Random) -> Case:
         (number, places), wanted = scaled(draw), draw.randint(0, 5)
+        if places and draw.random() < 0.5:  # a half
+            number, wanted = number // 10 * 10 + 5, places - 1
         digits = rounded(number, places, wanted)
         if fixed:
             return [decimal_text(number, places), str(wanted)], b"", decimal_text(digits, wanted)
