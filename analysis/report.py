@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from analysis.breakdown import APART, FORMAT_NAMES, GOOD, POOR
+from analysis.breakdown import APART, GOOD, POOR
 from analysis.breakdowntables import TableSet, write_tables
 from analysis.figures import NARROW, WIDE, plot_arms, plot_gaps
 from analysis.load import Table
@@ -238,10 +238,9 @@ def _render_templated(page: Any, templates: TableSet | None) -> str:
     if templates is None:
         return ""
     found, guidance = templates.breakdown, templates.guidance
-    seen = {name for row in found.failure_modes for name, _ in row.formats}
     rendered: str = page.from_string(_source("breakdown")).render(
         found=found,
-        formats=[name for name in FORMAT_NAMES.values() if name in seen],
+        formats={row.group: [name for name, _ in row.formats] for row in found.failure_modes},
         good=GOOD,
         poor=POOR,
         apart=APART,
