@@ -41,7 +41,7 @@ class Document:
     def __init__(self, root: Element, text: str) -> None:
         self.root = root
         self._text = text
-        self._tags: dict[str, tuple[str, ...]] = {}
+        self.matchers: dict[str, Callable[[str], bool]] = {}  # of names in paths, as they come
 
     @cached_property
     def order(self) -> dict[Element, int]:
@@ -71,12 +71,8 @@ class Document:
 
         A name without prefix is one in no namespace or in the document's default one.
         """
-        held = self._tags.get(name)
-        if held is None:
-            default = "" if name.startswith("{") or ":" in name else self.namespaces.get("", "")
-            held = (name, f"{{{default}}}{name}") if default else (self.expand(name),)
-            self._tags[name] = held
-        return held
+        default = "" if name.startswith("{") or ":" in name else self.namespaces.get("", "")
+        return (name, f"{{{default}}}{name}") if default else (self.expand(name),)
 
     def expand(self, name: str) -> str:
         """``prefix:name`` as ``{namespace}name``; other names as they are."""

@@ -116,7 +116,7 @@ def _take(places: list[Place], step: Step, context: Context, nested: bool) -> li
     found: list[Place] = []
     for place in places:
         near = _near(place, step, context)
-        for predicate in step.predicates:
+        for predicate in step.predicates if near else ():
             near = _keep(near, predicate, context)
         found += near
     if nested and len(places) > 1:
@@ -159,7 +159,10 @@ def _named(places: Sequence[Place], name: str, context: Context) -> list[Place]:
     context.work.spend(len(places) + 1)
     if name == "*":
         return list(places)
-    matches = _matcher(name, context.document)
+    matchers = context.document.matchers
+    matches = matchers.get(name)
+    if matches is None:
+        matches = matchers[name] = _matcher(name, context.document)
     return [place for place in places if place is not None and matches(place.tag)]
 
 
