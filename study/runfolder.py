@@ -39,6 +39,7 @@ _BY_RESPONSE = ("stringmatch", "jsonmatch")
 _BY_FILE = ("readfile_stringmatch", "readfile_jsonmatch", "readfile_jsonedit")
 _BY_PATHS = {"files_exist": "files_to_check", "directory_structure": "expected_paths"}
 
+_DECODER = json.JSONDecoder()
 _ID = (str, int, float)
 
 Id = tuple[Any, Any]  # question_id and sample_number, as they are written
@@ -249,7 +250,7 @@ def _lines(path: Path, warnings: list[str] | None = None) -> Iterator[tuple[int,
                 if line.isspace():
                     continue
                 try:
-                    entry = json.loads(line.decode())
+                    entry = _decode(line.decode())
                 except (ValueError, RecursionError) as error:
                     if warnings is None or line.endswith(b"\n"):
                         raise StudyError(
@@ -266,9 +267,19 @@ def _lines(path: Path, warnings: list[str] | None = None) -> Iterator[tuple[int,
         ) from None
 
 
+def _decode(line: str) -> Any:
+    """The JSON of a line: as ``json.loads``, which does more for a text that may be anything."""
+    line = line.strip()
+    try:
+        entry, end = _DECODER.raw_decode(line)
+    except json.JSONDecodeError:
+        end = -1
+    return entry if end == len(line) else json.loads(line)
+
+
 def _sample(path: Path, number: int, entry: Mapping[str, Any]) -> Sample:
     kind = _text(path, number, entry, "scoring_type")
-    if kind is None:
+    if not kind:
         raise StudyError(f"{path}:{number}: lacks scoring_type")
     if kind == "json_targeted_edit":
         return Sample(number, _id(path, number, entry), _edit_key(path, number, entry))
@@ -278,22 +289,16 @@ def _sample(path: Path, number: int, entry: Mapping[str, Any]) -> Sample:
 def _key(path: Path, number: int, entry: Mapping[str, Any], kind: str) -> Key:
     """The key of a type: for types of others, all that a key may hold."""
 
-    def text(name: str) -> str:
-        return _text(path, number, entry, name) or ""
-
-    def texts(name: str) -> tuple[str, ...]:
-        return _texts(path, number, entry, name)
-
+    at = (path, number, entry)
     if kind in _BY_RESPONSE:
-        return Key(kind, text("expected_response"))
+        return Key(kind, _text(*at, "expected_response"))
     if kind in _BY_FILE:
-        return Key(kind, text("expected_content"), text("file_to_read"))
+        return Key(kind, _text(*at, "expected_content"), _text(*at, "file_to_read"))
     if kind in _BY_PATHS:
-        return Key(kind, paths=texts(_BY_PATHS[kind]))
-    expected = text("expected_content") or text("expected_response")
-    return Key(
-        kind, expected, text("file_to_read"), texts("files_to_check") or texts("expected_paths")
-    )
+        return Key(kind, paths=_texts(*at, _BY_PATHS[kind]))
+    expected = _text(*at, "expected_content") or _text(*at, "expected_response")
+    paths = _texts(*at, "files_to_check") or _texts(*at, "expected_paths")
+    return Key(kind, expected, _text(*at, "file_to_read"), paths)
 
 
 def _edit_key(path: Path, number: int, entry: Mapping[str, Any]) -> Key:
@@ -320,15 +325,15 @@ def _id(path: Path, number: int, entry: Mapping[str, Any]) -> Id:
     return question, sample
 
 
-def _text(path: Path, number: int, entry: Mapping[str, Any], name: str) -> str | None:
-    value = entry.get(name)
-    if value is not None and not isinstance(value, str):
+def _text(path: Path, number: int, entry: Mapping[str, Any], name: str) -> str:
+    value = entry.get(name, "")
+    if not isinstance(value, str):
         raise StudyError(f"{path}:{number}: {name}: must be a text, not {value!r:.40}")
     return value
 
 
 def _texts(path: Path, number: int, entry: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    value = entry.get(name) or []
+    value = entry.get(name, [])
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise StudyError(f"{path}:{number}: {name}: must be a list of texts")
     return tuple(value)

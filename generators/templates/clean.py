@@ -18,7 +18,6 @@ _CLOSING = re.compile("</(?:" + "|".join(f"({tag})" for tag in _TAGS) + ")>", re
 _THINK = _TAGS.index("think") + 1  # its group in that
 
 
-@lru_cache(maxsize=1)  # the lenient comparison cleans what the strict one just did
 def clean(text: str) -> str:
     """The answer in a response, stripped; takes time linear in its length.
 
@@ -26,18 +25,21 @@ def clean(text: str) -> str:
     paired reasoning tags (one kind after the other, any case, the shortest span), and of that
     what follows the last ``</think>`` that is left.
     """
+    return clean_telling(text)[0]
+
+
+@lru_cache(maxsize=1)  # the lenient comparison cleans what the strict one just did
+def clean_telling(text: str) -> tuple[str, bool]:
+    """The same, and whether paired reasoning tags were removed from it."""
     if "<" not in text:
-        return text.strip()
+        return text.strip(), False
     if _MESSAGE in text and _CHANNEL in text:
-        return text[text.rindex(_MESSAGE) + len(_MESSAGE) :].strip()
-    if "</" in text:
-        text = _after_orphan(_without_pairs(text))
-    return text.strip()
-
-
-def has_reasoning(text: str) -> bool:
-    """Whether a paired reasoning tag stands in it."""
-    return any(_begins(text, tag) for tag in _closed(text))
+        return text[text.rindex(_MESSAGE) + len(_MESSAGE) :].strip(), False
+    if "</" not in text:
+        return text.strip(), False
+    left = _without_pairs(text)
+    answer = _after_orphan(left) if "</" in left else left
+    return answer.strip(), len(left) != len(text)
 
 
 def _closed(text: str) -> list[int]:
@@ -45,15 +47,9 @@ def _closed(text: str) -> list[int]:
     return sorted({int(found.lastindex or 0) - 1 for found in _CLOSING.finditer(text)})
 
 
-def _begins(text: str, tag: int) -> bool:
-    opening, closing = _PAIRS[tag]
-    begun = opening.search(text)
-    return begun is not None and closing.search(text, begun.end()) is not None
-
-
 def _without_pairs(text: str) -> str:
     done = -1
-    while rest := [tag for tag in _closed(text) if tag > done]:
+    while "</" in text and (rest := [tag for tag in _closed(text) if tag > done]):
         done = rest[0]  # what is removed may join the two halves of another tag: look again
         text = _without(text, *_PAIRS[done])
     return text

@@ -41,7 +41,11 @@ _MOST_DIGITS = 64
 _LONGEST_LINE = 4096  # of which what leads to an answer is looked for
 
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
-_MARKED = (re.compile(r"\*\*([^*\n]+)\*\*"), re.compile(r"`([^`\n]+)`"), re.compile(r'"([^"\n]+)"'))
+_MARKED = (
+    ("**", re.compile(r"\*\*([^*\n]+)\*\*")),
+    ("`", re.compile(r"`([^`\n]+)`")),
+    ('"', re.compile(r'"([^"\n]+)"')),
+)
 _LEAD = re.compile(r"(?:[:=]|\b(?:is|are))\s+", re.IGNORECASE)
 _NUMBER = re.compile(
     r"(?=\.?[0-9])(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)?(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?"
@@ -157,14 +161,18 @@ def _texts(text: str, number: int | float | None) -> Iterator[str]:
         return
     yield text
     tail = text[-_MOST_SEARCHED:]
-    blocks = {block.strip() for block in _FENCE.findall(tail)}
-    if len(blocks) == 1:
-        yield blocks.pop()
+    if "```" in tail:
+        blocks = {block.strip() for block in _FENCE.findall(tail)}
+        if len(blocks) == 1:
+            yield blocks.pop()
     last = next((line for line in reversed(tail.splitlines()) if line.strip("` \t")), "")
-    yield last
+    if last != text:
+        yield last
     line = last[-_LONGEST_LINE:]
     yield from (line[lead.end() :] for lead in _LEAD.finditer(line))
-    for mark in _MARKED:
+    for sign, mark in _MARKED:
+        if sign not in tail:
+            continue
         marked = {plain(each) for each in mark.findall(tail)}
         if len(marked) == 1:
             yield marked.pop()
@@ -180,10 +188,12 @@ def json_values(text: str, kind: type) -> Iterator[Any]:
     if len(text) > _MOST_READ:
         return
     yield from _whole(text)
-    yield from _whole(text.strip("`").strip())
+    if text[:1] == "`":
+        yield from _whole(text.strip("`").strip())
     tail = text[-_MOST_SEARCHED:]
-    blocks = [value for block in _FENCE.findall(tail) for value in _whole(block)]
-    yield from [value for value in blocks if type(value) is kind][-1:]
+    if "```" in tail:
+        blocks = [value for block in _FENCE.findall(tail) for value in _whole(block)]
+        yield from [value for value in blocks if type(value) is kind][-1:]
     if kind in (dict, list):
         yield from [value for value in _inside(tail) if type(value) is kind][-1:]
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from generators.errors import TemplateError, nearest
 from generators.templates.answers import cleaned_response, file_text, kept, told
-from generators.templates.clean import has_reasoning
+from generators.templates.clean import clean_telling
 from generators.templates.edits import edit_leniently, score_edit
 from generators.templates.jsonanswer import NotJson, differences, read_json, same_json
 from generators.templates.lenient import same_json_leniently, same_text_leniently
@@ -263,7 +263,7 @@ def _about(response: object, answer: str) -> dict[str, Any]:
     return {
         "actual_raw": kept(raw),
         "actual_cleaned": kept(answer),
-        "thinking_tags_found": has_reasoning(raw),
+        "thinking_tags_found": clean_telling(raw)[1],
     }
 
 

@@ -406,6 +406,14 @@ def test_blank_lines_do_not_count_and_other_line_ends_do_not_matter(run):
             json.dumps(precheck("jsonmach", 1)),
             ":2: unknown scoring type 'jsonmach'; did you mean 'json",
         ),
+        (
+            json.dumps(precheck("stringmatch", 1, expected_response=None)),
+            ":2: expected_response: must",
+        ),
+        (
+            json.dumps(precheck("files_exist", 1, files_to_check=None)),
+            ":2: files_to_check: must be",
+        ),
         (json.dumps(precheck("json_targeted_edit", 1)), ":2: edit_verification cannot be read"),
     ],
 )

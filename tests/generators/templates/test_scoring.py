@@ -107,6 +107,7 @@ MARKS = (
 PIECES = st.sampled_from(MARKS)
 
 
+@settings(deadline=None)
 @given(st.lists(PIECES, max_size=14).map("".join))
 def test_cleaning_agrees_with_the_rules_written_plainly(given):
     if "<|channel|>" in given and "<|message|>" in given:
@@ -346,7 +347,7 @@ VALUES = st.recursive(
 TEXTS = st.one_of(st.text(max_size=40), VALUES.map(json.dumps), PIECES)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150, deadline=None)
 @given(expected=TEXTS, answer=TEXTS, wrap=st.sampled_from(["{}", " {}\n", "<think>x</think>{}"]))
 def test_what_is_right_strictly_is_right_leniently(expected, answer, wrap):
     for content in (answer, expected):
@@ -358,13 +359,13 @@ def test_what_is_right_strictly_is_right_leniently(expected, answer, wrap):
             assert lenient or not strict
 
 
-@settings(max_examples=200)
+@settings(max_examples=100, deadline=None)
 @given(TEXTS)
 def test_the_lenient_comparison_of_a_text_with_itself_holds_without_the_strict_one(expected):
     assert same_text_leniently(expected, expected.strip())
 
 
-@settings(max_examples=200)
+@settings(max_examples=100, deadline=None)
 @given(VALUES, VALUES)
 def test_json_is_compared_as_types_and_values_deeply(one, other):
     def deep(a, b):
