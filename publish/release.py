@@ -201,6 +201,7 @@ def _write_files(
     _write(folder / "commitments.json", canonical_bytes(_commitments(drawn, sealed)))
     for name in sorted({f"{each.family}@{each.version}" for _, each in drawn}):
         if isinstance(family := find_family(name), TemplateFamily):  # seeds need it to be of use
+            (folder / "templates").mkdir(exist_ok=True)
             _write(folder / "templates" / f"{family.name}.yml", family.file.text.encode())
     _write(folder / "README.md", render_card(_facts(drawn, sealed, find_family, text)).encode())
     _write(folder / CHECKSUMS, canonical_bytes(checksums(folder)))
