@@ -9,12 +9,10 @@ from typing import Any
 from generators.stream import Stream
 from generators.templates.components.emit import json_text, xml_text, yaml_text
 from generators.templates.components.fields import check_size, line, mapping, refuse
+from generators.templates.components.nodes import Array, Node, Object
 from generators.templates.components.schema import (
     DEEPEST,
     DEFAULT_SCHEMA,
-    Array,
-    Node,
-    Object,
     compile_schema,
     element_name,
     is_xml_character,

@@ -8,7 +8,7 @@ from json.encoder import encode_basestring
 from typing import Any
 from xml.sax.saxutils import escape
 
-from generators.templates.components.schema import Array, Leaf, Node, Object
+from generators.templates.components.nodes import Array, Leaf, Node, Object
 from generators.templates.datatypes import text
 
 # Letters first, then nothing that YAML could read as other than text.

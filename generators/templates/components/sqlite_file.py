@@ -8,8 +8,8 @@ Only what the generator needs is here: tables of rows numbered from 1, in order,
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, count, repeat
-from struct import pack
+from itertools import accumulate, count
+from struct import pack, unpack
 from typing import Any
 
 PAGE = 4096
@@ -24,6 +24,8 @@ _VERSION = 3_040_001
 _ONE_BYTE = [bytes((value,)) for value in range(128)]
 _TWO_BYTES = [bytes((0x80 | value >> 7, value & 0x7F)) for value in range(1 << 14)]
 Encoded = tuple[list[int], list[bytes]]  # kinds and bytes of a column's values
+
+_UNPACKED = 1000  # values taken apart at once; struct remembers the format, which grows with them
 
 # Whole numbers: their kind, their bytes, and how they are packed.
 _WIDTHS = ((1, 1, "b"), (2, 2, "h"), (4, 4, "i"), (6, 8, "q"))
@@ -68,6 +70,8 @@ def _fits(low: int, high: int, width: int) -> bool:
 
 def _packed(kind: int, width: int, code: str, values: Sequence[Any]) -> Encoded:
     raw = pack(f">{len(values)}{code}", *values)
+    if len(values) <= _UNPACKED:
+        return [kind] * len(values), list(unpack(f"{width}s" * len(values), raw))
     return [kind] * len(values), [raw[at : at + width] for at in range(0, len(raw), width)]
 
 
@@ -84,12 +88,11 @@ def _short_cells(columns: Sequence[Encoded], rows: int) -> list[bytes] | None:
     longest = sum(max(map(len, bodies)) for _, bodies in columns)
     if rows > 127 or first + longest > 127 or any(max(kinds) > 127 for kinds, _ in columns):
         return None
-    heads = zip(range(1, rows + 1), repeat(first), *(kinds for kinds, _ in columns))
-    bodies = map(b"".join, zip(*(bodies for _, bodies in columns), strict=True))
-    return [
-        _ONE_BYTE[first + len(body)] + bytes(head) + body
-        for head, body in zip(heads, bodies, strict=True)
-    ]
+    joined = list(map(b"".join, zip(*(bodies for _, bodies in columns), strict=True)))
+    lengths = bytes([first + len(body) for body in joined])
+    numbers, firsts = bytes(range(1, rows + 1)), bytes((first,)) * rows
+    starts = b"".join((lengths, numbers, firsts, *(bytes(kinds) for kinds, _ in columns)))
+    return [starts[row::rows] + body for row, body in enumerate(joined)]
 
 
 def _head(kinds: Iterable[int]) -> bytes:
