@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -67,18 +67,17 @@ def answers_of_runs(
     _check_names(folders, [name for name, _ in named])
     rows: list[Answer] = []
     warnings: list[str] = []
-    read: list[tuple[QuestionFacts, ...]] = []
+    records: list[list[dict[str, Any]]] = []
     for name, folder in named:
         scores = score_run(folder, at, remaps)
         warnings += [f"{folder}: {each}" for each in scores.warnings]
-        read.append(facts_of_precheck(_records(folder / PRECHECK)))
         rounds = {key: each.rounds for key, each in read_conversations(folder).items()}
-        before = sum(name == other for other, _ in named[: len(read) - 1])
+        before = sum(name == other for other, _ in named[: len(records)])
+        records.append(_records(folder / PRECHECK))
         rows += [_scored(name, each, rounds, before) for each in scores.results]
-    facts = merge_facts(read)
-    for template in templates:
-        facts |= _told_by(template, facts)
-    return Answers(tuple(rows), facts), warnings
+    told = _told_by(templates, {str(r["question_id"]): r for part in records for r in part})
+    found = ([told.get(f.question, f) for f in facts_of_precheck(part)] for part in records)
+    return Answers(tuple(rows), merge_facts(found)), warnings
 
 
 def _answer(row: ResultRow, lenient: ResultRow | None) -> Answer:
@@ -139,15 +138,31 @@ def _check_names(folders: Sequence[str], names: Sequence[str]) -> None:
 
 
 def _records(path: Path) -> list[dict[str, Any]]:
-    """The lines of a precheck that was read before."""
-    with open(path, encoding="utf-8") as file:
+    """The lines of a precheck, which was checked when it was scored."""
+    with open(path, "rb") as file:
         return [json.loads(line) for line in file if not line.isspace()]
 
 
-def _told_by(template: str, facts: dict[str, QuestionFacts]) -> dict[str, QuestionFacts]:
-    """The facts of a template's questions that were asked. Raises StudyError where none was."""
-    family = add_template(*read_template(Path(), template))
-    found = facts_of_template(family.file, facts.keys())
-    if not found:
-        raise StudyError(f"{template}: has none of the questions {', '.join(facts)}")
-    return {each.question: each for each in found}
+def _told_by(
+    templates: Sequence[str], asked: Mapping[str, Mapping[str, Any]]
+) -> dict[str, QuestionFacts]:
+    """What templates say of the questions that were asked, each with a line of a precheck.
+    Raises StudyError where a template has none of them, or another of the same id."""
+    told: dict[str, QuestionFacts] = {}
+    for template in templates:
+        file = add_template(*read_template(Path(), template)).file
+        facts = facts_of_template(file, asked.keys())
+        if not facts:
+            raise StudyError(f"{template}: has none of the questions {', '.join(asked)}")
+        for each in facts:
+            text = asked[each.question].get("template")
+            if (
+                isinstance(text, str)
+                and text.split() != file.question(each.question).template.split()
+            ):
+                raise StudyError(
+                    f"{template}: its question {each.question} reads otherwise than that in "
+                    f"{PRECHECK}; give the template that the run was made from"
+                )
+            told[each.question] = each
+    return told
