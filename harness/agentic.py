@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -35,7 +35,7 @@ from harness.tools import TOOLS, use_tool
 from registry.records import ModelPin
 
 MAX_REQUEST_BYTES = 16 << 20
-_FOLDER = re.compile(r"Your work folder is (/.+) and paths are relative to it\.$", re.M)
+_FOLDER = re.compile(r"Your work folder is (/.+) and paths are relative to it\.(?:\n\n|$)")
 _BRIDGE_SECONDS = 600.0  # a tool may take, its queue included
 
 Json = Mapping[str, Any]
@@ -113,7 +113,10 @@ class Agent:
         """The events of one conversation. Raises BadRequest."""
         messages = _read_messages(request)
         model = self.model(_number(request, "temperature"), _whole(request, "max_output_tokens"))
-        return self._converse(model, messages, self._toolbox(request, messages, model))
+        opened = self._toolbox(request, messages[0].text, model)
+        # The tools are in the folder: their paths are relative to it, so the model need not know.
+        messages[0] = replace(messages[0], text=_strip_folder(messages[0].text))
+        return self._converse(model, messages, opened)
 
     @contextmanager
     def _converse(
@@ -147,12 +150,10 @@ class Agent:
                 text = f"Tool result: {result.text}"
                 yield {"role": "tool_call", "content": text, "name": call.name}
 
-    def _toolbox(
-        self, request: Json, messages: list[Message], model: Model
-    ) -> AbstractContextManager[Toolbox]:
+    def _toolbox(self, request: Json, text: str, model: Model) -> AbstractContextManager[Toolbox]:
         if "tools" in request:
             return _bridge_tools(request["tools"])
-        named = _FOLDER.match(messages[0].text.split("\n", 1)[0])
+        named = _FOLDER.match(text)
         if named is None:
             return nullcontext(NoTools())
         if not (model.trusted or self.unisolated):
@@ -161,6 +162,11 @@ class Agent:
                 "in a folder of this host: use `tree: bridge`, or start it with --unisolated"
             )
         return _folder_tools(check_folder(named[1]), self.limits)
+
+
+def _strip_folder(text: str) -> str:
+    named = _FOLDER.match(text)
+    return text if named is None else text[named.end() :]
 
 
 def check_folder(path: str) -> Path:

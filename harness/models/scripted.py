@@ -170,7 +170,8 @@ def _asks_for_no_block(messages: tuple[Message, ...]) -> bool:
 
 
 def _question(messages: tuple[Message, ...]) -> str:
-    return messages[1].text
+    """The task's prompt: after our rules, or all that there is behind a server."""
+    return messages[1 if messages[0].role is Role.SYSTEM else 0].text
 
 
 def _solver(messages: tuple[Message, ...]) -> str:

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from generators.catalog import family
+from generators.catalog import add_template, family
 from generators.seed import Seed
 from generators.task import Asset, Brief, Limits, TaskInstance
+from generators.templates.library import library_text
 from harness.agent import Journal, MemoryJournal
 from harness.agentic import Agent, make_server, models_of
 from harness.bridge import MAX_BODY_BYTES, Bridge, BridgedTools
@@ -166,6 +167,31 @@ def check_bridged(episode: Episode) -> None:
     assert [use.exit_code for step in episode.steps for use in step.uses] == [0, 0]
     assert episode.steps[1].reply.message.calls[0].arguments.startswith('{"code"')
     assert "work folder is" not in episode.opening[0].text
+
+
+@pytest.mark.parametrize(("name", "tree"), [("past", "host"), ("formats", "bridge")])
+def test_templated_tasks_are_solved_behind_a_server(name: str, tree: str) -> None:
+    """Every question of a library template: what is said counts word for word, and what is left
+    in files and folders."""
+    templated = add_template(f"{name}.yml", library_text(name))
+    vouched = Vouched()
+    with small_server(HonestAgent("honest", 0.0)) as url:
+        for question in templated.questions:
+            instance = templated.generate(question, Seed(bytes(31) + b"\7"))
+            theirs = agent(url, tree)
+            episode = run_attempt(
+                cell_of(instance),
+                1,
+                instance.brief,
+                theirs,
+                vouched,
+                run="r",
+                journal=MemoryJournal(),
+                now=noon,
+            )
+            assert grade_episode(instance, episode).score == 1.0, (question, episode)
+            assert episode.opening[0].text.endswith(instance.brief.prompt)
+    vouched.close()
 
 
 def test_a_server_of_others_does_not_reach_a_sandbox_that_does_not_isolate(
