@@ -384,7 +384,7 @@ class _Places:
             self._tree = find_tree(self.run)
         if clean == "artifacts" or clean.startswith("artifacts/"):
             return self._tree, f"{sample.qs_id}/{clean}"
-        return self._tree, clean.removeprefix("test_artifacts/")
+        return self._tree, "" if clean == "." else clean.removeprefix("test_artifacts/")
 
     def _absolute(self, path: str) -> tuple[Tree, str]:
         if path.startswith(f"{self._home}/"):

@@ -61,6 +61,8 @@ class FolderTree:
         if path == "":
             return self.root
         parent, _, name = path.rpartition("/")
+        if name in ("", ".", ".."):
+            return None
         folder = self._folder(parent)
         return None if folder is None else f"{folder}/{name}"
 
@@ -159,7 +161,7 @@ def parse_remap(text: str, run: Path) -> Remap:
     old, sign, new = text.rpartition("=")
     if not sign or not old or not new:
         raise StudyError(f"--remap {text}: must be OLD=NEW, such as /home/me/sandbox=sandbox.zip")
-    old = posixpath.normpath(old)
+    old = posixpath.normpath(old).rstrip("/")
     for base in (run, Path()):
         if (base / new).is_dir():
             return Remap(old, FolderTree(base / new))

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from study import runtree
 from study.cli import main
 from study.errors import StudyError
+from study.preparation import prepare_template
 from study.runfolder import (
     RunScores,
     disagreements,
@@ -26,6 +27,7 @@ from study.runfolder import (
     score_run,
     write_scores,
 )
+from study.templatefile import library_names
 
 AT = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
 HOME = "/home/someone/sandbox"  # where the folder's sandbox was when it was run
@@ -241,6 +243,22 @@ def test_links_that_lead_out_lead_nowhere_and_links_inside_are_followed(run, tmp
         assert one(run, precheck("files_exist", 1, files_to_check=[path])) is correct, path
     assert one(run, precheck("directory_structure", 1, expected_paths=["neardir/", "near"]))
     assert not one(run, precheck("directory_structure", 1, expected_paths=["outdir/"]))
+
+
+def test_a_tree_itself_leads_nowhere_out(run, tmp_path):
+    (tmp_path / "secret").write_text("secret")
+    put_tree(run / "sandbox")
+    tree = runtree.FolderTree(run / "sandbox")
+    for path in ("../../secret", "diary/../../../secret", "..", "../sandbox/diary/b", "diary/."):
+        assert tree.read(path) is None
+        assert tree.kind(path) is None
+    assert tree.read("diary/b") == b""
+    assert tree.kind("diary") == tree.kind("") == "folder"
+
+
+def test_everything_may_be_mapped(run):
+    put_tree(run / "all", {f"{HOME}/{name}"[1:]: text for name, text in FILES.items()})
+    assert verdicts(score_run(run, AT, ["/=all"])) == (CORRECT, LENIENT)
 
 
 def test_what_is_no_regular_file_is_not_read(run):
@@ -556,6 +574,26 @@ def test_their_type_for_edits_is_scored_with_everything_else_preserved(run):
         (result,) = score_run(run, AT, [f"{HOME}=sandbox"]).results
         assert result.strict.correct is correct, result.strict.error
     assert result.strict.details["other_changes"] == ["$.s[1].e: expected 2, found 3"]
+
+
+@pytest.mark.parametrize("name", library_names())
+def test_a_prepared_template_answered_by_its_key_scores_full(name, tmp_path):
+    out = tmp_path / "out"
+    prepare_template(name, "5e" * 32, out, 2, lambda *_: None)
+    keys = [json.loads(line) for line in (out / "precheck.jsonl").read_text().splitlines()]
+    rows = []
+    for key in keys:
+        ids = key["question_id"], key["sample_number"]
+        root = out / "sandbox" / "q{}_s{}".format(*ids)
+        for path in (*key.get("files_to_check", ()), *key.get("expected_paths", ())):
+            put_tree(root, {f"{path}.keep" if path.endswith("/") else path: ""})
+        if "file_to_read" in key:
+            put_tree(root, {key["file_to_read"]: key["expected_content"]})
+        rows.append(response(*ids, key.get("expected_response", "Done.")))
+    (out / "responses.jsonl").write_text(lines(rows))
+    scores = score_run(out, AT)
+    assert [each.strict.error for each in scores.results] == [""] * len(keys)
+    assert scores.warnings == ()
 
 
 def test_conversations_tell_what_they_took(run):

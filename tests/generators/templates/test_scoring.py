@@ -273,6 +273,8 @@ def test_a_right_answer_in_another_form_is_a_formatting_failure(key, answer):
         (text("100000"), "100001"),
         (text("1"), "true"),
         (text("10%x"), "10"),
+        (text("..."), ""),
+        (text("**"), "."),
         (as_json('{"a": 1}'), '{"A": 1}'),
         (as_json('{"a": 1}'), '{"a": 1, "b": 2}'),
         (as_json('{"a": 1}'), '{"a": true}'),
