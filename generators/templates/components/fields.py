@@ -67,6 +67,13 @@ def line(path: str, value: Any) -> str:
         value = str(value)
     if not isinstance(value, str) or not value:
         refuse(path, f"a text is wanted, not {shown(value)}")
+    return writable(path, value)
+
+
+def writable(path: str, value: str) -> str:
+    """Text that UTF-8 can hold."""
+    if any(0xD800 <= ord(each) < 0xE000 for each in value):
+        refuse(path, "half a character (a lone surrogate)")
     return value
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from generators.errors import nearest
 from generators.stream import Stream
 from generators.templates.components import lorem
-from generators.templates.components.fields import check_size, mapping, refuse, whole
+from generators.templates.components.fields import check_size, mapping, refuse, whole, writable
 
 DEFAULT_KIND, DEFAULT_COUNT = "lorem_lines", 10
 
@@ -96,6 +96,7 @@ def compile_files(content: Mapping[str, Any]) -> TextFile:
 def _custom(written: Any) -> TextFile:
     if not isinstance(written, str):
         refuse("content.content", "the text of custom content is missing")
+    writable("content.content", written)
     parts, start = [], 0
     for found in _PLACEHOLDER.finditer(written):
         if (measure := _MEASURE.fullmatch(found[1])) is None:

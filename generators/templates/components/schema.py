@@ -23,6 +23,7 @@ from generators.templates.components.fields import (
     shown,
     span,
     whole,
+    writable,
 )
 from generators.templates.components.nodes import Array, Leaf, Node, Object, leaf
 from generators.templates.components.pattern import Piece, compile_pattern, log10_sum
@@ -144,9 +145,7 @@ def _plain(path: str, value: Any, xml: bool, depth: int) -> Any:
 def _text(path: str, value: str, xml: bool) -> str:
     if xml and not all(is_xml_character(each) for each in value):
         refuse(path, "a character that XML cannot hold")
-    if any(0xD800 <= ord(each) < 0xE000 for each in value):
-        refuse(path, "half a character (a lone surrogate)")
-    return value
+    return writable(path, value)
 
 
 def is_xml_character(character: str) -> bool:

@@ -137,6 +137,7 @@ def test_custom_content_keeps_its_own_words():
         ({"type": "custom", "content": "{{lorem:5x}}"}, "content.content: {{lorem:5x}}: a number"),
         ({"type": "custom", "content": "{{lorem:999999999p}}"}, "content.content: up to"),
         ({"count": 10**30}, "content.count: up to 2^"),
+        ({"type": "custom", "content": "\udfff"}, "content.content: half a character"),
     ],
 )
 def test_bad_text_files_are_refused(content: Any, complaint: str):
@@ -191,6 +192,7 @@ def test_hostile_headers_are_quoted():
         ({"headers": ["a" * 7000], "rows": 10**6 + 1}, "content.rows: up to"),
         ({"header": ["a"]}, "content.header: unknown key; did you mean 'headers'?"),
         ([1], "content: a mapping is wanted, not a list"),
+        ({"headers": ["\ud800"]}, "content.headers[0]: half a character"),
     ],
 )
 def test_bad_tables_are_refused(content: Any, complaint: str):
