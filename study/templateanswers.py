@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.breakdown import Answer, Answers, QuestionFacts
+from analysis.plan import GRADER
 from generators.catalog import add_template
 from registry.tables import ResultRow, Status
 from study.errors import StudyError
@@ -34,7 +35,8 @@ def facts_of_study(protocol: Protocol) -> dict[str, QuestionFacts]:
 
 
 def answers_of_rows(rows: Iterable[ResultRow], facts: dict[str, QuestionFacts]) -> Answers:
-    """The answers in a study's rows; those of strata without facts are left out.
+    """The answers in a study's rows; other graders' and those of strata without facts are left
+    out.
 
     The row of grader ``lenient`` is joined to the strict one of the same episode. A missing
     episode has no verdict; a model's own failure is wrong, and not answered.
@@ -43,8 +45,11 @@ def answers_of_rows(rows: Iterable[ResultRow], facts: dict[str, QuestionFacts]) 
     lenient: dict[tuple[Any, ...], ResultRow] = {}
     for row in rows:
         if row.stratum in facts:
-            held = lenient if row.grader == LENIENT else strict
-            held[row.wave, row.model, row.instance, row.replicate] = row
+            key = row.wave, row.model, row.instance, row.replicate
+            if row.grader == GRADER:
+                strict[key] = row
+            elif row.grader == LENIENT:
+                lenient[key] = row
     return Answers(
         tuple(_answer(row, lenient.get(key)) for key, row in strict.items()), facts
     )  # fmt: skip

@@ -66,7 +66,7 @@ def fenced(record):
 def runs(tmp_path_factory) -> Path:
     """Two models asked the same: one that is always right, one that fences and leaves out."""
     folder = tmp_path_factory.mktemp("runs")
-    prepare_template("formats", "11" * 32, folder / "good", SAMPLES, lambda done, total: None)
+    prepare_template("formats", "11" * 32, folder / "good", SAMPLES, lambda *step: None)
     shutil.copytree(folder / "good", folder / "fences")
     answer_all(folder / "good")
     answer_all(folder / "fences", fenced, drop=("q304_s1",))
@@ -293,6 +293,7 @@ def test_the_rows_of_a_study_become_answers(facts):
         wrong, replace(wrong, grader="lenient", score=1.0),
         failed, replace(failed, grader="lenient", score=None),
         lost, replace(lost, grader="lenient"),
+        result("a", grader="a judge", score=0.2),
         result("e", stratum="count_circles/easy", score=0.5),
     ]  # fmt: skip
     answers = answers_of_rows(rows, facts)
