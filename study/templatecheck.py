@@ -43,11 +43,11 @@ def print_reports(reports: Sequence[TemplateReport], as_json: bool) -> None:
             _print_problem("[bold red]error[/]", problem, report.path)
         for problem in report.warnings:
             _print_problem("[yellow]warning[/]", problem, report.path)
-        console.print(escape(_summary(report)), soft_wrap=True)
+        console.print(escape(_summary(report)), soft_wrap=True, emoji=False)
 
 
 def _print_problem(kind: str, problem: Problem, path: str) -> None:
-    stdout().print(f"{kind} {escape(problem.text(path))}", soft_wrap=True)
+    stdout().print(f"{kind} {escape(problem.text(path))}", soft_wrap=True, emoji=False)
 
 
 def _table(report: TemplateReport) -> Table:

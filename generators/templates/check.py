@@ -8,12 +8,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from time import process_time
 from typing import Any
 
 from generators.errors import TemplateError
 from generators.seed import Seed
-from generators.templates.components import COMPONENTS, Given, compile_component
+from generators.templates.components import Given, compile_component
 from generators.templates.edits import complete_edit
 from generators.templates.expand import (
     Call,
@@ -28,12 +29,14 @@ from generators.templates.expand import (
 from generators.templates.functions import OpenFile, check_call
 from generators.templates.model import Component, Place, Question, TemplateFile
 from generators.templates.prepare import Prepared, compile_question, prepare
-from generators.templates.source import Problem, Reading, read_template
+from generators.templates.source import CONTENT_KEYS, Problem, Reading, read_template
 from generators.templates.variables import draw_values
 
 SAMPLES = 200  # that are simulated of each question
 GUESSABLE = 0.15  # share of the most frequent answer above which a question is warned of
-MOST_SIMULATED = 64 << 20  # bytes of files made for one question
+MOST_SIMULATED = 256 << 20  # bytes of files made for one question
+MOST_SECONDS = 10.0  # of CPU for one question, the first sample let be
+_ENOUGH_FAILURES = 12  # samples without a key; where none ever had one, a quarter of it
 _JSON = ("jsonmatch", "readfile_jsonmatch")
 _VARYING = re.compile(r"[0-9]+|'[^']*'|on [^ ]+:")
 _STEP = re.compile(r"\[([0-9]+)\]|\.?([^.\[\]:]+)")
@@ -187,16 +190,19 @@ class _Finder:
     def component(self, component: Component) -> None:
         """Compile a component, its variables drawn once. Those with functions in them wait for
         the simulation, since they need the files of others."""
-        if component.type not in COMPONENTS or not component.content:
+        if component.type not in CONTENT_KEYS or not component.content:
             return
         try:
-            sample = _one_sample(component)
+            known = CONTENT_KEYS[component.type]  # others were told of when the file was read
+            content = {key: value for key, value in component.content.items() if key in known}
+            sample = _one_sample(replace(component, content=content))
             if sample is not None:
                 compile_component(sample)
         except TemplateError as error:
             for complaint in str(error).splitlines():
                 place, what = _inside(complaint)
-                self.error((*component.place, *place), what)
+                if all(problem.place != (*component.place, *place) for problem in self.errors):
+                    self.error((*component.place, *place), what)
 
     # -- what can be said of samples ------------------------------------------------------------
 
@@ -207,19 +213,28 @@ class _Finder:
         failed: dict[str, list[str]] = {}  # by what they share: paths and values differ
         faults: Counter[str] = Counter()
         size = tried = 0
-        while tried < SAMPLES and size <= MOST_SIMULATED:
+        failures = 0
+        end = process_time() + MOST_SECONDS
+        while tried < SAMPLES and size <= MOST_SIMULATED and failures < _ENOUGH_FAILURES:
+            if tried and process_time() > end:
+                break
             tried += 1
             try:
                 sample = prepare(compiled, root.child(question.id, tried), tried)
             except TemplateError as error:
                 what = _inner(str(error))
                 failed.setdefault(_VARYING.sub("#", what), []).append(what)
-                size += MOST_SIMULATED // SAMPLES
+                failures += 1 if made else 4
                 continue
             size += sum(len(file.data) for file in sample.files)
             made.append((_answer(sample), sample.log10_data))
             faults.update(_faults(sample))
         self.tell(question, failed, faults, tried)
+        if tried < SAMPLES and made and not failed:
+            self.warn(
+                question.place,
+                f"only {tried} of {SAMPLES} samples were simulated: they are slow, or large",
+            )
         if not made:
             return bare
         answers = [answer for answer, _ in made]

@@ -49,7 +49,7 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
 }
 # Component type → the keys of its content.
 _SCHEMA = ("schema",)
-_CONTENTS: Mapping[str, tuple[str, ...]] = {
+CONTENT_KEYS: Mapping[str, tuple[str, ...]] = {
     "create_files": ("type", "count", "content"),
     "create_csv": ("headers", "header_types", "rows"),
     "create_sqlite": ("table_name", "columns", "rows", "tables"),
@@ -58,7 +58,7 @@ _CONTENTS: Mapping[str, tuple[str, ...]] = {
     "create_xml": ("schema", "root_element", "namespace"),
     "create_tree": ("depth", "breadth", "files"),
 }
-COMPONENT_TYPES = tuple(_CONTENTS)
+COMPONENT_TYPES = tuple(CONTENT_KEYS)
 _SIZES = ("rows", "count")
 _COMPONENT_KEYS = (
     "type",
@@ -381,7 +381,7 @@ class _Form:
         if not given:
             return None
         kind = self.text(place, given, "type")
-        if kind is not None and kind not in _CONTENTS:
+        if kind is not None and kind not in CONTENT_KEYS:
             self.error(
                 (*place, "type"),
                 f"unknown component type {_shown(kind)}; {nearest(kind, COMPONENT_TYPES)}",
@@ -411,7 +411,7 @@ class _Form:
 
     def content(self, place: Place, given: Mapping[str, Any], kind: str | None) -> dict[str, Any]:
         """The content, with the rows or count that stand beside it put into it."""
-        known = _CONTENTS.get(kind or "", ())
+        known = CONTENT_KEYS.get(kind or "", ())
         within = (*place, "content")
         beside = {key: given[key] for key in _SIZES if key in given}
         if "content" not in given:

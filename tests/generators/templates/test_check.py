@@ -87,7 +87,7 @@ def test_a_sound_template_has_no_error(text: str) -> None:
         (TABLE, "csv_sum:X", "csv_sum_where:X:D:=~:a", 6, "=~"),
         (TABLE, "csv_sum:X", "csv_cell:one:1", 6, "one"),
         (TABLE, "{{csv_sum:X:TARGET_FILE}}", "{{csv_sum:X:TARGET_FILE}", 6, "never closed"),
-        (TABLE, "csv_sum:X", "csv_sum:Y", 6, "200 of 200 samples"),
+        (TABLE, "csv_sum:X", "csv_sum:Y", 6, "3 of 3 samples"),
         (TABLE, '{{entity1}}.csv"\n    content', '{{entty1}}.csv"\n    content', 9, "entity1"),
         (TABLE, "Sum X of", "Sum X {{entity2:colour}} of", 4, "did you mean 'colors'?"),
         (TABLE, "Sum X of", "Sum X {{semantic1:citty}} of", 4, "did you mean 'city'?"),
