@@ -63,6 +63,13 @@ def facts_of_precheck(records: Iterable[Mapping[str, Any]]) -> tuple[QuestionFac
     )
 
 
+def keeps_functions(record: Mapping[str, Any]) -> bool:
+    """Whether a line of a precheck has its key as it was before its functions, if it has any."""
+    sandbox = record.get("sandbox_components") or record.get("sandbox_setup")
+    text = record.get("expected_response") or record.get("expected_content")
+    return not (sandbox and text) or any(name in record for name in _BEFORE)
+
+
 def merge_facts(parts: Iterable[Iterable[QuestionFacts]]) -> dict[str, QuestionFacts]:
     """The facts by question. Raises StudyError where two sources say other things of one."""
     merged: dict[str, QuestionFacts] = {}
@@ -122,7 +129,7 @@ def _task_of_question(question: Question) -> Task:
 
 def _task_of_record(record: Mapping[str, Any]) -> Task:
     before = next((str(record[name]) for name in _BEFORE if record.get(name)), "")
-    return _task(record.get("sandbox_components") or [], before)
+    return _task(record.get("sandbox_components") or record.get("sandbox_setup") or [], before)
 
 
 def _task(sandbox: Any, key: str) -> Task:

@@ -14,10 +14,14 @@ from generators.catalog import add_template
 from registry.tables import ResultRow, Status
 from study.errors import StudyError
 from study.protocol import Protocol
-from study.questionfacts import facts_of_precheck, facts_of_template, merge_facts
+from study.questionfacts import facts_of_precheck, facts_of_template, keeps_functions, merge_facts
 from study.runfolder import PRECHECK, Result, read_conversations, score_run
 from study.templatefile import read_template
 
+_NO_FUNCTIONS = (
+    f"{PRECHECK} does not say how its keys were computed, so that questions of one task in several "
+    "formats are not known: give the template with --template"
+)
 LENIENT = "lenient"  # the grader of the second row of a result (harness.tabulate)
 
 
@@ -80,6 +84,8 @@ def answers_of_runs(
         before = sum(name == other for other, _ in named[: len(records)])
         records.append(_records(folder / PRECHECK))
         rows += [_scored(name, each, rounds, before) for each in scores.results]
+    if not templates and not all(keeps_functions(record) for part in records for record in part):
+        warnings.append(_NO_FUNCTIONS)
     told = _told_by(templates, {str(r["question_id"]): r for part in records for r in part})
     found = ([told.get(f.question, f) for f in facts_of_precheck(part)] for part in records)
     return Answers(tuple(rows), merge_facts(found)), warnings

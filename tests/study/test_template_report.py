@@ -198,9 +198,12 @@ def test_the_template_may_tell_what_the_precheck_does_not(runs, tmp_path):
     records = [json.loads(line) for line in path.read_text().splitlines()]
     kept = [{k: v for k, v in r.items() if "_before_" not in k} for r in records]
     path.write_text("".join(json.dumps(record) + "\n" for record in kept))
-    assert not report_runs([str(run)], tmp_path / "a").tables.breakdown.failure_modes
+    untold = report_runs([str(run)], tmp_path / "a")
+    assert not untold.tables.breakdown.failure_modes
+    assert "give the template with --template" in untold.warnings[0]
     told = report_runs([str(run)], tmp_path / "b", templates=["formats"])
     assert [row.group for row in told.tables.breakdown.failure_modes] == [GROUP]
+    assert not told.warnings
 
 
 def test_a_run_of_some_questions_compares_when_the_template_is_told(runs, tmp_path):
