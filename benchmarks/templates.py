@@ -6,13 +6,10 @@ from __future__ import annotations
 import json
 import resource
 import shutil
-import sys
 import tempfile
 import time
 from pathlib import Path
 from statistics import median
-
-sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from generators.catalog import add_template
 from generators.seed import Seed
@@ -51,7 +48,7 @@ def main() -> None:
     )
 
 
-def _quiet(done: int, total: int) -> None:
+def _quiet(what: str, done: int, total: int) -> None:
     pass
 
 

@@ -40,12 +40,12 @@ JSON Schema:
 )
 
 # Where no answer block is asked for: what counts is said in the task itself.
+AS_ASKED = "Your final answer is taken word for word as your response to the task"
 SYSTEM_AS_ASKED = (
     _RULES
-    + """
-Paths in the task are relative to the work folder too. Your final answer is taken word for word \
-as your response to the task; the files and folders that you leave are what the task is judged by \
-where it asks for any."""
+    + f"""
+Paths in the task are relative to the work folder too. {AS_ASKED}; the files and \
+folders that you leave are what the task is judged by where it asks for any."""
 )
 
 LAST_ASK = (

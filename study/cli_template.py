@@ -37,6 +37,37 @@ def template_check(files: tuple[str, ...], as_json: bool) -> None:
     sys.exit(0 if all(report.holds for report in reports) else 2)
 
 
+@template.command("prepare")
+@click.argument("file", metavar="FILE")
+@click.option("--seed", required=True, help="64 hexadecimal digits.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="A new folder.")
+@click.option(
+    "--samples", type=click.IntRange(1, 100_000), help="Of each question; else what FILE says."
+)
+@json_option
+def template_prepare(file: str, seed: str, out: Path, samples: int | None, as_json: bool) -> None:
+    """Write the samples of a template: a sandbox tree each, and the key to them all.
+
+    The tree of sample 2 of question 101 is OUT/sandbox/q101_s2, in which {{artifacts}} is the
+    folder artifacts, as it is in every tree. The key is OUT/precheck.jsonl: keep it where no tool
+    reaches. Same file, same seed: same bytes. FILE may be the name of a library template.
+
+    
+    Examples:
+      dosimeter template prepare past --seed $(openssl rand -hex 32) --out past-run
+      dosimeter template prepare my-tests.yml --seed ... --out run --samples 50
+    """
+    from study.console import print_json, progress_watch
+    from study.preparation import prepare_template
+
+    with progress_watch("preparing") as watch:
+        count = prepare_template(file, seed, out, samples, watch)
+    if as_json:
+        print_json({"samples": count, "folder": str(out)})
+    else:
+        click.echo(f"wrote {count:,} samples to {out}, and the key to {out / 'precheck.jsonl'}")
+
+
 @template.command("score")
 @click.argument("run", metavar="RUN_DIR", type=click.Path(path_type=Path))
 @click.option(

@@ -15,7 +15,7 @@ from generators.templates.prepare import ARTIFACTS, precheck_record, prepare
 from study.newfolder import new_folder
 from study.templatefile import read_template
 
-Watch = Callable[[int, int], None]  # samples done, of
+Watch = Callable[[str, int, int], None]  # what, samples done, of
 PRECHECK = "precheck.jsonl"
 SANDBOX = "sandbox"
 
@@ -54,7 +54,7 @@ def write_samples(
                 _write_tree(f"{folder}/{SANDBOX}/{prepared.qs_id}", prepared.files)
                 key.write(json.dumps(precheck_record(prepared), ensure_ascii=False) + "\n")
                 done += 1
-                watch(done, total)
+                watch(question.id, done, total)
     return done
 
 

@@ -385,7 +385,7 @@ def _templated(
         chosen = [str(question) for question in section.questions or family.questions]
         for question in chosen:
             family.compiled(question)
-    except GeneratorError as error:
+    except (GeneratorError, StudyError) as error:
         raise StudyError(f"{place}: {error}") from error
     return name, text, [Task(family.name, family.version, question) for question in chosen]
 

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from generators.errors import TemplateError
 from generators.seed import Seed
 from generators.stream import Stream
-from generators.templates.components import compile_component
+from generators.templates.components import Given, compile_component
+from generators.templates.edits import complete_edit
 from generators.templates.expand import (
     Scope,
     Text,
@@ -41,6 +42,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 VERSION = "1"  # of how samples are drawn: what changes a byte of any sample is a new one
+EDIT = "readfile_jsonedit"
 ARTIFACTS = "artifacts"  # the same neutral folder in every sandbox
 
 # Keys of a component's content that are numbers, whatever a placeholder makes of them.
@@ -178,7 +180,7 @@ def _prepare(compiled: CompiledQuestion, seed: Seed, sample: int, artifacts: str
             files=files,
             key=Key(
                 question.scoring_type,
-                expected=fill_text(compiled.expected, scope),
+                expected=_expected(compiled, scope, files),
                 file=_confined(fill_text(compiled.read, scope)) if compiled.read else "",
                 paths=paths,
             ),
@@ -188,6 +190,13 @@ def _prepare(compiled: CompiledQuestion, seed: Seed, sample: int, artifacts: str
     finally:
         for file in made.values():
             file.close()
+
+
+def _expected(compiled: CompiledQuestion, scope: Scope, files: tuple[MadeFile, ...]) -> str:
+    expected = fill_text(compiled.expected, scope)
+    if compiled.question.scoring_type == EDIT:  # its key holds the file as it was
+        expected = complete_edit(expected, {file.path: file.data for file in files})
+    return expected
 
 
 def _make_files(
@@ -202,13 +211,14 @@ def _make_files(
         target = _confined(fill_text(plan.target, scope))
         maker = plan.maker or _fit(plan, scope)
         fresh = maker.make(_stream(root, "component", index), target)
-        for file in fresh:
-            if file.path in taken:
-                raise TemplateError(f"two components make {file.path}")
-            taken.add(file.path)
-        files += fresh
+        if fresh and fresh[0].path in taken:
+            raise TemplateError(f"two components make {fresh[0].path}")
+        # Clutter may meet clutter of the same name: one of the two suffices.
+        kept = tuple(file for file in fresh if file.path not in taken)
+        taken.update(file.path for file in kept)
+        files += kept
         space += maker.log10_space
-        _remember(fresh, plan.component.name, len(plans) == 1, made)
+        _remember(kept, plan.component.name, len(plans) == 1, made)
     return tuple(files), space
 
 
@@ -297,7 +307,9 @@ def _key(key: Any) -> Any:
 def _fill_value(value: Any, scope: Scope, name: str = "") -> Any:
     if isinstance(value, _Slot):
         filled = fill_text(value.text, scope)
-        return _number(filled) if name in _COUNTS else filled
+        if name in _COUNTS:
+            return _number(filled)
+        return filled if is_plain(value.text) else Given(filled)  # a value, not a keyword
     if isinstance(value, dict):
         return {
             (fill_text(key.text, scope) if isinstance(key, _Slot) else key): _fill_value(

@@ -58,7 +58,8 @@ class Variable:
         if self.kind == "entity":
             return stream.choice(POOLS[self.choice])
         if self.kind == "semantic":
-            return value_text(DATA_TYPES[self.choice].draw(stream, 1)[0])
+            kind = DATA_TYPES[self.choice]
+            return kind.write(kind.draw(stream, 1)[0])
         step, places = NUMBER_KINDS[self.choice]
         value = stream.integer(*self._steps()) * step
         return f"{value:.{places}f}"
@@ -94,13 +95,6 @@ def draw_values(variables: Iterable[Variable], stream: Stream) -> dict[str, str]
         if variable.key not in values:
             values[variable.key] = variable.draw(stream)
     return values
-
-
-def value_text(value: object) -> str:
-    """A drawn value as it stands in a text."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
 
 
 def _entity(name: str, arguments: tuple[str, ...]) -> Variable:

@@ -18,6 +18,7 @@ from generators.noise import misread
 from generators.seed import Seed
 from generators.stream import Stream
 from generators.templates.solvers import QUESTION_FILE, library_solver
+from harness.agent import AS_ASKED
 from harness.errors import HarnessError
 from harness.model import Message, ModelRequest, Reply, Role, ToolCall, Usage
 from harness.models.memory import Memory
@@ -166,7 +167,9 @@ def _work_as_asked(request: ModelRequest, results: tuple[str, ...], rate: float)
 
 
 def _asks_for_no_block(messages: tuple[Message, ...]) -> bool:
-    return "<answer>" not in messages[0].text
+    if messages[0].role is Role.SYSTEM:
+        return AS_ASKED in messages[0].text
+    return "<answer>" not in messages[0].text  # behind a server there is the task alone
 
 
 def _question(messages: tuple[Message, ...]) -> str:

@@ -1,0 +1,156 @@
+"""Placeholders: what is one, where it ends, how its arguments are told apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from generators.errors import TemplateError
+from generators.templates.expand import (
+    Call,
+    Constant,
+    Scope,
+    fill_text,
+    parse_text,
+    target_name,
+    variables_of,
+)
+from generators.templates.functions import OpenFile
+from generators.templates.variables import Variable
+
+TABLE = OpenFile("t.csv", b"id,who said,n\n1,a:b,10\n2,it's,32\n")
+
+
+def filled(text: str, **values: str) -> str:
+    return fill_text(parse_text(text), Scope(values, lambda name: TABLE))
+
+
+def test_a_text_without_placeholders_is_itself():
+    for text in ("", "plain", "{one} brace", "a } } b", '{"json": {"nested": 1}}'):
+        assert filled(text) == text
+
+
+def test_variables_are_known_by_index_and_arguments():
+    text = "{{entity1}} {{entity1:default}} {{entity1:colors}} {{number2:1:9}} {{ entity3 }}"
+    keys = [variable.key for variable in variables_of(parse_text(text))]
+    assert keys == ["entity1", "entity1", "entity1:colors", "number2:1:9:integer", "entity3"]
+
+
+def test_a_brace_before_or_after_a_placeholder_is_a_brace():
+    assert filled('{"n": {{entity1}}}', entity1="x") == '{"n": x}'
+    assert filled("{{{entity1}}}", entity1="x") == "{x}"
+    assert filled('{"a":{{entity1}},"b":{"c":{{csv_sum:n:TARGET_FILE}}}}', entity1="1") == (
+        '{"a":1,"b":{"c":42.0}}'
+    )
+
+
+def test_the_last_argument_of_a_file_function_is_the_file():
+    (call,) = parse_text("{{csv_value: 0 : who said : TARGET_FILE[people] }}")
+    assert isinstance(call, Call)
+    assert (call.arguments, call.file) == ((("0",), ("who said",)), ("TARGET_FILE[people]",))
+
+
+def test_an_empty_argument_is_one():
+    (call,) = parse_text("{{csv_count_where:EMP_ID:DEPT_CD::Engineering:TARGET_FILE}}")
+    assert isinstance(call, Call)
+    assert call.arguments == (("EMP_ID",), ("DEPT_CD",), (), ("Engineering",))
+
+
+@pytest.mark.parametrize(
+    ("text", "argument"),
+    [
+        ("{{sqlite_query:SELECT a FROM t WHERE b = '10:30':TARGET_FILE}}",
+         "SELECT a FROM t WHERE b = '10:30'"),
+        ("{{sqlite_query:SELECT a FROM t WHERE b = '}}' :TARGET_FILE}}",
+         "SELECT a FROM t WHERE b = '}}'"),
+        ('{{sqlite_query:"SELECT 1:TARGET_FILE":TARGET_FILE}}', "SELECT 1:TARGET_FILE"),
+        ("{{json_path:$.a[?b>'x:y'].c:TARGET_FILE}}", "$.a[?b>'x:y'].c"),
+        ("{{xpath_value://a/b[@c='}}']:TARGET_FILE}}", "//a/b[@c='}}']"),
+    ],
+)  # fmt: skip
+def test_free_text_may_hold_colons_and_quotes_may_hold_braces(text: str, argument: str):
+    (call,) = parse_text(text)
+    assert isinstance(call, Call)
+    assert call.arguments == ((argument,),)
+    assert call.file == ("TARGET_FILE",)
+
+
+def test_a_quoted_argument_may_hold_a_colon_and_an_odd_quote_is_a_letter():
+    quoted, odd = parse_text("{{csv_value:0:'a:b}}':TARGET_FILE}}{{csv_value:0:it's:TARGET_FILE}}")
+    assert isinstance(quoted, Call)
+    assert isinstance(odd, Call)
+    assert quoted.arguments == (("0",), ("a:b}}",))
+    assert odd.arguments == (("0",), ("it's",))
+
+
+def test_two_odd_quotes_in_one_text_do_not_swallow_what_is_between():
+    said = filled("{{csv_cell:2:1:TARGET_FILE}}'s and {{csv_cell:1:2:TARGET_FILE}}'s")
+    assert said == "it's's and 10's"
+
+
+def test_calls_nest_and_what_they_give_is_never_split():
+    assert filled("{{math_add:{{csv_sum:n:TARGET_FILE}}:{{csv_count:id:TARGET_FILE}}}}") == "44.0"
+    inner = "{{csv_value:0:who said:TARGET_FILE}}"  # a:b
+    with pytest.raises(TemplateError, match=r"a:b"):
+        filled(f"{{{{math_add:{inner}:1}}}}")
+
+
+def test_variables_fill_arguments():
+    assert filled("{{csv_cell:{{number1:1:2}}:2:TARGET_FILE}}", **{"number1:1:2:integer": "2"}) == (
+        "32"
+    )
+
+
+def test_constants_stand_for_what_they_are_given():
+    assert parse_text("{{artifacts}}")[0] == Constant("artifacts")
+    assert filled("{{artifacts}}/{{qs_id}}", artifacts="artifacts", qs_id="q1_s2") == (
+        "artifacts/q1_s2"
+    )
+
+
+def test_lorem_is_left_to_who_draws_it():
+    text = "a {{lorem:3s}} b {{entity1}}"
+    parsed = parse_text(text, True)
+    assert parsed[0] == "a {{lorem:3s}} b "
+    assert isinstance(parsed[1], Variable)
+    with pytest.raises(TemplateError, match="custom content"):
+        parse_text(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{{entiti1}}", "did you mean 'entity1'"),
+        ("{{csv_summ:n:TARGET_FILE}}", "did you mean 'csv_sum'"),
+        ("{{entity1:colour}}", "did you mean 'colors'"),
+        ("{{semantic1:persn_name}}", "did you mean 'person_name'"),
+        ("{{semantic1}}", "takes one data type"),
+        ("{{number1:5}}", "MIN:MAX"),
+        ("{{number1:9:5}}", "no integer lies between 9 and 5"),
+        ("{{number1:120:180:round_hundreds}}", "no round_hundreds lies between"),
+        ("{{number1:1:9:float}}", "unknown kind 'float'"),
+        ("{{number1:a:9}}", "'a' is no number"),
+        ("{{number1:1:NaN}}", "is no number"),
+        ("{{csv_sum:n}}", "takes"),
+        ("{{csv_sum}}", "takes a file last"),
+        ("{{csv_sum:a:b:c:TARGET_FILE}}", "takes 1 argument and a file, not 3"),
+        ("{{entity1", "never closed"),
+        ("{{csv_sum:{{entity1}:TARGET_FILE}}", "never closed"),
+        ("{{}}", "unknown placeholder"),
+    ],
+)
+def test_what_nothing_can_fill_is_refused_with_what_would_be_right(text: str, said: str):
+    with pytest.raises(TemplateError) as caught:
+        parse_text(text)
+    assert said in str(caught.value)
+
+
+def test_nesting_without_end_is_refused():
+    text = "{{math_add:" * 40 + "1" + ":1}}" * 40
+    with pytest.raises(TemplateError, match="deeper than"):
+        parse_text(text)
+
+
+def test_targets_name_components():
+    assert target_name("TARGET_FILE") == ""
+    assert target_name("TARGET_FILE[sales]") == "sales"
+    assert target_name("artifacts/x.csv") is None

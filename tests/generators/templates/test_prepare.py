@@ -1,0 +1,223 @@
+"""From question and seed to a sample: one value a variable, the same bytes, a key that is right."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from generators.catalog import add_template
+from generators.errors import TemplateError
+from generators.seed import Seed
+from generators.templates.expand import Scope
+from generators.templates.prepare import Prepared, precheck_record, prepare
+from generators.templates.source import parse_template
+from generators.templates.tree import draw_tree
+from generators.templates.variables import NUMBER_KINDS, find_variable
+from study.templatefile import read_template
+
+SEED = Seed(bytes(31) + b"\x07")
+
+CONSISTENT = """
+tests:
+- question_id: 1
+  samples: 3
+  template: >-
+    {{semantic1:person_name}} wants {{number1:5:9}} rows of {{entity1:gems}} in
+    {{artifacts}}/{{entity1:gems}}.csv
+  scoring_type: jsonmatch
+  expected_response: >-
+    {"who": "{{semantic1:person_name}}", "rows": {{number1:5:9:integer}},
+    "counted": {{csv_count:id:TARGET_FILE[data]}}, "note": "{{file_line:1:TARGET_FILE[note]}}"}
+  sandbox_setup:
+    components:
+    - type: create_files
+      name: note
+      depends_on: [data]
+      target_file: "{{artifacts}}/{{entity1:gems}}.txt"
+      content:
+        type: custom
+        content: >-
+          {{csv_count:id:TARGET_FILE[data]}} of {{entity1:gems}} for {{semantic1:person_name}}
+    - type: create_csv
+      name: data
+      target_file: "{{artifacts}}/{{entity1:gems}}.csv"
+      content:
+        headers: [id, "{{entity1:gems}}"]
+        header_types: [id, city]
+        rows: "{{number1:5:9}}"
+"""
+
+
+def sample(text: str, question: str = "1", seed: Seed = SEED) -> Prepared:
+    return prepare(add_template("ours.yml", text).compiled(question), seed)
+
+
+def test_a_variable_has_one_value_everywhere_in_a_sample():
+    made = sample(CONSISTENT)
+    gem, rows, who = (
+        made.variables[key]
+        for key in ("entity1:gems", "number1:5:9:integer", "semantic1:person_name")
+    )
+    files = {file.path: file.data.decode() for file in made.files}
+    table = list(csv.reader(io.StringIO(files[f"artifacts/{gem}.csv"])))
+    assert table[0] == ["id", gem]
+    assert len(table) - 1 == int(rows)
+    assert made.prompt == f"{who} wants {rows} rows of {gem} in artifacts/{gem}.csv"
+    assert files[f"artifacts/{gem}.txt"].strip() == f"{rows} of {gem} for {who}"
+    assert json.loads(made.key.expected) == {
+        "who": who,
+        "rows": int(rows),
+        "counted": int(rows),
+        "note": f"{rows} of {gem} for {who}",
+    }
+    assert made.before.startswith(f'{{"who": "{who}", "rows": {rows}, "counted": {{{{csv_count')
+
+
+def test_samples_of_other_seeds_differ_and_of_the_same_do_not():
+    family = add_template(*read_template(Path(), "past"))
+    for question in family.questions:
+        one, again, other = (
+            prepare(family.compiled(question), seed) for seed in (SEED, SEED, SEED.child("x"))
+        )
+        assert (one.prompt, one.files, one.key) == (again.prompt, again.files, again.key)
+        assert (one.prompt, one.files) != (other.prompt, other.files)
+
+
+_DIGEST = """
+import hashlib
+from pathlib import Path
+from generators.catalog import add_template
+from generators.seed import Seed
+from study.templatefile import read_template
+digest = hashlib.sha256()
+for name in ("past", "formats"):
+    family = add_template(*read_template(Path(), name))
+    for question in family.questions:
+        digest.update(family.generate(question, Seed(bytes(31) + bytes([7]))).id.encode())
+print(digest.hexdigest())
+"""
+# What the library's samples of one seed are, for good: a change is a new version of how they are
+# drawn (prepare.VERSION).
+_GOLDEN = "4429a36417e630252b0ecf64a3096597f9bf257393b4f8562450994fa95f1715"
+
+
+def test_the_bytes_are_those_on_record_in_any_process():
+    for hash_seed, features in (("0", ""), ("1", "AVX2 AVX512F FMA3 SSE42")):
+        environment = {"PYTHONHASHSEED": hash_seed, "NPY_DISABLE_CPU_FEATURES": features}
+        ran = subprocess.run(
+            [sys.executable, "-c", _DIGEST], env=environment, capture_output=True, text=True
+        )
+        assert ran.stdout.strip() == _GOLDEN, ran.stderr
+
+
+@pytest.mark.parametrize("kind", NUMBER_KINDS)
+def test_numbers_are_of_their_kind_and_in_their_range(kind: str):
+    variable = find_variable("number1", ("1500", "47100", kind))
+    assert variable is not None
+    drawn = [variable.draw(SEED.child(index).rng()) for index in range(300)]
+    step, places = NUMBER_KINDS[kind]
+    for text in drawn:
+        assert 1500 <= float(text) <= 47100
+        assert round(float(text) / float(step), 6).is_integer()
+        assert len(text.partition(".")[2]) == places
+    assert len(set(drawn)) > 2
+
+
+def test_the_ends_of_a_range_are_drawn():
+    variable = find_variable("number1", ("1", "2"))
+    assert variable is not None
+    assert {variable.draw(SEED.child(index).rng()) for index in range(40)} == {"1", "2"}
+
+
+def test_an_expected_structure_is_drawn_as_a_fenced_tree():
+    drawn = draw_tree(["artifacts/a/", "artifacts/a/b/x.log", "artifacts/c/README.md"])
+    assert drawn.splitlines() == [
+        "", "```", "a/", "    b/", "        x.log", "c/", "    README.md", "```",
+    ]  # fmt: skip
+
+
+QUESTION = """
+tests:
+- question_id: 1
+  samples: 1
+  template: ask
+  scoring_type: stringmatch
+  expected_response: "{expected}"
+  sandbox_setup:
+    type: create_csv
+    target_file: "{target}"
+    content: {{headers: [A, B], header_types: [id, city], rows: 3}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("expected", "said"),
+    [
+        ("{{csv_cell:9:0:TARGET_FILE}}", "csv_cell"),
+        ("{{csv_sum:NONE:TARGET_FILE}}", "NONE"),
+        ("{{csv_avg:B:TARGET_FILE}}", "csv_avg"),
+        ("{{sqlite_query:SELECT 1:TARGET_FILE}}", "sqlite_query"),
+        ("{{csv_sum:A:TARGET_FILE[other]}}", "names no component"),
+        ("{{csv_sum:A:artifacts/elsewhere.csv}}", "its files are: artifacts/t.csv"),
+    ],
+)
+def test_a_key_that_cannot_be_computed_stops_with_question_function_and_reason(expected, said):
+    text = QUESTION.format(expected=expected, target="{{artifacts}}/t.csv")
+    with pytest.raises(TemplateError) as caught:
+        sample(text)
+    assert said in str(caught.value)
+    assert "question 1" in str(caught.value) or ":" in str(caught.value)
+
+
+@pytest.mark.parametrize("target", ["../t.csv", "/etc/t.csv", "{{artifacts}}/../../t.csv"])
+def test_a_path_that_leads_out_is_refused_before_anything_is_made(target):
+    with pytest.raises(TemplateError):
+        sample(QUESTION.format(expected="x", target=target))
+
+
+def test_a_drawn_path_that_leads_out_is_refused_too():
+    """No data type of ours holds a slash; a later one might."""
+    from generators.templates.prepare import _confined
+
+    for path in ("artifacts/../x", "/x", "~/x", "a\\..\\x", "a\0b"):
+        with pytest.raises(TemplateError, match="leads out"):
+            _confined(path)
+
+
+def test_a_precheck_line_has_the_known_keys():
+    family = add_template(*read_template(Path(), "past"))
+    records = {
+        question: precheck_record(prepare(family.compiled(question), SEED, 4))
+        for question in family.questions
+    }
+    for question, record in records.items():
+        assert {
+            "scoring_type", "question_id", "sample_number", "template", "substituted_question",
+        } <= record.keys()  # fmt: skip
+        assert (record["question_id"], record["sample_number"]) == (int(question), 4)
+        assert "{{" not in record["substituted_question"]
+        assert json.loads(json.dumps(record)) == record
+    assert records["101"]["files_to_check"][0].endswith(".log")
+    assert records["104"]["expected_paths"][0].endswith("/")
+    assert records["301"]["file_to_read"] == "artifacts/q301_s4/cust.json"
+    assert "{{csv_avg" in records["301"]["expected_content_before_template_functions"]
+    assert "{{" not in records["301"]["expected_content"]
+    assert records["202"]["sandbox_components"][0]["type"] == "create_files"
+    assert set(records["103"]) >= {"entity1", "entity2", "entity3", "expected_response"}
+
+
+def test_a_scope_without_a_value_says_which():
+    from generators.templates.expand import fill_text, parse_text
+
+    with pytest.raises(TemplateError, match="expected_structure"):
+        fill_text(parse_text("{{expected_structure}}"), Scope({}, lambda name: pytest.fail(name)))
+
+
+def test_parsing_knows_the_file_that_it_was_given():
+    assert parse_template(CONSISTENT, "ours.yml").questions[0].components[0].name == "data"
