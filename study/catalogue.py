@@ -91,21 +91,26 @@ def make_task(
     out: Path,
     with_truth: bool = False,
     form: str = FORMS[0],
-) -> int:
+    context: int | None = None,
+) -> tuple[int, int | None]:
     """Write an instance as an agent sees it, or, in the single-turn form, as the one message
-    that a model is sent; the number of files. Nothing is left half-written.
+    that a model is sent; the number of files, and of that message's tokens. Nothing is left
+    half-written.
 
     Raises GeneratorError for a bad name, difficulty or seed, HarnessError for an instance that
-    has no single-turn form, StudyError for a folder that is there already or cannot be written.
+    has no single-turn form or does not fit a context of so many tokens, StudyError for a folder
+    that is there already or cannot be written.
     """
     found, drawn = family(name), Seed.from_hex(seed)
     with new_folder(out) as draft:
         instance = found.generate(difficulty, drawn)
-        write = _write_brief if form == FORMS[0] else _write_message
-        files = write(draft, instance.brief)
+        if form == FORMS[0]:
+            files, tokens = _write_brief(draft, instance.brief), None
+        else:
+            files, tokens = 1, _write_message(draft, instance.brief, context)
         if with_truth:
             _write_truth(draft, instance, found.key(instance.truth))
-        return files + with_truth
+        return files + with_truth, tokens
 
 
 def check_tasks(
@@ -148,11 +153,13 @@ def _write_brief(folder: Path, brief: Brief) -> int:
     return len(brief.assets) + 1 + bool(brief.answer_schema)
 
 
-def _write_message(folder: Path, brief: Brief) -> int:
-    """The messages as servers that speak the OpenAI protocol take them."""
-    from harness.single_turn import single_turn
+def _write_message(folder: Path, brief: Brief, context: int | None) -> int:
+    """The messages as servers that speak the OpenAI protocol take them; their tokens."""
+    from harness.single_turn import fit_context, single_turn
 
     made = single_turn(brief)
+    if context is not None:
+        fit_context(made, context)
     body = {
         "tokens": made.tokens,
         "messages": [
@@ -161,7 +168,7 @@ def _write_message(folder: Path, brief: Brief) -> int:
         ],
     }
     write_file(folder / "single-turn.json", json.dumps(body, indent=2, ensure_ascii=False) + "\n")
-    return 1
+    return made.tokens
 
 
 def _content(message: Message) -> Iterator[dict[str, Any]]:

@@ -60,8 +60,20 @@ def tasks_show(name: str, difficulty: str, as_json: bool) -> None:
     show_default=True,
     help="single-turn writes one message with the input files in it.",
 )
+@click.option(
+    "--context",
+    type=click.IntRange(1),
+    metavar="TOKENS",
+    help="A model's context: a single turn that does not fit into it is refused.",
+)
 def tasks_make(
-    name: str, difficulty: str, seed: str, out: Path, with_truth: bool, form: str
+    name: str,
+    difficulty: str,
+    seed: str,
+    out: Path,
+    with_truth: bool,
+    form: str,
+    context: int | None,
 ) -> None:
     """Write the instance of a seed as an agent sees it.
 
@@ -71,8 +83,9 @@ def tasks_make(
     """
     from study.catalogue import make_task
 
-    files = make_task(name, difficulty, seed, out, with_truth, form)
-    click.echo(f"wrote {files} file{'' if files == 1 else 's'} into {out}")
+    files, tokens = make_task(name, difficulty, seed, out, with_truth, form, context)
+    size = f", about {tokens:,} tokens" if tokens else ""
+    click.echo(f"wrote {files} file{'' if files == 1 else 's'} into {out}{size}")
 
 
 @tasks.command("new")

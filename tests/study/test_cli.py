@@ -282,6 +282,19 @@ def test_tasks_make_writes_the_single_turn_form_as_a_server_takes_it(tmp_path: P
         assert picture["image_url"]["url"] == f"data:image/png;base64,{encoded}"
 
 
+def test_tasks_make_refuses_a_single_turn_that_does_not_fit_a_context(tmp_path: Path) -> None:
+    arguments = ("tasks", "make", "count_circles", "--difficulty", "hard", "--seed", SEED)
+    turn = (*arguments, "--form", "single-turn", "--out", str(tmp_path / "one"))
+    refused = run(*turn, "--context", "8000")
+    assert refused.exit_code == 2
+    assert "the context of the model is 8,000" in refused.output
+    assert not (tmp_path / "one").exists()
+    made = run(*turn, "--context", "1000000")
+    assert made.exit_code == 0
+    assert "about" in made.output
+    assert "tokens" in made.output
+
+
 @pytest.mark.parametrize("path", ["/etc/passwd", "../up.csv", "a/../../up", ""])
 def test_an_input_file_never_leaves_its_folder(path: str) -> None:
     with pytest.raises(StudyError, match="must lie in the work folder"):
