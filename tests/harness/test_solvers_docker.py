@@ -1,0 +1,53 @@
+"""The reference solvers as honest agents: every built-in family at every difficulty, solved in a
+container through the agent's tools."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from generators.catalog import built_in
+from generators.task import DIFFICULTIES, Family, TaskSpec
+from generators.validate import SOLVER_SCORE, public_seeds
+from harness.agent import MemoryJournal
+from harness.episode import Cell, StopReason
+from harness.grading import grade_episode
+from harness.models.scripted import HonestAgent
+from harness.rollout import run_attempt
+from tests.harness.script import noon
+
+if TYPE_CHECKING:
+    from harness.sandboxes.docker import DockerSandboxes
+
+EVERY = [
+    pytest.param(family, difficulty, id=f"{family.name}/{difficulty}")
+    for family in built_in()
+    for difficulty in DIFFICULTIES
+]
+
+
+@pytest.mark.slow
+@pytest.mark.docker
+@pytest.mark.parametrize(("family", "difficulty"), EVERY)
+def test_an_honest_agent_solves_it_in_a_container(
+    family: Family, difficulty: str, docker_sandboxes: DockerSandboxes
+):
+    seed = public_seeds(1)[0]
+    instance = family.generate(difficulty, seed)
+    spec = TaskSpec(family.name, family.version, difficulty, ())
+    cell = Cell("episode", spec, instance.id, seed, "honest", 0)
+    episode = run_attempt(
+        cell,
+        1,
+        instance.brief,
+        HonestAgent("honest", 0.0),
+        docker_sandboxes,
+        run="run",
+        journal=MemoryJournal(),
+        now=noon,
+    )
+    assert episode.stop is StopReason.ANSWERED
+    score = grade_episode(instance, episode).score
+    assert score is not None
+    assert score >= SOLVER_SCORE
