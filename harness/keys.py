@@ -8,6 +8,8 @@ RESULTS = "results/"
 ATTEMPTS = "attempts/"
 RESPONSES = "responses/"
 RUNS = "runs/"
+GRADES = "grades/"
+JUDGEMENTS = "judgements/"
 
 
 def hex_of(digest: str) -> str:
@@ -27,6 +29,11 @@ def response_key(episode: str, attempt: int, turn: int) -> str:
     return f"{RESPONSES}{hex_of(episode)}/{attempt:04d}-{turn:04d}.age"
 
 
+def try_key(episode: str, attempt: int, turn: int, number: int) -> str:
+    """Of a request that failed: the ``number``-th of its turn, counted from 0."""
+    return f"{RESPONSES}{hex_of(episode)}/{attempt:04d}-{turn:04d}-{number:04d}.age"
+
+
 def run_key_key(recipient: str) -> str:
     """Of a run's sealed identity. It is named by the public key, since the manifest, whose
     digest names the run, tells this name."""
@@ -35,3 +42,13 @@ def run_key_key(recipient: str) -> str:
 
 def worklist_key(recipient: str) -> str:
     return f"{RUNS}{hex_of(digest_bytes(recipient.encode()))}/worklist.age"
+
+
+def grade_key(judge: str, episode: str) -> str:
+    """Of a judge's grade of an episode; ``judge`` is the digest of its pin."""
+    return f"{GRADES}{hex_of(judge)}/{hex_of(episode)}.age"
+
+
+def judgement_key(judge: str, call: str, tried: int) -> str:
+    """Of a judge's reply, by the digest of what it was asked."""
+    return f"{JUDGEMENTS}{hex_of(judge)}/{hex_of(call)}-{tried:02d}.age"

@@ -96,6 +96,11 @@ def rows_of(result: EpisodeResult, arm: Arm) -> tuple[ResultRow, ...]:
     return row, replace(lenient, score_sr=None, score_dh=None, score_im=None, score_if=None)
 
 
+def judged_row(result: EpisodeResult, grade: Grade, arm: Arm) -> ResultRow:
+    """The row of the same episode as another grader scored it."""
+    return replace(row_of(result, arm), **_graded_columns(grade))
+
+
 def result_row(
     wave: int, arm: Arm, cell: Cell, episode: Episode, grade: Grade, attempts: int
 ) -> ResultRow:
@@ -133,5 +138,10 @@ def _episode_columns(episode: Episode) -> dict[str, Any]:
         "output_tokens": episode.usage.output_tokens,
         "cost_usd": None,  # prices come with the budget; until then unknown, not zero
         "seconds": episode.seconds,
-        "served_version": episode.steps[-1].reply.served_version if episode.steps else "",
+        "served_version": _served(episode),
     }
+
+
+def _served(episode: Episode) -> str:
+    """The version that answered; several, in the order first met, where it changed midway."""
+    return ", ".join(dict.fromkeys(step.reply.served_version for step in episode.steps))

@@ -14,12 +14,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from generators.catalog import add_template
 from generators.catalog import family as find_family
 from generators.errors import GeneratorError
-from registry.records import ModelPin, Plan
+from harness.grading import DETERMINISTIC
+from harness.judging import pin_judge
+from registry.records import JudgePin, ModelPin, Plan
 from study.errors import StudyError
 from study.templatefile import read_template
 from study.yamlfile import Document, Place, read_yaml
 
 FILE_NAME = "study.yaml"
+GRADERS = (DETERMINISTIC, "lenient")  # columns that every study may have
 _NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 _URL = r"^https?://[^/@\s]+(/[^@\s]*)?$"  # without a user or password: it goes into the ledger
 _ADDRESS = r"^([\w.-]+|\[[0-9a-fA-F:]+\]):[0-9]{1,5}$"
@@ -40,14 +43,18 @@ class TaskSection(_Section):
     questions: Annotated[tuple[str | int, ...], Field(min_length=1)] | None = None  # default: all
 
 
-class ScriptedSection(_Section):
+class _ModelSection(_Section):
+    family: Name | None = None  # of models that share a maker; judges are measured by it
+
+
+class ScriptedSection(_ModelSection):
     provider: Literal["scripted"]
     agent: Literal["honest", "spiked"]
     error_rate: float = Field(ge=0, le=1)
     release: str | None = None  # folder that a spiked agent has read
 
 
-class OpenAISection(_Section):
+class OpenAISection(_ModelSection):
     provider: Literal["openai"]
     model: str
     base_url: str = Field(pattern=_URL)
@@ -62,7 +69,7 @@ class OpenAISection(_Section):
     context: int | None = Field(default=None, ge=1)  # tokens, for a single turn
 
 
-class AgentServerSection(_Section):
+class AgentServerSection(_ModelSection):
     provider: Literal["agent_server"]
     model: str = "unknown"  # what the server says that it serves
     base_url: str = Field(pattern=_URL)
@@ -120,6 +127,7 @@ class ProtocolFile(_Section):
     seeds_per_arm: Count
     replicates: Count = 1
     models: Annotated[dict[Name, ModelSection], Field(min_length=1)]
+    judges: dict[Name, ModelSection] = {}
     waves: Annotated[tuple[tuple[str, ...], ...], Field(min_length=1)]
     plan: PlanSection = PlanSection()
     sandbox: SandboxSection = SandboxSection()
@@ -164,6 +172,8 @@ class Protocol:
     recipients: tuple[str, ...]
     entropy: str
     templates: tuple[tuple[str, str], ...] = ()  # name and text of each template file
+    judges: tuple[JudgePin, ...] = ()
+    families: tuple[tuple[str, str], ...] = ()  # of models and judges that name theirs
 
     def wave_models(self, wave: int) -> tuple[ModelPin, ...]:
         """The models of a wave. Raises StudyError for a wave that is not planned."""
@@ -202,6 +212,7 @@ def read_protocol(folder: Path, name: str = FILE_NAME) -> Protocol:
         raise _explain(document, error) from error
     tasks, templates = _check_tasks(document, parsed, folder)
     _check_waves(document, parsed)
+    _check_judges(document, parsed)
     return Protocol(
         name=parsed.study,
         description=parsed.description,
@@ -219,11 +230,17 @@ def read_protocol(folder: Path, name: str = FILE_NAME) -> Protocol:
         recipients=parsed.recipients,
         entropy=parsed.entropy,
         templates=templates,
+        judges=tuple(pin_judge(_pin(name, section)) for name, section in parsed.judges.items()),
+        families=tuple(
+            (name, section.family)
+            for name, section in (*parsed.models.items(), *parsed.judges.items())
+            if section.family is not None
+        ),
     )
 
 
 def _pin(name: str, section: ModelSection) -> ModelPin:
-    values = section.model_dump(exclude_none=True)
+    values = section.model_dump(exclude_none=True, exclude={"family"})
     provider = values.pop("provider")
     # Built-in agents have no version but the commit, which is pinned beside them.
     version = f"{values['agent']}/1" if provider == "scripted" else values.pop("model")
@@ -274,15 +291,20 @@ def _check_keys(document: Document) -> None:
     tasks, models = value.get("tasks"), value.get("models")
     for index, task in enumerate(tasks if isinstance(tasks, list) else []):
         _refuse_unknown(document, ("tasks", index), task, TaskSection)
+    _check_model_keys(document, "models", models)
+    _check_model_keys(document, "judges", value.get("judges"))
+
+
+def _check_model_keys(document: Document, key: str, models: Any) -> None:
     for name, model in models.items() if isinstance(models, dict) else []:
         provider = model.get("provider") if isinstance(model, dict) else None
         if isinstance(provider, str) and provider not in _MODELS:
             raise StudyError(
-                f"{document.place(('models', name, 'provider'))}: unknown provider "
+                f"{document.place((key, name, 'provider'))}: unknown provider "
                 f"{provider!r}{_nearest(provider, _MODELS)}"
             )
         if isinstance(provider, str):
-            _refuse_unknown(document, ("models", name), model, _MODELS[provider])
+            _refuse_unknown(document, (key, name), model, _MODELS[provider])
 
 
 def _refuse_unknown(document: Document, place: Place, value: Any, section: type[_Section]) -> None:
@@ -388,6 +410,20 @@ def _templated(
     except (GeneratorError, StudyError) as error:
         raise StudyError(f"{place}: {error}") from error
     return name, text, [Task(family.name, family.version, question) for question in chosen]
+
+
+def _check_judges(document: Document, parsed: ProtocolFile) -> None:
+    for name, section in parsed.judges.items():
+        place = document.place(("judges", name))
+        if name in parsed.models or name in GRADERS:
+            raise StudyError(f"{place}: the name {name!r} is taken: give the judge its own")
+        if isinstance(section, ScriptedSection | AgentServerSection):
+            raise StudyError(
+                f"{place}: a judge is a plain model: no built-in agent, and no agent server"
+            )
+        for key in ("mode", "context"):
+            if getattr(section, key, None) is not None:
+                raise StudyError(f"{document.place(('judges', name, key))}: a judge has no {key!r}")
 
 
 def _check_waves(document: Document, parsed: ProtocolFile) -> None:

@@ -1,0 +1,146 @@
+"""Grades by a judge, of episodes that are stored: made once, kept for ever, each by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from generators.rubric import DIMENSIONS, Rubric, score_verdicts
+from generators.task import TaskInstance
+from harness.codec import decode_grade, decode_reply, encode_grade, encode_reply
+from harness.episode import Episode, Grade, GradeStatus, StopReason
+from harness.errors import HarnessError
+from harness.grading import Verdicts
+from harness.judge import Judge, Replies, Submission, judge_criteria, prompt_digest
+from harness.keys import grade_key, judgement_key
+from harness.model import Reply
+from harness.models.build import build_model
+from harness.outside import OutsideAgent
+from harness.single_turn import InOneTurn
+from registry.records import JudgePin, ModelPin
+from registry.seal import decrypt, encrypt
+from registry.store import Store
+
+
+def pin_judge(pin: ModelPin) -> JudgePin:
+    """The judge that a model is: at temperature 0 unless its settings say otherwise, and with the
+    digest of how it is asked."""
+    settings = {"temperature": "0.0", **dict(pin.settings)}
+    return JudgePin(
+        pin.name, pin.provider, pin.version, prompt_digest(), tuple(sorted(settings.items()))
+    )
+
+
+def build_judge(pin: JudgePin, folder: str = ".") -> Judge:
+    """The judge of a pin. Raises HarnessError for what cannot be asked one question: built-in
+    agents, agents behind servers, single-turn forms."""
+    if pin.prompt != prompt_digest():
+        raise HarnessError(f"judge {pin.name!r} is pinned with another prompt than this code's")
+    if pin.provider == "scripted":
+        raise HarnessError(f"judge {pin.name!r}: a built-in agent cannot judge; name a model")
+    model = build_model(ModelPin(pin.name, pin.provider, pin.version, pin.settings), folder=folder)
+    if isinstance(model, OutsideAgent | InOneTurn):
+        raise HarnessError(
+            f"judge {pin.name!r}: a judge is a plain model: no agent server, and no `mode`"
+        )
+    return Judge(pin, model)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreReplies:
+    """A judge's replies in a store, encrypted to the study."""
+
+    store: Store
+    judge: str  # digest of its pin
+    recipients: tuple[str, ...]
+    identities: tuple[str, ...] = field(repr=False)
+
+    def load(self, call: str, tried: int) -> Reply | None:
+        key = judgement_key(self.judge, call, tried)
+        if not self.store.exists(key):
+            return None
+        return decode_reply(decrypt(self.store.get(key), self.identities, key), key)
+
+    def save(self, call: str, tried: int, reply: Reply) -> Reply:
+        key = judgement_key(self.judge, call, tried)
+        if self.store.put(key, encrypt(encode_reply(reply), self.recipients)):
+            return reply
+        kept = self.load(call, tried)
+        return reply if kept is None else kept
+
+
+def judge_episode(
+    judge: Judge, instance: TaskInstance, episode: Episode, replies: Replies
+) -> Grade:
+    """A judge's grade of an episode. Nobody is asked about an attempt that the infrastructure
+    failed, which has no grade, nor about an empty answer, which meets nothing.
+
+    Raises AttemptFailed where the provider fails, HarnessError for another instance's episode.
+    """
+    if episode.instance != instance.id:
+        raise HarnessError(f"episode {episode.id} belongs to another instance than the one given")
+    rubric, name = instance.rubric, judge.pin.name
+    if episode.stop is StopReason.FAILED:
+        return _grade(episode, name, rubric, GradeStatus.MISSING, (None,) * len(rubric.criteria))
+    answer = submitted(episode)
+    if not answer.strip():
+        none = tuple(False if each.weight > 0 else None for each in rubric.criteria)
+        return _grade(episode, name, rubric, GradeStatus.NO_ANSWER, none)
+    submission = Submission(instance.brief.prompt, answer, instance.id)
+    verdicts = _judge_weighty(judge, submission, rubric, replies)
+    return _grade(episode, name, rubric, GradeStatus.GRADED, verdicts)
+
+
+def _judge_weighty(
+    judge: Judge, submission: Submission, rubric: Rubric, replies: Replies
+) -> Verdicts:
+    """Verdicts on the criteria that count; those without weight are another column's."""
+    asked = [each for each in rubric.criteria if each.weight > 0]
+    found = iter(judge_criteria(judge, submission, asked, replies))
+    return tuple(next(found) if each.weight > 0 else None for each in rubric.criteria)
+
+
+def submitted(episode: Episode) -> str:
+    """All that was handed in, as text: the final message, then each file under its name."""
+    return "\n\n".join(part for part in _parts(episode) if part)
+
+
+def _parts(episode: Episode) -> Iterator[str]:
+    yield episode.answer
+    if episode.answer_file is not None:
+        yield f"[file answer.json]\n{episode.answer_file.decode('utf-8', 'replace')}"
+    for path, data in episode.answer_files:
+        is_folder = path.endswith("/")
+        yield (
+            f"[folder {path}]" if is_folder else f"[file {path}]\n{data.decode('utf-8', 'replace')}"
+        )
+
+
+def keep_grade(store: Store, judge: str, grade: Grade, recipients: tuple[str, ...]) -> bool:
+    """Keep a judge's grade under its name; False where there is one."""
+    return store.put(grade_key(judge, grade.episode), encrypt(encode_grade(grade), recipients))
+
+
+def read_grade(store: Store, judge: str, episode: str, identities: tuple[str, ...]) -> Grade | None:
+    """A judge's grade of an episode, None where there is none. Raises BrokenPromise."""
+    key = grade_key(judge, episode)
+    if not store.exists(key):
+        return None
+    return decode_grade(decrypt(store.get(key), identities, key), key)
+
+
+def _grade(
+    episode: Episode, grader: str, rubric: Rubric, status: GradeStatus, verdicts: Verdicts
+) -> Grade:
+    score = 0.0 if status is GradeStatus.NO_ANSWER else score_verdicts(rubric, verdicts)
+    return Grade(
+        episode=episode.id,
+        grader=grader,
+        status=GradeStatus.MISSING if score is None else status,
+        criteria=tuple(criterion.id for criterion in rubric.criteria),
+        verdicts=verdicts,
+        score=score,
+        dimension_scores=tuple(
+            (name, score_verdicts(rubric, verdicts, (name,))) for name in DIMENSIONS
+        ),
+    )
