@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -42,6 +42,7 @@ class Message:
     calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
     reasoning: str = ""
+    native: str = ""  # JSON of its parts, signed by the provider, which wants them back so
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +56,12 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens; None where the provider does not say."""
+    """Tokens; None where the provider does not say. ``cached_tokens`` are those of the input
+    that it says it had in its cache; a sum of them is what was told."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cached_tokens: int | None = None
 
     def __add__(self, other: Usage) -> Usage:
         def total(a: int | None, b: int | None) -> int | None:
@@ -67,17 +70,34 @@ class Usage:
         return Usage(
             total(self.input_tokens, other.input_tokens),
             total(self.output_tokens, other.output_tokens),
+            _told(self.cached_tokens, other.cached_tokens),
         )
+
+
+def _told(a: int | None, b: int | None) -> int | None:
+    return None if a is None and b is None else (a or 0) + (b or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """A request that failed: by which class, with which status of HTTP if any, and what was
+    received, as it was before anybody parsed it."""
+
+    kind: str
+    status: int | None
+    seconds: float
+    raw: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """One turn's request. ``seed`` is the model's own stream at this turn: scripted agents
-    draw from it, servers may be given it."""
+    draw from it, servers may be given it. ``keep`` is told of each try that fails, at once."""
 
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...]  # empty on a final, tool-free turn
     seed: Seed
+    keep: Callable[[Try], None] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +110,7 @@ class Reply:
     finish: str = "stop"
     raw: bytes = field(default=b"", repr=False)
     retries: int = 0  # requests that failed before this reply came
+    failed: tuple[str, ...] = ()  # by which class each of them did
 
 
 class Model(Protocol):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -16,6 +16,10 @@ from registry.canon import Digest, digest_value
 from registry.errors import BrokenPromise
 
 R = TypeVar("R")
+
+# Of a field that came later: at its default a body leaves it out, so that the records of before
+# keep their digests.
+_LATER = {"later": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,7 @@ class RunManifest:
     run_key: str  # store key of the run's identity, sealed to the study's recipients
     provenance: Provenance
     allow_dirty: bool = False
+    prices: str = field(default="", metadata=_LATER)  # digest of the price file, "" without one
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +170,9 @@ def record_kind(record: Any) -> str:
 def record_body(record: Any) -> dict[str, Any]:
     """The record as plain JSON values."""
     body: dict[str, Any] = dataclasses.asdict(record)
+    for each in dataclasses.fields(record):
+        if each.metadata.get("later") and body[each.name] == each.default:
+            del body[each.name]
     return body
 
 
