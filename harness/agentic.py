@@ -14,6 +14,7 @@ import json
 import os
 import re
 import stat
+import signal
 import sys
 import tempfile
 import time
@@ -374,6 +375,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         server = make_server(agent, host.strip("[]"), int(port))
     except (HarnessError, OSError, ValueError) as error:
         sys.exit(f"error: {error}")
+    for number in (signal.SIGINT, signal.SIGTERM):  # which a shell may have had it ignore
+        signal.signal(number, signal.default_int_handler)
     print(f"http://{given.listen.rpartition(':')[0]}:{server.server_port}", flush=True)
     try:
         server.serve_forever(0.05)

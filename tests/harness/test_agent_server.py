@@ -732,14 +732,18 @@ def test_it_stops_at_its_rounds_and_fails_as_a_server_does(sandboxes: LocalSandb
     assert (cut.error_class, len(cut.steps)) == ("provider:connection", 1)
 
 
-def test_it_is_started_from_the_command_line() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_is_started_from_the_command_line(number: signal.Signals) -> None:
     program = [sys.executable, "-m", "harness.agentic", "--provider", "scripted"]
     listening = [*program, "--setting", "agent=trivial", "--listen", "127.0.0.1:0"]
     with subprocess.Popen(listening, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        status, told = post(server.stdout.readline().strip(), hello())
-        server.send_signal(signal.SIGINT)
-        assert server.wait(30) == 0
+        try:
+            status, told = post(server.stdout.readline().strip(), hello())
+            server.send_signal(number)
+            assert server.wait(30) == 0
+        finally:
+            server.kill()
     assert status == 200
     assert b"<answer>" in told
     wrong = subprocess.run([*program, "--setting", "agent=odd"], capture_output=True, text=True)
