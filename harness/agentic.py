@@ -13,8 +13,8 @@ import hashlib
 import json
 import os
 import re
-import stat
 import signal
+import stat
 import sys
 import tempfile
 import time
