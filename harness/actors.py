@@ -20,12 +20,13 @@ from typing import Any
 import ray
 from ray.exceptions import RayActorError, RayTaskError
 
+from harness.budget import Spend
 from harness.codec import decode_cells
 from harness.episode import Cell
 from harness.errors import CoordinatorLost, HarnessError
 from harness.keys import RESULTS, worklist_key
 from harness.leases import LeaseBook, Outcome, Progress
-from harness.work import RunContext, Workbench, run_cell
+from harness.work import RunContext, Workbench, count_spend, open_purse, run_cell
 from registry.clock import utc_now
 from registry.seal import decrypt
 from registry.store import open_store
@@ -59,7 +60,7 @@ class Coordinator:
         book = self._book(context)
         # Few at a time: a large answer would pass through Ray's object store, which may spill.
         cells = book.lease(worker, min(count, _MAX_LEASED), time.monotonic(), holding)
-        return cells, not cells and book.progress().done
+        return cells, not cells and (book.progress().done or book.stalled())
 
     def report(self, context: RunContext, worker: str, outcomes: tuple[Outcome, ...]) -> None:
         self._book(context).report(worker, outcomes, time.monotonic())
@@ -82,8 +83,13 @@ class Coordinator:
             cells = decode_cells(decrypt(store.get(key), (context.run_identity,), key), key)
             prefix = len(RESULTS)
             finished = frozenset("sha256:" + name[prefix:-4] for name in store.list(RESULTS))
+            purse = open_purse(cells, finished, store, context)
+
+            def recount(cell: Cell) -> Spend:
+                return count_spend(cell, store, context) or Spend()
+
             self._opened = LeaseBook.open(
-                cells, finished, self._silence_seconds, self._max_failures
+                cells, finished, self._silence_seconds, self._max_failures, purse, recount
             )
         return self._opened
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from harness.budget import Account, Purse, Spend
 from harness.episode import Cell
 
 # Seconds before a failed cell is tried again, by the number of its failures so far.
@@ -24,6 +25,7 @@ class Outcome:
     episode: str
     finished: bool
     error_class: str = ""
+    spend: Spend | None = None  # on the cell so far, all in all, where a budget is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class Progress:
     waiting: int
     exhausted: int  # failed as often as is allowed in one sweep
     failures: tuple[tuple[str, int], ...]  # error class, how often
+    held: int = 0  # waiting because the budget does not pay for them
+    accounts: tuple[Account, ...] = ()  # the budget's limits
 
     @property
     def done(self) -> bool:
@@ -56,6 +60,9 @@ class LeaseBook:
     _failed: dict[str, int] = field(default_factory=dict)
     _classes: dict[str, int] = field(default_factory=dict)
     _exhausted: int = 0
+    purse: Purse | None = None
+    recount: Callable[[Cell], Spend] | None = None  # what a cell cost, as the store has it
+    _held: dict[str, deque[str]] = field(default_factory=dict)  # by model: too dear just now
 
     @classmethod
     def open(
@@ -64,8 +71,11 @@ class LeaseBook:
         finished: frozenset[str],
         silence_seconds: float,
         max_failures: int = 3,
+        purse: Purse | None = None,
+        recount: Callable[[Cell], Spend] | None = None,
     ) -> LeaseBook:
-        """A book over the cells that have no result yet, in the order given."""
+        """A book over the cells that have no result yet, in the order given. With a purse, a
+        cell is leased only where that pays for it."""
         every = tuple(cells)
         waiting = {cell.episode: cell for cell in every if cell.episode not in finished}
         return cls(
@@ -75,6 +85,8 @@ class LeaseBook:
             max_failures=max_failures,
             _cells=waiting,
             _ready=deque(waiting),
+            purse=purse,
+            recount=recount,
         )
 
     def lease(
@@ -93,12 +105,17 @@ class LeaseBook:
         )
         self._recall(now)
         taken: list[Cell] = []
-        while self._ready and len(taken) < count:
-            episode = self._ready.popleft()
-            if episode in self._cells and episode not in self._leases:
-                self._leases[episode] = worker
-                taken.append(self._cells[episode])
+        while len(taken) < count and (episode := self._next()) is not None:
+            self._leases[episode] = worker
+            taken.append(self._cells[episode])
         return tuple(taken)
+
+    def stalled(self) -> bool:
+        """Whether nothing is at work and the budget pays for nothing that waits. To be asked
+        after a lease came back empty."""
+        if self.purse is None or self._leases or self._ready or not self._cells:
+            return False
+        return not any(self.purse.affords(self._cells[episode].model) for _, episode in self._later)
 
     def report(self, worker: str, outcomes: Iterable[Outcome], now: float) -> None:
         """Take a worker's outcomes. A late one of a lease that was handed on counts too,
@@ -106,8 +123,9 @@ class LeaseBook:
         self.hear(worker, now)
         for outcome in outcomes:
             holder = self._leases.get(outcome.episode)
+            self._settle(outcome)
             if holder is not None and (outcome.finished or holder == worker):
-                del self._leases[outcome.episode]
+                self._end_lease(outcome.episode)
             if outcome.episode not in self._cells:
                 continue
             if outcome.finished:
@@ -134,12 +152,49 @@ class LeaseBook:
             waiting=len(self._cells) - len(self._leases),
             exhausted=self._exhausted,
             failures=tuple(sorted(self._classes.items())),
+            held=sum(map(len, self._held.values())),
+            accounts=() if self.purse is None else self.purse.accounts(),
         )
+
+    def _next(self) -> str | None:
+        """The next cell that is ready and paid for: first of those that were too dear before."""
+        for held in self._held.values():
+            while held and not self._is_waiting(held[0]):
+                held.popleft()
+            if held and self._pays(held[0]):
+                return held.popleft()
+        while self._ready:
+            episode = self._ready.popleft()
+            if not self._is_waiting(episode):
+                continue
+            if self._pays(episode):
+                return episode
+            self._held.setdefault(self._cells[episode].model, deque()).append(episode)
+        return None
+
+    def _is_waiting(self, episode: str) -> bool:
+        return episode in self._cells and episode not in self._leases
+
+    def _pays(self, episode: str) -> bool:
+        return self.purse is None or self.purse.reserve(episode, self._cells[episode].model)
+
+    def _settle(self, outcome: Outcome) -> None:
+        cell = self._cells.get(outcome.episode)
+        if self.purse is not None and cell is not None and outcome.spend is not None:
+            self.purse.settle(cell.episode, cell.model, outcome.spend, outcome.finished)
+
+    def _end_lease(self, episode: str) -> None:
+        del self._leases[episode]
+        if self.purse is not None:
+            self.purse.release(episode)
 
     def _requeue(self, episodes: Iterable[str]) -> int:
         lost = tuple(episodes)
         for episode in lost:
-            del self._leases[episode]
+            if self.purse is not None and self.recount is not None and episode in self._cells:
+                cell = self._cells[episode]
+                self.purse.settle(episode, cell.model, self.recount(cell))
+            self._end_lease(episode)
         self._ready.extendleft(reversed(lost))
         return len(lost)
 

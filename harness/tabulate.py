@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from harness.episode import Cell, Episode, Grade, GradeStatus
+from harness.prices import Price, total_cost
 from registry.tables import Arm, ResultRow, Status
 
 LENIENT = "lenient/0"  # the criterion of that column; it has no weight in the score
@@ -58,9 +59,15 @@ _SHARED = tuple(field.name for field in fields(ResultRow) if field.name != "arm"
 
 
 def summarise_episode(
-    wave: int, cell: Cell, episode: Episode, grade: Grade, attempts: int
+    wave: int,
+    cell: Cell,
+    episode: Episode,
+    grade: Grade,
+    attempts: int,
+    price: Price | None = None,
 ) -> EpisodeResult:
-    """The result of a cell, told by the attempt that counts; ``attempts`` were made in all."""
+    """The result of a cell, told by the attempt that counts; ``attempts`` were made in all. So
+    are its cost and its tokens: what other attempts cost, the budget counts."""
     return EpisodeResult(
         episode=cell.episode,
         attempt=episode.attempt,
@@ -74,7 +81,7 @@ def summarise_episode(
         replicate=cell.replicate,
         attempts=attempts,
         **_graded_columns(grade),
-        **_episode_columns(episode),
+        **_episode_columns(episode, price),
     )
 
 
@@ -126,8 +133,9 @@ def _graded_columns(grade: Grade) -> dict[str, Any]:
     }
 
 
-def _episode_columns(episode: Episode) -> dict[str, Any]:
+def _episode_columns(episode: Episode, price: Price | None) -> dict[str, Any]:
     uses = [use for step in episode.steps for use in step.uses]
+    cost = total_cost(price, (step.reply.usage for step in episode.steps))
     return {
         "stop_reason": str(episode.stop),
         "error_class": episode.error_class,
@@ -136,7 +144,7 @@ def _episode_columns(episode: Episode) -> dict[str, Any]:
         "tool_calls": len(uses),
         "input_tokens": episode.usage.input_tokens,
         "output_tokens": episode.usage.output_tokens,
-        "cost_usd": None,  # prices come with the budget; until then unknown, not zero
+        "cost_usd": None if cost is None else float(cost),
         "seconds": episode.seconds,
         "served_version": _served(episode),
     }

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from generators.catalog import add_template
 from generators.catalog import family as find_family
 from generators.task import Brief, TaskInstance
+from harness.budget import Budget, Purse, Spend, Tariff, read_bought, spend_of
 from harness.codec import decode_episode, decode_result, encode_episode, encode_result
 from harness.episode import Cell, Episode, StopReason
 from harness.errors import Boundary, HarnessError, name_error
@@ -19,6 +21,7 @@ from harness.keys import attempt_key, result_key
 from harness.leases import Outcome
 from harness.models.build import build_model
 from harness.outside import Contender, OutsideAgent
+from harness.prices import Price
 from harness.rollout import run_attempt
 from harness.sandbox import SandboxProvider
 from harness.tabulate import EpisodeResult, summarise_episode
@@ -27,6 +30,8 @@ from registry.errors import RegistryError
 from registry.records import ModelPin
 from registry.seal import decrypt, encrypt
 from registry.store import Store, open_store
+
+_READERS = 8  # of the store at once, where all that was bought is counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +54,18 @@ class RunContext:
     folder: str  # of the study, for files that models read
     code: str  # digest of the source that the driver runs
     templates: tuple[tuple[str, str], ...] = ()  # name and text of each template file
+    tariffs: tuple[Tariff, ...] = ()  # of the models
+    budget: Budget | None = None
+    allow_unknown_price: bool = False
 
     @property
     def readers(self) -> tuple[str, ...]:
         """Everybody who may read what the run writes."""
         return (*self.recipients, self.run_recipient)
+
+    def price(self, model: str) -> Price | None:
+        """What a model costs, where that is known."""
+        return next((each.price for each in self.tariffs if each.model == model), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,17 +130,28 @@ def run_cell(cell: Cell, bench: Workbench, now: Callable[[], str]) -> Outcome:
     Outcome that is not finished; of an error of ours it tells class and place only.
     """
     try:
-        return _advance(cell, bench, now)
+        outcome = _advance(cell, bench, now)
     except (HarnessError, RegistryError):
         raise
     except Exception as bug:
-        return Outcome(cell.episode, False, f"{Boundary.WORKER}:{name_error(bug)}")
+        outcome = Outcome(cell.episode, False, f"{Boundary.WORKER}:{name_error(bug)}")
+    return replace(outcome, spend=count_spend(cell, bench.store, bench.context))
+
+
+def count_spend(cell: Cell, store: Store, context: RunContext) -> Spend | None:
+    """What a cell cost so far, read from the store; None where no budget asks, or nothing is
+    known of the price. Raises RegistryError."""
+    price = context.price(cell.model)
+    if context.budget is None or price is None:
+        return None
+    provider = next(each.provider for each in context.tariffs if each.model == cell.model)
+    return spend_of(read_bought(store, (context.run_identity,), cell.episode, provider), price)
 
 
 def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> Outcome:
     if bench.store.exists(result_key(cell.episode)):
         return Outcome(cell.episode, finished=True)
-    instance, attempt = _instance_of(cell), 1
+    instance, attempt = instance_of(cell), 1
     while (stored := _read_attempt(cell, attempt, bench.store, bench.context)) is not None:
         if stored.stop is not StopReason.FAILED:
             _write_result(cell, instance, stored, attempt, bench.store, bench.context)
@@ -146,6 +169,23 @@ def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> Outcome:
     return Outcome(cell.episode, finished=True)
 
 
+def open_purse(
+    cells: Iterable[Cell], finished: frozenset[str], store: Store, context: RunContext
+) -> Purse | None:
+    """The purse of a run's budget, with all that its cells cost so far; None without a budget.
+    Raises HarnessError where the budget cannot be kept, RegistryError."""
+    if context.budget is None:
+        return None
+    purse = Purse.open(context.budget, context.tariffs, context.allow_unknown_price)
+    priced = [cell for cell in cells if context.price(cell.model) is not None]
+    with ThreadPoolExecutor(_READERS, thread_name_prefix="spent") as pool:
+        spends = pool.map(lambda cell: count_spend(cell, store, context), priced)
+        for cell, spend in zip(priced, spends, strict=True):
+            if spend is not None and (spend.usd or spend.unknown):
+                purse.settle(cell.episode, cell.model, spend, cell.episode in finished)
+    return purse
+
+
 def close_cell(cell: Cell, store: Store, context: RunContext) -> None:
     """Record a cell by its last attempt, which failed. Raises HarnessError if it had none."""
     attempt, last = 1, None
@@ -153,7 +193,7 @@ def close_cell(cell: Cell, store: Store, context: RunContext) -> None:
         attempt, last = attempt + 1, stored
     if last is None:
         raise HarnessError("a cell that was never tried cannot be closed; sweep the wave again")
-    _write_result(cell, _instance_of(cell), last, attempt - 1, store, context)
+    _write_result(cell, instance_of(cell), last, attempt - 1, store, context)
 
 
 def read_result(store: Store, key: str, identities: tuple[str, ...]) -> EpisodeResult:
@@ -183,7 +223,9 @@ def _run_attempt(
     )
 
 
-def _instance_of(cell: Cell) -> TaskInstance:
+def instance_of(cell: Cell) -> TaskInstance:
+    """The instance that a cell is of, made again from its seed. Raises HarnessError where that is
+    another than the one drawn."""
     instance = find_family(cell.spec.family, cell.spec.version).generate(
         cell.spec.difficulty, cell.seed
     )
@@ -211,5 +253,7 @@ def _write_result(
     context: RunContext,
 ) -> None:
     grade = grade_episode(instance, episode)
-    result = summarise_episode(context.wave, cell, episode, grade, attempts)
+    result = summarise_episode(
+        context.wave, cell, episode, grade, attempts, context.price(cell.model)
+    )
     store.put(result_key(cell.episode), encrypt(encode_result(result), context.readers))

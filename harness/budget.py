@@ -1,0 +1,251 @@
+"""What a wave may spend, what it has spent, and what its cells at work may still spend.
+
+The promise: whenever a cell is handed out, what was spent, what is reserved for the cells at
+work, and what is reserved for this one together stay within every limit. So a limit is passed
+only by what an episode costs beyond its reservation. With ``reserve: bound`` a reservation is
+the most that an attempt can cost, and no limit is ever passed.
+
+What was spent is read from the store, where each paid reply lies before it is acted on, of
+failed attempts too; nothing else needs to survive.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from harness.codec import decode_episode, decode_reply
+from harness.errors import HarnessError
+from harness.keys import ATTEMPTS, RESPONSES, hex_of
+from harness.model import Usage
+from harness.prices import OWN_PROVIDERS, Price
+from registry.records import ModelPin
+from registry.seal import decrypt
+from registry.store import Store
+
+SEEN, BOUND = "seen", "bound"
+SPARE = 2  # an episode may cost so many times the dearest seen, before it passes its reservation
+_ZERO = Decimal()
+_REPLY = re.compile(r"/(\d+)-\d+\.age$")
+_OUTSIDE = "agent_server"  # its conversations may fail with rounds that only the attempt tells
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Limits of one wave, in USD; what is not named has none."""
+
+    run: Decimal | None = None
+    models: tuple[tuple[str, Decimal], ...] = ()
+    providers: tuple[tuple[str, Decimal], ...] = ()
+    reserve: str = SEEN
+
+
+@dataclass(frozen=True, slots=True)
+class Tariff:
+    """What a model of a wave costs. ``bound`` is the most for one attempt, in USD, where its
+    settings state one."""
+
+    model: str
+    provider: str
+    price: Price | None
+    bound: Decimal | None = None
+
+    @property
+    def free(self) -> bool:
+        """Nothing is bought from anybody."""
+        return self.provider in OWN_PROVIDERS and self.price is None
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """What all the paid replies of one cell cost so far."""
+
+    usd: Decimal = _ZERO
+    dearest: Decimal = _ZERO  # of its attempts
+    unknown: int = 0  # replies whose cost nobody knows
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One limit as it stands, in USD."""
+
+    name: str
+    limit: Decimal
+    spent: Decimal
+    reserved: Decimal
+    unknown: int  # replies of unknown cost, which are in none of the sums
+
+
+Bought = Mapping[int, tuple[Usage, ...]]
+"""The usage of each paid reply, by attempt."""
+
+
+def read_bought(
+    store: Store, identities: tuple[str, ...], episode: str, provider: str
+) -> dict[int, tuple[Usage, ...]]:
+    """What was bought for an episode, as the store has it. Raises RegistryError."""
+    bought: dict[int, list[Usage]] = {}
+    for key in store.list(f"{RESPONSES}{hex_of(episode)}/"):
+        if (named := _REPLY.search(key)) is None:
+            continue  # a try that failed lies here too
+        attempt = int(named[1])
+        reply = decode_reply(decrypt(store.get(key), identities, key), key)
+        bought.setdefault(attempt, []).append(reply.usage)
+    if provider == _OUTSIDE:
+        for key in store.list(f"{ATTEMPTS}{hex_of(episode)}/"):
+            attempt = int(key.rpartition("/")[2].removesuffix(".age"))
+            if attempt not in bought:  # it failed, so its conversation was not kept
+                made = decode_episode(decrypt(store.get(key), identities, key), key)
+                bought[attempt] = [step.reply.usage for step in made.steps]
+    return {attempt: tuple(usages) for attempt, usages in bought.items()}
+
+
+def spend_of(bought: Bought, price: Price) -> Spend:
+    """What these replies cost."""
+    by_attempt, unknown = [_ZERO], 0
+    for usages in bought.values():
+        costs = [price.cost(usage) for usage in usages]
+        known = [cost for cost in costs if cost is not None]
+        by_attempt.append(sum(known, _ZERO))
+        unknown += len(costs) - len(known)
+    return Spend(sum(by_attempt, _ZERO), max(by_attempt), unknown)
+
+
+def attempt_bound(pin: ModelPin, price: Price, turns: int) -> Decimal | None:
+    """The most that an attempt of so many requests can cost: each with a full context and the
+    longest reply. None where the model's settings do not state ``context`` and ``max_tokens``."""
+    stated = dict(pin.settings)
+    if "context" not in stated or "max_tokens" not in stated:
+        return None
+    # A provider may read none of it from its cache, and a price list may say anything.
+    dearest = Usage(int(stated["context"]), int(stated["max_tokens"]))
+    cached = Usage(int(stated["context"]), int(stated["max_tokens"]), int(stated["context"]))
+    costs = [cost for cost in (price.cost(dearest), price.cost(cached)) if cost is not None]
+    return turns * max(costs)
+
+
+@dataclass(slots=True)
+class Purse:
+    """The limits of a wave and what counts against them. Pure: it is told what was spent."""
+
+    budget: Budget
+    tariffs: Mapping[str, Tariff]
+    allow_unknown: bool = False
+    _limits: dict[str, Decimal] = field(default_factory=dict)
+    _spent: dict[str, Decimal] = field(default_factory=dict)
+    _reserved: dict[str, Decimal] = field(default_factory=dict)
+    _unknown: dict[str, int] = field(default_factory=dict)
+    _dearest: dict[str, Decimal] = field(default_factory=dict)  # by model
+    _cells: dict[str, Spend] = field(default_factory=dict)  # what is not finished
+    _held: dict[str, tuple[tuple[str, Decimal], ...]] = field(default_factory=dict)  # by episode
+
+    @classmethod
+    def open(cls, budget: Budget, tariffs: Iterable[Tariff], allow_unknown: bool = False) -> Purse:
+        """An untouched purse. Raises HarnessError where the budget cannot be kept."""
+        made = cls(budget, {each.model: each for each in tariffs}, allow_unknown)
+        if budget.run is not None:
+            made._limits["run"] = budget.run
+        made._limits |= {f"model {name}": limit for name, limit in budget.models}
+        made._limits |= {f"provider {name}": limit for name, limit in budget.providers}
+        for tariff in made.tariffs.values():
+            if budget.reserve == BOUND and tariff.price is not None and tariff.bound is None:
+                raise HarnessError(
+                    f"model {tariff.model!r}: `reserve: {BOUND}` needs the most that an attempt "
+                    "can cost: state `context` and `max_tokens` of the model, or reserve by what "
+                    f"was seen (`reserve: {SEEN}`)"
+                )
+        return made
+
+    def settle(self, episode: str, model: str, spend: Spend, finished: bool = False) -> None:
+        """What an episode has cost so far, all in all. Being told again changes nothing.
+
+        Raises HarnessError for replies of unknown cost, unless those are allowed.
+        """
+        before = self._cells.get(episode, Spend())
+        if spend.usd < before.usd:  # an old message: what is spent stays spent
+            spend = before
+        for name in self._names(model):
+            self._spent[name] = self._spent.get(name, _ZERO) + spend.usd - before.usd
+            more = max(spend.unknown - before.unknown, 0)
+            self._unknown[name] = self._unknown.get(name, 0) + more
+        if finished or model in self._dearest:  # what is half-way tells nothing of the whole
+            self._dearest[model] = max(self._dearest.get(model, _ZERO), spend.dearest)
+        if finished:
+            self._cells.pop(episode, None)
+        else:
+            self._cells[episode] = spend
+        if spend.unknown and not self.allow_unknown and self._names(model):
+            raise HarnessError(
+                f"model {model!r}: its provider tells no token counts, so what its replies cost "
+                "is unknown and the budget cannot be kept: take it out of the budget, or sweep "
+                "with --allow-unknown-price"
+            )
+
+    def reserve(self, episode: str, model: str) -> bool:
+        """Set aside what an attempt at this episode may cost; False where no limit may be
+        passed and one might be."""
+        wanted = self._wanted(model)
+        if wanted is None:
+            return False
+        self.release(episode)
+        for name, amount in wanted:
+            self._reserved[name] = self._reserved.get(name, _ZERO) + amount
+        self._held[episode] = wanted
+        return True
+
+    def affords(self, model: str) -> bool:
+        """Whether an attempt of this model could be paid for now."""
+        return self._wanted(model) is not None
+
+    def release(self, episode: str) -> None:
+        """Give back what was set aside: what it really cost has been told."""
+        for name, amount in self._held.pop(episode, ()):
+            self._reserved[name] -= amount
+
+    def accounts(self) -> tuple[Account, ...]:
+        """Every limit as it stands."""
+        return tuple(
+            Account(
+                name,
+                limit,
+                self._spent.get(name, _ZERO),
+                self._reserved.get(name, _ZERO),
+                self._unknown.get(name, 0),
+            )
+            for name, limit in self._limits.items()
+        )
+
+    def _wanted(self, model: str) -> tuple[tuple[str, Decimal], ...] | None:
+        """What to set aside of each limit; None where one has not that much left."""
+        left = [(name, self._left(name)) for name in self._names(model)]
+        amount = self._estimate(model)
+        if amount is None:
+            # Nothing is known of this model: one attempt, and until it is known what that cost,
+            # no other that its limits would have to pay for.
+            return tuple(left) if all(room > 0 for _, room in left) else None
+        if any(amount > room for _, room in left):
+            return None
+        return tuple((name, amount) for name, _ in left)
+
+    def _estimate(self, model: str) -> Decimal | None:
+        tariff = self.tariffs[model]
+        if tariff.price is None:
+            return _ZERO
+        if self.budget.reserve == BOUND or model not in self._dearest:
+            return tariff.bound
+        seen = SPARE * self._dearest[model]
+        return seen if tariff.bound is None else min(seen, tariff.bound)
+
+    def _left(self, name: str) -> Decimal:
+        spent, reserved = self._spent.get(name, _ZERO), self._reserved.get(name, _ZERO)
+        return self._limits[name] - spent - reserved
+
+    def _names(self, model: str) -> tuple[str, ...]:
+        """The limits that a model's cost counts against."""
+        tariff = self.tariffs[model]
+        if tariff.free:
+            return ()
+        named = ("run", f"model {model}", f"provider {tariff.provider}")
+        return tuple(name for name in named if name in self._limits)
