@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.errors import TemplateError
+from generators.templates import targeted
 from generators.templates.model import Key, Verdict
 from generators.templates.scoring import Failure, Scores, score_both
 from study.errors import StudyError
@@ -281,7 +282,7 @@ def _sample(path: Path, number: int, entry: Mapping[str, Any]) -> Sample:
     kind = _text(path, number, entry, "scoring_type")
     if not kind:
         raise StudyError(f"{path}:{number}: lacks scoring_type")
-    if kind == "json_targeted_edit":
+    if kind == targeted.NAME:
         return Sample(number, _id(path, number, entry), _edit_key(path, number, entry))
     return Sample(number, _id(path, number, entry), _key(path, number, entry, kind))
 
@@ -303,19 +304,15 @@ def _key(path: Path, number: int, entry: Mapping[str, Any], kind: str) -> Key:
 
 def _edit_key(path: Path, number: int, entry: Mapping[str, Any]) -> Key:
     """Their experimental type for edits, as ours; it keeps what theirs does not yet check."""
+    lacking = [name for name in targeted.KEYS if name not in entry]
+    if lacking:
+        raise StudyError(f"{path}:{number}: lacks {lacking[0]}")
+    original, modified = (_text(path, number, entry, name) for name in targeted.KEYS[:2])
     try:
-        about = entry["edit_verification"]
-        expected = {
-            "original_file": entry["original_file"],
-            "edits": [
-                {"path": each["selector"], "value": each["expected_value"]}
-                for each in about["target_changes"]
-            ],
-            "free": about.get("preservation_spec", {}).get("exclude_paths", []),
-        }
-        return Key("readfile_jsonedit", json.dumps(expected), str(entry["modified_file"]))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise StudyError(f"{path}:{number}: edit_verification cannot be read: {error}") from None
+        expected = targeted.translate_edit(original, entry["edit_verification"])
+    except TemplateError as error:
+        raise StudyError(f"{path}:{number}: edit_verification: {error}") from None
+    return Key(targeted.TYPE, json.dumps(expected), modified)
 
 
 def _id(path: Path, number: int, entry: Mapping[str, Any]) -> Id:

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from generators.templates.check import GUESSABLE, QuestionReport, TemplateReport, check_text
-from generators.templates.source import Problem
+from generators.templates.form import Problem
 from study.console import print_json, stdout
 from study.errors import StudyError
 from study.templatefile import read_template

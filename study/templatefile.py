@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
 
+from generators.templates.library import NAMES, library_text
+from generators.templates.source import MAX_BYTES
 from study.errors import StudyError
-
-LIBRARY = "generators.templates.library"
-MAX_BYTES = 4_000_000
+from study.yamlfile import read_bounded
 
 
 def read_template(folder: Path, name: str) -> tuple[str, str]:
@@ -17,25 +16,19 @@ def read_template(folder: Path, name: str) -> tuple[str, str]:
     Raises StudyError where there is neither, or it is no text of a template's size.
     """
     path = folder / name
-    if not path.is_file() and name in library_names():
-        return f"{name}.yml", files(LIBRARY).joinpath(f"{name}.yml").read_text("utf-8")
+    if not path.is_file() and name in NAMES:
+        return f"{name}.yml", library_text(name)
     try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        known = ", ".join(library_names())
+        return path.name, read_bounded(path, MAX_BYTES, "a template file").decode("utf-8")
+    except FileNotFoundError as error:
         raise StudyError(
-            f"{path}: {error.strerror}; give a template file, or one of the library: {known}"
+            f"{path}: {error.strerror}; give a template file, or one of the library: "
+            f"{', '.join(library_names())}"
         ) from None
-    if len(data) > MAX_BYTES:
-        raise StudyError(f"{path}: more than {MAX_BYTES:,} bytes, which no template has")
-    try:
-        return path.name, data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise StudyError(f"{path}: not UTF-8 text: {error.reason}") from None
 
 
 def library_names() -> tuple[str, ...]:
     """The templates that come with us."""
-    found = (each.name for each in files(LIBRARY).iterdir())
-    return tuple(sorted(name.removesuffix(".yml") for name in found if name.endswith(".yml")))
+    return tuple(sorted(NAMES))

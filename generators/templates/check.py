@@ -26,10 +26,12 @@ from generators.templates.expand import (
     parse_text,
     variables_of,
 )
+from generators.templates.form import Problem
 from generators.templates.functions import OpenFile, check_call
 from generators.templates.model import Component, Place, Question, TemplateFile
 from generators.templates.prepare import Prepared, compile_question, prepare
-from generators.templates.source import CONTENT_KEYS, Problem, Reading, read_template
+from generators.templates.sandbox import CONTENT_KEYS
+from generators.templates.source import Reading, read_template
 from generators.templates.variables import draw_values
 
 SAMPLES = 200  # that are simulated of each question
@@ -158,11 +160,21 @@ class _Finder:
         return self.file.lines.get(place, 1)
 
     def error(self, place: Place, what: str) -> None:
+        place = self.written(place)
         problem = Problem(self.line(place), place, what)
         if problem not in self.errors:
             self.errors.append(problem)
 
+    def written(self, place: Place) -> Place:
+        """The place in the file: of a key that was made of another, that other."""
+        made = {"expected_content": "edit_verification", "file_to_read": "modified_file"}
+        if place and place[-1] in made and place not in self.file.lines:
+            other = (*place[:-1], made[str(place[-1])])
+            return other if other in self.file.lines else place
+        return place
+
     def warn(self, place: Place, what: str) -> None:
+        place = self.written(place)
         self.warnings.append(Problem(self.line(place), place, what))
 
     def question(self, question: Question) -> QuestionReport:

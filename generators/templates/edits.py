@@ -13,53 +13,33 @@ to an object; ``free`` places may hold anything or be absent. ``original_file`` 
 ``original``: a file of the sandbox as it was made (``complete_edit`` puts it in), or, where it is
 left, one that is read when the answer is scored.
 
-A path is ``$`` and steps: ``.name``, ``['name']``, ``[0]``, ``[*]``, ``.*``, and
-``[?(@.name == 'x')]`` with one of == != < > <= >= and a JSON value or a quoted text.
+Paths are those of ``editpath``. With ``"targeted": true`` (``targeted`` makes it of public
+templates) an edit that leads nowhere is none, null may be removed instead, and a number in quotes
+is a number where the original has one. A free path frees no place that an edit sets.
 """
 
 from __future__ import annotations
 
 import json
-import operator
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from generators.errors import TemplateError
 from generators.templates.answers import file_text, kept
+from generators.templates.editpath import Steps, at_key, find_targets, read_path, write_path
 from generators.templates.jsonanswer import NotJson, differences, read_json, same_json
 from generators.templates.lenient import json_values, same_value_leniently
 from generators.templates.model import Key, Verdict, Workspace
 
-_KEYS = ("original", "original_file", "edits", "free")
+_KEYS = ("original", "original_file", "edits", "free", "targeted")
 _ACTS = ("value", "append", "remove")
-_STEP = re.compile(
-    r"""\.(?P<name>[^.\[\]'"\s]+)
-      | \[(?P<index>-?[0-9]{1,9})\]
-      | \[(?P<all>\*)\]
-      | \['(?P<single>[^']*)'\] | \["(?P<double>[^"]*)"\]
-      | \[\?\s*\(?\s*(?:@\.)?(?P<field>[^\s=!<>()@\[\]'"]+)\s*
-        (?P<operator>==|!=|<=|>=|<|>)\s*(?P<literal>'[^']*'|"[^"]*"|[^\s()\]'"]+)\s*\)?\s*\]""",
-    re.VERBOSE,
-)
-_OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    ">": operator.gt,
-    "<=": operator.le,
-    ">=": operator.ge,
-}
-
-_Steps = tuple[tuple[str, Any], ...]
-_Target = tuple[_Steps, Any, Any]  # where it is, what holds it, its key or index there
 
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
     path: str
-    steps: _Steps
+    steps: Steps
     act: str
     value: str  # JSON: one edit may set it in many places, each its own
 
@@ -68,7 +48,8 @@ class _Edit:
 class _Task:
     original: str  # JSON: parsed afresh for each use, since edits change it
     edits: tuple[_Edit, ...]
-    free: tuple[_Steps, ...]
+    free: tuple[Steps, ...]
+    targeted: bool = False
 
 
 def complete_edit(expected: str, files: Mapping[str, bytes]) -> str:
@@ -103,14 +84,14 @@ def score_edit(key: Key, response: str, workspace: Workspace) -> Verdict:
     except TemplateError as error:
         return Verdict(False, f"the key: {error}", details)
     try:
-        actual = _masked(read_json(text.strip()), task.free)
+        actual = read_json(text.strip())
     except NotJson as error:
         return Verdict(False, f"{key.file} is no JSON: {error}", details)
-    expected = _masked(expected, task.free)
+    held = tuple(places.values())
+    expected, actual = (_compared(task, each, held) for each in (expected, actual))
     if same_json(expected, actual):
         return Verdict(True, details={**details, "edits_missing": [], "other_changes": []})
     missing = [place for place, steps in places.items() if not _same_at(steps, expected, actual)]
-    held = tuple(places.values())
     others = differences(_masked(expected, held), _masked(actual, held))
     reasons = [f"not made: {', '.join(missing[:10])}"] * bool(missing)
     reasons += [f"changed too: {', '.join(others[:10])}"] * bool(others)
@@ -128,11 +109,13 @@ def edit_leniently(key: Key, response: str, workspace: Workspace) -> bool:
         return False
     try:
         task = _task(_parse(key.expected), workspace)
-        expected = _masked(_edited(task)[0], task.free)
+        expected, places = _edited(task)
     except TemplateError:
         return False
+    held = tuple(places.values())
+    expected = _compared(task, expected, held)
     return any(
-        same_value_leniently(expected, _masked(value, task.free))
+        same_value_leniently(expected, _compared(task, value, held))
         for value in json_values(text, type(expected))
     )
 
@@ -159,8 +142,8 @@ def _parse(expected: str) -> dict[str, Any]:
 def _task(spec: Mapping[str, Any], workspace: Workspace | None) -> _Task:
     original = json.dumps(spec["original"]) if "original" in spec else _read(spec, workspace)
     edits = tuple(_edit(index, each) for index, each in enumerate(spec["edits"]))
-    free = tuple(_steps(path, f"free[{i}]") for i, path in enumerate(spec.get("free", [])))
-    return _Task(original, edits, free)
+    free = tuple(read_path(path, f"free[{i}]") for i, path in enumerate(spec.get("free", [])))
+    return _Task(original, edits, free, spec.get("targeted") is True)
 
 
 def _read(spec: Mapping[str, Any], workspace: Workspace | None) -> str:
@@ -176,42 +159,9 @@ def _edit(index: int, given: Any) -> _Edit:
     acts = [act for act in _ACTS if isinstance(given, dict) and act in given]
     if len(acts) != 1 or set(given) != {"path", acts[0]}:
         raise TemplateError(f"{where}: must be an object of path and one of {', '.join(_ACTS)}")
-    return _Edit(given["path"], _steps(given["path"], where), acts[0], json.dumps(given[acts[0]]))
-
-
-def _steps(path: Any, where: str) -> _Steps:
-    """The steps of a path. Raises TemplateError naming what cannot be read."""
-    if not isinstance(path, str) or not path.startswith("$") or len(path) < 2:
-        raise TemplateError(f"{where}: {path!r} is no path: such as $.a[0].b or $.a[*].b")
-    steps, place = [], 1
-    while place < len(path):
-        found = _STEP.match(path, place)
-        if found is None:
-            raise TemplateError(f"{where}: {path!r} cannot be read from {path[place:]!r} on")
-        steps.append(_step(found))
-        place = found.end()
-    return tuple(steps)
-
-
-def _step(found: re.Match[str]) -> tuple[str, Any]:
-    if found["index"] is not None:
-        return "index", int(found["index"])
-    if found["all"] is not None or found["name"] == "*":
-        return "all", None
-    if found["field"] is not None:
-        return "where", (found["field"].split("."), found["operator"], _literal(found["literal"]))
-    return "name", next(
-        found[kind] for kind in ("name", "single", "double") if found[kind] is not None
+    return _Edit(
+        given["path"], read_path(given["path"], where), acts[0], json.dumps(given[acts[0]])
     )
-
-
-def _literal(text: str) -> Any:
-    if text[0] in "'\"":
-        return text[1:-1]
-    try:
-        return read_json(text)
-    except NotJson:
-        return text
 
 
 def _json_of(text: str, what: str) -> Any:
@@ -224,24 +174,26 @@ def _json_of(text: str, what: str) -> Any:
 # --- documents
 
 
-def _edited(task: _Task) -> tuple[Any, dict[str, _Steps]]:
+def _edited(task: _Task) -> tuple[Any, dict[str, Steps]]:
     """The document after the edits, and the places that they set or removed."""
     document = _json_of(task.original, "the original")
-    places: dict[str, _Steps] = {}
+    places: dict[str, Steps] = {}
     for edit in task.edits:
-        targets = _targets(document, edit.steps, absent=edit.act == "value")
-        if not targets:
+        targets = list(find_targets(document, edit.steps, absent=edit.act == "value"))
+        if not targets and not task.targeted:
             raise TemplateError(f"the edit of {edit.path!r} leads nowhere in the original")
         for where, holder, key in reversed(targets):
-            _make(edit, holder, key)
+            _make(edit, holder, key, task.targeted)
             if edit.act == "value" or (edit.act == "remove" and isinstance(holder, dict)):
-                places[_path(where)] = where
+                places[write_path(where)] = where
     return document, dict(reversed(places.items()))
 
 
-def _make(edit: _Edit, holder: Any, key: Any) -> None:
+def _make(edit: _Edit, holder: Any, key: Any, targeted: bool) -> None:
     if edit.act == "value":
-        holder[key] = json.loads(edit.value)
+        value = json.loads(edit.value)
+        before = holder.get(key) if isinstance(holder, dict) else holder[key]
+        holder[key] = _as_number(value) if targeted and _is_number(before) else value
     elif edit.act == "remove":
         del holder[key]
     elif isinstance(holder[key], list):
@@ -250,82 +202,57 @@ def _make(edit: _Edit, holder: Any, key: Any) -> None:
         raise TemplateError(f"the edit of {edit.path!r}: there is no list to append to")
 
 
-def _targets(document: Any, steps: _Steps, absent: bool = False) -> list[_Target]:
-    """The places that a path leads to; with ``absent`` also names that an object lacks."""
-    held: list[tuple[_Steps, Any]] = [((), document)]
-    for step in steps[:-1]:
-        held = [
-            ((*where, _at(key)), holder[key])
-            for where, holder in held
-            for key in _keys(holder, step, absent=False)
-        ]
-    return [
-        ((*where, _at(key)), holder, key)
-        for where, holder in held
-        for key in _keys(holder, steps[-1], absent)
-    ]
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _holders(document: Any, steps: _Steps) -> Iterator[Any]:
-    """What the path but for its last step leads to: any amount of it, one at a time."""
-    held = iter([document])
-    for step in steps[:-1]:
-        held = _inside(held, step)
-    return held
-
-
-def _inside(held: Iterator[Any], step: tuple[str, Any]) -> Iterator[Any]:
-    return (holder[key] for holder in held for key in _keys(holder, step, absent=False))
-
-
-def _keys(holder: Any, step: tuple[str, Any], absent: bool) -> Iterable[Any]:
-    kind, value = step
-    if kind == "name":
-        return [value] if isinstance(holder, dict) and (absent or value in holder) else []
-    if kind == "index":
-        inside = isinstance(holder, list) and -len(holder) <= value < len(holder)
-        return [value % len(holder)] if inside else []
-    if not isinstance(holder, dict | list):
-        return []
-    keys = list(holder) if isinstance(holder, dict) else range(len(holder))
-    return keys if kind == "all" else [key for key in keys if _holds(holder[key], *value)]
-
-
-def _holds(value: Any, names: list[str], sign: str, literal: Any) -> bool:
-    for name in names:
-        if not isinstance(value, dict) or name not in value:
-            return False
-        value = value[name]
+def _as_number(value: Any) -> Any:
+    """The number that a text is; the value itself where it is none."""
     try:
-        return bool(_OPERATORS[sign](value, literal))
-    except TypeError:
-        return False
+        number = read_json(value.strip()) if isinstance(value, str) else value
+    except NotJson:
+        return value
+    return number if _is_number(number) else value
 
 
-def _at(key: str | int) -> tuple[str, Any]:
-    return ("index" if isinstance(key, int) else "name", key)
-
-
-def _path(steps: _Steps) -> str:
-    parts = [f"[{key}]" if kind == "index" else f".{key}" for kind, key in steps]
-    return "$" + "".join(parts)
-
-
-def _masked(document: Any, places: tuple[_Steps, ...]) -> Any:
-    """The document with such places removed from objects and blanked in lists; changes it."""
-    for steps in places:
-        for holder in _holders(document, steps):
-            for key in list(_keys(holder, steps[-1], absent=False)):
-                if isinstance(holder, dict):
+def _compared(task: _Task, document: Any, places: tuple[Steps, ...]) -> Any:
+    """The document without what is free; changes it."""
+    if task.targeted:  # null may as well be absent
+        for steps in places:
+            for _, holder, key in find_targets(document, steps):
+                if isinstance(holder, dict) and holder[key] is None:
                     del holder[key]
-                else:
-                    holder[key] = None
+    return _masked(document, task.free, places)
+
+
+def _masked(document: Any, places: Iterable[Steps], but: tuple[Steps, ...] = ()) -> Any:
+    """The document with such places removed from objects and blanked in lists, ``but`` what is
+    at some; changes it."""
+    kept = frozenset(but)
+    towards = frozenset(steps[:end] for steps in but for end in range(1, len(steps) + 1))
+    for steps in places:
+        for where, holder, key in find_targets(document, steps):
+            _mask(where, holder, key, kept, towards)
     return document
 
 
-def _same_at(steps: _Steps, expected: Any, actual: Any) -> bool:
+def _mask(
+    where: Steps, holder: Any, key: Any, kept: frozenset[Steps], towards: frozenset[Steps]
+) -> None:
+    if where in kept:
+        return
+    inner = holder[key]
+    if where in towards and isinstance(inner, dict | list):
+        for each in list(inner) if isinstance(inner, dict) else range(len(inner)):
+            _mask((*where, at_key(each)), inner, each, kept, towards)
+    elif isinstance(holder, dict):
+        del holder[key]
+    else:
+        holder[key] = None
+
+
+def _same_at(steps: Steps, expected: Any, actual: Any) -> bool:
     wanted, given = (
-        [holder[key] for holder in _holders(each, steps) for key in _keys(holder, steps[-1], False)]
-        for each in (expected, actual)
+        [holder[key] for _, holder, key in find_targets(each, steps)] for each in (expected, actual)
     )
     return same_json(wanted, given)

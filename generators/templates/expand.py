@@ -189,7 +189,9 @@ def _call(function: Function, rest: list[str], keep_lorem: bool, depth: int) -> 
         raise TemplateError(
             f"{function.name} takes a file last: TARGET_FILE, TARGET_FILE[NAME] or a path"
         )
-    if function.rest and len(rest) > function.max_arguments:
+    if function.split is not None and rest:
+        rest = function.split(":".join(rest))
+    elif function.rest and len(rest) > function.max_arguments:
         extra = len(rest) - function.max_arguments
         rest = [":".join(rest[: extra + 1]), *rest[extra + 1 :]]
     if not function.min_arguments <= len(rest) <= function.max_arguments:

@@ -432,7 +432,7 @@ def test_blank_lines_do_not_count_and_other_line_ends_do_not_matter(run):
             json.dumps(precheck("files_exist", 1, files_to_check=None)),
             ":2: files_to_check: must be",
         ),
-        (json.dumps(precheck("json_targeted_edit", 1)), ":2: edit_verification cannot be read"),
+        (json.dumps(precheck("json_targeted_edit", 1)), ":2: lacks original_file"),
     ],
 )
 def test_a_malformed_line_of_the_key_is_named(run, line, said):

@@ -17,8 +17,9 @@ class Function:
     """A function by name: how many arguments it takes, and how it is computed.
 
     The counts leave the file out, which stands last where ``takes_file``. With ``rest`` the
-    free-text argument may hold ``:``. ``compute`` gets the arguments as texts and the file; it
-    raises TemplateError with the bare reason, to which ``call_function`` adds the call.
+    free-text argument may hold ``:``; where it may be several, ``split`` parts them. ``compute``
+    gets the arguments as texts and the file; it raises TemplateError with the bare reason, to
+    which ``call_function`` adds the call.
     ``check`` raises likewise for arguments that no file could make right (a path or an operator
     that is none); it never sees a file.
     """
@@ -30,6 +31,7 @@ class Function:
     rest: bool
     compute: Callable[[Sequence[str], Any], str]
     check: Callable[[Sequence[str]], object] | None = None
+    split: Callable[[str], list[str]] | None = None
 
 
 def table_of(*functions: Function) -> dict[str, Function]:

@@ -11,7 +11,8 @@ where many values are wanted (the public sum of ``$.a`` is 0 whatever the list h
 and ``value`` take a filter that leaves one value; ``count`` of a path with ``[*]`` or a filter is
 the number of values; null is left out by ``filter`` as by ``collect``; and three kinds are ours:
 ``max_value`` and ``min_value`` (the number as the file has it: 75000 where ``max`` says 75000.0;
-none is an error), ``max_count`` (the length of the longest list or object).
+none is an error), ``max_count`` (the length of the longest list or object). Public templates give
+these three two paths, labels and values, and mean the label: see ``treepairs``.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from generators.errors import TemplateError
 from generators.templates.functions import numeric
 from generators.templates.functions.function import Function, table_of
 from generators.templates.functions.openfile import OpenFile
+from generators.templates.functions.paths import parts_paths
+from generators.templates.functions.treepairs import label_of_extreme, label_of_most
 from generators.templates.functions.treepath import Path, compile_path, expand, follow, name_kind
 
 Answer = Callable[[Any, Path], str]
@@ -150,13 +153,19 @@ _ANSWERS: dict[str, tuple[int, Answer]] = {  # arguments at least, and what is c
     "max_count": (1, max_count),
 }
 _FILTERING = ("count_where", "filter")
+_LABELS: dict[str, Callable[..., Any]] = {  # with a path of labels before
+    "max_value": lambda value, *two: label_of_extreme(value, *two, read=_many, largest=True),
+    "min_value": lambda value, *two: label_of_extreme(value, *two, read=_many, largest=False),
+    "max_count": lambda value, *two: label_of_most(value, *two, read=_many),
+}
+_TWO_PATHS = parts_paths("$")
 
 
-def _read_path(verb: str, arguments: Sequence[str]) -> Path:
-    path = compile_path(arguments[0] if arguments else "$")
-    if verb in _FILTERING and not path.filters:
+def _read_paths(verb: str, arguments: Sequence[str]) -> list[Path]:
+    paths = [compile_path(text) for text in arguments or ["$"]]
+    if verb in _FILTERING and not paths[0].filters:
         raise TemplateError("the path has no filter, as in $.items[?price>5]")
-    return path
+    return paths
 
 
 def _function(language: str, verb: str) -> Function:
@@ -164,13 +173,19 @@ def _function(language: str, verb: str) -> Function:
     reads_json = language == "json"
 
     def compute(arguments: Sequence[str], file: OpenFile) -> str:
-        path = _read_path(verb, arguments)
-        return answer(file.json if reads_json else file.yaml, path)
+        paths = _read_paths(verb, arguments)
+        value = file.json if reads_json else file.yaml
+        if len(paths) == 1:
+            return answer(value, paths[0])
+        return write_value(_LABELS[verb](value, *paths))
 
     def check(arguments: Sequence[str]) -> None:
-        _read_path(verb, arguments)
+        _read_paths(verb, arguments)
 
-    return Function(f"{language}_{verb}", least, 1, True, True, compute, check)
+    name = f"{language}_{verb}"
+    if verb in _LABELS:
+        return Function(name, 1, 2, True, True, compute, check, _TWO_PATHS)
+    return Function(name, least, 1, True, True, compute, check)
 
 
 TREE = table_of(*(_function(kind, verb) for kind in ("json", "yaml") for verb in _ANSWERS))

@@ -29,7 +29,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -70,7 +70,7 @@ class Step:
     kind: Kind
     name: str = ""
     index: int = 0
-    test: Test | None = None
+    test: Test | None = field(default=None, compare=False)  # a filter's name is its text
 
     @property
     def is_single(self) -> bool:
@@ -89,6 +89,12 @@ class Path:
     def is_single(self) -> bool:
         """Whether the whole path leads to one value."""
         return self.single == len(self.steps)
+
+    def after(self, count: int) -> Path:
+        """What is left of it after so many steps."""
+        steps = self.steps[count:]
+        single = next((i for i, step in enumerate(steps) if not step.is_single), len(steps))
+        return Path(steps, single)
 
     @property
     def filters(self) -> bool:
@@ -113,8 +119,7 @@ def compile_path(text: str) -> Path:
         else:
             step, at = _name(text, at)
             steps.append(step)
-    single = next((i for i, step in enumerate(steps) if not step.is_single), len(steps))
-    return Path(tuple(steps), single)
+    return Path(tuple(steps), 0).after(0)
 
 
 def follow(value: Any, steps: Sequence[Step]) -> Any:
@@ -217,7 +222,8 @@ def _bracket(inner: str) -> Step:
     if inner == "*":
         return Step("all")
     if inner.startswith("?"):
-        return Step("filter", test=_filter(inner[1:].strip()))
+        text = inner[1:].strip()
+        return Step("filter", text, test=_filter(text))
     if _QUOTED.fullmatch(inner):
         return Step("key", inner[1:-1])
     if re.fullmatch(r"-?[0-9]{1,9}", inner):

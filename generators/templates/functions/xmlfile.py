@@ -10,7 +10,8 @@ in full, skip what is no number, and are ``0`` of none. Its code of these functi
 public, only its tests and pages, so these are ours: values that are empty are left out of
 ``xpath_collect``; ``path/@name`` is a path wherever one may stand; ``xpath_max_value`` and
 ``xpath_min_value`` give the number as the file has it; ``xpath_max_count`` is the largest number
-of matches that one parent has (the most members of any one team).
+of matches that one parent has (the most members of any one team). Public templates give these
+three two paths, labels and values, and mean the label: see ``xmlpairs``.
 
 Documents with a DOCTYPE are refused, and with them all entities of a document's own.
 """
@@ -25,6 +26,8 @@ from generators.errors import TemplateError
 from generators.templates.functions import numeric
 from generators.templates.functions.function import Function, table_of
 from generators.templates.functions.openfile import OpenFile
+from generators.templates.functions.paths import parts_paths
+from generators.templates.functions.xmlpairs import group_by_label
 from generators.templates.functions.xpath import compile_xpath
 from generators.templates.functions.xpathwalk import Attribute, Node, select
 
@@ -158,7 +161,11 @@ def xpath_collect(arguments: Sequence[str], file: OpenFile) -> str:
 
 
 def xpath_max_count(arguments: Sequence[str], file: OpenFile) -> str:
-    """The largest number of matches that have one parent; ``0`` where there is none."""
+    """The largest number of matches that have one parent, ``0`` where there is none; of two paths
+    the label that has the most."""
+    if len(arguments) > 1:
+        groups = _groups(arguments, file)
+        return max(groups, key=lambda group: len(group[1]))[0]
     counts: dict[Element | None, int] = {}
     document = file.xml
     for node in _matches(arguments[0], file):
@@ -192,10 +199,22 @@ def _numbers(write: Callable[[list[float]], str]) -> Callable[[Sequence[str], Op
 
 def _extreme(largest: bool) -> Callable[[Sequence[str], OpenFile], str]:
     def compute(arguments: Sequence[str], file: OpenFile) -> str:
-        texts = _texts(arguments[0], file)
-        return numeric.find_extreme(texts, [numeric.to_number(text) for text in texts], largest)
+        if len(arguments) > 1:
+            pairs = [(label, text) for label, texts in _groups(arguments, file) for text in texts]
+            texts, numbers = [label for label, _ in pairs], [text for _, text in pairs]
+        else:
+            texts = numbers = _texts(arguments[0], file)
+        return numeric.find_extreme(texts, [numeric.to_number(text) for text in numbers], largest)
 
     return compute
+
+
+def _groups(arguments: Sequence[str], file: OpenFile) -> list[tuple[str, list[str]]]:
+    labels, values = map(compile_xpath, arguments)
+    groups = group_by_label(file.xml, labels, values)
+    if not groups:
+        raise TemplateError("the first path leads to no label in the file")
+    return [(text_of(label), [text_of(node) for node in nodes]) for label, nodes in groups]
 
 
 def _split_attribute(text: str) -> tuple[str, str]:
@@ -206,7 +225,8 @@ def _split_attribute(text: str) -> tuple[str, str]:
 
 
 def _check(arguments: Sequence[str]) -> None:
-    compile_xpath(arguments[0])
+    for path in arguments:
+        compile_xpath(path)
 
 
 def _check_attribute(arguments: Sequence[str]) -> None:
@@ -219,6 +239,10 @@ def _function(name: str, compute: Callable[[Sequence[str], OpenFile], str]) -> F
     return Function(name, 1, 1, True, True, compute, check)
 
 
+def _of_labels(name: str, compute: Callable[[Sequence[str], OpenFile], str]) -> Function:
+    return Function(name, 1, 2, True, True, compute, _check, parts_paths("./@"))
+
+
 XML = table_of(
     _function("xpath_value", xpath_value),
     _function("xpath_attr", xpath_attr),
@@ -229,7 +253,7 @@ XML = table_of(
     _function("xpath_avg", _numbers(numeric.average_text)),
     _function("xpath_max", _numbers(numeric.max_text)),
     _function("xpath_min", _numbers(numeric.min_text)),
-    _function("xpath_max_value", _extreme(True)),
-    _function("xpath_min_value", _extreme(False)),
-    _function("xpath_max_count", xpath_max_count),
+    _of_labels("xpath_max_value", _extreme(True)),
+    _of_labels("xpath_min_value", _extreme(False)),
+    _of_labels("xpath_max_count", xpath_max_count),
 )

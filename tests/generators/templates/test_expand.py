@@ -154,3 +154,30 @@ def test_targets_name_components():
     assert target_name("TARGET_FILE") == ""
     assert target_name("TARGET_FILE[sales]") == "sales"
     assert target_name("artifacts/x.csv") is None
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments"),
+    [
+        ("json_max_value:$.a[*].n:$.a[*].v", ["$.a[*].n", "$.a[*].v"]),
+        ("yaml_max_count: $.a : $.b ", ["$.a", "$.b"]),
+        ("yaml_max_value:$.a[?t==09:30].n", ["$.a[?t==09:30].n"]),
+        ("yaml_max_value:$.a['x:$y'].n", ["$.a['x:$y'].n"]),
+        ("json_min_value:$.a:b[*].n:$.a:b[*].v", ["$.a:b[*].n", "$.a:b[*].v"]),
+        ('json_max_value:"$.a":"$.b"', ["$.a", "$.b"]),
+        ("xpath_max_count://d/name:./es/e", ["//d/name", "./es/e"]),
+        ("xpath_max_value://x:d/x:name://x:pay", ["//x:d/x:name", "//x:pay"]),
+        ("xpath_max_value://{urn:/x}d/name:@x:n", ["//{urn:/x}d/name", "@x:n"]),
+        ("xpath_min_value:x:d/x:pay", ["x:d/x:pay"]),
+        ("xpath_max_count://d[@a=':./']/e", ["//d[@a=':./']/e"]),
+    ],
+)
+def test_of_two_paths_the_second_begins_as_only_a_path_does(call: str, arguments: list[str]):
+    (part,) = parse_text(f"{{{{{call}:TARGET_FILE}}}}")
+    assert isinstance(part, Call)
+    assert ["".join(map(str, argument)) for argument in part.arguments] == arguments
+
+
+def test_three_paths_are_one_too_many():
+    with pytest.raises(TemplateError, match="takes 1 to 2 arguments and a file, not 3"):
+        parse_text("{{json_max_value:$.a:$.b:$.c:TARGET_FILE}}")

@@ -415,7 +415,37 @@ def tree_single(verb: str, value: dict, data: bytes, draw: random.Random) -> Cas
     return arguments, data, tree_text(found)
 
 
+def first_of_best(sizes: list[tuple[float, str]], largest: bool = True) -> str | None:
+    ranked = sorted(sizes, key=lambda pair: -pair[0] if largest else pair[0])  # stable: first wins
+    return ranked[0][1] if ranked else None
+
+
+def tree_labels(verb: str, value: dict, data: bytes, draw: random.Random) -> Case:
+    """Two paths: the label that has the largest value, or the most of something."""
+    field, path = (
+        ("tags", draw.choice([".tags", ".tags[*]"]))
+        if verb == "max_count"
+        else (draw.choice([("price", ".price"), ("info", ".info.n")]))
+    )
+    base, items = "$.items[*]", value["items"]
+    if draw.random() < 0.3:
+        base, items = "$.items[?price>0]", [i for i in items if price_above(i, 0)]
+    arguments = [f"{base}.name", f"{base}{path}"]
+    nameless = [item for item in items if "name" not in item]
+    held = [i for i in nameless if field in i and not (path.endswith("[*]") and not i[field])]
+    if held:
+        return arguments, data, None
+    named = [item for item in items if "name" in item]
+    if verb == "max_count":
+        return arguments, data, first_of_best([(len(i.get("tags", [])), i["name"]) for i in named])
+    values = [(i["info"]["n"] if field == "info" else i[field], i) for i in named if field in i]
+    pairs = [(n, i["name"]) for v, i in values if (n := tree_number(v)) is not None]
+    return arguments, data, first_of_best(pairs, verb == "max_value")
+
+
 def tree_many(verb: str, value: dict, data: bytes, draw: random.Random) -> Case:
+    if verb in ("max_value", "min_value", "max_count") and draw.random() < 0.5:
+        return tree_labels(verb, value, data, draw)
     if verb in ("count_where", "filter"):
         path, found = draw.choice(filter_paths(value, draw.choice([0, 5])))
     else:
@@ -534,10 +564,39 @@ def xml_matches(draw: random.Random) -> tuple[str, bytes, list[ElementTree.Eleme
     return path, data, root.findall(path)
 
 
+def xml_labels(verb: str, draw: random.Random) -> Case:
+    """Two paths: the member or team with the largest pay, or the team with the most members."""
+    data = xml_data(draw)
+    teams = ElementTree.fromstring(data).findall("teams/team")
+    if verb == "max_count":
+        arguments = ["//team/@name", draw.choice(["./member", "//member", "./member/name"])]
+        return (
+            arguments,
+            data,
+            first_of_best([(len(t.findall("member")), t.get("name")) for t in teams]),
+        )
+    if draw.random() < 0.5:
+        arguments = ["//member/name", draw.choice(["./pay", "../member/pay", "//pay"])]
+        wide = arguments[1].startswith("..")
+        holders = [
+            (m.findtext("name"), t if wide else m) for t in teams for m in t.findall("member")
+        ]
+    else:
+        arguments = ["teams/team/@name", draw.choice([".//pay", "//member/pay"])]
+        holders = [(t.get("name"), t) for t in teams]
+    if not holders:
+        return arguments, data, None
+    texts = [(label, (p.text or "").strip()) for label, held in holders for p in held.iter("pay")]
+    pairs = [(float(text), label) for label, text in texts if is_number(text)]
+    return arguments, data, first_of_best(pairs, verb == "max_value")
+
+
 def xml_case(name: str) -> Maker:
     verb = name.removeprefix("xpath_")
 
     def make(draw: random.Random) -> Case:
+        if verb in ("max_value", "min_value") and draw.random() < 0.5:
+            return xml_labels(verb, draw)
         path, data, found = xml_matches(draw)
         texts = ["".join(element.itertext()).strip() for element in found]
         pairs = [(float(text), text) for text in texts if is_number(text)]
@@ -570,6 +629,8 @@ def xpath_attr(draw: random.Random) -> Case:
 
 
 def xpath_max_count(draw: random.Random) -> Case:
+    if draw.random() < 0.5:
+        return xml_labels("max_count", draw)
     data = xml_data(draw)
     teams = ElementTree.fromstring(data).findall("teams/team")
     path = draw.choice(["teams/team/member", "//member", "//team/member[name]"])

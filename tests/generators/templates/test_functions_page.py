@@ -34,6 +34,8 @@ def compute(call: str) -> str:
         rest, _, path = rest.rpartition(":")
         file = OpenFile(path, data_of(path))
     most = FUNCTIONS[name].max_arguments
+    if (split := FUNCTIONS[name].split) is not None:
+        return call_function(name, split(rest), file)
     quoted = re.findall(r'"[^"]*"|[^:]+|(?<=:)(?=:)', rest) if not FUNCTIONS[name].rest else [rest]
     arguments = [argument.strip('"') for argument in quoted if most or argument]
     return call_function(name, [argument for argument in arguments if rest], file)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from generators.errors import TemplateError
 from generators.templates.answers import MOST_READ, MOST_RESPONSE
 from generators.templates.clean import clean
+from generators.templates.editpath import find_targets, read_path
 from generators.templates.edits import complete_edit
 from generators.templates.jsonanswer import differences, read_json, same_json
 from generators.templates.lenient import as_number, same_text_leniently
@@ -26,6 +27,7 @@ from generators.templates.scoring import (
     score_leniently,
     scoring_types,
 )
+from generators.templates.targeted import translate_edit
 
 
 class Files:
@@ -581,6 +583,87 @@ def test_a_key_of_edits_that_cannot_be_is_refused(changes, said):
     )
     assert not verdict.correct
     assert verdict.error.startswith("the key: ")
+
+
+# --- the public type for edits
+
+STAFF = {
+    "staff": [
+        {"name": "Ada", "pay": 5, "mail": "a@b", "consent": False, "port": 80},
+        {"name": "Bob", "pay": 6, "mail": "nowhere", "consent": True, "port": 8080},
+    ],
+    "seen": "never",
+}
+
+
+def targeted_key(*changes: tuple[str, object], free: tuple[str, ...] = ()) -> Key:
+    about = {
+        "target_changes": [{"selector": path, "expected_value": value} for path, value in changes],
+        "preservation_spec": {"exclude_paths": list(free)},
+    }
+    spec = translate_edit("in.json", about)
+    return Key("readfile_jsonedit", complete_edit(json.dumps(spec), STAFF_FILES), "out/answer")
+
+
+STAFF_FILES = {"in.json": json.dumps(STAFF).encode()}
+
+
+def staff(change) -> str:
+    document = json.loads(json.dumps(STAFF))
+    change(document["staff"][0], document["staff"][1], document)
+    return json.dumps(document)
+
+
+@pytest.mark.parametrize(
+    ("change", "correct"),
+    [
+        (lambda ada, bob, _: ada.update(pay=None), True),
+        (lambda ada, bob, _: ada.pop("pay"), True),
+        (lambda ada, bob, _: None, False),
+        (lambda ada, bob, _: (ada.pop("pay"), bob.pop("pay")), False),
+        (lambda ada, bob, top: (ada.pop("pay"), top.pop("seen")), False),
+    ],
+)
+def test_a_target_of_null_may_be_removed_and_is_verified_though_it_is_excluded(change, correct):
+    path = "$.staff[?(@.consent == false)].pay"
+    assert both(targeted_key((path, None), free=(path,)), staff(change)) == (correct, correct)
+
+
+def test_an_excluded_path_frees_what_is_no_target():
+    key = targeted_key(("$.staff[0].mail", "c@d"), free=("$.staff[*]",))
+    assert both(key, staff(lambda ada, bob, _: (ada.update(mail="c@d", pay=0), bob.clear())))[0]
+    assert both(key, staff(lambda ada, bob, _: bob.clear())) == (False, False)
+    assert not both(key, staff(lambda ada, bob, top: (ada.update(mail="c@d"), top.pop("seen"))))[0]
+
+
+def test_an_edit_without_a_place_is_none_and_a_quoted_number_is_one():
+    key = targeted_key(("$.staff[?(@.port < 1000)].port", "3000"), ("$.staff[7].name", "x"))
+    assert both(key, staff(lambda ada, bob, _: ada.update(port=3000)))[0]
+    assert not both(key, staff(lambda ada, bob, _: ada.update(port="3000")))[0]
+    nothing = targeted_key(("$.staff[?(@.port > 9000)].port", "3000"))
+    assert both(nothing, json.dumps(STAFF)) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names"),
+    [
+        ("@.mail && @.mail.indexOf('@') == -1", ["Bob"]),
+        ("@.port && (@.port < 1000 || @.port > 9999)", ["Ada"]),
+        ("!(@.consent == true)", ["Ada"]),
+        ("name == 'Bob' or @.mail.length == 3", ["Ada", "Bob"]),
+        ("@.gone", []),
+        ("@.name < 5", []),
+    ],
+)
+def test_filters_of_edits_join_tests(wanted, names):
+    steps = read_path(f"$.staff[?({wanted})].name", "here")
+    assert [holder[key] for _, holder, key in find_targets(STAFF, steps)] == names
+
+
+@pytest.mark.parametrize("wanted", ["", "@.a ==", "(@.a", "@.a == 1)", "@.a &&", "(" * 40, "=="])
+def test_a_filter_that_is_none_is_refused(wanted):
+    with pytest.raises(TemplateError, match="cannot be read from"):
+        read_path(f"$.staff[?{wanted}].name", "here")
 
 
 # --- types of others

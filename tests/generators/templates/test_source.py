@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
 
 from generators.errors import TemplateError
+from generators.templates.form import refusal_of_path
 from generators.templates.library import NAMES, library_template, library_text
 from generators.templates.model import TemplateFile
-from generators.templates.source import parse_template, read_template, refusal_of_path
+from generators.templates.source import parse_template, read_template
 
 GOOD = """\
 tests:
@@ -275,3 +277,67 @@ def test_the_library_is_the_paper_s() -> None:
 def test_a_library_name_is_spelt_for_people() -> None:
     with pytest.raises(TemplateError, match="did you mean 'past'"):
         library_text("pasta")
+
+
+TARGETED = """\
+tests:
+- question_id: 1
+  samples: 2
+  template: "Set the level, save to {{artifacts}}/b.json"
+  scoring_type: json_targeted_edit
+  original_file: "{{artifacts}}/a.json"
+  modified_file: "{{artifacts}}/b.json"
+  edit_verification:
+    target_changes:
+    - selector: "$.services[?(@.type == 'x')].level"
+      expected_value: "{{semantic1:city}} \\"quoted\\""
+    - {selector: "$.at", expected_value: "{{file_word:1:\\"{{artifacts}}/w.txt\\"}}"}
+    preservation_spec: {exclude_paths: ["$.saved"]}
+"""
+
+
+def test_the_public_type_for_edits_is_read_as_ours() -> None:
+    (question,) = parse(TARGETED).questions
+    assert (question.scoring_type, question.file_to_read) == (
+        "readfile_jsonedit",
+        "{{artifacts}}/b.json",
+    )
+    assert question.expected_content is not None
+    assert '{{file_word:1:"{{artifacts}}/w.txt"}}' in question.expected_content  # as written
+    filled = question.expected_content.replace('{{file_word:1:"{{artifacts}}/w.txt"}}', "now")
+    assert json.loads(filled) == {
+        "original_file": "{{artifacts}}/a.json",
+        "edits": [
+            {
+                "path": "$.services[?(@.type == 'x')].level",
+                "value": '{{semantic1:city}} "quoted"',
+            },
+            {"path": "$.at", "value": "now"},
+        ],
+        "free": ["$.saved"],
+        "targeted": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "selector: \"$.services[?(@.type == 'x')].level\"",
+            "select: x",
+            "my.yml:10: tests[0].edit_verification.target_changes[0]: unknown key 'select'",
+        ),
+        (
+            "target_changes:",
+            "targets:",
+            "my.yml:8: tests[0].edit_verification: unknown key 'targets'",
+        ),
+        ("exclude_paths: [", "exclude_path: [", "preservation_spec: unknown key 'exclude_path'"),
+        ('{{artifacts}}/b.json"\n  edit', '/etc/b.json"\n  edit', "modified_file: '/etc/b.json'"),
+        ("original_file:", "description:", "the key 'original_file' is missing"),
+    ],
+)
+def test_an_edit_of_another_form_is_refused_at_its_place(old: str, new: str, said: str) -> None:
+    with pytest.raises(TemplateError) as caught:
+        parse(TARGETED.replace(old, new))
+    assert said in str(caught.value)
