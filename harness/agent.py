@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import reduce
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
 from operator import add
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from generators.seed import Seed
 from generators.task import Brief
 from harness.episode import SECONDS_DIGITS, Step, StopReason, ToolUse
 from harness.errors import AttemptFailed
-from harness.model import Message, Model, ModelRequest, Reply, Role, Usage
+from harness.model import Message, Model, ModelRequest, Reply, Role, Try, Usage
 from harness.sandbox import Sandbox
 from harness.tools import TOOLS, use_tool
 
@@ -69,18 +69,26 @@ class Journal(Protocol):
         """Keep it; what counts for this turn: an earlier one, if there was one."""
         ...
 
+    def keep_try(self, turn: int, failed: Try) -> None:
+        """Keep what a request that failed brought."""
+        ...
+
 
 @dataclass(slots=True)
 class MemoryJournal:
     """A journal that lives as long as its owner."""
 
     replies: dict[int, Reply] = field(default_factory=dict)
+    tries: list[tuple[int, Try]] = field(default_factory=list)
 
     def load(self, turn: int) -> Reply | None:
         return self.replies.get(turn)
 
     def save(self, turn: int, reply: Reply) -> Reply:
         return self.replies.setdefault(turn, reply)
+
+    def keep_try(self, turn: int, failed: Try) -> None:
+        self.tries.append((turn, failed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +154,15 @@ def run_agent(
 
 
 def buy_reply(model: Model, journal: Journal, turn: int, request: ModelRequest) -> Reply:
-    """The model's reply: a paid one is stored before anybody acts on it."""
+    """The model's reply: a paid one is stored before anybody acts on it, and every try that fails
+    before another is made."""
     if not model.paid:
         return model.respond(request)
     kept = journal.load(turn)
-    return kept if kept is not None else journal.save(turn, model.respond(request))
+    if kept is not None:
+        return kept
+    told = replace(request, keep=partial(journal.keep_try, turn))
+    return journal.save(turn, model.respond(told))
 
 
 def _stop_reason(steps: list[Step]) -> StopReason:

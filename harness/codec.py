@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from harness.episode import Cell, Episode, Grade
-from harness.model import Reply
+from harness.model import Reply, Try
 from harness.tabulate import EpisodeResult
 from registry.canon import canonical_bytes
 from registry.errors import BrokenPromise
@@ -60,6 +60,7 @@ class _Codec(Generic[T]):
 _EPISODE: _Codec[Episode] = _Codec("episode", 1, Episode)
 _GRADE: _Codec[Grade] = _Codec("grade", 1, Grade)
 _REPLY: _Codec[Reply] = _Codec("reply", 1, Reply)
+_TRY: _Codec[Try] = _Codec("try", 1, Try)
 _CELLS: _Codec[tuple[Cell, ...]] = _Codec("cells", 1, tuple[Cell, ...])
 _RESULT: _Codec[EpisodeResult] = _Codec("result", 1, EpisodeResult)
 
@@ -87,6 +88,14 @@ def encode_reply(reply: Reply) -> bytes:
 
 def decode_reply(data: bytes, place: str = "reply") -> Reply:
     return _REPLY.decode(data, place)
+
+
+def encode_try(failed: Try) -> bytes:
+    return _TRY.encode(failed)
+
+
+def decode_try(data: bytes, place: str = "try") -> Try:
+    return _TRY.decode(data, place)
 
 
 def encode_cells(cells: tuple[Cell, ...]) -> bytes:

@@ -74,6 +74,7 @@ class Episode:
     container: str
     error_class: str = ""  # "<boundary>:<class>" of what failed the attempt
     answer_files: tuple[tuple[str, bytes], ...] = ()  # files that the answer points to
+    failed_tries: tuple[tuple[str, int], ...] = ()  # requests to the model, by class, and how many
 
 
 class GradeStatus(StrEnum):

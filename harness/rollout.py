@@ -12,6 +12,7 @@ from generators.task import Brief
 from harness.agent import Conduct, Journal, opening_messages, run_agent
 from harness.episode import SECONDS_DIGITS, Cell, Episode, StopReason
 from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
+from harness.journal import CountingJournal
 from harness.outside import Contender, OutsideAgent
 from harness.sandbox import Sandbox, SandboxProvider, SandboxRefused
 from harness.single_turn import InOneTurn, run_single_turn
@@ -45,7 +46,8 @@ def run_attempt(
         )
     started, begun = now(), tick()
     seed = model_seed(cell, attempt)
-    conduct, left, container = _work(brief, model, sandboxes, seed, journal, tick)
+    counting = CountingJournal(journal)
+    conduct, left, container = _work(brief, model, sandboxes, seed, counting, tick)
     return Episode(
         id=cell.episode,
         instance=cell.instance,
@@ -64,6 +66,7 @@ def run_attempt(
         container=container,
         error_class=conduct.error_class,
         answer_files=left.files,
+        failed_tries=counting.failed_tries(),
     )
 
 

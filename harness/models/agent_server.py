@@ -12,8 +12,9 @@ import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import count, pairwise
+from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from harness.errors import Boundary
 from harness.model import Message, Reply, Role, ToolCall, Usage
 from harness.models.chat_stream import ChatStream, MalformedStream, Round
 from harness.models.kept import Kept, holds, lay_out, pack, read_tree, unpack
-from harness.models.openai import RETRIED, pause
+from harness.models.trying import RETRIED, pause
 from harness.sandbox import Sandbox, SandboxProvider
 from harness.sandboxes.local import LocalSandboxes, folder_of
 from harness.tools import use_tool
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     import httpx2
 
 TREES = ("host", "bridge")
+_NOTHING = Usage(0, 0)
 ROUNDS = 20
 
 # Before the task's own prompt, where the server shares this host.
@@ -238,7 +240,8 @@ class AgentServer:
             tuple(path for path, data in tree if (path, data) in given),
         )
         message = Message(Role.ASSISTANT, heard.final)
-        journal.save(0, Reply(message, Usage(), self._version, heard.ending, pack(kept)))
+        usage = reduce(add, (each.usage for each in heard.stream.rounds), _NOTHING)
+        journal.save(0, Reply(message, usage, self._version, heard.ending, pack(kept)))
 
     def _recall(
         self,

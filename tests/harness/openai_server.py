@@ -4,6 +4,7 @@ form of what it is asked, and remembers it."""
 from __future__ import annotations
 
 import json
+import re
 import socket
 import struct
 import threading
@@ -42,11 +43,14 @@ class Served:
     requests: list[Json] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
+    check: Callable[[Json], list[str]] = field(default=lambda request: check_request(request))
+    path: str = "/v1/chat/completions"  # a pattern
+    key_header: str = "Authorization"
 
     def next(self, request: Json, key: str) -> Answer:
         self.requests.append(request)
         self.keys.append(key)
-        self.faults += check_request(request)
+        self.faults += self.check(request)
         answer = self.always or self.script.pop(0)
         return answer if isinstance(answer, Answer) else answer(request)
 
@@ -117,10 +121,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if self.path != "/v1/chat/completions":
+        if not re.fullmatch(self.served.path, self.path):
+            self.served.faults.append(f"a request to {self.path}")
             self.send_error(404)
             return
-        answer = self.served.next(body, self.headers.get("Authorization", ""))
+        answer = self.served.next(body, self.headers.get(self.served.key_header, ""))
         time.sleep(answer.seconds)
         data = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
         self.send_response(answer.status)
@@ -147,12 +152,17 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serve(
-    *script: Answer | Callable[[Json], Answer], always: Callable[[Json], Answer] | None = None
+    *script: Answer | Callable[[Json], Answer],
+    always: Callable[[Json], Answer] | None = None,
+    root: str = "/v1",
+    **form: Any,
 ) -> Iterator[Served]:
-    served = Served("", list(script), always)
+    """A server at ``url``, which ends in ``root``; ``form`` tells of another protocol than
+    OpenAI's: its ``check``, ``path`` and ``key_header``."""
+    served = Served("", list(script), always, **form)
     handler = type("Handler", (_Handler,), {"served": served})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    served.url = f"http://127.0.0.1:{server.server_port}/v1"
+    served.url = f"http://127.0.0.1:{server.server_port}{root}"
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:

@@ -8,19 +8,22 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from generators.catalog import family
 from generators.seed import Seed
-from harness.agent import MemoryJournal
+from harness.agent import MemoryJournal, buy_reply
 from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, StopReason
 from harness.errors import AttemptFailed, Boundary
 from harness.grading import grade_episode
 from harness.model import Image, Message, ModelRequest, Reply, Role, ToolCall, Usage
-from harness.models.openai import OpenAIModel, Sampling, pause
+from harness.models.openai import OpenAIModel
+from harness.models.served import Sampling
+from harness.models.trying import pause, try_again
 from harness.rollout import run_attempt
 from harness.tools import TOOLS
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
@@ -192,15 +195,15 @@ def test_a_refusal_is_the_models_answer_not_a_failure() -> None:
         (failure(404, "model_not_found"), "bad_request", 1),
         (failure(422), "bad_request", 1),
         (completion("partly", finish="content_filter"), "content_filter", 1),
-        (Answer(b"{not json"), "malformed", 1),
-        (Answer(b""), "malformed", 1),
-        (Answer(b"\xff\xfe"), "malformed", 1),
-        (Answer(b"[]"), "malformed", 1),
-        (Answer(b"null"), "malformed", 1),
-        (Answer({"choices": []}), "malformed", 1),
-        (Answer({"choices": [{"message": 7}]}), "malformed", 1),
-        (Answer({"object": "chat.completion"}), "malformed", 1),
-        (Answer({"error": {"message": "SECRET"}}), "malformed", 1),
+        (Answer(b"{not json"), "malformed", 2),
+        (Answer(b""), "malformed", 2),
+        (Answer(b"\xff\xfe"), "malformed", 2),
+        (Answer(b"[]"), "malformed", 2),
+        (Answer(b"null"), "malformed", 2),
+        (Answer({"choices": []}), "malformed", 2),
+        (Answer({"choices": [{"message": 7}]}), "malformed", 2),
+        (Answer({"object": "chat.completion"}), "malformed", 2),
+        (Answer({"error": {"message": "SECRET"}}), "malformed", 2),
         (Answer(b'{"cut": "in the middle"}', drop=True), "connection", 3),
     ],
 )
@@ -214,9 +217,9 @@ def test_failures_are_told_apart_and_only_passing_ones_are_tried_again(
 
 
 def test_a_silent_server_is_a_timeout() -> None:
-    failed, served, _ = fail(Answer({}, seconds=1.5), seconds=0.3)
+    failed, served, _ = fail(*[Answer({}, seconds=1.5)] * 2, seconds=0.3)
     assert failed.error_class == "timeout"
-    assert len(served.requests) == 1
+    assert len(served.requests) == 2
 
 
 def test_no_server_is_a_connection_failure() -> None:
@@ -234,6 +237,35 @@ def test_a_passing_failure_is_survived_and_counted() -> None:
     assert (reply.message.text, reply.retries) == ("x", 2)
     assert pauses[0] == 7.0
     assert 1.0 <= pauses[1] <= 3.0
+
+
+def test_each_class_has_its_patience() -> None:
+    assert try_again(["overload"] * 3, 3)
+    assert not try_again(["overload"] * 4, 3)
+    assert try_again(["overload", "timeout", "malformed"], 3)
+    assert not try_again(["timeout", "overload", "timeout"], 3)
+    assert not try_again(["malformed"], 0)
+    for kind in ("content_filter", "quota", "auth", "context_length", "bad_request"):
+        assert not try_again([kind], 9)
+
+
+def test_every_try_is_kept_as_it_was_received_and_counted_by_class() -> None:
+    """The key, where a server quotes it, is taken out."""
+    quoting = Answer({"error": {"message": f"bad key {KEY}", "code": "rate_limit_exceeded"}}, 429)
+    script = (quoting, Answer(b"{not json"), completion("x"))
+    journal, kept = MemoryJournal(), []
+    with serve(*script) as served, model_at(served) as model:
+        request = ModelRequest(OPENING, (), SEED, kept.append)
+        reply = model.respond(request)
+        assert (reply.retries, reply.failed) == (2, ("rate_limit", "malformed"))
+    assert [(each.kind, each.status) for each in kept] == [("rate_limit", 429), ("malformed", None)]
+    assert json.loads(kept[0].raw)["error"]["message"] == "bad key [key]"
+    assert kept[1].raw == b"{not json"
+    with serve(*script) as served, model_at(served) as model:
+        buy_reply(model, journal, 4, replace(request, keep=None))
+    assert [(turn, each.kind) for turn, each in journal.tries] == [
+        (4, "rate_limit"), (4, "malformed"),
+    ]  # fmt: skip
 
 
 def test_pauses_grow_with_jitter_from_the_seed_alone() -> None:

@@ -1,0 +1,80 @@
+"""One try of a request: what came of it, and whether it is worth another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from generators.seed import Seed
+
+# Passing troubles are tried again as often as the pin says; what may cost, or come again, once.
+RETRIED = frozenset(("rate_limit", "overload", "connection"))
+RETRIED_ONCE = frozenset(("timeout", "malformed"))
+_FILTER_CODES = frozenset(("content_filter", "content_policy_violation"))
+
+
+class ProviderError(Exception):
+    """What came of one try. Its detail is a status: bodies quote prompts and keys."""
+
+    def __init__(
+        self,
+        kind: str,
+        detail: str = "",
+        wait: float | None = None,
+        status: int | None = None,
+        raw: bytes = b"",
+    ) -> None:
+        super().__init__(kind)
+        self.kind, self.detail, self.wait = kind, detail, wait
+        self.status, self.raw = status, raw
+
+
+def try_again(failed: Sequence[str], retries: int) -> bool:
+    """Whether to try once more, after tries that failed by these classes, the last one last."""
+    if not failed or len(failed) > retries:
+        return False
+    kind = failed[-1]
+    return kind in RETRIED or (kind in RETRIED_ONCE and failed.count(kind) == 1)
+
+
+def pause(first: float, tried: int, asked: float | None, seed: Seed) -> float:
+    """Seconds to wait before the next try: doubled each time, shaken by half either way, and no
+    less than the server asked for, up to a minute."""
+    shaken = first * 2.0**tried * seed.child("pause", tried).rng().uniform(0.5, 1.5)
+    return min(max(shaken, asked or 0.0), 60.0)
+
+
+def classify(error: Exception, received: bool) -> Exception:
+    """A library's error by what to do about it. An error of our own making is handed back as it
+    is."""
+    from pydantic_ai import exceptions as pe
+
+    if isinstance(error, pe.ModelAPIError):
+        status = getattr(error, "status_code", None)
+        detail = f"HTTP {status}" if status is not None else ""
+        return ProviderError(_kind(error), detail, error.retry_after, status)
+    if isinstance(error, pe.ContentFilterError):
+        return ProviderError("content_filter")
+    if isinstance(error, pe.UserError) or not received:
+        return error
+    return ProviderError("malformed", type(error).__name__)
+
+
+def _kind(error: Any) -> str:
+    from pydantic_ai import exceptions as pe
+
+    if error.provider_error_code in _FILTER_CODES or error.provider_error_type in _FILTER_CODES:
+        return "content_filter"
+    kinds: tuple[tuple[type[Exception], str], ...] = (
+        (pe.ModelRequestTimeout, "timeout"),
+        (pe.ModelTimeoutError, "timeout"),
+        (pe.ModelConnectionError, "connection"),
+        (pe.ModelRateLimitError, "rate_limit"),
+        (pe.ModelQuotaExceededError, "quota"),
+        (pe.ModelUnavailableError, "overload"),
+        (pe.ModelServerError, "overload"),
+        (pe.ModelAuthenticationError, "auth"),
+        (pe.ModelContextWindowExceededError, "context_length"),
+        (pe.ModelHTTPError, "bad_request"),
+    )
+    return next((kind for cls, kind in kinds if isinstance(error, cls)), "malformed")
