@@ -153,10 +153,10 @@ _ANSWERS: dict[str, tuple[int, Answer]] = {  # arguments at least, and what is c
     "max_count": (1, max_count),
 }
 _FILTERING = ("count_where", "filter")
-_LABELS: dict[str, Callable[..., Any]] = {  # with a path of labels before
-    "max_value": lambda value, *two: label_of_extreme(value, *two, read=_many, largest=True),
-    "min_value": lambda value, *two: label_of_extreme(value, *two, read=_many, largest=False),
-    "max_count": lambda value, *two: label_of_most(value, *two, read=_many),
+_LABELS: dict[str, Callable[[Any, Path, Path], Any]] = {  # with a path of labels before
+    "max_value": lambda value, one, two: label_of_extreme(value, one, two, _many, True),
+    "min_value": lambda value, one, two: label_of_extreme(value, one, two, _many, False),
+    "max_count": lambda value, one, two: label_of_most(value, one, two, _many),
 }
 _TWO_PATHS = parts_paths("$")
 
@@ -177,7 +177,7 @@ def _function(language: str, verb: str) -> Function:
         value = file.json if reads_json else file.yaml
         if len(paths) == 1:
             return answer(value, paths[0])
-        return write_value(_LABELS[verb](value, *paths))
+        return write_value(_LABELS[verb](value, paths[0], paths[1]))
 
     def check(arguments: Sequence[str]) -> None:
         _read_paths(verb, arguments)
