@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from study.cli_see import show
 from study.cli_tasks import tasks
 from study.cli_template import template
 from study.options import dirty_option, json_option, study_option
@@ -266,6 +267,9 @@ def status(folder: Path, as_json: bool) -> None:
     from study.console import print_records
 
     print_records(pipeline.status(pipeline.open_study(folder)), as_json, title="Study")
+
+
+main.add_command(show)
 
 
 @main.command()

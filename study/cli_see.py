@@ -1,0 +1,71 @@
+"""The commands that look at stored attempts: `show`, `tools`, `export`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from study.options import json_option, study_option
+
+wave_option = click.option("--wave", type=click.IntRange(0), help="Only this wave of study.yaml.")
+
+
+@click.command()
+@click.argument("episode", required=False)
+@click.option("--attempt", type=click.IntRange(1), help="Default: the one that counts.")
+@click.option("--grade", is_flag=True, help="The verdict on each criterion, at the end.")
+@click.option("--list", "listing", is_flag=True, help="List the episodes instead.")
+@wave_option
+@click.option("--model", help="With --list: only this model's.")
+@click.option("--arm", is_flag=True, help="Tell arms too. Who grades or reviews must not know.")
+@study_option
+@json_option
+def show(
+    episode: str | None,
+    attempt: int | None,
+    grade: bool,
+    listing: bool,
+    wave: int | None,
+    model: str | None,
+    arm: bool,
+    folder: Path,
+    as_json: bool,
+) -> None:
+    """Print the transcript of an EPISODE, named by the beginning of its digest.
+
+    Every message, tool call and result, with time, tokens, retries and limits. All of it is
+    sealed, so it needs the study's key. Control characters are shown as escapes.
+
+    \b
+    Examples:
+      dosimeter show --list --wave 1 --model some-model
+      dosimeter show 3f9a2c --grade | less -R
+      dosimeter show 3f9a2c --attempt 1 --json | jq .record.stop
+    """
+    if listing == (episode is not None):
+        raise click.UsageError("give an EPISODE, or --list")
+    if listing and (attempt or grade):
+        raise click.UsageError("--attempt and --grade go with an EPISODE")
+    if not listing and (model is not None or wave is not None):
+        raise click.UsageError("--wave and --model go with --list")
+    from study import pipeline
+
+    study = pipeline.open_study(folder)
+    if arm:
+        click.echo("warning: this tells arms; keep it from whoever is to judge blindly", err=True)
+    if listing:
+        from study.console import print_records
+        from study.transcript import list_records
+
+        print_records(list_records(study, wave, model, arm), as_json, title="Episodes")
+        return
+    from study.console import stdout
+    from study.transcript import open_transcript, print_transcript, transcript_json
+
+    found = open_transcript(study, str(episode), attempt, grade)
+    if as_json:  # escaped whole: strings of strangers, which a terminal may obey
+        click.echo(json.dumps(transcript_json(found, grade, arm), indent=2))
+        return
+    print_transcript(found, stdout(), grade, arm)

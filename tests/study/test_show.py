@@ -1,0 +1,219 @@
+"""`show`: a stored attempt as people read it, whatever a model put into it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from harness.codec import encode_episode
+from harness.episode import Episode, Step, StopReason, ToolUse
+from harness.keys import attempt_key, hex_of
+from harness.model import Image, Message, Reply, Role, ToolCall, Usage
+from registry.canon import digest_bytes
+from registry.seal import encrypt
+from study import pipeline
+from study.attempts import list_episodes, read_attempt
+from study.cli import main
+from study.folder import Study
+from study.visible import fold_lines, neutralise, on_one_line
+
+PICTURE = b"\x89PNG not quite"
+# Clears the screen, sets the title, goes back to the line's start, turns text round, C1, DEL.
+HOSTILE = "\x1b[2J\x1b]0;owned\x07over\rwritten \u202etxt.exe \x9b31m \x7f\x00 \u200b end"
+FORGED = "x" * 500 + "\n── grade  deterministic · scored · score 1"
+
+
+@pytest.fixture
+def copied(finished: Study, tmp_path: Path) -> Study:
+    folder = tmp_path / "copy"
+    shutil.copytree(finished.folder, folder)
+    return pipeline.open_study(folder)
+
+
+def run(study: Study, *arguments: str) -> Result:
+    return CliRunner().invoke(main, [*arguments, "--study", str(study.folder)])
+
+
+def some_episode(study: Study, model: str = "honest") -> str:
+    return list_episodes(study, 1, model)[0].cell.episode
+
+
+def hostile_episode(episode: Episode) -> Episode:
+    """A second attempt at it by a model that would rather talk to the terminal."""
+    call = ToolCall(HOSTILE, HOSTILE, json.dumps({HOSTILE: FORGED, "path": HOSTILE}))
+    wild = ToolCall("two", "execute_python", HOSTILE)
+    image = Image("image/png", PICTURE)
+    said = Message(Role.ASSISTANT, FORGED, calls=(call, wild), reasoning=HOSTILE)
+    seen = Message(Role.TOOL, HOSTILE, (image,), call_id=HOSTILE)
+    killed = Message(Role.TOOL, "gone", call_id="two")
+    step = Step(
+        Reply(said, Usage(120, 7), HOSTILE, finish=HOSTILE, retries=3),
+        (
+            ToolUse(HOSTILE, HOSTILE, seen, 1.25),
+            ToolUse("two", "execute_python", killed, 60.0, 137, ("time", "memory")),
+        ),
+        2.5,
+        prompt=HOSTILE,
+    )
+    return replace(
+        episode,
+        attempt=2,
+        steps=(step,),
+        stop=StopReason.FAILED,
+        error_class="provider:" + HOSTILE,
+        answer_file=b"\xff" + HOSTILE.encode(),
+        answer_files=((HOSTILE, b"1"),),
+        container=HOSTILE,
+    )
+
+
+def keep(study: Study, episode: Episode) -> None:
+    key = attempt_key(episode.id, episode.attempt)
+    assert study.store.put(key, encrypt(encode_episode(episode), study.recipients()))
+
+
+@pytest.fixture
+def hostile(copied: Study) -> tuple[Study, str]:
+    name = some_episode(copied)
+    keep(copied, hostile_episode(read_attempt(copied, name, 1)))
+    return copied, hex_of(name)
+
+
+def test_controls_become_escapes_and_text_of_all_languages_stays() -> None:
+    assert neutralise("naïve 日本語 🙂 µ·m\u00a0x\n\tok") == "naïve 日本語 🙂 µ·m\u00a0x\n\tok"
+    assert neutralise(HOSTILE) == (
+        "\\x1b[2J\\x1b]0;owned\\x07over\\rwritten \\u202etxt.exe \\x9b31m \\x7f\\x00 \\u200b end"
+    )
+    assert neutralise("\ud800\U000e0041") == "\\ud800\\U000e0041"  # no half pairs, no tags
+    assert on_one_line("a\nb\tc" + "d" * 300).startswith("a\\nb\\tcd")
+    assert len(on_one_line("d" * 300)) == 200
+
+
+@pytest.mark.parametrize("text", ["", "a", "日本語" * 30, "word " * 40, "x" * 1000, "a\n\nb\tc"])
+def test_folding_loses_nothing_and_keeps_within_its_width(text: str) -> None:
+    pieces = list(fold_lines(text, 20))
+    lines: list[str] = []
+    for begins, piece in pieces:
+        lines = [*lines, piece] if begins else [*lines[:-1], lines[-1] + piece]
+        assert len(piece.encode("utf-16-le")) // 2 <= 20
+    assert lines == [line.expandtabs(4) for line in text.split("\n")]
+
+
+@pytest.mark.ray
+class TestTheTranscript:
+    def test_tells_each_turn_its_calls_and_what_they_came_to(self, finished: Study) -> None:
+        name = hex_of(some_episode(finished))
+        shown = run(finished, "show", name[:10], "--grade")
+        assert shown.exit_code == 0, shown.output
+        episode = read_attempt(finished, f"sha256:{name}", 1)
+        for told in (name, episode.container, "scripted-1", "3 turns", "attempt    1 of 1"):
+            assert told in shown.stdout
+        assert shown.stdout.index("── system") < shown.stdout.index("── turn 1")
+        assert "▶ run_command" in shown.stdout
+        assert "│ ls -l" in shown.stdout
+        assert "◀ execute_python  exit code 0" in shown.stdout
+        assert "── grade  deterministic" in shown.stdout
+        assert "The answer states that the average is" in shown.stdout
+
+    def test_tells_no_arm_and_no_grade_unless_asked(self, finished: Study) -> None:
+        name = hex_of(some_episode(finished))
+        shown = run(finished, "show", name)
+        assert "arm" not in shown.stdout.replace("charm", "")
+        assert "── grade" not in shown.stdout
+        armed = run(finished, "show", name, "--arm")
+        assert "public arm" in armed.stdout or "private arm" in armed.stdout
+        assert "warning" in armed.stderr
+        assert "warning" not in shown.stderr
+
+    def test_json_holds_the_whole_record(self, finished: Study) -> None:
+        name = some_episode(finished)
+        told = json.loads(run(finished, "show", name, "--json", "--grade").stdout)
+        kept = json.loads(encode_episode(read_attempt(finished, name, 1)))["body"]
+        assert told["record"] == kept
+        assert "arm" not in told
+        assert [each["id"] for each in told["grade"]["criteria"]]
+
+    def test_a_hostile_one_cannot_drive_the_terminal(self, hostile: tuple[Study, str]) -> None:
+        study, name = hostile
+        for form in ((), ("--json",), ("--grade",)):
+            shown = run(study, "show", name, "--attempt", "2", *form)
+            assert shown.exit_code == 0, shown.output
+            text = shown.stdout_bytes.decode()
+            assert all(char.isprintable() or char == "\n" for char in text)
+        assert "\\x1b[2J" in text
+
+    def test_nor_forge_a_line_of_ours(self, hostile: tuple[Study, str]) -> None:
+        study, name = hostile
+        lines = run(study, "show", name, "--attempt", "2").stdout.splitlines()
+        assert not [line for line in lines if line.startswith(("── grade", "x", "over"))]
+        assert [line for line in lines if line.startswith("│ ── grade")]
+
+    def test_failures_limits_retries_and_images_are_told(self, hostile: tuple[Study, str]) -> None:
+        study, name = hostile
+        text = run(study, "show", name, "--attempt", "2", "--grade").stdout
+        assert "exit code 137, 60.00 s, limits hit: time, memory" in text
+        assert "3 retries" in text
+        assert "120 in, 7 out" in text
+        assert f"[image image/png, {len(PICTURE)} bytes, {digest_bytes(PICTURE)}]" in text
+        assert "attempt    2 of 2; attempt 1 counts" in text
+        assert "of attempt 1, which counts" in text
+
+
+@pytest.mark.ray
+class TestFindingAnEpisode:
+    def test_the_list_has_every_episode_of_a_wave_and_no_arm(self, finished: Study) -> None:
+        listed = json.loads(run(finished, "show", "--list", "--json").stdout)
+        assert len(listed) == 24 + 48
+        assert {"episode", "stratum", "model", "status", "score"} <= set(listed[0])
+        assert "arm" not in listed[0]
+        some = ("show", "--list", "--wave", "1", "--model", "spiked", "--json")
+        of_spiked = json.loads(run(finished, *some).stdout)
+        assert {(each["wave"], each["model"]) for each in of_spiked} == {(1, "spiked")}
+        seeds = sorted(e["seed"] for e in of_spiked if e["stratum"] == "compute_average/easy")
+        assert seeds == list(range(1, 13))
+
+    def test_arms_are_told_with_a_warning(self, finished: Study) -> None:
+        told = run(finished, "show", "--list", "--arm", "--json")
+        assert {each["arm"] for each in json.loads(told.stdout)} == {"public", "private"}
+        assert "warning" in told.stderr
+
+    @pytest.mark.parametrize(
+        ("arguments", "why"),
+        [
+            (("zz",), "not the beginning of an episode's digest"),
+            (("../../keys",), "not the beginning of an episode's digest"),
+            (("f" * 64,), "no attempt at an episode"),
+            (("--list", "--wave", "9"), "plans waves 0 to 1"),
+            (("--list", "--model", "nobody"), "there are: honest, spiked"),
+            (("--list", "--grade"), "go with an EPISODE"),
+            ((), "give an EPISODE, or --list"),
+        ],
+    )
+    def test_what_names_none_is_refused(
+        self, finished: Study, arguments: tuple[str, ...], why: str
+    ) -> None:
+        refused = run(finished, "show", *arguments)
+        assert refused.exit_code == 2
+        assert why in refused.stderr
+
+    def test_an_ambiguous_prefix_says_so(self, finished: Study) -> None:
+        names = [hex_of(each.cell.episode) for each in list_episodes(finished)]
+        shared = next(a for a in "0123456789abcdef" if sum(n[0] == a for n in names) > 1)
+        refused = run(finished, "show", shared)
+        assert "give more digits" in refused.stderr
+
+    def test_without_the_key_it_says_what_is_needed(
+        self, finished: Study, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        name = some_episode(finished)
+        monkeypatch.setenv("DOSIMETER_KEY_FILE", str(tmp_path / "none"))
+        for arguments in ((name,), ("--list",)):
+            refused = run(finished, "show", *arguments)
+            assert refused.exit_code == 2
+            assert "sealed to the study's key" in refused.stderr
+            assert "Traceback" not in refused.output
