@@ -29,6 +29,7 @@ _ADDRESS = r"^([\w.-]+|\[[0-9a-fA-F:]+\]):[0-9]{1,5}$"
 _RECIPIENT = r"^age1[02-9ac-hj-np-z]{58}$"
 Name = Annotated[str, Field(pattern=_NAME)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Usd = Annotated[float, Field(gt=0, le=1_000_000_000)]
 
 
 class _Section(BaseModel):
@@ -112,6 +113,15 @@ class SweepSection(_Section):
     address: str | None = None
 
 
+class BudgetSection(_Section):
+    """USD, for each wave. Built-in agents cost nothing."""
+
+    run: Usd | None = None
+    models: dict[str, Usd] = {}
+    providers: dict[str, Usd] = {}
+    reserve: Literal["seen", "bound"] = "seen"  # how much for an episode at work
+
+
 class ReleaseSection(_Section):
     folder: str = "release"
     title: str = ""
@@ -133,6 +143,8 @@ class ProtocolFile(_Section):
     sandbox: SandboxSection = SandboxSection()
     sweep: SweepSection = SweepSection()
     release: ReleaseSection = ReleaseSection()
+    prices: Annotated[str, Field(min_length=1)] | None = None  # a file: what models cost
+    budget: BudgetSection | None = None
     store: str = "store"
     keys: str = "keys/study.txt"  # age identity file
     recipients: tuple[Annotated[str, Field(pattern=_RECIPIENT)], ...] = ()
@@ -174,6 +186,8 @@ class Protocol:
     templates: tuple[tuple[str, str], ...] = ()  # name and text of each template file
     judges: tuple[JudgePin, ...] = ()
     families: tuple[tuple[str, str], ...] = ()  # of models and judges that name theirs
+    prices: str | None = None  # path of the price file
+    budget: BudgetSection | None = None
 
     def wave_models(self, wave: int) -> tuple[ModelPin, ...]:
         """The models of a wave. Raises StudyError for a wave that is not planned."""
@@ -213,6 +227,7 @@ def read_protocol(folder: Path, name: str = FILE_NAME) -> Protocol:
     tasks, templates = _check_tasks(document, parsed, folder)
     _check_waves(document, parsed)
     _check_judges(document, parsed)
+    _check_budget(document, parsed)
     return Protocol(
         name=parsed.study,
         description=parsed.description,
@@ -230,6 +245,8 @@ def read_protocol(folder: Path, name: str = FILE_NAME) -> Protocol:
         recipients=parsed.recipients,
         entropy=parsed.entropy,
         templates=templates,
+        prices=parsed.prices,
+        budget=parsed.budget,
         judges=tuple(pin_judge(_pin(name, section)) for name, section in parsed.judges.items()),
         families=tuple(
             (name, section.family)
@@ -253,6 +270,7 @@ _SECTIONS: Mapping[str, type[_Section]] = {
     "sandbox": SandboxSection,
     "sweep": SweepSection,
     "release": ReleaseSection,
+    "budget": BudgetSection,
 }
 _MODELS: Mapping[str, type[_Section]] = {
     "scripted": ScriptedSection,
@@ -459,3 +477,26 @@ def _check_waves(document: Document, parsed: ProtocolFile) -> None:
             raise StudyError(
                 f"{document.place(('models', name, 'release'))}: only a spiked agent reads one"
             )
+
+
+def _check_budget(document: Document, parsed: ProtocolFile) -> None:
+    """Refuse limits of models and providers that there are not, and a budget without prices."""
+    if parsed.budget is None:
+        return
+    if parsed.prices is None:
+        raise StudyError(
+            f"{document.place(('budget',))}: a budget needs `prices:`, the file that tells what "
+            "the models cost"
+        )
+    providers = {section.provider: section for section in parsed.models.values()}
+    known: tuple[tuple[str, Mapping[str, Any], Mapping[str, Any]], ...] = (
+        ("models", parsed.budget.models, parsed.models),
+        ("providers", parsed.budget.providers, providers),
+    )
+    for key, limits, there in known:
+        for name in limits:
+            if name not in there:
+                raise StudyError(
+                    f"{document.place(('budget', key, name))}: no model here is of that "
+                    f"{'name' if key == 'models' else 'provider'}{_nearest(name, there)}"
+                )
