@@ -488,7 +488,7 @@ def _check_budget(document: Document, parsed: ProtocolFile) -> None:
             f"{document.place(('budget',))}: a budget needs `prices:`, the file that tells what "
             "the models cost"
         )
-    providers = {section.provider: section for section in parsed.models.values()}
+    providers: dict[str, Any] = {each.provider: each for each in parsed.models.values()}
     known: tuple[tuple[str, Mapping[str, Any], Mapping[str, Any]], ...] = (
         ("models", parsed.budget.models, parsed.models),
         ("providers", parsed.budget.providers, providers),
