@@ -7,12 +7,12 @@ may reach is the sandbox's to decide, here calls are only read.
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from generators.task import Limits
+from harness.commandline import BadLine, Plan, read_line
 from harness.episode import SECONDS_DIGITS, ToolUse
 from harness.model import Image, Message, Role, ToolCall, ToolSpec
 from harness.picture import ImageRefused, check_image
@@ -20,18 +20,18 @@ from harness.sandbox import ExecResult, Sandbox, SandboxRefused
 
 # One megabyte of program or file is more than any task needs; more is not even parsed.
 MAX_ARGUMENT_CHARS = 1_000_000
-# Splitting a command takes time that grows with its square, and its words must fit the frame
-# that carries them into the sandbox.
+# The plan of a command must fit the frame that carries it into the sandbox.
 MAX_COMMAND_CHARS = 20_000
 MAX_TEXT_BYTES = 4_000_000  # of a file that read_file will look at
 MAX_IMAGE_BYTES = 5_000_000  # what the strictest large provider takes
 
 # It steers a model towards calls that work without a shell; the sandbox is what isolates.
 COMMANDS = (
-    "ls", "cat", "head", "tail", "wc", "grep", "sort", "uniq", "cut", "find", "stat", "du",
-    "diff", "cmp", "sha256sum", "md5sum", "cp", "mv", "mkdir", "rm", "python3",
+    "ls", "cat", "head", "tail", "wc", "grep", "sort", "uniq", "cut", "tr", "sed", "awk", "paste",
+    "comm", "nl", "tac", "od", "seq", "echo", "printf", "tee", "find", "stat", "du", "pwd",
+    "basename", "dirname", "diff", "cmp", "sha256sum", "md5sum", "base64", "cp", "mv", "mkdir",
+    "rmdir", "rm", "touch", "tar", "gzip", "date", "sleep", "true", "false", "test", "python3",
 )  # fmt: skip
-_OPERATORS = frozenset(("|", "||", "&", "&&", ";", ">", ">>", "<", "<<", "2>", "2>&1", "&>"))
 
 
 class BadCall(Exception):  # noqa: N818 - an answer for the model, not an error of ours
@@ -98,23 +98,15 @@ def _check_text(name: str, value: object) -> None:
         raise BadCall(f"{name!r} holds half of a surrogate pair, which is not text") from None
 
 
-def split_command(command: str) -> list[str]:
-    """The argument list of a command line, without a shell. Raises BadCall."""
+def plan_command(command: str) -> Plan:
+    """What to carry out for a command line, without a shell. Raises BadCall."""
     if len(command) > MAX_COMMAND_CHARS:
         raise BadCall(f"the command has {len(command):,} characters; at most "
                       f"{MAX_COMMAND_CHARS:,} are read: use execute_python")  # fmt: skip
     try:
-        argv = shlex.split(command)
-    except ValueError as error:
-        raise BadCall(f"the command cannot be split into words: {error}") from None
-    if "\0" in command or not argv:
-        raise BadCall("the command is empty or holds a NUL")
-    if found := next((word for word in argv if word in _OPERATORS), None):
-        raise BadCall(f"there is no shell, so {found!r} would do nothing; run one command, or "
-                      "use execute_python")  # fmt: skip
-    if argv[0] not in COMMANDS:
-        raise BadCall(f"{argv[0][:80]!r} is not available; these are: {', '.join(COMMANDS)}")
-    return argv
+        return read_line(command, COMMANDS)
+    except BadLine as bad:
+        raise BadCall(str(bad)) from None
 
 
 def cut_text(text: str, limit: int) -> str:
@@ -136,7 +128,7 @@ def _execute_python(
 def _run_command(
     arguments: Mapping[str, str], sandbox: Sandbox, limits: Limits, seconds: float
 ) -> Outcome:
-    return _report(sandbox.run(split_command(arguments["command"]), seconds), limits)
+    return _report(sandbox.run_line(plan_command(arguments["command"]), seconds), limits)
 
 
 def _report(result: ExecResult, limits: Limits) -> Outcome:
@@ -209,9 +201,10 @@ _TOOLS: Mapping[str, _Tool] = {
     ),
     "run_command": _Tool(
         _run_command,
-        "Run one command in the work folder. There is no shell: no pipes, redirection, "
-        f"variables or wildcards. Available: {', '.join(COMMANDS)}. The list is only a guide to "
-        "what works; the sandbox limits what any program can reach.",
+        "Run a command line in the work folder: commands with quoted words and wildcards, joined "
+        "by |, &&, || and ;, with <, >, >>, 2> and 2>&1 for files of the work folder. There is no "
+        f"shell: no variables, no $(…), no loops. Commands: {', '.join(COMMANDS)}. The list is "
+        "only a guide to what works; the sandbox limits what any program can reach.",
         ("command",),
         ("The command line, words quoted as in a POSIX shell.",),
     ),

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from generators.task import Asset, Limits
+from harness.commandline import Plan, plan_json
 from harness.errors import AttemptFailed, Boundary, HarnessError
 from harness.sandbox import ExecResult, SandboxRefused
 from harness.sandboxes.line import Line, LineBroken
@@ -53,14 +54,20 @@ class ServedSandbox:
         A program that takes the whole sandbox down is answered as killed, now and at every later
         call: what an agent can bring about is no failure of ours.
         """
+        return self._execute({"op": "run", "argv": list(argv)}, seconds, stdin)
+
+    def run_line(self, plan: Plan, seconds: float) -> ExecResult:
+        """Carry out a command line, all of it within the time; else as ``run``."""
+        return self._execute({"op": "line", "plan": plan_json(plan)}, seconds, b"")
+
+    def _execute(self, request: dict[str, Any], seconds: float, stdin: bytes) -> ExecResult:
         if self._spent is not None:
             return ExecResult(
                 KILLED, b"the sandbox ended with the last program\n", 0, 0.0, self._spent
             )
         self._last_run = time.time()
         cap = self._limits.output_bytes
-        request = {"op": "run", "argv": list(argv), "seconds": seconds}
-        request |= {"cap": cap, "flood": FLOOD_BYTES}
+        request |= {"seconds": seconds, "cap": cap, "flood": FLOOD_BYTES}
         try:
             header, body = self._line.ask(request, stdin, seconds, cap)
             return _read_result(header, body)

@@ -107,7 +107,7 @@ def test_a_command_is_split_without_a_shell(sandbox: Sandbox) -> None:
     assert use(sandbox, "run_command", {"command": "cat 'a b.txt'"}).result.text.startswith(
         "$HOME `id`\n"
     )
-    assert use(sandbox, "run_command", {"command": "grep $HOME 'a b.txt'"}).exit_code == 0
+    assert use(sandbox, "run_command", {"command": "grep '$HOME' 'a b.txt'"}).exit_code == 0
 
 
 def test_the_longest_command_passes_whatever_it_is_made_of(sandbox: Sandbox) -> None:
@@ -129,11 +129,11 @@ def test_hashing_every_file_takes_one_command(sandbox: Sandbox) -> None:
 @pytest.mark.parametrize(
     ("command", "hint"),
     [
-        ("cat notes.txt | wc -l", "there is no shell"),
-        ("ls > out.txt", "there is no shell"),
+        ("cat notes.txt | xxd", "'xxd' is not available; these are: ls,"),
+        ("ls > $HOME/out.txt", "there are no variables"),
         ("curl http://example.com", "'curl' is not available; these are: ls,"),
         ("bash -c ls", "'bash' is not available"),
-        ("cat 'notes", "cannot be split"),
+        ("cat 'notes", "a quote (') is not closed"),
         ("   ", "empty"),
         ("ls \0", "NUL"),
         ("ls " + "a" * 30_000, "at most 20,000 are read: use execute_python"),
