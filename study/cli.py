@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from study.cli_see import show
+from study.cli_see import show, tools
 from study.cli_tasks import tasks
 from study.cli_template import template
 from study.options import dirty_option, json_option, study_option
@@ -270,6 +270,7 @@ def status(folder: Path, as_json: bool) -> None:
 
 
 main.add_command(show)
+main.add_command(tools)
 
 
 @main.command()

@@ -69,3 +69,39 @@ def show(
         click.echo(json.dumps(transcript_json(found, grade, arm), indent=2))
         return
     print_transcript(found, stdout(), grade, arm)
+
+
+@click.command()
+@wave_option
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), help="Write a page and CSV here."
+)
+@study_option
+@json_option
+def tools(wave: int | None, out: Path | None, folder: Path, as_json: bool) -> None:
+    """How each model used its tools: calls, rounds, seconds, failures and limits.
+
+    Counted from the stored transcripts, so it needs the study's key. With --out also a page
+    with plots by task and by seed. Both arms are counted together.
+
+    \b
+    Examples:
+      dosimeter tools --wave 1
+      dosimeter tools --out tool-use
+    """
+    from study import pipeline
+    from study.console import print_json, print_records
+    from study.toolfacts import model_records, tool_records, tool_tables
+
+    study = pipeline.open_study(folder)
+    tables = tool_tables(study, wave)
+    if as_json:
+        print_json(tables.as_json())
+    else:
+        print_records(model_records(tables), False, title="Models")
+        print_records(tool_records(tables), False, title="Tools")
+    if out is not None:
+        from analysis.toolpage import write_tool_files
+
+        page = write_tool_files(out, tables, study.protocol.name)
+        click.echo(f"page: {page}", err=as_json)

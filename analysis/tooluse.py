@@ -1,0 +1,229 @@
+"""How models use their tools: counts by tool, task and seed, rounds, seconds, failures.
+
+A description of conduct, blind to the arms: no registered test reads any of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from statistics import fmean, median
+from typing import Any
+
+# Names are what models called, so they may be anything.
+OTHER = "(other)"
+MOST_TOOLS = 12
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,39}")
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One tool call. ``failed``: refused, or a program that ended with another code than 0."""
+
+    tool: str
+    seconds: float
+    failed: bool
+    limits: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Conduct:
+    """The tool calls of one episode, turn by turn; a turn without any is an empty tuple.
+
+    ``seed`` numbers the instance within its stratum.
+    """
+
+    wave: int
+    model: str
+    stratum: str
+    seed: int
+    replicate: int
+    turns: tuple[tuple[Use, ...], ...]
+
+    @property
+    def uses(self) -> tuple[Use, ...]:
+        return tuple(use for turn in self.turns for use in turn)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUse:
+    """A model in a wave. Rounds are turns; a parallel one has more than one call."""
+
+    wave: int
+    model: str
+    episodes: int
+    rounds: int
+    calls: int
+    calls_per_episode: float
+    rounds_per_episode: float
+    most_rounds: int
+    calls_per_round: float | None  # None where there was no round
+    parallel_rounds: int
+    without_calls: int  # episodes
+    failed: int
+    limited: int  # calls that hit a limit
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRow:
+    """One tool of one model. ``share`` is of the model's calls; seconds are None without any."""
+
+    wave: int
+    model: str
+    tool: str
+    calls: int
+    share: float
+    episodes: int  # that used it
+    mean_seconds: float | None
+    median_seconds: float | None
+    most_seconds: float | None
+    failed: int
+    limits: str  # name and count of each that was hit, "" where none
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """One tool of one model at one task and difficulty."""
+
+    wave: int
+    model: str
+    task: str
+    difficulty: str
+    tool: str
+    episodes: int  # of the stratum, whether they used it or not
+    calls: int
+    calls_per_episode: float
+
+
+@dataclass(frozen=True, slots=True)
+class SeedRow:
+    """One tool of one model at one instance, over its replicates."""
+
+    wave: int
+    model: str
+    task: str
+    difficulty: str
+    seed: int
+    tool: str
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUseTables:
+    """All that is told. ``tools`` in the order of their calls, over all models."""
+
+    tools: tuple[str, ...]
+    models: tuple[ModelUse, ...]
+    by_tool: tuple[ToolRow, ...]
+    by_task: tuple[TaskRow, ...]
+    by_seed: tuple[SeedRow, ...]
+    left_out: int  # episodes that infrastructure failed
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def tabulate_tools(conducts: Iterable[Conduct], left_out: int = 0) -> ToolUseTables:
+    """The tables of some episodes. Tools beyond the MOST_TOOLS most called, and names that no
+    tool would have, are counted as ``(other)``."""
+    held = sorted(conducts, key=lambda c: (c.wave, c.model, c.stratum, c.seed, c.replicate))
+    tools = _rank_tools(held)
+    by_model = _group(held, "wave", "model")
+    by_stratum = _group(held, "wave", "model", "stratum")
+    by_seed = _group(held, "wave", "model", "stratum", "seed")
+    return ToolUseTables(
+        tools,
+        tuple(_model_use(own) for own in by_model.values()),
+        tuple(row for own in by_model.values() for row in _tool_rows(own, tools)),
+        tuple(row for own in by_stratum.values() for row in _task_rows(own, tools)),
+        tuple(row for own in by_seed.values() for row in _seed_rows(own, tools)),
+        left_out,
+    )
+
+
+def _group(held: list[Conduct], *names: str) -> Mapping[tuple[Any, ...], list[Conduct]]:
+    groups: dict[tuple[Any, ...], list[Conduct]] = defaultdict(list)
+    for conduct in held:
+        groups[tuple(getattr(conduct, name) for name in names)].append(conduct)
+    return groups
+
+
+def _rank_tools(held: list[Conduct]) -> tuple[str, ...]:
+    counts = Counter(use.tool for conduct in held for use in conduct.uses)
+    plain = {name: calls for name, calls in counts.items() if _NAME.fullmatch(name)}
+    ranked = sorted(plain, key=lambda name: (-plain[name], name))[:MOST_TOOLS]
+    return (*ranked, OTHER) if len(ranked) < len(counts) else tuple(ranked)
+
+
+def _uses(own: list[Conduct], tools: tuple[str, ...]) -> dict[str, list[Use]]:
+    """The calls of each tool, in the order of the tools."""
+    found: dict[str, list[Use]] = {tool: [] for tool in tools}
+    for use in (use for conduct in own for use in conduct.uses):
+        found[use.tool if use.tool in found else OTHER].append(use)
+    return found
+
+
+def _model_use(own: list[Conduct]) -> ModelUse:
+    uses = [use for conduct in own for use in conduct.uses]
+    rounds = [len(conduct.turns) for conduct in own]
+    return ModelUse(
+        wave=own[0].wave,
+        model=own[0].model,
+        episodes=len(own),
+        rounds=sum(rounds),
+        calls=len(uses),
+        calls_per_episode=len(uses) / len(own),
+        rounds_per_episode=fmean(rounds),
+        most_rounds=max(rounds),
+        calls_per_round=len(uses) / sum(rounds) if sum(rounds) else None,
+        parallel_rounds=sum(len(turn) > 1 for conduct in own for turn in conduct.turns),
+        without_calls=sum(not conduct.uses for conduct in own),
+        failed=sum(use.failed for use in uses),
+        limited=sum(bool(use.limits) for use in uses),
+    )
+
+
+def _tool_rows(own: list[Conduct], tools: tuple[str, ...]) -> list[ToolRow]:
+    found = _uses(own, tools)
+    calls = sum(map(len, found.values()))
+    return [_tool_row(own, tool, uses, calls) for tool, uses in found.items() if uses]
+
+
+def _tool_row(own: list[Conduct], tool: str, uses: list[Use], calls: int) -> ToolRow:
+    mine = {use.tool for use in uses}
+    episodes = sum(any(use.tool in mine for use in conduct.uses) for conduct in own)
+    seconds = [use.seconds for use in uses]
+    limits = Counter(limit for use in uses for limit in use.limits)
+    return ToolRow(
+        wave=own[0].wave,
+        model=own[0].model,
+        tool=tool,
+        calls=len(uses),
+        share=len(uses) / calls,
+        episodes=episodes,
+        mean_seconds=fmean(seconds),
+        median_seconds=median(seconds),
+        most_seconds=max(seconds),
+        failed=sum(use.failed for use in uses),
+        limits=", ".join(f"{name} {count}" for name, count in sorted(limits.items())),
+    )
+
+
+def _task_rows(own: list[Conduct], tools: tuple[str, ...]) -> list[TaskRow]:
+    task, _, difficulty = own[0].stratum.rpartition("/")
+    key = (own[0].wave, own[0].model, task, difficulty)
+    return [
+        TaskRow(*key, tool, len(own), len(uses), len(uses) / len(own))
+        for tool, uses in _uses(own, tools).items()
+    ]
+
+
+def _seed_rows(own: list[Conduct], tools: tuple[str, ...]) -> list[SeedRow]:
+    task, _, difficulty = own[0].stratum.rpartition("/")
+    key = (own[0].wave, own[0].model, task, difficulty, own[0].seed)
+    return [SeedRow(*key, tool, len(uses)) for tool, uses in _uses(own, tools).items()]
+
+
+__all__ = ["OTHER", "Conduct", "ToolUseTables", "Use", "tabulate_tools"]
