@@ -22,7 +22,6 @@ class AnthropicModel(ServedModel):
             http_client=keeping_client(self._sampling.seconds),
             max_retries=0,
         )
-        client.auth_token = None  # the SDK would add one from the environment
         provider = AnthropicProvider(anthropic_client=client)
         return Connection(Chat(self._version, provider=provider), client.close)
 

@@ -82,6 +82,8 @@ def heard_reply(response: pm.ModelResponse, raw: bytes, version: str, replay: Re
         _count(told.input_tokens), _count(told.output_tokens), _count(told.cache_read_tokens)
     )
     finish = "refusal" if refusal else (response.finish_reason or "stop")
+    if calls and finish == "stop":  # Google does not tell them apart
+        finish = "tool_call"
     return Reply(message, usage, _text(response.model_name or version), finish, raw)
 
 
