@@ -98,7 +98,8 @@ def read_bought(
             attempt = int(key.rpartition("/")[2].removesuffix(".age"))
             if attempt not in bought:  # it failed, so its conversation was not kept
                 made = decode_episode(decrypt(store.get(key), identities, key), key)
-                bought[attempt] = [step.reply.usage for step in made.steps]
+                if not made.inherited:
+                    bought[attempt] = [step.reply.usage for step in made.steps]
     return {attempt: tuple(usages) for attempt, usages in bought.items()}
 
 

@@ -75,6 +75,9 @@ class Episode:
     error_class: str = ""  # "<boundary>:<class>" of what failed the attempt
     answer_files: tuple[tuple[str, bytes], ...] = ()  # files that the answer points to
     failed_tries: tuple[tuple[str, int], ...] = ()  # requests to the model, by class, and how many
+    image: str = ""  # digest of what the container ran
+    replies: int = 0  # paid ones that the store has of its turns: the next attempt inherits them
+    inherited: int = 0  # of them, bought by attempts before
 
 
 class GradeStatus(StrEnum):

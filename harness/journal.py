@@ -17,18 +17,30 @@ from registry.store import Store
 @dataclass(frozen=True, slots=True)
 class CountingJournal:
     """Another journal, and how many requests of its attempt failed by each class: those that it
-    is told of, and those before the replies that it finds."""
+    is told of, and those before the replies that it finds. What was before ``inherited`` replies
+    is counted with the attempts that bought them."""
 
     journal: Journal
+    inherited: int = 0
     counts: Counter[str] = field(default_factory=Counter)
+    turns: set[int] = field(default_factory=set)  # that have a reply
+
+    @property
+    def replies(self) -> int:
+        """Of how many turns, from the first on, there is a reply."""
+        return next(turn for turn in count() if turn not in self.turns)
 
     def load(self, turn: int) -> Reply | None:
         reply = self.journal.load(turn)
-        self.counts.update(() if reply is None else reply.failed)
+        if reply is not None:
+            self.turns.add(turn)
+            self.counts.update(reply.failed if turn >= self.inherited else ())
         return reply
 
     def save(self, turn: int, reply: Reply) -> Reply:
-        return self.journal.save(turn, reply)
+        kept = self.journal.save(turn, reply)
+        self.turns.add(turn)
+        return kept
 
     def keep_try(self, turn: int, failed: Try) -> None:
         self.counts[failed.kind] += 1
@@ -40,17 +52,28 @@ class CountingJournal:
 
 @dataclass(frozen=True, slots=True)
 class StoreJournal:
-    """The journal of one attempt, encrypted to the study and the run."""
+    """The journal of one attempt, encrypted to the study and the run.
+
+    The first ``inherited`` turns are those of the failed attempt before: their replies are read
+    where they were bought, and never bought again. Their number is written in that attempt, so
+    that all workers agree which turns these are.
+    """
 
     store: Store
     episode: str
     attempt: int
     recipients: tuple[str, ...]
     identity: str = field(repr=False)
+    inherited: int = 0
 
     def load(self, turn: int) -> Reply | None:
-        """The reply that was bought for this turn before a crash, if any."""
-        key = response_key(self.episode, self.attempt, turn)
+        """The reply that was bought for this turn, before a crash or by an attempt before."""
+        attempts = range(self.attempt - 1, 0, -1) if turn < self.inherited else (self.attempt,)
+        found = (self._read(attempt, turn) for attempt in attempts)
+        return next((reply for reply in found if reply is not None), None)
+
+    def _read(self, attempt: int, turn: int) -> Reply | None:
+        key = response_key(self.episode, attempt, turn)
         if not self.store.exists(key):
             return None
         return decode_reply(decrypt(self.store.get(key), (self.identity,), key))

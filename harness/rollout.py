@@ -31,13 +31,15 @@ def run_attempt(
     run: str,
     journal: Journal,
     now: Callable[[], str],
+    inherited: int = 0,
     tick: Callable[[], float] = time.monotonic,
 ) -> Episode:
     """The episode of one attempt. What fails in the infrastructure is recorded in it.
 
     ``run`` is the digest of the RunManifest, ``now`` tells UTC as ISO 8601, ``tick`` is a
-    monotonic clock in seconds. Raises HarnessError where a model that is not built in would
-    run in a sandbox that does not isolate.
+    monotonic clock in seconds; of so many turns as ``inherited`` the journal has replies that an
+    attempt before this one bought, and their tool calls are carried out again. Raises
+    HarnessError where a model that is not built in would run in a sandbox that does not isolate.
     """
     if not _may_run(model, sandboxes):
         raise HarnessError(
@@ -46,7 +48,7 @@ def run_attempt(
         )
     started, begun = now(), tick()
     seed = model_seed(cell, attempt)
-    counting = CountingJournal(journal)
+    counting = CountingJournal(journal, inherited)
     conduct, left, container = _work(brief, model, sandboxes, seed, counting, tick)
     return Episode(
         id=cell.episode,
@@ -67,6 +69,9 @@ def run_attempt(
         error_class=conduct.error_class,
         answer_files=left.files,
         failed_tries=counting.failed_tries(),
+        image=_rooms(model, sandboxes).image if container else "",
+        replies=counting.replies,
+        inherited=inherited,
     )
 
 

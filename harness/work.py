@@ -151,13 +151,13 @@ def count_spend(cell: Cell, store: Store, context: RunContext) -> Spend | None:
 def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> Outcome:
     if bench.store.exists(result_key(cell.episode)):
         return Outcome(cell.episode, finished=True)
-    instance, attempt = instance_of(cell), 1
+    instance, attempt, inherited = instance_of(cell), 1, 0
     while (stored := _read_attempt(cell, attempt, bench.store, bench.context)) is not None:
         if stored.stop is not StopReason.FAILED:
             _write_result(cell, instance, stored, attempt, bench.store, bench.context)
             return Outcome(cell.episode, finished=True)
-        attempt += 1
-    episode = _run_attempt(cell, instance.brief, attempt, bench, now)
+        attempt, inherited = attempt + 1, stored.replies
+    episode = _run_attempt(cell, instance.brief, attempt, inherited, bench, now)
     if not bench.store.put(
         attempt_key(cell.episode, attempt),
         encrypt(encode_episode(episode), bench.context.readers),
@@ -202,7 +202,12 @@ def read_result(store: Store, key: str, identities: tuple[str, ...]) -> EpisodeR
 
 
 def _run_attempt(
-    cell: Cell, brief: Brief, attempt: int, bench: Workbench, now: Callable[[], str]
+    cell: Cell,
+    brief: Brief,
+    attempt: int,
+    inherited: int,
+    bench: Workbench,
+    now: Callable[[], str],
 ) -> Episode:
     journal = StoreJournal(
         bench.store,
@@ -210,6 +215,7 @@ def _run_attempt(
         attempt,
         bench.context.readers,
         bench.context.run_identity,
+        inherited,
     )
     return run_attempt(
         cell,
@@ -220,6 +226,7 @@ def _run_attempt(
         run=bench.context.run,
         journal=journal,
         now=now,
+        inherited=inherited,
     )
 
 

@@ -6,10 +6,11 @@ import itertools
 import json
 import multiprocessing
 import random
+import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -19,10 +20,14 @@ from pathlib import Path
 import pytest
 
 from generators.catalog import family
+from generators.task import Asset, Limits
 from harness.codec import decode_episode, decode_reply
+from harness.commandline import Plan
 from harness.episode import Cell, Episode, StopReason
+from harness.errors import AttemptFailed, Boundary
 from harness.keys import attempt_key, response_key, result_key
 from harness.leases import LeaseBook, Progress
+from harness.sandbox import ExecResult, Sandbox, SandboxProvider
 from harness.tabulate import EpisodeResult, row_of
 from harness.work import Workbench, close_cell, read_result, run_cell
 from registry.folder import FolderStore
@@ -195,7 +200,7 @@ def test_an_attempt_that_a_server_failed_is_kept_and_the_next_one_counts(tmp_pat
     with serve(always=failing_from(2, times=1)) as served, opened(served, tmp_path) as bench:
         (cell,) = paid_cells.cells(served.url, 1)
         progress = sweep(cell, bench)
-        assert len(asked(served)) == len(set(asked(served))) == 3 + TURNS
+        assert len(asked(served)) == len(set(asked(served))) == 1 + TURNS
     assert (progress.finished, progress.exhausted) == (1, 0)
     assert progress.failures == (("provider:overload", 1),)
     failed, good = (episode_of(tmp_path, cell, attempt) for attempt in (1, 2))
@@ -203,6 +208,8 @@ def test_an_attempt_that_a_server_failed_is_kept_and_the_next_one_counts(tmp_pat
         StopReason.FAILED, "provider:overload", 2,
     )  # fmt: skip
     assert (good.stop, len(good.steps)) == (StopReason.ANSWERED, TURNS)
+    assert (failed.replies, failed.inherited) == (2, 0)
+    assert (good.replies, good.inherited) == (TURNS, 2)
     (result,) = results(tmp_path).values()
     assert (result.attempt, result.attempts, result.score) == (2, 2, 1.0)
 
@@ -219,7 +226,7 @@ def test_a_cell_that_fails_on_every_attempt_is_exhausted_and_closed_as_missing(
         close_cell(cell, bench.store, bench.context)
         close_cell(cell, bench.store, bench.context)  # again, as after a crash
         assert run_cell(cell, bench, noon).finished, "a closed cell is owed no more"
-        assert len(served.requests) == 3 * 2
+        assert len(served.requests) == 1 + 3, "the first turn is bought once"
     (result,) = results(tmp_path).values()
     assert (result.status, result.score, result.passed, result.total) == (
         Status.MISSING, None, None, None,
@@ -227,6 +234,145 @@ def test_a_cell_that_fails_on_every_attempt_is_exhausted_and_closed_as_missing(
     assert (result.attempts, result.error_class) == (3, "provider:overload")
     assert row_of(result, Arm.PUBLIC).score is None
     assert [episode_of(tmp_path, cell, n).stop for n in (1, 2, 3)] == [StopReason.FAILED] * 3
+
+
+# --- the next attempt goes on from the very turn ---
+
+
+def shape(folder: Path, cell: Cell, attempt: int) -> list[tuple[str, list[str]]]:
+    """What was said and what the tools answered, turn by turn."""
+    steps = episode_of(folder, cell, attempt).steps
+    return [
+        (step.reply.message.text, [_untimed(use.result.text) for use in step.uses])
+        for step in steps
+    ]
+
+
+def _untimed(text: str) -> str:
+    return re.sub(r"[\d.]+ s\]", "s]", text)
+
+
+def append(request: Json) -> Answer:
+    """An agent that adds a line to a file at each turn, and hands in the whole of it."""
+    seen = sum(message["role"] == "tool" for message in request["messages"])
+    if seen < TURNS - 1:
+        return completion(
+            f"line {seen}", [("a", "run_command", {"command": f"echo {seen} >> log"})]
+        )
+    if seen == TURNS - 1:
+        return completion(None, [("a", "read_file", {"path": "log"})])
+    return completion("Done.")
+
+
+@pytest.mark.parametrize("turn", [0, 2, TURNS])
+def test_after_a_failure_at_any_turn_no_reply_is_bought_twice(tmp_path: Path, turn: int) -> None:
+    """And the work folder is as it was: what the tools answer at the next turn tells it."""
+    failures = itertools.count()
+
+    def answer(request: Json) -> Answer:
+        seen = sum(message["role"] == "tool" for message in request["messages"])
+        if seen == turn and next(failures) < 2:
+            return failure(500)
+        return append(request)
+
+    with serve(always=append) as served, opened(served, tmp_path / "whole") as bench:
+        (cell,) = paid_cells.cells(served.url, 1)
+        assert run_cell(cell, bench, noon).finished
+        owed = len(served.requests)
+    with serve(always=answer) as served, opened(served, tmp_path / "failed") as bench:
+        assert sweep(cell, bench).finished == 1
+        assert len(served.requests) == owed + 2, "the failed requests, and each turn once"
+    assert shape(tmp_path / "failed", cell, 3) == shape(tmp_path / "whole", cell, 1)
+    attempts = [episode_of(tmp_path / "failed", cell, attempt) for attempt in (1, 2, 3)]
+    assert [each.inherited for each in attempts] == [0, turn, turn]
+    assert [each.replies for each in attempts] == [turn, turn, TURNS + 1]
+    store = FolderStore(tmp_path / "failed")
+    replies = [key for key in store.list("responses/") if key.count("-") == 1]
+    assert len(replies) == TURNS + 1, "each lies where it was bought, and nowhere else"
+
+
+def test_replies_go_on_from_attempt_to_attempt(tmp_path: Path) -> None:
+    """Every turn fails once: one more is inherited each time."""
+    failed: set[int] = set()
+
+    def answer(request: Json) -> Answer:
+        seen = sum(message["role"] == "tool" for message in request["messages"])
+        if seen not in failed:
+            failed.add(seen)
+            return failure(500)
+        return append(request)
+
+    with serve(always=answer) as served, opened(served, tmp_path) as bench:
+        (cell,) = paid_cells.cells(served.url, 1)
+        while not run_cell(cell, bench, noon).finished:
+            pass
+        assert len(served.requests) == 2 * (TURNS + 1)
+    attempts = [episode_of(tmp_path, cell, attempt) for attempt in range(1, TURNS + 3)]
+    assert [each.inherited for each in attempts] == [0, *range(TURNS + 1)]
+    assert attempts[-1].stop is StopReason.ANSWERED
+    assert attempts[-1].steps[-2].uses[0].result.text.startswith("0\n1\n2\n")
+
+
+@pytest.mark.parametrize(
+    ("refusal", "error"),
+    [
+        (completion(None, finish="content_filter"), "provider:content_filter"),
+        (failure(400), "provider:bad_request"),
+    ],
+)
+def test_a_request_that_is_refused_each_time_is_recorded_after_the_last_try(
+    tmp_path: Path, refusal: Answer, error: str
+) -> None:
+    def answer(request: Json) -> Answer:
+        seen = sum(message["role"] == "tool" for message in request["messages"])
+        return refusal if seen == 2 else append(request)
+
+    with serve(always=answer) as served, opened(served, tmp_path) as bench:
+        (cell,) = paid_cells.cells(served.url, 1)
+        assert sweep(cell, bench).exhausted == 1
+        assert len(served.requests) == 2 + 3
+        close_cell(cell, bench.store, bench.context)
+    (result,) = results(tmp_path).values()
+    assert (result.status, result.attempts, result.error_class) == (Status.MISSING, 3, error)
+    assert [len(episode_of(tmp_path, cell, n).steps) for n in (1, 2, 3)] == [2, 2, 2]
+
+
+def test_a_lost_sandbox_costs_no_reply(tmp_path: Path) -> None:
+    """The reply whose tool call lost it was paid for too."""
+    with serve(always=append) as served, opened(served, tmp_path) as bench:
+        (cell,) = paid_cells.cells(served.url, 1)
+        lossy = replace(bench, sandboxes=Lossy(bench.sandboxes, at=2))
+        assert not run_cell(cell, lossy, noon).finished
+        assert run_cell(cell, bench, noon).finished
+        assert len(served.requests) == TURNS + 1
+    lost, good = (episode_of(tmp_path, cell, attempt) for attempt in (1, 2))
+    assert (lost.error_class, len(lost.steps), lost.replies) == ("sandbox:lost", 1, 2)
+    assert (good.inherited, good.stop) == (2, StopReason.ANSWERED)
+    assert good.steps[-2].uses[0].result.text.startswith("0\n1\n2\n")
+
+
+class Lossy:
+    """A provider whose sandboxes are lost at so many-th command line."""
+
+    image, isolates = "none", True
+
+    def __init__(self, provider: SandboxProvider, at: int) -> None:
+        self._provider, self._at = provider, at
+
+    def open(self, assets: Sequence[Asset], limits: Limits) -> Sandbox:
+        sandbox = self._provider.open(assets, limits)
+        lines, carry_out = itertools.count(1), sandbox.run_line
+
+        def run_line(plan: Plan, seconds: float) -> ExecResult:
+            if next(lines) == self._at:
+                raise AttemptFailed(Boundary.SANDBOX, "lost")
+            return carry_out(plan, seconds)
+
+        sandbox.run_line = run_line  # type: ignore[method-assign]  # the loss, where it happens
+        return sandbox
+
+    def close(self) -> None:
+        """The provider is somebody else's."""
 
 
 def test_a_later_sweep_tries_an_exhausted_cell_anew(tmp_path: Path) -> None:
