@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from generators.rubric import DIMENSIONS, Rubric, score_verdicts
+from generators.answer import parse_answer
+from generators.checks import Scored
+from generators.rubric import DIMENSIONS, Criterion, Rubric, score_verdicts
 from generators.task import TaskInstance
 from harness.codec import decode_grade, decode_reply, encode_grade, encode_reply
 from harness.episode import Episode, Grade, GradeStatus, StopReason
@@ -84,7 +86,7 @@ def judge_episode(
         return _grade(episode, name, rubric, GradeStatus.MISSING, (None,) * len(rubric.criteria))
     answer = submitted(episode)
     if not answer.strip():
-        none = tuple(False if each.weight > 0 else None for each in rubric.criteria)
+        none = tuple(False if is_asked(each) else None for each in rubric.criteria)
         return _grade(episode, name, rubric, GradeStatus.NO_ANSWER, none)
     submission = Submission(instance.brief.prompt, answer, instance.id)
     verdicts = _judge_weighty(judge, submission, rubric, replies)
@@ -95,19 +97,27 @@ def _judge_weighty(
     judge: Judge, submission: Submission, rubric: Rubric, replies: Replies
 ) -> Verdicts:
     """Verdicts on the criteria that count; those without weight are another column's."""
-    asked = [each for each in rubric.criteria if each.weight > 0]
+    asked = [each for each in rubric.criteria if is_asked(each)]
     found = iter(judge_criteria(judge, submission, asked, replies))
-    return tuple(next(found) if each.weight > 0 else None for each in rubric.criteria)
+    return tuple(next(found) if is_asked(each) else None for each in rubric.criteria)
+
+
+def is_asked(criterion: Criterion) -> bool:
+    """Whether a judge can tell and it counts: a templated question's text does not say what is
+    right, and what has no weight is another column's."""
+    return criterion.weight > 0 and not isinstance(criterion.check, Scored)
 
 
 def submitted(episode: Episode) -> str:
-    """All that was handed in, as text: the final message, then each file under its name."""
+    """All that was handed in, as text: the final message, then each file that counts under its
+    name."""
     return "\n\n".join(part for part in _parts(episode) if part)
 
 
 def _parts(episode: Episode) -> Iterator[str]:
     yield episode.answer
-    if episode.answer_file is not None:
+    # As the exact grader does: a valid block in the message leaves the file behind.
+    if episode.answer_file is not None and parse_answer(episode.answer) is None:
         yield f"[file answer.json]\n{episode.answer_file.decode('utf-8', 'replace')}"
     for path, data in episode.answer_files:
         is_folder = path.endswith("/")

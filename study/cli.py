@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from study.cli_judge import grade
 from study.cli_see import show, tools
 from study.cli_tasks import tasks
 from study.cli_template import template
@@ -213,6 +214,9 @@ def sweep(
         outcome = pipeline.sweep(pipeline.open_study(folder), request, watch)
     print_sweep(outcome, wave, as_json)
     sys.exit(0 if outcome.closed else 1)
+
+
+main.add_command(grade)
 
 
 @main.command()

@@ -7,17 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from analysis.breakdowntables import TableSet, make_tables
-from analysis.load import make_table
-from analysis.look import analyse
+from analysis.load import Table, make_table
+from analysis.look import Analysis, analyse, explore
 from analysis.report import Report, build_report, write_report
-from harness.tabulate import rows_of
+from harness.tabulate import judged_row, rows_of
 from registry.canon import digest_bytes, digest_value
 from registry.errors import BrokenPromise
 from registry.provenance import check_pins
-from registry.records import Preregistration, ReportIssued, RunManifest, record_body
+from registry.records import Plan, Preregistration, ReportIssued, RunManifest, record_body
 from registry.tables import ResultRow, columns_of
 from study.errors import StudyError
 from study.folder import Study
+from study.judges import judge_grades
 from study.runs import closed_wave, closing_manifest, manifests_of, read_results
 from study.setup import registration_of
 from study.templateanswers import answers_of_rows, facts_of_study
@@ -46,6 +47,7 @@ def report_study(study: Study, through: int | None, now: str) -> tuple[Report, P
         table=table,
         analysis=analyse(registered.plan, table, plan_digest),
         issued=issued,
+        explored=_by_judges(study, registered.plan, table, plan_digest),
         templates=_templated(study, rows, table_digest),
     )
     report = _add_deviations(report, drift_of(study, registered, runs))
@@ -61,6 +63,16 @@ def report_study(study: Study, through: int | None, now: str) -> tuple[Report, P
         record, now, lambda entry: entry.kind == "report" and entry.record == record
     )
     return report, page
+
+
+def _by_judges(study: Study, plan: Plan, table: Table, registration: str) -> list[Analysis]:
+    """The registered test on the scores of each judge that has graded a wave: exploratory."""
+    graders = set(table["grader"].tolist())
+    return [
+        explore(plan, table, registration, f"graded by {pin.name}", grader=pin.name)
+        for pin in study.protocol.judges
+        if pin.name in graders
+    ]
 
 
 def _templated(study: Study, rows: list[ResultRow], seed: str) -> TableSet | None:
@@ -92,10 +104,13 @@ def read_rows(study: Study, runs: list[RunManifest]) -> Iterator[ResultRow]:
     """The results of some waves, joined to the arms. Only for who holds the study's key."""
     arms = {entry.instance: entry.arm for entry in study.entries()}
     for manifest in runs:
-        for result in read_results(study, manifest):
+        results = list(read_results(study, manifest))
+        for result in results:
             if result.instance not in arms:
                 raise BrokenPromise(f"wave {manifest.wave}: a result is of no instance of the draw")
             yield from rows_of(result, arms[result.instance])
+        for result, grade in judge_grades(study, results, study.identities()):
+            yield judged_row(result, grade, arms[result.instance])
 
 
 def _closed_runs(study: Study, through: int | None) -> list[RunManifest]:

@@ -62,7 +62,7 @@ def init_study(folder: Path, protocol: str | None = None) -> Path:
         key = folder / "keys" / "study.txt"
         if not key.exists():
             write_identity(key)
-        _ignore(folder / ".gitignore", ("keys/", "store/", ".sweep-*.lock"))
+        _ignore(folder / ".gitignore", ("keys/", "store/", ".sweep-*.lock", ".grade.lock"))
         draft = folder / f".{FILE_NAME}.new"
         try:
             draft.write_text(text, encoding="utf-8")

@@ -1,0 +1,29 @@
+"""One process at a time, for work that would otherwise be bought twice."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from study.errors import StudyError
+
+
+@contextmanager
+def alone(path: Path, other: str) -> Iterator[None]:
+    """Hold a lock file against another process that would do the same work. The kernel lets go
+    when this process ends, however it ends. Raises StudyError where ``other`` is at it."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise StudyError(f"{path}: {error.strerror}; the study's folder must be writable") from None
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StudyError(f"{path}: {other} is at work; let it finish, or end it") from None
+        yield
+    finally:
+        os.close(handle)

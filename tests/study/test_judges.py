@@ -1,0 +1,265 @@
+"""Stored episodes graded by judges behind a real server: resumed, kept, and shown beside the
+registered test, never in its place."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from harness.work import Workbench, run_cell
+from registry.clock import utc_now
+from registry.records import record_digest
+from registry.seal import decrypt, new_identity
+from registry.verify import verify_study
+from study import pipeline
+from study.cli import main
+from study.errors import StudyError
+from study.folder import Study
+from study.images import NO_IMAGE, PinnedImage
+from study.judges import GradeRequest, grade_study, graded_by
+from study.looks import read_rows
+from study.protocol import read_protocol
+from study.runs import SweepRequest, begin_wave, cells_of, close_wave, context_of, manifests_of
+from study.setup import init_study, registration_of
+from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
+
+PROTOCOL = """\
+study: judged
+tasks:
+  - {{family: compute_average, difficulty: easy}}
+  - {{family: count_circles, difficulty: easy}}
+seeds_per_arm: 2
+models:
+  honest: {{provider: scripted, agent: honest, error_rate: 0.3}}
+waves:
+  - [honest]
+judges:
+  strict: {{provider: openai, model: strict-1, base_url: "{url}", api_key_env: JUDGE_KEY,
+           family: a}}
+  kind: {{provider: openai, model: kind-1, base_url: "{url}", api_key_env: JUDGE_KEY}}
+plan: {{permutations: 199}}
+sandbox: {{kind: local}}
+"""
+EPISODES = 2 * 2 * 2  # tasks, arms, seeds
+ASKED = re.compile(r"^(c\d+)\. (.*)$", re.M)
+BLOCK = re.compile(r"<<<answer (\w{32})>>>\n(.*)\n<<<end of answer \1>>>", re.S)
+NUMBER = re.compile(r"(?:number|average is|shows|per picture is) (-?\d+(?:\.\d+)?)")
+KEY = "sk-judge-do-not-keep"
+
+
+def answer_of(request: Json) -> tuple[str, list[tuple[str, str]]]:
+    text = request["messages"][1]["content"]
+    found = BLOCK.search(text)
+    assert found is not None
+    return found[2], ASKED.findall(text[found.end() :])
+
+
+def verdicts(request: Json, met: Callable[[str, str], bool]) -> Answer:
+    text, asked = answer_of(request)
+    listed = [{"id": id_, "evidence": "", "met": met(text, each)} for id_, each in asked]
+    return completion(json.dumps({"verdicts": listed}))
+
+
+def reads(text: str, criterion: str) -> bool:
+    """A careful judge: a stated number must stand in the answer."""
+    wanted = NUMBER.search(criterion)
+    if wanted is None:
+        return True
+    found = [float(each) for each in re.findall(r"-?\d+(?:\.\d+)?", text)]
+    return any(abs(each - float(wanted[1])) <= 0.005 for each in found)
+
+
+def both(request: Json) -> Answer:
+    kind = request["model"] == "kind-1"
+    return verdicts(request, lambda text, each: kind or reads(text, each))
+
+
+@pytest.fixture
+def swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Study, Served]]:
+    """A closed wave, and a server for its judges. ``served.always`` may be set to another."""
+    monkeypatch.setenv("JUDGE_KEY", KEY)
+    with serve(always=both) as served:
+        init_study(tmp_path / "study", PROTOCOL.format(url=served.url))
+        study = pipeline.open_study(tmp_path / "study")
+        pipeline.draw(study)
+        pipeline.register(study)
+        run_wave(study)
+        yield study, served
+
+
+def run_wave(study: Study) -> None:
+    """What a sweep does, without Ray."""
+    image, request = PinnedImage("", NO_IMAGE), SweepRequest(0, allow_dirty=True)
+    models = study.protocol.wave_models(0)
+    manifest = begin_wave(study, request, registration_of(study), models, image, utc_now)
+    context = context_of(study, manifest, image, 1)
+    bench = Workbench.open(context)
+    for cell in cells_of(study, manifest):
+        assert run_cell(cell, bench, utc_now).finished
+    bench.close()
+    close_wave(study, context, manifest, cells_of(study, manifest), utc_now)
+
+
+def run(study: Study, *arguments: str) -> Result:
+    return CliRunner().invoke(main, [*arguments, "--study", str(study.folder)])
+
+
+def test_judges_grade_what_is_stored_once_and_stand_beside_the_registered_test(
+    swept: tuple[Study, Served],
+) -> None:
+    study, served = swept
+    kept = set(study.store.list())
+    result = run(study, "grade", "--judge", "strict", "--judge", "kind", "--json")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    strict, kind = told["judges"]
+    assert [strict["graded"], strict["fresh"], strict["ungraded"]] == [EPISODES, EPISODES, 0]
+    assert strict["kappa"] > 0.6
+    assert kind["kappa"] == 0
+    assert told["alpha"] < strict["kappa"]
+    assert len(served.requests) == 2 * EPISODES
+    added = set(study.store.list()) - kept
+    assert len(added) == 4 * EPISODES
+    assert {key.partition("/")[0] for key in added} == {"grades", "judgements"}
+    stranger = new_identity()[0]
+    for key in added:
+        with pytest.raises(Exception, match="key"):
+            decrypt(study.store.get(key), (stranger,), key)
+
+    again = json.loads(run(study, "grade", "--judge", "strict", "--json").stdout)
+    assert (again["judges"][0]["fresh"], len(served.requests)) == (0, 2 * EPISODES)
+
+    after = pipeline.report(study)[0]
+    assert [v.hypothesis for v in after.verdicts] == ["primary"]
+    assert [v.hypothesis for v in after.exploratory] == ["graded by strict", "graded by kind"]
+    rows = list(read_rows(study, list(manifests_of(study, 0))))
+    assert {row.grader for row in rows} == {"deterministic", "strict", "kind"}
+    assert all(row.score == 1.0 for row in rows if row.grader == "kind")
+    assert all(row.passed == row.total for row in rows if row.grader == "kind")
+    assert verify_study(study.store, study.identities()).holds
+    assert not any(KEY.encode() in study.store.get(key) for key in study.store.list())
+
+
+def test_a_judge_that_dies_midway_is_resumed_and_nothing_is_bought_twice(
+    swept: tuple[Study, Served],
+) -> None:
+    study, served = swept
+    wanted = len(served.requests)
+
+    def dies(request: Json) -> Answer:
+        return both(request) if len(served.requests) <= 3 else failure(401)
+
+    served.always = dies
+    result = run(study, "grade", "--judge", "strict", "--parallel", "1", "--json")
+    assert result.exit_code == 1
+    told = json.loads(result.stdout)["judges"][0]
+    assert told["graded"] == 3
+    assert dict(map(tuple, told["failures"])) == {
+        "provider:auth": 1, "not tried after that": EPISODES - 4
+    }  # fmt: skip
+    assert len(served.requests) == wanted + 4  # the dead provider was not asked by all the others
+    graders = {row.grader for row in read_rows(study, list(manifests_of(study, 0)))}
+    assert graders == {"deterministic"}  # no column with holes
+
+    served.always = both
+    assert run(study, "grade", "--judge", "strict").exit_code == 0
+    assert len(served.requests) == wanted + 4 + EPISODES - 3
+
+
+def test_a_kill_between_a_reply_and_its_grade_costs_no_reply(swept: tuple[Study, Served]) -> None:
+    study, served = swept
+    replied, go_on = threading.Event(), threading.Event()
+
+    def slow(request: Json) -> Answer:
+        if len(served.requests) == 3:
+            replied.set()
+            go_on.wait(60)
+        return both(request)
+
+    served.always = slow
+    command = [sys.executable, "-m", "study.cli", "grade", "--judge", "strict", "--parallel", "1"]
+    process = subprocess.Popen(
+        [*command, "--study", str(study.folder)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    assert replied.wait(120)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    go_on.set()
+    digest = record_digest(study.protocol.judges[0])
+    grades = graded_by(study, digest)
+    replies = list(study.store.list("judgements/"))
+    assert len(replies) == 2
+    assert len(grades) in (1, 2)
+    os.remove(
+        study.folder / "store" / next(study.store.list("grades/"))
+    )  # the last was not written
+    served.always = both
+    grade_study(study, GradeRequest(("strict",)), lambda *step: None)
+    assert len(served.requests) == 3 + EPISODES - 2  # the one that was under way is asked again
+    assert len(graded_by(study, digest)) == EPISODES
+
+
+def test_garbage_is_never_held_against_the_model(swept: tuple[Study, Served]) -> None:
+    study, served = swept
+    served.always = completion("Everything is fine.")
+    told = json.loads(run(study, "grade", "--judge", "strict", "--json").stdout)["judges"][0]
+    assert told["graded"] == EPISODES
+    assert told["ungraded"] == told["criteria"] > 0
+    rows = list(read_rows(study, list(manifests_of(study, 0))))
+    judged = [row for row in rows if row.grader == "strict"]
+    assert len(judged) == EPISODES
+    assert {(row.status, row.score, row.passed) for row in judged} == {("missing", None, None)}
+    assert all(row.score is not None for row in rows if row.grader == "deterministic")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("  kind: {{provider: openai, model: kind-1, base_url: \"{url}\", api_key_env: JUDGE_KEY}}",
+         "  kind: {{provider: scripted, agent: honest, error_rate: 0.0}}", 13, "plain model"),
+        ("  kind:", "  honest:", 13, "taken"),
+        ("  kind:", "  deterministic:", 13, "taken"),
+        ("model: kind-1,", "model: kind-1, mode: single_turn,", 13, "no 'mode'"),
+        ("model: kind-1,", "modle: kind-1,", 13, "did you mean 'mode'"),
+    ],
+)  # fmt: skip
+def test_a_bad_judge_is_named_by_its_line(
+    tmp_path: Path, old: str, new: str, line: int, message: str
+) -> None:
+    text = PROTOCOL.replace(old, new)
+    assert text != PROTOCOL
+    (tmp_path / "study.yaml").write_text(text.format(url="http://127.0.0.1:1/v1"))
+    with pytest.raises(StudyError, match=message) as error:
+        read_protocol(tmp_path)
+    assert f"study.yaml:{line}:" in str(error.value)
+
+
+def test_an_unknown_judge_and_a_wave_not_begun_are_one_line(swept: tuple[Study, Served]) -> None:
+    study, _ = swept
+    unknown = run(study, "grade", "--judge", "nobody")
+    assert (unknown.exit_code, "known: strict, kind" in unknown.stderr) == (2, True)
+    early = run(study, "grade", "--judge", "strict", "--wave", "7")
+    assert (early.exit_code, "wave 7 was not begun" in early.stderr) == (2, True)
+
+
+def test_families_and_judges_leave_the_pins_of_models_as_they_were(tmp_path: Path) -> None:
+    text = PROTOCOL.format(url="http://127.0.0.1:1/v1")
+    (tmp_path / "study.yaml").write_text(text)
+    named = read_protocol(tmp_path)
+    (tmp_path / "study.yaml").write_text(
+        text.replace("agent: honest,", "agent: honest, family: b,")
+    )
+    other = read_protocol(tmp_path)
+    assert other.models == named.models
+    assert dict(other.families) == {"honest": "b", "strict": "a"}
+    assert dict(named.judges[0].settings)["temperature"] == "0.0"
