@@ -232,7 +232,7 @@ class _Finder:
                 break
             tried += 1
             try:
-                sample = prepare(compiled, root.child(question.id, tried), tried)
+                sample = prepare(compiled, root.child(question.id, tried), tried, attempts=1)
             except TemplateError as error:
                 what = _inner(str(error))
                 failed.setdefault(_VARYING.sub("#", what), []).append(what)

@@ -96,7 +96,10 @@ class TemplateFamily:
                 self.name,
                 self.version,
                 prepared.question.id,
-                tuple(self.parameters(prepared.question.id).items()),
+                (
+                    *self.parameters(prepared.question.id).items(),
+                    ("redraws", prepared.redraws),
+                ),
             ),
             seed,
             Brief(

@@ -42,6 +42,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 VERSION = "1"  # of how samples are drawn: what changes a byte of any sample is a new one
+ATTEMPTS = 20  # at a sample that has a key
 EDIT = "readfile_jsonedit"
 ARTIFACTS = "artifacts"  # the same neutral folder in every sandbox
 
@@ -63,6 +64,7 @@ class Prepared:
     key: Key
     before: str  # the expected answer before its functions were computed
     log10_data: float  # log10 of the distinct contents that its files might have had
+    redraws: int  # of samples without a key, before this one
 
     @property
     def qs_id(self) -> str:
@@ -146,22 +148,34 @@ def compile_question(file: TemplateFile, question: Question) -> CompiledQuestion
 
 
 def prepare(
-    compiled: CompiledQuestion, seed: Seed, sample: int = 1, artifacts: str = ARTIFACTS
+    compiled: CompiledQuestion,
+    seed: Seed,
+    sample: int = 1,
+    artifacts: str = ARTIFACTS,
+    attempts: int = ATTEMPTS,
 ) -> Prepared:
     """The sample that a seed makes of a question: same seed, same bytes.
 
-    Raises TemplateError, which names the question, where its key cannot be computed.
+    What was drawn may have no key, such as the average of a department in which nobody is: it is
+    drawn again, as often as ``attempts`` allow, and recorded. Raises TemplateError, which names
+    the question, where there is still none, with what was wrong first.
     """
     question = compiled.question
-    try:
-        return _prepare(compiled, seed, sample, artifacts)
-    except TemplateError as error:
-        raise TemplateError(f"{compiled.file}: question {question.id}: {error}") from error
-
-
-def _prepare(compiled: CompiledQuestion, seed: Seed, sample: int, artifacts: str) -> Prepared:
-    question = compiled.question
     root = seed.child("template", VERSION, compiled.file, question.id)
+    first: TemplateError | None = None
+    for attempt in range(attempts):
+        drawn = root.child("attempt", attempt) if attempt else root
+        try:
+            return _prepare(compiled, drawn, sample, artifacts, attempt)
+        except TemplateError as error:
+            first = first or error
+    raise TemplateError(f"{compiled.file}: question {question.id}: {first}") from first
+
+
+def _prepare(
+    compiled: CompiledQuestion, root: Seed, sample: int, artifacts: str, redraws: int
+) -> Prepared:
+    question = compiled.question
     variables = compiled.variables
     values = draw_values(variables, _stream(root, "variables")) if variables else {}
     given = {**values, "artifacts": artifacts, "qs_id": f"q{question.id}_s{sample}"}
@@ -186,6 +200,7 @@ def _prepare(compiled: CompiledQuestion, seed: Seed, sample: int, artifacts: str
             ),
             before=_before(question, given),
             log10_data=log10_data,
+            redraws=redraws,
         )
     finally:
         for file in made.values():
@@ -376,6 +391,8 @@ def precheck_record(prepared: Prepared) -> dict[str, Any]:
         "substituted_question": prepared.prompt,
         **prepared.variables,
     }
+    if prepared.redraws:
+        record["redraws"] = prepared.redraws
     if question.components:
         record["sandbox_components"] = [
             {

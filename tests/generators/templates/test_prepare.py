@@ -104,7 +104,7 @@ print(digest.hexdigest())
 """
 # What the library's samples of one seed are, for good: a change is a new version of how they are
 # drawn (prepare.VERSION).
-_GOLDEN = "4429a36417e630252b0ecf64a3096597f9bf257393b4f8562450994fa95f1715"
+_GOLDEN = "a0cce316f9b3fc83927801512dc30341b9ae9edc9d7c72b780f32e7152445b53"
 
 
 def test_the_bytes_are_those_on_record_in_any_process():
@@ -173,6 +173,36 @@ def test_a_key_that_cannot_be_computed_stops_with_question_function_and_reason(e
         sample(text)
     assert said in str(caught.value)
     assert "question 1" in str(caught.value) or ":" in str(caught.value)
+
+
+SELDOM = """
+tests:
+- question_id: 1
+  samples: 1
+  template: "How old is the first in {{artifacts}}/t.csv of the status pending?"
+  scoring_type: stringmatch
+  expected_response: "{{csv_avg_where:AGE:STATUS:==:pending:TARGET_FILE}}"
+  sandbox_setup:
+    type: create_csv
+    target_file: "{{artifacts}}/t.csv"
+    content: {headers: [AGE, STATUS], header_types: [age, status], rows: 4}
+"""
+
+
+def test_a_draw_without_a_key_is_drawn_again_and_recorded():
+    family = add_template("seldom.yml", SELDOM)
+    made = [prepare(family.compiled("1"), SEED.child(index)) for index in range(40)]
+    assert all(b"pending" in each.files[0].data for each in made)
+    redraws = [each.redraws for each in made]
+    assert 0 in redraws
+    assert max(redraws) > 0
+    record = precheck_record(next(each for each in made if each.redraws))
+    assert record["redraws"] > 0
+    with pytest.raises(TemplateError, match=r"question 1: csv_avg_where"):
+        for index in range(40):
+            prepare(family.compiled("1"), SEED.child(index), attempts=1)
+    instance = family.generate("1", SEED)
+    assert ("redraws", prepare(family.compiled("1"), SEED).redraws) in instance.spec.parameters
 
 
 @pytest.mark.parametrize("target", ["../t.csv", "/etc/t.csv", "{{artifacts}}/../../t.csv"])
