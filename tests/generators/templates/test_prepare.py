@@ -198,7 +198,7 @@ def test_a_draw_without_a_key_is_drawn_again_and_recorded():
     assert max(redraws) > 0
     record = precheck_record(next(each for each in made if each.redraws))
     assert record["redraws"] > 0
-    with pytest.raises(TemplateError, match=r"question 1: csv_avg_where"):
+    with pytest.raises(TemplateError, match=r"question 1: \{\{csv_avg_where"):
         for index in range(40):
             prepare(family.compiled("1"), SEED.child(index), attempts=1)
     instance = family.generate("1", SEED)
