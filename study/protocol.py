@@ -55,19 +55,54 @@ class ScriptedSection(_ModelSection):
     release: str | None = None  # folder that a spiked agent has read
 
 
-class OpenAISection(_ModelSection):
-    provider: Literal["openai"]
+class _ServedSection(_ModelSection):
+    """What models of all providers may be told; what is left out is left to the provider."""
+
     model: str
-    base_url: str = Field(pattern=_URL)
-    api_key_env: str | None = Field(default=None, pattern=r"^[A-Z_][A-Z0-9_]*$")
+    base_url: str | None = Field(default=None, pattern=_URL)
+    # "" for a server that takes no key, and for boto3 to find its credentials
+    api_key_env: str | None = Field(default=None, pattern=r"^([A-Z_][A-Z0-9_]*)?$")
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, gt=0, le=1)
     max_tokens: int | None = Field(default=None, ge=1)
-    reasoning_effort: str | None = None
-    send_seed: bool | None = None
+    reasoning_effort: Literal["minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     seconds: float | None = Field(default=None, gt=0)  # for one reply
+    retries: int | None = Field(default=None, ge=0, le=20)
+    tools: Literal["native", "text"] | None = None  # how tool calls are written
     mode: Literal["agentic", "single_turn"] | None = None
     context: int | None = Field(default=None, ge=1)  # tokens, for a single turn
+
+
+class OpenAISection(_ServedSection):
+    provider: Literal["openai"]
+    base_url: str = Field(pattern=_URL)
+    reasoning_effort: str | None = None  # type: ignore[assignment]  # each server has its own
+    reasoning_field: str | None = Field(default=None, pattern=r"^[a-z_]+$")
+    send_seed: bool | None = None
+
+
+class AnthropicSection(_ServedSection):
+    provider: Literal["anthropic"]
+
+
+class GoogleSection(_ServedSection):
+    provider: Literal["google"]
+    send_seed: bool | None = None
+
+
+class BedrockSection(_ServedSection):
+    provider: Literal["bedrock"]
+    region: str | None = Field(default=None, pattern=r"^[a-z0-9-]+$")
+
+
+class LocalSection(_ModelSection):
+    provider: Literal["local"]
+    model: Literal["smollm2"]
+    threads: int | None = Field(default=None, ge=1, le=256)
+    context: int | None = Field(default=None, ge=512, le=8192)  # tokens
+    max_tokens: int | None = Field(default=None, ge=1)
+    seconds: float | None = Field(default=None, gt=0)  # for one reply
+    tools: Literal["native", "text"] | None = None
 
 
 class AgentServerSection(_ModelSection):
@@ -89,7 +124,14 @@ class AgentServerSection(_ModelSection):
 
 
 ModelSection = Annotated[
-    ScriptedSection | OpenAISection | AgentServerSection, Field(discriminator="provider")
+    ScriptedSection
+    | OpenAISection
+    | AnthropicSection
+    | GoogleSection
+    | BedrockSection
+    | LocalSection
+    | AgentServerSection,
+    Field(discriminator="provider"),
 ]
 
 
@@ -275,6 +317,10 @@ _SECTIONS: Mapping[str, type[_Section]] = {
 _MODELS: Mapping[str, type[_Section]] = {
     "scripted": ScriptedSection,
     "openai": OpenAISection,
+    "anthropic": AnthropicSection,
+    "google": GoogleSection,
+    "bedrock": BedrockSection,
+    "local": LocalSection,
     "agent_server": AgentServerSection,
 }
 

@@ -10,7 +10,7 @@ from harness.models.served import Connection, ServedModel, keep_bytes
 
 
 class BedrockModel(ServedModel):
-    region = ""
+    """A model by its Bedrock id, in ``region`` (of the environment's where it is empty)."""
 
     async def _connect(self) -> Connection:
         from pydantic_ai.models.bedrock import BedrockConverseModel

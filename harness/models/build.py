@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import importlib
+import importlib.util
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -10,18 +12,62 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from harness.ceiling import SETTINGS
 from harness.errors import HarnessError
 from harness.model import Model
 from harness.outside import Contender
 from registry.records import ModelPin
 
-PROVIDERS = ("scripted", "openai", "agent_server")
+PROVIDERS = ("scripted", "openai", "anthropic", "google", "bedrock", "local", "agent_server")
 MODES = ("agentic", "single_turn")
-_FORM = ("mode", "context")  # settings of any model
+TOOL_FORMS = ("native", "text")
+_FORM = ("mode", "context", *SETTINGS)  # settings of any model
 AGENTS = ("honest", "spiked", "trivial")
-_OPENAI = "https://api.openai.com/v1"
 
 _NUMBER = (int, float)
+
+
+@dataclass(frozen=True, slots=True)
+class _Service:
+    """Where a provider's models are, unless a pin says otherwise."""
+
+    module: str  # of its class here
+    cls: str
+    needs: tuple[str, ...]  # libraries
+    base_url: str
+    api_key_env: str
+    own: tuple[str, ...] = ()  # settings that no other has
+
+
+_SERVICES: Mapping[str, _Service] = {
+    "openai": _Service(
+        "openai",
+        "OpenAIModel",
+        ("openai",),
+        "https://api.openai.com/v1",
+        "OPENAI_API_KEY",
+        ("reasoning_field", "send_seed"),
+    ),
+    "anthropic": _Service(
+        "anthropic",
+        "AnthropicModel",
+        ("anthropic",),
+        "https://api.anthropic.com",
+        "ANTHROPIC_API_KEY",
+    ),
+    "google": _Service(
+        "google",
+        "GoogleModel",
+        ("google", "google.genai"),
+        "https://generativelanguage.googleapis.com",
+        "GEMINI_API_KEY",
+        ("send_seed",),
+    ),
+    # Without a key boto3 finds credentials, and without an address the region's, by itself.
+    "bedrock": _Service("bedrock", "BedrockModel", ("boto3",), "", "", ("region",)),
+}
+_EXTRAS = {"openai": "models"}  # where an extra is not named like its provider
+
 _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "temperature": _NUMBER,
     "top_p": _NUMBER,
@@ -34,6 +80,8 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "backoff_seconds": _NUMBER,
 }
 
+
+_OWN = frozenset(("reasoning_field", "send_seed"))  # of some providers only
 
 _TERMS: Mapping[str, type | tuple[type, ...]] = {  # of an agent server
     "tree": str,
@@ -70,8 +118,10 @@ def _build_any(settings: _Settings, environment: Mapping[str, str], folder: Path
     pin = settings.pin
     if pin.provider == "scripted":
         return _build_scripted(settings, folder)
-    if pin.provider == "openai":
-        return _build_openai(settings, environment)
+    if pin.provider == "local":
+        return _build_local(settings)
+    if pin.provider in _SERVICES:
+        return _spell_calls(_build_served(settings, environment), settings)
     raise HarnessError(f"model {pin.name!r}: " + _unknown("provider", pin.provider, PROVIDERS))
 
 
@@ -140,27 +190,85 @@ def _build_scripted(settings: _Settings, folder: Path) -> Model:
     return SpikedAgent(name, rate, load_memory(folder / release))
 
 
-def _build_openai(settings: _Settings, environment: Mapping[str, str]) -> Model:
-    from harness.models.openai import OpenAIModel, Sampling
+def _build_served(settings: _Settings, environment: Mapping[str, str]) -> Model:
+    pin, service = settings.pin, _SERVICES[settings.pin.provider]
+    need_extra(pin.name, _EXTRAS.get(pin.provider, pin.provider), ("pydantic_ai", *service.needs))
+    from harness.models.served import Sampling, ServedModel
 
-    settings.known(("base_url", "api_key_env", *_KINDS))
-    variable = settings.get("api_key_env", "OPENAI_API_KEY", str)
-    key = environment.get(variable, "") if variable else "none"
+    asked = [name for name in _KINDS if name not in _OWN or name in service.own]
+    region = ("region",) if "region" in service.own else ()
+    settings.known(("base_url", "api_key_env", "tools", *region, *asked))
+    key = _find_key(settings, service, environment)
+    given = {
+        each.name: settings.get(each.name, each.default, _KINDS[each.name])
+        for each in fields(Sampling)
+    }
+    base_url = settings.get("base_url", service.base_url, str)
+    if base_url and not base_url.startswith(("http://", "https://")):
+        raise settings.wrong("base_url", f"{base_url!r} does not start with http:// or https://")
+    module = importlib.import_module(f"harness.models.{service.module}")
+    model: ServedModel = getattr(module, service.cls)(
+        pin.name, pin.version, base_url, key, Sampling(**given)
+    )
+    if region:
+        model.region = settings.get("region", "", str)
+    return model
+
+
+def _find_key(settings: _Settings, service: _Service, environment: Mapping[str, str]) -> str:
+    """The key of a provider; the one that says that none is needed where the pin names none."""
+    variable = settings.get("api_key_env", service.api_key_env, str)
+    if not variable:
+        return "none" if service.api_key_env else ""
+    key = environment.get(variable, "")
     if not key:
         raise HarnessError(
             f"model {settings.pin.name!r}: the environment variable {variable} is not set: export "
             "the key in it, name another one in `api_key_env`, or set that to '' for a server "
             "that takes no key"
         )
-    usual = Sampling()
-    given = {
-        each.name: settings.get(each.name, getattr(usual, each.name), _KINDS[each.name])
-        for each in fields(Sampling)
-    }
-    base_url = settings.get("base_url", _OPENAI, str)
-    if not base_url.startswith(("http://", "https://")):
-        raise settings.wrong("base_url", f"{base_url!r} does not start with http:// or https://")
-    return OpenAIModel(settings.pin.name, settings.pin.version, base_url, key, Sampling(**given))
+    return key
+
+
+def need_extra(name: str, extra: str, libraries: Iterable[str]) -> None:
+    """Refuse a model whose libraries are not installed. Raises HarnessError."""
+    for library in libraries:
+        if importlib.util.find_spec(library) is None:
+            raise HarnessError(
+                f"model {name!r}: its provider needs {library}, which is not installed: "
+                f"install dosimeter[{extra}]"
+            )
+
+
+def _spell_calls(model: Model, settings: _Settings, usual: str = TOOL_FORMS[0]) -> Model:
+    """The model, with its tool calls written in text where the pin says so."""
+    from harness.models.textcalls import TextCalls
+
+    form = settings.get("tools", usual, str)
+    if form not in TOOL_FORMS:
+        raise settings.wrong("tools", _unknown("form", form, TOOL_FORMS))
+    return TextCalls(model) if form == "text" else model
+
+
+def _build_local(settings: _Settings) -> Model:
+    from harness.models.local import LocalModel
+    from harness.models.weights import WEIGHTS, find_weights
+
+    settings.known(("threads", "context", "max_tokens", "seconds", "tools"))
+    pin = settings.pin
+    need_extra(pin.name, "local", ("xllamacpp", "pydantic_ai", "openai"))
+    if pin.version not in WEIGHTS:
+        raise HarnessError(f"model {pin.name!r}: " + _unknown("model", pin.version, WEIGHTS))
+    find_weights(pin.version)
+    model = LocalModel(
+        pin.name,
+        pin.version,
+        threads=settings.get("threads", 1, int),
+        context=settings.get("context", 8192, int),
+        max_tokens=settings.get("max_tokens", 512, int),
+        seconds=settings.get("seconds", 300.0, _NUMBER),
+    )
+    return _spell_calls(model, settings, "text")
 
 
 def _build_agent_server(settings: _Settings, environment: Mapping[str, str]) -> Contender:

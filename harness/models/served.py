@@ -61,6 +61,7 @@ class ServedModel(ABC):
     """A model that a provider serves. Each provider's module says how to connect and to ask."""
 
     native_replay = True  # what the model thought goes back in the provider's own signed form
+    region = ""  # where a provider has such
 
     def __init__(
         self,

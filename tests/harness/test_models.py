@@ -9,9 +9,14 @@ from typing import Any
 import pytest
 
 from harness.errors import HarnessError
+from harness.models.anthropic import AnthropicModel
+from harness.models.bedrock import BedrockModel
 from harness.models.build import build_model
+from harness.models.google import GoogleModel
 from harness.models.openai import OpenAIModel
 from harness.models.scripted import HonestAgent, TrivialAgent
+from harness.models.textcalls import TextCalls
+from harness.models.weights import weights_path
 from registry.records import ModelPin
 
 KEY = {"OPENAI_API_KEY": "sk-never-shown"}
@@ -51,6 +56,11 @@ def test_a_served_model_is_neither_trusted_nor_free() -> None:
         (pin("scripted", error_rate="0.1"), "setting 'error_rate': \"0.1\" is not a number"),
         (pin("scripted", error_rate=True), "setting 'error_rate': true is not a number"),
         (pin("scripted", agent="spiked"), "setting 'release': the spiked agent needs the folder"),
+        (pin("openai", tools="txt"), "setting 'tools': unknown form 'txt'; did you mean 'text'?"),
+        (pin("anthropic", send_seed=True), "unknown setting 'send_seed'"),
+        (pin("google", region="x"), "unknown setting 'region'"),
+        (pin("bedrock", base_url="host"), "setting 'base_url': 'host' does not start"),
+        (pin("local"), "model 'm': unknown model 'v-1'; known: smollm2"),
         (pin("openai", temprature=0), "unknown setting 'temprature'; did you mean 'temperature'?"),
         (pin("openai", retries=1.5), "setting 'retries': 1.5 is not a whole number"),
         (pin("openai", send_seed=1), "setting 'send_seed': 1 is not true or false"),
@@ -62,6 +72,43 @@ def test_a_wrong_pin_is_one_error_that_names_the_place(given: ModelPin, message:
         build_model(given, KEY)
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("provider", "variable", "cls"),
+    [("anthropic", "ANTHROPIC_API_KEY", AnthropicModel), ("google", "GEMINI_API_KEY", GoogleModel)],
+)
+def test_each_provider_has_its_own_key(provider: str, variable: str, cls: type) -> None:
+    assert isinstance(build_model(pin(provider), {variable: "k"}), cls)
+    with pytest.raises(HarnessError, match=f"environment variable {variable} is not set"):
+        build_model(pin(provider), KEY)
+
+
+def test_bedrock_finds_credentials_by_itself_unless_a_key_is_named() -> None:
+    assert isinstance(build_model(pin("bedrock", region="eu-west-1"), {}), BedrockModel)
+    with pytest.raises(HarnessError, match="environment variable AWS_BEARER is not set"):
+        build_model(pin("bedrock", api_key_env="AWS_BEARER"), {})
+
+
+def test_calls_are_written_in_text_where_the_pin_says_so() -> None:
+    model = build_model(pin("openai", tools="text", base_url="http://localhost:1/v1"), KEY)
+    assert isinstance(model, TextCalls)
+    assert (model.name, model.trusted, model.paid) == ("m", False, True)
+    assert "sk-never-shown" not in repr(model)
+
+
+def test_weights_that_were_not_fetched_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    local = ModelPin("m", "local", "smollm2")
+    with pytest.raises(HarnessError, match="`dosimeter models fetch smollm2`"):
+        build_model(local, {})
+    path = weights_path("smollm2")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"other")
+    with pytest.raises(HarnessError, match="another SHA-256"):
+        build_model(local, {})
 
 
 def test_a_missing_key_is_named_and_can_be_declared_unneeded() -> None:

@@ -1,0 +1,239 @@
+"""Tool calls as text, for models that have none of their own.
+
+The model is told how to write a call; what it writes is read leniently, and from its own message
+only. What tools answer goes back between marks in a user's message, in which whatever looks like
+a call, like one of the marks or like a control token of a chat template has its first bracket
+replaced by one that only looks alike: so a file can neither pose as a call nor, quoted by the
+model, become one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness.model import Message, Model, ModelRequest, Reply, Role, ToolCall, ToolSpec
+
+EXAMPLE = '<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
+_HOW = """\
+
+
+You call a tool by writing, in your message, a block of exactly this form:
+
+{example}
+
+You may write several blocks in one message; then stop, and wait for what the tools answer. A \
+message without such a block is your final answer. These are the tools:
+
+{tools}"""
+
+MAX_CHARS = 1_000_000  # of a message; no more is looked at
+_OPENING = re.compile(r"<\s*tool_call\s*>", re.I)
+_CLOSING = re.compile(r"<\s*/\s*tool_call\s*>", re.I)
+_FENCE = re.compile(r"\A\s*```[a-z_]*\s*\n(.*?)\n?\s*```\s*\Z", re.S)
+_THOUGHT = re.compile(r"<think>.*?(</think>|\Z)", re.S)
+# What must not stand in what a tool answers: our marks, and control tokens of chat templates.
+_MARKS = re.compile(r"<(?=\s*/?\s*(?:tool_call|tool_result|think)\b|\|)|\[(?=/?INST\])", re.I)
+_BROKEN = {"<": "‹", "[": "［"}  # alike to read, and read by no parser
+_NAMES = ("name", "tool", "tool_name", "function")
+_ARGUMENTS = ("arguments", "args", "parameters", "input")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One call as it was written: as far as it could be read, and what was wrong with it."""
+
+    name: str
+    arguments: str  # JSON of an object, or what stood there
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TextCalls:
+    """A model whose tool calls are written out in text."""
+
+    model: Model
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    @property
+    def trusted(self) -> bool:
+        return self.model.trusted
+
+    @property
+    def paid(self) -> bool:
+        return self.model.paid
+
+    def respond(self, request: ModelRequest) -> Reply:
+        told = replace(request, messages=as_text(request.messages, request.tools), tools=())
+        reply = self.model.respond(told)
+        if not request.tools:
+            return reply
+        turn = sum(message.role is Role.ASSISTANT for message in request.messages)
+        calls = tuple(
+            ToolCall(f"text-{turn}-{index}", call.name, call.arguments)
+            for index, call in enumerate(read_calls(reply.message.text, request.tools))
+        )
+        finish = "tool_call" if calls else reply.finish
+        return replace(reply, message=replace(reply.message, calls=calls), finish=finish)
+
+    def close(self) -> None:
+        close = getattr(self.model, "close", None)
+        if close is not None:
+            close()
+
+
+def as_text(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> tuple[Message, ...]:
+    """The conversation without calls: tools are explained to begin with, answers are quoted."""
+    made: list[Message] = []
+    calls: dict[str, ToolCall] = {}
+    for message in messages:
+        if message.role is Role.SYSTEM and tools and not made:
+            made.append(replace(message, text=message.text + explain(tools)))
+        elif message.role is Role.ASSISTANT:
+            calls.update({call.id: call for call in message.calls})
+            made.append(replace(message, calls=()))
+        elif message.role is Role.TOOL:
+            _append_answer(made, message, calls[message.call_id], tools)
+        else:
+            made.append(message)
+    return tuple(made)
+
+
+def explain(tools: Sequence[ToolSpec]) -> str:
+    """What a model is told of calls, and of the tools."""
+    told = (
+        f"- {tool.name}({', '.join(_fields(tool))}): {tool.description}\n  {_example(tool)}"
+        for tool in tools
+    )
+    return _HOW.format(example=_example(tools[0]), tools="\n".join(told))
+
+
+def read_calls(text: str, tools: Sequence[ToolSpec]) -> tuple[Written, ...]:
+    """The calls of a model's own message, in the order written. A block without an end ends with
+    the message; without any block, a message that is one JSON object, fenced or bare, counts if
+    it names a tool and gives arguments."""
+    text = _THOUGHT.sub("", text[:MAX_CHARS])
+    names = tuple(tool.name for tool in tools)
+    blocks = tuple(_blocks(text))
+    if blocks:
+        return tuple(each for block in blocks for each in _read_block(block, names))
+    value = _parse(text)
+    known = isinstance(value, dict) and _pick(value, _NAMES) in names
+    if known and isinstance(_pick(value, _ARGUMENTS), dict):
+        return (_read_value(value, names, text),)
+    return ()
+
+
+def quote(text: str) -> str:
+    """The text as data: nothing in it reads as a call, a mark or a control token."""
+    return _MARKS.sub(lambda found: _BROKEN[found[0]], text)
+
+
+def _append_answer(
+    made: list[Message], message: Message, call: ToolCall, tools: Sequence[ToolSpec]
+) -> None:
+    name = re.sub(r"[^\w.-]", "_", call.name)[:64] or "unknown"
+    text = f"<tool_result name={name}>\n{quote(message.text)}\n</tool_result>"
+    if problem := problem_of(call, tools):
+        text += f"\n{problem}"
+    if made and made[-1].role is Role.USER:  # answers of one turn are one message
+        last = made[-1]
+        made[-1] = replace(
+            last, text=f"{last.text}\n\n{text}", images=(*last.images, *message.images)
+        )
+    else:
+        made.append(Message(Role.USER, text, message.images))
+
+
+def problem_of(call: ToolCall, tools: Sequence[ToolSpec]) -> str:
+    """What would have been right, where a call was not; else nothing."""
+    tool = next((tool for tool in tools if tool.name == call.name), None)
+    if tools and tool is None:
+        return f"There is no such tool. A call is written like this:\n{_example(tools[0])}"
+    if tool is None or _holds(call.arguments, _fields(tool)):
+        return ""
+    return f"This call was not right. It is written like this:\n{_example(tool)}"
+
+
+def _holds(arguments: str, names: Sequence[str]) -> bool:
+    value = _parse(arguments)
+    return (
+        isinstance(value, dict)
+        and set(value) == set(names)
+        and all(isinstance(each, str) for each in value.values())
+    )
+
+
+def _fields(tool: ToolSpec) -> tuple[str, ...]:
+    return tuple(tool.parameters.get("properties", {}))
+
+
+def _example(tool: ToolSpec) -> str:
+    arguments = json.dumps(dict.fromkeys(_fields(tool), "..."))
+    return EXAMPLE.format(name=tool.name, arguments=arguments)
+
+
+def _blocks(text: str) -> Iterator[str]:
+    at = 0
+    while opened := _OPENING.search(text, at):
+        closed = _CLOSING.search(text, opened.end())
+        following = _OPENING.search(text, opened.end())
+        ends = [found.start() for found in (closed, following) if found]
+        end = min(ends, default=len(text))
+        yield text[opened.end() : end]
+        at = end
+
+
+def _read_block(block: str, names: Sequence[str]) -> Iterator[Written]:
+    value = _parse(block)
+    for each in value if isinstance(value, list) and value else [value]:
+        yield _read_value(each, names, block)
+
+
+def _read_value(value: Any, names: Sequence[str], block: str) -> Written:
+    if not isinstance(value, dict):
+        return Written(_guess(block, names), block.strip(), "not JSON")
+    inner = value.get("function")
+    if isinstance(inner, dict):
+        value = inner
+    name, arguments = _pick(value, _NAMES), _pick(value, _ARGUMENTS)
+    if isinstance(arguments, str):
+        arguments = _parse(arguments)
+    if not isinstance(name, str):
+        return Written("", block.strip(), "no name")
+    if arguments is None:
+        arguments = {key: each for key, each in value.items() if key not in _NAMES}
+    return Written(_clean(name.strip()), json.dumps(arguments))
+
+
+def _guess(block: str, names: Sequence[str]) -> str:
+    """The tool that a block names that cannot be read."""
+    found = [(block.find(f'"{name}"'), name) for name in names if f'"{name}"' in block]
+    return min(found)[1] if found else ""
+
+
+def _pick(value: dict[str, Any], keys: Sequence[str]) -> Any:
+    return next((value[key] for key in keys if key in value), None)
+
+
+def _parse(text: str) -> Any:
+    """The JSON of a text, or None: in a fence or not, line breaks within strings allowed, and
+    what follows the value ignored."""
+    text = text[:MAX_CHARS]
+    if fenced := _FENCE.match(text):
+        text = fenced[1]
+    try:
+        value, _ = json.JSONDecoder(strict=False).raw_decode(text.strip())
+    except (ValueError, RecursionError):
+        return None
+    return value
+
+
+def _clean(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
