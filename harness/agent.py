@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import add
@@ -10,6 +10,7 @@ from typing import Protocol
 
 from generators.seed import Seed
 from generators.task import Brief
+from harness.ceiling import Ceiling
 from harness.episode import SECONDS_DIGITS, Step, StopReason, ToolUse
 from harness.errors import AttemptFailed
 from harness.model import Message, Model, ModelRequest, Reply, Role, Try, Usage
@@ -21,13 +22,13 @@ MAX_CALLS = 16
 
 _RULES = """\
 You are working on a task on your own. Its input files, if any, lie in the work folder of a \
-sandbox: a Linux machine without network, with Python 3, numpy, scipy, pandas and Pillow. You \
-reach it through the tools only; their paths are relative to the work folder.
+sandbox: a Linux machine without network, with {libraries}. You reach it \
+through the tools only; their paths are relative to the work folder.
 
 You have {turns} turns. A turn is one message of yours, with any number of tool calls in it. \
 After each turn you are told how many are left. Your first message without a tool call is taken \
 as your final answer. When the turns are used up you are asked once more for your best answer, \
-without tools. All of it may take {minutes:g} minutes, one tool call {seconds:g} seconds.
+without tools. All of it may take {minutes:g} minutes{tokens}, one tool call {seconds:g} seconds.
 """
 
 SYSTEM = (
@@ -48,14 +49,21 @@ Paths in the task are relative to the work folder too. {AS_ASKED}; the files and
 folders that you leave are what the task is judged by where it asks for any."""
 )
 
-LAST_ASK = (
-    "Your turns are used up and the tools are closed. Give your best answer from what you have, "
-    "ending with the JSON object between the lines <answer> and </answer>."
+_CLOSED = (
+    "Your {budget} used up and the tools are closed. Give your best answer from what you have, "
 )
-LAST_ASK_AS_ASKED = (
-    "Your turns are used up and the tools are closed. Give your best answer from what you have, "
-    "exactly as the task asks for it."
-)
+_BUDGETS = {
+    StopReason.TURN_LIMIT: "turns are",
+    StopReason.TOKEN_LIMIT: "budget of tokens is",
+    StopReason.COST_LIMIT: "budget is",
+}
+_ENDING = "ending with the JSON object between the lines <answer> and </answer>."
+_ENDING_AS_ASKED = "exactly as the task asks for it."
+LAST_ASK = _CLOSED.format(budget=_BUDGETS[StopReason.TURN_LIMIT]) + _ENDING
+
+
+Libraries = tuple[tuple[str, str], ...]  # name, version
+UNLIMITED = Ceiling()
 
 
 class Journal(Protocol):
@@ -104,8 +112,10 @@ class Conduct:
     @property
     def answer(self) -> str:
         """The final message's text; empty where the agent never came to one."""
-        if self.stop not in (StopReason.ANSWERED, StopReason.TURN_LIMIT):
+        if self.stop in (StopReason.FAILED, StopReason.TIME_LIMIT):
             return ""
+        if self.final is None and self.steps[-1].reply.message.calls and not self.steps[-1].prompt:
+            return ""  # a limit left no room for a last question
         return self.steps[-1].reply.message.text if self.final is None else self.final
 
     @property
@@ -115,17 +125,29 @@ class Conduct:
         return reduce(add, known) if known else Usage()
 
 
-def opening_messages(brief: Brief) -> tuple[Message, ...]:
-    """What the model is told first: our rules, then the task's prompt."""
+def opening_messages(
+    brief: Brief, libraries: Libraries = (), ceiling: Ceiling = UNLIMITED
+) -> tuple[Message, ...]:
+    """What the model is told first: our rules, then the task's prompt. ``libraries`` are those
+    of the sandbox, Python among them."""
     limits = brief.limits
     rules = SYSTEM if brief.answer_schema else SYSTEM_AS_ASKED
     system = rules.format(
+        libraries=_spell_libraries(libraries),
+        tokens="" if ceiling.tokens is None else f" and {ceiling.tokens:,} tokens (in and out)",
         turns=limits.turns,
         minutes=limits.episode_seconds / 60,
         seconds=limits.tool_seconds,
         schema=brief.answer_schema,
     )
     return Message(Role.SYSTEM, system), Message(Role.USER, brief.prompt)
+
+
+def _spell_libraries(libraries: Libraries) -> str:
+    versions = dict(libraries)
+    python = f"Python {versions.pop('Python', '3')}"
+    named = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return f"{python} and these libraries: {named}" if named else python
 
 
 def run_agent(
@@ -135,22 +157,25 @@ def run_agent(
     seed: Seed,
     journal: Journal,
     tick: Callable[[], float],
+    *,
+    libraries: Libraries = (),
+    ceiling: Ceiling = UNLIMITED,
 ) -> Conduct:
-    """Let the model work on the brief until it answers or runs out of turns or of time.
+    """Let the model work on the brief until it answers or meets a limit: turns, time, tokens, cost.
 
-    ``seed`` is the model's own; ``tick`` a monotonic clock in seconds. An AttemptFailed ends
-    the conduct as FAILED, its steps so far kept.
+    ``seed`` is the model's own; ``tick`` a monotonic clock in seconds; ``libraries`` what the
+    sandbox has. An AttemptFailed ends the conduct as FAILED, its steps so far kept. Raises
+    HarnessError where the ceiling cannot be held.
     """
-    opening = opening_messages(brief)
-    desk = _Desk(brief, model, sandbox, seed, journal, tick, opening, tick())
+    opening = opening_messages(brief, libraries, ceiling)
+    desk = _Desk(brief, model, sandbox, seed, journal, tick, opening, tick(), ceiling)
     steps: list[Step] = []
     try:
-        for step in desk.steps():
-            steps.append(step)
+        stop = desk.work(steps)
     except AttemptFailed as failed:
         error = f"{failed.boundary}:{failed.error_class}"
         return Conduct(opening, tuple(steps), StopReason.FAILED, error)
-    return Conduct(opening, tuple(steps), _stop_reason(steps))
+    return Conduct(opening, tuple(steps), stop)
 
 
 def buy_reply(model: Model, journal: Journal, turn: int, request: ModelRequest) -> Reply:
@@ -165,13 +190,6 @@ def buy_reply(model: Model, journal: Journal, turn: int, request: ModelRequest) 
     return journal.save(turn, model.respond(told))
 
 
-def _stop_reason(steps: list[Step]) -> StopReason:
-    if steps and steps[-1].prompt:
-        return StopReason.TURN_LIMIT
-    answered = bool(steps) and not steps[-1].reply.message.calls
-    return StopReason.ANSWERED if answered else StopReason.TIME_LIMIT
-
-
 @dataclass(frozen=True, slots=True)
 class _Desk:
     """What one agent works with."""
@@ -184,20 +202,27 @@ class _Desk:
     tick: Callable[[], float]
     opening: tuple[Message, ...]
     begun: float
+    ceiling: Ceiling
 
-    def steps(self) -> Iterator[Step]:
-        """The turns as they happen. The last has no tool calls, unless time ran out."""
+    def work(self, steps: list[Step]) -> StopReason:
+        """Take turns, each added to the steps as it ends, and tell what ended them. The last one
+        has no tool calls, unless time ran out or a limit leaves no room for it."""
         messages = list(self.opening)
-        for turn in range(self.brief.limits.turns):
+        for turn in range(self.brief.limits.turns + 1):
             if self._seconds_left() <= 0:
-                return
+                return StopReason.TIME_LIMIT
+            met = self.ceiling.met([step.reply.usage for step in steps])
+            stop, fits = met or (StopReason.TURN_LIMIT, True)
+            if met is not None or turn == self.brief.limits.turns:
+                if fits:
+                    steps.append(self._ask_last(turn, messages, stop))
+                return stop
             step = self._take_step(turn, messages)
-            yield step
+            steps.append(step)
             if not step.reply.message.calls:
-                return
+                return StopReason.ANSWERED
             messages += [step.reply.message, *(use.result for use in step.uses)]
-        if self._seconds_left() > 0:
-            yield self._ask_last(messages)
+        raise AssertionError("the last turn returns")
 
     def _take_step(self, turn: int, messages: list[Message]) -> Step:
         begun = self.tick()
@@ -205,9 +230,10 @@ class _Desk:
         uses = self._use_tools(reply)
         return Step(reply, _tell_turns(uses, self._turns_left(turn)), self._since(begun))
 
-    def _ask_last(self, messages: list[Message]) -> Step:
-        begun, turn = self.tick(), self.brief.limits.turns
-        last_ask = LAST_ASK if self.brief.answer_schema else LAST_ASK_AS_ASKED
+    def _ask_last(self, turn: int, messages: list[Message], stop: StopReason) -> Step:
+        begun = self.tick()
+        ending = _ENDING if self.brief.answer_schema else _ENDING_AS_ASKED
+        last_ask = _CLOSED.format(budget=_BUDGETS[stop]) + ending
         asked = (*messages, Message(Role.USER, last_ask))
         reply = self._ask(turn, ModelRequest(asked, (), self._seed(turn)))
         return Step(reply, (), self._since(begun), prompt=last_ask)

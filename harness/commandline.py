@@ -191,7 +191,7 @@ class _Reader:
         self._at += 1
         target = self._peek()
         after = self._text[self._at + 1 : self._at + 2]
-        if stream not in (1, 2) or target not in ("1", "2") or (after and after not in _ENDS):
+        if stream not in (1, 2) or target not in ("1", "2") or (after and after not in "|&; \t"):
             raise BadLine("only 2>&1 and >&2 join streams; to a file: > FILE 2>&1")
         self._at += 1
         return Redirection(stream, "&", target)

@@ -16,6 +16,8 @@ class StopReason(StrEnum):
     ANSWERED = "answered"
     TURN_LIMIT = "turn_limit"
     TIME_LIMIT = "time_limit"
+    TOKEN_LIMIT = "token_limit"  # noqa: S105 - no secret
+    COST_LIMIT = "cost_limit"
     FAILED = "failed"  # infrastructure; see error_class
 
 

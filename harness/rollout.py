@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from generators.answer import MAX_ANSWER_BYTES, parse_answer
 from generators.seed import Seed
 from generators.task import Brief
-from harness.agent import Conduct, Journal, opening_messages, run_agent
+from harness.agent import UNLIMITED, Conduct, Journal, opening_messages, run_agent
+from harness.ceiling import Ceiling
 from harness.episode import SECONDS_DIGITS, Cell, Episode, StopReason
 from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
 from harness.journal import CountingJournal
@@ -32,13 +33,15 @@ def run_attempt(
     journal: Journal,
     now: Callable[[], str],
     inherited: int = 0,
+    ceiling: Ceiling = UNLIMITED,
     tick: Callable[[], float] = time.monotonic,
 ) -> Episode:
     """The episode of one attempt. What fails in the infrastructure is recorded in it.
 
     ``run`` is the digest of the RunManifest, ``now`` tells UTC as ISO 8601, ``tick`` is a
     monotonic clock in seconds; of so many turns as ``inherited`` the journal has replies that an
-    attempt before this one bought, and their tool calls are carried out again. Raises
+    attempt before this one bought, and their tool calls are carried out again. ``ceiling``
+    limits tokens and cost. Raises
     HarnessError where a model that is not built in would run in a sandbox that does not isolate.
     """
     if not _may_run(model, sandboxes):
@@ -49,7 +52,7 @@ def run_attempt(
     started, begun = now(), tick()
     seed = model_seed(cell, attempt)
     counting = CountingJournal(journal, inherited)
-    conduct, left, container = _work(brief, model, sandboxes, seed, counting, tick)
+    conduct, left, container = _work(brief, model, sandboxes, seed, counting, tick, ceiling)
     return Episode(
         id=cell.episode,
         instance=cell.instance,
@@ -108,6 +111,7 @@ def _work(
     seed: Seed,
     journal: Journal,
     tick: Callable[[], float],
+    ceiling: Ceiling,
 ) -> tuple[Conduct, _Left, str]:
     """The conduct, what was left in the work folder, and the container, whatever became of them."""
     conduct, container = Conduct(opening_messages(brief), (), StopReason.FAILED), ""
@@ -119,7 +123,10 @@ def _work(
             if isinstance(model, OutsideAgent):
                 conduct = model.converse(brief, sandbox, seed, journal, tick)
             else:
-                conduct = run_agent(brief, model, sandbox, seed, journal, tick)
+                conduct = run_agent(
+                    brief, model, sandbox, seed, journal, tick,
+                    libraries=sandboxes.libraries, ceiling=ceiling,
+                )  # fmt: skip
             return conduct, _collect(brief, conduct, sandbox), container
     except AttemptFailed as failed:
         error = f"{failed.boundary}:{failed.error_class}"

@@ -86,6 +86,11 @@ class SandboxProvider(Protocol):
         ...
 
     @property
+    def libraries(self) -> tuple[tuple[str, str], ...]:
+        """Name and version of Python and of what its programs can import, as found there."""
+        ...
+
+    @property
     def isolates(self) -> bool:
         """Whether untrusted code may run here."""
         ...

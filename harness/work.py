@@ -12,6 +12,7 @@ from generators.catalog import add_template
 from generators.catalog import family as find_family
 from generators.task import Brief, TaskInstance
 from harness.budget import Budget, Purse, Spend, Tariff, read_bought, spend_of
+from harness.ceiling import Ceiling, read_ceiling
 from harness.codec import decode_episode, decode_result, encode_episode, encode_result
 from harness.episode import Cell, Episode, StopReason
 from harness.errors import Boundary, HarnessError, name_error
@@ -88,6 +89,8 @@ class Workbench:
             )
         for name, text in context.templates:
             add_template(name, text)
+        for pin in context.models:
+            _ceiling_of(pin.name, context)
         models = {pin.name: build_model(pin, folder=context.folder) for pin in context.models}
         return cls(context, open_store(context.store), models, open_sandboxes(context))
 
@@ -227,7 +230,15 @@ def _run_attempt(
         journal=journal,
         now=now,
         inherited=inherited,
+        ceiling=_ceiling_of(cell.model, bench.context),
     )
+
+
+def _ceiling_of(model: str, context: RunContext) -> Ceiling:
+    """What an episode of a model may use up. Raises HarnessError."""
+    pin = next(each for each in context.models if each.name == model)
+    price = context.price(model)
+    return read_ceiling(pin, None if price is None else price.cost)
 
 
 def instance_of(cell: Cell) -> TaskInstance:

@@ -8,7 +8,9 @@ server goes and the engine removes the container, whoever closed it and for what
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import socket
 import ssl
 import threading
@@ -219,6 +221,24 @@ class DockerSandboxes:
         _remove_all(self._client, f"{LABEL}.provider={self._labels[f'{LABEL}.provider']}")
         self._client.close()
 
+    @property
+    def libraries(self) -> tuple[tuple[str, str], ...]:
+        """What the image's own Python says that it has; an image is asked once in a process.
+        Raises AttemptFailed, and HarnessError where it does not say."""
+        with _ASKING:
+            if self._digest not in _LIBRARIES:
+                container = self._create(profile_of(Limits()))
+                limits = Limits(output_bytes=1 << 20)
+                with ServedSandbox(
+                    container.id,
+                    container.line,
+                    limits,
+                    lambda lost: self._destroy(container, lost),
+                ) as sandbox:
+                    done = sandbox.run(("python3", "-I", "-c", _LISTING), 120.0)
+                _LIBRARIES[self._digest] = _read_libraries(done.output, self._digest)
+            return _LIBRARIES[self._digest]
+
     def _create(self, profile: Profile) -> _Container:
         """Create, attach, start, and hear the server answer. Raises AttemptFailed."""
         name = ""
@@ -307,6 +327,34 @@ class DockerSandboxes:
         if "oom" in found:
             return ("memory",)
         return () if "die" in found and "kill" not in found else None
+
+
+_LISTING = """
+import importlib.metadata, json, platform
+found = {(each.name, each.version) for each in importlib.metadata.distributions()}
+tools = {"pip", "setuptools", "wheel"}
+named = sorted(each for each in found if each[0] not in tools)
+print(json.dumps([("Python", platform.python_version()), *named]))
+"""
+_LIBRARIES: dict[str, tuple[tuple[str, str], ...]] = {}  # by the digest of an image
+_ASKING = threading.Lock()
+
+
+def _read_libraries(said: bytes, digest: str) -> tuple[tuple[str, str], ...]:
+    """What an image said of its libraries. Raises HarnessError."""
+    try:
+        return tuple((_checked(name), _checked(version)) for name, version in json.loads(said))
+    except (ValueError, TypeError):
+        raise HarnessError(
+            f"the sandbox image {digest} does not tell its Python libraries: `make image` builds "
+            "one that does"
+        ) from None
+
+
+def _checked(text: str) -> str:
+    if not re.fullmatch(r"[\w.+!-]{1,80}", text, re.ASCII):
+        raise ValueError(text)
+    return text
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,9 @@ agents only.
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
+import platform
 import shutil
 import socket
 import subprocess
@@ -15,10 +17,12 @@ import sys
 import tempfile
 import threading
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 from generators.task import Asset, Limits
 from harness.errors import AttemptFailed, Boundary
+from harness.image import locked_libraries
 from harness.sandbox import Sandbox
 from harness.sandboxes import server
 from harness.sandboxes.line import Line
@@ -35,6 +39,12 @@ class LocalSandboxes:
 
     image = "none"
     isolates = False
+
+    @cached_property
+    def libraries(self) -> tuple[tuple[str, str], ...]:
+        """Of the sandbox image's libraries, those that this Python has, as they are here."""
+        found = [(name, version) for name, _ in locked_libraries() if (version := _version(name))]
+        return (("Python", platform.python_version()), *found)
 
     def __init__(self) -> None:
         self._source = Path(server.__file__).read_text()
@@ -114,6 +124,13 @@ class LocalSandboxes:
             process.kill()
             process.wait()
         _remove(work, options)
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 def folder_of(sandbox: Sandbox) -> Path:

@@ -38,6 +38,13 @@ def test_the_opening_states_rules_budget_and_schema_then_the_task() -> None:
     assert SCHEMA in system.text
 
 
+def test_the_model_is_told_of_the_libraries_that_are_there() -> None:
+    has = (("Python", "3.12.1"), ("numpy", "2.3.1"), ("scipy", "1.16"))
+    told = opening_messages(brief(), has)[0].text
+    assert "with Python 3.12.1 and these libraries: numpy 2.3.1, scipy 1.16. You reach" in told
+    assert "with Python 3. You reach" in opening_messages(brief())[0].text
+
+
 def test_a_model_works_until_it_answers_without_a_call(sandbox: Sandbox) -> None:
     model = Playback([LOOK, call(("read_file", {"path": "notes.txt"})), say(ANSWER)])
     done = conduct(model, sandbox)

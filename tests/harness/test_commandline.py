@@ -116,6 +116,7 @@ REFUSED = {
     "ls <> a": "'<>' is not known",
     "ls 5> a": "only standard input",
     "ls >&3": "only 2>&1 and >&2",
+    "ls 2>&1>a": "only 2>&1 and >&2",
     "ls >": "file name is missing after '>'",
     "ls > | wc": "file name is missing after '>'",
     "ls > *.txt": "name the one file",
@@ -198,7 +199,9 @@ class Lines:
         made = self._source()
         for _ in range(self._chance.choice((0, 0, 1, 2, 3))):
             made += self._chance.choice((" | ", "|")) + self._filter()
-        return made + self._chance.choice(("", "", "", " > out", " >> out", ">'o u t'", " >data/n"))
+        return made + self._chance.choice(
+            ("", "", "", " > .o", " >> .o", " >'.o u t'", " >data/.n")
+        )
 
     def _source(self) -> str:
         pick = self._chance.choice
@@ -246,7 +249,7 @@ class Lines:
         return self._chance.choice((
             "a", "'a  b'", '"|"', "\\;", "'&&'", "''", '""', "*", "*.csv", "\\*.csv", "'*'",
             "no*ne", "a'b'\"c\"", "x=1", "{a,b}", "a#", "'#'", '"$"', "'$HOME'", '"\\$HOME"',
-            "[", "[]", "[!", "data/", "*/", "*/*", ".d*", "2", "-n", "a\\\\b",
+            "[", "[]", "[!", "data/", "*/", "*/*", ".d*", "2", "-n", "a\\\\q",
             "[x]", "?", "ä*", "'\n'",
         )) if self._chance.random() < 0.9 else "end"  # fmt: skip
 

@@ -354,7 +354,7 @@ def test_a_lost_sandbox_costs_no_reply(tmp_path: Path) -> None:
 class Lossy:
     """A provider whose sandboxes are lost at so many-th command line."""
 
-    image, isolates = "none", True
+    image, isolates, libraries = "none", True, ()
 
     def __init__(self, provider: SandboxProvider, at: int) -> None:
         self._provider, self._at = provider, at

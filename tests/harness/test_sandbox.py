@@ -85,6 +85,18 @@ def test_the_libraries_are_there(box: Sandbox) -> None:
     assert python(box, source, 60) == "10"
 
 
+def test_the_provider_tells_the_libraries_that_programs_find(
+    provider: SandboxProvider, box: Sandbox
+) -> None:
+    told = dict(provider.libraries)
+    assert {"Python", "numpy", "scipy", "pandas", "pillow", "matplotlib"} <= set(told)
+    names = sorted(set(told) - {"Python"})
+    ask = f"import importlib.metadata as m, platform; print(platform.python_version(), " \
+          f"[m.version(name) for name in {names}])"  # fmt: skip
+    assert python(box, ask).strip() == f"{told['Python']} {[told[name] for name in names]}"
+    assert provider.libraries is provider.libraries, "it is asked once"
+
+
 def test_head_and_tail_of_long_output_are_kept_and_all_of_it_counted(box: Sandbox) -> None:
     result = box.run(["python3", "-c", "print('first'); print('x' * 100_000); print('last')"], 20)
     assert result.output_bytes == 100_001 + 11
