@@ -1,0 +1,128 @@
+"""A real model on this machine, on the real loop. Its weights are fetched where they are not there,
+so this needs a network once; a machine without one leaves it out."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from generators.catalog import family
+from generators.seed import Seed
+from generators.task import Brief, Limits
+from harness.agent import MemoryJournal
+from harness.codec import decode_episode, encode_episode
+from harness.episode import Cell, Episode, StopReason
+from harness.grading import grade_episode
+from harness.model import Message, ModelRequest, Role
+from harness.models.build import build_model
+from harness.models.local import LocalModel
+from harness.models.textcalls import TextCalls
+from harness.models.weights import WEIGHTS
+from harness.rollout import run_attempt
+from registry.records import ModelPin
+from study.errors import StudyError
+from study.weights import fetch_weights
+from tests.harness.script import noon
+
+pytestmark = [pytest.mark.slow]
+
+SEED = Seed(bytes(32))
+PIN = ModelPin("small", "local", "smollm2", (("max_tokens", "160"),))
+OPENING = (Message(Role.SYSTEM, "Be brief."), Message(Role.USER, "Name a colour."))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def weights() -> Path:
+    pytest.importorskip("xllamacpp")
+    try:
+        return fetch_weights("smollm2", print)
+    except StudyError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[TextCalls]:
+    model = build_model(PIN, {})
+    assert isinstance(model, TextCalls)
+    yield model
+    model.close()
+
+
+def test_it_answers_the_same_way_twice_and_tells_its_version(small: TextCalls) -> None:
+    replies = [small.respond(ModelRequest(OPENING, (), SEED)) for _ in range(2)]
+    assert replies[0].message == replies[1].message
+    assert replies[0].message.text
+    assert replies[0].served_version == f"smollm2@{WEIGHTS['smollm2'].sha256[:12]}"
+    assert replies[0].usage.output_tokens is not None
+
+
+def test_a_closed_model_leaves_no_server_and_opens_again(small: TextCalls) -> None:
+    small.respond(ModelRequest(OPENING, (), SEED))
+    inner = small.model
+    assert isinstance(inner, LocalModel)
+    assert inner._server is not None
+    process = inner._server.process
+    small.close()
+    assert process.poll() == 0
+    assert small.respond(ModelRequest(OPENING, (), SEED)).message.text
+
+
+def test_the_server_ends_with_a_parent_that_is_killed(weights: Path) -> None:
+    program = (
+        "import sys, time; from pathlib import Path; from harness.models.local import start_server;"
+        f"server = start_server(Path({str(weights)!r}), 'x', 'k', 1, 512);"
+        "print(server.process.pid, flush=True); time.sleep(600)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    os.kill(pid, 0)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    parent.stdout.close()
+    for _ in range(600):
+        if not _runs(pid):
+            break
+        time.sleep(0.1)
+    assert not _runs(pid)
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process is there and not only waits to be buried."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+@pytest.mark.docker
+def test_it_works_through_a_whole_episode_in_a_container(
+    small: TextCalls, docker_sandboxes: Any
+) -> None:
+    """It need not do well: what it says is read, carried out, recorded and graded."""
+    instance = family("compute_average").generate("easy", SEED.child("local"))
+    given = instance.brief
+    brief = Brief(
+        given.prompt, given.assets, given.answer_schema, Limits(turns=3, output_bytes=2000)
+    )
+    cell = Cell("sha256:e", instance.spec, instance.id, SEED, "small", 0)
+    episode: Episode = run_attempt(
+        cell, 1, brief, small, docker_sandboxes, run="r", journal=MemoryJournal(), now=noon
+    )
+    assert episode.error_class == ""
+    assert episode.stop in (StopReason.ANSWERED, StopReason.TURN_LIMIT)
+    assert 1 <= len(episode.steps) <= 4
+    assert all(step.reply.raw for step in episode.steps)
+    assert episode.usage.input_tokens
+    grade = grade_episode(instance, episode)
+    assert grade.score is not None
+    assert decode_episode(encode_episode(episode)) == episode
