@@ -63,7 +63,6 @@ class Spend:
     """What all the paid replies of one cell cost so far."""
 
     usd: Decimal = _ZERO
-    dearest: Decimal = _ZERO  # of its attempts
     unknown: int = 0  # replies whose cost nobody knows
 
 
@@ -105,13 +104,9 @@ def read_bought(
 
 def spend_of(bought: Bought, price: Price) -> Spend:
     """What these replies cost."""
-    by_attempt, unknown = [_ZERO], 0
-    for usages in bought.values():
-        costs = [price.cost(usage) for usage in usages]
-        known = [cost for cost in costs if cost is not None]
-        by_attempt.append(sum(known, _ZERO))
-        unknown += len(costs) - len(known)
-    return Spend(sum(by_attempt, _ZERO), max(by_attempt), unknown)
+    costs = [price.cost(usage) for usages in bought.values() for usage in usages]
+    known = [cost for cost in costs if cost is not None]
+    return Spend(sum(known, _ZERO), len(costs) - len(known))
 
 
 def attempt_bound(pin: ModelPin, price: Price, turns: int) -> Decimal | None:
@@ -172,7 +167,7 @@ class Purse:
             more = max(spend.unknown - before.unknown, 0)
             self._unknown[name] = self._unknown.get(name, 0) + more
         if finished or model in self._dearest:  # what is half-way tells nothing of the whole
-            self._dearest[model] = max(self._dearest.get(model, _ZERO), spend.dearest)
+            self._dearest[model] = max(self._dearest.get(model, _ZERO), spend.usd)
         if finished:
             self._cells.pop(episode, None)
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,9 @@ from study.cli_see import show, tools
 from study.cli_tasks import tasks
 from study.cli_template import template
 from study.options import dirty_option, json_option, study_option
+
+if TYPE_CHECKING:
+    from study.folder import Study
 
 
 class Commands(click.Group):
@@ -184,6 +187,14 @@ def register(folder: Path, as_json: bool) -> None:
     is_flag=True,
     help="Record cells whose attempts all failed as missing, and close the wave.",
 )
+@click.option("--estimate", is_flag=True, help="Only tell what the wave still takes, and costs.")
+@click.option("--pilot", metavar="MODEL", help="Estimate models without pilots by this one's.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be sent; no network, no key.")
+@click.option(
+    "--allow-unknown-price",
+    is_flag=True,
+    help="Run models whose price is not in the price file; what they cost stays unknown.",
+)
 @dirty_option
 @json_option
 def sweep(
@@ -193,27 +204,58 @@ def sweep(
     workers: int | None,
     parallel: int | None,
     close_missing: bool,
+    estimate: bool,
+    pilot: str | None,
+    dry_run: bool,
+    allow_unknown_price: bool,
     allow_dirty: bool,
     as_json: bool,
 ) -> None:
     """Run every episode that a wave still owes. Interrupt it at will; run it again to resume.
 
-    Exits with 1 while cells are owed because their attempts failed.
+    Exits with 1 while cells are owed because their attempts failed, and with 3 where the budget
+    in study.yaml does not pay for them.
 
     \b
     Examples:
       dosimeter sweep --wave 0
       dosimeter sweep --wave 0 --address head:6379 --workers 16
+      dosimeter sweep --wave 0 --estimate --json | jq .cost_usd
+      dosimeter sweep --wave 0 --dry-run
     """
     from study import pipeline
     from study.console import print_sweep, sweep_watch
     from study.runs import SweepRequest
 
-    request = SweepRequest(wave, allow_dirty, close_missing, address, workers, parallel)
+    if pilot is not None and not estimate:
+        raise click.UsageError("--pilot goes with --estimate")
+    if estimate and dry_run:
+        raise click.UsageError("--estimate and --dry-run are two questions: ask one")
+    if estimate or dry_run:
+        _foresee(pipeline.open_study(folder), wave, dry_run, pilot, as_json)
+        return
+    request = SweepRequest(
+        wave, allow_dirty, close_missing, address, workers, parallel, allow_unknown_price
+    )
     with sweep_watch(f"wave {wave}") as watch:
         outcome = pipeline.sweep(pipeline.open_study(folder), request, watch)
     print_sweep(outcome, wave, as_json)
-    sys.exit(0 if outcome.closed else 1)
+    held = outcome.progress is not None and outcome.progress.held > 0
+    sys.exit(0 if outcome.closed else 3 if held else 1)
+
+
+def _foresee(study: Study, wave: int, dry_run: bool, pilot: str | None, as_json: bool) -> None:
+    """What a sweep would send, or what it would take. Neither writes anything."""
+    from study.moneyview import print_dry_run, print_estimate
+
+    if dry_run:
+        from study.dryrun import render_wave
+
+        print_dry_run(*render_wave(study, wave), as_json)
+        return
+    from study.estimate import estimate_wave
+
+    print_estimate(estimate_wave(study, wave, pilot), as_json)
 
 
 main.add_command(grade)

@@ -29,6 +29,7 @@ from registry.records import record_body
 if TYPE_CHECKING:
     from analysis.report import Report
     from generators.validate import Survey
+    from harness.budget import Account
     from harness.leases import Progress as SweepProgress
     from registry.ledger import Entry
     from registry.verify import Verification
@@ -154,6 +155,8 @@ def print_sweep(outcome: SweepOutcome, wave: int, as_json: bool) -> None:
                 "closed": None if outcome.closed is None else record_body(outcome.closed),
                 "exhausted": 0 if progress is None else progress.exhausted,
                 "failures": {} if progress is None else dict(progress.failures),
+                "held": 0 if progress is None else progress.held,
+                "budget": [] if progress is None else accounts_json(progress.accounts),
             }
         )
         return
@@ -164,8 +167,19 @@ def print_sweep(outcome: SweepOutcome, wave: int, as_json: bool) -> None:
             f"wave {wave} is closed: {closed.finished} of {closed.owed} episodes scored, "
             f"{closed.missing} missing"
         )
+        if outcome.progress is not None:
+            print_accounts(outcome.progress.accounts)
         return
     assert outcome.progress is not None  # noqa: S101 - a wave that is not closed was swept
+    if outcome.progress.held:
+        console.print(
+            f"[yellow]wave {wave} stays open:[/] its budget does not pay for the "
+            f"{outcome.progress.held} episodes still owed. Raise `budget:` in study.yaml and run "
+            "this again; nothing that was bought is bought again.",
+            soft_wrap=True,
+        )
+        print_accounts(outcome.progress.accounts)
+        return
     console.print(
         f"[yellow]wave {wave} stays open:[/] {outcome.progress.exhausted} episodes failed on every "
         "attempt. Run this again to retry them, or add --close-missing to record them as missing."
@@ -173,6 +187,24 @@ def print_sweep(outcome: SweepOutcome, wave: int, as_json: bool) -> None:
     print_records(
         [{"failure": name, "times": count} for name, count in outcome.progress.failures], False
     )
+
+
+def accounts_json(accounts: Sequence[Account]) -> list[dict[str, Any]]:
+    """The limits of a budget in USD, and the replies whose cost nobody knows."""
+    return [
+        {
+            "limit": each.name,
+            "usd": float(each.limit),
+            "spent_usd": float(each.spent),
+            "replies_of_unknown_cost": each.unknown,
+        }
+        for each in accounts
+    ]
+
+
+def print_accounts(accounts: Sequence[Account]) -> None:
+    if accounts:
+        print_records(accounts_json(accounts), False, title="Budget")
 
 
 def print_verdicts(report: Report, path: Path, as_json: bool) -> None:

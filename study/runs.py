@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from generators.seed import Seed
@@ -35,10 +32,11 @@ from registry.records import (
 )
 from registry.seal import decrypt, encrypt, new_identity
 from registry.tables import Status
-from study.errors import StudyError
+from study.alone import alone
 from study.folder import CHECKOUT, Study
 from study.forms import check_forms
 from study.images import PinnedImage, pinned_image
+from study.money import NO_MONEY, Money, check_prices, money_of
 from study.protocol import FILE_NAME
 from study.setup import entropy_of, registration_of
 
@@ -53,6 +51,7 @@ class SweepRequest:
     address: str | None = None
     workers: int | None = None
     parallel: int | None = None
+    allow_unknown_price: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,28 +107,10 @@ def sweep_wave(
     registered = registration_of(study)
     if (closed := closed_wave(study, request.wave)) is not None:
         return SweepOutcome(closed, None)
-    with _alone(study, request.wave):
+    # Another sweep of it from this folder would buy replies that this one buys too.
+    lock = study.folder / f".sweep-{request.wave}.lock"
+    with alone(lock, f"another sweep of wave {request.wave}"):
         return _sweep_alone(study, request, registered, models, watch, now)
-
-
-@contextmanager
-def _alone(study: Study, wave: int) -> Iterator[None]:
-    """Hold a wave against another sweep of it from this folder, which would buy replies that
-    this one buys too. The kernel lets go when this process ends, however it ends."""
-    path = study.folder / f".sweep-{wave}.lock"
-    try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise StudyError(f"{path}: {error.strerror}; the study's folder must be writable") from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise StudyError(
-            f"{path}: another sweep of wave {wave} is at work; let it finish, or end it"
-        ) from None
-    finally:
-        os.close(handle)
 
 
 def _sweep_alone(
@@ -143,13 +124,17 @@ def _sweep_alone(
     folder = str(study.folder.resolve())
     built = [build_model(pin, folder=folder) for pin in models]  # what cannot run is not begun
     check_forms(built, study.protocol.tasks)
+    money = check_prices(
+        money_of(study.folder, study.protocol, models, request.allow_unknown_price), study.folder
+    )
     image = pinned_image(study.protocol)
-    manifest = begin_wave(study, request, registered, models, image, now)
+    manifest = begin_wave(study, request, registered, models, image, now, money.digest)
     cells = cells_of(study, manifest)
-    context = context_of(study, manifest, image, request.parallel)
+    context = context_of(study, manifest, image, request.parallel, money)
     progress = _run_owed(study, request, context, cells, watch)
     exhausted = progress.exhausted if progress else 0
-    if exhausted and not request.close_missing:
+    held = progress.held if progress else 0  # never tried, so never to be closed as missing
+    if held or (exhausted and not request.close_missing):
         return SweepOutcome(None, progress)
     return SweepOutcome(close_wave(study, context, manifest, cells, now), progress)
 
@@ -181,13 +166,15 @@ def begin_wave(
     models: tuple[ModelPin, ...],
     image: PinnedImage,
     now: Callable[[], str],
+    prices: str = "",
 ) -> RunManifest:
-    """The wave's manifest: the one in the ledger, or a new one that goes there now."""
+    """The wave's manifest: the one in the ledger, or a new one that goes there now. ``prices``
+    is the digest of the price file."""
     provenance = read_provenance(CHECKOUT, image.digest)
     check_pins(provenance, registered.provenance, request.allow_dirty)
     begun = manifest_of(study, request.wave)
     if begun is None:
-        first = _new_manifest(study, request, registered, models, provenance)
+        first = _new_manifest(study, request, registered, models, provenance, prices)
         entry, fresh = study.ledger.append_unless(
             first,
             now(),
@@ -198,7 +185,7 @@ def begin_wave(
         begun = entry.record  # of a sweep that began in the meantime: one wave, one run key
     _check_resumed(study, begun, models)
     check_pins(provenance, begun.provenance, request.allow_dirty)
-    record = replace(begun, provenance=provenance, allow_dirty=request.allow_dirty)
+    record = replace(begun, provenance=provenance, allow_dirty=request.allow_dirty, prices=prices)
     if record != begun:
         study.ledger.append(record, now())
     return record
@@ -210,6 +197,7 @@ def _new_manifest(
     registered: Preregistration,
     models: tuple[ModelPin, ...],
     provenance: Provenance,
+    prices: str,
 ) -> RunManifest:
     """A manifest, its run key and worklist stored before it: what a crash leaves of them
     without a record in the ledger is sealed and names nothing."""
@@ -230,6 +218,7 @@ def _new_manifest(
         run_key=run_key_key(recipient),
         provenance=provenance,
         allow_dirty=request.allow_dirty,
+        prices=prices,
     )
     study.store.put(manifest.run_key, encrypt(identity.encode(), study.recipients()))
     worklist = encode_cells(cells_of(study, manifest))
@@ -250,7 +239,11 @@ def _check_resumed(study: Study, begun: RunManifest, models: tuple[ModelPin, ...
 
 
 def context_of(
-    study: Study, manifest: RunManifest, image: PinnedImage, parallel: int | None
+    study: Study,
+    manifest: RunManifest,
+    image: PinnedImage,
+    parallel: int | None,
+    money: Money = NO_MONEY,
 ) -> RunContext:
     sealed_key = study.store.get(manifest.run_key)
     identity = decrypt(sealed_key, study.identities(), manifest.run_key).decode()
@@ -271,6 +264,9 @@ def context_of(
         folder=str(study.folder.resolve()),
         code=code_digest(),
         templates=study.protocol.templates,
+        tariffs=money.tariffs,
+        budget=money.budget,
+        allow_unknown_price=money.allow_unknown,
     )
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from generators.catalog import family
-from harness.codec import decode_episode, decode_reply
+from harness.codec import decode_episode, decode_reply, decode_try
 from harness.episode import Episode
 from harness.model import Role
 from registry.seal import decrypt
@@ -112,7 +112,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     with serve(always=answer) as served:
         init_study(folder, PROTOCOL.format(url=served.url, variable=VARIABLE))
         promise(folder)
-        commands = (("sweep", "--wave", "0", "--allow-dirty"), ("report", "--json"))
+        commands = (
+            ("sweep", "--wave", "0", "--allow-dirty", "--allow-unknown-price"),
+            ("report", "--json"),
+        )
         environment = {VARIABLE: KEY, "RAY_TMPDIR": str(ray)}
         done = [dosimeter(folder, *command, **environment) for command in commands]
         assert [each.returncode for each in done] == [0, 0], [each.stderr for each in done]
@@ -146,6 +149,9 @@ def test_every_episode_is_served_answered_and_scored(run: Run) -> None:
     made = episodes(run.study)
     assert len(made) == EPISODES
     assert sum(step.reply.retries for episode in made for step in episode.steps) == 1
+    assert [episode.failed_tries for episode in made if episode.failed_tries] == [
+        (("overload", 1),)
+    ]
     assert len(run.served.requests) == 3 * EPISODES + 1
     assert verify_study(run.study.store, run.study.identities()).holds
 
@@ -185,7 +191,9 @@ def test_the_key_stands_nowhere(run: Run) -> None:
     assert len(stored) > 4 * EPISODES
     held |= stored
     for key, data in stored.items():
-        if key.startswith("responses/"):
+        if re.fullmatch(r"responses/\w+/\d+-\d+-\d+\.age", key):
+            held[f"{key}: raw"] = decode_try(data, key).raw
+        elif key.startswith("responses/"):
             held[f"{key}: raw"] = decode_reply(data, key).raw
     assert [place for place, data in held.items() if secret in data] == []
     assert any(str(run.ray) in place for place in held)
