@@ -40,6 +40,7 @@ WORK = "/work"
 AGENT = 65534
 LABEL = "dosimeter"
 LIFETIME = 24 * 3600.0  # seconds until a container counts as forgotten
+REAP_EVERY = 600.0  # seconds between two looks for forgotten ones, beside the one at the start
 _SMALL = 64 << 20  # /tmp
 _SHARED = 16 << 20  # /dev/shm
 _OWN = 48 << 20  # what the tool server and the kernel's bookkeeping may take
@@ -143,8 +144,10 @@ class DockerSandboxes:
 
     ``image`` is a tag or digest, resolved once: what it names later changes nothing here.
     ``warm`` containers of each profile are kept ready; ``creating`` are made at once; ``cpus``
-    limits each; ``runtime`` is one that the engine knows (``runc``, ``runsc``). ``run`` labels
-    them. Raises HarnessError where engine, image or runtime are missing.
+    limits each; ``executing`` programs run at once (four a core unless told otherwise), the others
+    wait, which takes of their episode's time but not of their own. ``runtime`` is one that the
+    engine knows (``runc``, ``runsc``); ``run`` labels them. Raises HarnessError where engine, image
+    or runtime are missing.
     """
 
     isolates = True
@@ -155,6 +158,7 @@ class DockerSandboxes:
         *,
         warm: int = 0,
         creating: int = 0,
+        executing: int = 0,
         runtime: str = "runc",
         cpus: float | None = None,
         run: str = "",
@@ -169,6 +173,8 @@ class DockerSandboxes:
         self._lock = threading.Lock()
         self._live: dict[str, _Container] = {}
         self._closed = False
+        self._reaped = time.monotonic()
+        self._turns = threading.BoundedSemaphore(executing or 4 * (os.cpu_count() or 2))
         self._removers = ThreadPoolExecutor(2, thread_name_prefix="sandbox-remover")
         self._pool: WarmPool[Profile, _Container] = WarmPool(
             self._create, self._destroy, warm, creating or (os.cpu_count() or 2), LIFETIME / 2
@@ -199,6 +205,7 @@ class DockerSandboxes:
             limits,
             lambda lost: self._destroy(container, lost),
             lambda since: self._autopsy(container.id, since),
+            self._turns,
         )
         try:
             fill(sandbox, assets)
@@ -256,6 +263,12 @@ class DockerSandboxes:
             raise AttemptFailed(Boundary.SANDBOX, "not created", _in_short(error)) from error
         with self._lock:
             self._live[name] = container
+            due = time.monotonic() - self._reaped > REAP_EVERY
+            if due:
+                self._reaped = time.monotonic()
+        if due:
+            with suppress(RuntimeError):  # closing
+                self._removers.submit(reap, self._client)
         return container
 
     def _recipe(self, profile: Profile) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any, Self
 
@@ -21,6 +22,7 @@ KILLED = 137
 class ServedSandbox:
     """One server, one work folder, one episode.
 
+    ``turns`` is entered while a program runs, so that those who share it run only so many at once.
     ``destroy`` is called once at the end, with True where the server does not answer any more.
     ``autopsy`` is asked where the server was lost: the limits that the programs hit since a time
     (seconds since the epoch), empty where they ended it in another way, None where it was
@@ -34,12 +36,14 @@ class ServedSandbox:
         limits: Limits,
         destroy: Callable[[bool], None],
         autopsy: Callable[[float], tuple[str, ...] | None] = lambda since: None,
+        turns: AbstractContextManager[Any] | None = None,
     ) -> None:
         self._name = name
         self._line = line
         self._limits = limits
         self._destroy = destroy
         self._autopsy = autopsy
+        self._turns = nullcontext() if turns is None else turns
         self._closed = False
         self._spent: tuple[str, ...] | None = None  # limits hit by the programs that ended it
         self._last_run = 0.0
@@ -65,11 +69,12 @@ class ServedSandbox:
             return ExecResult(
                 KILLED, b"the sandbox ended with the last program\n", 0, 0.0, self._spent
             )
-        self._last_run = time.time()
         cap = self._limits.output_bytes
         request |= {"seconds": seconds, "cap": cap, "flood": FLOOD_BYTES}
         try:
-            header, body = self._line.ask(request, stdin, seconds, cap)
+            with self._turns:
+                self._last_run = time.time()
+                header, body = self._line.ask(request, stdin, seconds, cap)
             return _read_result(header, body)
         except LineBroken as broken:
             limits = self._lose(broken, by_program=True)

@@ -138,9 +138,14 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     assert seen.free - shutil.disk_usage(tempfile.gettempdir()).free < 1 << 30
 
 
-@pytest.fixture(scope="module")
-def provider(host: Host) -> Iterator[DockerSandboxes]:
-    opened = DockerSandboxes(ensure_image().tag, warm=2, run=RUN)
+@pytest.fixture(scope="module", params=["runc", pytest.param("runsc", marks=pytest.mark.slow)])
+def provider(request: pytest.FixtureRequest, host: Host) -> Iterator[DockerSandboxes]:
+    client = connect()
+    known = client.info()["Runtimes"]
+    client.close()
+    if request.param not in known:
+        pytest.skip(f"the engine has no runtime {request.param}")
+    opened = DockerSandboxes(ensure_image().tag, warm=2, run=RUN, runtime=request.param)
     yield opened
     opened.close()
     assert containers() == [], "none is left after close"
@@ -269,6 +274,20 @@ ATTACKS = {
         (python("import os\nfor _ in range(8): os.write(1, bytes(range(256)))"),
          command("head -c 2000 /dev/urandom")),
         "", ("\x00\x01\x02", "\N{REPLACEMENT CHARACTER}", "exit code 0"), PATIENT,
+    ),
+    "command lines": Attack(
+        (command("ls /etc/*"), command("cat < /etc/passwd"), command("echo x > ../../tmp/out"),
+         command("ls $(id) `id` ${HOME}"), command("ls &\nrm -rf ."), command("echo 'a|b' | wc -c"),
+         command("cat /dev/zero | cat | cat | head -c 5 | wc -c"),
+         command("python3 -c 'import os; os.symlink(\"/etc/passwd\", \"pass\")'; cat < pass"),
+         command("true | " * 20 + "true && echo whole"), command("echo " + "*" * 19_000)),
+        "", ("in the work folder only", "outside the work folder", "'..' is not followed",
+             "no command is put into another", "nothing runs in the background", "\n4\n",
+             "\n5\n", "a symbolic link", "whole\n"), replace(PATIENT, turns=12),
+    ),
+    "a line of bombs": Attack(
+        (command("cat /dev/zero | tail -c 1G | sort; echo alive"), command("echo well"),),
+        "memory", ("limits hit: memory]", "alive\n", "well\n"), PATIENT,
     ),
     "wrong calls": Attack(
         (call(("execute_python", '{"code": 7}'), ("execute_python", "[]"), ("no_tool", "{}"),

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -283,6 +284,33 @@ def test_no_container_is_left_when_the_owner_is_killed() -> None:
 def test_the_reaper_leaves_the_living_alone(box: Sandbox) -> None:
     docker.reap()
     assert run(box, "print(1)").output == b"1\n"
+
+
+def test_the_pool_reaps_while_it_works(provider: DockerSandboxes) -> None:
+    """One whose deadline has passed, of an owner on another machine's process table."""
+    recipe = provider._recipe(docker.profile_of(LIMITS))
+    recipe["labels"] |= {"dosimeter.owner": "pid:[0]/1/1", "dosimeter.deadline": "1000"}
+    client = docker.connect()
+    left = str(client.create_container(**recipe)["Id"])
+    client.close()
+    provider._reaped = -docker.REAP_EVERY  # as if it had been long ago
+    with provider.open([], LIMITS) as box:
+        assert run(box, "print(1)").output == b"1\n"
+    assert not wait_until_gone({left})
+
+
+def test_of_many_programs_only_so_many_run_at_once() -> None:
+    """And the wait for a turn is not taken from a program's time."""
+    provider = DockerSandboxes(ensure_image().tag, executing=1)
+    with provider.open([], LIMITS) as first, provider.open([], LIMITS) as second:
+        code = "import time; begun = time.time(); time.sleep(1.5); print(begun, time.time())"
+        with ThreadPoolExecutor(2) as both:
+            made = [both.submit(run, box, code) for box in (first, second)]
+            done = [each.result() for each in made]
+    provider.close()
+    spans = sorted([float(word) for word in each.output.split()] for each in done)
+    assert spans[0][1] <= spans[1][0]
+    assert all(each.limits == () for each in done)
 
 
 # --- what goes wrong outside ---
