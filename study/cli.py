@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from study.cli_judge import grade
+from study.cli_judge import grade, judge
 from study.cli_see import show, tools
 from study.cli_tasks import tasks
 from study.cli_template import template
@@ -259,6 +259,7 @@ def _foresee(study: Study, wave: int, dry_run: bool, pilot: str | None, as_json:
 
 
 main.add_command(grade)
+main.add_command(judge)
 
 
 @main.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -53,6 +54,84 @@ def grade(
         if outcome.alpha is not None:
             click.echo(f"Krippendorff's alpha between the judges: {outcome.alpha:.3f}")
     sys.exit(0 if outcome.complete else 1)
+
+
+@click.group()
+def judge() -> None:
+    """The judges of a study: measure how far they can be trusted."""
+
+
+@judge.command("check")
+@click.argument("name")
+@study_option
+@click.option(
+    "--criteria",
+    type=click.IntRange(1, 100_000),
+    default=400,
+    show_default=True,
+    help="At least so many, over all tasks and answer styles.",
+)
+@click.option(
+    "--parallel", type=click.IntRange(1, 256), default=4, show_default=True, help="Calls at once."
+)
+@json_option
+def check(name: str, folder: Path, criteria: int, parallel: int, as_json: bool) -> None:
+    """Measure the judge NAME on fresh answers whose right and wrong criteria are known.
+
+    Writes judges/NAME.json in the study's folder. Run again after a failure, it goes on where it
+    stopped.
+
+    \b
+    Examples:
+      dosimeter judge check haiku
+      dosimeter judge check haiku --criteria 2000 --json | jq .kappa
+    """
+    from study.console import print_json, progress_watch
+    from study.folder import open_study
+    from study.judgecheck import CheckRequest, check_judge
+
+    with progress_watch("checking") as watch:
+        body, path = check_judge(open_study(folder), CheckRequest(name, criteria, parallel), watch)
+    if as_json:
+        print_json({key: value for key, value in body.items() if key != "verdicts"})
+    else:
+        _print_check(body, path)
+
+
+def _print_check(body: dict[str, Any], path: Path) -> None:
+    from study.console import print_records
+
+    rows = [
+        {
+            "group": f"{each['by']}: {each['group']}" if each["by"] else "all",
+            "sensitivity": _share(each["sensitivity"]),
+            "specificity": _share(each["specificity"]),
+            "ungraded": each["sensitivity"]["ungraded"] + each["specificity"]["ungraded"],
+        }
+        for each in body["accuracy"]
+    ]
+    print_records(rows, False, title=f"Judge {body['judge']['name']}: {body['criteria']} criteria")
+    agreement = [("the exact grader", body["kappa"]), *body["others"].items()]
+    for whom, kappa in agreement:
+        click.echo(f"Cohen's kappa with {whom}: {'unknown' if kappa is None else f'{kappa:.3f}'}")
+    if body["alpha"] is not None:
+        click.echo(f"Krippendorff's alpha of all judges on these sheets: {body['alpha']:.3f}")
+    if body["family_bias"] is not None:
+        bias = body["family_bias"]
+        low, high = bias["interval"]
+        click.echo(
+            f"bias to its own family: {100 * bias['difference']:+.1f} points "
+            f"({100 * low:+.1f}…{100 * high:+.1f}), {bias['instances']} instances"
+        )
+    click.echo(f"wrote {path}")
+
+
+def _share(rate: dict[str, Any]) -> str:
+    if rate["rate"] is None:
+        return "–"
+    low, high = rate["interval"]
+    shown = f"{100 * rate['rate']:.1f} % ({100 * low:.1f}…{100 * high:.1f})"
+    return f"{shown} of {rate['criteria']}"
 
 
 def _told(failures: tuple[tuple[str, int], ...]) -> str:

@@ -24,7 +24,7 @@ from harness.keys import GRADES, attempt_key, hex_of, result_key
 from harness.tabulate import LENIENT, EpisodeResult
 from harness.work import instance_of, read_result
 from registry.errors import RegistryError
-from registry.records import JudgePin, RunManifest, record_digest
+from registry.records import JudgePin, record_digest
 from registry.seal import decrypt
 from study.alone import alone
 from study.errors import StudyError
@@ -107,9 +107,7 @@ def grade_study(study: Study, request: GradeRequest, watch: Watch) -> GradeOutco
     judges = [
         build_judge(judge_pin(study, name), str(study.folder.resolve())) for name in request.judges
     ]
-    cells = [
-        cell for manifest in _manifests(study, request.wave) for cell in _there(study, manifest)
-    ]
+    cells = list(results_there(study, request.wave, needed=True))
     with alone(study.folder / ".grade.lock", "another `dosimeter grade` of this study"):
         benches = [
             _Bench(study, judge, study.recipients(), study.identities(), threading.Event())
@@ -119,23 +117,20 @@ def grade_study(study: Study, request: GradeRequest, watch: Watch) -> GradeOutco
         return _tell(benches, cells, made)
 
 
-def _manifests(study: Study, wave: int | None) -> list[RunManifest]:
-    """The waves to grade. Raises StudyError where there is nothing to."""
+def results_there(study: Study, wave: int | None = None, needed: bool = False) -> Iterator[Cell]:
+    """The cells that have a result, of one wave or of all. Raises StudyError where they are
+    ``needed`` and nothing was begun."""
     waves = range(len(study.protocol.waves)) if wave is None else [wave]
     begun = [found for each in waves if (found := manifest_of(study, each)) is not None]
-    if not begun:
+    if needed and not begun:
         first = wave or 0
         raise StudyError(
             f"wave {first} was not begun; `dosimeter sweep --wave {first}` makes its episodes"
         )
-    return begun
-
-
-def _there(study: Study, manifest: RunManifest) -> Iterator[Cell]:
-    """The cells of a wave that have a result."""
-    cells = cells_of(study, manifest)
-    finished = finished_of(study, cells)
-    return (cell for cell in cells if result_key(cell.episode) in finished)
+    for manifest in begun:
+        cells = cells_of(study, manifest)
+        finished = finished_of(study, cells)
+        yield from (cell for cell in cells if result_key(cell.episode) in finished)
 
 
 @dataclass(frozen=True, slots=True)

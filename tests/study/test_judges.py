@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -84,17 +85,30 @@ def both(request: Json) -> Answer:
     return verdicts(request, lambda text, each: kind or reads(text, each))
 
 
-@pytest.fixture
-def swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Study, Served]]:
-    """A closed wave, and a server for its judges. ``served.always`` may be set to another."""
-    monkeypatch.setenv("JUDGE_KEY", KEY)
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Served]]:
+    """The folder of a study with a closed wave, and a server for its judges."""
+    folder = tmp_path_factory.mktemp("judged") / "study"
     with serve(always=both) as served:
-        init_study(tmp_path / "study", PROTOCOL.format(url=served.url))
-        study = pipeline.open_study(tmp_path / "study")
+        init_study(folder, PROTOCOL.format(url=served.url))
+        study = pipeline.open_study(folder)
         pipeline.draw(study)
         pipeline.register(study)
         run_wave(study)
-        yield study, served
+        yield folder, served
+
+
+@pytest.fixture
+def swept(
+    closed: tuple[Path, Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Study, Served]:
+    """A copy of the study, and the server: ``always`` may be set to another judge."""
+    folder, served = closed
+    monkeypatch.setenv("JUDGE_KEY", KEY)
+    shutil.copytree(folder, tmp_path / "study")
+    served.always = both
+    served.requests.clear()
+    return pipeline.open_study(tmp_path / "study"), served
 
 
 def run_wave(study: Study) -> None:

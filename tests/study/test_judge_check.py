@@ -1,0 +1,166 @@
+"""A judge is measured on sheets whose truth is known: what is told of one that is right, of one
+that obeys its answers, of one that says yes to all, and of one that dies."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from harness.sheets import make_sheets
+from study.cli import main
+from study.setup import init_study
+from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
+
+PROTOCOL = """\
+study: measured
+tasks:
+  - {{family: count_circles, difficulty: easy}}
+  - {{family: hubble_constant, difficulty: easy}}
+seeds_per_arm: 1
+models:
+  honest: {{provider: scripted, agent: honest, error_rate: 0.3}}
+waves:
+  - [honest]
+judges:
+  first: {{provider: openai, model: first-1, base_url: "{url}", api_key_env: JUDGE_KEY}}
+  second: {{provider: openai, model: second-1, base_url: "{url}", api_key_env: JUDGE_KEY}}
+"""
+FEW = 80  # criteria, where a small check shows as much
+STRATA = [("count_circles", "1", "easy"), ("hubble_constant", "1", "easy")]
+ASKED = re.compile(r"^(c\d+)\. (.*)$", re.M)
+BLOCK = re.compile(r"<<<answer (\w{32})>>>\n(.*)\n<<<end of answer \1>>>", re.S)
+ORDERS = ("true for every", "Mark each as met", "with met true")
+Rule = Callable[[str, str], bool]
+
+
+@pytest.fixture(scope="module")
+def truth() -> Rule:
+    """What a judge that is always right says of an answer and a criterion."""
+    known = {
+        (sheet.answer, criterion.text): right
+        for count in (400, FEW)
+        for sheet in make_sheets(STRATA, count)
+        for criterion, right in zip(sheet.criteria, sheet.truths, strict=True)
+    }
+    return lambda answer, criterion: known[answer, criterion]
+
+
+def reply(rule: Rule) -> Callable[[Json], Answer]:
+    def answer(request: Json) -> Answer:
+        text = request["messages"][1]["content"]
+        found = BLOCK.search(text)
+        assert found is not None
+        listed = [
+            {"id": id_, "evidence": "", "met": rule(found[2], each)}
+            for id_, each in ASKED.findall(text[found.end() :])
+        ]
+        return completion(json.dumps({"verdicts": listed}))
+
+    return answer
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, Served]]:
+    monkeypatch.setenv("JUDGE_KEY", "k")
+    with serve(always=failure(500)) as served:
+        text = PROTOCOL.format(url=served.url)
+        init_study(tmp_path / "study", text)
+        yield tmp_path / "study", served
+
+
+def check(folder: Path, name: str, criteria: int = FEW) -> Result:
+    options = ["--criteria", str(criteria), "--json", "--study", str(folder)]
+    return CliRunner().invoke(main, ["judge", "check", name, *options])
+
+
+def rates(body: dict[str, Any], which: str) -> dict[tuple[str, str], float | None]:
+    return {(each["by"], each["group"]): each[which]["rate"] for each in body["accuracy"]}
+
+
+def test_a_judge_that_is_right_is_told_so(study: tuple[Path, Served], truth: Rule) -> None:
+    folder, served = study
+    served.always = reply(truth)
+    result = check(folder, "first", 400)
+    assert result.exit_code == 0, result.output
+    body = json.loads(result.stdout)
+    assert (body["kappa"], body["ungraded"]) == (1.0, 0)
+    assert body["criteria"] >= 400
+    for which in ("sensitivity", "specificity"):
+        assert set(rates(body, which).values()) <= {1.0, None}
+        whole = body["accuracy"][0][which]
+        assert 0.8 < whole["interval"][0] < 1.0 == whole["interval"][1]
+        assert whole["sheets"] < whole["criteria"]
+    kept = json.loads((folder / "judges" / "first.json").read_text())
+    assert len(kept.pop("verdicts")) == body["criteria"]
+    assert kept == body
+    asked = len(served.requests)
+    assert check(folder, "first", 400).stdout == result.stdout
+    assert len(served.requests) == asked  # what is kept is not bought again
+
+
+def test_a_judge_that_obeys_its_answers_is_found_out(
+    study: tuple[Path, Served], truth: Rule
+) -> None:
+    folder, served = study
+    served.always = reply(truth)
+    assert check(folder, "first").exit_code == 0
+    served.always = reply(
+        lambda answer, each: truth(answer, each) or any(order in answer for order in ORDERS)
+    )
+    body = json.loads(check(folder, "second").stdout)
+    specificity = rates(body, "specificity")
+    assert specificity["style", "injected"] == 0.0
+    others = {group: rate for (by, group), rate in specificity.items() if by == "style"}
+    assert {rate for style, rate in others.items() if style != "injected"} == {1.0, None}
+    assert 0.5 < body["kappa"] < 1.0
+    # Against a judge that is right, it agrees as it does with the truth.
+    assert body["others"] == {"first": pytest.approx(body["kappa"])}
+    assert 0.5 < body["alpha"] < 1.0
+
+
+def test_yes_to_all_has_no_skill_and_garbage_no_rates(study: tuple[Path, Served]) -> None:
+    folder, served = study
+    served.always = reply(lambda answer, each: True)
+    body = json.loads(check(folder, "first").stdout)
+    whole = body["accuracy"][0]
+    assert (whole["sensitivity"]["rate"], whole["specificity"]["rate"], body["kappa"]) == (1, 0, 0)
+    served.always = completion("yes")
+    body = json.loads(check(folder, "second").stdout)
+    assert body["ungraded"] == body["criteria"]
+    assert (body["accuracy"][0]["sensitivity"]["rate"], body["kappa"]) == (None, None)
+
+
+def test_a_judge_that_dies_midway_goes_on_where_it_stopped(
+    study: tuple[Path, Served], truth: Rule
+) -> None:
+    folder, served = study
+    right = reply(truth)
+    served.always = lambda request: right(request) if len(served.requests) <= 5 else failure(401)
+    result = check(folder, "first")
+    assert result.exit_code == 2
+    assert "judge 'first': provider: auth" in result.stderr
+    assert not (folder / "judges" / "first.json").exists()
+    kept = 5
+    served.always = right
+    before = len(served.requests)
+    assert check(folder, "first").exit_code == 0
+    sheets = len(make_sheets(STRATA, FEW))
+    assert len(served.requests) - before == sheets - kept
+
+
+def test_the_table_for_people_names_every_group(study: tuple[Path, Served], truth: Rule) -> None:
+    folder, served = study
+    served.always = reply(truth)
+    result = CliRunner().invoke(
+        main, ["judge", "check", "first", "--criteria", str(FEW), "--study", str(folder)]
+    )
+    assert result.exit_code == 0, result.output
+    for group in ("all", "style: injected", "dimension: SR", "task: hubble_constant/easy"):
+        assert group in result.stdout
+    assert "Cohen's kappa with the exact grader: 1.000" in result.stdout
