@@ -10,6 +10,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from generators.catalog import add_template, family
+from generators.errors import GeneratorError
+from generators.seed import Seed
+from generators.task import TaskInstance
 from harness.codec import decode_episode
 from harness.episode import Cell, Episode
 from harness.keys import ATTEMPTS, attempt_key, hex_of, result_key
@@ -177,6 +181,18 @@ def locate(study: Study, episode: Episode) -> Whereabouts:
     return Whereabouts(manifest, entry, number_seeds(study)[entry.instance])
 
 
+def instance_of(study: Study, entry: SealedEntry) -> TaskInstance | None:
+    """The instance of an entry, made anew; None where the code here makes another one."""
+    for name, text in study.protocol.templates:
+        add_template(name, text)
+    try:
+        found = family(entry.family, entry.version)
+        instance = found.generate(entry.difficulty, Seed.from_hex(entry.seed))
+    except GeneratorError:
+        return None
+    return instance if instance.id == entry.instance else None
+
+
 __all__ = [
     "Listed",
     "Whereabouts",
@@ -184,6 +200,7 @@ __all__ = [
     "begun_waves",
     "find_episode",
     "find_result",
+    "instance_of",
     "list_episodes",
     "locate",
     "number_seeds",

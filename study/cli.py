@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from study.cli_judge import grade, judge
-from study.cli_see import show, tools
+from study.cli_see import export, show, tools
 from study.cli_tasks import tasks
 from study.cli_template import template
 from study.options import dirty_option, json_option, study_option
@@ -318,6 +318,7 @@ def status(folder: Path, as_json: bool) -> None:
 
 main.add_command(show)
 main.add_command(tools)
+main.add_command(export)
 
 
 @main.command()

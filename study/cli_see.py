@@ -105,3 +105,56 @@ def tools(wave: int | None, out: Path | None, folder: Path, as_json: bool) -> No
 
         page = write_tool_files(out, tables, study.protocol.name)
         click.echo(f"page: {page}", err=as_json)
+
+
+@click.command()
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["inspect"]),
+    default="inspect",
+    show_default=True,
+    help="inspect: logs that `inspect view` opens, one a model and task.",
+)
+@wave_option
+@click.option(
+    "--arm",
+    type=click.Choice(["public", "private", "all"]),
+    default="public",
+    show_default=True,
+    help="Whose episodes. All but public needs --reveal.",
+)
+@click.option("--reveal", is_flag=True, help="Write private transcripts in plain text.")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="A folder that is not there yet."
+)
+@study_option
+@json_option
+def export(
+    form: str, wave: int | None, arm: str, reveal: bool, out: Path, folder: Path, as_json: bool
+) -> None:
+    """Write stored episodes as logs for another viewer, in plain text.
+
+    Messages, images, tool calls, scores, tokens and errors. Needs the study's key. Files are
+    readable by you alone.
+
+    \b
+    Examples:
+      dosimeter export --format inspect --out logs && inspect view --log-dir logs
+      dosimeter export --wave 1 --arm all --reveal --out logs
+    """
+    from dataclasses import asdict
+
+    from study import pipeline
+    from study.console import print_records
+    from study.export import export_inspect
+
+    study = pipeline.open_study(folder)
+    written = export_inspect(study, out, wave, arm, reveal)
+    if arm == "public":
+        click.echo(f"warning: {out} holds transcripts in plain text, and tells by being there "
+                   "that their instances are public", err=True)  # fmt: skip
+    else:
+        click.echo(f"warning: {out} holds PRIVATE transcripts in plain text: whoever reads it "
+                   "knows private instances; delete it when you are done", err=True)  # fmt: skip
+    print_records([asdict(each) for each in written], as_json, title=f"Logs in {out}")

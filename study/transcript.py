@@ -11,10 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from generators.catalog import add_template, family
-from generators.errors import GeneratorError
 from generators.rubric import Criterion
-from generators.seed import Seed
 from harness.codec import encode_episode
 from harness.episode import Episode, Step, ToolUse
 from harness.keys import hex_of
@@ -28,6 +25,7 @@ from study.attempts import (
     attempts_of,
     find_episode,
     find_result,
+    instance_of,
     list_episodes,
     locate,
     read_attempt,
@@ -68,15 +66,8 @@ def open_transcript(study: Study, prefix: str, attempt: int | None, grade: bool)
 
 def _criteria_of(study: Study, entry: SealedEntry) -> Mapping[str, Criterion]:
     """The rubric's criteria by id; none where the code here makes another instance."""
-    for name, text in study.protocol.templates:
-        add_template(name, text)
-    try:
-        found = family(entry.family, entry.version)
-        instance = found.generate(entry.difficulty, Seed.from_hex(entry.seed))
-    except GeneratorError:
-        return {}
-    same = instance.id == entry.instance
-    return {each.id: each for each in instance.rubric.criteria} if same else {}
+    instance = instance_of(study, entry)
+    return {} if instance is None else {each.id: each for each in instance.rubric.criteria}
 
 
 def list_records(study: Study, wave: int | None, model: str | None, arms: bool) -> list[Record]:
@@ -110,7 +101,7 @@ def transcript_json(found: Transcript, grade: bool, arm: bool) -> Record:
         "wave": found.place.manifest.wave,
         "stratum": found.place.entry.stratum,
         "seed": found.place.seed,
-        "image": found.place.manifest.provenance.image,
+        "image": found.episode.image or found.place.manifest.provenance.image,
         "attempts": list(found.attempts),
         "counts": None if found.result is None else found.result.attempt,
         "record": json.loads(encode_episode(found.episode))["body"],
@@ -211,9 +202,9 @@ def _print_head(page: _Page, found: Transcript, arm: bool) -> None:
     page.field("ended", _ending(episode))
     page.field("served", ", ".join(_versions(episode)) or "nothing")
     page.field("tokens", _tokens(episode.usage))
-    page.field("retries", f"{sum(step.reply.retries for step in episode.steps)} requests")
+    page.field("retries", _retries(episode))
     page.field("container", episode.container or "none")
-    page.field("image", place.manifest.provenance.image)
+    page.field("image", episode.image or place.manifest.provenance.image)
     page.field("run", hex_of(episode.run))
 
 
@@ -223,6 +214,14 @@ def _attempt_facts(found: Transcript) -> str:
         return f"{told}; none counts yet"
     counts = found.result.attempt
     return told + ("" if counts == found.episode.attempt else f"; attempt {counts} counts")
+
+
+def _retries(episode: Episode) -> str:
+    """Requests that failed, by class; and what earlier attempts had bought already."""
+    told = f"{sum(step.reply.retries for step in episode.steps)} requests"
+    if episode.failed_tries:
+        told += ": " + ", ".join(f"{name} {count}" for name, count in episode.failed_tries)
+    return told + (f"; {episode.inherited} replies inherited" if episode.inherited else "")
 
 
 def _ending(episode: Episode) -> str:
@@ -247,7 +246,8 @@ def _print_step(page: _Page, number: int, step: Step) -> None:
     reply = step.reply
     facts = [f"{step.seconds:.2f} s", f"tokens {_tokens(reply.usage)}"]
     facts += [f"finish {reply.finish[:40]}", reply.served_version[:60]]
-    facts += [f"{reply.retries} retries"] if reply.retries else []
+    failed = f" ({', '.join(reply.failed)})" if reply.failed else ""
+    facts += [f"{reply.retries} retries{failed}"] if reply.retries else []
     page.title(f"turn {number}", " · ".join(facts))
     page.message(reply.message)
     calls, uses = reply.message.calls, {use.call_id: use for use in step.uses}

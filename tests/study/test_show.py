@@ -52,7 +52,7 @@ def hostile_episode(episode: Episode) -> Episode:
     seen = Message(Role.TOOL, HOSTILE, (image,), call_id=HOSTILE)
     killed = Message(Role.TOOL, "gone", call_id="two")
     step = Step(
-        Reply(said, Usage(120, 7), HOSTILE, finish=HOSTILE, retries=3),
+        Reply(said, Usage(120, 7), HOSTILE, finish=HOSTILE, retries=3, failed=(HOSTILE,)),
         (
             ToolUse(HOSTILE, HOSTILE, seen, 1.25),
             ToolUse("two", "execute_python", killed, 60.0, 137, ("time", "memory")),
@@ -69,6 +69,7 @@ def hostile_episode(episode: Episode) -> Episode:
         answer_file=b"\xff" + HOSTILE.encode(),
         answer_files=((HOSTILE, b"1"),),
         container=HOSTILE,
+        failed_tries=(("rate_limit", 2), (HOSTILE, 1)),
     )
 
 
@@ -158,6 +159,7 @@ class TestTheTranscript:
         text = run(study, "show", name, "--attempt", "2", "--grade").stdout
         assert "exit code 137, 60.00 s, limits hit: time, memory" in text
         assert "3 retries" in text
+        assert "3 requests: rate_limit 2, " in text
         assert "120 in, 7 out" in text
         assert f"[image image/png, {len(PICTURE)} bytes, {digest_bytes(PICTURE)}]" in text
         assert "attempt    2 of 2; attempt 1 counts" in text
