@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from generators.seed import Seed
 
@@ -130,3 +130,10 @@ class Model(Protocol):
     def respond(self, request: ModelRequest) -> Reply:
         """Answer one request. Raises AttemptFailed(PROVIDER, …)."""
         ...
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """A model that holds something open: connections, a server of its own."""
+
+    def close(self) -> None: ...

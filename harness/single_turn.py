@@ -21,7 +21,7 @@ from generators.task import Asset, Brief
 from harness.agent import Conduct, Journal, buy_reply
 from harness.episode import SECONDS_DIGITS, Step, StopReason
 from harness.errors import AttemptFailed, HarnessError
-from harness.model import Image, Message, Model, ModelRequest, Reply, Role
+from harness.model import Closing, Image, Message, Model, ModelRequest, Reply, Role
 from harness.picture import ImageRefused, Seen, check_image
 
 REPLY_TOKENS = 4096  # of the context, kept for the answer
@@ -61,6 +61,10 @@ class InOneTurn:
 
     def respond(self, request: ModelRequest) -> Reply:
         return self.model.respond(request)
+
+    def close(self) -> None:
+        if isinstance(self.model, Closing):
+            self.model.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,9 @@ from harness.grading import grade_episode
 from harness.journal import StoreJournal
 from harness.keys import attempt_key, result_key
 from harness.leases import Outcome
+from harness.model import Closing
 from harness.models.build import build_model
-from harness.outside import Contender, OutsideAgent
+from harness.outside import Contender
 from harness.prices import Price
 from harness.rollout import run_attempt
 from harness.sandbox import SandboxProvider
@@ -96,7 +97,7 @@ class Workbench:
 
     def close(self) -> None:
         for model in self.models.values():
-            if isinstance(model, OutsideAgent):
+            if isinstance(model, Closing):
                 model.close()
         self.sandboxes.close()
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from study.cli_judge import grade, judge
+from study.cli_models import models
 from study.cli_see import export, show, tools
 from study.cli_tasks import tasks
 from study.cli_template import template
@@ -95,8 +96,15 @@ def main() -> None:
     metavar="FAMILY/DIFFICULTY",
     help="Other tasks than the demo's, for a new demo; may be given more than once.",
 )
+@click.option(
+    "--model",
+    metavar="NAME",
+    help="A real local model takes part, for a new demo: smollm2, once its weights are fetched.",
+)
 @json_option
-def demo(folder: Path, sandbox: str, tasks: tuple[str, ...], as_json: bool) -> None:
+def demo(
+    folder: Path, sandbox: str, tasks: tuple[str, ...], model: str | None, as_json: bool
+) -> None:
     """Run a complete small study: an agent that has read the release is found out.
 
     Killed midway, it resumes where it was when it is run again.
@@ -105,11 +113,12 @@ def demo(folder: Path, sandbox: str, tasks: tuple[str, ...], as_json: bool) -> N
     Examples:
       dosimeter demo
       dosimeter demo --study physics --task hubble_constant/easy --task cepheid_calibration/easy
+      dosimeter models fetch smollm2 && dosimeter demo --study real --model smollm2
     """
     from study.console import print_verdicts
     from study.demo.run import run_demo
 
-    report, path = run_demo(folder, sandbox, tasks)
+    report, path = run_demo(folder, sandbox, tasks, model)
     print_verdicts(report, path, as_json)
 
 
@@ -131,6 +140,7 @@ def init(folder: Path | None, study: Path | None) -> None:
     click.echo(f"the key in {place / 'keys'} opens all that the study seals: keep a copy elsewhere")
 
 
+main.add_command(models)
 main.add_command(tasks)
 main.add_command(template)
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.model import Message, Model, ModelRequest, Reply, Role, ToolCall, ToolSpec
+from harness.model import Closing, Message, Model, ModelRequest, Reply, Role, ToolCall, ToolSpec
 
 EXAMPLE = '<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
 _HOW = """\
@@ -83,9 +83,8 @@ class TextCalls:
         return replace(reply, message=replace(reply.message, calls=calls), finish=finish)
 
     def close(self) -> None:
-        close = getattr(self.model, "close", None)
-        if close is not None:
-            close()
+        if isinstance(self.model, Closing):
+            self.model.close()
 
 
 def as_text(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> tuple[Message, ...]:

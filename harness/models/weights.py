@@ -41,6 +41,8 @@ def weights_path(name: str) -> Path:
 
 def find_weights(name: str) -> Path:
     """The file of a model's weights, its hash checked. Raises HarnessError, with the remedy."""
+    if name not in WEIGHTS:
+        raise HarnessError(f"unknown local model {name!r}; known: {', '.join(WEIGHTS)}")
     path = weights_path(name)
     if not path.is_file():
         raise HarnessError(

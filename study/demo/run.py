@@ -20,20 +20,34 @@ from study.setup import init_study
 if TYPE_CHECKING:
     from analysis.report import Report
 
-DEMO_TASKS = "[count_circles/medium, compute_average/medium]"  # the line to switch
+DEMO_TASKS = "[count_circles/medium, compute_average/medium]"  # the lines to switch
+DEMO_SEEDS, DEMO_MODELS, DEMO_WAVE = "seeds_per_arm: 24", "models:\n", "[honest-new, spiked]"
+
+# A real model of this machine takes part beside the agents. It takes minutes where they take
+# moments, so the study is smaller.
+_LOCAL_SEEDS = "seeds_per_arm: 2"
+_LOCAL_TASKS = "[compute_average/easy]"
+_LOCAL_MODEL = "models:\n  {name}: {{provider: local, model: {name}, max_tokens: 200}}\n"
+_LOCAL_WAVE = "[honest-new, spiked, {name}]"
 
 
-def run_demo(folder: Path, sandbox: str, tasks: Sequence[str] = ()) -> tuple[Report, Path]:
+def run_demo(
+    folder: Path, sandbox: str, tasks: Sequence[str] = (), model: str | None = None
+) -> tuple[Report, Path]:
     """Run the demo's study in a folder, from wherever it stands; its report and the file.
 
-    ``sandbox`` and ``tasks`` ("family/difficulty"; none for the demo's own) are for a new one.
+    ``sandbox``, ``tasks`` ("family/difficulty"; none for the demo's own) and ``model``, a local
+    one that takes part, are for a new one. Raises HarnessError where its weights are not here.
     """
     say = Console(stderr=True, highlight=False).print
     if not is_study(folder):
         text = (files("study.demo") / "study.yaml").read_text(encoding="utf-8")
         text = text.replace("{kind: docker}", f"{{kind: {sandbox}}}")
+        if model is not None:
+            text = _with_model(text, model)
         if tasks:
             text = text.replace(DEMO_TASKS, f"[{', '.join(tasks)}]")
+            text = text.replace(_LOCAL_TASKS, f"[{', '.join(tasks)}]")
         init_study(folder, text)
     study = pipeline.open_study(folder)
     with progress_watch("drawing") as watch:
@@ -56,6 +70,21 @@ def run_demo(folder: Path, sandbox: str, tasks: Sequence[str] = ()) -> tuple[Rep
         for wave in range(1, len(study.protocol.waves)):
             _sweep(study, wave)
     return pipeline.report(study)
+
+
+def _with_model(text: str, name: str) -> str:
+    """The demo's protocol with a local model in its last wave."""
+    from harness.models.weights import find_weights
+
+    find_weights(name)
+    for old, new in (
+        (DEMO_TASKS, _LOCAL_TASKS),
+        (DEMO_SEEDS, _LOCAL_SEEDS),
+        (DEMO_MODELS, _LOCAL_MODEL.format(name=name)),
+        (DEMO_WAVE, _LOCAL_WAVE.format(name=name)),
+    ):
+        text = text.replace(old, new)
+    return text
 
 
 def _sweep(study: Study, wave: int) -> None:
