@@ -42,6 +42,10 @@ waves:
   - [my-model]
 
 plan: {{preset: basic-v1, alpha: 0.025, permutations: 19999, margin: 0.05}}
+# What the models cost, and the most that a wave may cost in USD: see docs/money.md. A sweep of
+# models whose price is not stated needs --allow-unknown-price.
+# prices: prices.yaml
+# budget: {{run: 50}}
 sandbox: {{kind: docker, runtime: runc}}
 store: store             # a folder, or s3://bucket/prefix?endpoint=https://…
 keys: keys/study.txt     # the age key that opens what is sealed: keep a copy elsewhere
