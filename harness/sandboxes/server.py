@@ -68,10 +68,15 @@ def open_folder(parts: list[str], work: str, make: bool) -> int:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, 0o755, dir_fd=here)
             flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+            named = os.stat(part, dir_fd=here, follow_symlinks=False)
             below = os.open(part, flags, dir_fd=here)
         finally:
             os.close(here)
         here = below
+        # Some kernels (gVisor of 2022) follow a link to a folder all the same.
+        if not os.path.samestat(named, os.fstat(here)):
+            os.close(here)
+            raise NotADirectoryError(errno.ENOTDIR, part)
     return here
 
 
