@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -354,3 +355,35 @@ BEDROCK = Dialect(
 )
 
 DIALECTS = (ANTHROPIC, GOOGLE, BEDROCK)
+
+
+def streamed(answer: Answer) -> Answer:
+    """An answer of Anthropic's as the events that its SDK asks for where replies may be long."""
+    assert isinstance(answer.body, dict)
+    body = answer.body
+    begun = {**body, "content": [], "stop_reason": None}
+    events: list[Json] = [{"type": "message_start", "message": begun}]
+    for index, block in enumerate(body["content"]):
+        empty = {"text": "", "thinking": "", "signature": "", "input": {}}
+        start = {**block, **{key: value for key, value in empty.items() if key in block}}
+        deltas = {
+            "text": [{"type": "text_delta", "text": block.get("text")}],
+            "thinking": [
+                {"type": "thinking_delta", "thinking": block.get("thinking")},
+                {"type": "signature_delta", "signature": block.get("signature")},
+            ],
+            "tool_use": [
+                {"type": "input_json_delta", "partial_json": json.dumps(block.get("input"))}
+            ],
+        }
+        events.append({"type": "content_block_start", "index": index, "content_block": start})
+        events += [
+            {"type": "content_block_delta", "index": index, "delta": delta}
+            for delta in deltas.get(block["type"], [])
+        ]
+        events.append({"type": "content_block_stop", "index": index})
+    stop = {"stop_reason": body["stop_reason"], "stop_sequence": None}
+    usage = {"output_tokens": body["usage"]["output_tokens"]}
+    events += [{"type": "message_delta", "delta": stop, "usage": usage}, {"type": "message_stop"}]
+    lines = (f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
+    return Answer("".join(lines).encode(), headers=(("Content-Type", "text/event-stream"),))
