@@ -8,6 +8,7 @@ criteria are ungraded, which is never held against who answered.
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -108,6 +109,7 @@ class Judge:
     pin: JudgePin
     model: Model
     draw: Callable[[], str] = field(default=draw_mark, repr=False)
+    structured: bool = False  # the server holds replies to their JSON Schema
 
     @property
     def digest(self) -> str:
@@ -188,7 +190,8 @@ def make_request(
     ]
     messages = (Message(Role.SYSTEM, SYSTEM), Message(Role.USER, "\n\n".join(parts)))
     seed = Seed.from_hex(call.removeprefix("sha256:")).child("judge", tried)
-    return ModelRequest(messages, (), seed)
+    schema = json.dumps(reply_schema(len(criteria))) if judge.structured else ""
+    return ModelRequest(messages, (), seed, schema=schema)
 
 
 def read_verdicts(message: Message, count: int) -> tuple[bool, ...] | None:

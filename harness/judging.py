@@ -40,12 +40,15 @@ def build_judge(pin: JudgePin, folder: str = ".") -> Judge:
         raise HarnessError(f"judge {pin.name!r} is pinned with another prompt than this code's")
     if pin.provider == "scripted":
         raise HarnessError(f"judge {pin.name!r}: a built-in agent cannot judge; name a model")
-    model = build_model(ModelPin(pin.name, pin.provider, pin.version, pin.settings), folder=folder)
+    settings = dict(pin.settings)
+    structured = settings.pop("structured", "false") == "true"
+    asked = ModelPin(pin.name, pin.provider, pin.version, tuple(settings.items()))
+    model = build_model(asked, folder=folder)
     if isinstance(model, OutsideAgent | InOneTurn):
         raise HarnessError(
             f"judge {pin.name!r}: a judge is a plain model: no agent server, and no `mode`"
         )
-    return Judge(pin, model)
+    return Judge(pin, model, structured=structured)
 
 
 @dataclass(frozen=True, slots=True)

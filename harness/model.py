@@ -92,12 +92,14 @@ class Try:
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """One turn's request. ``seed`` is the model's own stream at this turn: scripted agents
-    draw from it, servers may be given it. ``keep`` is told of each try that fails, at once."""
+    draw from it, servers may be given it. ``keep`` is told of each try that fails, at once.
+    ``schema`` is a JSON Schema that a server is to hold the reply's text to, "" for none."""
 
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...]  # empty on a final, tool-free turn
     seed: Seed
     keep: Callable[[Try], None] | None = field(default=None, repr=False, compare=False)
+    schema: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ class TaskSection(_Section):
 
 class _ModelSection(_Section):
     family: Name | None = None  # of models that share a maker; judges are measured by it
+    structured: bool | None = None  # of judges: the server holds replies to a JSON Schema
 
 
 class ScriptedSection(_ModelSection):
@@ -477,6 +478,10 @@ def _templated(
 
 
 def _check_judges(document: Document, parsed: ProtocolFile) -> None:
+    for name, model in parsed.models.items():
+        if model.structured is not None:
+            place = document.place(("models", name, "structured"))
+            raise StudyError(f"{place}: models answer freely; `structured` is of judges")
     for name, section in parsed.judges.items():
         place = document.place(("judges", name))
         if name in parsed.models or name in GRADERS:

@@ -9,6 +9,7 @@ in no record, message or error.
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -160,7 +161,8 @@ class ServedModel(ABC):
                 list(spoken_messages(request.messages, replay)),
                 model_settings=self._settings(request.seed),  # type: ignore[arg-type]  # a dict of what each provider's settings have
                 model_request_parameters=ModelRequestParameters(
-                    function_tools=[spoken_tool(spec) for spec in request.tools]
+                    function_tools=[spoken_tool(spec) for spec in request.tools],
+                    **_shape(request.schema),
                 ),
                 instrument=False,
             )
@@ -223,3 +225,13 @@ def keeping_client(seconds: float) -> httpx2.AsyncClient:
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64),
         timeout=httpx2.Timeout(seconds),
     )
+
+
+def _shape(schema: str) -> dict[str, Any]:
+    """The parameters of a request whose reply is held to a JSON Schema by the server."""
+    from pydantic_ai.output import OutputObjectDefinition
+
+    if not schema:
+        return {}
+    shape = OutputObjectDefinition(json_schema=json.loads(schema), name="reply", strict=True)
+    return {"output_mode": "native", "output_object": shape, "allow_text_output": True}
