@@ -13,17 +13,20 @@ from dataclasses import asdict, dataclass
 from generators.catalog import family
 from generators.task import Brief, Limits, TaskInstance
 from harness.agent import opening_messages
+from harness.ceiling import read_ceiling
 from harness.errors import HarnessError
+from harness.image import locked_libraries
 from harness.judge import CHUNK, Judge, Submission, call_digest, make_request
 from harness.model import Message, ModelRequest, Reply, Role, ToolSpec
 from harness.models.agent_server import ask
+from harness.models.textcalls import as_text
 from harness.single_turn import REPLY_TOKENS, estimate_text, fit_context, single_turn
 from harness.tools import TOOLS
 from registry.records import JudgePin, ModelPin
 from study.catalogue import EXAMPLE_SEED
 from study.errors import StudyError
 from study.folder import Study
-from study.protocol import Task
+from study.protocol import Protocol, Task
 
 ANSWER = "(here stands the answer that is graded)"
 
@@ -68,7 +71,10 @@ def render_wave(study: Study, wave: int) -> tuple[tuple[Rendered, ...], tuple[Re
     StudyError where a task does not fit a model."""
     protocol, pins = study.protocol, study.protocol.wave_models(wave)
     examples = [(task, _example(task)) for task in protocol.tasks]
-    rendered = tuple(_render(task, made.brief, pin) for task, made in examples for pin in pins)
+    libraries = _libraries(protocol)
+    rendered = tuple(
+        _render(task, made.brief, pin, libraries) for task, made in examples for pin in pins
+    )
     judges = tuple(
         _render_judge(task, made, judge) for task, made in examples for judge in protocol.judges
     )
@@ -139,7 +145,15 @@ def _example(task: Task) -> TaskInstance:
     return family(task.family, task.version).generate(task.difficulty, EXAMPLE_SEED)
 
 
-def _render(task: Task, brief: Brief, pin: ModelPin) -> Rendered:
+def _libraries(protocol: Protocol) -> tuple[tuple[str, str], ...]:
+    """Those of the sandbox, as they are locked; of an image of the user's only it could tell."""
+    ours = protocol.sandbox.kind == "docker" and protocol.sandbox.image is None
+    return locked_libraries() if ours else ()
+
+
+def _render(
+    task: Task, brief: Brief, pin: ModelPin, libraries: tuple[tuple[str, str], ...]
+) -> Rendered:
     settings = dict(pin.settings)
     form, tools, pictures = "agentic", TOOLS, 0
     messages: tuple[Message, ...]
@@ -150,7 +164,10 @@ def _render(task: Task, brief: Brief, pin: ModelPin) -> Rendered:
         form, tools, files = "single_turn", (), ()
         messages, pictures = _one_message(task, brief, pin)
     else:
-        messages = opening_messages(brief)
+        ceiling = read_ceiling(pin, lambda usage: None)  # what it costs is not asked here
+        messages = opening_messages(brief, libraries, ceiling)
+        if settings.get("tools") == '"text"':  # then they are told of in the first message
+            messages, tools = as_text(messages, tools), ()
     text = sum(estimate_text(message.text) for message in messages)
     return Rendered(
         pin.name, pin.provider, pin.version, task.stratum, form, messages, tools, files,
