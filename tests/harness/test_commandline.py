@@ -235,7 +235,7 @@ class Lines:
             "sort", "wc -l", "head -1", "tail -n 2", "cat", "grep -v x", "grep '|'",
             "cut -d , -f 1", "tr a-z A-Z", "uniq -c", "sed 's/o/0/g'",
             "awk '{print NF \";\" $1}'", "tee .saved",
-            "cat - 'a b.txt'", "false", "true", "sort -r 2>&1",
+            "cat - 'a b.txt'", "grep nothing", "sort -r 2>&1",
         ))  # fmt: skip
 
     def _file(self) -> str:
