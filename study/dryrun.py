@@ -166,7 +166,8 @@ def _render(
     else:
         ceiling = read_ceiling(pin, lambda usage: None)  # what it costs is not asked here
         messages = opening_messages(brief, libraries, ceiling)
-        if settings.get("tools") == '"text"':  # then they are told of in the first message
+        usual = '"text"' if pin.provider == "local" else '"native"'
+        if settings.get("tools", usual) == '"text"':  # they are told of in the first message
             messages, tools = as_text(messages, tools), ()
     text = sum(estimate_text(message.text) for message in messages)
     return Rendered(
