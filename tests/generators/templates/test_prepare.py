@@ -198,9 +198,9 @@ def test_a_draw_without_a_key_is_drawn_again_and_recorded():
     assert max(redraws) > 0
     record = precheck_record(next(each for each in made if each.redraws))
     assert record["redraws"] > 0
+    without = redraws.index(max(redraws))
     with pytest.raises(TemplateError, match=r"question 1: \{\{csv_avg_where"):
-        for index in range(40):
-            prepare(family.compiled("1"), SEED.child(index), attempts=1)
+        prepare(family.compiled("1"), SEED.child(without), attempts=1)
     instance = family.generate("1", SEED)
     assert ("redraws", prepare(family.compiled("1"), SEED).redraws) in instance.spec.parameters
 
