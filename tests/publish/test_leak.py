@@ -299,6 +299,7 @@ def test_one_private_row_in_a_released_table_is_found(
         (gzip.compress(b"content" * 100)[:-9], "a damaged compressed stream"),
         (b"\x89PNG\r\n\x1a\n" + b"junk" * 9, "a damaged image"),
     ],
+    ids=["Parquet", "zip", "gzip", "image"],
 )
 def test_what_cannot_be_opened_is_refused(
     needles: Needles, tmp_path: Path, data: bytes, says: str

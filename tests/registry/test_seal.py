@@ -108,6 +108,7 @@ def test_a_key_file_is_private_and_never_overwritten(tmp_path: Path) -> None:
         (f"{IDENTITY}\n", 0o644, r"study.txt: others can read this key: chmod 600"),
         (None, 0, r"study.txt: No such file.*name the study's key file"),
     ],
+    ids=["no key", "no key at all", "readable", "absent"],
 )
 def test_a_bad_key_file_is_named(tmp_path: Path, text: str | None, mode: int, match: str) -> None:
     path = tmp_path / "study.txt"
