@@ -63,7 +63,10 @@ def check_judge(study: Study, request: CheckRequest, watch: Watch) -> tuple[dict
         return judge_criteria(judge, Submission(sheet.task, sheet.answer), sheet.criteria, replies)
 
     with alone(study.folder / ".grade.lock", "another grading of this study"):
-        verdicts = _grade_sheets(sheets, grade, request, watch)
+        try:
+            verdicts = _grade_sheets(sheets, grade, request, watch)
+        finally:
+            judge.close()
     body = _body(study, request.judge, sheets, verdicts)
     path = study.folder / FOLDER / f"{pin.name}.json"
     path.parent.mkdir(exist_ok=True)

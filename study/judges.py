@@ -113,7 +113,11 @@ def grade_study(study: Study, request: GradeRequest, watch: Watch) -> GradeOutco
             _Bench(study, judge, study.recipients(), study.identities(), threading.Event())
             for judge in judges
         ]
-        made = [_grade_all(bench, cells, request.parallel, watch) for bench in benches]
+        try:
+            made = [_grade_all(bench, cells, request.parallel, watch) for bench in benches]
+        finally:
+            for judge in judges:
+                judge.close()
         return _tell(benches, cells, made)
 
 

@@ -220,15 +220,16 @@ attempt('datagram', datagram)
 """
 MOUNTS = """
 import ctypes, os
+here = os.fsencode(os.path.abspath('here'))
 libc = ctypes.CDLL(None, use_errno=True)
 def attempt(what, code):
     print(what, 'WORKED' if code == 0 else 'failed')
 os.mkdir('here')
-attempt('mount', libc.mount(b'none', b'/work/here', b'tmpfs', 0, None))
-attempt('bind', libc.mount(b'/proc', b'/work/here', None, 4096, None))
+attempt('mount', libc.mount(b'none', here, b'tmpfs', 0, None))
+attempt('bind', libc.mount(b'/proc', here, None, 4096, None))
 attempt('remount', libc.mount(b'none', b'/', None, 32, None))
 attempt('namespace', libc.unshare(0x10000000 | 0x00020000))
-attempt('chroot', libc.chroot(b'/work/here'))
+attempt('chroot', libc.chroot(here))
 """
 # While it swaps a folder and a link out of the work folder, the redirections of the same line are
 # opened: they see the one or the other, and never follow the link.

@@ -47,10 +47,22 @@ class Kept:
         return self.replies.setdefault((call, tried), reply)
 
 
+OPENED: list[Judge] = []
+
+
+@pytest.fixture(autouse=True)
+def closed_judges() -> Iterator[None]:
+    """Every judge of a test is closed after it."""
+    yield
+    while OPENED:
+        OPENED.pop().close()
+
+
 def judge_at(served: Served, **settings: object) -> Judge:
     given = {"api_key_env": "", "base_url": served.url, "backoff_seconds": 0.0, **settings}
     pin = ModelPin("marker", "openai", "asked", tuple((k, json.dumps(v)) for k, v in given.items()))
-    return build_judge(pin_judge(pin))
+    OPENED.append(build_judge(pin_judge(pin)))
+    return OPENED[-1]
 
 
 def instance() -> TaskInstance:

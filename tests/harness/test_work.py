@@ -19,6 +19,7 @@ from harness.tabulate import EpisodeResult
 from harness.work import RunContext, Workbench, close_cell, read_result, run_cell
 from registry.errors import BrokenPromise
 from registry.memory import MemoryStore
+from registry.records import ModelPin
 from registry.seal import encrypt, new_identity
 from registry.tables import Status
 
@@ -44,10 +45,13 @@ class Clumsy:
         raise KeyError(request.messages[-1].text, SEED.hex, INSTANCE.id)
 
 
+CLUMSY = ModelPin("clumsy", "scripted", "clumsy/1", ())
+
+
 def bench(sandboxes: LocalSandboxes) -> Workbench:
     context = RunContext(
         study="s", run="sha256:" + "0" * 64, wave=0, store="memory:", recipients=(RECIPIENT,),
-        run_recipient=RECIPIENT, run_identity=IDENTITY, models=(), sandbox="local",
+        run_recipient=RECIPIENT, run_identity=IDENTITY, models=(CLUMSY,), sandbox="local",
         runtime="runc", image_tag="", image_digest="none", parallel=1, folder=".", code="",
     )  # fmt: skip
     return Workbench(context, MemoryStore(), {"clumsy": Clumsy()}, sandboxes)

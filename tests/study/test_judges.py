@@ -50,6 +50,7 @@ judges:
   kind: {{provider: openai, model: kind-1, base_url: "{url}", api_key_env: JUDGE_KEY}}
 plan: {{permutations: 199}}
 sandbox: {{kind: local}}
+entropy: "fixed:0000000000000000000000000000000000000000000000000000000000000bed"
 """
 EPISODES = 2 * 2 * 2  # tasks, arms, seeds
 ASKED = re.compile(r"^(c\d+)\. (.*)$", re.M)
