@@ -1,4 +1,8 @@
-"""Canonical JSON (RFC 8785): the text whose digest is an instance's id."""
+"""Canonical JSON (RFC 8785): the text whose digest is an instance's id.
+
+registry/canon.py has the same rule: the two packages do not know each other, and each is held to
+the reference implementation by its own tests.
+"""
 
 from __future__ import annotations
 

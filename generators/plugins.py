@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any
 
+from generators.entries import gather, owner
 from generators.errors import GeneratorError
 from generators.task import Family
 
@@ -31,16 +32,15 @@ def installed_families(reserved: Collection[str]) -> Mapping[str, Callable[[], F
     Raises GeneratorError, which names the distribution, for an entry that is not of that form,
     that takes a reserved name, or that two distributions give.
     """
-    found: dict[str, EntryPoint] = {}
-    for entry in sorted(entry_points(group=GROUP), key=_order):
-        if not _ENTRY.fullmatch(entry.name):
-            raise _refused(entry, "is not of the form name@version, such as lucky_sums@1")
-        if entry.name.split("@")[0] in reserved:
-            raise _refused(entry, "has the name of a built-in family: give it another")
-        if entry.name in found:
-            other = _owner(found[entry.name])
-            raise _refused(entry, f"is given by {other} too: uninstall one of the two")
-        found[entry.name] = entry
+    taken = "has the name of a built-in family: give it another"
+    found = gather(
+        GROUP,
+        _ENTRY,
+        "the form name@version, such as lucky_sums@1",
+        lambda name: taken * (name.split("@")[0] in reserved),
+        _refused,
+        _order,
+    )
     return {name: _loader(entry) for name, entry in found.items()}
 
 
@@ -70,12 +70,8 @@ def _order(entry: EntryPoint) -> tuple[Any, ...]:
     """By name, then version (10 after 9), then owner."""
     name, _, version = entry.name.partition("@")
     parts = tuple(int(part) if part.isdigit() else part for part in re.split(r"(\d+)", version))
-    return name, parts, _owner(entry)
-
-
-def _owner(entry: EntryPoint) -> str:
-    return "an unknown package" if entry.dist is None else entry.dist.name
+    return name, parts, owner(entry)
 
 
 def _refused(entry: EntryPoint, reason: str) -> GeneratorError:
-    return GeneratorError(f"the task family {entry.name!r} of the package {_owner(entry)} {reason}")
+    return GeneratorError(f"the task family {entry.name!r} of the package {owner(entry)} {reason}")

@@ -18,7 +18,7 @@ from generators.answer import parse_block
 from generators.rubric import Criterion
 from generators.seed import Seed
 from harness.errors import AttemptFailed
-from harness.model import Closing, Message, Model, ModelRequest, Reply, Role
+from harness.model import Message, Model, ModelRequest, Reply, Role, close_model
 from registry.canon import digest_value
 from registry.records import JudgePin, record_digest
 
@@ -117,8 +117,7 @@ class Judge:
 
     def close(self) -> None:
         """Close its model's connections, where it holds any."""
-        if isinstance(self.model, Closing):
-            self.model.close()
+        close_model(self.model)
 
 
 @dataclass(frozen=True, slots=True)

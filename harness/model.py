@@ -139,3 +139,32 @@ class Closing(Protocol):
     """A model that holds something open: connections, a server of its own."""
 
     def close(self) -> None: ...
+
+
+def close_model(model: object) -> None:
+    """Close what a model holds open, where it holds anything."""
+    if isinstance(model, Closing):
+        model.close()
+
+
+class OverModel:
+    """A model in another form: all of it but ``respond`` is that of the model inside."""
+
+    __slots__ = ()
+
+    model: Model
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    @property
+    def trusted(self) -> bool:
+        return self.model.trusted
+
+    @property
+    def paid(self) -> bool:
+        return self.model.paid
+
+    def close(self) -> None:
+        close_model(self.model)

@@ -21,7 +21,7 @@ from generators.task import Asset, Brief
 from harness.agent import Conduct, Journal, buy_reply
 from harness.episode import SECONDS_DIGITS, Step, StopReason
 from harness.errors import AttemptFailed, HarnessError
-from harness.model import Closing, Image, Message, Model, ModelRequest, Reply, Role
+from harness.model import Image, Message, Model, ModelRequest, OverModel, Reply, Role
 from harness.picture import ImageRefused, Seen, check_image
 
 REPLY_TOKENS = 4096  # of the context, kept for the answer
@@ -39,7 +39,7 @@ _TILE, _SHORT_SIDE, _LONG_SIDE, _PATCH = 512, 768, 2048, 28
 
 
 @dataclass(frozen=True, slots=True)
-class InOneTurn:
+class InOneTurn(OverModel):
     """A model that is given each task in its single-turn form: of ``context`` tokens, ``reply``
     are kept for what it says."""
 
@@ -47,24 +47,8 @@ class InOneTurn:
     context: int
     reply: int = REPLY_TOKENS
 
-    @property
-    def name(self) -> str:
-        return self.model.name
-
-    @property
-    def trusted(self) -> bool:
-        return self.model.trusted
-
-    @property
-    def paid(self) -> bool:
-        return self.model.paid
-
     def respond(self, request: ModelRequest) -> Reply:
         return self.model.respond(request)
-
-    def close(self) -> None:
-        if isinstance(self.model, Closing):
-            self.model.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from harness.grading import grade_episode
 from harness.journal import StoreJournal
 from harness.keys import attempt_key, result_key
 from harness.leases import Outcome
-from harness.model import Closing
+from harness.model import close_model
 from harness.models.build import build_model
 from harness.outside import Contender
 from harness.prices import Price
@@ -97,8 +97,7 @@ class Workbench:
 
     def close(self) -> None:
         for model in self.models.values():
-            if isinstance(model, Closing):
-                model.close()
+            close_model(model)
         self.sandboxes.close()
 
 

@@ -18,13 +18,13 @@ from __future__ import annotations
 import json
 import os
 import posixpath
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from analysis.wholefile import write_whole
 from generators.errors import TemplateError
 from generators.templates import targeted
 from generators.templates.model import Key, Verdict
@@ -167,7 +167,7 @@ def write_scores(run: Path, scores: RunScores) -> Path:
     try:
         if _is_anothers(path) and not (run / BEFORE).exists():
             os.link(path, run / BEFORE)
-        _put(path, f'{head},\n  "detailed_results": [\n{rows}\n  ]\n}}\n')
+        write_whole(path, f'{head},\n  "detailed_results": [\n{rows}\n  ]\n}}\n')
     except OSError as error:
         raise StudyError(f"{path}: cannot be written: {error.strerror}") from None
     return path
@@ -474,16 +474,3 @@ def _is_anothers(path: Path) -> bool:
         return "detailed_results" in found and found["metadata"].get("scorer") != "dosimeter"
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return False
-
-
-def _put(path: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    finally:
-        Path(name).unlink(missing_ok=True)

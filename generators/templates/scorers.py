@@ -15,9 +15,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any, TypeVar
 
+from generators.entries import gather, owner
 from generators.errors import TemplateError
 from generators.templates.model import Key, Verdict, Workspace
 
@@ -46,16 +47,14 @@ def installed_scorers(reserved: Collection[str]) -> Mapping[str, Callable[[], Sc
     Raises TemplateError, which names the distribution, for an entry whose name is none, is
     reserved, or is given by two distributions.
     """
-    found: dict[str, EntryPoint] = {}
-    for entry in sorted(entry_points(group=GROUP), key=lambda each: (each.name, _owner(each))):
-        if not _ENTRY.fullmatch(entry.name):
-            raise _refused(entry, "is not of small letters, digits and _, such as csv_rows")
-        if entry.name in reserved:
-            raise _refused(entry, "has the name of a built-in type: give it another")
-        if entry.name in found:
-            other = _owner(found[entry.name])
-            raise _refused(entry, f"is given by {other} too: uninstall one of the two")
-        found[entry.name] = entry
+    found = gather(
+        GROUP,
+        _ENTRY,
+        "small letters, digits and _, such as csv_rows",
+        lambda name: "has the name of a built-in type: give it another" * (name in reserved),
+        _refused,
+        lambda entry: (entry.name, owner(entry)),
+    )
     return {name: _loader(entry) for name, entry in found.items()}
 
 
@@ -94,9 +93,5 @@ def _guarded(scorer: Scorer, entry: EntryPoint) -> Scorer:
     return Scorer(scorer.name, told(scorer.score), leniently)
 
 
-def _owner(entry: EntryPoint) -> str:
-    return "an unknown package" if entry.dist is None else entry.dist.name
-
-
 def _refused(entry: EntryPoint, reason: str) -> TemplateError:
-    return TemplateError(f"the scoring type {entry.name!r} of the package {_owner(entry)} {reason}")
+    return TemplateError(f"the scoring type {entry.name!r} of the package {owner(entry)} {reason}")

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.model import Closing, Message, Model, ModelRequest, Reply, Role, ToolCall, ToolSpec
+from harness.model import Message, Model, ModelRequest, OverModel, Reply, Role, ToolCall, ToolSpec
 
 EXAMPLE = '<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
 _HOW = """\
@@ -52,22 +52,10 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class TextCalls:
+class TextCalls(OverModel):
     """A model whose tool calls are written out in text."""
 
     model: Model
-
-    @property
-    def name(self) -> str:
-        return self.model.name
-
-    @property
-    def trusted(self) -> bool:
-        return self.model.trusted
-
-    @property
-    def paid(self) -> bool:
-        return self.model.paid
 
     def respond(self, request: ModelRequest) -> Reply:
         told = replace(request, messages=as_text(request.messages, request.tools), tools=())
@@ -81,10 +69,6 @@ class TextCalls:
         )
         finish = "tool_call" if calls else reply.finish
         return replace(reply, message=replace(reply.message, calls=calls), finish=finish)
-
-    def close(self) -> None:
-        if isinstance(self.model, Closing):
-            self.model.close()
 
 
 def as_text(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> tuple[Message, ...]:
