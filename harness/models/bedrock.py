@@ -1,5 +1,5 @@
-"""Models on AWS Bedrock, by the Converse API through boto3, with a bearer key or, where the pin
-names none, with the credentials that boto3 finds by itself."""
+"""Models on AWS Bedrock, by the Converse API, with a bearer key or, where the pin names none, with
+the credentials that its SDK finds by itself."""
 
 from __future__ import annotations
 
@@ -14,52 +14,38 @@ class BedrockModel(ServedModel):
 
     async def _connect(self) -> Connection:
         from pydantic_ai.models.bedrock import BedrockConverseModel
-        from pydantic_ai.providers.bedrock import BedrockProvider
 
-        client = self._client()
-        provider = BedrockProvider(bedrock_client=client)
+        provider = self._provider()
+        client = provider.client
+        # Tries are counted and paced by us; the id is botocore's own, whatever its retry mode.
+        client.meta.events.unregister(
+            f"needs-retry.{_SERVICE}", unique_id=f"retry-config-{_SERVICE}"
+        )
+        client.meta.events.register(f"before-parse.{_SERVICE}.*", _keep)
 
         async def close() -> None:
             await asyncio.to_thread(client.close)
 
         return Connection(BedrockConverseModel(self._version, provider=provider), close)
 
-    def _client(self) -> Any:
-        import boto3
-        from botocore.config import Config
+    def _provider(self) -> Any:
+        from pydantic_ai.providers.bedrock import BedrockProvider
 
-        held = _bearer_session(self._api_key) if self._api_key else None
-        signed: dict[str, Any] = {"signature_version": "bearer"} if held else {}
-        made: Any = boto3.Session(botocore_session=held, region_name=self.region or None).client(
-            "bedrock-runtime",
-            endpoint_url=self._base_url or None,
-            config=Config(
-                read_timeout=self._sampling.seconds,
-                connect_timeout=min(self._sampling.seconds, 60),
-                retries={"total_max_attempts": 1},
-                max_pool_connections=64,
-                **signed,
-            ),
-        )
-        made.meta.events.register("before-parse.bedrock-runtime.*", _keep)
-        return made
+        place: dict[str, Any] = {
+            "base_url": self._base_url or None,
+            "region_name": self.region or None,
+            "aws_read_timeout": self._sampling.seconds,
+            "aws_connect_timeout": min(self._sampling.seconds, 60),
+        }
+        if self._api_key:
+            return BedrockProvider(api_key=self._api_key, **place)
+        return BedrockProvider(**place)
+
+
+_SERVICE = "bedrock-runtime"
 
 
 def _keep(response_dict: dict[str, Any], **_: Any) -> None:
     body = response_dict["body"]
     if isinstance(body, bytes):
         keep_bytes(body)
-
-
-def _bearer_session(key: str) -> Any:
-    from botocore.session import Session
-    from botocore.tokens import FrozenAuthToken
-
-    class BearerSession(Session):
-        def get_auth_token(self, **_: Any) -> FrozenAuthToken:
-            return FrozenAuthToken(key)
-
-        def get_credentials(self) -> None:
-            return None
-
-    return BearerSession()
