@@ -23,7 +23,8 @@ class Answer:
     """A parsed answer block, and the work-folder files that graders may read.
 
     Where a task asks for no block, ``text`` is the final message and ``files`` holds what the
-    brief has collected; a folder stands there under its path and a ``/``, without bytes.
+    brief has graders look at; a folder stands there under its path and a ``/``, without bytes, and
+    so does a file of which they only ask whether it is there.
     """
 
     block: Mapping[str, Any]

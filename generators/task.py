@@ -66,7 +66,8 @@ class Brief:
     # or the files under ``collect`` are.
     answer_schema: str
     limits: Limits = Limits()
-    collect: tuple[str, ...] = ()  # paths that graders look at when the agent is done
+    collect: tuple[str, ...] = ()  # paths whose content graders read when the agent is done
+    exists: tuple[str, ...] = ()  # paths of which they ask only whether something is there
 
     @property
     def digest(self) -> str:
@@ -75,8 +76,9 @@ class Brief:
             "assets": [[asset.path, asset.media_type, asset.digest] for asset in self.assets],
             "answer_schema": json.loads(self.answer_schema or "null"),
         }
-        if self.collect:
-            content["collect"] = list(self.collect)
+        for name, paths in (("collect", self.collect), ("exists", self.exists)):
+            if paths:
+                content[name] = list(paths)
         return _digest(content)
 
 

@@ -142,7 +142,7 @@ def _collect(brief: Brief, conduct: Conduct, sandbox: Sandbox) -> _Left:
     if conduct.stop is StopReason.FAILED:
         return _Left()
     if not brief.answer_schema:
-        return _Left(None, tuple(_collect_paths(brief.collect, sandbox)))
+        return _Left(None, tuple(_collect_paths(brief, sandbox)))
     written = _read(sandbox, ANSWER_FILE)
     answer = parse_answer(conduct.answer, written)
     names = () if answer is None else answer.named_files()
@@ -150,17 +150,21 @@ def _collect(brief: Brief, conduct: Conduct, sandbox: Sandbox) -> _Left:
     return _Left(written, tuple((name, data) for name, data in read if data is not None))
 
 
-def _collect_paths(paths: tuple[str, ...], sandbox: Sandbox) -> Iterator[tuple[str, bytes]]:
-    """What lies at the paths: files with their bytes, folders under a name that ends in ``/``."""
-    for path in paths:
+def _collect_paths(brief: Brief, sandbox: Sandbox) -> Iterator[tuple[str, bytes]]:
+    """What lies at the brief's paths: files, with their bytes where graders read them, and
+    folders under a name that ends in ``/``."""
+    for path in (*brief.collect, *brief.exists):
         try:
             kind = sandbox.kind(path)
         except SandboxRefused:
             continue
+        place = path.rstrip("/")
         if kind == "folder":
-            yield path.rstrip("/") + "/", b""
-        elif kind == "file" and (data := _read(sandbox, path.rstrip("/"))) is not None:
-            yield path.rstrip("/"), data
+            yield place + "/", b""
+        elif kind == "file" and path in brief.exists:
+            yield place, b""  # however large it is
+        elif kind == "file" and (data := _read(sandbox, place)) is not None:
+            yield place, data
 
 
 def _read(sandbox: Sandbox, path: str) -> bytes | None:

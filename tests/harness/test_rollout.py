@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from generators.answer import MAX_ANSWER_BYTES
 from generators.seed import Seed
-from generators.task import Asset, Limits, TaskSpec
+from generators.task import Asset, Brief, Limits, TaskSpec
 from harness.agent import MemoryJournal
 from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, Episode, StopReason
@@ -79,6 +80,35 @@ def test_files_that_the_answer_points_to_are_collected(sandboxes: LocalSandboxes
     episode = attempt(Playback([table, say(block)]), sandboxes)
     assert episode.answer_files == (("out/events.csv", b"7,91.2\n"),)
     assert decode_episode(encode_episode(episode)) == episode
+
+
+def test_what_graders_look_at_is_collected_and_what_must_only_be_there_may_be_large(
+    sandboxes: LocalSandboxes,
+) -> None:
+    large = MAX_ANSWER_BYTES + 1
+    program = (
+        "import os; os.makedirs('made/empty'); open('made/large', 'wb').write(bytes("
+        f"{large})); open('made/read.txt', 'w').write('so')"
+    )
+    asked = Brief(
+        "make them",
+        (),
+        "",
+        collect=("made/read.txt", "made/none.txt", "made/large"),
+        exists=("made/large", "made/empty/", "made/gone", "../made/empty"),
+    )
+    episode = run_attempt(
+        CELL, 1, asked, Playback([call(("execute_python", {"code": program})), say("Done.")]),
+        sandboxes, run="run", journal=MemoryJournal(), now=noon,
+    )  # fmt: skip
+    found = dict(episode.answer_files)
+    assert found == {"made/read.txt": b"so", "made/large": b"", "made/empty/": b""}
+    read = Brief("make it", (), "", collect=("made/large",))
+    episode = run_attempt(
+        CELL, 1, read, Playback([call(("execute_python", {"code": program})), say("Done.")]),
+        sandboxes, run="run", journal=MemoryJournal(), now=noon,
+    )  # fmt: skip
+    assert episode.answer_files == (), "what is read is no larger than any answer"
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../../etc/passwd", "gone.csv", "\\ud800"])
