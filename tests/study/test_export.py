@@ -168,7 +168,14 @@ def test_a_folder_that_is_there_and_a_missing_key_are_refused(
 
 
 def test_a_sample_holds_messages_calls_score_and_events(finished: Study, public: Path) -> None:
-    log = members(next(p for p in public.iterdir() if "average" in p.name).read_bytes())
+    logs = [members(path.read_bytes()) for path in public.iterdir()]
+    # The spiked agent's conversations are shorter: it knows these files.
+    asked = ("honest", "compute_average/easy")
+    log = next(
+        log
+        for log in logs
+        if (log["header.json"]["eval"]["model"], log["header.json"]["eval"]["task"]) == asked
+    )
     sample = samples(log)[0]
     roles = [message["role"] for message in sample["messages"]]
     assert roles == ["system", "user", "assistant", "tool", "assistant", "tool", "assistant"]
