@@ -23,6 +23,25 @@ _LATER = {"later": True}
 
 
 @dataclass(frozen=True, slots=True)
+class StandardRules:
+    """What standard-v1 promises beyond basic-v1 (spec/statistics.md, D4 to B1)."""
+
+    pre_exposure: tuple[str, ...]  # models released before publication: covariate and control C1
+    frozen: tuple[str, ...]  # of unchanging weights, run again at every look: control C1
+    spiked: tuple[str, ...]  # agents that were given public keys: control C2
+    covariate_runs: int  # of pre-exposure models on each instance; with fewer, no adjustment
+    study_alpha: float  # P4, one-sided, over all looks; its own family
+    onset_alpha: float  # of the e-process after the last look, taken from study_alpha; 0 for none
+    missing_alpha: float  # D4: below it, or
+    missing_share: float  # above it, a claim must survive the adverse bound
+    control_alpha: float  # C1 and C3, two-sided
+    control_margin: float  # C1: the pooled 90 % interval lies inside
+    second_grader: str  # C3: a judge that must give the same verdict; "" for none
+    sensitivity: tuple[str, ...]  # S2, S3, by name
+    hypotheses: tuple[str, ...]  # in words
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """The analysis that is promised before any data (spec/statistics.md, §5)."""
 
@@ -39,6 +58,7 @@ class Plan:
     multiplicity: str  # "westfall-young" or "holm", over the models of a look
     missing: str  # in words
     exclusions: tuple[str, ...] = ()
+    standard: StandardRules | None = field(default=None, metadata=_LATER)  # of standard-v1
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +190,17 @@ def record_kind(record: Any) -> str:
 def record_body(record: Any) -> dict[str, Any]:
     """The record as plain JSON values."""
     body: dict[str, Any] = dataclasses.asdict(record)
-    for each in dataclasses.fields(record):
-        if each.metadata.get("later") and body[each.name] == each.default:
-            del body[each.name]
+    _leave_out_later(record, body)
     return body
+
+
+def _leave_out_later(record: Any, body: dict[str, Any]) -> None:
+    for each in dataclasses.fields(record):
+        value = getattr(record, each.name)
+        if each.metadata.get("later") and value == each.default:
+            del body[each.name]
+        elif dataclasses.is_dataclass(value):
+            _leave_out_later(value, body[each.name])
 
 
 def read_record(cls: type[R], body: Any, place: str) -> R:
