@@ -14,11 +14,13 @@ from typing import Any
 
 from analysis.breakdown import APART, GOOD, POOR
 from analysis.breakdowntables import TableSet, write_tables
+from analysis.departures import deviations
 from analysis.figures import NARROW, WIDE, plot_arms, plot_gaps
 from analysis.load import Table
 from analysis.look import Analysis, ArmMean
 from analysis.means import ArmCount
-from analysis.plan import describe_plan, deviations, look_alpha
+from analysis.plan import look_alpha
+from analysis.planwords import describe_plan
 from analysis.samplesize import Guidance
 from analysis.verdict import CONTAMINATED, NO_INFLATION, Verdict
 from analysis.wholefile import write_whole

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from analysis.departures import deviations
 from analysis.errors import AnalysisError
 from analysis.load import make_table
-from analysis.plan import basic_plan, describe_plan, deviations, look_alpha, validate_plan
+from analysis.plan import basic_plan, look_alpha, standard_plan, validate_plan
+from analysis.planwords import describe_plan
 from registry.records import ModelPin
 from registry.tables import Arm, Status
 
@@ -26,7 +28,7 @@ def test_the_preset_is_basic_v1(records):
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("name", "fancy-v9", "no such preset; known: basic-v1"),
+        ("name", "fancy-v9", "no such preset; known: basic-v1, standard-v1"),
         ("strata", (), "name at least one"),
         ("strata", ("a", "a"), "none twice"),
         ("seeds_per_arm", 0, "0 is not a count"),
@@ -46,6 +48,61 @@ def test_the_preset_is_basic_v1(records):
 def test_a_bad_field_is_named(records, field, value, said):
     with pytest.raises(AnalysisError, match=rf"^plan '.*': {field}: .*{said}"):
         validate_plan(replace(records.plan, **{field: value}))
+
+
+def standard(**given):
+    return standard_plan(("a", "b"), 64, **({"pre_exposure": ("old",), "looks": 8} | given))
+
+
+def test_the_preset_standard_v1_holds_the_rules_of_the_specification():
+    plan = standard(frozen=("old",), spiked=("told",))
+    assert (plan.name, plan.alpha, plan.looks, plan.permutations) == (
+        "standard-v1", 0.025, 8, 19_999,
+    )  # fmt: skip
+    rules = plan.standard
+    assert (rules.covariate_runs, rules.study_alpha, rules.onset_alpha) == (4, 0.025, 0.0)
+    assert (rules.missing_alpha, rules.missing_share) == (0.05, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"pre_exposure": ()}, "pre_exposure: .*before publication"),
+        ({"frozen": ("old", "old")}, "frozen: names a model twice"),
+        ({"spiked": ("old",)}, "spiked: 'old' is a negative control too"),
+        ({"study_alpha": 0.0}, "study_alpha: 0.0 must lie"),
+        ({"onset_alpha": 0.025}, "onset_alpha: .* must lie below it"),
+        (
+            {"permutations": 319, "onset_alpha": 0.005},
+            "permutations: .*too few to spend study_alpha",
+        ),
+        ({"covariate_runs": 0}, "covariate_runs: 0 is not a count"),
+        ({"missing_share": 2.0}, "missing_share: 2.0 must lie"),
+        ({"sensitivity": ("hope",)}, "sensitivity: 'hope' is not one; known: unadjusted"),
+        ({"exclusions": ("bad seeds",)}, "exclusions: 'bad seeds' is not one"),
+    ],
+)
+def test_a_standard_plan_that_cannot_be_run_is_refused_by_field(given, said):
+    with pytest.raises(AnalysisError, match=rf"^plan 'standard-v1': {said}"):
+        standard(**given)
+
+
+def test_a_basic_plan_has_no_rules_of_the_standard_one(records):
+    with pytest.raises(AnalysisError, match="standard: basic-v1 has no such rules"):
+        validate_plan(replace(records.plan, standard=standard().standard))
+    with pytest.raises(AnalysisError, match="standard: the preset standard-v1 has rules"):
+        validate_plan(replace(standard(), standard=None))
+
+
+def test_a_standard_plan_tells_its_rules_in_words():
+    words = describe_plan(
+        standard(frozen=("old",), spiked=("told",), onset_alpha=0.005, second_grader="judge",
+                 exclusions=("version-changed",))
+    )  # fmt: skip
+    for part in ("H1", "blind to the arms", "held to 0.02 (one-sided) over 8 looks", "0.005",
+                 "told, given public keys", "old again at every look", "judge", "withheld",
+                 "every missing public run counted 0", "several versions", "GEE"):  # fmt: skip
+        assert part in words, part
 
 
 def test_the_words_hold_what_was_registered(records):
