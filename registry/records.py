@@ -42,6 +42,19 @@ class StandardRules:
 
 
 @dataclass(frozen=True, slots=True)
+class JudgeRule:
+    """What a plan asks of a judge, by its `judge check`, before its column is shown. The least
+    rates are shares; None asks for nothing."""
+
+    name: str
+    pin: str  # digest of its JudgePin
+    min_sensitivity: float | None = None
+    min_specificity: float | None = None
+    min_kappa: float | None = None  # Cohen's, with the truth
+    min_criteria: int = 400  # that it was checked on
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """The analysis that is promised before any data (spec/statistics.md, §5)."""
 
@@ -59,6 +72,7 @@ class Plan:
     missing: str  # in words
     exclusions: tuple[str, ...] = ()
     standard: StandardRules | None = field(default=None, metadata=_LATER)  # of standard-v1
+    judges: tuple[JudgeRule, ...] = field(default=(), metadata=_LATER)  # in order of their names
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +167,34 @@ class WaveClosed:
 
 
 @dataclass(frozen=True, slots=True)
+class Graded:
+    """A judge has graded every episode of a closed wave. Its objects are the wave's grades, and
+    the replies of the judge that no record before promises (registry/inventory.py)."""
+
+    wave: int
+    manifest: str  # digest of the closed wave's
+    judge: JudgePin
+    pinned: bool  # the manifest names it; any other was chosen after the wave was begun
+    graded: int  # episodes
+    objects: int
+    objects_root: str
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeChecked:
+    """A judge was measured on answers whose truth is known. Nothing of it is secret: the answers
+    are made from seeds that are the same for everybody."""
+
+    judge: JudgePin
+    sheets: str  # digest of what it was asked
+    criteria: int
+    result: str  # digest of the object that tells every verdict
+    uri: str  # its key in the store
+    objects: int  # replies of the judge that no record before promises
+    objects_root: str
+
+
+@dataclass(frozen=True, slots=True)
 class Release:
     arm: str
     instances_root: str
@@ -178,6 +220,8 @@ KINDS: dict[str, type[Any]] = {
     "preregistration": Preregistration,
     "run-manifest": RunManifest,
     "wave-closed": WaveClosed,
+    "graded": Graded,
+    "judge-checked": JudgeChecked,
     "release": Release,
     "report": ReportIssued,
 }

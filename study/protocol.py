@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,7 +16,7 @@ from generators.catalog import family as find_family
 from generators.errors import GeneratorError
 from harness.grading import DETERMINISTIC
 from harness.judging import pin_judge
-from registry.records import JudgePin, ModelPin, Plan
+from registry.records import JudgePin, JudgeRule, ModelPin, Plan, record_digest
 from study.errors import StudyError
 from study.templatefile import read_template
 from study.yamlfile import Document, Place, read_yaml
@@ -136,12 +136,22 @@ ModelSection = Annotated[
 ]
 
 
+class JudgeRuleSection(_Section):
+    """What a judge must reach in `judge check` before a report shows its column."""
+
+    min_sensitivity: float | None = Field(default=None, ge=0, le=1)
+    min_specificity: float | None = Field(default=None, ge=0, le=1)
+    min_kappa: float | None = Field(default=None, ge=-1, le=1)
+    min_criteria: Annotated[int, Field(ge=400, le=100_000)] = 400  # spec/statistics.md, C3
+
+
 class PlanSection(_Section):
     preset: Literal["basic-v1"] = "basic-v1"
     alpha: float = Field(default=0.025, gt=0, lt=0.5)
     permutations: int = Field(default=19_999, ge=99, le=10_000_000)
     margin: float = Field(default=0.05, gt=0, lt=1)
     looks: Count | None = None
+    judges: dict[str, JudgeRuleSection] = {}
 
 
 class SandboxSection(_Section):
@@ -244,7 +254,7 @@ class Protocol:
         """The plan as it is put into the ledger."""
         from analysis.plan import basic_plan
 
-        return basic_plan(
+        plan = basic_plan(
             strata=tuple(task.stratum for task in self.tasks),
             seeds_per_arm=self.seeds_per_arm,
             replicates=self.replicates,
@@ -253,6 +263,13 @@ class Protocol:
             permutations=self.plan.permutations,
             margin=self.plan.margin,
         )
+        return replace(plan, judges=self._judge_rules())
+
+    def _judge_rules(self) -> tuple[JudgeRule, ...]:
+        """What the plan asks of judges, each pinned as it is now."""
+        pins = {pin.name: record_digest(pin) for pin in self.judges}
+        rules = sorted(self.plan.judges.items())
+        return tuple(JudgeRule(name, pins[name], **dict(rule)) for name, rule in rules)
 
 
 def read_protocol(folder: Path, name: str = FILE_NAME) -> Protocol:
@@ -356,8 +373,15 @@ def _check_keys(document: Document) -> None:
     tasks, models = value.get("tasks"), value.get("models")
     for index, task in enumerate(tasks if isinstance(tasks, list) else []):
         _refuse_unknown(document, ("tasks", index), task, TaskSection)
+    _check_rule_keys(document, value.get("plan"))
     _check_model_keys(document, "models", models)
     _check_model_keys(document, "judges", value.get("judges"))
+
+
+def _check_rule_keys(document: Document, plan: Any) -> None:
+    rules = plan.get("judges") if isinstance(plan, dict) else None
+    for name, rule in rules.items() if isinstance(rules, dict) else []:
+        _refuse_unknown(document, ("plan", "judges", name), rule, JudgeRuleSection)
 
 
 def _check_model_keys(document: Document, key: str, models: Any) -> None:
@@ -493,6 +517,10 @@ def _check_judges(document: Document, parsed: ProtocolFile) -> None:
         for key in ("mode", "context"):
             if getattr(section, key, None) is not None:
                 raise StudyError(f"{document.place(('judges', name, key))}: a judge has no {key!r}")
+    for name in parsed.plan.judges:
+        if name not in parsed.judges:
+            place = document.place(("plan", "judges", name))
+            raise StudyError(f"{place}: there is no such judge under `judges`")
 
 
 def _check_waves(document: Document, parsed: ProtocolFile) -> None:

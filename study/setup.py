@@ -149,11 +149,11 @@ def check_plan(study: Study, registered: Preregistration) -> None:
     """Raise BrokenPromise where study.yaml plans another analysis than the registered one, or
     its tasks are other versions (a template file that was edited, for instance)."""
     now, then = record_body(study.protocol.registered_plan()), record_body(registered.plan)
-    for key in Plan.__dataclass_fields__:
-        if now[key] != then[key]:
+    for key in Plan.__dataclass_fields__:  # those that came later may be left out
+        if (planned := now.get(key)) != (promised := then.get(key)):
             raise BrokenPromise(
-                f"{study.folder / FILE_NAME}: {key} is {now[key]!r}, but the plan registered in "
-                f"the ledger says {then[key]!r}: restore it; a new plan needs a new study"
+                f"{study.folder / FILE_NAME}: {key} is {planned!r}, but the plan registered in "
+                f"the ledger says {promised!r}: restore it; a new plan needs a new study"
             )
     if (tasks := _pinned_tasks(study.protocol)) != registered.tasks:
         changed = sorted(set(tasks).symmetric_difference(registered.tasks))

@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 
 from harness.work import Workbench, run_cell
 from registry.clock import utc_now
-from registry.records import record_digest
+from registry.records import JudgeRule, Plan, read_record, record_body, record_digest
 from registry.seal import decrypt, new_identity
 from registry.verify import verify_study
 from study import pipeline
@@ -246,6 +246,10 @@ def test_garbage_is_never_held_against_the_model(swept: tuple[Study, Served]) ->
         ("  kind:", "  deterministic:", 13, "taken"),
         ("model: kind-1,", "model: kind-1, mode: single_turn,", 13, "no 'mode'"),
         ("model: kind-1,", "modle: kind-1,", 13, "did you mean 'mode'"),
+        ("199}}", "199, judges: {{nobody: {{}}}}}}", 14, "no such judge"),
+        ("199}}", "199, judges: {{kind: {{min_kapa: 1}}}}}}", 14, "did you mean 'min_kappa'"),
+        ("199}}", "199, judges: {{kind: {{min_criteria: 50}}}}}}", 14, "400"),
+        ("199}}", "199, judges: {{kind: {{min_sensitivity: 90}}}}}}", 14, "less than"),
     ],
 )  # fmt: skip
 def test_a_bad_judge_is_named_by_its_line(
@@ -257,6 +261,20 @@ def test_a_bad_judge_is_named_by_its_line(
     with pytest.raises(StudyError, match=message) as error:
         read_protocol(tmp_path)
     assert f"study.yaml:{line}:" in str(error.value)
+
+
+def test_a_plan_that_asks_something_of_a_judge_pins_it(tmp_path: Path) -> None:
+    text = PROTOCOL.format(url="http://127.0.0.1:1/v1")
+    asks = text.replace("199}", "199, judges: {strict: {min_specificity: 0.9}}}")
+    (tmp_path / "study.yaml").write_text(asks)
+    protocol = read_protocol(tmp_path)
+    plan = protocol.registered_plan()
+    assert plan.judges == (
+        JudgeRule("strict", record_digest(protocol.judges[0]), min_specificity=0.9),
+    )
+    assert read_record(Plan, json.loads(json.dumps(record_body(plan))), "a plan") == plan
+    (tmp_path / "study.yaml").write_text(text)
+    assert "judges" not in record_body(read_protocol(tmp_path).registered_plan())
 
 
 def test_an_unknown_judge_and_a_wave_not_begun_are_one_line(swept: tuple[Study, Served]) -> None:
