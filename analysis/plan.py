@@ -107,6 +107,7 @@ def standard_plan(
     sensitivity: Sequence[str] = tuple(SENSITIVITY),
     exclusions: Sequence[str] = (),
     hypotheses: Sequence[str] = HYPOTHESES,
+    released: Sequence[tuple[str, str]] = (),
 ) -> Plan:
     """The preset standard-v1: D1 to B1 of spec/statistics.md, §5. Raises AnalysisError for what
     ``validate_plan`` refuses."""
@@ -139,6 +140,7 @@ def standard_plan(
                 second_grader=second_grader,
                 sensitivity=tuple(sensitivity),
                 hypotheses=tuple(hypotheses),
+                released=tuple(released),
             ),
         )
     )

@@ -39,6 +39,7 @@ class StandardRules:
     second_grader: str  # C3: a judge that must give the same verdict; "" for none
     sensitivity: tuple[str, ...]  # S2, S3, by name
     hypotheses: tuple[str, ...]  # in words
+    released: tuple[tuple[str, str], ...] = ()  # name and date of controls, as documented
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,13 @@ import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
+from analysis.errors import AnalysisError
 from generators.catalog import add_template
 from generators.catalog import family as find_family
 from generators.errors import GeneratorError
@@ -18,6 +20,16 @@ from harness.grading import DETERMINISTIC
 from harness.judging import pin_judge
 from registry.records import JudgePin, JudgeRule, ModelPin, Plan, record_digest
 from study.errors import StudyError
+from study.planfile import (
+    SECTIONS,
+    STANDARD_ONLY,
+    ControlsSection,
+    Count,
+    JudgeRuleSection,
+    PlanSection,
+    Section,
+    make_plan,
+)
 from study.templatefile import read_template
 from study.yamlfile import Document, Place, read_yaml
 
@@ -28,15 +40,10 @@ _URL = r"^https?://[^/@\s]+(/[^@\s]*)?$"  # without a user or password: it goes 
 _ADDRESS = r"^([\w.-]+|\[[0-9a-fA-F:]+\]):[0-9]{1,5}$"
 _RECIPIENT = r"^age1[02-9ac-hj-np-z]{58}$"
 Name = Annotated[str, Field(pattern=_NAME)]
-Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Usd = Annotated[float, Field(gt=0, le=1_000_000_000)]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class TaskSection(_Section):
+class TaskSection(Section):
     family: str | None = None
     version: str | None = None
     difficulty: str | None = None
@@ -44,9 +51,11 @@ class TaskSection(_Section):
     questions: Annotated[tuple[str | int, ...], Field(min_length=1)] | None = None  # default: all
 
 
-class _ModelSection(_Section):
+class _ModelSection(Section):
     family: Name | None = None  # of models that share a maker; judges are measured by it
     structured: bool | None = None  # of judges: the server holds replies to a JSON Schema
+    released: date | None = None  # as documented
+    cutoff: date | None = None  # of its training data, as documented
 
 
 class ScriptedSection(_ModelSection):
@@ -136,46 +145,28 @@ ModelSection = Annotated[
 ]
 
 
-class JudgeRuleSection(_Section):
-    """What a judge must reach in `judge check` before a report shows its column."""
-
-    min_sensitivity: float | None = Field(default=None, ge=0, le=1)
-    min_specificity: float | None = Field(default=None, ge=0, le=1)
-    min_kappa: float | None = Field(default=None, ge=-1, le=1)
-    min_criteria: Annotated[int, Field(ge=400, le=100_000)] = 400  # spec/statistics.md, C3
-
-
-class PlanSection(_Section):
-    preset: Literal["basic-v1"] = "basic-v1"
-    alpha: float = Field(default=0.025, gt=0, lt=0.5)
-    permutations: int = Field(default=19_999, ge=99, le=10_000_000)
-    margin: float = Field(default=0.05, gt=0, lt=1)
-    looks: Count | None = None
-    judges: dict[str, JudgeRuleSection] = {}
-
-
-class SandboxSection(_Section):
+class SandboxSection(Section):
     kind: Literal["docker", "local"] = "docker"
     runtime: str = Field(default="runc", pattern=r"^[a-zA-Z0-9._-]+$")
     image: str | None = None  # default: the project's own, built where it is missing
 
 
-class SweepSection(_Section):
+class SweepSection(Section):
     workers: Annotated[int, Field(ge=1, le=10_000)] = 1
     parallel: Annotated[int, Field(ge=1, le=1024)] = 6  # episodes at once in a worker
     address: str | None = None
 
 
-class BudgetSection(_Section):
+class BudgetSection(Section):
     """USD, for each wave. Built-in agents cost nothing."""
 
     run: Usd | None = None
-    models: dict[str, Usd] = {}
-    providers: dict[str, Usd] = {}
+    models: dict[str, Usd] = Field(default_factory=dict)
+    providers: dict[str, Usd] = Field(default_factory=dict)
     reserve: Literal["seen", "bound"] = "seen"  # how much for an episode at work
 
 
-class ReleaseSection(_Section):
+class ReleaseSection(Section):
     folder: str = "release"
     title: str = ""
     repository: str | None = Field(default=None, pattern=r"^[\w.-]+/[\w.-]+$")
@@ -183,14 +174,14 @@ class ReleaseSection(_Section):
     licence: str = "cc-by-4.0"
 
 
-class ProtocolFile(_Section):
+class ProtocolFile(Section):
     study: Name
     description: str = ""
     tasks: Annotated[tuple[TaskSection, ...], Field(min_length=1)]
     seeds_per_arm: Count
     replicates: Count = 1
     models: Annotated[dict[Name, ModelSection], Field(min_length=1)]
-    judges: dict[Name, ModelSection] = {}
+    judges: dict[Name, ModelSection] = Field(default_factory=dict)
     waves: Annotated[tuple[tuple[str, ...], ...], Field(min_length=1)]
     plan: PlanSection = PlanSection()
     sandbox: SandboxSection = SandboxSection()
@@ -218,6 +209,16 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What is documented of a model, for readers of reports; None where it is not known."""
+
+    name: str
+    family: str | None
+    released: date | None
+    cutoff: date | None
+
+
+@dataclass(frozen=True, slots=True)
 class Protocol:
     """A study as its file tells it, checked."""
 
@@ -241,6 +242,7 @@ class Protocol:
     families: tuple[tuple[str, str], ...] = ()  # of models and judges that name theirs
     prices: str | None = None  # path of the price file
     budget: BudgetSection | None = None
+    facts: tuple[ModelFacts, ...] = ()
 
     def wave_models(self, wave: int) -> tuple[ModelPin, ...]:
         """The models of a wave. Raises StudyError for a wave that is not planned."""
@@ -252,16 +254,13 @@ class Protocol:
 
     def registered_plan(self) -> Plan:
         """The plan as it is put into the ledger."""
-        from analysis.plan import basic_plan
-
-        plan = basic_plan(
+        plan = make_plan(
+            self.plan,
             strata=tuple(task.stratum for task in self.tasks),
             seeds_per_arm=self.seeds_per_arm,
             replicates=self.replicates,
-            looks=self.plan.looks or len(self.waves),
-            alpha=self.plan.alpha,
-            permutations=self.plan.permutations,
-            margin=self.plan.margin,
+            waves=self.waves,
+            released={fact.name: fact.released for fact in self.facts if fact.released},
         )
         return replace(plan, judges=self._judge_rules())
 
@@ -287,8 +286,9 @@ def read_protocol(folder: Path, name: str = FILE_NAME) -> Protocol:
     tasks, templates = _check_tasks(document, parsed, folder)
     _check_waves(document, parsed)
     _check_judges(document, parsed)
+    _check_plan(document, parsed)
     _check_budget(document, parsed)
-    return Protocol(
+    protocol = Protocol(
         name=parsed.study,
         description=parsed.description,
         tasks=tasks,
@@ -313,11 +313,23 @@ def read_protocol(folder: Path, name: str = FILE_NAME) -> Protocol:
             for name, section in (*parsed.models.items(), *parsed.judges.items())
             if section.family is not None
         ),
+        facts=tuple(
+            ModelFacts(name, section.family, section.released, section.cutoff)
+            for name, section in parsed.models.items()
+        ),
     )
+    try:
+        protocol.registered_plan()
+    except AnalysisError as error:
+        raise StudyError(f"{document.place(('plan',))}: {error}") from error
+    return protocol
+
+
+_FACTS = ("family", "released", "cutoff")  # told of a model, and no part of what is run
 
 
 def _pin(name: str, section: ModelSection) -> ModelPin:
-    values = section.model_dump(exclude_none=True, exclude={"family"})
+    values = section.model_dump(exclude_none=True, exclude=set(_FACTS))
     provider = values.pop("provider")
     # Built-in agents have no version but the commit, which is pinned beside them.
     version = f"{values['agent']}/1" if provider == "scripted" else values.pop("model")
@@ -325,14 +337,14 @@ def _pin(name: str, section: ModelSection) -> ModelPin:
     return ModelPin(name, provider, version, settings)
 
 
-_SECTIONS: Mapping[str, type[_Section]] = {
+_SECTIONS: Mapping[str, type[Section]] = {
     "plan": PlanSection,
     "sandbox": SandboxSection,
     "sweep": SweepSection,
     "release": ReleaseSection,
     "budget": BudgetSection,
 }
-_MODELS: Mapping[str, type[_Section]] = {
+_MODELS: Mapping[str, type[Section]] = {
     "scripted": ScriptedSection,
     "openai": OpenAISection,
     "anthropic": AnthropicSection,
@@ -373,13 +385,17 @@ def _check_keys(document: Document) -> None:
     tasks, models = value.get("tasks"), value.get("models")
     for index, task in enumerate(tasks if isinstance(tasks, list) else []):
         _refuse_unknown(document, ("tasks", index), task, TaskSection)
-    _check_rule_keys(document, value.get("plan"))
+    _check_plan_keys(document, value.get("plan"))
     _check_model_keys(document, "models", models)
     _check_model_keys(document, "judges", value.get("judges"))
 
 
-def _check_rule_keys(document: Document, plan: Any) -> None:
-    rules = plan.get("judges") if isinstance(plan, dict) else None
+def _check_plan_keys(document: Document, plan: Any) -> None:
+    if not isinstance(plan, dict):
+        return
+    for name, section in SECTIONS.items():
+        _refuse_unknown(document, ("plan", name), plan.get(name), section)
+    rules = plan.get("judges")
     for name, rule in rules.items() if isinstance(rules, dict) else []:
         _refuse_unknown(document, ("plan", "judges", name), rule, JudgeRuleSection)
 
@@ -396,7 +412,7 @@ def _check_model_keys(document: Document, key: str, models: Any) -> None:
             _refuse_unknown(document, (key, name), model, _MODELS[provider])
 
 
-def _refuse_unknown(document: Document, place: Place, value: Any, section: type[_Section]) -> None:
+def _refuse_unknown(document: Document, place: Place, value: Any, section: type[Section]) -> None:
     for key in value if isinstance(value, dict) else ():
         if key not in section.model_fields:
             raise StudyError(
@@ -521,6 +537,40 @@ def _check_judges(document: Document, parsed: ProtocolFile) -> None:
         if name not in parsed.judges:
             place = document.place(("plan", "judges", name))
             raise StudyError(f"{place}: there is no such judge under `judges`")
+
+
+def _check_plan(document: Document, parsed: ProtocolFile) -> None:
+    """Refuse keys that the preset has not, and controls that there are not or have no date."""
+    plan = parsed.plan
+    if plan.preset != "standard-v1":
+        for key in STANDARD_ONLY:
+            if getattr(plan, key) is not None:
+                raise StudyError(
+                    f"{document.place(('plan', key))}: the preset {plan.preset} has no {key!r}; "
+                    "write `preset: standard-v1`"
+                )
+        return
+    if plan.second_grader is not None and plan.second_grader not in parsed.judges:
+        raise StudyError(
+            f"{document.place(('plan', 'second_grader'))}: there is no judge "
+            f"{plan.second_grader!r} under `judges`"
+        )
+    for kind, names in (plan.controls or ControlsSection()).model_dump().items():
+        for index, name in enumerate(names if isinstance(names, tuple) else ()):
+            _check_control(document, parsed, ("plan", "controls", kind, index), name)
+
+
+def _check_control(document: Document, parsed: ProtocolFile, place: Place, name: str) -> None:
+    if name not in parsed.models:
+        raise StudyError(
+            f"{document.place(place)}: unknown model {name!r}{_nearest(name, parsed.models)}"
+        )
+    section = parsed.models[name]
+    if place[2] != "spiked" and section.released is None and section.provider != "scripted":
+        raise StudyError(
+            f"{document.place(('models', name))}: a negative control needs `released:`, the "
+            "documented date, before publication"
+        )
 
 
 def _check_waves(document: Document, parsed: ProtocolFile) -> None:

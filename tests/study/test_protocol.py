@@ -125,3 +125,41 @@ def test_an_unplanned_wave_is_refused(tmp_path: Path) -> None:
     protocol = read_protocol(study(tmp_path, GOOD))
     with pytest.raises(StudyError, match="no wave 2"):
         protocol.wave_models(2)
+
+
+STANDARD = """
+plan:
+  preset: standard-v1
+  looks: 4
+  controls: {pre_exposure: [honest], frozen: [remote]}
+  onset_alpha: 0.005
+"""
+
+
+def test_the_standard_plan_is_read_with_its_controls(tmp_path: Path) -> None:
+    text = GOOD.replace("model: some-model", "model: some-model\n    released: 2025-11-03")
+    plan = read_protocol(study(tmp_path, text + STANDARD)).registered_plan()
+    assert (plan.name, plan.looks) == ("standard-v1", 4)
+    assert plan.standard is not None
+    assert plan.standard.pre_exposure == ("honest",)
+    assert plan.standard.released == (("remote", "2025-11-03"),)
+    pin = read_protocol(study(tmp_path, text)).models[1]
+    assert "released" not in dict(pin.settings)  # what is told of a model is no part of its run
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("", "", r"study.yaml:8: models.remote: a negative control needs `released:`"),
+        ("[honest]", "[honst]", "plan.controls.pre_exposure.*: unknown model 'honst'; did you"),
+        ("[honest], frozen: [remote]", "[]", "study.yaml:.* plan: .*pre_exposure: name at least"),
+        ("controls", "contrls", "unknown key; did you mean 'controls'"),
+        ("frozen", "frosen", "unknown key; did you mean 'frozen'"),
+        ("standard-v1", "basic-v1", "the preset basic-v1 has no 'onset_alpha'"),
+        ("onset_alpha: 0.005", "second_grader: jury", "there is no judge 'jury'"),
+        ("frozen: [remote]", "alpha: 2.0", "plan.controls.alpha.*less than 1"),
+    ],
+)
+def test_a_standard_plan_is_refused_by_line(tmp_path: Path, old: str, new: str, said: str) -> None:
+    with pytest.raises(StudyError, match=said):
+        read_protocol(study(tmp_path, GOOD + STANDARD.replace(old, new)))
