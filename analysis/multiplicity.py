@@ -26,6 +26,24 @@ def holm(p: NDArray[np.float64]) -> NDArray[np.float64]:
     return _restore(np.minimum(stepped, 1.0), order)
 
 
+def bh(p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Step-up adjusted p for the false discovery rate, p independent or positively dependent
+    (Benjamini and Hochberg 1995); spec/statistics.md, P3, exploratory."""
+    return _step_up(p, 1.0)
+
+
+def by(p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The same under any dependence (Benjamini and Yekutieli 2001)."""
+    return _step_up(p, float((1.0 / np.arange(1, len(p) + 1)).sum()))
+
+
+def _step_up(p: NDArray[np.float64], factor: float) -> NDArray[np.float64]:
+    order = np.argsort(p, kind="stable")
+    scaled = p[order] * (len(p) * factor) / np.arange(1, len(p) + 1)
+    stepped = np.minimum.accumulate(scaled[::-1])[::-1]
+    return _restore(np.minimum(stepped, 1.0), order)
+
+
 def _restore(values: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray[np.float64]:
     restored = np.empty_like(values)
     restored[order] = values

@@ -1,0 +1,132 @@
+"""Label-blind adjustment for how hard an instance was before anybody could have seen it.
+
+spec/statistics.md, D5: with x the mean score of models released before publication, and both x
+and y centred within strata, beta = Σ x·y / Σ x² over all instances of both arms, and e = y − beta·x
+takes the place of y. Since beta does not know of the arms, the permutation test on e is exact; a
+slope of one (difference in differences) is not taken, since it costs power where x is noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.errors import AnalysisError
+
+LEAST_RUNS = 4  # of pre-exposure models on an instance (D5)
+_NO_SPREAD = 1e-20  # a sum of squares below this is rounding of a constant
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Adjusted:
+    """``residuals`` (n, models, outcomes), NaN where the score is: y − beta·x with x centred and y
+    not, so that means stay on the scale of scores. ``beta`` and ``rho2`` (models, outcomes): the
+    slope, and the share of the variance within strata that it takes off; 0 where x has no spread.
+    """
+
+    residuals: Floats
+    beta: Floats
+    rho2: Floats
+
+
+def adjust(values: Floats, covariate: Floats, stratum: NDArray[np.int64]) -> Adjusted:
+    """Scores freed of what the covariate foretells (spec/statistics.md, D5), blind to the arms.
+
+    ``values`` (n, models, outcomes), NaN where missing; ``covariate`` (n, outcomes), or
+    (n, models, outcomes) where models have their own. One beta for each model and outcome, pooled
+    over strata, from the instances that the model has. Where the covariate is NaN the instance
+    counts as its stratum's mean: its score stays as it is, and stays in the test. Raises
+    AnalysisError for shapes that do not fit.
+    """
+    x = _fitted(covariate, values)
+    there = ~np.isnan(values)
+    x = np.nan_to_num(centre_within(np.where(there, x, np.nan), stratum))  # unknown: the mean
+    y = np.nan_to_num(centre_within(values, stratum))
+    xy, xx, yy = (x * y).sum(axis=0), (x * x).sum(axis=0), (y * y).sum(axis=0)
+    known = xx > _NO_SPREAD
+    beta = np.divide(xy, xx, out=np.zeros_like(xy), where=known)
+    rho2 = np.divide(beta * xy, yy, out=np.zeros_like(xy), where=known & (yy > _NO_SPREAD))
+    return Adjusted(values - beta * x, beta, np.clip(rho2, 0.0, 1.0))
+
+
+def unadjusted(values: Floats) -> Adjusted:
+    """The scores as they are, in the same shape: beta and rho2 are 0."""
+    nothing = np.zeros(values.shape[1:])
+    return Adjusted(values, nothing, nothing)
+
+
+def pre_exposure_means(
+    values: Floats,
+    pre: NDArray[np.bool_],
+    *,
+    runs: NDArray[np.int64] | None = None,
+    least: int = LEAST_RUNS,
+) -> Floats:
+    """x (n, outcomes): the mean over the models that ``pre`` (models,) marks of their scores
+    ``values`` (n, models, outcomes); spec/statistics.md, D5.
+
+    NaN for an instance on which these models have fewer than ``least`` runs together. ``runs``
+    (n, models) counts those that were not missing; without it each score counts as one. Whether
+    a model was released before publication is for the caller to have documented.
+    """
+    return _means(values, np.flatnonzero(pre), _counts(values, runs), least)
+
+
+def own_covariates(
+    values: Floats,
+    pre: NDArray[np.bool_],
+    *,
+    runs: NDArray[np.int64] | None = None,
+    least: int = LEAST_RUNS,
+) -> Floats:
+    """``pre_exposure_means`` for each model, (n, models, outcomes), with a model that is itself
+    pre-exposure left out of its own: a score adjusted by itself would lose the gap with it."""
+    counts, chosen = _counts(values, runs), np.flatnonzero(pre)
+    found = np.repeat(_means(values, chosen, counts, least)[:, None], values.shape[1], axis=1)
+    for model in chosen:
+        found[:, model] = _means(values, chosen[chosen != model], counts, least)
+    return found
+
+
+def centre_within(values: Floats, stratum: NDArray[np.int64]) -> Floats:
+    """Values (n, …) minus the mean of what is there in their stratum; NaN stays."""
+    codes = np.unique(stratum, return_inverse=True)[1].reshape(-1)
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    there = ~np.isnan(values)
+    total = np.add.reduceat(np.where(there, values, 0.0)[order], starts, axis=0)
+    count = np.add.reduceat(there[order].astype(np.float64), starts, axis=0)
+    centred: Floats = values - (total / np.maximum(count, 1.0))[codes]
+    return centred
+
+
+def _fitted(covariate: Floats, values: Floats) -> Floats:
+    wide = covariate[:, None] if covariate.ndim == values.ndim - 1 else covariate
+    try:
+        return np.broadcast_to(wide, values.shape)
+    except ValueError as error:
+        raise AnalysisError(
+            f"covariate of shape {covariate.shape} for scores of shape {values.shape}: "
+            "(instances, outcomes) or (instances, models, outcomes) is wanted"
+        ) from error
+
+
+def _counts(values: Floats, runs: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    there = ~np.isnan(values[:, :, 0])
+    return there.astype(np.int64) if runs is None else np.where(there, runs, 0)
+
+
+def _means(
+    values: Floats, chosen: NDArray[np.int64], counts: NDArray[np.int64], least: int
+) -> Floats:
+    held = values[:, chosen]
+    there = ~np.isnan(held)
+    n = there.sum(axis=1)
+    mean = np.full(n.shape, np.nan)
+    enough = (counts[:, chosen].sum(axis=1) >= least)[:, None] & (n > 0)
+    np.divide(np.where(there, held, 0.0).sum(axis=1), n, out=mean, where=enough)
+    return mean
