@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-Labels = NDArray[np.float64]  # (rows, n): 1 public, 0 private
+from analysis.labels import Labels, draw_words, product, smallest
 
 TOLERANCE = 1e-9  # on z: sums of the same numbers in another order count as equal
 _NO_SPREAD = 1e-12  # an SD below this is rounding of a constant
-_CHUNK = 1 << 16  # labels at a time: what a processor's cache holds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +49,7 @@ class _Stratum:
     size: int
     public: int
     sums: NDArray[np.float64]  # (size, models x outcomes): centred values, 0 where absent
+    weighted: NDArray[np.float64]  # the sums x (1/public + 1/private)
     present: NDArray[np.float64]  # (size, models)
     complete: bool
 
@@ -87,7 +88,7 @@ def permute_gaps(
     strata = _split(values[order], stratum[order], public[order])
     shape = (-1, *values.shape[1:])
     labels = public[order][None].astype(np.float64)
-    observed = _gaps(strata, labels, values.shape[1:])
+    observed = _gaps(strata, (labels[:, part.columns] for part in strata), values.shape[1:])
     exact = count_allocations(stratum, public) <= enumerate_up_to
     rows = _enumerate(strata, values) if exact else _sample(strata, values, permutations, seed)
     return Permuted(observed.reshape(shape)[0], rows.reshape(shape), exact)
@@ -129,74 +130,49 @@ def _stratum(columns: slice, values: NDArray[np.float64], public: NDArray[np.boo
     held = np.where(there[:, :, None], values, 0.0)
     centre = held.sum(axis=0) / np.maximum(there.sum(axis=0), 1)[:, None]  # gaps do not feel it
     sums = np.where(there[:, :, None], held - centre, 0.0).reshape(len(values), -1)
-    size = len(values)
+    size, chosen = len(values), int(public.sum())
+    weighted = sums * (1 / max(chosen, 1) + 1 / max(size - chosen, 1))
     return _Stratum(
-        columns, size, int(public.sum()), sums, there.astype(np.float64), bool(there.all())
+        columns, size, chosen, sums, weighted, there.astype(np.float64), bool(there.all())
     )
 
 
 def _gaps(
-    strata: list[_Stratum], labels: NDArray[np.float64], shape: tuple[int, ...]
+    strata: list[_Stratum], labels: Iterable[Labels], shape: tuple[int, ...]
 ) -> NDArray[np.float64]:
-    """(rows, models x outcomes) gaps under label rows (rows, n)."""
-    total = np.zeros((len(labels), math.prod(shape)))
-    for part in strata:
-        total += _differences(part, labels[:, part.columns], shape)
-    return total / len(strata)
+    """(rows, models x outcomes) gaps under rows of labels, given stratum by stratum."""
+    parts = (_differences(part, own, shape) for part, own in zip(strata, labels, strict=True))
+    total = next(parts)
+    for part in parts:
+        total += part
+    total /= len(strata)
+    return total
 
 
 def _differences(
     part: _Stratum, labels: NDArray[np.float64], shape: tuple[int, ...]
 ) -> NDArray[np.float64]:
     """Public minus private mean in one stratum; 0 where a row leaves a model an empty arm."""
-    chosen = labels @ part.sums
-    rest = part.sums.sum(axis=0) - chosen
     if part.complete:
-        return np.asarray(chosen / part.public - rest / (part.size - part.public))
-    n = np.repeat(labels @ part.present, shape[1], axis=1)
-    m = np.repeat(part.present.sum(axis=0), shape[1])[None] - n
+        return np.asarray(product(labels, part.weighted))  # values are centred: both arms sum to 0
+    n = product(labels, part.present)
+    m = part.present.sum(axis=0) - n
     both = (n > 0.5) & (m > 0.5)
-    zero = np.zeros_like(chosen)
-    public = np.divide(chosen, n, out=zero.copy(), where=both)
-    private = np.divide(rest, m, out=zero, where=both)
-    gap: NDArray[np.float64] = public - private
-    return gap
+    one, other = (1 / np.where(both, count, np.inf) for count in (n, m))
+    chosen = product(labels, part.sums).reshape(len(labels), *shape)
+    chosen *= (one + other)[:, :, None]  # what one arm gains on the centre, the other has lost
+    return chosen.reshape(len(labels), -1)
 
 
 def _sample(
     strata: list[_Stratum], values: NDArray[np.float64], permutations: int, seed: int
 ) -> NDArray[np.float64]:
-    n, shape = len(values), values.shape[1:]
+    shape = values.shape[1:]
     rows = np.empty((permutations, math.prod(shape)))
-    bits = np.random.PCG64(seed)
-    step = max(2, _CHUNK // n // 2 * 2)  # even, so that a chunk ends where a 64-bit word does
-    for start in range(0, permutations, step):
-        stop = min(start + step, permutations)
-        labels = _draw(bits, strata, stop - start, n)
-        rows[start:stop] = _gaps(strata, labels, shape)
+    for here, words in draw_words(seed, permutations, len(values)):
+        chosen = (smallest(words[:, part.columns], part.public) for part in strata)
+        rows[here] = _gaps(strata, (own.astype(np.float64) for own in chosen), shape)
     return rows
-
-
-def _draw(bits: np.random.PCG64, strata: list[_Stratum], rows: int, n: int) -> Labels:
-    """Label rows: in each stratum the units with the smallest of n 32-bit words are public."""
-    half = (rows * n + 1) // 2
-    words = np.asarray(bits.random_raw(half), dtype="<u8").view("<u4")[: rows * n].reshape(rows, n)
-    labels = np.empty((rows, n))
-    for part in strata:
-        labels[:, part.columns] = _smallest(words[:, part.columns], part.public)
-    return labels
-
-
-def _smallest(words: NDArray[np.uint32], count: int) -> NDArray[np.bool_]:
-    """Which ``count`` words of each row are smallest. Where equal words straddle the count
-    (once in some million rows), the earlier places have it, so that counts stay fixed."""
-    last = np.partition(words, count - 1, axis=1)[:, count - 1, None]
-    chosen: NDArray[np.bool_] = words <= last
-    if np.count_nonzero(chosen) != count * len(words):
-        for row in np.flatnonzero(chosen.sum(axis=1) != count):
-            tied = np.flatnonzero(words[row] == last[row])
-            chosen[row, tied[len(tied) - (int(chosen[row].sum()) - count) :]] = False
-    return chosen
 
 
 def _enumerate(strata: list[_Stratum], values: NDArray[np.float64]) -> NDArray[np.float64]:

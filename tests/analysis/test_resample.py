@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import permutation_test
 
+from analysis.labels import smallest
 from analysis.multiplicity import westfall_young
 from analysis.resample import (
-    _smallest,
     count_allocations,
     max_t,
     p_values,
@@ -135,7 +135,7 @@ def test_draws_do_not_depend_on_how_they_are_chunked(monkeypatch):
     values[3, 0] = np.nan
     stratum, public = [0] * 20 + [1] * 21, [1, 0] * 20 + [1]
     whole = run(values, stratum, public, enumerate_up_to=0, permutations=501)[1].permuted
-    monkeypatch.setattr("analysis.resample._CHUNK", 100)
+    monkeypatch.setattr("analysis.labels._CHUNK", 100)
     parts = run(values, stratum, public, enumerate_up_to=0, permutations=501)[1].permuted
     np.testing.assert_allclose(whole, parts, atol=1e-12)
 
@@ -151,7 +151,7 @@ def test_every_allocation_is_as_likely():
 
 def test_equal_words_still_give_fixed_counts():
     words = np.array([[5, 5, 5, 1], [1, 2, 3, 4]], dtype=np.uint32)
-    assert _smallest(words, 2).tolist() == [[True, False, False, True], [True, True, False, False]]
+    assert smallest(words, 2).tolist() == [[True, False, False, True], [True, True, False, False]]
 
 
 def test_the_seed_is_the_first_eight_bytes_of_the_digest():
