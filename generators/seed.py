@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from generators.errors import GeneratorError
 from generators.stream import Stream
@@ -57,6 +58,7 @@ class Seed:
         return Stream(self.value)
 
 
+@lru_cache(maxsize=4096, typed=True)  # the same few names come again for every sample
 def path_part(part: str | int) -> bytes:
     """One part of a path, with its kind and length before it."""
     data = str(part).encode()

@@ -7,6 +7,7 @@ Only raw 64-bit words are taken from PCG64; every distribution is made here
 from __future__ import annotations
 
 import functools
+import struct
 from collections.abc import Callable, Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,9 +20,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _WORDS = 1 << 64
+_MASK, _TWO = _WORDS - 1, (1 << 128) - 1
+_MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645  # of PCG64's step
 # The largest of all words would round to 1, which has no normal quantile.
 _BELOW_ONE = 1.0 - 2.0**-53
 _STANDARD_NORMAL = NormalDist()
+_FOUR_WORDS = struct.Struct("<4Q")
 
 
 @functools.cache
@@ -60,14 +64,12 @@ class Stream:
     def __init__(self, key: bytes) -> None:
         self._bits = _pcg64()(int.from_bytes(key[:16], "big"))
 
-    @classmethod
-    def of_digest(cls, digest: bytes) -> Stream:
+    @staticmethod
+    def of_digest(digest: bytes) -> Stream:
         """The stream whose PCG64 begins with these 256 bits, as they are, for state and increment:
         digests need no stirring, and this is made in a seventh of the time. Not the stream that
         ``Stream(digest)`` is."""
-        made = cls.__new__(cls)
-        made._bits = _pcg64_of_words()(digest)
-        return made
+        return _DigestStream(digest)
 
     def word(self) -> int:
         """One raw 64-bit word."""
@@ -77,9 +79,16 @@ class Stream:
         """``count`` draws from the open interval (0, 1): (word>>11 + 1/2) / 2**53."""
         import numpy as np
 
-        words = np.atleast_1d(self._bits.random_raw(count))
-        units = ((words >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
-        return np.minimum(units, _BELOW_ONE)
+        words: NDArray[Any] = self._words(count)
+        words >>= np.uint64(11)
+        units = words.astype(np.float64)
+        units += 0.5
+        units *= 2.0**-53
+        return np.minimum(units, _BELOW_ONE, out=units)
+
+    def _words(self, count: int) -> Any:
+        """``count`` raw words in an array of their own."""
+        return self._bits.random_raw(count)
 
     def uniform(self, low: float = 0.0, high: float = 1.0) -> float:
         """One draw from (low, high)."""
@@ -119,3 +128,33 @@ class Stream:
             other = self.integer(0, last)
             shuffled[last], shuffled[other] = shuffled[other], shuffled[last]
         return tuple(shuffled)
+
+
+class _DigestStream(Stream):
+    """What ``Stream.of_digest`` gives. The first single words are computed here: many a stream
+    gives no more than two or three, and numpy's generator costs as much as six to make."""
+
+    __slots__ = ("_bulk", "_digest", "_drawn", "_increment", "_state")
+
+    def __init__(self, digest: bytes) -> None:
+        high, low, one, other = _FOUR_WORDS.unpack(digest)
+        increment: int = ((one << 64 | other) << 1 | 1) & _TWO
+        self._increment = increment
+        self._state: int = ((high << 64 | low) + increment) * _MULTIPLIER + increment & _TWO
+        self._digest, self._drawn = digest, 0
+        self._bulk: PCG64 | None = None  # made for the first array
+
+    def word(self) -> int:
+        if self._bulk is not None:
+            return int(self._bulk.random_raw())
+        self._drawn += 1
+        self._state = state = self._state * _MULTIPLIER + self._increment & _TWO
+        mixed, turn = (state >> 64) ^ (state & _MASK), state >> 122
+        return (mixed >> turn | mixed << 64 - turn) & _MASK
+
+    def _words(self, count: int) -> Any:
+        if self._bulk is None:
+            self._bulk = _pcg64_of_words()(self._digest)
+            if self._drawn:
+                self._bulk.advance(self._drawn)
+        return self._bulk.random_raw(count)

@@ -61,9 +61,49 @@ def parse_text(text: str, keep_lorem: bool = False) -> Text:
     return tuple(_merge(_parts(text, keep_lorem, 0)))
 
 
+Fill = Callable[[Scope], str]
+
+
 def fill_text(text: Text, scope: Scope) -> str:
     """The text of one sample. Raises TemplateError where a function cannot be computed."""
-    return "".join([part if isinstance(part, str) else _fill(part, scope) for part in text])
+    return compile_text(text)(scope)
+
+
+def compile_text(text: Text) -> Fill:
+    """What ``fill_text`` does with this text, for many samples."""
+    if is_plain(text):
+        whole = "".join(map(str, text))
+        return lambda _: whole
+    if any(isinstance(part, Call) for part in text):
+        parts = [part if isinstance(part, str) else _compile_part(part) for part in text]
+        return lambda scope: "".join(
+            [part if isinstance(part, str) else part(scope) for part in parts]
+        )
+    return _compile_names(text)
+
+
+def _compile_names(text: Text) -> Fill:
+    """Of a text in which only variables and constants stand."""
+    form = "".join([part.replace("%", "%%") if isinstance(part, str) else "%s" for part in text])
+    names = [name for part in text if (name := _name_of(part))]
+
+    def fill(scope: Scope) -> str:
+        values = scope.values
+        try:
+            return form % tuple([values[name] for name in names])
+        except KeyError as error:
+            if error.args[0] not in CONSTANTS:
+                raise
+            raise TemplateError(f"{{{{{error.args[0]}}}}} has no value here") from None
+
+    return fill
+
+
+def _name_of(part: Part) -> str:
+    """Under which a value stands in a scope; nothing for what is no value."""
+    if isinstance(part, Variable):
+        return part.key
+    return part.name if isinstance(part, Constant) else ""
 
 
 def variables_of(text: Text) -> Iterator[Variable]:
@@ -86,16 +126,16 @@ def is_plain(text: Text) -> bool:
     return all(isinstance(part, str) for part in text)
 
 
-def _fill(part: Variable | Constant | Call, scope: Scope) -> str:
-    if isinstance(part, Variable):
-        return scope.values[part.key]
-    if isinstance(part, Constant):
-        if part.name not in scope.values:
-            raise TemplateError(f"{{{{{part.name}}}}} has no value here")
-        return scope.values[part.name]
-    arguments = [fill_text(argument, scope) for argument in part.arguments]
-    file = None if part.file is None else scope.open_file(fill_text(part.file, scope))
-    return call_function(part.function.name, arguments, file)
+def _compile_part(part: Variable | Constant | Call) -> Fill:
+    if not isinstance(part, Call):
+        return _compile_names((part,))
+    name, fills = part.function.name, [compile_text(argument) for argument in part.arguments]
+    if part.file is None:
+        return lambda scope: call_function(name, [fill(scope) for fill in fills], None)
+    file = compile_text(part.file)
+    return lambda scope: call_function(
+        name, [fill(scope) for fill in fills], scope.open_file(file(scope))
+    )
 
 
 def _merge(parts: Iterator[Part]) -> Iterator[Part]:

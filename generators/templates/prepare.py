@@ -7,7 +7,8 @@ files, and a key computed from what was made (spec/templates.md).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -17,9 +18,13 @@ from generators.stream import Stream
 from generators.templates.components import Given, compile_component
 from generators.templates.edits import complete_edit
 from generators.templates.expand import (
+    CONSTANTS,
+    Constant,
+    Fill,
+    Part,
     Scope,
     Text,
-    fill_text,
+    compile_text,
     is_plain,
     parse_text,
     target_name,
@@ -76,22 +81,23 @@ class _Plan:
     """A component with its texts parsed; its maker where nothing in it is left to fill."""
 
     component: Component
-    target: Text
-    content: Any  # the content, each string of it a Text
+    target: Fill
+    content: Any  # the content, each string of it a slot
     config: Any
     maker: Maker | None
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledQuestion:
-    """A question whose texts are parsed: what ``prepare`` takes."""
+    """A question whose texts are ready to be filled: what ``prepare`` takes."""
 
     file: str  # the template's name, which is in every stream's path
     question: Question
-    prompt: Text
-    expected: Text
-    read: Text
-    paths: tuple[Text, ...]
+    prompt: Fill
+    expected: Fill
+    before: Fill  # the expected answer with its functions left as written
+    read: Fill | None
+    paths: tuple[Fill, ...]
     plans: tuple[_Plan, ...]
     variables: tuple[Variable, ...] = field(repr=False)
 
@@ -126,24 +132,24 @@ def compile_question(file: TemplateFile, question: Question) -> CompiledQuestion
     paths = texts("files_to_check", question.files_to_check) or texts(
         "expected_structure", question.expected_structure
     )
-    plans = tuple(
-        at(each.place[len(question.place) :], _compile, each) for each in question.components
-    )
-    inside = [part for plan in plans for part in (plan.target, *_texts_in(plan))]
+    plans = [at(each.place[len(question.place) :], _compile, each) for each in question.components]
+    inside = [text for _, texts in plans for text in texts]
     used = [
         variable
         for part in (prompt, read, expected, *paths, *inside)
         for variable in variables_of(part)
     ]
+    variables = tuple({variable.key: variable for variable in used}.values())
     return CompiledQuestion(
         file=file.name,
         question=question,
-        prompt=prompt,
-        expected=expected,
-        read=read,
-        paths=paths,
-        plans=plans,
-        variables=tuple({variable.key: variable for variable in used}.values()),
+        prompt=compile_text(prompt),
+        expected=compile_text(expected),
+        before=compile_text(_before(question, variables)),
+        read=compile_text(read) if read else None,
+        paths=tuple(map(compile_text, paths)),
+        plans=tuple(plan for plan, _ in plans),
+        variables=variables,
     )
 
 
@@ -182,23 +188,23 @@ def _prepare(
     made: dict[str, OpenFile] = {}
     scope = Scope(given, lambda file: _open(file, made))
     try:
-        paths = tuple([_confined(fill_text(path, scope)) for path in compiled.paths])
+        paths = tuple([_confined(path(scope)) for path in compiled.paths])
         if question.expected_structure:
             given["expected_structure"] = draw_tree(paths)
         files, log10_data = _make_files(compiled.plans, scope, root, made)
         return Prepared(
             question=question,
             sample=sample,
-            prompt=fill_text(compiled.prompt, scope),
+            prompt=compiled.prompt(scope),
             variables=values,
             files=files,
             key=Key(
                 question.scoring_type,
                 expected=_expected(compiled, scope, files),
-                file=_confined(fill_text(compiled.read, scope)) if compiled.read else "",
+                file=_confined(compiled.read(scope)) if compiled.read else "",
                 paths=paths,
             ),
-            before=_before(question, given),
+            before=compiled.before(scope),
             log10_data=log10_data,
             redraws=redraws,
         )
@@ -208,7 +214,7 @@ def _prepare(
 
 
 def _expected(compiled: CompiledQuestion, scope: Scope, files: tuple[MadeFile, ...]) -> str:
-    expected = fill_text(compiled.expected, scope)
+    expected = compiled.expected(scope)
     if compiled.question.scoring_type == EDIT:  # its key holds the file as it was
         expected = complete_edit(expected, {file.path: file.data for file in files})
     return expected
@@ -223,7 +229,7 @@ def _make_files(
     space = 0.0
     taken: set[str] = set()
     for index, plan in enumerate(plans):
-        target = _confined(fill_text(plan.target, scope))
+        target = _confined(plan.target(scope))
         maker = plan.maker or _fit(plan, scope)
         fresh = maker.make(_stream(root, "component", index), target)
         if fresh and fresh[0].path in taken:
@@ -269,8 +275,12 @@ def _open(file: str, made: Mapping[str, OpenFile]) -> OpenFile:
 
 def _confined(path: str) -> str:
     """The path, if it stays below the sandbox's root."""
-    parts = path.split("/")
-    if ".." in parts or path.startswith(("/", "~")) or "\0" in path or "\\" in path:
+    if (
+        (".." in path and ".." in path.split("/"))
+        or path.startswith(("/", "~"))
+        or "\0" in path
+        or "\\" in path
+    ):
         raise TemplateError(
             f"{path[:120]!r} leads out of the sandbox: start paths with {{{{artifacts}}}}/ and "
             "use no .."
@@ -281,13 +291,13 @@ def _confined(path: str) -> str:
 # -- components -------------------------------------------------------------------------------
 
 
-def _compile(component: Component) -> _Plan:
+def _compile(component: Component) -> tuple[_Plan, list[Text]]:
+    """The plan of a component, and all texts in it."""
     target = parse_text(component.target_file)
     content, config = _parse_value(component.content), _parse_value(component.config)
-    plan = _Plan(component, target, content, config, None)
-    if all(is_plain(text) for text in _texts_in(plan)):
-        return replace(plan, maker=compile_component(component))
-    return plan
+    texts = [*_texts_in(content), *_texts_in(config)]
+    maker = compile_component(component) if all(map(is_plain, texts)) else None
+    return _Plan(component, compile_text(target), content, config, maker), [target, *texts]
 
 
 def _fit(plan: _Plan, scope: Scope) -> Maker:
@@ -298,7 +308,7 @@ def _fit(plan: _Plan, scope: Scope) -> Maker:
 
 def _parse_value(value: Any) -> Any:
     if isinstance(value, str):
-        return _Slot(parse_text(value, True))
+        return _slot(parse_text(value, True))
     if isinstance(value, Mapping):
         return {_key(key): _parse_value(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -311,23 +321,28 @@ class _Slot:
     """A string of a component's content."""
 
     text: Text
+    fill: Fill
+
+
+def _slot(text: Text) -> _Slot:
+    return _Slot(text, compile_text(text))
 
 
 def _key(key: Any) -> Any:
     """A mapping's key: a slot where it has placeholders, since columns and fields may be drawn."""
     parsed = parse_text(key) if isinstance(key, str) else ()
-    return key if is_plain(parsed) else _Slot(parsed)
+    return key if is_plain(parsed) else _slot(parsed)
 
 
 def _fill_value(value: Any, scope: Scope, name: str = "") -> Any:
     if isinstance(value, _Slot):
-        filled = fill_text(value.text, scope)
+        filled = value.fill(scope)
         if name in _COUNTS:
             return _number(filled)
         return filled if is_plain(value.text) else Given(filled)  # a value, not a keyword
     if isinstance(value, dict):
         return {
-            (fill_text(key.text, scope) if isinstance(key, _Slot) else key): _fill_value(
+            (key.fill(scope) if isinstance(key, _Slot) else key): _fill_value(
                 inner, scope, key if isinstance(key, str) else ""
             )
             for key, inner in value.items()
@@ -346,38 +361,35 @@ def _number(text: str) -> Any:
     return value if isinstance(value, int | float) else text
 
 
-def _texts_in(plan: _Plan) -> list[Text]:
-    found: list[Text] = []
-
-    def walk(value: Any) -> None:
-        if isinstance(value, _Slot):
-            found.append(value.text)
-        elif isinstance(value, dict):
-            for key, inner in value.items():
-                walk(key)
-                walk(inner)
-        elif isinstance(value, list):
-            for inner in value:
-                walk(inner)
-
-    walk(plan.content)
-    walk(plan.config)
-    return found
+def _texts_in(value: Any) -> Iterator[Text]:
+    if isinstance(value, _Slot):
+        yield value.text
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _texts_in(key)
+            yield from _texts_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts_in(inner)
 
 
 # -- what a precheck file says ------------------------------------------------------------------
 
 
-def _before(question: Question, values: Mapping[str, str]) -> str:
-    """The expected answer with its variables filled and its functions left as written."""
-    text = question.expected_response
-    if text is None:
-        text = question.expected_content or ""
-    for key, value in values.items():
-        text = text.replace(f"{{{{{key}}}}}", value)
-        if key.endswith((":integer", ":default")):  # which may be left out
-            text = text.replace(f"{{{{{key.rpartition(':')[0]}}}}}", value)
-    return text
+def _before(question: Question, variables: tuple[Variable, ...]) -> Text:
+    """The expected answer with nothing to fill but its variables: functions stay as written."""
+    written = question.expected_response
+    if written is None:
+        written = question.expected_content or ""
+    parts: dict[str, Part] = {f"{{{{{each.key}}}}}": each for each in variables}
+    for each in variables:
+        if each.key.endswith((":integer", ":default")):  # which may be left out
+            parts[f"{{{{{each.key.rpartition(':')[0]}}}}}"] = each
+    for name in CONSTANTS:
+        if name != "expected_structure" or question.expected_structure:
+            parts[f"{{{{{name}}}}}"] = Constant(name)
+    pieces = re.split(f"({'|'.join(map(re.escape, parts))})", written)
+    return tuple(parts.get(piece, piece) for piece in pieces if piece)
 
 
 def precheck_record(prepared: Prepared) -> dict[str, Any]:

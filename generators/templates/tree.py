@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
+from typing import Any
+
+_Folder = dict[str, Any]  # what is in it, by name; a file holds nothing
+_EMPTY = ""  # the name of nothing, which says that what holds it is a folder
 
 
 def draw_tree(paths: Sequence[str]) -> str:
@@ -12,27 +16,26 @@ def draw_tree(paths: Sequence[str]) -> str:
     Folders that all paths share are left out, since the question names them.
     """
     held = [[part for part in path.split("/") if part] for path in paths]
-    folders = {tuple(parts) for path, parts in zip(paths, held, strict=True) if path.endswith("/")}
     above = zip(*(parts[:-1] for parts in held), strict=False)
     shared = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, above))
-    nodes: dict[tuple[str, ...], None] = {}
-    for parts in held:
-        for depth in range(shared + 1, len(parts) + 1):
-            nodes.setdefault(tuple(parts[:depth]))
-    inner = {node[:-1] for node in nodes}
-    lines = [
-        f"{'    ' * (len(node) - shared - 1)}{node[-1]}{'/' if node in folders | inner else ''}"
-        for node in _in_order(nodes)
-    ]
-    return "\n".join(["", "```", *lines, "```"])
+    top: _Folder = {}
+    for path, parts in zip(paths, held, strict=True):
+        inner = top
+        for part in parts[shared:]:
+            inner = inner.setdefault(part, {})
+        if path.endswith("/"):
+            inner[_EMPTY] = {}
+    return "\n".join(["", "```", *_lines(top), "```"])
 
 
-def _in_order(nodes: dict[tuple[str, ...], None]) -> list[tuple[str, ...]]:
+def _lines(top: _Folder) -> Iterator[str]:
     """Each folder before what it holds, siblings in the order that they were named."""
-    place = {node: index for index, node in enumerate(nodes)}
-    return sorted(
-        nodes,
-        key=lambda node: [
-            place[node[:depth]] for depth in range(1, len(node) + 1) if node[:depth] in place
-        ],
-    )
+    rest = [iter(top.items())]  # not by recursion: a path may have any length
+    while rest:
+        for name, inner in rest[-1]:
+            if name != _EMPTY:
+                yield f"{'    ' * (len(rest) - 1)}{name}{'/' if inner else ''}"
+                rest.append(iter(inner.items()))
+                break
+        else:
+            rest.pop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 
 import numpy as np
@@ -42,6 +43,33 @@ def test_each_kind_of_draw_is_known_for_good():
     assert stream.normal(10, 2) == pytest.approx(8.401680586192985, rel=1e-15)
     assert "".join(stream.shuffle("abcde")) == "acdeb"
     assert stream.choice("abcde") == "b"
+
+
+def test_a_stream_of_a_digest_begins_with_its_bits_and_is_known_for_good():
+    stream = Stream.of_digest(ROOT.value)
+    assert [stream.word() for _ in range(3)] == [
+        14134597808096131091,
+        10655348711067632097,
+        17032437741089745323,
+    ]
+
+
+@pytest.mark.parametrize("singles", [0, 1, 5])
+def test_words_of_a_digest_are_those_of_numpy_one_by_one_or_many_at_once(singles):
+    for index in range(20):
+        digest = ROOT.child(index).value
+        high, low, one, other = struct.unpack("<4Q", digest)
+        numpys = np.random.PCG64()
+        increment = ((one << 64 | other) << 1 | 1) % 2**128
+        start = ((high << 64 | low) + increment) * 0x2360ED051FC65DA44385DF649FCCF645 + increment
+        numpys.state = numpys.state | {"state": {"state": start % 2**128, "inc": increment}}
+        stream = Stream.of_digest(digest)
+        expected = numpys.random_raw(singles + 8).tolist()
+        units = [((word >> 11) + 0.5) / 2.0**53 for word in expected]
+        assert [stream.word() for _ in range(singles)] == expected[:singles]
+        assert stream.uniforms(6).tolist() == units[singles : singles + 6]
+        assert stream.uniform() == units[-2]
+        assert stream.word() == expected[-1]
 
 
 def test_many_uniforms_are_the_same_as_one_by_one():
