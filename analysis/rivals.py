@@ -10,13 +10,12 @@ public first; ``passed`` by stratum (B, 2, S, R, metarubrics).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.simulate import Metarubric, Simulated
+from analysis.simulate import TEMPLATES, Simulated
 
 Floats = NDArray[np.float64]
 
@@ -37,22 +36,22 @@ def arms_of(data: Simulated) -> Floats:
     return data.scores[..., 0].reshape(shape)
 
 
-def pooled_criteria(data: Simulated, templates: Sequence[Sequence[Metarubric]]) -> Tested:
+def pooled_criteria(data: Simulated) -> Tested:
     """Two proportions of criteria, every criterion a trial of its own (about Fisher's test)."""
     passed = np.stack([_by_arm(p).sum(axis=(2, 3, 4)) for p in data.passed]).sum(axis=0)
-    rows = sum(sum(m.rows for m in templates[h % len(templates)]) for h in range(data.design.tasks))
+    rows = sum(sum(m.rows for m in TEMPLATES[h % len(TEMPLATES)]) for h in range(data.design.tasks))
     total = rows * data.design.seeds * data.design.runs
     rate = passed / total
     whole = rate.mean(axis=1)
     return _z(rate[:, 0] - rate[:, 1], np.sqrt(2 * whole * (1 - whole) / total))
 
 
-def article_interval(data: Simulated, templates: Sequence[Sequence[Metarubric]]) -> Tested:
+def article_interval(data: Simulated) -> Tested:
     """The article's: criteria independent within each metarubric, their variances added by the
     squares of weights, then over tasks and arms."""
     gap, variance = np.zeros(len(data.scores)), np.zeros(len(data.scores))
     for h, each in enumerate(data.passed):
-        template = templates[h % len(templates)]
+        template = TEMPLATES[h % len(TEMPLATES)]
         weight = np.array([float(m.weight) for m in template])
         weight /= weight.sum()
         trials = np.array([m.rows for m in template]) * data.design.seeds * data.design.runs
@@ -92,9 +91,50 @@ def satterthwaite(scores: Floats) -> Tested:
     return _t(scores.mean(axis=4))
 
 
+def logit_gee(data: Simulated, *, bias_reduced: bool) -> Tested:
+    """A logit GEE of criteria with task intercepts and one effect of the arm, independence as the
+    working correlation, clustered on the seed, against the normal distribution; ``gap`` and
+    ``se`` are log odds.
+
+    Criteria of a seed have the same regressors, so a cluster's residuals enter as their sum, and
+    Mancl and DeRouen's (2001) correction divides it by one minus the cluster's leverage.
+    """
+    passed, rows, design = _clusters(data)
+    effect = np.zeros((len(passed), design.shape[1]))
+    for _ in range(25):
+        chance, bread = _information(effect, rows, design)
+        step = np.einsum("bkl,bl->bk", bread, (passed - rows * chance) @ design)
+        effect += step
+        if np.abs(step).max() < 1e-10:
+            break
+    chance, bread = _information(effect, rows, design)
+    residual = passed - rows * chance
+    if bias_reduced:
+        weight = rows * chance * (1 - chance)
+        residual /= 1 - weight * np.einsum("nk,bkl,nl->bn", design, bread, design)
+    score = np.einsum("bn,nk,bk->bn", residual, design, bread[:, -1])
+    return _z(effect[:, -1], np.sqrt((score**2).sum(axis=1)))
+
+
 def degrees(means: Floats) -> Floats:
     """Satterthwaite's degrees of freedom of (B, K, 2, S) seed means."""
     return _stratified_se(means)[1]
+
+
+def _clusters(data: Simulated) -> tuple[Floats, Floats, Floats]:
+    """Criteria passed by seed (B, n), criteria (n,), and regressors (n, K + 1)."""
+    passed = np.concatenate([p.sum(axis=(2, 3), dtype=np.int64) for p in data.passed], axis=1)
+    whole = [sum(m.rows for m in TEMPLATES[h % len(TEMPLATES)]) for h in range(data.design.tasks)]
+    rows = np.array(whole, dtype=np.float64)[data.stratum] * data.design.runs
+    levels = np.eye(data.design.tasks)[data.stratum]
+    return passed.astype(np.float64), rows, np.column_stack([levels, data.public])
+
+
+def _information(effect: Floats, rows: Floats, design: Floats) -> tuple[Floats, Floats]:
+    """Fitted chances (B, n), and the inverse of the information (B, K + 1, K + 1)."""
+    chance: Floats = 1 / (1 + np.exp(-effect @ design.T))
+    weight = rows * chance * (1 - chance)
+    return chance, np.linalg.inv(np.einsum("bn,nk,nl->bkl", weight, design, design))
 
 
 def _by_arm(passed: NDArray[np.int16]) -> NDArray[np.int64]:

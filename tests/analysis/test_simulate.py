@@ -14,6 +14,7 @@ from analysis.rivals import (
     article_interval,
     cluster_robust,
     degrees,
+    logit_gee,
     pooled_criteria,
     runs_as_independent,
     satterthwaite,
@@ -121,11 +122,28 @@ def test_rivals_agree_with_scipy_and_the_sandwich_written_out() -> None:
                   for arm in (slice(0, 5), slice(5, 10))]  # fmt: skip
         table = [passed, [total - each for each in passed]]
         p = chi2_contingency(table, correction=False).pvalue
-        assert pooled_criteria(data, TEMPLATES).p[b] == pytest.approx(p)
+        assert pooled_criteria(data).p[b] == pytest.approx(p)
         means = scores[b].mean(axis=-1)
         p = ttest_ind(means[:, 0].ravel(), means[:, 1].ravel(), equal_var=False).pvalue
         assert welch_pooled(scores).p[b] == pytest.approx(p)
         assert cluster_robust(scores).se[b] == pytest.approx(_sandwich(scores[b]))
+
+
+def test_the_gee_over_seeds_is_statsmodels_over_criteria() -> None:
+    from analysis.mixed import fit_gee
+
+    data = simulate(Design(2, 4), A, Effect("all", 0.1), 2, _stream("gee"))
+    place = np.arange(16).repeat([125] * 8 + [38] * 8)
+    levels = np.column_stack([np.eye(2)[data.stratum], data.public])[place]
+    for b, bias_reduced in ((0, True), (1, False)):
+        passed = np.concatenate([p[b].sum(axis=(1, 2)) for p in data.passed])
+        first = np.searchsorted(place, place)
+        response = (np.arange(len(place)) - first < passed[place]).astype(np.float64)
+        kind = "bias_reduced" if bias_reduced else "robust"
+        fit = fit_gee(response, levels, place, cov_type=kind)
+        ours = logit_gee(data, bias_reduced=bias_reduced)
+        assert ours.gap[b] == pytest.approx(fit.parameters[-1], rel=1e-6)
+        assert ours.se[b] == pytest.approx(np.sqrt(fit.covariance[-1, -1]), rel=1e-6)
 
 
 def _sandwich(scores: NDArray[np.float64]) -> float:
@@ -161,7 +179,7 @@ def test_permutation_holds_its_size_and_pooled_criteria_do_not(regime: str, desi
     for batch in range(REPLICATIONS // BATCH):
         data = simulate(design, REGIMES[regime], Effect(), BATCH, stream)
         permuted += int((_permutation_p(data, batch) <= 0.05).sum())
-        pooled += int((pooled_criteria(data, TEMPLATES).p <= 0.05).sum())
+        pooled += int((pooled_criteria(data).p <= 0.05).sum())
         covered += int((satterthwaite(arms_of(data)).p > 0.05).sum())  # the interval holds 0
     assert 0.035 <= permuted / REPLICATIONS <= 0.065
     assert pooled / REPLICATIONS > 0.5
@@ -174,7 +192,7 @@ def test_what_looks_reasonable_fails_where_seeds_are_few() -> None:
     scores = np.concatenate([arms_of(each) for each in data])
     assert (cluster_robust(scores).p <= 0.05).mean() > 0.07
     assert (runs_as_independent(scores).p <= 0.05).mean() > 0.15
-    article = [article_interval(each, TEMPLATES).p for each in data]
+    article = [article_interval(each).p for each in data]
     assert (np.concatenate(article) <= 0.05).mean() > 0.25
 
 
