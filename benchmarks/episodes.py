@@ -6,14 +6,13 @@ No sandbox and a scripted model that answers at once, so that what is left is th
 converse, grade, tabulate, encode, encrypt to two recipients, put the attempt and the result into
 a durable folder store. CPU time is of this process, all threads; memory is resident, after 1,000
 episodes and after COUNT (20,000). Beside it: the same through a worker's ``run_cell``, which also
-makes the instance from its seed and looks what is stored already; and as many of Inspect AI's
-mock samples, where inspect_ai is installed.
+makes the instance from its seed and looks what is stored already; and 1,000 of Inspect AI's mock
+samples, where it is installed (extra ``bench``).
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import os
 import sys
@@ -22,13 +21,15 @@ import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+from benchmarks._inspect import measure_samples
 from generators.catalog import family
 from generators.seed import Seed
 from generators.task import Asset, Limits, TaskInstance
 from harness.agent import MemoryJournal
 from harness.codec import encode_episode, encode_result
+from harness.commandline import Plan
 from harness.episode import Cell
 from harness.grading import grade_episode
 from harness.keys import attempt_key, result_key
@@ -59,13 +60,19 @@ class NoSandbox:
     def read(self, path: str, max_bytes: int) -> bytes:
         raise SandboxRefused("there are no files")
 
+    def run_line(self, plan: Plan, seconds: float) -> ExecResult:
+        raise SandboxRefused("nothing runs here")
+
     def write(self, path: str, data: bytes) -> None:
         raise SandboxRefused("there are no files")
+
+    def kind(self, path: str) -> str | None:
+        return None
 
     def close(self) -> None:
         """Nothing to close."""
 
-    def __enter__(self) -> NoSandbox:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -75,6 +82,7 @@ class NoSandbox:
 class NoSandboxes:
     image = "none"
     isolates = False
+    libraries: tuple[tuple[str, str], ...] = ()
 
     def open(self, assets: Sequence[Asset], limits: Limits) -> Sandbox:
         return NoSandbox()
@@ -113,7 +121,7 @@ def main() -> None:
         "cpu_ms_each_from_seed": round(whole / few, 3),
         "cpu_ms_to_make_an_instance": round(generation_ms(), 3),
         "results_stored": stored,
-        "inspect": time_inspect(few),
+        "inspect": measure_samples(few),
     }
     print(json.dumps(line))
 
@@ -216,29 +224,6 @@ def generation_ms() -> float:
 def resident_mb() -> float:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
-def time_inspect(count: int) -> dict[str, float] | None:
-    """CPU-ms of one of Inspect's mock samples, its logs on and off; None where it is not there."""
-    if importlib.util.find_spec("inspect_ai") is None:
-        return None
-    import inspect_ai
-    from inspect_ai.dataset import Sample
-    from inspect_ai.scorer import match
-
-    def run(realtime: bool) -> None:
-        samples = [Sample(input=f"What is {n}?", target="x") for n in range(count)]
-        task = inspect_ai.Task(dataset=samples, scorer=match())
-        with tempfile.TemporaryDirectory() as logs:
-            inspect_ai.eval(
-                task, model="mockllm/model", log_dir=logs, display="none", log_realtime=realtime
-            )
-
-    run(True)
-    return {
-        "cpu_ms_each": round(cpu_ms(lambda: run(True)) / count, 3),
-        "cpu_ms_each_no_live_log": round(cpu_ms(lambda: run(False)) / count, 3),
-    }
 
 
 if __name__ == "__main__":

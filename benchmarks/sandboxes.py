@@ -1,6 +1,7 @@
 """Sandboxes: how soon one is ready, how many a second, and what the client spends on each.
 
-Prints one line of JSON. Needs a Docker engine and the sandbox image (`make image`).
+Prints one line of JSON: the same of Inspect AI beside it, where it is installed (extra ``bench``)
+and takes this engine. Needs a Docker engine and the sandbox image (`make image`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+from benchmarks._inspect import measure_sandboxed
 from generators.task import Asset, Limits
 from harness.image import ensure_image
 from harness.sandboxes.docker import DockerSandboxes
@@ -23,19 +25,21 @@ PROGRAM = ["python3", "-c", "print(sum(1 for _ in open('data.csv')))"]
 
 def main() -> None:
     tag = ensure_image().tag
+    ready = measure_ready(tag, warm=0), measure_ready(tag, warm=2)
     episodes, cpu = measure_throughput(tag)
     print(
         json.dumps(
             {
                 "benchmark": "sandboxes",
                 "cores": os.cpu_count(),
-                "ready_serial_s": measure_ready(tag, warm=0),
+                "ready_serial_s": ready[0],
                 "ready_serial_target_s": 0.25,
-                "ready_from_pool_s": measure_ready(tag, warm=2),
+                "ready_from_pool_s": ready[1],
                 "episodes_per_s_8_wide": episodes,
-                "episodes_per_s_target": 3.0,
+                "episodes_per_s_target": 3.9,
                 "client_cpu_s_per_episode": cpu,
                 "client_cpu_target_s": 0.05,
+                "inspect": measure_sandboxed(tag, EPISODES, WIDE),
             }
         )
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import TypeAlias
 
 from generators.seed import Seed
 from generators.task import Brief
@@ -12,19 +13,22 @@ from harness.model import Model
 from harness.sandbox import Sandbox, SandboxProvider
 
 
-@runtime_checkable
-class OutsideAgent(Protocol):
-    """An agent with a loop of its own."""
+class OutsideAgent(ABC):
+    """An agent with a loop of its own. No Protocol: each episode asks several times whether a
+    model is one, and to match a Protocol takes longer than all else that it does by itself."""
 
     @property
+    @abstractmethod
     def name(self) -> str: ...
 
     @property
+    @abstractmethod
     def folders(self) -> SandboxProvider | None:
         """Where it works, if not in the sandboxes of the run: then it is run by the user, and
         nothing of ours isolates it."""
         ...
 
+    @abstractmethod
     def converse(
         self,
         brief: Brief,
@@ -37,6 +41,7 @@ class OutsideAgent(Protocol):
         FAILED, its steps so far kept. Raises AttemptFailed where the sandbox is lost."""
         ...
 
+    @abstractmethod
     def close(self) -> None:
         """Let go of what it holds."""
         ...

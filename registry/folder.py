@@ -75,10 +75,12 @@ class FolderStore:
 
     def _locate(self, key: str) -> Path:
         """Where the object lies. Raises StoreError where a symbolic link is on the way."""
-        real = os.path.join(os.path.realpath(self.path), check_key(key))
-        if os.path.realpath(real) != real:
-            raise _linked(self.path / key)
-        return Path(real)
+        place = os.path.realpath(self.path)
+        for name in check_key(key).split("/"):
+            place = os.path.join(place, name)
+            if os.path.islink(place):
+                raise _linked(self.path / key)
+        return Path(place)
 
     def _occupied(self, path: Path) -> bool:
         if path.is_dir():

@@ -28,6 +28,7 @@ from harness.model import Message, Reply, Role, ToolCall, Usage
 from harness.models.chat_stream import ChatStream, MalformedStream, Round
 from harness.models.kept import Kept, holds, lay_out, pack, read_tree, unpack
 from harness.models.trying import RETRIED, pause
+from harness.outside import OutsideAgent
 from harness.sandbox import Sandbox, SandboxProvider
 from harness.sandboxes.local import LocalSandboxes, folder_of
 from harness.tools import use_tool
@@ -74,7 +75,7 @@ class Terms:
     bridge_url: str = ""  # where the server finds it, if not there
 
 
-class AgentServer:
+class AgentServer(OutsideAgent):
     """An agent behind a server that speaks the streaming protocol."""
 
     def __init__(
