@@ -40,17 +40,19 @@ class Budget:
     models: tuple[tuple[str, Decimal], ...] = ()
     providers: tuple[tuple[str, Decimal], ...] = ()
     reserve: str = SEEN
+    judges: tuple[tuple[str, Decimal], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Tariff:
-    """What a model of a wave costs. ``bound`` is the most for one attempt, in USD, where its
-    settings state one."""
+    """What a model of a wave costs, or a judge of it (``kind``). ``bound`` is the most for one
+    attempt, in USD, where its settings state one."""
 
     model: str
     provider: str
     price: Price | None
     bound: Decimal | None = None
+    kind: str = "model"
 
     @property
     def free(self) -> bool:
@@ -145,7 +147,10 @@ class Purse:
             made._limits["run"] = budget.run
         made._limits |= {f"model {name}": limit for name, limit in budget.models}
         made._limits |= {f"provider {name}": limit for name, limit in budget.providers}
+        made._limits |= {f"judge {name}": limit for name, limit in budget.judges}
         for tariff in made.tariffs.values():
+            if tariff.kind == "judge":
+                continue  # its bound is another for each answer
             if budget.reserve == BOUND and tariff.price is not None and tariff.bound is None:
                 raise HarnessError(
                     f"model {tariff.model!r}: `reserve: {BOUND}` needs the most that an attempt "
@@ -153,6 +158,14 @@ class Purse:
                     f"was seen (`reserve: {SEEN}`)"
                 )
         return made
+
+    def charge(self, tariff: Tariff, spend: Spend) -> None:
+        """Count what somebody spent who buys nothing more from this purse. Raises as ``settle``
+        does."""
+        for name in self.limits_of(tariff):
+            self._spent[name] = self._spent.get(name, _ZERO) + spend.usd
+            self._unknown[name] = self._unknown.get(name, 0) + spend.unknown
+        self._check_known(tariff, spend)
 
     def settle(self, episode: str, model: str, spend: Spend, finished: bool = False) -> None:
         """What an episode has cost so far, all in all. Being told again changes nothing.
@@ -172,17 +185,21 @@ class Purse:
             self._cells.pop(episode, None)
         else:
             self._cells[episode] = spend
-        if spend.unknown and not self.allow_unknown and self._names(model):
+        self._check_known(self.tariffs[model], spend)
+
+    def _check_known(self, tariff: Tariff, spend: Spend) -> None:
+        if spend.unknown and not self.allow_unknown and self.limits_of(tariff):
             raise HarnessError(
-                f"model {model!r}: its provider tells no token counts, so what its replies cost "
-                "is unknown and the budget cannot be kept: take it out of the budget, or sweep "
-                "with --allow-unknown-price"
+                f"{tariff.kind} {tariff.model!r}: its provider tells no token counts, so what its "
+                "replies cost is unknown and the budget cannot be kept: take it out of the "
+                "budget, or go on with --allow-unknown-price"
             )
 
-    def reserve(self, episode: str, model: str) -> bool:
+    def reserve(self, episode: str, model: str, bound: Decimal | None = None) -> bool:
         """Set aside what an attempt at this episode may cost; False where no limit may be
-        passed and one might be."""
-        wanted = self._wanted(model)
+        passed and one might be. ``bound`` is the most that this attempt can cost, where it is
+        known better than of the model's others."""
+        wanted = self._wanted(model, bound)
         if wanted is None:
             return False
         self.release(episode)
@@ -213,10 +230,12 @@ class Purse:
             for name, limit in self._limits.items()
         )
 
-    def _wanted(self, model: str) -> tuple[tuple[str, Decimal], ...] | None:
+    def _wanted(
+        self, model: str, bound: Decimal | None = None
+    ) -> tuple[tuple[str, Decimal], ...] | None:
         """What to set aside of each limit; None where one has not that much left."""
         left = [(name, self._left(name)) for name in self._names(model)]
-        amount = self._estimate(model)
+        amount = self._estimate(model, bound)
         if amount is None:
             # Nothing is known of this model: one attempt, and until it is known what that cost,
             # no other that its limits would have to pay for.
@@ -225,14 +244,15 @@ class Purse:
             return None
         return tuple((name, amount) for name, _ in left)
 
-    def _estimate(self, model: str) -> Decimal | None:
+    def _estimate(self, model: str, bound: Decimal | None) -> Decimal | None:
         tariff = self.tariffs[model]
         if tariff.price is None:
             return _ZERO
+        most = tariff.bound if bound is None else bound
         if self.budget.reserve == BOUND or model not in self._dearest:
-            return tariff.bound
+            return most
         seen = SPARE * self._dearest[model]
-        return seen if tariff.bound is None else min(seen, tariff.bound)
+        return seen if most is None else min(seen, most)
 
     def _left(self, name: str) -> Decimal:
         spent, reserved = self._spent.get(name, _ZERO), self._reserved.get(name, _ZERO)
@@ -240,8 +260,11 @@ class Purse:
 
     def _names(self, model: str) -> tuple[str, ...]:
         """The limits that a model's cost counts against."""
-        tariff = self.tariffs[model]
+        return self.limits_of(self.tariffs[model])
+
+    def limits_of(self, tariff: Tariff) -> tuple[str, ...]:
+        """The limits that what a tariff tells the price of counts against."""
         if tariff.free:
             return ()
-        named = ("run", f"model {model}", f"provider {tariff.provider}")
+        named = ("run", f"{tariff.kind} {tariff.model}", f"provider {tariff.provider}")
         return tuple(name for name in named if name in self._limits)

@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from harness.episode import Cell, Episode, Grade
+from harness.judgement import Judgement
 from harness.model import Reply, Try
 from harness.tabulate import EpisodeResult
 from registry.canon import canonical_bytes
@@ -39,6 +40,10 @@ class _Codec(Generic[T]):
         )
         return envelope
 
+    def wrote(self, data: bytes) -> bool:
+        """Whether these bytes say that they are of this kind and version."""
+        return data.endswith(b',"format":"%s"}' % self._format.encode())
+
     def encode(self, value: T) -> bytes:
         envelope = self._envelope.model_construct(format=self._format, body=value)
         return canonical_bytes(envelope.model_dump(mode="json"))
@@ -60,6 +65,7 @@ class _Codec(Generic[T]):
 _EPISODE: _Codec[Episode] = _Codec("episode", 1, Episode)
 _GRADE: _Codec[Grade] = _Codec("grade", 1, Grade)
 _REPLY: _Codec[Reply] = _Codec("reply", 1, Reply)
+_JUDGEMENT: _Codec[Judgement] = _Codec("judgement", 1, Judgement)
 _TRY: _Codec[Try] = _Codec("try", 1, Try)
 _CELLS: _Codec[tuple[Cell, ...]] = _Codec("cells", 1, tuple[Cell, ...])
 _RESULT: _Codec[EpisodeResult] = _Codec("result", 1, EpisodeResult)
@@ -88,6 +94,17 @@ def encode_reply(reply: Reply) -> bytes:
 
 def decode_reply(data: bytes, place: str = "reply") -> Reply:
     return _REPLY.decode(data, place)
+
+
+def encode_judgement(judgement: Judgement) -> bytes:
+    return _JUDGEMENT.encode(judgement)
+
+
+def decode_judgement(data: bytes, place: str = "judgement") -> Judgement:
+    """A judge's reply; of those kept before their purpose was, the reply alone."""
+    if _REPLY.wrote(data):
+        return Judgement(_REPLY.decode(data, place), None)
+    return _JUDGEMENT.decode(data, place)
 
 
 def encode_try(failed: Try) -> bytes:

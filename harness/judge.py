@@ -11,19 +11,24 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import partial
 from typing import Any, Protocol
 
 from generators.answer import parse_block
 from generators.rubric import Criterion
 from generators.seed import Seed
 from harness.errors import AttemptFailed
-from harness.model import Message, Model, ModelRequest, Reply, Role, close_model
+from harness.model import Message, Model, ModelRequest, Reply, Role, Try, Usage, close_model
+from harness.prices import Price
+from harness.questions import JSON, TEXT
 from registry.canon import digest_value
 from registry.records import JudgePin, record_digest
 
 CHUNK = 20  # criteria a call
 TRIES = 3  # replies that may be asked for, until one fits
+_FRAME = 64  # tokens that a server may put around a message
 MAX_CHARS = 200_000  # of an answer; a longer one is left ungraded rather than cut
 
 # A model whose reply is withheld or broken may have it in another try; all else is ours to mend.
@@ -78,7 +83,7 @@ def prompt_digest() -> str:
     """What pins how a judge is asked: the texts, the form of a reply, the sizes."""
     return digest_value(
         {
-            "texts": [SYSTEM, _TASK, _ANSWER, _CRITERIA, _AGAIN],
+            "texts": [SYSTEM, _TASK, _ANSWER, _CRITERIA, _AGAIN, TEXT, JSON],
             "schema": reply_schema(1),
             "chunk": CHUNK,
             "tries": TRIES,
@@ -94,6 +99,10 @@ class Replies(Protocol):
 
     def save(self, call: str, tried: int, reply: Reply) -> Reply:
         """Keep a reply; hands back the one that counts."""
+        ...
+
+    def keep_try(self, call: str, tried: int, failed: Try) -> None:
+        """Keep what a request that failed brought."""
         ...
 
 
@@ -140,10 +149,38 @@ def judge_criteria(
     """
     if len(submission.answer) > MAX_CHARS:
         return (None,) * len(criteria)
-    chunks = (criteria[at : at + CHUNK] for at in range(0, len(criteria), CHUNK))
     return tuple(
-        verdict for chunk in chunks for verdict in _judge_chunk(judge, submission, chunk, replies)
+        verdict
+        for chunk in chunks_of(criteria)
+        for verdict in _judge_chunk(judge, submission, chunk, replies)
     )
+
+
+def chunks_of(criteria: Sequence[Criterion]) -> Iterator[Sequence[Criterion]]:
+    """The criteria of each call."""
+    return (criteria[at : at + CHUNK] for at in range(0, len(criteria), CHUNK))
+
+
+def judgement_bound(
+    judge: Judge, submission: Submission, criteria: Sequence[Criterion], price: Price
+) -> Decimal | None:
+    """The most that verdicts on these criteria can cost, in USD: each call asked as often as may
+    be, with a token for each byte that is sent and the longest reply. None where the judge's
+    settings do not state ``max_tokens``."""
+    longest = dict(judge.pin.settings).get("max_tokens")
+    if longest is None:
+        return None
+    if len(submission.answer) > MAX_CHARS:
+        return Decimal()
+    total = Decimal()
+    for chunk in chunks_of(criteria):
+        request = make_request(judge, submission, chunk, "sha256:" + "0" * 64, 1)
+        texts = [*(message.text for message in request.messages), request.schema]
+        tokens = sum(len(text.encode()) + _FRAME for text in texts)
+        # A provider may read none of it from its cache, and a price list may say anything.
+        usages = (Usage(tokens, int(longest)), Usage(tokens, int(longest), tokens))
+        total += TRIES * max(cost for each in usages if (cost := price.cost(each)) is not None)
+    return total
 
 
 def call_digest(judge: Judge, submission: Submission, criteria: Sequence[Criterion]) -> str:
@@ -166,7 +203,10 @@ def _judge_chunk(
     for tried in range(TRIES):
         reply = replies.load(call, tried)
         if reply is None:
-            request = make_request(judge, submission, criteria, call, tried)
+            request = replace(
+                make_request(judge, submission, criteria, call, tried),
+                keep=partial(replies.keep_try, call, tried),
+            )
             try:
                 reply = replies.save(call, tried, judge.model.respond(request))
             except AttemptFailed as failed:

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 
 from generators.answer import parse_answer
-from generators.checks import Scored
-from generators.rubric import DIMENSIONS, Criterion, Rubric, score_verdicts
+from generators.rubric import DIMENSIONS, Rubric, score_verdicts
 from generators.task import TaskInstance
-from harness.codec import decode_grade, decode_reply, encode_grade, encode_reply
+from harness.codec import (
+    decode_grade,
+    decode_judgement,
+    encode_grade,
+    encode_judgement,
+    encode_try,
+)
 from harness.episode import Episode, Grade, GradeStatus, StopReason
 from harness.errors import HarnessError
 from harness.grading import Verdicts
 from harness.judge import Judge, Replies, Submission, judge_criteria, prompt_digest
-from harness.keys import grade_key, judgement_key
-from harness.model import Reply
+from harness.judgement import Judgement, Purpose
+from harness.keys import grade_key, judge_try_key, judgement_key
+from harness.model import Reply, Try, Usage
 from harness.models.build import build_model
 from harness.outside import OutsideAgent
+from harness.questions import is_asked, questions_of
 from harness.single_turn import InOneTurn
 from registry.records import JudgePin, ModelPin
 from registry.seal import decrypt, encrypt
@@ -53,25 +62,43 @@ def build_judge(pin: JudgePin, folder: str = ".") -> Judge:
 
 @dataclass(frozen=True, slots=True)
 class StoreReplies:
-    """A judge's replies in a store, encrypted to the study."""
+    """A judge's replies in a store, encrypted to the study, and the requests that failed.
+    ``bought`` and ``failed`` grow by what is bought, and by what fails, from now on."""
 
     store: Store
     judge: str  # digest of its pin
     recipients: tuple[str, ...]
     identities: tuple[str, ...] = field(repr=False)
+    purpose: Purpose
+    bought: list[Usage] = field(default_factory=list, compare=False)
+    failed: Counter[str] = field(default_factory=Counter, compare=False)  # by class
 
     def load(self, call: str, tried: int) -> Reply | None:
         key = judgement_key(self.judge, call, tried)
         if not self.store.exists(key):
             return None
-        return decode_reply(decrypt(self.store.get(key), self.identities, key), key)
+        return decode_judgement(decrypt(self.store.get(key), self.identities, key), key).reply
 
     def save(self, call: str, tried: int, reply: Reply) -> Reply:
+        self.bought.append(reply.usage)
         key = judgement_key(self.judge, call, tried)
-        if self.store.put(key, encrypt(encode_reply(reply), self.recipients)):
+        data = encode_judgement(Judgement(reply, self.purpose))
+        if self.store.put(key, encrypt(data, self.recipients)):
             return reply
         kept = self.load(call, tried)
         return reply if kept is None else kept
+
+    def keep_try(self, call: str, tried: int, failed: Try) -> None:
+        self.failed[failed.kind] += 1
+        sealed = encrypt(encode_try(failed), self.recipients)
+        for number in count():
+            if self.store.put(judge_try_key(self.judge, call, tried, number), sealed):
+                return
+
+
+def purpose_of(pin: JudgePin, wave: int | None = None, episode: str = "") -> Purpose:
+    """What a reply of this judge is bought for."""
+    return Purpose(pin.name, pin.provider, pin.version, wave, episode)
 
 
 def judge_episode(
@@ -91,24 +118,21 @@ def judge_episode(
     if not answer.strip():
         none = tuple(False if is_asked(each) else None for each in rubric.criteria)
         return _grade(episode, name, rubric, GradeStatus.NO_ANSWER, none)
-    submission = Submission(instance.brief.prompt, answer, instance.id)
-    verdicts = _judge_weighty(judge, submission, rubric, replies)
+    verdicts = _judge_asked(judge, submission_of(instance, episode), rubric, replies)
     return _grade(episode, name, rubric, GradeStatus.GRADED, verdicts)
 
 
-def _judge_weighty(
+def submission_of(instance: TaskInstance, episode: Episode) -> Submission:
+    """What a judge looks at of an episode."""
+    return Submission(instance.brief.prompt, submitted(episode), instance.id)
+
+
+def _judge_asked(
     judge: Judge, submission: Submission, rubric: Rubric, replies: Replies
 ) -> Verdicts:
-    """Verdicts on the criteria that count; those without weight are another column's."""
-    asked = [each for each in rubric.criteria if is_asked(each)]
-    found = iter(judge_criteria(judge, submission, asked, replies))
+    """Verdicts on the criteria that a judge is asked about; None on the others."""
+    found = iter(judge_criteria(judge, submission, questions_of(rubric), replies))
     return tuple(next(found) if is_asked(each) else None for each in rubric.criteria)
-
-
-def is_asked(criterion: Criterion) -> bool:
-    """Whether a judge can tell and it counts: a templated question's text does not say what is
-    right, and what has no weight is another column's."""
-    return criterion.weight > 0 and not isinstance(criterion.check, Scored)
 
 
 def submitted(episode: Episode) -> str:

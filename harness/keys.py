@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from registry.canon import digest_bytes
+from registry.inventory import CHECKS
 
 RESULTS = "results/"
 ATTEMPTS = "attempts/"
@@ -52,3 +53,13 @@ def grade_key(judge: str, episode: str) -> str:
 def judgement_key(judge: str, call: str, tried: int) -> str:
     """Of a judge's reply, by the digest of what it was asked."""
     return f"{JUDGEMENTS}{hex_of(judge)}/{hex_of(call)}-{tried:02d}.age"
+
+
+def judge_try_key(judge: str, call: str, tried: int, number: int) -> str:
+    """Of a request to a judge that failed: the ``number``-th of its try, counted from 0."""
+    return f"{JUDGEMENTS}{hex_of(judge)}/{hex_of(call)}-{tried:02d}-{number:04d}.age"
+
+
+def check_key(result: str) -> str:
+    """Of what a judge check found, by the digest of it."""
+    return f"{CHECKS}{hex_of(result)}.json"

@@ -17,6 +17,7 @@ from typing import Any
 
 from generators.answer import parse_answer
 from generators.catalog import family as find_family
+from generators.checks import Scored
 from generators.noise import misread
 from generators.rubric import Criterion, check_answer
 from generators.seed import Seed
@@ -24,7 +25,7 @@ from generators.stream import Stream
 from generators.task import TaskInstance
 from harness.errors import HarnessError
 from harness.judge import CHUNK
-from harness.judging import is_asked
+from harness.questions import is_asked
 
 Block = dict[str, Any]
 Where = tuple[str | int, ...]
@@ -116,7 +117,7 @@ def _choose(
     known = [
         (number, verdict)
         for number, (each, verdict) in enumerate(zip(criteria, verdicts, strict=True))
-        if verdict is not None and is_asked(each)
+        if verdict is not None and is_asked(each) and not isinstance(each.check, Scored)
     ]
     met = draws.shuffle([number for number, verdict in known if verdict])
     unmet = draws.shuffle([number for number, verdict in known if not verdict])

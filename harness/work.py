@@ -59,6 +59,7 @@ class RunContext:
     tariffs: tuple[Tariff, ...] = ()  # of the models
     budget: Budget | None = None
     allow_unknown_price: bool = False
+    judged: tuple[tuple[Tariff, Spend], ...] = ()  # what judges have cost the wave already
 
     @property
     def readers(self) -> tuple[str, ...]:
@@ -180,6 +181,8 @@ def open_purse(
     if context.budget is None:
         return None
     purse = Purse.open(context.budget, context.tariffs, context.allow_unknown_price)
+    for tariff, spent in context.judged:
+        purse.charge(tariff, spent)
     priced = [cell for cell in cells if context.price(cell.model) is not None]
     with ThreadPoolExecutor(_READERS, thread_name_prefix="spent") as pool:
         spends = pool.map(lambda cell: count_spend(cell, store, context), priced)

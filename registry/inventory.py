@@ -12,6 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from hashlib import sha256
+from heapq import merge
+from itertools import groupby
+from typing import Any
 
 from registry.canon import Digest, digest_bytes
 from registry.errors import BrokenPromise, RegistryError
@@ -21,7 +25,10 @@ from registry.store import Store
 
 FOLDER = "inventory/"
 PARTS = "inventory/parts/"
+CHECKS = "checks/"  # results of judge checks: plain, each named by its digest
 _RESULTS = "results/"
+_GRADES = "grades/"
+_JUDGEMENTS = "judgements/"
 _LINES = 4096  # a part
 _LINE = re.compile(r"([0-9a-f]{64})  ([!-~]+)")
 _HEX = re.compile(r"[0-9a-f]{64}")
@@ -39,15 +46,28 @@ class Inventory:
 
 @dataclass(slots=True)
 class InventoryTrees:
-    """The two roots of an inventory as its lines go by."""
+    """The two roots of an inventory as its lines go by, and the episodes that it has grades of:
+    those of the results, or of the judge whose digest it is given, as 64 hexadecimal digits."""
 
+    judge: str = ""
     objects: MerkleTree = field(default_factory=MerkleTree)
     results: MerkleTree = field(default_factory=MerkleTree)
+    graded: int = 0
+    _episodes: Any = field(default_factory=sha256)
 
     def add(self, key: str, digest: str) -> None:
         self.objects.add(_object_leaf(key, digest))
         if key.startswith(_RESULTS):
             self.results.add(_digest_leaf(digest))
+        if key.startswith(f"{_GRADES}{self.judge}/" if self.judge else _RESULTS):
+            self.graded += 1
+            self._episodes.update(key.rpartition("/")[2].encode())
+
+    @property
+    def episodes(self) -> str:
+        """A digest of the names of the episodes that are graded in it."""
+        named: str = self._episodes.hexdigest()
+        return named
 
     def inventory(self) -> Inventory:
         objects, results = self.objects, self.results
@@ -63,6 +83,24 @@ def run_objects(store: Store, manifest: RunManifest, episodes: Collection[str]) 
             if re.split(r"[/.]", key)[1] in wanted:
                 yield key
     yield from store.list(manifest.run_key.rpartition("/")[0] + "/")
+
+
+def judge_objects(
+    store: Store, judge: str, episodes: Collection[str], before: Iterable[str]
+) -> Iterator[str]:
+    """The keys of a judge's grades of some episodes, and of its replies that no inventory
+    ``before``, of which the roots are given, lists; in key order. Digests name judge and
+    episodes."""
+    own = judge.removeprefix("sha256:")
+    wanted = frozenset(episode.removeprefix("sha256:") for episode in episodes)
+    for key in store.list(f"{_GRADES}{own}/") if wanted else ():
+        if key.rpartition("/")[2].removesuffix(".age") in wanted:
+            yield key
+    listed = [((key, True) for key, _ in read_inventory(store, root)) for root in before]
+    stored = ((key, False) for key in store.list(f"{_JUDGEMENTS}{own}/"))
+    for key, group in groupby(merge(stored, *listed), key=lambda each: each[0]):
+        if not any(promised for _, promised in group):
+            yield key
 
 
 def write_inventory(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby
@@ -21,9 +21,9 @@ from typing import Any
 from registry.canon import digest_bytes
 from registry.draw import allocate, sealed_key
 from registry.errors import BrokenPromise, MissingKey, RegistryError, StoreError
-from registry.inventory import PARTS, InventoryTrees, head_key, read_inventory
+from registry.inventory import CHECKS, PARTS, InventoryTrees, head_key, read_inventory
 from registry.ledger import GENESIS, Entry, inspect_chain
-from registry.records import SealedSet, WaveClosed, record_digest
+from registry.records import Graded, JudgeChecked, RunManifest, SealedSet, WaveClosed, record_digest
 from registry.seal import (
     SealedEntry,
     commitments_of,
@@ -38,6 +38,11 @@ Progress = Callable[[int, int], None]  # objects checked, and of how many (0 if 
 
 _LEDGER = "ledger/"
 _KEPT = 1000  # problems that are listed one by one
+_PROMISING = {
+    "wave-closed": "closed waves",
+    "graded": "waves graded by judges",
+    "judge-checked": "checks of judges",
+}
 _SEALED = re.compile(r"sealed/[0-9a-f]{64}\.age")
 
 
@@ -136,7 +141,8 @@ def _check_links(records: _Records, findings: _Findings) -> None:
     """That each record names ones that stand in the ledger before it."""
     roots: set[str] = set()
     plans: set[str] = set()
-    manifests: set[str] = set()
+    manifests: dict[str, RunManifest] = {}
+    closed: set[str] = set()
     for entry, record in records:
         if entry.kind == "sealed-set":
             roots.add(record.root)
@@ -146,12 +152,27 @@ def _check_links(records: _Records, findings: _Findings) -> None:
         elif entry.kind == "run-manifest":
             _check_known(entry, "instances root", record.instances_root, roots, findings)
             _check_known(entry, "plan", record.plan, plans, findings)
-            manifests.add(record_digest(record))
+            manifests[record_digest(record)] = record
         elif entry.kind == "wave-closed":
             _check_known(entry, "manifest", record.manifest, manifests, findings)
+            closed.add(record.manifest)
+        elif entry.kind == "graded":
+            _check_known(entry, "closed wave's manifest", record.manifest, closed, findings)
+            _check_pinned(entry, record, manifests.get(record.manifest), findings)
 
 
-def _check_known(entry: Entry, what: str, named: str, known: set[str], found: _Findings) -> None:
+def _check_pinned(
+    entry: Entry, record: Graded, manifest: RunManifest | None, findings: _Findings
+) -> None:
+    if manifest is not None and record.pinned != (record.judge in manifest.judges):
+        is_now = "names it" if record.judge in manifest.judges else "does not name it"
+        says = f"graded by judge {record.judge.name}: pinned {record.pinned}"
+        findings.add(entry.place, f"{says}, but the wave's manifest {is_now}")
+
+
+def _check_known(
+    entry: Entry, what: str, named: str, known: Collection[str], found: _Findings
+) -> None:
     if named not in known:
         found.add(entry.place, f"{entry.kind}: its {what} {named} is of no record before it")
 
@@ -220,13 +241,18 @@ def _check_opened(record: SealedSet, entries: tuple[SealedEntry, ...]) -> None:
 
 
 @dataclass(slots=True)
-class _Wave:
-    """A closed wave, and the roots of its inventory as far as it was read."""
+class _Promised:
+    """A record that promises objects, and the roots of its inventory as far as it was read."""
 
     place: str
-    record: WaveClosed
-    trees: InventoryTrees = field(default_factory=InventoryTrees)
+    record: WaveClosed | Graded | JudgeChecked
+    trees: InventoryTrees
     broken: bool = False
+
+    @classmethod
+    def by(cls, entry: Entry, record: Any) -> _Promised:
+        judge = "" if isinstance(record, WaveClosed) else record_digest(record.judge)
+        return cls(entry.place, record, InventoryTrees(judge.removeprefix("sha256:")))
 
     def lines(self, store: Store, findings: _Findings) -> Iterator[tuple[str, str]]:
         """Key and digest of each object; an inventory that breaks off is a finding."""
@@ -247,21 +273,24 @@ def _check_objects(
     progress: Progress | None,
 ) -> None:
     """Walk the store's names beside the inventories' lines, both in key order."""
-    closed = [_Wave(entry.place, record) for entry, record in _of(records, "wave-closed")]
-    waves = [wave for wave in closed if wave.record.objects_root]
-    findings.counts["closed waves"] = len(closed)
-    expected = sum(wave.record.objects for wave in waves)
+    found = [_Promised.by(*each) for kind in _PROMISING for each in _of(records, kind)]
+    promised = [each for each in found if each.record.objects_root]
+    for kind, name in _PROMISING.items():
+        if (count := len(_of(records, kind))) or kind == "wave-closed":
+            findings.counts[name] = count
+    expected = sum(each.record.objects for each in promised)
     stored = ((key, "") for key in store.list())
-    walk = merge(stored, *(wave.lines(store, findings) for wave in waves))
-    told = {head_key(wave.record.objects_root) for wave in waves}
+    walk = merge(stored, *(each.lines(store, findings) for each in promised))
+    told = {head_key(each.record.objects_root) for each in promised}
     told.update(record.uri for _, record in _of(records, "sealed-set"))
     for done, (key, group) in enumerate(groupby(walk, key=itemgetter(0)), 1):
         digests = {digest for _, digest in group}
         _check_object(store, key, digests, told, identities, findings)
         if progress:
             progress(done, max(done, expected))
-    for wave in waves:
-        _check_wave(wave, findings)
+    whole = [each for each in promised if not each.broken]
+    for each in whole:
+        _check_promised(each, whole, findings)
 
 
 def _check_object(
@@ -291,7 +320,7 @@ def _check_object(
 
 def _named_digest(key: str) -> set[str]:
     """The digest that a name promises, where it is one that does."""
-    if _SEALED.fullmatch(key) or key.startswith(PARTS):
+    if _SEALED.fullmatch(key) or key.startswith((PARTS, CHECKS)):
         return {"sha256:" + key.rpartition("/")[2].partition(".")[0]}
     return set()
 
@@ -305,21 +334,36 @@ def _check_opens(key: str, data: bytes, identities: Sequence[str], findings: _Fi
         findings.counts["ciphertexts opened"] += 1
 
 
-def _check_wave(wave: _Wave, findings: _Findings) -> None:
+def _check_promised(promised: _Promised, every: Sequence[_Promised], findings: _Findings) -> None:
     """That the inventory, read to its end, is the one that the ledger promises."""
-    if wave.broken:
-        return
-    found, record = wave.trees.inventory(), wave.record
-    pairs = (
+    found, record = promised.trees.inventory(), promised.record
+    pairs: list[tuple[str, object, object]] = [
         ("objects root", record.objects_root, found.objects_root),
         ("objects", record.objects, found.objects),
-        ("results root", record.results_root, found.results_root),
-        ("results", record.owed, found.results),
-        ("cells", record.owed, record.finished + record.missing),
-    )
-    for what, promised, is_now in pairs:
-        if promised != is_now:
-            findings.add(wave.place, f"wave {record.wave}: {what} {promised}, {is_now} found")
+    ]
+    match record:
+        case WaveClosed():
+            name = f"wave {record.wave}"
+            pairs += [
+                ("results root", record.results_root, found.results_root),
+                ("results", record.owed, found.results),
+                ("cells", record.owed, record.finished + record.missing),
+            ]
+        case Graded():
+            name = f"wave {record.wave} by judge {record.judge.name}"
+            pairs.append(("grades", record.graded, promised.trees.graded))
+            pairs += [
+                ("graded episodes", other.trees.episodes, promised.trees.episodes)
+                for other in every
+                if isinstance(other.record, WaveClosed) and other.record.manifest == record.manifest
+            ]
+        case JudgeChecked():
+            name = f"check of judge {record.judge.name}"
+            digits = record.result.removeprefix("sha256:")
+            pairs.append(("the name of its result", f"{CHECKS}{digits}.json", record.uri))
+    for what, expected, is_now in pairs:
+        if expected != is_now:
+            findings.add(promised.place, f"{name}: {what} {expected}, {is_now} found")
 
 
 def _note_unchecked(

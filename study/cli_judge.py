@@ -5,11 +5,20 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from study.options import json_option, study_option
+
+if TYPE_CHECKING:
+    from study.judges import GradeOutcome
+
+unknown_price_option = click.option(
+    "--allow-unknown-price",
+    is_flag=True,
+    help="Ask judges whose price is not in the price file; what they cost stays unknown.",
+)
 
 
 @click.command()
@@ -25,35 +34,77 @@ from study.options import json_option, study_option
 @click.option(
     "--parallel", type=click.IntRange(1, 256), default=4, show_default=True, help="Calls at once."
 )
+@unknown_price_option
 @json_option
 def grade(
-    folder: Path, judges: tuple[str, ...], wave: int | None, parallel: int, as_json: bool
+    folder: Path,
+    judges: tuple[str, ...],
+    wave: int | None,
+    parallel: int,
+    allow_unknown_price: bool,
+    as_json: bool,
 ) -> None:
     """Have judges grade the stored episodes, beside the exact grades. Nothing is run again.
 
     Interrupt it at will; run it again to resume. No reply is bought twice. Exits with 1 while
-    episodes are ungraded because a provider failed.
+    episodes are ungraded because a provider failed, and with 3 where the budget in study.yaml
+    does not pay for them.
 
     \b
     Examples:
       dosimeter grade --judge haiku
       dosimeter grade --judge haiku --judge flash --wave 0 --json
     """
-    from study.console import print_json, print_records, progress_watch
+    from registry.clock import utc_now
+    from study.console import accounts_json, print_json, progress_watch
     from study.folder import open_study
     from study.judges import GradeRequest, grade_study
 
-    request = GradeRequest(tuple(dict.fromkeys(judges)), wave, parallel)
+    request = GradeRequest(tuple(dict.fromkeys(judges)), wave, parallel, allow_unknown_price)
     with progress_watch("grading") as watch:
-        outcome = grade_study(open_study(folder), request, watch)
+        outcome = grade_study(open_study(folder), request, watch, utc_now)
     if as_json:
-        print_json(asdict(outcome))
+        budget = [{"wave": wave, **row} for wave, a in outcome.accounts for row in accounts_json(a)]
+        print_json(
+            {
+                "judges": [asdict(each) for each in outcome.judges],
+                "alpha": outcome.alpha,
+                "budget": budget,
+            }
+        )
     else:
-        rows = [{**asdict(each), "failures": _told(each.failures)} for each in outcome.judges]
-        print_records([{k: v for k, v in row.items() if k != "digest"} for row in rows], False)
-        if outcome.alpha is not None:
-            click.echo(f"Krippendorff's alpha between the judges: {outcome.alpha:.3f}")
-    sys.exit(0 if outcome.complete else 1)
+        _print_grading(outcome)
+    sys.exit(0 if outcome.complete else 3 if outcome.held else 1)
+
+
+def _print_grading(outcome: GradeOutcome) -> None:
+    from study.console import print_accounts, print_records
+
+    counted = ("failures", "failed_tries")
+    rows = [
+        {**asdict(each), **{name: _told(getattr(each, name)) for name in counted}}
+        for each in outcome.judges
+    ]
+    apart = ("digest", "recorded", "unpinned")
+    print_records([{k: v for k, v in row.items() if k not in apart} for row in rows], False)
+    if outcome.alpha is not None:
+        click.echo(f"Krippendorff's alpha between the judges: {outcome.alpha:.3f}")
+    for each in outcome.judges:
+        if each.recorded:
+            waves = ", ".join(map(str, each.recorded))
+            click.echo(f"{each.judge}: the ledger has it that wave {waves} is graded whole")
+        for wave in each.unpinned:
+            click.echo(
+                f"{each.judge}: wave {wave} was begun without naming this judge; it is recorded "
+                "as chosen afterwards"
+            )
+    for _, accounts in outcome.accounts:
+        print_accounts(accounts)
+    if outcome.held:
+        click.echo(
+            "The budget does not pay for the rest. Raise `budget:` in study.yaml and run this "
+            "again; nothing that was bought is bought again."
+        )
 
 
 @click.group()
@@ -74,24 +125,39 @@ def judge() -> None:
 @click.option(
     "--parallel", type=click.IntRange(1, 256), default=4, show_default=True, help="Calls at once."
 )
+@unknown_price_option
 @json_option
-def check(name: str, folder: Path, criteria: int, parallel: int, as_json: bool) -> None:
+def check(
+    name: str,
+    folder: Path,
+    criteria: int,
+    parallel: int,
+    allow_unknown_price: bool,
+    as_json: bool,
+) -> None:
     """Measure the judge NAME on fresh answers whose right and wrong criteria are known.
 
-    Writes judges/NAME.json in the study's folder. Run again after a failure, it goes on where it
-    stopped.
+    Writes judges/NAME.json in the study's folder, keeps the result in the store and says so in
+    the ledger. Run again after a failure, it goes on where it stopped. Exits with 3 where the
+    budget in study.yaml does not pay for it.
 
     \b
     Examples:
       dosimeter judge check haiku
       dosimeter judge check haiku --criteria 2000 --json | jq .kappa
     """
+    from registry.clock import utc_now
     from study.console import print_json, progress_watch
     from study.folder import open_study
-    from study.judgecheck import CheckRequest, check_judge
+    from study.judgecheck import BudgetSpentError, CheckRequest, check_judge
 
-    with progress_watch("checking") as watch:
-        body, path = check_judge(open_study(folder), CheckRequest(name, criteria, parallel), watch)
+    request = CheckRequest(name, criteria, parallel, allow_unknown_price)
+    try:
+        with progress_watch("checking") as watch:
+            body, path = check_judge(open_study(folder), request, watch, utc_now)
+    except BudgetSpentError as spent:
+        click.echo(str(spent), err=True)
+        sys.exit(3)
     if as_json:
         print_json({key: value for key, value in body.items() if key != "verdicts"})
     else:
@@ -116,6 +182,12 @@ def _print_check(body: dict[str, Any], path: Path) -> None:
         click.echo(f"Cohen's kappa with {whom}: {'unknown' if kappa is None else f'{kappa:.3f}'}")
     if body["alpha"] is not None:
         click.echo(f"Krippendorff's alpha of all judges on these sheets: {body['alpha']:.3f}")
+    if body["failed_tries"]:
+        click.echo(f"requests that failed: {_told(tuple(body['failed_tries'].items()))}")
+    if body["same_family"]:
+        click.echo(
+            f"of the same family as {', '.join(body['same_family'])}: a judge may favour its own"
+        )
     if body["family_bias"] is not None:
         bias = body["family_bias"]
         low, high = bias["interval"]

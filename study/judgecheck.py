@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +25,26 @@ from analysis.rates import Rate
 from analysis.wholefile import write_whole
 from harness.episode import Grade
 from harness.errors import AttemptFailed
-from harness.judge import Submission, judge_criteria
-from harness.judging import StoreReplies, build_judge, read_grade
+from harness.judge import Judge, Submission, judge_criteria, judgement_bound
+from harness.judgepurse import JudgePurse, spend_on
+from harness.judging import StoreReplies, build_judge, purpose_of, read_grade
 from harness.keys import result_key
+from harness.prices import Price
 from harness.sheets import Sheet, make_sheets
 from harness.work import read_result
 from registry.canon import digest_value
-from registry.records import record_body, record_digest
+from registry.records import JudgePin, record_body, record_digest
 from study.alone import alone
 from study.errors import StudyError
 from study.folder import Study
+from study.judgebudget import open_judge_purse
+from study.judgerecords import record_checked
 from study.judges import judge_pin, results_there
+from study.money import check_prices, judge_money
+from study.protocol import relatives_of
 
 FOLDER = "judges"  # of the study's folder; a file a judge
-FORMAT = "dosimeter/judge-check/1"
+FORMAT = "dosimeter/judge-check/2"
 LEAST = 400  # criteria that a plan may rely on (spec/statistics.md, C3)
 Watch = Callable[[str, int, int], None]  # what, done, of
 Verdicts = tuple[bool | None, ...]
@@ -45,33 +55,83 @@ class CheckRequest:
     judge: str
     criteria: int = LEAST
     parallel: int = 4  # sheets at once
+    allow_unknown_price: bool = False
 
 
-def check_judge(study: Study, request: CheckRequest, watch: Watch) -> tuple[dict[str, Any], Path]:
+class BudgetSpentError(StudyError):
+    """The budget does not pay for the rest of a check."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    """A judge, measured."""
+
+    study: Study
+    judge: Judge
+    price: Price | None
+    purse: JudgePurse | None
+    identities: tuple[str, ...] = field(repr=False)
+    failed: Counter[str] = field(default_factory=Counter)  # requests, by class
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+def check_judge(
+    study: Study, request: CheckRequest, watch: Watch, now: Callable[[], str]
+) -> tuple[dict[str, Any], Path]:
     """Measure a judge on sheets from the study's tasks; the result, and its file in the study.
+    What was measured is kept in the store and promised in the ledger.
 
     Replies are kept as those of grading are: killed, it goes on where it was. Raises StudyError
-    where the provider fails, HarnessError, RegistryError.
+    where the provider fails, BudgetSpentError, HarnessError, RegistryError.
     """
     pin = judge_pin(study, request.judge)
-    judge = build_judge(pin, str(study.folder.resolve()))
+    money = check_prices(
+        judge_money(study.folder, study.protocol, [pin], request.allow_unknown_price), study.folder
+    )
     strata = [(task.family, task.version, task.difficulty) for task in study.protocol.tasks]
     sheets = make_sheets(strata, request.criteria)
-    replies = StoreReplies(study.store, judge.digest, study.recipients(), study.identities())
-
-    def grade(sheet: Sheet) -> Verdicts:
-        return judge_criteria(judge, Submission(sheet.task, sheet.answer), sheet.criteria, replies)
-
-    with alone(study.folder / ".grade.lock", "another grading of this study"):
-        try:
-            verdicts = _grade_sheets(sheets, grade, request, watch)
-        finally:
-            judge.close()
-    body = _body(study, request.judge, sheets, verdicts)
+    judge = build_judge(pin, str(study.folder.resolve()))
+    with ExitStack() as stack:
+        stack.callback(judge.close)
+        stack.enter_context(alone(study.folder / ".grade.lock", "another grading of this study"))
+        purse = open_judge_purse(study, None, money, [pin], {judge.digest: ()})
+        bench = _Bench(study, judge, money.price_of(pin.name), purse, study.identities())
+        verdicts = _grade_sheets(sheets, partial(_grade_sheet, bench), request, watch)
+        kept = _measured(pin, sheets, verdicts)
+        record_checked(study, pin, kept, now)
+    body = {**kept, **_beside(study, request.judge, sheets, verdicts)}
+    body["failed_tries"] = dict(sorted(bench.failed.items()))
     path = study.folder / FOLDER / f"{pin.name}.json"
     path.parent.mkdir(exist_ok=True)
     write_whole(path, json.dumps(body, indent=2, ensure_ascii=False) + "\n")
     return body, path
+
+
+def _grade_sheet(bench: _Bench, sheet: Sheet) -> Verdicts:
+    judge, name = bench.judge, bench.judge.pin.name
+    replies = StoreReplies(
+        bench.study.store, judge.digest, bench.study.recipients(), bench.identities,
+        purpose_of(judge.pin, episode=sheet.id),
+    )  # fmt: skip
+    submission = Submission(sheet.task, sheet.answer)
+    if bench.purse:
+        price = bench.price
+        bound = judgement_bound(judge, submission, sheet.criteria, price) if price else None
+        if not bench.purse.take(name, sheet.id, bound):
+            raise BudgetSpentError(
+                f"judge {name!r}: the budget does not pay for the rest of its check; raise "
+                "`budget:` in study.yaml and run this again: nothing is bought twice"
+            )
+    done = False
+    try:
+        verdicts = judge_criteria(judge, submission, sheet.criteria, replies)
+        done = True
+        return verdicts
+    finally:
+        with bench.lock:
+            bench.failed.update(replies.failed)
+        if bench.purse:
+            bench.purse.settle(name, sheet.id, spend_on(replies.bought, bench.price), done)
 
 
 def _grade_sheets(
@@ -96,21 +156,18 @@ def _grade_sheets(
         return [job.result() for job in jobs]
 
 
-def _body(
-    study: Study, name: str, sheets: Sequence[Sheet], verdicts: Sequence[Verdicts]
+def _measured(
+    pin: JudgePin, sheets: Sequence[Sheet], verdicts: Sequence[Verdicts]
 ) -> dict[str, Any]:
-    pin = judge_pin(study, name)
+    """What the sheets alone tell: it is kept in the store in plain."""
     judged = list(_judged(sheets, verdicts))
     said = [each.verdict for each in judged]
-    names = [[sheet.id, each.id, each.text] for sheet in sheets for each in sheet.criteria]
-    asked = digest_value([[sheet.answer for sheet in sheets], names])
-    others = _others(study, name, asked)
-    bias = _bias(study, name)
-    return {
+    names = _names(sheets)
+    measured: dict[str, Any] = {
         "format": FORMAT,
         "judge": record_body(pin),
         "digest": record_digest(pin),
-        "sheets": asked,
+        "sheets": _asked(sheets),
         "criteria": len(judged),
         "ungraded": said.count(None),
         "accuracy": [
@@ -123,13 +180,46 @@ def _body(
             for each in measure_judge(judged)
         ],
         "kappa": cohen_kappa([each.truth for each in judged], said),
-        "others": {other: cohen_kappa(said, theirs) for other, theirs in others.items()},
-        "alpha": krippendorff_alpha([said, *others.values()]) if others else None,
-        "family_bias": None if bias is None else asdict(bias),
         "verdicts": [
             {"sheet": sheet, "criterion": criterion, "truth": each.truth, "verdict": each.verdict}
             for (sheet, criterion, _), each in zip(names, judged, strict=True)
         ],
+    }
+    rounded: dict[str, Any] = _rounded(measured)
+    return rounded
+
+
+def _rounded(value: Any) -> Any:
+    """Floats to what does not hang on the order of a summation."""
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(each) for each in value]
+    return round(value, 9) if isinstance(value, float) else value
+
+
+def _names(sheets: Iterable[Sheet]) -> list[list[str]]:
+    return [[sheet.id, each.id, each.text] for sheet in sheets for each in sheet.criteria]
+
+
+def _asked(sheets: Sequence[Sheet]) -> str:
+    """A digest of what was asked: judges of one such are compared on the same things."""
+    return digest_value([[sheet.answer for sheet in sheets], _names(sheets)])
+
+
+def _beside(
+    study: Study, name: str, sheets: Sequence[Sheet], verdicts: Sequence[Verdicts]
+) -> dict[str, Any]:
+    """How it agrees with the study's other judges, and treats its own family: the latter rests on
+    episodes of the study, and stays in the study's folder."""
+    said = [verdict for each in verdicts for verdict in each]
+    others = _others(study, name, _asked(sheets))
+    bias = _bias(study, name)
+    return {
+        "others": {other: cohen_kappa(said, theirs) for other, theirs in others.items()},
+        "alpha": krippendorff_alpha([said, *others.values()]) if others else None,
+        "same_family": list(relatives_of(study.protocol, name)),
+        "family_bias": None if bias is None else asdict(bias),
     }
 
 

@@ -6,29 +6,41 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from analysis.agreement import cohen_kappa, krippendorff_alpha
+from generators.task import TaskInstance
+from harness.budget import Account, Spend
 from harness.codec import decode_episode
 from harness.episode import Cell, Episode, Grade, GradeStatus
 from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
-from harness.judge import Judge
+from harness.judge import Judge, judgement_bound
+from harness.judgepurse import JudgePurse, spend_on
 from harness.judging import (
     StoreReplies,
     build_judge,
     judge_episode,
     keep_grade,
+    purpose_of,
     read_grade,
+    submission_of,
 )
 from harness.keys import GRADES, attempt_key, hex_of, result_key
+from harness.prices import Price
+from harness.questions import questions_of
 from harness.tabulate import LENIENT, EpisodeResult
 from harness.work import instance_of, read_result
 from registry.errors import RegistryError
-from registry.records import JudgePin, record_digest
+from registry.records import Graded, JudgePin, RunManifest, record_digest
 from registry.seal import decrypt
 from study.alone import alone
 from study.errors import StudyError
 from study.folder import Study
+from study.judgebudget import open_judge_purse
+from study.judgerecords import record_graded
+from study.money import Money, check_prices, judge_money
 from study.protocol import FILE_NAME
 from study.runs import cells_of, finished_of, manifest_of
 
@@ -36,6 +48,8 @@ Watch = Callable[[str, int, int], None]  # what, done, of
 
 # Failures of a provider that the next episode would meet as well.
 _HOPELESS = frozenset(("auth", "quota", "connection", "bad_request"))
+_NOT_TRIED = "not tried after that"
+HELD = "not paid for by the budget"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +59,7 @@ class GradeRequest:
     judges: tuple[str, ...]
     wave: int | None = None
     parallel: int = 4  # episodes at once
+    allow_unknown_price: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,31 +75,60 @@ class JudgeOutcome:
     ungraded: int  # of them, left without a verdict
     kappa: float | None  # with the exact grader, criterion by criterion
     failures: tuple[tuple[str, int], ...]  # why episodes are still owed, and how often
+    failed_tries: tuple[tuple[str, int], ...]  # requests that failed now, by class
+    cost_usd: float | None  # of the replies bought now; None where that is unknown
+    recorded: tuple[int, ...]  # waves of which the ledger says that it has graded them
+    unpinned: tuple[int, ...]  # of them, those whose manifest does not name it
 
 
 @dataclass(frozen=True, slots=True)
 class GradeOutcome:
     judges: tuple[JudgeOutcome, ...]
     alpha: float | None  # Krippendorff's, over the judges, where there are several
+    accounts: tuple[tuple[int, tuple[Account, ...]], ...] = ()  # the budget, by wave
 
     @property
     def complete(self) -> bool:
         return all(each.graded == each.owed for each in self.judges)
 
+    @property
+    def held(self) -> bool:
+        """Whether the budget does not pay for what is still owed."""
+        return any(HELD in dict(each.failures) for each in self.judges)
+
 
 @dataclass(frozen=True, slots=True)
 class _Bench:
-    """One judge at work on a study."""
+    """One judge at work on one wave of a study."""
 
     study: Study
     judge: Judge
+    wave: int
+    price: Price | None
+    purse: JudgePurse | None
     recipients: tuple[str, ...]
     identities: tuple[str, ...] = field(repr=False)
-    stop: threading.Event
+    stop: threading.Event  # nothing more is tried
+    held: threading.Event  # because the budget does not pay for it
 
-    @property
-    def replies(self) -> StoreReplies:
-        return StoreReplies(self.study.store, self.judge.digest, self.recipients, self.identities)
+    def replies(self, episode: str) -> StoreReplies:
+        pin = self.judge.pin
+        return StoreReplies(
+            self.study.store,
+            self.judge.digest,
+            self.recipients,
+            self.identities,
+            purpose_of(pin, self.wave, episode),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """What came of one episode: why it is still owed, "" where it is graded."""
+
+    failure: str = ""
+    failed: tuple[str, ...] = ()  # requests, by class
+    spend: Spend = field(default_factory=Spend)
 
 
 def judge_pin(study: Study, name: str) -> JudgePin:
@@ -98,32 +142,62 @@ def judge_pin(study: Study, name: str) -> JudgePin:
     )
 
 
-def grade_study(study: Study, request: GradeRequest, watch: Watch) -> GradeOutcome:
-    """Have each judge grade every episode that has a result, where it has not. Killed at any
-    moment, it goes on where it was.
+Waves = dict[int, tuple[Cell, ...]]
+
+
+def grade_study(
+    study: Study, request: GradeRequest, watch: Watch, now: Callable[[], str]
+) -> GradeOutcome:
+    """Have each judge grade every episode that has a result, where it has not, as far as the
+    budget of its wave goes; and put into the ledger which closed waves it has graded whole.
+    Killed at any moment, it goes on where it was.
 
     Raises StudyError, RegistryError, HarnessError (a judge that cannot be built).
     """
-    judges = [
-        build_judge(judge_pin(study, name), str(study.folder.resolve())) for name in request.judges
-    ]
-    cells = list(results_there(study, request.wave, needed=True))
-    with alone(study.folder / ".grade.lock", "another `dosimeter grade` of this study"):
-        benches = [
-            _Bench(study, judge, study.recipients(), study.identities(), threading.Event())
-            for judge in judges
+    pins = [judge_pin(study, name) for name in request.judges]
+    money = check_prices(
+        judge_money(study.folder, study.protocol, pins, request.allow_unknown_price), study.folder
+    )
+    judges = [build_judge(pin, str(study.folder.resolve())) for pin in pins]
+    waves = {manifest.wave: cells for manifest, cells in _waves_there(study, request.wave, True)}
+    with ExitStack() as stack:
+        for judge in judges:
+            stack.callback(judge.close)
+        _lock(study, waves if money.budget else (), stack)
+        purses = {wave: _purse(study, wave, money, pins) for wave in waves}
+        made = [
+            _grade_waves(study, judge, waves, purses, money, request, watch) for judge in judges
         ]
-        try:
-            made = [_grade_all(bench, cells, request.parallel, watch) for bench in benches]
-        finally:
-            for judge in judges:
-                judge.close()
-        return _tell(benches, cells, made)
+        found = _tell(study, judges, waves, made, money, now)
+    accounts = tuple((wave, purse.accounts()) for wave, purse in purses.items() if purse)
+    return GradeOutcome(*found, accounts)
+
+
+def _lock(study: Study, waves: Iterable[int], stack: ExitStack) -> None:
+    """Keep out who would buy the same, or buys from the same budget."""
+    grading = "another `dosimeter grade` or `judge check` of this study"
+    stack.enter_context(alone(study.folder / ".grade.lock", grading))
+    for wave in waves:
+        sweep = f"a sweep of wave {wave}, whose budget is this one's too,"
+        stack.enter_context(alone(study.folder / f".sweep-{wave}.lock", sweep))
+
+
+def _purse(study: Study, wave: int, money: Money, pins: Sequence[JudgePin]) -> JudgePurse | None:
+    digests: list[str] = [record_digest(pin) for pin in pins]
+    graded = {digest: graded_by(study, digest) for digest in digests}
+    return open_judge_purse(study, wave, money, pins, graded)
 
 
 def results_there(study: Study, wave: int | None = None, needed: bool = False) -> Iterator[Cell]:
     """The cells that have a result, of one wave or of all. Raises StudyError where they are
     ``needed`` and nothing was begun."""
+    for _, cells in _waves_there(study, wave, needed):
+        yield from cells
+
+
+def _waves_there(
+    study: Study, wave: int | None, needed: bool
+) -> Iterator[tuple[RunManifest, tuple[Cell, ...]]]:
     waves = range(len(study.protocol.waves)) if wave is None else [wave]
     begun = [found for each in waves if (found := manifest_of(study, each)) is not None]
     if needed and not begun:
@@ -134,53 +208,92 @@ def results_there(study: Study, wave: int | None = None, needed: bool = False) -
     for manifest in begun:
         cells = cells_of(study, manifest)
         finished = finished_of(study, cells)
-        yield from (cell for cell in cells if result_key(cell.episode) in finished)
+        yield manifest, tuple(cell for cell in cells if result_key(cell.episode) in finished)
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
-    fresh: int
-    failures: tuple[tuple[str, int], ...]
+def _grade_waves(
+    study: Study,
+    judge: Judge,
+    waves: Waves,
+    purses: dict[int, JudgePurse | None],
+    money: Money,
+    request: GradeRequest,
+    watch: Watch,
+) -> list[_Tried]:
+    """Grade, wave by wave, what a judge has not graded; what came of each."""
+    price = money.price_of(judge.pin.name)
+    done = graded_by(study, judge.digest)
+    every = sum(map(len, waves.values()))
+    owed = {wave: [c for c in cells if c.episode not in done] for wave, cells in waves.items()}
+    graded = every - sum(map(len, owed.values()))
+    tried: list[_Tried] = []
+    stop = threading.Event()  # one for all waves: a dead provider is dead for all
+    for wave, cells in owed.items():
+        bench = _Bench(
+            study, judge, wave, price, purses[wave], study.recipients(), study.identities(),
+            stop, threading.Event(),
+        )  # fmt: skip
+        for each in _grade_all(bench, cells, request.parallel):
+            tried.append(each)
+            graded += not each.failure
+            watch(f"judge {judge.pin.name}", graded, every)
+    return tried
 
 
-def _grade_all(bench: _Bench, cells: Sequence[Cell], parallel: int, watch: Watch) -> _Made:
-    done = graded_by(bench.study, bench.judge.digest)
-    owed = [cell for cell in cells if cell.episode not in done]
-    failures: Counter[str] = Counter()
-    finished = len(cells) - len(owed)
+def _grade_all(bench: _Bench, owed: Sequence[Cell], parallel: int) -> Iterator[_Tried]:
     with ThreadPoolExecutor(parallel, thread_name_prefix="judge") as pool:
         jobs = [pool.submit(_grade_cell, bench, cell) for cell in owed]
         try:
             for job in as_completed(jobs):
-                failure = job.result()
-                failures.update([failure] if failure else [])
-                finished += not failure
-                watch(f"judge {bench.judge.pin.name}", finished, len(cells))
+                yield job.result()
         except BaseException:
             bench.stop.set()
             pool.shutdown(cancel_futures=True)
             raise
-    fresh = len(owed) - failures.total()
-    return _Made(fresh, tuple(sorted(failures.items())))
 
 
-def _grade_cell(bench: _Bench, cell: Cell) -> str:
-    """Grade one episode and keep the grade; why not, in a word, where that failed."""
+def _grade_cell(bench: _Bench, cell: Cell) -> _Tried:
+    """Grade one episode and keep the grade, if that is paid for."""
     if bench.stop.is_set():
-        return "not tried after that"
+        return _Tried(_NOT_TRIED)
+    if bench.held.is_set():
+        return _Tried(HELD)
     try:
         episode = read_attempt(bench.study, cell.episode, bench.identities)
-        grade = judge_episode(bench.judge, instance_of(cell), episode, bench.replies)
-        keep_grade(bench.study.store, bench.judge.digest, grade, bench.recipients)
-    except AttemptFailed as failed:
-        if failed.error_class in _HOPELESS:
-            bench.stop.set()
-        return f"{failed.boundary}:{failed.error_class}"
+        return _grade_paid(bench, cell, instance_of(cell), episode)
     except (HarnessError, RegistryError):
         raise
     except Exception as bug:  # what it says may quote a transcript
-        return f"{Boundary.WORKER}:{name_error(bug)}"
-    return ""
+        return _Tried(f"{Boundary.WORKER}:{name_error(bug)}")
+
+
+def _grade_paid(bench: _Bench, cell: Cell, instance: TaskInstance, episode: Episode) -> _Tried:
+    name = bench.judge.pin.name
+    if bench.purse and not bench.purse.take(name, cell.episode, _bound(bench, instance, episode)):
+        bench.held.set()
+        return _Tried(HELD)
+    replies, failure = bench.replies(cell.episode), f"{Boundary.WORKER}:stopped"
+    try:
+        grade = judge_episode(bench.judge, instance, episode, replies)
+        keep_grade(bench.study.store, bench.judge.digest, grade, bench.recipients)
+        failure = ""
+    except AttemptFailed as failed:
+        if failed.error_class in _HOPELESS:
+            bench.stop.set()
+        failure = f"{failed.boundary}:{failed.error_class}"
+    finally:
+        spend = spend_on(replies.bought, bench.price)
+        if bench.purse:
+            bench.purse.settle(name, cell.episode, spend, not failure)
+    return _Tried(failure, tuple(replies.failed.elements()), spend)
+
+
+def _bound(bench: _Bench, instance: TaskInstance, episode: Episode) -> Decimal | None:
+    """The most that a grade can cost, where the judge's settings tell."""
+    if bench.price is None:
+        return None
+    questions = questions_of(instance.rubric)
+    return judgement_bound(bench.judge, submission_of(instance, episode), questions, bench.price)
 
 
 def read_attempt(study: Study, episode: str, identities: tuple[str, ...]) -> Episode:
@@ -214,32 +327,70 @@ def judge_grades(
                 yield result, grade
 
 
-def _tell(benches: Sequence[_Bench], cells: Sequence[Cell], made: Sequence[_Made]) -> GradeOutcome:
+def _tell(
+    study: Study,
+    judges: Sequence[Judge],
+    waves: Waves,
+    made: Sequence[Sequence[_Tried]],
+    money: Money,
+    now: Callable[[], str],
+) -> tuple[tuple[JudgeOutcome, ...], float | None]:
     """What was done, and how the graders agree on what they have both graded."""
-    store, identities = benches[0].study.store, benches[0].identities
-    truths = [read_result(store, result_key(cell.episode), identities).grade for cell in cells]
+    cells = [cell for each in waves.values() for cell in each]
+    identities = study.identities()
+    truths = [
+        read_result(study.store, result_key(cell.episode), identities).grade for cell in cells
+    ]
     exact = [verdict for truth in truths for verdict in truth.verdicts]
     columns: list[list[bool | None]] = []
     outcomes: list[JudgeOutcome] = []
-    for bench, done in zip(benches, made, strict=True):
-        grades = [read_grade(store, bench.judge.digest, x.episode, identities) for x in cells]
+    for judge, tried in zip(judges, made, strict=True):
+        grades = [read_grade(study.store, judge.digest, x.episode, identities) for x in cells]
         said = [x.verdicts if x else (None,) * len(t.verdicts) for x, t in _both(grades, truths)]
         columns.append([verdict for verdicts in said for verdict in verdicts])
         asked = [verdict for x, t in _both(grades, truths) if x for verdict in _asked(x, t)]
+        records = _record(study, judge, waves, now)
         outcomes.append(
             JudgeOutcome(
-                judge=bench.judge.pin.name,
-                digest=bench.judge.digest,
+                judge=judge.pin.name,
+                digest=judge.digest,
                 owed=len(cells),
                 graded=sum(grade is not None for grade in grades),
-                fresh=done.fresh,
+                fresh=sum(not each.failure for each in tried),
                 criteria=len(asked),
                 ungraded=sum(verdict is None for verdict in asked),
                 kappa=cohen_kappa(exact, columns[-1]),
-                failures=done.failures,
+                failures=_counted(each.failure for each in tried if each.failure),
+                failed_tries=_counted(kind for each in tried for kind in each.failed),
+                cost_usd=_cost(money.price_of(judge.pin.name), tried),
+                recorded=tuple(record.wave for record in records),
+                unpinned=tuple(record.wave for record in records if not record.pinned),
             )
         )
-    return GradeOutcome(tuple(outcomes), krippendorff_alpha(columns) if len(columns) > 1 else None)
+    alpha = krippendorff_alpha(columns) if len(columns) > 1 else None
+    return tuple(outcomes), alpha
+
+
+def _record(study: Study, judge: Judge, waves: Waves, now: Callable[[], str]) -> list[Graded]:
+    """The ledger's records of the waves that the judge has graded whole."""
+    done = graded_by(study, judge.digest)
+    found = []
+    for wave, cells in waves.items():
+        episodes = [cell.episode for cell in cells]
+        if done.issuperset(episodes):
+            record = record_graded(study, judge.pin, wave, episodes, now)
+            found += [record] if record else []
+    return found
+
+
+def _cost(price: Price | None, tried: Sequence[_Tried]) -> float | None:
+    if price is None or any(each.spend.unknown for each in tried):
+        return None
+    return float(sum(each.spend.usd for each in tried))
+
+
+def _counted(names: Iterable[str]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(Counter(names).items()))
 
 
 def _both(

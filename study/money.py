@@ -9,8 +9,9 @@ from pathlib import Path
 
 from generators.catalog import family
 from harness.budget import Budget, Tariff, attempt_bound
+from harness.judgepurse import judge_tariff
 from harness.prices import Price, PriceList, read_prices
-from registry.records import ModelPin
+from registry.records import JudgePin, ModelPin
 from study.catalogue import EXAMPLE_SEED
 from study.errors import StudyError
 from study.protocol import FILE_NAME, BudgetSection, Protocol
@@ -31,6 +32,10 @@ class Money:
     def digest(self) -> str:
         """Of the price file; empty without one."""
         return "" if self.prices is None else self.prices.digest
+
+    def price_of(self, model: str) -> Price | None:
+        """What a model, or a judge, costs, where that is known."""
+        return next((each.price for each in self.tariffs if each.model == model), None)
 
     @property
     def unknown(self) -> tuple[Tariff, ...]:
@@ -55,6 +60,21 @@ def money_of(
     bounds = budget is not None if bounds is None else bounds
     tariffs = tuple(_tariff(protocol, prices, pin, bounds) for pin in models)
     return Money(prices, tariffs, budget, allow_unknown)
+
+
+def judge_money(
+    folder: Path, protocol: Protocol, judges: Iterable[JudgePin], allow_unknown: bool = False
+) -> Money:
+    """What these judges cost, and the budget that they count in. Raises HarnessError."""
+    prices = None if protocol.prices is None else read_prices(folder / protocol.prices)
+    budget = None if protocol.budget is None else _budget(protocol.budget)
+    tariffs = tuple(judge_tariff(pin, price_of(prices, pin), budget) for pin in judges)
+    return Money(prices, tariffs, budget, allow_unknown)
+
+
+def price_of(prices: PriceList | None, pin: JudgePin) -> Price | None:
+    """What a judge costs by a price file, where that is known."""
+    return None if prices is None else prices.of(ModelPin(pin.name, pin.provider, pin.version))
 
 
 def check_prices(money: Money, folder: Path) -> Money:
@@ -105,5 +125,6 @@ def _budget(section: BudgetSection) -> Budget:
         run=None if section.run is None else usd(section.run),
         models=tuple((name, usd(value)) for name, value in section.models.items()),
         providers=tuple((name, usd(value)) for name, value in section.providers.items()),
+        judges=tuple((name, usd(value)) for name, value in section.judges.items()),
         reserve=section.reserve,
     )

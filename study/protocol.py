@@ -162,6 +162,7 @@ class BudgetSection(Section):
 
     run: Usd | None = None
     models: dict[str, Usd] = Field(default_factory=dict)
+    judges: dict[str, Usd] = Field(default_factory=dict)
     providers: dict[str, Usd] = Field(default_factory=dict)
     reserve: Literal["seen", "bound"] = "seen"  # how much for an episode at work
 
@@ -269,6 +270,15 @@ class Protocol:
         pins = {pin.name: record_digest(pin) for pin in self.judges}
         rules = sorted(self.plan.judges.items())
         return tuple(JudgeRule(name, pins[name], **dict(rule)) for name, rule in rules)
+
+
+def relatives_of(protocol: Protocol, judge: str) -> tuple[str, ...]:
+    """The models that are of a judge's own family, where families are given."""
+    families = dict(protocol.families)
+    own = families.get(judge)
+    return tuple(
+        pin.name for pin in protocol.models if own is not None and families.get(pin.name) == own
+    )
 
 
 def read_protocol(folder: Path, name: str = FILE_NAME) -> Protocol:
@@ -608,8 +618,12 @@ def _check_waves(document: Document, parsed: ProtocolFile) -> None:
             )
 
 
+_BUYERS = {"models": "model", "judges": "judge", "providers": "model or judge"}
+
+
 def _check_budget(document: Document, parsed: ProtocolFile) -> None:
-    """Refuse limits of models and providers that there are not, and a budget without prices."""
+    """Refuse limits of models, judges and providers that there are not, and a budget without
+    prices."""
     if parsed.budget is None:
         return
     if parsed.prices is None:
@@ -617,15 +631,17 @@ def _check_budget(document: Document, parsed: ProtocolFile) -> None:
             f"{document.place(('budget',))}: a budget needs `prices:`, the file that tells what "
             "the models cost"
         )
-    providers: dict[str, Any] = {each.provider: each for each in parsed.models.values()}
+    buyers = (*parsed.models.values(), *parsed.judges.values())
+    providers: dict[str, Any] = {each.provider: each for each in buyers}
     known: tuple[tuple[str, Mapping[str, Any], Mapping[str, Any]], ...] = (
         ("models", parsed.budget.models, parsed.models),
+        ("judges", parsed.budget.judges, parsed.judges),
         ("providers", parsed.budget.providers, providers),
     )
     for key, limits, there in known:
         for name in limits:
             if name not in there:
                 raise StudyError(
-                    f"{document.place(('budget', key, name))}: no model here is of that "
-                    f"{'name' if key == 'models' else 'provider'}{_nearest(name, there)}"
+                    f"{document.place(('budget', key, name))}: no {_BUYERS[key]} here is of that "
+                    f"{'provider' if key == 'providers' else 'name'}{_nearest(name, there)}"
                 )

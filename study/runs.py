@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from generators.seed import Seed
 from generators.task import TaskSpec
+from harness.budget import Spend, Tariff
 from harness.codec import encode_cells
 from harness.episode import Cell
 from harness.keys import RESULTS, result_key, run_key_key, worklist_key
@@ -36,6 +37,7 @@ from study.alone import alone
 from study.folder import CHECKOUT, Study
 from study.forms import check_forms
 from study.images import PinnedImage, pinned_image
+from study.judgemoney import spent_by_judges
 from study.money import NO_MONEY, Money, check_prices, money_of
 from study.protocol import FILE_NAME
 from study.setup import entropy_of, registration_of
@@ -130,7 +132,8 @@ def _sweep_alone(
     image = pinned_image(study.protocol)
     manifest = begin_wave(study, request, registered, models, image, now, money.digest)
     cells = cells_of(study, manifest)
-    context = context_of(study, manifest, image, request.parallel, money)
+    judged = () if money.budget is None else spent_by_judges(study, request.wave, money.prices)
+    context = context_of(study, manifest, image, request.parallel, money, judged)
     progress = _run_owed(study, request, context, cells, watch)
     exhausted = progress.exhausted if progress else 0
     held = progress.held if progress else 0  # never tried, so never to be closed as missing
@@ -209,7 +212,7 @@ def _new_manifest(
         plan=digest_value(record_body(registered)),
         instances_root=registered.sealed_root,
         models=models,
-        judges=(),
+        judges=study.protocol.judges,
         sandbox=study.protocol.sandbox.kind,
         runtime=study.protocol.sandbox.runtime,
         replicates=study.protocol.replicates,
@@ -244,6 +247,7 @@ def context_of(
     image: PinnedImage,
     parallel: int | None,
     money: Money = NO_MONEY,
+    judged: tuple[tuple[Tariff, Spend], ...] = (),
 ) -> RunContext:
     sealed_key = study.store.get(manifest.run_key)
     identity = decrypt(sealed_key, study.identities(), manifest.run_key).decode()
@@ -267,6 +271,7 @@ def context_of(
         tariffs=money.tariffs,
         budget=money.budget,
         allow_unknown_price=money.allow_unknown,
+        judged=judged,
     )
 
 

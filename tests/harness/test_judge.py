@@ -26,7 +26,7 @@ from harness.judge import (
     read_verdicts,
 )
 from harness.judging import build_judge, pin_judge
-from harness.model import Message, Reply, Role, ToolCall
+from harness.model import Message, Reply, Role, ToolCall, Try
 from registry.records import ModelPin, record_digest
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 
@@ -39,12 +39,16 @@ class Kept:
     """Replies kept in memory."""
 
     replies: dict[tuple[str, int], Reply] = field(default_factory=dict)
+    tries: list[tuple[str, int, Try]] = field(default_factory=list)
 
     def load(self, call: str, tried: int) -> Reply | None:
         return self.replies.get((call, tried))
 
     def save(self, call: str, tried: int, reply: Reply) -> Reply:
         return self.replies.setdefault((call, tried), reply)
+
+    def keep_try(self, call: str, tried: int, failed: Try) -> None:
+        self.tries.append((call, tried, failed))
 
 
 OPENED: list[Judge] = []

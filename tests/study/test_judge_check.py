@@ -76,6 +76,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Pat
 
 def check(folder: Path, name: str, criteria: int = FEW) -> Result:
     options = ["--criteria", str(criteria), "--json", "--study", str(folder)]
+    options += ["--allow-unknown-price"]
     return CliRunner().invoke(main, ["judge", "check", name, *options])
 
 
@@ -158,8 +159,10 @@ def test_the_table_for_people_names_every_group(study: tuple[Path, Served], trut
     folder, served = study
     served.always = reply(truth)
     result = CliRunner().invoke(
-        main, ["judge", "check", "first", "--criteria", str(FEW), "--study", str(folder)]
-    )
+        main,
+        ["judge", "check", "first", "--criteria", str(FEW), "--study", str(folder),
+         "--allow-unknown-price"],
+    )  # fmt: skip
     assert result.exit_code == 0, result.output
     for group in ("all", "style: injected", "dimension: SR", "task: hubble_constant/easy"):
         assert group in result.stdout

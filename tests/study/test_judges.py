@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -49,9 +50,15 @@ judges:
            family: a}}
   kind: {{provider: openai, model: kind-1, base_url: "{url}", api_key_env: JUDGE_KEY}}
 plan: {{permutations: 199}}
+prices: prices.yaml
 sandbox: {{kind: local}}
 entropy: "fixed:0000000000000000000000000000000000000000000000000000000000000bed"
 """
+PRICES = """\
+prices:
+  - {provider: openai, model: "*-1", input: 100, output: 1000, date: 2026-11-01, source: a test}
+"""
+CALL = Decimal("0.03")  # of 100 tokens and 20, as the server counts each
 EPISODES = 2 * 2 * 2  # tasks, arms, seeds
 ASKED = re.compile(r"^(c\d+)\. (.*)$", re.M)
 BLOCK = re.compile(r"<<<answer (\w{32})>>>\n(.*)\n<<<end of answer \1>>>", re.S)
@@ -92,6 +99,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Ser
     folder = tmp_path_factory.mktemp("judged") / "study"
     with serve(always=both) as served:
         init_study(folder, PROTOCOL.format(url=served.url))
+        (folder / "prices.yaml").write_text(PRICES)
         study = pipeline.open_study(folder)
         pipeline.draw(study)
         pipeline.register(study)
@@ -144,10 +152,15 @@ def test_judges_grade_what_is_stored_once_and_stand_beside_the_registered_test(
     assert told["alpha"] < strict["kappa"]
     assert len(served.requests) == 2 * EPISODES
     added = set(study.store.list()) - kept
-    assert len(added) == 4 * EPISODES
-    assert {key.partition("/")[0] for key in added} == {"grades", "judgements"}
+    sealed = {key for key in added if key.endswith(".age")}
+    assert len(sealed) == 4 * EPISODES
+    assert {key.partition("/")[0] for key in sealed} == {"grades", "judgements"}
+    assert {key.partition("/")[0] for key in added - sealed} == {"ledger", "inventory"}
+    assert [strict["cost_usd"], strict["recorded"], strict["unpinned"]] == [
+        float(EPISODES * CALL), [0], []
+    ]  # fmt: skip
     stranger = new_identity()[0]
-    for key in added:
+    for key in sealed:
         with pytest.raises(Exception, match="key"):
             decrypt(study.store.get(key), (stranger,), key)
 
@@ -219,7 +232,7 @@ def test_a_kill_between_a_reply_and_its_grade_costs_no_reply(swept: tuple[Study,
         study.folder / "store" / next(study.store.list("grades/"))
     )  # the last was not written
     served.always = both
-    grade_study(study, GradeRequest(("strict",)), lambda *step: None)
+    grade_study(study, GradeRequest(("strict",)), lambda *step: None, utc_now)
     assert len(served.requests) == 3 + EPISODES - 2  # the one that was under way is asked again
     assert len(graded_by(study, digest)) == EPISODES
 

@@ -1,0 +1,27 @@
+"""A judge's paid reply with what it was bought for, so that a budget can tell whose cost it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.model import Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Purpose:
+    """Who was asked, and about which episode of which wave. ``wave`` is None for an answer sheet
+    of a check, whose name then stands for the episode."""
+
+    judge: str
+    provider: str
+    version: str
+    wave: int | None = None
+    episode: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """``purpose`` is None for replies of before it was kept."""
+
+    reply: Reply
+    purpose: Purpose | None

@@ -1,0 +1,93 @@
+"""What the ledger keeps of judges: which waves they have graded, and what they were measured at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+from harness.keys import check_key
+from registry.canon import canonical_bytes, digest_bytes
+from registry.inventory import judge_objects, write_inventory
+from registry.records import Graded, JudgeChecked, JudgePin, WaveClosed, record_digest
+from study.folder import Study
+from study.runs import closed_wave, closing_manifest
+
+
+def record_graded(
+    study: Study, pin: JudgePin, wave: int, episodes: Collection[str], now: Callable[[], str]
+) -> Graded | None:
+    """Promise a judge's grades of a wave and its replies; None while the wave is open. To be
+    called where the judge has graded all the ``episodes`` of the wave."""
+    closed = closed_wave(study, wave)
+    if closed is None or closed.owed != len(episodes):
+        return None
+    if (found := find_graded(study, pin, wave)) is not None:
+        return found
+    entry, _ = study.ledger.append_unless(
+        _graded(study, pin, closed, episodes),
+        now(),
+        lambda entry: entry.kind == "graded" and _is_of(entry.record, pin, wave),
+    )
+    record: Graded = entry.record
+    return record
+
+
+def _graded(study: Study, pin: JudgePin, closed: WaveClosed, episodes: Collection[str]) -> Graded:
+    before = list(_roots(study, pin))
+    keys = judge_objects(study.store, record_digest(pin), episodes, before)
+    inventory = write_inventory(study.store, keys)
+    return Graded(
+        wave=closed.wave,
+        manifest=closed.manifest,
+        judge=pin,
+        pinned=pin in closing_manifest(study, closed).judges,
+        graded=len(episodes),
+        objects=inventory.objects,
+        objects_root=inventory.objects_root,
+    )
+
+
+def find_graded(study: Study, pin: JudgePin, wave: int) -> Graded | None:
+    """The record that a judge has graded a wave, if it has."""
+    records = (entry.record for entry in study.ledger.find("graded"))
+    return next((record for record in records if _is_of(record, pin, wave)), None)
+
+
+def _is_of(record: Graded, pin: JudgePin, wave: int) -> bool:
+    return record.wave == wave and record.judge == pin
+
+
+def record_checked(
+    study: Study, pin: JudgePin, result: dict[str, Any], now: Callable[[], str]
+) -> JudgeChecked:
+    """Keep what a check found in the store, and promise it with the replies that it rests on.
+    The result is plain: it may hold nothing of an instance of the study."""
+    data = canonical_bytes(result)
+    digest = digest_bytes(data)
+    for entry in study.ledger.find("judge-checked"):
+        known: JudgeChecked = entry.record
+        if (known.judge, known.result) == (pin, digest):
+            return known
+    key = check_key(digest)
+    study.store.put(key, data)
+    keys = [key, *judge_objects(study.store, record_digest(pin), (), _roots(study, pin))]
+    inventory = write_inventory(study.store, keys)
+    record = JudgeChecked(
+        judge=pin,
+        sheets=result["sheets"],
+        criteria=result["criteria"],
+        result=digest,
+        uri=key,
+        objects=inventory.objects,
+        objects_root=inventory.objects_root,
+    )
+    study.ledger.append(record, now())
+    return record
+
+
+def _roots(study: Study, pin: JudgePin) -> Iterator[str]:
+    """Of the inventories that promise replies of this judge already."""
+    for kind in ("graded", "judge-checked"):
+        for entry in study.ledger.find(kind):
+            if entry.record.judge == pin:
+                yield entry.record.objects_root
