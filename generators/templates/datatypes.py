@@ -20,30 +20,47 @@ from generators.stream import Stream
 from generators.templates import pools
 
 if TYPE_CHECKING:
-    from numpy import float64, object_
+    from numpy import float64, int64, object_
     from numpy.typing import NDArray
 
     Units = NDArray[float64]  # draws from the open interval (0, 1)
+    Indices = NDArray[int64]
 
 LEAST_DATE, GREATEST_DATE = date(2020, 1, 1), date(2025, 12, 31)
 SECONDS_A_DAY = 86_400
 IDS = 9999
 LEAST_WORDS, MOST_WORDS = 2, 5  # of lorem_words
+MOST_TEXTS = 1000  # whole numbers of a kind that are kept as text
 
 
 @dataclass(frozen=True, slots=True)
 class DataType:
     """A kind of value: how many there are, what column of a database holds it, how it is drawn.
 
-    ``make`` turns uniforms into as many values; ``draw`` takes the uniforms from a stream first.
+    A value is made from an index below ``size``, which one uniform gives: those of whole tables
+    are computed at once. A kind without a size makes its values from the uniforms themselves.
     """
 
     name: str
     sql: str  # TEXT, INTEGER, REAL or BOOLEAN
     log10_values: float
-    make: Callable[[Units], list[Any]]
+    size: int
+    at: Callable[[Any], list[Any]]  # the values of as many indices, or uniforms
     longest: int  # characters of the longest value as text
     write: Callable[[Any], str]
+    texts: Callable[[], NDArray[object_]] | None = None  # of all indices, where they are few
+
+    def make(self, units: Units) -> list[Any]:
+        """As many values as uniforms."""
+        return self.at((units * self.size).astype("int64") if self.size else units)
+
+    def texts_at(self, drawn: Any) -> list[str]:
+        """As many values, written."""
+        if self.texts is not None:
+            found: list[str] = self.texts().take(drawn).tolist()
+            return found
+        values = self.at(drawn)
+        return values if self.sql == "TEXT" else list(map(self.write, values))
 
     def draw(self, stream: Stream, count: int) -> list[Any]:
         """``count`` values. ``id`` repeats none before all 9,999 were drawn; others may."""
@@ -79,6 +96,20 @@ def indices(units: Units, size: int) -> list[int]:
     return found
 
 
+def drawn_columns(kinds: Sequence[DataType], sizes: Units, units: Units) -> list[Any]:
+    """What ``at`` takes, for a column of each kind, from a row of uniforms for each of them.
+    ``sizes`` is as ``sizes_of`` has them."""
+    found = (units * sizes).astype("int64")
+    return [found[row] if kind.size else units[row] for row, kind in enumerate(kinds)]
+
+
+def sizes_of(kinds: Sequence[DataType]) -> Units:
+    """The sizes of the kinds, one below the other."""
+    import numpy as np
+
+    return np.array([[float(kind.size)] for kind in kinds])
+
+
 def lookup(values: Iterable[str]) -> NDArray[object_]:
     """The values as an array of objects, to take many from at once."""
     import numpy as np
@@ -105,44 +136,46 @@ def _lazy_choice(
 ) -> DataType:
     table = cache(lambda: lookup(values()))
 
-    def make(units: Units) -> list[Any]:
-        found: list[Any] = table().take((units * size).astype("int64")).tolist()
+    def at(drawn: Indices) -> list[Any]:
+        found: list[Any] = table().take(drawn).tolist()
         return found
 
-    return DataType(name, "TEXT", math.log10(size), make, longest, text)
+    return DataType(name, "TEXT", math.log10(size), size, at, longest, text, table)
 
 
 def integers(name: str, low: int, high: int) -> DataType:
     """The whole numbers from ``low`` to ``high``, both included."""
 
-    def make(units: Units) -> list[Any]:
-        found: list[Any] = ((units * size).astype("int64") + low).tolist()
+    def at(drawn: Indices) -> list[Any]:
+        found: list[Any] = (drawn + low).tolist()
         return found
 
     size = high - low + 1
-    return DataType(name, "INTEGER", math.log10(size), make, _width(low, high), str)
+    texts = cache(lambda: lookup(map(str, range(low, high + 1)))) if size <= MOST_TEXTS else None
+    return DataType(name, "INTEGER", math.log10(size), size, at, _width(low, high), str, texts)
 
 
 def hundredths(name: str, low: int, high: int, write: Callable[[Any], str] = repr) -> DataType:
     """The numbers from ``low / 100`` to ``high / 100`` with two decimals."""
 
-    def make(units: Units) -> list[Any]:
-        found: list[Any] = (((units * size).astype("int64") + low) / 100).tolist()
+    def at(drawn: Indices) -> list[Any]:
+        found: list[Any] = ((drawn + low) / 100).tolist()
         return found
 
     size = high - low + 1
-    return DataType(name, "REAL", math.log10(size), make, _width(low, high) + 2, write)
+    return DataType(name, "REAL", math.log10(size), size, at, _width(low, high) + 2, write)
 
 
 def _width(low: int, high: int) -> int:
     return max(len(str(low)), len(str(high)))
 
 
-def _identifiers(units: Units) -> list[Any]:
+def _identifiers(indices: Indices) -> list[Any]:
     """Numbers of 1…9999, none of them twice in a run of 9,999: where one is taken, the next."""
     found: list[int] = []
-    for start in range(0, len(units), IDS):
-        drawn: list[int] = ((units[start : start + IDS] * IDS).astype("int64") + 1).tolist()
+    numbers = (indices + 1).tolist()
+    for start in range(0, len(numbers), IDS):
+        drawn: list[int] = numbers[start : start + IDS]
         found += drawn if len(set(drawn)) == len(drawn) else _apart(drawn)
     return found
 
@@ -157,13 +190,13 @@ def _apart(drawn: list[int]) -> list[int]:
     return drawn
 
 
-def _emails(units: Units) -> list[Any]:
+def _emails(drawn: Indices) -> list[Any]:
     first, last, domains = _mail_parts()
     most = len(last) * len(domains)
     kinds = len(domains)
     return [
         f"{first[one // most]}.{last[one // kinds % len(last)]}@{domains[one % kinds]}"
-        for one in indices(units, len(first) * most)
+        for one in drawn.tolist()
     ]
 
 
@@ -174,10 +207,10 @@ def _mail_parts() -> tuple[list[str], list[str], tuple[str, ...]]:
     return first, last, pools.MAIL_DOMAINS
 
 
-def _phones(units: Units) -> list[Any]:
+def _phones(drawn: Indices) -> list[Any]:
     return [
         f"({200 + one // 8_000_000}) {200 + one // 10_000 % 800}-{one % 10_000:04d}"
-        for one in indices(units, 800 * 800 * 10_000)
+        for one in drawn.tolist()
     ]
 
 
@@ -188,11 +221,11 @@ def days() -> tuple[str, ...]:
     return tuple((LEAST_DATE + timedelta(days=day)).isoformat() for day in range(count))
 
 
-def _moments(units: Units) -> list[Any]:
+def _moments(drawn: Indices) -> list[Any]:
     day = days()
     return [
         f"{day[one // 86_400]} {one // 3600 % 24:02d}:{one // 60 % 60:02d}:{one % 60:02d}"
-        for one in indices(units, len(day) * SECONDS_A_DAY)
+        for one in drawn.tolist()
     ]
 
 
@@ -214,14 +247,15 @@ def _some_words(units: Units) -> list[Any]:
     return found
 
 
-def _booleans(units: Units) -> list[Any]:
-    found: list[Any] = (units < 0.5).tolist()
+def _booleans(drawn: Indices) -> list[Any]:
+    found: list[Any] = (drawn == 0).tolist()
     return found
 
 
 def _all() -> dict[str, DataType]:
     longest_word = max(map(len, pools.LATIN))
     some_words = sum(len(pools.LATIN) ** count for count in range(LEAST_WORDS, MOST_WORDS + 1))
+    phones = 800 * 800 * 10_000
     mails = len(pools.FIRST_NAMES) * len(pools.LAST_NAMES) * len(pools.MAIL_DOMAINS)
     calendar = (GREATEST_DATE - LEAST_DATE).days + 1
     longest_mail = sum(
@@ -232,7 +266,7 @@ def _all() -> dict[str, DataType]:
         _choice("first_name", pools.FIRST_NAMES),
         _choice("last_name", pools.LAST_NAMES),
         _choice("entity_pool", pools.POOLS["default"]),
-        DataType("email", "TEXT", math.log10(mails), _emails, longest_mail + 2, text),
+        DataType("email", "TEXT", math.log10(mails), mails, _emails, longest_mail + 2, text),
         integers("age", 18, 70),
         _choice("city", pools.CITIES),
         _choice("city_name", pools.CITIES),
@@ -243,23 +277,24 @@ def _all() -> dict[str, DataType]:
         integers("currency", 1000, 100_000),
         integers("salary", 30_000, 150_000),
         hundredths("price", 1000, 50_099, money),
-        DataType("phone", "TEXT", math.log10(800 * 800 * 10_000), _phones, 14, text),
+        DataType("phone", "TEXT", math.log10(phones), phones, _phones, 14, text),
         _lazy_choice("date", days, calendar, 10),
         _choice("status", pools.STATUSES),
         _choice("department", pools.DEPARTMENTS),
         _choice("region", pools.REGIONS),
-        DataType("id", "INTEGER", math.log10(IDS), _identifiers, 4, str),
+        DataType("id", "INTEGER", math.log10(IDS), IDS, _identifiers, 4, str),
         integers("experience", 0, 40),
         integers("score", 60, 100),
         _choice("course", pools.COURSES),
         _pairs("semester", pools.SEASONS, ("2023", "2024", "2025")),
         _choice("category", pools.CATEGORIES),
-        DataType("boolean", "BOOLEAN", math.log10(2), _booleans, 5, text),
+        DataType("boolean", "BOOLEAN", math.log10(2), 2, _booleans, 5, text),
         _choice("lorem_word", pools.LATIN),
         DataType(
             "lorem_words",
             "TEXT",
             math.log10(some_words),
+            0,
             _some_words,
             MOST_WORDS * (longest_word + 1),
             text,
@@ -276,7 +311,13 @@ DATA_TYPES: Mapping[str, DataType] = MappingProxyType(_all())
 # What database columns without a data type hold (not to be asked for by name).
 CALENDAR = DATA_TYPES["date"]
 MOMENT = DataType(
-    "datetime", "TEXT", CALENDAR.log10_values + math.log10(SECONDS_A_DAY), _moments, 19, text
+    "datetime",
+    "TEXT",
+    CALENDAR.log10_values + math.log10(SECONDS_A_DAY),
+    CALENDAR.size * SECONDS_A_DAY,
+    _moments,
+    19,
+    text,
 )
 
 _WHOLE_HEADERS = {

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from generators.stream import Stream
+
+if TYPE_CHECKING:
+    from generators.templates.functions.csvfile import Table
 
 Place = tuple[str | int, ...]  # keys and indices from the top of the file
 
@@ -82,6 +85,8 @@ class MadeFile:
 
     path: str
     data: bytes
+    # What reading the bytes as CSV gives, where their writer knows it.
+    table: Table | None = field(default=None, compare=False, repr=False)
 
 
 class Maker(Protocol):

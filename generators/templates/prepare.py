@@ -252,7 +252,7 @@ def _remember(
 ) -> None:
     if not fresh:
         return
-    main = OpenFile(fresh[0].path, fresh[0].data)
+    main = OpenFile(fresh[0].path, fresh[0].data, fresh[0].table)
     made[main.path] = main
     if name:
         made[f"TARGET_FILE[{name}]"] = main

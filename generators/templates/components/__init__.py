@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from generators.errors import nearest
 from generators.stream import Stream
 from generators.templates.components.clutter import Clutter, compile_clutter
-from generators.templates.components.csv_table import compile_csv
+from generators.templates.components.csv_table import CsvTable, compile_csv
 from generators.templates.components.documents import compile_json, compile_xml, compile_yaml
 from generators.templates.components.fields import Problems, mapping, refuse
 from generators.templates.components.files import compile_files
@@ -56,7 +56,10 @@ class FileMaker:
         return self.writer.log10_space + (self.clutter.log10_space if self.clutter else 0.0)
 
     def make(self, stream: Stream, target: str) -> tuple[MadeFile, ...]:
-        file = MadeFile(target, self.writer.content(stream))
+        if isinstance(self.writer, CsvTable):
+            file = MadeFile(target, *self.writer.written(stream))
+        else:
+            file = MadeFile(target, self.writer.content(stream))
         return (file,) if self.clutter is None else (file, *self.clutter.make(stream, target))
 
 

@@ -19,7 +19,15 @@ from generators.templates.components.fields import (
     sequence,
     whole,
 )
-from generators.templates.datatypes import DataType, data_type, infer_type
+from generators.templates.datatypes import (
+    DataType,
+    data_type,
+    drawn_columns,
+    infer_type,
+    sizes_of,
+)
+from generators.templates.functions.csvfile import Table
+from generators.templates.functions.openfile import OpenFile
 
 DEFAULT_HEADERS, DEFAULT_ROWS = ("name", "email", "age"), 10
 
@@ -29,18 +37,28 @@ class CsvTable:
     """A header line, and rows of values of the columns' types. Lines end as RFC 4180 says."""
 
     header: str
+    names: tuple[str, ...] | None  # as they are read from that line; None where they cannot be
     types: tuple[DataType, ...]
+    sizes: Any
     rows: int
     log10_space: float
 
     def content(self, stream: Stream) -> bytes:
-        units = stream.uniforms(self.rows * len(self.types)).reshape(len(self.types), self.rows)
-        columns = [
-            each.make(part) if each.sql == "TEXT" else map(each.write, each.make(part))
-            for each, part in zip(self.types, units, strict=True)
-        ]
+        return self.written(stream)[0]
+
+    def written(self, stream: Stream) -> tuple[bytes, Table | None]:
+        """The bytes, and what reading them gives."""
+        width = len(self.types)
+        units = stream.uniforms(self.rows * width).reshape(width, self.rows)
+        drawn = drawn_columns(self.types, self.sizes, units)
+        columns = [each.texts_at(part) for each, part in zip(self.types, drawn, strict=True)]
         # No value of any data type holds what CSV would have in quotes.
-        return "\r\n".join((self.header, *map(",".join, zip(*columns, strict=True)), "")).encode()
+        pieces = [","] * (2 * width * self.rows)
+        pieces[2 * width - 1 :: 2 * width] = ["\r\n"] * self.rows
+        for place, column in enumerate(columns):
+            pieces[2 * place :: 2 * width] = column
+        data = "".join((self.header, "\r\n", *pieces)).encode()
+        return data, None if self.names is None else Table.of_columns(self.names, columns)
 
 
 def compile_csv(content: Mapping[str, Any]) -> CsvTable:
@@ -52,7 +70,8 @@ def compile_csv(content: Mapping[str, Any]) -> CsvTable:
     header = _header_line(headers)
     width = sum(each.longest + 1 for each in types) + 1
     check_size("content.rows", rows * len(types), len(header.encode()) + 2 + rows * width)
-    return CsvTable(header, types, rows, rows * sum(each.log10_values for each in types))
+    space = rows * sum(each.log10_values for each in types)
+    return CsvTable(header, _names(header), types, sizes_of(types), rows, space)
 
 
 def _headers(written: Any) -> tuple[str, ...]:
@@ -100,3 +119,13 @@ def _header_line(headers: tuple[str, ...]) -> str:
     written = io.StringIO()
     csv.writer(written).writerow(headers)
     return written.getvalue().removesuffix("\r\n")
+
+
+def _names(header: str) -> tuple[str, ...] | None:
+    """The headers as whoever reads the file has them: a byte order mark is no part of the first.
+    None where the csv module refuses them, or two are the same without that mark."""
+    try:
+        names = tuple(OpenFile("", f"{header}\r\n".encode()).table.rows[0])
+    except TemplateError:
+        return None
+    return names if len(set(names)) == len(names) else None

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from generators.errors import TemplateError, nearest
@@ -49,31 +49,49 @@ WORDS: dict[str, Callable[[str, str], bool]] = {
 OPERATORS = (*ORDERS, *WORDS)
 
 
-@dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells, the header first, and where each header stands."""
+    """Rows of cells, the header first; of two headers of one name the first counts."""
 
-    rows: list[Cells]
-    places: dict[str, int]
-    columns: dict[str, Cells]  # read so far
+    def __init__(self, header: Sequence[str], columns: dict[str, Cells]) -> None:
+        self._places = {header[i]: i for i in reversed(range(len(header)))}
+        self._columns = columns  # read so far
+        self._header = header
+
+    @classmethod
+    def of_rows(cls, rows: list[Cells]) -> Table:
+        table = cls(rows[0] if rows else (), {})
+        table.rows = rows
+        return table
+
+    @classmethod
+    def of_columns(cls, header: Sequence[str], columns: Sequence[Cells]) -> Table:
+        """The table of a file whose cells are known, one column of them for each header, which
+        all have names of their own: what ``read_table`` would make of it."""
+        return cls(header, dict(zip(header, columns, strict=True)))
+
+    @cached_property
+    def rows(self) -> list[Cells]:
+        columns = self._columns
+        below = zip(*(columns[name] for name in self._header), strict=True)
+        return [list(self._header), *map(list, below)]
 
     def column(self, header: str) -> Cells:
         """The cells below a header. Raises TemplateError with the nearest that is there."""
-        held = self.columns.get(header)
+        held = self._columns.get(header)
         if held is None:
             place = self.place(header)
             held = [row[place] if place < len(row) else "" for row in self.rows[1:]]
-            self.columns[header] = held
+            self._columns[header] = held
         return held
 
     def place(self, header: str) -> int:
         """Which column it is, from 0."""
-        if not self.rows:
+        if not self._header and not self.rows:
             raise TemplateError("the file has no rows, not even a header")
-        if header not in self.places:
-            known = list(self.places)[:_SHOWN]
+        if header not in self._places:
+            known = list(self._places)[:_SHOWN]
             raise TemplateError(f"there is no column {header[:80]!r}; {nearest(header, known)}")
-        return self.places[header]
+        return self._places[header]
 
 
 def read_table(text: str) -> Table:
@@ -82,11 +100,9 @@ def read_table(text: str) -> Table:
     import io
 
     try:
-        rows = list(csv.reader(io.StringIO(text, newline="")))
+        return Table.of_rows(list(csv.reader(io.StringIO(text, newline=""))))
     except csv.Error as error:
         raise TemplateError(f"the file is not CSV: {error}") from None
-    header = rows[0] if rows else []
-    return Table(rows, {header[i]: i for i in reversed(range(len(header)))}, {})
 
 
 def csv_cell(arguments: Sequence[str], file: OpenFile) -> str:
@@ -164,8 +180,11 @@ def csv_min_where(arguments: Sequence[str], file: OpenFile) -> str:
 def select_cells(table: Table, header: str, filtered: str, sign: str, value: str) -> Cells:
     """The cells below ``header`` in rows whose cell below ``filtered`` passes; none is empty."""
     passes = make_filter(sign, value)
-    pairs = zip(table.column(header), table.column(filtered), strict=True)
-    return [cell for cell, other in pairs if cell.strip() and other.strip() and passes(other)]
+    cells, others = table.column(header), table.column(filtered)
+    pairs = [(cell, other) for cell, other in zip(cells, others, strict=True) if cell.strip()]
+    # What is filtered by has often few values, such as departments: each is looked at once.
+    kept = {other for other in {other for _, other in pairs} if other.strip() and passes(other)}
+    return [cell for cell, other in pairs if other in kept]
 
 
 def make_filter(sign: str, value: str) -> Callable[[str], bool]:

@@ -51,6 +51,12 @@ def number_of(value: Any) -> float | None:
 
 def numbers_in(texts: Sequence[str]) -> list[float]:
     """The numbers among texts, in their order; the rest is skipped."""
+    try:
+        numbers = list(map(float, texts))
+    except ValueError:
+        numbers = [math.nan]
+    if all(map(math.isfinite, numbers)) and "_" not in "".join(texts):
+        return numbers  # most columns are numbers and nothing else
     return [number for number in map(to_number, texts) if number is not None]
 
 

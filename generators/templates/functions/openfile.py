@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -23,15 +24,20 @@ class OpenFile:
     that are not of that form, or more than may be. ``close`` ends the database connection.
     """
 
-    def __init__(self, path: str, data: bytes) -> None:
+    def __init__(self, path: str, data: bytes, table: Table | None = None) -> None:
+        """``table`` is what reading the bytes as CSV gives, where that is known."""
         self.path = path
         self.data = data
+        if table is not None and len(data) <= MAX_BYTES:
+            self.table = table
 
     @cached_property
     def text(self) -> str:
         """UTF-8, a byte order mark left out, line ends as they are."""
         self.check_size(MAX_BYTES)
         try:
+            if not self.data.startswith(BOM_UTF8):
+                return self.data.decode()
             return self.data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise TemplateError(f"the file is not UTF-8 text (byte {error.start})") from None

@@ -21,7 +21,10 @@ def file_line(arguments: Sequence[str], file: OpenFile) -> str:
 
 def file_word(arguments: Sequence[str], file: OpenFile) -> str:
     """The Nth word of the whole file."""
-    return _nth(file.words, arguments[0], "word")
+    index = to_index(arguments[0], "the word number")
+    # One split more than is wanted, so that the word has its end; the rest is not split.
+    pieces = file.text.split(maxsplit=index)
+    return _nth(pieces if 1 <= index <= len(pieces) else file.words, arguments[0], "word")
 
 
 def _nth(pieces: Sequence[str], number: str, what: str) -> str:
