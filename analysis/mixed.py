@@ -1,0 +1,313 @@
+"""Model-based sensitivity analyses, through statsmodels (spec/statistics.md, S3). Never primary.
+
+Its warnings are caught, and told as notes of the result; what it cannot fit is a result without
+numbers. The logit GEE holds strata as fixed effects and the arm's effect as one; its gap is the
+marginal one on the scale of scores, averaged over strata like P2's.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.errors import AnalysisError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+_Z = 1.959963984540054  # two-sided 95 %
+_NO_SPREAD = 1e-12
+_NO_RATIO = 1e-5  # of variances between seeds and runs: 0, as far as a search on the line can tell
+_WILD = 15.0  # log odds beyond which a fit runs off to infinity: an arm all right or all wrong
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class GeeGap:
+    """A GEE's gap with its 95 % interval, and the one-sided p of its log odds ratio. All None
+    where it cannot be fitted; ``notes`` then says why, and else what statsmodels warned of."""
+
+    gap: float | None
+    se: float | None
+    interval: tuple[float, float] | None
+    p: float | None
+    log_odds: float | None
+    log_odds_se: float | None
+    clusters: int
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MixedGap:
+    """A mixed model's gap with its 95 % interval, one-sided p, and variances between seeds and
+    between runs of a seed; None and ``notes`` as in GeeGap."""
+
+    gap: float | None
+    se: float | None
+    interval: tuple[float, float] | None
+    p: float | None
+    seed_variance: float | None
+    run_variance: float | None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shrunk:
+    """Models' gaps drawn towards their mean: gap_m ~ N(mu, tau2), seen with error se_m.
+
+    ``gaps`` and ``ses`` (models,) are posterior means and standard deviations with tau2 as
+    estimated and mu's error counted; NaN where the SE is not known. For display, not for tests.
+    """
+
+    mu: float
+    mu_se: float
+    tau2: float
+    gaps: Floats
+    ses: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GeeFit:
+    """Parameters, their covariance, and what statsmodels warned of."""
+
+    parameters: Floats
+    covariance: Floats
+    notes: tuple[str, ...]
+
+
+def gee_gap(scores: Floats, seed: Ints, stratum: Ints, public: Bools) -> GeeGap:
+    """The gap by generalised estimating equations: logit link, independence, clustered on seed,
+    bias-reduced covariance (Mancl and DeRouen 2001); spec/statistics.md, S3.
+
+    Rows are runs or seed means: ``scores`` (rows,) in 0…1, each seed of one stratum and arm.
+    A stratum whose scores are all alike tells of no effect, and counts as a gap of 0. Raises
+    AnalysisError for a NaN among the scores.
+    """
+    if np.isnan(scores).any():
+        raise AnalysisError("scores without NaN are wanted: leave missing runs out")
+    codes, clusters = np.unique(stratum, return_inverse=True)[1], len(np.unique(seed))
+    strata = int(codes.max()) + 1
+    used = np.array([np.ptp(scores[codes == h]) > _NO_SPREAD for h in range(strata)])
+    if not used.any():
+        return _no_gee(clusters, "scores without spread")
+    own = used[codes]
+    design = _design(codes[own], public[own])
+    try:
+        fit = fit_gee(scores[own], design, seed[own])
+    except AnalysisError as error:
+        return _no_gee(clusters, str(error))
+    if np.abs(fit.parameters[-1]) > _WILD:
+        return _no_gee(clusters, "an arm's scores are all 0 or all 1: the odds ratio has no limit")
+    return _marginal(fit, strata, clusters)
+
+
+def fit_gee(
+    response: Floats, design: Floats, cluster: Ints, *, cov_type: str = "bias_reduced"
+) -> GeeFit:
+    """A binomial GEE with independence as the working correlation. Raises AnalysisError where
+    statsmodels gives no finite fit."""
+
+    def fit() -> tuple[Floats, Floats]:
+        import statsmodels.api as sm
+
+        order = np.argsort(cluster, kind="stable")
+        y, x = response[order], design[order]
+        start = sm.GLM(y, x, family=sm.families.Binomial()).fit().params  # the same, far quicker
+        model = sm.GEE(y, x, groups=cluster[order], family=sm.families.Binomial())
+        result = model.fit(cov_type=cov_type, start_params=start)
+        return np.asarray(result.params), np.asarray(result.cov_params())
+
+    found, notes = _quietly(fit)
+    if found is None or not all(np.isfinite(part).all() for part in found):
+        raise AnalysisError("; ".join(("not estimable by a GEE", *notes)))
+    return GeeFit(*found, notes)
+
+
+def mixed_gap(scores: Floats, seed: Ints, stratum: Ints, public: Bools) -> MixedGap:
+    """The gap by a linear mixed model with a random intercept for each seed, by REML;
+    spec/statistics.md, S3: where seeds have more than one run.
+
+    Rows are runs, as for ``gee_gap``. Without a seed of two runs, seeds and runs cannot be told
+    apart, and there is no result. Raises AnalysisError for a NaN among the scores.
+    """
+    if np.isnan(scores).any():
+        raise AnalysisError("scores without NaN are wanted: leave missing runs out")
+    if len(np.unique(seed)) == len(seed):
+        return _no_mixed("no seed has two runs: variance between seeds and runs cannot be parted")
+    codes = np.unique(stratum, return_inverse=True)[1]
+    design = _design(codes, public)
+    rest = scores - design @ np.linalg.lstsq(design, scores, rcond=None)[0]
+    unit = float(rest.std())
+    if unit < _NO_SPREAD:
+        return _no_mixed("scores without spread")
+
+    # In units of the SD: statsmodels tells the boundary by the absolute size of a variance.
+    found, notes = _quietly(lambda: _fit_mixed(scores / unit, design, seed))
+    if found is None or not np.isfinite(found).all() or not found[1] > 0:
+        return _no_mixed("not estimable by a mixed model", *notes)
+    gap, se, seeds, runs = found[0] * unit, found[1] * unit, found[2] * unit**2, found[3] * unit**2
+    if seeds == 0:
+        notes = (*notes, "no variance between seeds was found: least squares of runs")
+    return MixedGap(gap, se, _interval(gap, se), _upper_tail(gap / se), seeds, runs, notes)
+
+
+def shrink_gaps(gaps: Floats, ses: Floats) -> Shrunk | None:
+    """Empirical-Bayes shrinkage of models' gaps (spec/statistics.md, S3: for shrinkage only).
+
+    ``gaps`` and ``ses`` (models,); an SE that is NaN or 0 is not known and its model left out.
+    tau2 is Paule and Mandel's (1982). None below two models with a known SE. The models share
+    their seeds, so their errors are not independent: the posterior SDs are rather too small.
+    """
+    known = np.isfinite(gaps) & np.isfinite(ses) & (ses > 0)
+    if known.sum() < 2:
+        return None
+    y, v = gaps[known], ses[known] ** 2
+    tau2 = _paule_mandel(y, v)
+    w = 1.0 / (v + tau2)
+    mu, mu_variance = float(w @ y / w.sum()), float(1.0 / w.sum())
+    pull = v / (v + tau2)  # towards mu
+    drawn, sd = np.full(len(gaps), np.nan), np.full(len(gaps), np.nan)
+    drawn[known] = pull * mu + (1 - pull) * y
+    sd[known] = np.sqrt((1 - pull) * v + pull**2 * mu_variance)
+    return Shrunk(mu, math.sqrt(mu_variance), tau2, drawn, sd)
+
+
+def _fit_mixed(y: Floats, design: Floats, seed: Ints) -> tuple[float, float, float, float]:
+    """The last parameter, its SE, and the variances between seeds and runs. Where that between
+    seeds is 0, which statsmodels cannot fit, REML is least squares."""
+    import statsmodels.api as sm
+    from statsmodels.regression.mixed_linear_model import MixedLMParams
+
+    ratio = _variance_ratio(y, design, seed)
+    if ratio < _NO_RATIO:
+        plain = sm.OLS(y, design).fit()
+        return float(plain.params[-1]), float(plain.bse[-1]), 0.0, float(plain.scale)
+    start = MixedLMParams.from_components(
+        fe_params=np.zeros(design.shape[1]), cov_re=np.array([[ratio]])
+    )
+    result = sm.MixedLM(y, design, groups=seed).fit(reml=True, start_params=start)
+    if not result.converged:
+        raise ValueError("no maximum of the likelihood was reached")
+    seeds = float(np.asarray(result.cov_re)[0, 0])
+    return float(result.fe_params[-1]), float(result.bse_fe[-1]), seeds, float(result.scale)
+
+
+def _variance_ratio(y: Floats, design: Floats, seed: Ints) -> float:
+    """REML's variance between seeds over that between runs, found along the line. statsmodels
+    starts its search there, and is many times quicker for it."""
+    from scipy.optimize import minimize_scalar
+
+    order = np.argsort(seed, kind="stable")
+    starts = np.flatnonzero(np.diff(seed[order], prepend=seed.min() - 1))
+    both = np.column_stack([design, y])
+    sums = np.add.reduceat(both[order], starts, axis=0)
+    n, inner, p = np.diff(starts, append=len(y)), both.T @ both, design.shape[1]
+
+    def loss(share: float) -> float:
+        ratio = share / (1 - share)
+        moments = inner - (sums * (ratio / (1 + n * ratio))[:, None]).T @ sums
+        beta = np.linalg.solve(moments[:p, :p], moments[:p, p])
+        rest = max(float(moments[p, p] - moments[:p, p] @ beta), 1e-300)
+        size = float(np.log1p(n * ratio).sum() + np.linalg.slogdet(moments[:p, :p])[1])
+        return float((len(y) - p) * math.log(rest) + size)
+
+    share = float(minimize_scalar(loss, bounds=(0.0, 1 - 1e-6), method="bounded").x)
+    return 0.0 if loss(0.0) <= loss(share) else float(share / (1 - share))
+
+
+def _design(codes: Ints, public: Bools) -> Floats:
+    """An intercept for each stratum, and the arm."""
+    strata = (codes[:, None] == np.unique(codes)).astype(np.float64)
+    return np.column_stack([strata, public.astype(np.float64)])
+
+
+def _marginal(fit: GeeFit, strata: int, clusters: int) -> GeeGap:
+    """From log odds to the gap of means over strata, its SE by the delta method."""
+    levels, effect = fit.parameters[:-1], float(fit.parameters[-1])
+    public, private = _expit(levels + effect), _expit(levels)
+    gap = float((public - private).sum()) / strata
+    slope_public, slope_private = public * (1 - public), private * (1 - private)
+    gradient = np.append(slope_public - slope_private, slope_public.sum()) / strata
+    variance, own = float(gradient @ fit.covariance @ gradient), float(fit.covariance[-1, -1])
+    if not (variance > 0 and own > 0):
+        return _no_gee(clusters, "the bias-reduced variance is not positive")
+    se, own_se = math.sqrt(variance), math.sqrt(own)
+    return GeeGap(
+        gap, se, _interval(gap, se), _upper_tail(effect / own_se), effect, own_se, clusters,
+        fit.notes,
+    )  # fmt: skip
+
+
+def _paule_mandel(y: Floats, v: Floats) -> float:
+    """The tau2 ≥ 0 at which Σ w (y − mu)² is its expectation, models − 1."""
+
+    def excess(tau2: float) -> float:
+        w = 1.0 / (v + tau2)
+        return float(w @ (y - w @ y / w.sum()) ** 2) - (len(y) - 1)
+
+    if excess(0.0) <= 0:
+        return 0.0
+    from scipy.optimize import brentq
+
+    most = float(((y - y.mean()) ** 2).sum()) / (len(y) - 1)  # where every w is below 1/tau2
+    return float(brentq(excess, 0.0, most, xtol=1e-14, rtol=1e-12))
+
+
+def _quietly(fit: Callable[[], T]) -> tuple[T | None, tuple[str, ...]]:
+    """What the fit gives, None where it fails, and its warnings in words."""
+    with warnings.catch_warnings(record=True) as caught, np.errstate(all="ignore"):
+        warnings.simplefilter("always")
+        try:
+            found: T | None = fit()
+            failed: tuple[str, ...] = ()
+        except (np.linalg.LinAlgError, ValueError, FloatingPointError, ZeroDivisionError) as error:
+            found, failed = None, (_line(error),)
+        except Exception as error:
+            if not _of_statsmodels(error):
+                raise
+            found, failed = None, (_line(error),)
+    said = (_line(each.message) for each in caught if _tells(each.category))
+    return found, tuple(dict.fromkeys((*failed, *said)))
+
+
+def _of_statsmodels(error: Any) -> bool:
+    return type(error).__module__.startswith("statsmodels")
+
+
+def _tells(category: type[Warning]) -> bool:
+    """Whether a warning speaks of the data, and not of the libraries' own future."""
+    return not issubclass(category, DeprecationWarning | PendingDeprecationWarning | FutureWarning)
+
+
+def _line(message: object) -> str:
+    return " ".join(str(message).split()) or type(message).__name__
+
+
+def _no_gee(clusters: int, *why: str) -> GeeGap:
+    return GeeGap(None, None, None, None, None, None, clusters, why)
+
+
+def _no_mixed(*why: str) -> MixedGap:
+    return MixedGap(None, None, None, None, None, None, why)
+
+
+def _interval(gap: float, se: float) -> tuple[float, float]:
+    return gap - _Z * se, gap + _Z * se
+
+
+def _upper_tail(z: float) -> float:
+    return 0.5 * math.erfc(z / math.sqrt(2))
+
+
+def _expit(x: Floats) -> Floats:
+    from scipy.special import expit
+
+    return np.asarray(expit(x), dtype=np.float64)

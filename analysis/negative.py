@@ -1,0 +1,144 @@
+"""Negative controls: where nothing can have leaked, nothing may be found
+(spec/statistics.md, C1, C3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.covariate import centre_within
+from analysis.dimensions import drop_one_armed
+from analysis.equivalence import tost
+from analysis.estimators import GapEstimate, estimate_gap
+from analysis.resample import permute_gaps
+from analysis.twosided import two_sided_p
+
+LEVEL = 0.05  # a control that is sound fails this often
+MARGIN = 0.05
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A control over some models together. ``gap`` is of the first outcome, None where an arm of
+    a stratum has nothing; ``interval90`` is two-sided, ``p`` too. ``reasons`` says in words why
+    it failed, and is empty where it passed."""
+
+    gap: float | None
+    interval90: tuple[float, float]
+    p: float
+    models: int
+    passed: bool
+    reasons: tuple[str, ...]
+
+
+def pooled_control(
+    values: Floats,
+    stratum: Ints,
+    public: Bools,
+    *,
+    permutations: int,
+    enumerate_up_to: int,
+    seed: int,
+    margin: float = MARGIN,
+    level: float = LEVEL,
+) -> Control:
+    """The pooled P1 of models that cannot have been exposed, two-sided (spec/statistics.md, C1).
+
+    ``values`` (n, models, outcomes) are their scores, *not* adjusted by a covariate that is made
+    of these same models: that would take off the gap that is looked for. The models are averaged
+    over each seed, each taken from its mean in the stratum, so that one model's missing score does
+    not move the average. Passes where p ≥ ``level`` and the 90 % interval lies inside
+    ± margin.
+    """
+    if not values.shape[1]:
+        return _nothing(0, "no model that cannot have been exposed was run")
+    pooled = pool_models(values, stratum)
+    gap, p = _gap_and_p(pooled, stratum, public, permutations, enumerate_up_to, seed)
+    if gap is None:
+        return _nothing(values.shape[1], "an arm of a stratum has no scored instance")
+    return _control(gap, p, margin, level, values.shape[1])
+
+
+def regrade_drift(
+    before: Floats,
+    after: Floats,
+    stratum: Ints,
+    public: Bools,
+    *,
+    permutations: int,
+    enumerate_up_to: int,
+    seed: int,
+    margin: float = MARGIN,
+    level: float = LEVEL,
+) -> Control:
+    """Whether a judge's second grades of archived answers moved one arm more than the other
+    (spec/statistics.md, C3).
+
+    ``before`` and ``after`` (n, models) are the seeds' scores by the first grading and by this one
+    of the same answers, NaN where either lacks; the change, after minus before, is pooled over
+    models and tested as in ``pooled_control``. Grades that all moved alike, or not at all, pass.
+    """
+    change = (after - before)[:, :, None]
+    if np.isnan(change).all():
+        return _nothing(before.shape[1], "no archived answer was graded twice")
+    pooled = pool_models(change, stratum)
+    gap, p = _gap_and_p(pooled, stratum, public, permutations, enumerate_up_to, seed)
+    if gap is None:
+        return _nothing(before.shape[1], "an arm of a stratum has no answer that was graded twice")
+    if gap.se is None and np.nanmax(np.abs(pooled)) < 1e-12:
+        return Control(gap.gap, (gap.gap, gap.gap), p, before.shape[1], True, ())
+    return _control(gap, p, margin, level, before.shape[1])
+
+
+def pool_models(values: Floats, stratum: Ints) -> Floats:
+    """The mean over models (n, outcomes) of scores (n, models, outcomes) taken from each model's
+    mean in the stratum; NaN where no model has one."""
+    centred = centre_within(values, stratum)
+    n = (~np.isnan(centred)).sum(axis=1)
+    pooled = np.full(n.shape, np.nan)
+    np.divide(np.nan_to_num(centred).sum(axis=1), n, out=pooled, where=n > 0)
+    return pooled
+
+
+def _gap_and_p(
+    pooled: Floats,
+    stratum: Ints,
+    public: Bools,
+    permutations: int,
+    enumerate_up_to: int,
+    seed: int,
+) -> tuple[GapEstimate | None, float]:
+    there = ~np.isnan(pooled[:, 0])
+    _, strata = drop_one_armed(pooled[:, None], stratum, public)
+    if strata[0, 0] < len(np.unique(stratum)):
+        return None, 1.0
+    held, own, arm = pooled[there], stratum[there], public[there]
+    gaps = permute_gaps(
+        held[:, None], own, arm,
+        permutations=permutations, enumerate_up_to=enumerate_up_to, seed=seed,
+    )  # fmt: skip
+    return estimate_gap(held[:, 0], own, arm), float(two_sided_p(gaps)[0])
+
+
+def _control(gap: GapEstimate, p: float, margin: float, level: float, models: int) -> Control:
+    small = tost(gap.gap, gap.se, gap.df, margin)
+    reasons = []
+    if p < level:
+        reasons.append(f"the arms differ by {100 * gap.gap:+.1f} points (two-sided p = {p:.4f})")
+    if not small.equivalent:
+        low, high = (100 * end for end in small.interval90)
+        reasons.append(
+            f"the 90 % interval, {low:+.1f} to {high:+.1f} points, does not lie inside "
+            f"±{100 * margin:g}"
+        )
+    return Control(gap.gap, small.interval90, p, models, not reasons, tuple(reasons))
+
+
+def _nothing(models: int, why: str) -> Control:
+    return Control(None, (-1.0, 1.0), 1.0, models, False, (why,))
