@@ -6,12 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from analysis.load import Table
-from analysis.plan import GRADER
+from analysis.load import Table, codes_of
+from analysis.plan import GRADER, control_models
 from analysis.planwords import number
 from registry.records import Plan, RunManifest
 from registry.tables import Arm, Status
+
+_CELL = ("wave", "stratum", "arm", "instance")
 
 
 def deviations(
@@ -34,10 +37,21 @@ def deviations(
     found += _provenance_departures(held, entropy, dirty)
     found += _sample_departures(plan, graded)
     found += _run_departures(plan, graded, held)
+    found += _served_departures(graded)
     found += _missing_departures(graded)
     found += _look_departures(plan, graded)
     if grader != GRADER:
         found.append(f"Graded by {grader!r}; the plan tests the {GRADER} grader's scores.")
+    return tuple(found)
+
+
+def table_departures(plan: Plan, table: Table) -> tuple[str, ...]:
+    """Where a table from elsewhere departs from a plan, one sentence each."""
+    found: list[str] = []
+    found += _sample_departures(plan, table)
+    found += _served_departures(table)
+    found += _missing_departures(table)
+    found += _look_departures(plan, table)
     return tuple(found)
 
 
@@ -57,25 +71,26 @@ def _provenance_departures(runs: Sequence[RunManifest], entropy: str, dirty: boo
 
 
 def _sample_departures(plan: Plan, table: Table) -> Iterator[str]:
-    cells = set(zip(table["wave"].tolist(), table["stratum"], table["arm"], table["instance"],
-                    strict=True))  # fmt: skip
-    counts = Counter(cell[:3] for cell in cells)
-    for wave in sorted(set(table["wave"].tolist())):
-        for stratum in plan.strata:
-            public, private = (counts[wave, stratum, arm] for arm in (Arm.PUBLIC, Arm.PRIVATE))
-            where = f"Wave {wave}, {stratum}"
-            if public != private:
-                yield f"{where}: unequal arms, {public} public and {private} private instances."
-            for arm, n in ((Arm.PUBLIC, public), (Arm.PRIVATE, private)):
-                if n != plan.seeds_per_arm:
-                    yield f"{where}: {n} {arm} instances; {plan.seeds_per_arm} were registered."
-    for stratum in sorted(set(table["stratum"]) - set(plan.strata)):
-        yield f"Stratum {stratum} is not registered; its rows are left out of the registered test."
+    wave, stratum, arm, instance = (codes_of(table[n]) for n in _CELL)
+    cells = _distinct(wave[1], stratum[1], arm[1], instance[1])
+    counts = Counter(
+        (wave[0][w], stratum[0][s], arm[0][a]) for w, s, a, _ in zip(*cells, strict=True)
+    )
+    for at, name in ((w, s) for w in wave[0] for s in plan.strata):
+        public, private = (counts[at, name, arm] for arm in (Arm.PUBLIC, Arm.PRIVATE))
+        where = f"Wave {at}, {name}"
+        if public != private:
+            yield f"{where}: unequal arms, {public} public and {private} private instances."
+        for which, n in ((Arm.PUBLIC, public), (Arm.PRIVATE, private)):
+            if n != plan.seeds_per_arm:
+                yield f"{where}: {n} {which} instances; {plan.seeds_per_arm} were registered."
+    for name in sorted(set(stratum[0]) - set(plan.strata)):
+        yield f"Stratum {name} is not registered; its rows are left out of the registered test."
 
 
 def _run_departures(plan: Plan, table: Table, runs: Sequence[RunManifest]) -> Iterator[str]:
     promised = {(run.wave, pin.name) for run in runs for pin in run.models}
-    present = set(zip(table["wave"].tolist(), table["model"], strict=True))
+    present = set(_models_at_waves(table))
     for wave, model in sorted(present - promised):
         yield f"{model} at wave {wave} stands in no run manifest."
     for wave, model in sorted(promised - present):
@@ -86,29 +101,51 @@ def _run_departures(plan: Plan, table: Table, runs: Sequence[RunManifest]) -> It
                 f"Wave {run.wave} ran {number(run.replicates, 'replicate')}; {plan.replicates} "
                 "registered."
             )
-    for wave, model in sorted(present):
-        here = (table["wave"] == wave) & (table["model"] == model)
-        if len(served := set(table["served_version"][here]) - {""}) > 1:
-            yield f"{model} was served in {len(served)} versions within wave {wave}."
+
+
+def _served_departures(table: Table) -> Iterator[str]:
+    wave, model, served = (codes_of(table[n]) for n in ("wave", "model", "served_version"))
+    cells = zip(*_distinct(wave[1], model[1], served[1]), strict=True)
+    versions = Counter((wave[0][w], model[0][m]) for w, m, v in cells if served[0][v])
+    for (at, name), count in sorted(versions.items()):
+        if count > 1:
+            yield f"{name} was served in {count} versions within wave {at}."
 
 
 def _missing_departures(table: Table) -> Iterator[str]:
-    missing = table["status"] == Status.MISSING
-    for wave, model in sorted(set(zip(table["wave"].tolist(), table["model"], strict=True))):
-        here = (table["wave"] == wave) & (table["model"] == model)
-        public, private = (
-            int(np.sum(missing & here & (table["arm"] == arm))) for arm in (Arm.PUBLIC, Arm.PRIVATE)
+    rows = table.where(table["status"] == Status.MISSING)
+    if not len(rows):
+        return
+    lost = Counter(zip(rows["wave"].tolist(), rows["model"], rows["arm"], strict=True))
+    wave, model = codes_of(table["wave"]), codes_of(table["model"])
+    owed = np.bincount(wave[1] * len(model[0]) + model[1])
+    for at, name in sorted({key[:2] for key in lost}):
+        public, private = (lost[at, name, arm] for arm in (Arm.PUBLIC, Arm.PRIVATE))
+        here = int(owed[wave[0].index(at) * len(model[0]) + model[0].index(name)])
+        yield (
+            f"{name} at wave {at}: {public + private} episodes "
+            f"({(public + private) / here:.1%}) are missing, {public} public and {private} private."
         )
-        if public + private:
-            share = (public + private) / int(here.sum())
-            yield (
-                f"{model} at wave {wave}: {public + private} episodes ({share:.1%}) are missing, "
-                f"{public} public and {private} private."
-            )
+
+
+def _models_at_waves(table: Table) -> list[tuple[int, str]]:
+    wave, model = codes_of(table["wave"]), codes_of(table["model"])
+    cells = zip(*_distinct(wave[1], model[1]), strict=True)
+    return [(wave[0][w], model[0][m]) for w, m in cells]
+
+
+def _distinct(*codes: NDArray[np.int64]) -> list[list[int]]:
+    """The distinct rows of some columns of codes, by column."""
+    key = np.zeros(len(codes[0]), dtype=np.int64)
+    for column in codes:
+        key = codes_of(key * (int(column.max(initial=0)) + 1) + column)[1]
+    first = np.unique(key, return_index=True)[1]
+    return [column[first].tolist() for column in codes]
 
 
 def _look_departures(plan: Plan, table: Table) -> Iterator[str]:
-    waves = sorted(set(table["wave"].tolist()))
+    aside = control_models(plan)
+    waves = sorted({wave for wave, model in _models_at_waves(table) if model not in aside})
     for wave in waves[plan.looks :]:
         yield (
             f"Wave {wave} is a look beyond the {plan.looks} registered: its alpha is spent, and "

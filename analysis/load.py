@@ -102,6 +102,12 @@ def read_table(path: Path) -> Table:
     return _from_arrow(arrow, str(path))
 
 
+def table_of_columns(columns: Mapping[str, Any], place: str) -> Table:
+    """The table of Arrow columns, one for each of COLUMNS. Raises AnalysisError for what
+    ``check_table`` refuses; ``place`` names where they are from."""
+    return check_table(_frozen({n: _array(columns[n], n, place) for n in COLUMNS}), place)
+
+
 def write_table(path: Path, rows: Iterable[ResultRow]) -> None:
     """Write rows as Parquet under SCHEMA, whole or not at all."""
     import pyarrow.parquet as pq
@@ -191,7 +197,7 @@ def _straddles(instance: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]
 
 
 def _from_arrow(arrow: Any, place: str) -> Table:
-    return check_table(_frozen({n: _array(arrow[n], n, place) for n in COLUMNS}), place)
+    return table_of_columns({n: arrow[n] for n in COLUMNS}, place)
 
 
 def _array(column: Any, name: str, place: str) -> NDArray[Any]:

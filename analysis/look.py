@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,9 @@ from analysis.estimators import MeanEstimate, estimate_gap, estimate_mean
 from analysis.load import Table
 from analysis.means import ArmCount, SeedMeans, count_arms, seed_means
 from analysis.multiplicity import holm, westfall_young
-from analysis.plan import GRADER, look_alpha, validate_plan
+from analysis.plan import GRADER, STANDARD, look_alpha, validate_plan
 from analysis.resample import max_t, p_values, permutation_seed, permute_gaps
+from analysis.standard import StandardResult, run_standard
 from analysis.verdict import Rule, Verdict, decide, decide_nothing
 from registry.records import Plan
 from registry.tables import Arm
@@ -42,15 +44,28 @@ class Analysis:
     verdicts: tuple[Verdict, ...]
     means: tuple[ArmMean, ...]
     counts: tuple[ArmCount, ...]
+    standard: StandardResult | None = None  # of a plan standard-v1
 
 
-def analyse(plan: Plan, table: Table, registration: str, *, grader: str = GRADER) -> Analysis:
-    """Run the registered plan over every wave of the table, each wave one look.
+def analyse(
+    plan: Plan,
+    table: Table,
+    registration: str,
+    *,
+    grader: str = GRADER,
+    published: date | None = None,
+) -> Analysis:
+    """Run the registered plan over every wave of the table.
+
+    With basic-v1 each wave is one look; with standard-v1 each that has a model which is no
+    control, and ``published``, the day of the first release, is held against the dates of those.
 
     ``registration`` is the digest of the Preregistration: it seeds the permutations. Waves
     beyond the registered looks are marked exploratory, as is any grader but the registered one.
     Raises AnalysisError for an invalid plan, or a table without rows that the plan can use.
     """
+    if plan.name == STANDARD and grader == GRADER:
+        return _analyse_standard(plan, table, registration, published)
     hypothesis = "primary" if grader == GRADER else f"grader {grader}"
     return _analyse(plan, table, registration, grader, hypothesis, exploratory=grader != GRADER)
 
@@ -73,6 +88,17 @@ def explore(
         strata=tuple(strata or plan.strata),
     )
     return _analyse(other, table, registration, grader, label, exploratory=True)
+
+
+def _analyse_standard(
+    plan: Plan, table: Table, registration: str, published: date | None
+) -> Analysis:
+    validate_plan(plan)
+    found = run_standard(plan, table, registration, published=published)
+    held = table.where((table["grader"] == GRADER) & np.isin(table["stratum"], list(plan.strata)))
+    waves = sorted(set(held["wave"].tolist()))
+    means = [m for w in waves for m in _arm_means(seed_means(held, w, plan.outcomes, plan.strata))]
+    return Analysis(plan, registration, found.verdicts, tuple(means), count_arms(held), found)
 
 
 def _analyse(

@@ -73,8 +73,11 @@ def seed_means(
 
 
 def outcome_of(table: Table, outcome: str) -> NDArray[np.float64]:
-    """An outcome by row, NaN where missing: ``score`` (weighted) or ``fraction`` (criteria passed
-    of total). Raises AnalysisError where ``fraction`` is asked of rows without counts."""
+    """An outcome by row, NaN where missing: ``score`` (weighted), ``fraction`` (criteria passed of
+    total) or a dimension's score, such as ``score_sr``, NaN too in a stratum that has no criterion
+    of it. Raises AnalysisError where ``fraction`` is asked of rows without counts."""
+    if outcome.startswith("score_"):
+        return _dimension_of(table, outcome)
     value = table["score"] if outcome == "score" else table["passed"] / table["total"]
     value = np.where(table["status"] == Status.MODEL_FAILURE, 0.0, value)
     if np.isnan(value[table["status"] == Status.SCORED]).any():
@@ -83,6 +86,13 @@ def outcome_of(table: Table, outcome: str) -> NDArray[np.float64]:
             "register the outcome 'score' alone where a grader does not count criteria"
         )
     return value
+
+
+def _dimension_of(table: Table, name: str) -> NDArray[np.float64]:
+    value: NDArray[np.float64] = table[name]
+    having = np.unique(table["stratum"][~np.isnan(value)])
+    failed = (table["status"] == Status.MODEL_FAILURE) & np.isin(table["stratum"], having)
+    return np.where(failed, 0.0, value)
 
 
 def count_arms(table: Table) -> tuple[ArmCount, ...]:

@@ -111,12 +111,15 @@ def _control_words(plan: Plan) -> tuple[str, ...]:
     rules = plan.standard
     if rules is None:
         return ()
-    negative = ", ".join(rules.pre_exposure)
-    again = f"; {', '.join(rules.frozen)} again at every look" if rules.frozen else ""
+    named = [f"{', '.join(rules.pre_exposure)} before publication"] if rules.pre_exposure else []
+    named += [f"{', '.join(rules.frozen)} again at every look"] if rules.frozen else []
     words = (
-        f"Controls. Negative: {negative} before publication{again}; their pooled gap has a "
-        f"two-sided p of {rules.control_alpha:g} or more and a 90 % interval inside "
-        f"±{rules.control_margin:g}."
+        "Controls. Negative: none is named."
+        if not named
+        else (
+            f"Controls. Negative: {'; '.join(named)}; their pooled gap has a two-sided p of "
+            f"{rules.control_alpha:g} or more and a 90 % interval inside ±{rules.control_margin:g}."
+        )
     )
     if rules.spiked:
         words += f" Positive: {', '.join(rules.spiked)}, given public keys, must be detected."

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from analysis.estimators import GapEstimate
 
-Word = Literal["contaminated", "no material inflation", "inconclusive"]
+Word = Literal["contaminated", "no material inflation", "inconclusive", "withheld"]
 
 CONTAMINATED: Word = "contaminated"
 NO_INFLATION: Word = "no material inflation"
 INCONCLUSIVE: Word = "inconclusive"
+WITHHELD: Word = "withheld"  # a control failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Verdict:
     hypothesis: str = "primary"
     exploratory: bool = False
     note: str = ""
+    se: float | None = None  # of the estimate
 
 
 def decide(
@@ -58,7 +60,7 @@ def decide(
         note = "interval not estimable: one seed in an arm of a stratum, or scores without spread"
     return Verdict(
         model, wave, word, gap.gap, gap.interval, gap.upper, p, p_adjusted,
-        gap.n_public, gap.n_private, rule.alpha, rule.hypothesis, rule.exploratory, note,
+        gap.n_public, gap.n_private, rule.alpha, rule.hypothesis, rule.exploratory, note, gap.se,
     )  # fmt: skip
 
 
@@ -68,3 +70,8 @@ def decide_nothing(model: str, wave: int, n: tuple[int, int], rule: Rule) -> Ver
         model, wave, INCONCLUSIVE, None, (-1.0, 1.0), 1.0, 1.0, 1.0, *n, rule.alpha,
         rule.hypothesis, rule.exploratory, "not testable: no scored seed in an arm of a stratum",
     )  # fmt: skip
+
+
+def withhold(verdict: Verdict, why: str) -> Verdict:
+    """The same numbers without a verdict, since a control failed (spec/statistics.md, P6)."""
+    return replace(verdict, verdict=WITHHELD, note=f"withheld: {why}")

@@ -81,6 +81,15 @@ STANDARD_ONLY = (
 )  # fmt: skip
 
 
+class PlanFile(PlanSection):
+    """A plan in a file of its own, for results from elsewhere. What it leaves open is taken from
+    the shape of the table."""
+
+    strata: Names | None = None
+    seeds_per_arm: Count | None = None
+    replicates: Count | None = None
+
+
 def make_plan(
     section: PlanSection,
     *,
@@ -93,46 +102,52 @@ def make_plan(
     """The plan as it is put into the ledger. ``looks`` are, unless the section has a number, the
     waves; of standard-v1, those with a model that is no control. Raises AnalysisError where the
     plan cannot be run."""
+    from analysis.errors import AnalysisError
     from analysis.plan import STANDARD, basic_plan, standard_plan
 
-    given: dict[str, Any] = {
-        "replicates": replicates,
+    options = {**plan_options(section), "replicates": replicates}
+    if section.preset != STANDARD:
+        return basic_plan(strata, seeds_per_arm, **{"looks": len(waves)} | options)
+    controls = section.controls or ControlsSection()
+    if not controls.pre_exposure:
+        raise AnalysisError(
+            "controls.pre_exposure: name at least one model that was released before publication: "
+            f"{STANDARD} issues no verdict without a negative control"
+        )
+    aside = {*controls.pre_exposure, *controls.frozen, *controls.spiked}
+    looks = max(1, sum(1 for wave in waves if set(wave) - aside))
+    dated = sorted({*controls.pre_exposure, *controls.frozen} & set(released))
+    facts = [(name, released[name].isoformat()) for name in dated]
+    return standard_plan(strata, seeds_per_arm, released=facts, **{"looks": looks} | options)
+
+
+def plan_options(section: PlanSection) -> dict[str, Any]:
+    """What the section says, as the preset's function takes it."""
+    options = {
+        "looks": section.looks,
         "alpha": section.alpha,
         "permutations": section.permutations,
         "margin": section.margin,
-        **_given(outcomes=section.outcomes, multiplicity=section.multiplicity),
+        "outcomes": section.outcomes,
+        "multiplicity": section.multiplicity,
     }
-    if section.preset != STANDARD:
-        return basic_plan(strata, seeds_per_arm, looks=section.looks or len(waves), **given)
-    controls = section.controls or ControlsSection()
-    aside = {*controls.pre_exposure, *controls.frozen, *controls.spiked}
-    looks = section.looks or max(1, sum(1 for wave in waves if set(wave) - aside))
-    covariate, missing = section.covariate or CovariateSection(), section.missing
-    dated = sorted({*controls.pre_exposure, *controls.frozen} & set(released))
-    return standard_plan(
-        strata,
-        seeds_per_arm,
-        looks=looks,
-        pre_exposure=controls.pre_exposure,
-        frozen=controls.frozen,
-        spiked=controls.spiked,
-        released=[(name, released[name].isoformat()) for name in dated],
-        **given,
-        **_given(
-            control_alpha=controls.alpha,
-            control_margin=controls.margin,
-            covariate_runs=covariate.runs,
-            missing_alpha=missing and missing.alpha,
-            missing_share=missing and missing.share,
-            study_alpha=section.study_alpha,
-            onset_alpha=section.onset_alpha,
-            second_grader=section.second_grader,
-            sensitivity=section.sensitivity,
-            exclusions=section.exclusions,
-            hypotheses=section.hypotheses,
-        ),
-    )
-
-
-def _given(**values: Any) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
+    if section.preset == "standard-v1":
+        controls = section.controls or ControlsSection()
+        missing = section.missing or MissingSection()
+        options |= {
+            "pre_exposure": controls.pre_exposure,
+            "frozen": controls.frozen,
+            "spiked": controls.spiked,
+            "control_alpha": controls.alpha,
+            "control_margin": controls.margin,
+            "covariate_runs": (section.covariate or CovariateSection()).runs,
+            "missing_alpha": missing.alpha,
+            "missing_share": missing.share,
+            "study_alpha": section.study_alpha,
+            "onset_alpha": section.onset_alpha,
+            "second_grader": section.second_grader,
+            "sensitivity": section.sensitivity,
+            "exclusions": section.exclusions,
+            "hypotheses": section.hypotheses,
+        }
+    return {name: value for name, value in options.items() if value is not None}

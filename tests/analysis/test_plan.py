@@ -67,7 +67,6 @@ def test_the_preset_standard_v1_holds_the_rules_of_the_specification():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"pre_exposure": ()}, "pre_exposure: .*before publication"),
         ({"frozen": ("old", "old")}, "frozen: names a model twice"),
         ({"spiked": ("old",)}, "spiked: 'old' is a negative control too"),
         ({"study_alpha": 0.0}, "study_alpha: 0.0 must lie"),

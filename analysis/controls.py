@@ -1,0 +1,113 @@
+"""The controls that a verdict rests on (spec/statistics.md, C1 to C3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from analysis.cube import Cube
+from analysis.negative import Control, pooled_control
+from analysis.plan import look_alpha
+from analysis.resample import permutation_seed
+from analysis.tested import Tested, test_family
+from registry.records import Plan, StandardRules
+
+_TOLD = "given public keys"
+
+
+@dataclass(frozen=True, slots=True)
+class ControlResult:
+    """One control at one wave. ``passed`` is None where it could not be run; ``says`` is a
+    sentence; ``interval90`` is two-sided."""
+
+    kind: str  # "C1", "C2", "C3"
+    what: str
+    wave: int
+    models: tuple[str, ...]
+    passed: bool | None
+    gap: float | None
+    interval90: tuple[float, float] | None
+    p: float | None
+    says: str
+
+
+def negative_control(
+    plan: Plan, rules: StandardRules, cube: Cube, columns: Sequence[int], registration: str,
+    wave: int, what: str,
+) -> ControlResult:  # fmt: skip
+    """C1 on some columns: the pooled gap of models that cannot have been exposed."""
+    if not columns:
+        named = rules.pre_exposure or rules.frozen
+        says = f"{', '.join(named)}: promised and not run." if named else "None is named."
+        passed = False if named else None
+        return ControlResult("C1", what, wave, tuple(named), passed, None, None, None, says)
+    held = cube.pick(columns)
+    models = tuple(dict.fromkeys(column.model for column in held.columns))
+    found = pooled_control(
+        held.values, held.stratum, held.public,
+        permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to,
+        seed=permutation_seed(registration, "C1", what, str(wave)), margin=rules.control_margin,
+        level=rules.control_alpha,
+
+    )  # fmt: skip
+    return ControlResult(
+        "C1", what, wave, models, found.passed, found.gap, found.interval90, found.p,
+        _negative_words(found, models),
+    )  # fmt: skip
+
+
+def positive_controls(
+    plan: Plan, rules: StandardRules, cube: Cube, registration: str, wave: int
+) -> list[ControlResult]:
+    """C2 at a wave: each agent that was given public keys is detected at the look's alpha."""
+    columns = cube.where(wave, rules.spiked)
+    if not columns:
+        named = ", ".join(rules.spiked)
+        says = f"{named}: promised and not run."
+        lost = ControlResult("C2", _TOLD, wave, rules.spiked, False, None, None, None, says)
+        return [lost] if rules.spiked else []
+    held = cube.pick(columns)
+    places = range(len(columns))
+    seed = permutation_seed(registration, "C2", str(wave))
+    family = test_family(plan, held, held.values, places, seed)
+    found = []
+    for place, column in enumerate(held.columns):
+        p, gap = float(family.p[place]), float(family.gaps[place, 0])
+        passed = p <= look_alpha(plan)
+        says = "was found" if passed else "was not found: the instrument is too blunt at this look"
+        found.append(
+            ControlResult("C2", _TOLD, wave, (column.model,), passed, gap, None, p,
+                          f"{column.model}, which was given public keys, {says} (p {p:.4f}).")
+        )  # fmt: skip
+    return found
+
+
+def second_opinion(
+    wave: int, grader: str, first: Sequence[Tested], second: Sequence[Tested]
+) -> list[ControlResult]:
+    """C3 at a look: the second grader's verdict on each model is that of the first, and what has
+    not been graded does not pass."""
+    others = {each.verdict.model: each.verdict for each in second}
+    found = []
+    for each in first:
+        model, other = each.verdict.model, others.get(each.verdict.model)
+        if other is None:
+            says, passed = f"{grader} has not graded {model}.", False
+        else:
+            passed = other.verdict == each.verdict.verdict
+            says = f"{grader} says of {model}: {other.verdict}."
+        found.append(
+            ControlResult(
+                "C3", f"graded by {grader}", wave, (model,), passed,
+                other.estimate if other else None, None, other.p_adjusted if other else None, says,
+            )
+        )  # fmt: skip
+    return found
+
+
+def _negative_words(found: Control, models: Sequence[str]) -> str:
+    named = ", ".join(models)
+    if found.passed:
+        gap = 0.0 if found.gap is None else 100 * found.gap
+        return f"{named}: no gap where there can be none ({gap:+.1f} points, p {found.p:.3f})."
+    return f"{named}: {'; '.join(found.reasons)}."

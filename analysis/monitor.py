@@ -1,0 +1,107 @@
+"""Study-level monitoring as a plan registers it (spec/statistics.md, P4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.errors import AnalysisError
+from analysis.resample import permutation_seed
+from analysis.sequential import LookScores, Monitoring, monitor, study_scores
+from analysis.tested import Data
+from registry.records import Plan, StandardRules
+
+
+@dataclass(frozen=True, slots=True)
+class MonitoredLook:
+    """The study at one look. ``gap`` is of the average model of this look alone; ``statistic`` is
+    the largest over windows of looks that end here, the window ``onset``…``wave`` (waves);
+    ``crossed`` says that the study rejects here."""
+
+    wave: int
+    models: tuple[str, ...]
+    gap: float
+    statistic: float
+    onset: int
+    threshold: float | None
+    share: float
+    spent: float  # of alpha, up to here
+    crossed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Monitored:
+    """``alpha`` is what P4 may spend; ``rejected_at`` the wave at which it rejected, ``window`` the
+    waves whose gap did it. ``note`` says why there is nothing, where there is nothing."""
+
+    alpha: float
+    looks: tuple[MonitoredLook, ...]
+    rejected_at: int | None
+    window: tuple[int, int] | None
+    note: str = ""
+
+
+def monitor_looks(
+    plan: Plan,
+    rules: StandardRules,
+    looks: Sequence[tuple[int, Data]],
+    registration: str,
+) -> Monitored:
+    """P4 over the registered looks so far: each its wave and its data, in order.
+
+    A look without a model or an arm ends the monitoring before it, with a note.
+    """
+    alpha = rules.study_alpha - rules.onset_alpha
+    held = [(wave, data) for wave, data in looks if data.cube.columns][: plan.looks]
+    if not held:
+        return Monitored(alpha, (), None, None, "No look has a model that is tested.")
+    try:
+        found = monitor(
+            [_scores(data) for _, data in held],
+            alpha=alpha,
+            looks_planned=plan.looks,
+            permutations=plan.permutations,
+            seed=permutation_seed(registration, "P4"),
+        )
+    except AnalysisError as error:
+        return Monitored(alpha, (), None, None, str(error))
+    return _told(alpha, held, found)
+
+
+def _scores(data: Data) -> LookScores:
+    cube = data.cube
+    names = np.array(cube.strata, dtype=object)[cube.stratum]
+    return LookScores(
+        unit=data.units,
+        stratum=names,
+        tranche=np.zeros(len(data.units), dtype=np.int64),
+        public=cube.public,
+        scores=study_scores(data.adjusted.residuals[:, :, 0], cube.stratum),
+    )
+
+
+def _told(alpha: float, held: Sequence[tuple[int, Data]], found: Monitoring) -> Monitored:
+    waves = [wave for wave, _ in held]
+    steps = tuple(
+        MonitoredLook(
+            wave,
+            tuple(column.model for column in data.cube.columns),
+            step.gap,
+            step.statistic,
+            waves[step.onset - 1],
+            step.threshold,
+            step.share,
+            found.spending[place],
+            step.rejected,
+        )
+        for place, ((wave, data), step) in enumerate(zip(held, found.looks, strict=True))
+    )
+    at, window = found.rejected_at, found.window
+    return Monitored(
+        alpha,
+        steps,
+        None if at is None else waves[at - 1],
+        None if window is None else (waves[window[0] - 1], waves[window[1] - 1]),
+    )

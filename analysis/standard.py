@@ -1,0 +1,232 @@
+"""The plan standard-v1, run: looks, controls, monitoring, what stands beside them.
+
+spec/statistics.md, §5. Each function takes what is registered and the table; nothing is chosen
+by what the data say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+import numpy as np
+
+from analysis.asides import DIMENSIONS, Aside, Look, run_asides
+from analysis.controls import ControlResult, negative_control, positive_controls, second_opinion
+from analysis.covariate import Adjusted
+from analysis.cube import Cube, make_cube
+from analysis.errors import AnalysisError
+from analysis.load import Table
+from analysis.monitor import Monitored, monitor_looks
+from analysis.plan import EXCLUSIONS, GRADER, control_models
+from analysis.tested import Data, Tested, look_data, primary_rule, run_tests
+from analysis.verdict import Verdict, withhold
+from registry.records import Plan, StandardRules
+from registry.tables import Status
+
+MOSTLY = 0.5  # missing, of the exclusion "mostly-missing"
+
+
+@dataclass(frozen=True, slots=True)
+class LookResult:
+    """One look: ``number`` from 1; ``covered`` is the share of instances with a covariate."""
+
+    number: int
+    wave: int
+    beyond: bool  # the registered looks: exploratory
+    alpha: float
+    covered: float
+    covariate_models: tuple[str, ...]
+    tested: tuple[Tested, ...]
+    excluded: tuple[tuple[str, str], ...]  # model, why
+
+
+@dataclass(frozen=True, slots=True)
+class StandardResult:
+    looks: tuple[LookResult, ...]
+    controls: tuple[ControlResult, ...]
+    monitored: Monitored
+    asides: tuple[Aside, ...]
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        return tuple(each.verdict for look in self.looks for each in look.tested)
+
+
+def run_standard(
+    plan: Plan, table: Table, registration: str, *, published: date | None = None
+) -> StandardResult:
+    """Run standard-v1 on all waves of the table.
+
+    ``published`` is the day of the first release of the public arm, None where there was none.
+    Raises AnalysisError where no row can be tested, a negative control was released after the
+    publication, or the strata have one arm only.
+    """
+    rules = _rules(plan)
+    check_dates(rules, published)
+    held = table.where(table["grader"] == GRADER)
+    if not len(held):
+        raise AnalysisError(f"no rows by grader {GRADER!r}: nothing to test")
+    cube = make_cube(held, plan.outcomes, plan.strata)
+    looks = list(_looks(plan, rules, held, cube, registration))
+    second = _second(plan, rules, table, registration)
+    controls = tuple(_controls(plan, rules, cube, registration, looks, second))
+    judged = tuple(_judge_look(look, controls) for look, _ in looks)
+    return StandardResult(
+        judged,
+        controls,
+        monitor_looks(plan, rules, [(look.wave, data) for look, data in looks], registration),
+        tuple(_asides(plan, held, looks, registration)),
+    )
+
+
+def check_dates(rules: StandardRules, published: date | None) -> None:
+    """Raise AnalysisError where a negative control may have seen the public arm."""
+    if published is None:
+        return
+    for name, day in rules.released:
+        if name in rules.pre_exposure and date.fromisoformat(day) >= published:
+            raise AnalysisError(
+                f"plan: pre_exposure: {name!r} was released on {day}, and the public arm on "
+                f"{published}: it may have been exposed and cannot be a negative control"
+            )
+
+
+def _rules(plan: Plan) -> StandardRules:
+    if plan.standard is None:
+        raise AnalysisError(f"plan {plan.name!r} has no rules of standard-v1")
+    return plan.standard
+
+
+def _looks(
+    plan: Plan, rules: StandardRules, table: Table, cube: Cube, registration: str
+) -> Iterator[tuple[LookResult, Data]]:
+    aside = control_models(plan)
+    waves = sorted({column.wave for column in cube.columns if column.model not in aside})
+    for number, wave in enumerate(waves, start=1):
+        here = [column.model for column in cube.columns if column.wave == wave]
+        fresh = [model for model in here if model not in aside]
+        excluded = tuple(_excluded(plan, table, wave, fresh))
+        dropped = {model for model, _ in excluded}
+        tested = cube.where(wave, [model for model in fresh if model not in dropped])
+        before = [
+            place
+            for place, column in enumerate(cube.columns)
+            if column.model in rules.pre_exposure and column.wave <= wave
+        ]
+        beyond = number > plan.looks
+        rule = primary_rule(plan, beyond=beyond)
+        if tested:
+            data = look_data(cube, tested, before, rules.covariate_runs)
+            found = run_tests(plan, rules, data, registration, rule, wave=wave)
+        else:
+            data, found = _nothing(cube), ()
+        used = sorted({cube.columns[place].model for place in before}) if data.covered else []
+        yield (
+            LookResult(
+                number, wave, beyond, rule.alpha, data.covered, tuple(used), found, excluded
+            ),
+            data,
+        )
+
+
+def _nothing(cube: Cube) -> Data:
+    """A look of which every model is excluded."""
+    own = cube.pick([])
+    empty = np.empty((0, len(cube.outcomes)))
+    return Data(np.empty(0, dtype=np.int64), own, Adjusted(own.values, empty, empty), None, 0.0)
+
+
+def _excluded(
+    plan: Plan, table: Table, wave: int, models: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Models that the plan leaves out of a look, with the reason in words."""
+    for model in models:
+        here = (table["wave"] == wave) & (table["model"] == model)
+        served = set(table["served_version"][here]) - {""}
+        lost = float((table["status"][here] == Status.MISSING).mean())
+        if "version-changed" in plan.exclusions and len(served) > 1:
+            yield model, EXCLUSIONS["version-changed"]
+        elif "mostly-missing" in plan.exclusions and lost > MOSTLY:
+            yield model, EXCLUSIONS["mostly-missing"]
+
+
+def _second(
+    plan: Plan, rules: StandardRules, table: Table, registration: str
+) -> dict[int, tuple[Tested, ...]]:
+    """The same test on the second grader's scores, by wave."""
+    held = table.where(table["grader"] == rules.second_grader)
+    if not rules.second_grader or not len(held):
+        return {}
+    cube = make_cube(held, plan.outcomes, plan.strata)
+    looks = _looks(plan, rules, held, cube, registration)
+    return {look.wave: look.tested for look, _ in looks}
+
+
+def _controls(
+    plan: Plan,
+    rules: StandardRules,
+    cube: Cube,
+    registration: str,
+    looks: Sequence[tuple[LookResult, Data]],
+    second: dict[int, tuple[Tested, ...]],
+) -> Iterator[ControlResult]:
+    first = looks[0][0].wave if looks else None
+    baseline = [
+        place
+        for place, column in enumerate(cube.columns)
+        if column.model in rules.pre_exposure and (first is None or column.wave < first)
+    ]
+    baseline = baseline or [
+        place for place, column in enumerate(cube.columns) if column.model in rules.pre_exposure
+    ]
+    wave = min((cube.columns[place].wave for place in baseline), default=first or 0)
+    yield negative_control(
+        plan, rules, cube, baseline, registration, wave, "released before publication"
+    )
+    for look, _ in looks:
+        if rules.frozen:
+            columns = cube.where(look.wave, rules.frozen)
+            yield negative_control(
+                plan, rules, cube, columns, registration, look.wave, "frozen, run again"
+            )
+        yield from positive_controls(plan, rules, cube, registration, look.wave)
+        if rules.second_grader:
+            others = second.get(look.wave, ())
+            yield from second_opinion(look.wave, rules.second_grader, look.tested, others)
+
+
+def _judge_look(look: LookResult, controls: Sequence[ControlResult]) -> LookResult:
+    """The look, its verdicts withheld where a control failed that they rest on."""
+    tested = []
+    for each in look.tested:
+        why = [
+            f"{control.kind} ({control.what}): {control.says.rstrip('.')}"
+            for control in controls
+            if control.passed is False and _bears_on(control, look.wave, each.verdict.model)
+        ]
+        verdict = withhold(each.verdict, "; ".join(why)) if why else each.verdict
+        tested.append(replace(each, verdict=verdict))
+    return replace(look, tested=tuple(tested))
+
+
+def _bears_on(control: ControlResult, wave: int, model: str) -> bool:
+    """C1 before publication bears on all looks, one at a look on that, C3 on its model."""
+    if control.kind == "C3":
+        return control.wave == wave and model in control.models
+    return control.wave == wave or (control.kind == "C1" and control.what.startswith("released"))
+
+
+def _asides(
+    plan: Plan, table: Table, looks: Sequence[tuple[LookResult, Data]], registration: str
+) -> Iterator[Aside]:
+    parts = make_cube(table, tuple(DIMENSIONS), plan.strata)
+    for look, data in looks:
+        if not look.tested:
+            continue
+        models = [column.model for column in data.cube.columns]
+        rows = table.where((table["wave"] == look.wave) & np.isin(table["model"], models))
+        rows = rows.where(np.isin(rows["stratum"], list(plan.strata)))
+        own = parts.pick(parts.where(look.wave, models))
+        yield from run_asides(Look(plan, registration, look.wave, data, look.tested, rows, own))

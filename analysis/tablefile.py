@@ -1,0 +1,163 @@
+"""Results from elsewhere: a CSV or Parquet file as a Table (docs/result-rows.md).
+
+At the least ``model``, ``arm``, ``stratum``, ``instance`` and ``score``; what else is known of an
+episode may stand beside them. Errors name the file and a row, counted from 1 after the header.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from analysis.errors import AnalysisError
+from analysis.load import SCHEMA, Table, table_of_columns
+from analysis.plan import GRADER
+from registry.tables import Status
+
+REQUIRED = ("model", "arm", "stratum", "instance", "score")
+RENAMED: Mapping[str, str] = {"look": "wave"}  # what people call it: what we do
+_DEFAULTS: Mapping[str, Any] = {
+    "wave": 0, "replicate": 0, "grader": GRADER, "stop_reason": "", "error_class": "",
+    "limits_hit": "", "turns": 0, "tool_calls": 0, "seconds": 0.0, "attempts": 1,
+    "served_version": "", "family": None, "difficulty": None, "status": None,
+}  # fmt: skip
+_WANTED: Mapping[str, str] = {"int64": "whole numbers", "float64": "numbers", "string": "texts"}
+MAX_BYTES = 4_000_000_000
+
+
+def read_result_file(path: Path, *, grader: str | None = None) -> Table:
+    """The table of a CSV (``.csv``, ``.csv.gz``) or Parquet file.
+
+    An empty score is a missing run; ``status`` may say otherwise. One grader's rows are kept, as
+    those that the plan tests: ``grader`` names it where the file has several. Raises
+    AnalysisError for a file that cannot be read, a lacking or unknown column, several graders
+    without a choice, and what ``check_table`` refuses.
+    """
+    arrow = _rename(_read(path), path)
+    lacking = [name for name in REQUIRED if name not in arrow.column_names]
+    if lacking:
+        need = ", ".join(REQUIRED)
+        raise AnalysisError(
+            f"{path}: no column {', '.join(lacking)}; at the least {need} are needed "
+            "(docs/result-rows.md)"
+        )
+    if not arrow.num_rows:
+        raise AnalysisError(f"{path}: no rows below the header")
+    arrow = _one_grader(arrow, path, grader)
+    return table_of_columns({n: _chunked(_column(arrow, n, path)) for n in SCHEMA}, str(path))
+
+
+def _read(path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.csv as csv
+    import pyarrow.parquet as pq
+
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise AnalysisError(f"{path}: more than {MAX_BYTES:,} bytes")
+        if path.suffix == ".parquet":
+            return pq.read_table(path)
+        if not path.name.endswith((".csv", ".csv.gz")):
+            raise AnalysisError(f"{path}: a table is a .csv, .csv.gz or .parquet file")
+        texts = {name: pa.string() for name, kind in SCHEMA.items() if kind == "string"}
+        options = csv.ConvertOptions(
+            column_types=texts, null_values=[""], strings_can_be_null=True,
+            quoted_strings_can_be_null=True, true_values=[], false_values=[],
+        )  # fmt: skip
+        return csv.read_csv(path, convert_options=options)
+    except FileNotFoundError:
+        raise AnalysisError(f"{path}: no such file") from None
+    except (OSError, pa.ArrowException) as error:
+        kind = "Parquet" if path.suffix == ".parquet" else "CSV"
+        said = str(error).splitlines()[0]
+        raise AnalysisError(f"{path}: not a readable {kind} file ({said})") from error
+
+
+def _rename(arrow: Any, path: Path) -> Any:
+    """Columns by our names; those that are unknown are refused, for one may be misspelt."""
+    import difflib
+
+    names = [RENAMED.get(name, name) for name in arrow.column_names]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise AnalysisError(f"{path}: the column {repeated[0]!r} is there twice")
+    for given, name in zip(arrow.column_names, names, strict=True):
+        if name not in SCHEMA:
+            close = difflib.get_close_matches(name, [*SCHEMA, *RENAMED], n=1, cutoff=0.75)
+            if close:
+                raise AnalysisError(f"{path}: unknown column {given!r}; is {close[0]!r} meant?")
+    known = [name for name in names if name in SCHEMA]
+    return arrow.rename_columns(names).select(known)
+
+
+def _one_grader(arrow: Any, path: Path, wanted: str | None) -> Any:
+    """The rows of one grader, called as the plan calls the one that it tests."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if "grader" not in arrow.column_names:
+        if wanted is not None:
+            raise AnalysisError(f"{path}: no column grader, of which {wanted!r} could be one")
+        return arrow
+    column = arrow["grader"].cast(pa.string())
+    graders = sorted(str(name) for name in pc.unique(column).to_pylist() if name is not None)
+    if wanted is None and len(graders) > 1:
+        raise AnalysisError(
+            f"{path}: rows by {len(graders)} graders ({', '.join(graders[:8])}): scores of two "
+            "graders are no runs of one model; choose one with --grader"
+        )
+    if wanted is not None and wanted not in graders:
+        raise AnalysisError(f"{path}: no rows by grader {wanted!r}; there are {', '.join(graders)}")
+    if wanted is not None:
+        arrow = arrow.filter(pc.equal(column, wanted))
+    place = arrow.column_names.index("grader")
+    ours = pa.array([GRADER]).take(pa.array([0] * arrow.num_rows))
+    return arrow.set_column(place, "grader", ours)
+
+
+def _chunked(column: Any) -> Any:
+    import pyarrow as pa
+
+    return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+
+
+def _column(arrow: Any, name: str, path: Path) -> Any:
+    """A column as the table holds it: given, or its default, or worked out from others."""
+    import pyarrow as pa
+
+    kinds = {"int64": pa.int64(), "float64": pa.float64(), "string": pa.string()}
+    kind = kinds[SCHEMA[name].rstrip("?")]
+    if name not in arrow.column_names:
+        return _default(arrow, name, kind, path)
+    column = arrow[name]
+    if name == "status":
+        return column.cast(pa.string()).fill_null(_default(arrow, name, kind, path))
+    try:
+        cast = column.cast(kind)
+    except pa.ArrowException as error:
+        wanted = _WANTED[SCHEMA[name].rstrip("?")]
+        raise AnalysisError(
+            f"{path}: column {name} has type {column.type}; {wanted} are wanted "
+            f"({str(error).splitlines()[0]})"
+        ) from error
+    if not SCHEMA[name].endswith("?") and _DEFAULTS.get(name) is not None:
+        return cast.fill_null(_DEFAULTS[name])
+    return cast
+
+
+def _default(arrow: Any, name: str, kind: Any, path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    rows = arrow.num_rows
+    if name == "status":
+        scored = pc.is_valid(arrow["score"])
+        return pc.if_else(scored, str(Status.SCORED), str(Status.MISSING))
+    if name in ("family", "difficulty"):
+        parts = pc.split_pattern(arrow["stratum"].cast(pa.string()), "/", max_splits=1)
+        if name == "family":
+            return pc.list_element(parts, 0)
+        return pa.chunked_array([pa.array([""] * rows)])
+    if SCHEMA[name].endswith("?"):
+        return pa.nulls(rows, kind)
+    return pa.array([_DEFAULTS[name]], kind).take(pa.array([0] * rows))

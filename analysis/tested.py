@@ -1,0 +1,231 @@
+"""The primary test of a look: what is adjusted, permuted, bounded and said of each model.
+
+spec/statistics.md, D4, D5, P1 to P3, P5, P6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.covariate import Adjusted, adjust, pre_exposure_means, unadjusted
+from analysis.cube import Cube
+from analysis.equivalence import Equivalence, tost
+from analysis.estimators import GapEstimate, estimate_gap
+from analysis.missingness import adverse_bounds, lost_share, test_by_arm
+from analysis.multiplicity import holm, westfall_young
+from analysis.plan import look_alpha
+from analysis.resample import Permuted, max_t, p_values, permutation_seed, permute_gaps
+from analysis.verdict import CONTAMINATED, INCONCLUSIVE, Rule, Verdict, decide, decide_nothing
+from registry.records import Plan, StandardRules
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeGap:
+    """One outcome's part in the test: its gap, that over its permutation SD, and the slope on the
+    covariate with the share of variance that it takes off."""
+
+    outcome: str
+    gap: float
+    z: float
+    beta: float
+    rho2: float
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Shares of a model's owed runs that are missing, the p of a difference between the arms, and,
+    where the plan asks for it, the test with them filled against the claim (D4)."""
+
+    share_public: float
+    share_private: float
+    p: float
+    bound_gap: float | None = None
+    bound_p_adjusted: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """One model at one look. Estimates are of the first outcome, adjusted where the look is."""
+
+    verdict: Verdict
+    equivalence: Equivalence | None
+    outcomes: tuple[OutcomeGap, ...]
+    missing: Missing
+    unadjusted: GapEstimate | None
+    p_unadjusted: float
+    p_adjusted_unadjusted: float  # over the models, without the covariate
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Data:
+    """A look's instances with the scores of its models, as they are and adjusted. ``units`` (n,)
+    are the instances' places in the cube of all looks."""
+
+    units: NDArray[np.int64]
+    cube: Cube
+    adjusted: Adjusted
+    covariate: Floats | None  # (n, outcomes)
+    covered: float  # share of instances that have a covariate; 0 where nothing is adjusted
+
+
+def look_data(cube: Cube, tested: Sequence[int], baseline: Sequence[int], runs: int) -> Data:
+    """The tested columns, adjusted by the baseline's (D5). Where no instance has ``runs`` runs of
+    the baseline, nothing is adjusted."""
+    rows = cube.rows(tested)
+    own, units = cube.pick(tested), np.flatnonzero(rows)
+    if not baseline:
+        return Data(units, own, unadjusted(own.values), None, 0.0)
+    chosen = np.ones(len(baseline), dtype=bool)
+    x = pre_exposure_means(
+        cube.values[rows][:, list(baseline)],
+        chosen,
+        runs=cube.scored[rows][:, list(baseline)],
+        least=runs,
+    )
+    covered = float((~np.isnan(x[:, 0])).mean())
+    if not covered:
+        return Data(units, own, unadjusted(own.values), None, 0.0)
+    return Data(units, own, adjust(own.values, x, own.stratum), x, covered)
+
+
+def run_tests(
+    plan: Plan, rules: StandardRules, data: Data, registration: str, rule: Rule, *, wave: int
+) -> tuple[Tested, ...]:
+    """What the plan says of each model of a look, in the order of the columns."""
+    cube = data.cube
+    seed = permutation_seed(registration, str(wave))
+    testable = [m for m in range(len(cube.columns)) if _has_both_arms(cube, m)]
+    main = test_family(plan, cube, data.adjusted.residuals, testable, seed)
+    plain = main if not data.covered else test_family(plan, cube, cube.values, testable, seed)
+    lost = test_by_arm(
+        cube.missing, cube.missing + cube.scored, cube.stratum, cube.public,
+        plan.permutations, seed, enumerate_up_to=plan.enumerate_up_to,
+    )  # fmt: skip
+    most = np.fmax(lost.share_public, lost.share_private)
+    needs = (lost.p < rules.missing_alpha) | (most > rules.missing_share)
+    bound = _bound(plan, data, testable, seed) if needs[testable].any() else None
+    found = []
+    for m in range(len(cube.columns)):
+        missing = Missing(float(lost.share_public[m]), float(lost.share_private[m]),
+                          float(lost.p[m]))  # fmt: skip
+        if m in testable and bound is not None and needs[m]:
+            place = testable.index(m)
+            missing = Missing(
+                missing.share_public, missing.share_private, missing.p,
+                float(bound.gaps[place, 0]), float(bound.adjusted[place]),
+            )  # fmt: skip
+        found.append(_tested(data, m, main, plain, missing, rule, wave))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Family:
+    """P1 and P3 of some models on common permutations: ``models`` are columns; ``gaps`` and ``z``
+    (models, outcomes), ``p`` and ``adjusted`` (models,)."""
+
+    models: tuple[int, ...]
+    gaps: Floats
+    z: Floats
+    p: Floats
+    adjusted: Floats
+
+
+def test_family(plan: Plan, cube: Cube, values: Floats, models: Sequence[int], seed: int) -> Family:
+    """The test of some columns, and p adjusted over them. ``values`` (n, columns, outcomes)."""
+    if not models:
+        nothing, flat = np.empty((0, values.shape[2])), np.empty(0)
+        return Family((), nothing, nothing, flat, flat)
+    gaps = permute_gaps(
+        values[:, list(models)], cube.stratum, cube.public,
+        permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to, seed=seed,
+    )  # fmt: skip
+    statistics = max_t(gaps)
+    p = p_values(statistics)
+    over = holm(p) if plan.multiplicity == "holm" else westfall_young(statistics)
+    return Family(tuple(models), gaps.observed, _z(gaps), p, over)
+
+
+test_family.__test__ = False  # type: ignore[attr-defined]  # its name is not pytest's
+
+
+def _z(gaps: Permuted) -> Floats:
+    """Observed gaps over their SD under permutation; 0 without spread."""
+    every = gaps.permuted
+    if not gaps.exact:
+        every = np.concatenate([gaps.observed[None], gaps.permuted])
+    sd = every.std(axis=0)
+    z: Floats = np.divide(gaps.observed, sd, out=np.zeros_like(sd), where=sd > 1e-12)
+    return z
+
+
+def _bound(plan: Plan, data: Data, testable: Sequence[int], seed: int) -> Family:
+    """The test with all that is missing filled against the claim (D4, ii)."""
+    cube = data.cube
+    share = lost_share(cube.missing, cube.missing + cube.scored)
+    lowest, _ = adverse_bounds(cube.values, cube.public, share)
+    if data.covariate is not None:
+        lowest = adjust(lowest, data.covariate, cube.stratum).residuals
+    return test_family(plan, cube, lowest, testable, seed)
+
+
+def _tested(
+    data: Data, m: int, main: Family, plain: Family, missing: Missing, rule: Rule, wave: int
+) -> Tested:
+    cube = data.cube
+    model = cube.columns[m].model
+    if m not in main.models:
+        there = ~np.isnan(cube.values[:, m, 0])
+        n = int((there & cube.public).sum()), int((there & ~cube.public).sum())
+        return Tested(decide_nothing(model, wave, n, rule), None, (), missing, None, 1.0, 1.0)
+    place = main.models.index(m)
+    gap = _estimate(cube, data.adjusted.residuals[:, m, 0])
+    verdict = decide(model, wave, gap, float(main.p[place]), float(main.adjusted[place]), rule)
+    return Tested(
+        _survive(verdict, missing, rule),
+        tost(gap.gap, gap.se, gap.df, rule.margin),
+        tuple(
+            OutcomeGap(
+                name, float(main.gaps[place, o]), float(main.z[place, o]),
+                float(data.adjusted.beta[m, o]), float(data.adjusted.rho2[m, o]),
+            )
+            for o, name in enumerate(cube.outcomes)
+        ),
+        missing,
+        _estimate(cube, cube.values[:, m, 0]),
+        float(plain.p[place]),
+        float(plain.adjusted[place]),
+    )  # fmt: skip
+
+
+def _survive(verdict: Verdict, missing: Missing, rule: Rule) -> Verdict:
+    """The verdict, unless a claim hangs on runs that are missing (D4)."""
+    p = missing.bound_p_adjusted
+    if verdict.verdict != CONTAMINATED or p is None or p <= rule.alpha:
+        return verdict
+    return replace(
+        verdict,
+        verdict=INCONCLUSIVE,
+        note=f"the gap does not survive the adverse bound of missing runs (adjusted p {p:.4f})",
+    )
+
+
+def _estimate(cube: Cube, scores: Floats) -> GapEstimate:
+    there = ~np.isnan(scores)
+    return estimate_gap(scores[there], cube.stratum[there], cube.public[there])
+
+
+def _has_both_arms(cube: Cube, m: int) -> bool:
+    there = ~np.isnan(cube.values[:, m, 0])
+    cells = set(zip(cube.stratum[there].tolist(), cube.public[there].tolist(), strict=True))
+    return len(cells) == 2 * len(np.unique(cube.stratum))
+
+
+def primary_rule(plan: Plan, *, beyond: bool, hypothesis: str = "primary") -> Rule:
+    """What a look's verdicts are held against."""
+    return Rule(look_alpha(plan), plan.margin, hypothesis, beyond)
