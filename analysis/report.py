@@ -16,6 +16,7 @@ from analysis.breakdown import APART, GOOD, POOR
 from analysis.breakdowntables import TableSet, write_tables
 from analysis.departures import deviations
 from analysis.figures import NARROW, WIDE, plot_arms, plot_gaps
+from analysis.judgecolumns import JudgeColumn, column_json, judge_departures
 from analysis.load import Table
 from analysis.look import Analysis, ArmMean
 from analysis.means import ArmCount
@@ -93,6 +94,7 @@ class Report:
     funnel: tuple[FunnelRow, ...]
     deviations: tuple[str, ...]
     templates: TableSet | None = None  # of strata that come from template files
+    judges: tuple[JudgeColumn, ...] = ()
 
     @property
     def through_wave(self) -> int:
@@ -109,6 +111,7 @@ def build_report(
     issued: str,
     explored: Sequence[Analysis] = (),
     templates: TableSet | None = None,
+    judges: Sequence[JudgeColumn] = (),
 ) -> Report:
     """The report of an analysis of the registered plan. ``issued`` is the time, UTC ISO 8601;
     the registration is named by the digest that the analysis was given.
@@ -132,8 +135,12 @@ def build_report(
         exploratory=tuple(v for v in found if v.exploratory),
         means=analysis.means,
         funnel=tuple(_funnel_row(plan, count) for count in analysis.counts),
-        deviations=_deviations(registered, sealed, runs, table, analysis),
+        deviations=(
+            *_deviations(registered, sealed, runs, table, analysis),
+            *judge_departures(plan, judges, sorted({run.wave for run in runs})),
+        ),
         templates=templates,
+        judges=tuple(judges),
     )
 
 
@@ -144,7 +151,8 @@ def report_json(report: Report) -> dict[str, Any]:
     where not testable), ``interval`` [lo, hi], ``upper``, ``p``, ``p_adjusted``, ``n_public``,
     ``n_private``, ``alpha``, ``note``. ``exploratory`` lists others in the same form, with their
     ``hypothesis``. ``deviations`` is a list of sentences. ``templates``, where the study has any,
-    holds the tables of its templated strata.
+    holds the tables of its templated strata; ``judges`` what each judge of the study is worth, and
+    the gaps that it sees (``judgecolumns.column_json``).
     """
     body = {
         "study": report.study,
@@ -163,6 +171,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "runs": [_run_body(run) for run in report.runs],
         "served": [asdict(model) for model in report.served],
         "limits": list(LIMITS),
+        "judges": [column_json(column) for column in report.judges],
     }
     if report.templates is not None:
         body["templates"] = report.templates.as_json()
@@ -195,6 +204,7 @@ def render_html(report: Report) -> str:
         whole=_score_rows(report, by_stratum=False),
         # From the same environment, which has escaped every name in it.
         templated=Markup(_render_templated(page, report.templates)),  # noqa: S704
+        judged=Markup(_render_judges(page, report.judges)),  # noqa: S704
     )
 
 
@@ -249,6 +259,12 @@ def _render_templated(page: Any, templates: TableSet | None) -> str:
         widths=list(dict.fromkeys(need.width for need in guidance.needs)),
         needs=_need_rows(guidance),
     )
+    return rendered
+
+
+def _render_judges(page: Any, columns: Sequence[JudgeColumn]) -> str:
+    """The section on judges; empty without any."""
+    rendered: str = page.from_string(_source("judges")).render(columns=columns) if columns else ""
     return rendered
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
+from analysis.judgerates import JudgeRates, read_rates
 from harness.keys import check_key
 from registry.canon import canonical_bytes, digest_bytes
+from registry.errors import BrokenPromise
 from registry.inventory import judge_objects, write_inventory
 from registry.records import Graded, JudgeChecked, JudgePin, WaveClosed, record_digest
 from study.folder import Study
@@ -55,6 +58,26 @@ def find_graded(study: Study, pin: JudgePin, wave: int) -> Graded | None:
 
 def _is_of(record: Graded, pin: JudgePin, wave: int) -> bool:
     return record.wave == wave and record.judge == pin
+
+
+def graded_records(study: Study, pin: JudgePin) -> tuple[Graded, ...]:
+    """The records of the waves that a judge has graded whole."""
+    records = (entry.record for entry in study.ledger.find("graded"))
+    return tuple(record for record in records if record.judge == pin)
+
+
+def rates_of(study: Study, pin: JudgePin) -> JudgeRates | None:
+    """What a judge was measured at: on the most criteria, and of several such last; None where
+    it never was. Raises BrokenPromise where the result is not what the ledger promises."""
+    records = (entry.record for entry in study.ledger.find("judge-checked"))
+    checks = [record for record in records if record.judge == pin]
+    if not checks:
+        return None
+    best: JudgeChecked = max(reversed(checks), key=lambda record: record.criteria)
+    data = study.store.get(best.uri)
+    if digest_bytes(data) != best.result:
+        raise BrokenPromise(f"{best.uri}: not the judge check that the ledger names")
+    return read_rates(json.loads(data), best.uri)
 
 
 def record_checked(

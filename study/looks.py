@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from analysis.breakdowntables import TableSet, make_tables
+from analysis.judgecolumns import JudgeColumn, JudgeFacts, judge_column
 from analysis.load import Table, make_table
 from analysis.look import Analysis, analyse, explore
 from analysis.report import Report, build_report, write_report
@@ -18,7 +19,9 @@ from registry.records import Plan, Preregistration, ReportIssued, RunManifest, r
 from registry.tables import ResultRow, columns_of
 from study.errors import StudyError
 from study.folder import Study
+from study.judgerecords import graded_records, rates_of
 from study.judges import judge_grades
+from study.protocol import relatives_of
 from study.runs import closed_wave, closing_manifest, manifests_of, read_results
 from study.setup import registration_of
 from study.templateanswers import answers_of_rows, facts_of_study
@@ -40,6 +43,7 @@ def report_study(study: Study, through: int | None, now: str) -> tuple[Report, P
     plan_digest = digest_value(record_body(registered))
     issued = _issued_before(study, last, table_digest) or now
     table = make_table(rows)
+    judges = _judge_columns(study, registered.plan, table)
     report = build_report(
         registered=registered,
         sealed=study.sealed_set(),
@@ -47,8 +51,9 @@ def report_study(study: Study, through: int | None, now: str) -> tuple[Report, P
         table=table,
         analysis=analyse(registered.plan, table, plan_digest),
         issued=issued,
-        explored=_by_judges(study, registered.plan, table, plan_digest),
+        explored=_by_judges(registered.plan, table, plan_digest, judges),
         templates=_templated(study, rows, table_digest),
+        judges=judges,
     )
     report = _add_deviations(report, drift_of(study, registered, runs))
     page, data = write_report(study.folder / REPORTS / f"wave-{last}", report)
@@ -65,13 +70,33 @@ def report_study(study: Study, through: int | None, now: str) -> tuple[Report, P
     return report, page
 
 
-def _by_judges(study: Study, plan: Plan, table: Table, registration: str) -> list[Analysis]:
-    """The registered test on the scores of each judge that has graded a wave: exploratory."""
-    graders = set(table["grader"].tolist())
-    return [
-        explore(plan, table, registration, f"graded by {pin.name}", grader=pin.name)
+def _judge_columns(study: Study, plan: Plan, table: Table) -> tuple[JudgeColumn, ...]:
+    """The judges that have graded a wave whole, or of which the plan asks something."""
+    wanted = {*table["grader"].tolist(), *(rule.name for rule in plan.judges)}
+    return tuple(
+        judge_column(
+            plan,
+            table,
+            JudgeFacts(
+                pin,
+                rates_of(study, pin),
+                graded_records(study, pin),
+                relatives_of(study.protocol, pin.name),
+            ),
+        )
         for pin in study.protocol.judges
-        if pin.name in graders
+        if pin.name in wanted
+    )
+
+
+def _by_judges(
+    plan: Plan, table: Table, registration: str, columns: Sequence[JudgeColumn]
+) -> list[Analysis]:
+    """The registered test on the scores of each judge whose column is shown: exploratory."""
+    return [
+        explore(plan, table, registration, f"graded by {column.judge}", grader=column.judge)
+        for column in columns
+        if column.waves and not column.withheld
     ]
 
 

@@ -12,12 +12,20 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 from click.testing import CliRunner, Result
 
+from generators.rubric import Criterion
+from harness.budget import Spend
+from harness.codec import decode_try
+from harness.judge import SYSTEM, Judge, Submission, judgement_bound
+from harness.prices import read_prices
+from harness.sheets import make_sheets
 from harness.work import Workbench, run_cell
 from registry.clock import utc_now
 from registry.records import JudgeRule, Plan, read_record, record_body, record_digest
@@ -28,6 +36,7 @@ from study.cli import main
 from study.errors import StudyError
 from study.folder import Study
 from study.images import NO_IMAGE, PinnedImage
+from study.judgemoney import spent_by_judges
 from study.judges import GradeRequest, grade_study, graded_by
 from study.looks import read_rows
 from study.protocol import read_protocol
@@ -98,7 +107,8 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Ser
     """The folder of a study with a closed wave, and a server for its judges."""
     folder = tmp_path_factory.mktemp("judged") / "study"
     with serve(always=both) as served:
-        init_study(folder, PROTOCOL.format(url=served.url))
+        asks = "judges: {{kind: {{min_specificity: 0.6}}, strict: {{min_sensitivity: 0.9}}}}"
+        init_study(folder, PROTOCOL.replace("199}}", f"199, {asks}}}}}").format(url=served.url))
         (folder / "prices.yaml").write_text(PRICES)
         study = pipeline.open_study(folder)
         pipeline.draw(study)
@@ -169,12 +179,17 @@ def test_judges_grade_what_is_stored_once_and_stand_beside_the_registered_test(
 
     after = pipeline.report(study)[0]
     assert [v.hypothesis for v in after.verdicts] == ["primary"]
-    assert [v.hypothesis for v in after.exploratory] == ["graded by strict", "graded by kind"]
+    assert after.exploratory == ()  # the plan asks for judges that were measured
+    assert [each.withheld != "" for each in after.judges] == [True, True]
     rows = list(read_rows(study, list(manifests_of(study, 0))))
     assert {row.grader for row in rows} == {"deterministic", "strict", "kind"}
     assert all(row.score == 1.0 for row in rows if row.grader == "kind")
     assert all(row.passed == row.total for row in rows if row.grader == "kind")
-    assert verify_study(study.store, study.identities()).holds
+    found = verify_study(study.store, study.identities())
+    assert found.holds
+    assert dict(found.counts)["waves graded by judges"] == 2
+    assert "open objects (no record names them yet)" not in dict(found.counts)
+    assert manifests_of(study, 0)[0].judges == study.protocol.judges
     assert not any(KEY.encode() in study.store.get(key) for key in study.store.list())
 
 
@@ -248,6 +263,187 @@ def test_garbage_is_never_held_against_the_model(swept: tuple[Study, Served]) ->
     assert len(judged) == EPISODES
     assert {(row.status, row.score, row.passed) for row in judged} == {("missing", None, None)}
     assert all(row.score is not None for row in rows if row.grader == "deterministic")
+
+
+def edit(study: Study, old: str, new: str) -> Study:
+    path = study.folder / "study.yaml"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    return pipeline.open_study(study.folder)
+
+
+def grade(study: Study, *options: str) -> tuple[int, Json]:
+    result = run(study, "grade", "--judge", "strict", "--parallel", "2", "--json", *options)
+    assert result.stdout, result.output
+    return result.exit_code, json.loads(result.stdout)
+
+
+def test_a_plan_shows_the_judge_that_it_trusts_and_withholds_the_other(
+    swept: tuple[Study, Served],
+) -> None:
+    study, served = swept
+    strata = [(task.family, task.version, task.difficulty) for task in study.protocol.tasks]
+    known = {
+        (sheet.answer, criterion.text): right
+        for sheet in make_sheets(strata, 400)
+        for criterion, right in zip(sheet.criteria, sheet.truths, strict=True)
+    }
+
+    def measured(request: Json) -> Answer:
+        kind = request["model"] == "kind-1"
+        return verdicts(request, lambda text, each: kind or known[text, each])
+
+    served.always = measured
+    for name in ("strict", "kind"):
+        result = run(study, "judge", "check", name)
+        assert result.exit_code == 0, result.output
+    served.always = both
+    assert run(study, "grade", "--judge", "strict", "--judge", "kind").exit_code == 0
+
+    page = run(study, "report", "--json")
+    assert page.exit_code == 0, page.output
+    told = json.loads(page.stdout)
+    strict, kind = told["judges"]
+    assert (strict["withheld"], strict["criteria"] >= 400, strict["unpinned"]) == (None, True, [])
+    assert strict["sensitivity"]["rate"] == strict["specificity"]["rate"] == 1.0
+    (gap,) = strict["gaps"]
+    assert gap["corrected"] == pytest.approx(gap["judged"])  # nothing to free it of
+    assert gap["interval"][0] < gap["corrected"] < gap["interval"][1]
+    assert kind["withheld"] == "specificity 0.000, the plan asks for 0.6 or more"
+    assert kind["gaps"] == []
+    assert {row["hypothesis"] for row in told["exploratory"]} == {"graded by strict"}
+    assert f"The column of judge kind is withheld: {kind['withheld']}." in told["deviations"]
+    html = (study.folder / "reports" / "wave-0" / "report.html").read_text()
+    assert "withheld: specificity 0.000" in html
+    assert "freed of its errors" in html
+    found = verify_study(study.store, study.identities())
+    assert found.holds
+    assert dict(found.counts)["checks of judges"] == 2
+    check = next(study.store.list("checks/"))
+    (study.folder / "store" / check).write_bytes(b"{}")
+    assert any(place == check for place, _ in verify_study(study.store).problems)
+    broken = run(study, "report")
+    assert (broken.exit_code, "not the judge check that the ledger names" in broken.stderr) == (
+        2, True,
+    )  # fmt: skip
+
+
+def test_a_judge_that_the_manifest_does_not_name_is_recorded_as_chosen_afterwards(
+    swept: tuple[Study, Served],
+) -> None:
+    study, served = swept
+    late = f'  late: {{provider: openai, model: late-1, base_url: "{served.url}", api_key_env: ""}}'
+    study = edit(study, "plan:", f"{late}\nplan:")
+    told = run(study, "grade", "--judge", "late")
+    assert told.exit_code == 0, told.output
+    assert "it is recorded as chosen afterwards" in " ".join(told.stdout.split())
+    (record,) = (entry.record for entry in study.ledger.find("graded"))
+    assert (record.judge.name, record.wave, record.pinned) == ("late", 0, False)
+    report = pipeline.report(study)[0]
+    assert any("without naming judge late" in each for each in report.deviations)
+    assert verify_study(study.store, study.identities()).holds
+    # Nobody can say afterwards that it was named.
+    path = next(
+        path for path in (study.folder / "store" / "ledger").iterdir()
+        if '"pinned":false' in path.read_text()
+    )  # fmt: skip
+    path.write_text(path.read_text().replace('"pinned":false', '"pinned":true'))
+    problems = verify_study(study.store, study.identities()).problems
+    assert any("manifest does not name it" in problem for _, problem in problems)
+
+
+def test_what_a_judge_graded_can_neither_vanish_nor_change(swept: tuple[Study, Served]) -> None:
+    study, _ = swept
+    assert grade(study)[0] == 0
+    store = study.folder / "store"
+    gone = next(study.store.list("grades/"))
+    kept = (store / gone).read_bytes()
+    (store / gone).unlink()
+    assert (gone, "missing: it was removed from the store") in verify_study(study.store).problems
+    (store / gone).write_bytes(kept)
+    changed = next(study.store.list("judgements/"))
+    (store / changed).write_bytes(kept)
+    ((place, problem),) = verify_study(study.store, study.identities()).problems
+    assert (place, problem.startswith("was altered")) == (changed, True)
+
+
+def test_a_budget_stops_a_judge_before_it_is_passed_and_raised_it_goes_on(
+    swept: tuple[Study, Served],
+) -> None:
+    study, served = swept
+    limit = "budget: {judges: {strict: 0.1}}\nsandbox:"
+    study = edit(study, "sandbox:", limit)
+    code, told = grade(study)
+    # One goes first; then twice what it cost is set aside: 0.03 + 0.06 fits, 0.06 + 0.06 does not.
+    assert (code, len(served.requests)) == (3, 2)
+    (strict,) = told["judges"]
+    assert (strict["graded"], strict["cost_usd"], strict["recorded"]) == (2, 0.06, [])
+    assert dict(map(tuple, strict["failures"])) == {"not paid for by the budget": EPISODES - 2}
+    (account,) = told["budget"]
+    assert (account["wave"], account["limit"], account["spent_usd"]) == (0, "judge strict", 0.06)
+    again = grade(study)
+    assert (again[0], len(served.requests)) == (3, 2)
+    assert spent_by_judges(study, 0, read_prices(study.folder / "prices.yaml")) == (
+        (ANY, Spend(2 * CALL)),
+    )
+    study = edit(study, "{judges: {strict: 0.1}}", "{run: 0.3, providers: {openai: 0.3}}")
+    code, told = grade(study)
+    assert (code, told["judges"][0]["graded"], told["judges"][0]["recorded"]) == (0, EPISODES, [0])
+    assert len(served.requests) == EPISODES
+    assert {row["spent_usd"] for row in told["budget"]} == {float(EPISODES * CALL)}
+    # What one judge has cost leaves nothing for the next.
+    result = run(study, "grade", "--judge", "kind")
+    assert result.exit_code == 3
+    assert "Raise `budget:`" in result.stdout
+
+
+def test_with_bounds_no_judge_passes_a_limit_at_all(swept: tuple[Study, Served]) -> None:
+    study, served = swept
+    study = edit(study, "sandbox:", "budget: {run: 1, reserve: bound}\nsandbox:")
+    refused = run(study, "grade", "--judge", "strict")
+    assert (refused.exit_code, "state its `max_tokens`" in refused.stderr) == (2, True)
+    pin = replace(study.protocol.judges[0], settings=(("max_tokens", "200"),))
+    judge = Judge(pin, object())  # type: ignore[arg-type]  # it is asked nothing
+    price = read_prices(study.folder / "prices.yaml").prices[0]
+    criterion = Criterion("m/0", "m", "It says five.", "SR", 1.0, "", None)
+    bound = judgement_bound(judge, Submission("Do it.", "Done."), [criterion] * 25, price)
+    assert bound is not None
+    # Two calls, three tries each, with 200 tokens of reply at 0.001 USD and at least the text.
+    assert bound > 2 * 3 * (200 * Decimal("0.001") + len(SYSTEM) * Decimal("0.0001"))
+    assert bound < 2 * 3 * (200 * Decimal("0.001") + 3 * len(SYSTEM) * Decimal("0.0001"))
+    assert not served.requests
+
+
+def test_an_unknown_price_needs_a_word(swept: tuple[Study, Served]) -> None:
+    study, served = swept
+    study = edit(study, "prices: prices.yaml\n", "")
+    refused = run(study, "grade", "--judge", "strict")
+    assert (refused.exit_code, "--allow-unknown-price" in refused.stderr) == (2, True)
+    assert not served.requests
+    code, told = grade(study, "--allow-unknown-price")
+    assert (code, told["judges"][0]["cost_usd"]) == (0, None)
+
+
+def test_requests_that_fail_are_kept_and_counted_by_class(swept: tuple[Study, Served]) -> None:
+    study, served = swept
+
+    def busy(request: Json) -> Answer:
+        turn = len(served.requests)
+        return failure(429, headers=(("retry-after", "0"),)) if turn in (1, 3) else both(request)
+
+    served.always = busy
+    code, told = grade(study)
+    assert code == 0
+    assert told["judges"][0]["failed_tries"] == [["rate_limit", 2]]
+    tries = [key for key in study.store.list("judgements/") if key.count("-") == 2]
+    assert len(tries) == 2
+    identities = study.identities()
+    for key in tries:
+        kept = decode_try(decrypt(study.store.get(key), identities, key))
+        assert (kept.kind, kept.status) == ("rate_limit", 429)
+        assert b"SECRET PROMPT" in kept.raw
+    assert verify_study(study.store, identities).holds
 
 
 @pytest.mark.parametrize(
