@@ -20,6 +20,14 @@ _MAX_ANCHORS = 1_000
 _MAX_DIRECTIVES = 16  # the C parser compares each with all before it
 _LONGEST_NUMBER = 400  # characters; what is longer is text
 
+# The tags that are understood; `!foo` and Python's own are not.
+_YAML = "tag:yaml.org,2002:"
+_SCALARS = frozenset(("str", "int", "float", "bool", "null", "timestamp", "binary"))
+_COLLECTIONS: dict[type[yaml.Event], str] = {
+    yaml.SequenceStartEvent: f"{_YAML}seq",
+    yaml.MappingStartEvent: f"{_YAML}map",
+}
+
 Place = tuple[str | int, ...]
 
 
@@ -102,6 +110,10 @@ def _syntax_error(path: str, error: yaml.YAMLError) -> YamlError:
     return YamlError(f"{path}:{line}: not valid YAML: {' '.join(str(what).split())}")
 
 
+def _short(text: object) -> str:
+    return repr(str(text)[:80])
+
+
 def _line(event: yaml.Event) -> int:
     return event.start_mark.line + 1 if event.start_mark else 1
 
@@ -166,9 +178,10 @@ class _Reader:
             return self.scalar(event)
         if len(place) >= MAX_DEPTH:
             raise self.refusal(event, f"nested deeper than {MAX_DEPTH} levels")
-        if isinstance(event, yaml.SequenceStartEvent):
-            return self.sequence(place)
-        return self.mapping(place)
+        tag, kind = getattr(event, "tag", None), type(event)
+        if tag not in (None, "!", _COLLECTIONS[kind]):
+            self.fault(event, f"a list or a mapping has the tag {_short(tag)}; leave the tag out")
+        return self.sequence(place) if kind is yaml.SequenceStartEvent else self.mapping(place)
 
     def count(self, event: yaml.Event, values: int) -> None:
         self.size += values
@@ -197,12 +210,21 @@ class _Reader:
         if tag is None or tag == "!":
             resolve: Any = self.scalars.resolve  # PyYAML's stubs leave it untyped
             tag = resolve(yaml.ScalarNode, event.value, event.implicit)
+        if tag.removeprefix(_YAML) not in _SCALARS:
+            right = "leave the tag out" if event.tag else "put it in quotes"
+            self.fault(event, f"{_short(event.value)} has the tag {_short(tag)}; {right}")
+            return None
         try:
             return self.scalars.construct_object(yaml.ScalarNode(tag, event.value))
-        except (yaml.YAMLError, ValueError, OverflowError) as error:
+        except Exception as error:  # PyYAML's constructors raise many kinds for a wrong tag
             what = getattr(error, "problem", None) or error
-            self.faults.append(Fault(_line(event), " ".join(str(what).split())))
+            said = " ".join(str(what).split()) if isinstance(error, ValueError) else ""
+            kind = tag.removeprefix(_YAML)
+            self.fault(event, said or f"{_short(event.value)} is no {kind}; leave the tag out")
             return None
+
+    def fault(self, event: yaml.Event, what: str) -> None:
+        self.faults.append(Fault(_line(event), what))
 
     def sequence(self, place: Place) -> list[Any]:
         items: list[Any] = []

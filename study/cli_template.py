@@ -52,7 +52,7 @@ def template_prepare(file: str, seed: str, out: Path, samples: int | None, as_js
     folder artifacts, as it is in every tree. The key is OUT/precheck.jsonl: keep it where no tool
     reaches. Same file, same seed: same bytes. FILE may be the name of a library template.
 
-    
+    \b
     Examples:
       dosimeter template prepare past --seed $(openssl rand -hex 32) --out past-run
       dosimeter template prepare my-tests.yml --seed ... --out run --samples 50

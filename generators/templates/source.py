@@ -240,8 +240,8 @@ class _Form(SandboxForm):
         """The public type for edits, as the keys of ours."""
         if any(key not in test for key in targeted.KEYS):
             return {}
-        for key in ("original_file", "modified_file"):
-            value = self.text(place, test, key)
+        files = [self.text(place, test, key) for key in ("original_file", "modified_file")]
+        for key, value in zip(("original_file", "modified_file"), files, strict=True):
             if value is not None:
                 self.path((*place, key), value, folder=False)
         within = (*place, "edit_verification")
@@ -250,6 +250,8 @@ class _Form(SandboxForm):
         except TemplateError as error:
             inner, what = targeted.place_of(str(error))
             self.error((*within, *inner), what)
+            return {}
+        if None in files:
             return {}
         return {
             "file_to_read": test["modified_file"],

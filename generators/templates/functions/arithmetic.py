@@ -20,6 +20,8 @@ from generators.templates.functions.numeric import to_index
 
 MANY = 16  # arguments at most, where there may be more than two
 _LONGEST = 400  # digits of a number
+_MOST_DIGITS = 4000  # of a result; Python writes up to 4300
+_TOO_LARGE = 10**_MOST_DIGITS
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _EXACT = Context(prec=2000)
@@ -39,6 +41,8 @@ def read_number(text: str) -> Number:
 def write_number(number: Number) -> str:
     """A whole number in digits, any other as the nearest float in full."""
     if isinstance(number, int):
+        if abs(number) >= _TOO_LARGE:
+            raise TemplateError(f"the result has more than {_MOST_DIGITS} digits")
         return str(number)
     try:
         return repr(float(number))

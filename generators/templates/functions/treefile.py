@@ -56,6 +56,10 @@ def read_yaml(text: str) -> Any:
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         first = str(error).split("\n", 1)[0]
         raise TemplateError(f"the file is not YAML that can be read: {first[:200]}") from None
+    except (LookupError, AttributeError):  # PyYAML's own, of `!!bool foo` and its kin
+        raise TemplateError(
+            "the file is not YAML: a value is not what its tag (!!…) says"
+        ) from None
     except RecursionError:
         raise TemplateError(f"the file is nested deeper than {MAX_DEPTH}") from None
     if "*" in text:

@@ -196,6 +196,9 @@ def test_what_is_no_json(text: str) -> None:
         "{[1]: 2, {a: 1}: 3}",
         "a: 2024-99-99",
         "a: \x00",
+        "a: !!bool x",
+        "a: !!timestamp x",
+        "a: !!int ''",
     ],
 )
 def test_what_is_no_yaml(text: str) -> None:

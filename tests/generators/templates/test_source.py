@@ -113,7 +113,7 @@ def test_a_file_is_read_with_its_questions_and_lines() -> None:
         ('/a.csv"\n      content', '/../../a.csv"\n      content', 11, ".. is not allowed"),
         ("samples: 3", "samples: 3\n  samples: 4", 4, "given on line 3 already"),
         ("samples: 3", "samples: [3", 4, "not valid YAML"),
-        ("samples: 3", "samples: !!python/name:os.system x", 3, "constructor"),
+        ("samples: 3", "samples: !!python/name:os.system x", 3, "leave the tag out"),
     ],
 )
 def test_each_defect_is_named_with_its_line_and_what_would_be_right(
@@ -250,6 +250,28 @@ def test_a_numeral_without_end_is_text() -> None:
         parse(GOOD.replace("samples: 3", "samples: " + "1:" * 200_000 + "1"))
 
 
+@pytest.mark.parametrize(
+    ("value", "right"),
+    [
+        ("!!bool foo", "'foo' is no bool; leave the tag out"),
+        ('!!int "-"', "'-' is no int; leave the tag out"),
+        ("!!timestamp foo", "'foo' is no timestamp; leave the tag out"),
+        ("!!set foo", "leave the tag out"),
+        ("!mine x", "'x' has the tag '!mine'; leave the tag out"),
+        ('!!python/object/apply:os.system ["true"]', "os.system'; leave the tag out"),
+        ("!!set {a, b}", "leave the tag out"),
+        ("=", "put it in quotes"),
+    ],
+)
+def test_tags_are_refused_where_they_stand(value: str, right: str) -> None:
+    with pytest.raises(TemplateError) as caught:
+        parse(GOOD.replace("samples: 3", f"samples: {value}"))
+    told = [line for line in str(caught.value).splitlines() if right in line]
+    line = GOOD[: GOOD.index("samples: 3")].count("\n") + 1
+    assert told
+    assert all(each.startswith(f"my.yml:{line}: ") for each in told)
+
+
 @pytest.mark.parametrize("path", ["{{artifacts}}/{{entity1}}/a b.txt", "x/{{number1:1:9}}.y", "."])
 def test_ordinary_paths_are_let_be(path: str) -> None:
     assert refusal_of_path(path) is None
@@ -335,6 +357,8 @@ def test_the_public_type_for_edits_is_read_as_ours() -> None:
         ("exclude_paths: [", "exclude_path: [", "preservation_spec: unknown key 'exclude_path'"),
         ('{{artifacts}}/b.json"\n  edit', '/etc/b.json"\n  edit', "modified_file: '/etc/b.json'"),
         ("original_file:", "description:", "the key 'original_file' is missing"),
+        ('"{{artifacts}}/b.json"\n  edit', "2024-01-01\n  edit", "modified_file: text is wanted"),
+        ('"{{artifacts}}/b.json"\n  edit', "{a: 1}\n  edit", "modified_file: text is wanted"),
     ],
 )
 def test_an_edit_of_another_form_is_refused_at_its_place(old: str, new: str, said: str) -> None:
