@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from analysis.eprocess import cumulative_gaps, onset_process
 from analysis.errors import AnalysisError
 from analysis.resample import permutation_seed
 from analysis.sequential import LookScores, Monitoring, monitor, study_scores
@@ -32,6 +33,16 @@ class MonitoredLook:
 
 
 @dataclass(frozen=True, slots=True)
+class Onset:
+    """The e-process for an onset at any look (P4, last part): E by wave; it rejects at the wave
+    where E first reaches 1/``alpha``."""
+
+    alpha: float
+    values: tuple[tuple[int, float], ...]
+    rejected_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Monitored:
     """``alpha`` is what P4 may spend; ``rejected_at`` the wave at which it rejected, ``window`` the
     waves whose gap did it. ``note`` says why there is nothing, where there is nothing."""
@@ -41,6 +52,7 @@ class Monitored:
     rejected_at: int | None
     window: tuple[int, int] | None
     note: str = ""
+    onset: Onset | None = None  # where the plan has one
 
 
 def monitor_looks(
@@ -54,7 +66,8 @@ def monitor_looks(
     A look without a model or an arm ends the monitoring before it, with a note.
     """
     alpha = rules.study_alpha - rules.onset_alpha
-    held = [(wave, data) for wave, data in looks if data.cube.columns][: plan.looks]
+    every = [(wave, data) for wave, data in looks if data.cube.columns]
+    held = every[: plan.looks]
     if not held:
         return Monitored(alpha, (), None, None, "No look has a model that is tested.")
     try:
@@ -67,7 +80,18 @@ def monitor_looks(
         )
     except AnalysisError as error:
         return Monitored(alpha, (), None, None, str(error))
-    return _told(alpha, held, found)
+    return replace(_told(alpha, held, found), onset=_onset(rules, every[: rules.onset_looks]))
+
+
+def _onset(rules: StandardRules, looks: Sequence[tuple[int, Data]]) -> Onset | None:
+    if not rules.onset_alpha:
+        return None
+    gaps = cumulative_gaps([_scores(data) for _, data in looks])
+    found = onset_process(gaps.gap, gaps.se, alpha=rules.onset_alpha, looks_most=rules.onset_looks)
+    waves = [wave for wave, _ in looks]
+    at = found.rejected_at
+    values = tuple(zip(waves, found.values, strict=True))
+    return Onset(found.alpha, values, None if at is None else waves[at - 1])
 
 
 def _scores(data: Data) -> LookScores:

@@ -99,6 +99,7 @@ def standard_plan(
     covariate_runs: int = 4,
     study_alpha: float = 0.025,
     onset_alpha: float = 0.0,
+    onset_looks: int | None = None,
     missing_alpha: float = 0.05,
     missing_share: float = 0.05,
     control_alpha: float = 0.05,
@@ -133,6 +134,7 @@ def standard_plan(
                 covariate_runs=covariate_runs,
                 study_alpha=study_alpha,
                 onset_alpha=onset_alpha,
+                onset_looks=onset_looks or looks * (2 if onset_alpha else 1),
                 missing_alpha=missing_alpha,
                 missing_share=missing_share,
                 control_alpha=control_alpha,
@@ -232,6 +234,8 @@ def _rate_complaints(plan: Plan, rules: StandardRules) -> Iterator[str]:
             f"onset_alpha: {rules.onset_alpha} is taken from study_alpha and must lie below it; "
             "0 for none, 0.005 is usual"
         )
+    if rules.onset_looks < plan.looks:
+        yield f"onset_looks: {rules.onset_looks} is fewer than the plan's {plan.looks} looks"
     for field in ("missing_alpha", "missing_share", "control_alpha", "control_margin"):
         if not 0 < getattr(rules, field) < 1:
             yield f"{field}: {getattr(rules, field)} must lie between 0 and 1 (0.05 is usual)"

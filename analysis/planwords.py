@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analysis.judgerates import rule_words
 from analysis.plan import EXCLUSIONS, SENSITIVITY, look_alpha
 from registry.records import Plan
 
@@ -17,11 +18,17 @@ def describe_plan(plan: Plan) -> str:
             *_study_words(plan),
             _verdict_words(plan),
             *_control_words(plan),
+            *_judge_words(plan),
             f"Missing data. {plan.missing}{_missing_words(plan)}",
             f"Exclusions. {_exclusion_words(plan)}",
             *_sensitivity_words(plan),
         )
     )
+
+
+def _judge_words(plan: Plan) -> tuple[str, ...]:
+    """What is asked of judges before their columns are shown."""
+    return (f"Judges. {' '.join(map(rule_words, plan.judges))}",) if plan.judges else ()
 
 
 def _design_words(plan: Plan) -> str:
@@ -102,7 +109,7 @@ def _study_words(plan: Plan) -> tuple[str, ...]:
     if rules.onset_alpha:
         words += (
             f" An e-process for an onset at any look runs beside it at {rules.onset_alpha:g}, and "
-            "may go on after the last look."
+            f"may go on to {number(rules.onset_looks, 'look')} at the most."
         )
     return (words,)
 

@@ -45,7 +45,11 @@ def read_result_file(path: Path, *, grader: str | None = None) -> Table:
     if not arrow.num_rows:
         raise AnalysisError(f"{path}: no rows below the header")
     arrow = _one_grader(arrow, path, grader)
-    return table_of_columns({n: _chunked(_column(arrow, n, path)) for n in SCHEMA}, str(path))
+    table = table_of_columns({n: _chunked(_column(arrow, n, path)) for n in SCHEMA}, str(path))
+    for shown, name in (("look", "wave"), ("replicate", "replicate")):
+        if (below := table[name] < 0).any():
+            raise AnalysisError(f"{path}: row {int(below.argmax()) + 1}: {shown} lies below 0")
+    return table
 
 
 def _read(path: Path) -> Any:

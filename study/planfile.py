@@ -61,6 +61,7 @@ class PlanSection(Section):
     # Of standard-v1 alone:
     study_alpha: Annotated[float, Field(gt=0, lt=0.5)] | None = None
     onset_alpha: Annotated[float, Field(ge=0, lt=0.5)] | None = None
+    onset_looks: Count | None = None
     controls: ControlsSection | None = None
     covariate: CovariateSection | None = None
     missing: MissingSection | None = None
@@ -76,8 +77,8 @@ SECTIONS: Mapping[str, type[Section]] = {
     "missing": MissingSection,
 }
 STANDARD_ONLY = (
-    "study_alpha", "onset_alpha", *SECTIONS, "second_grader", "sensitivity", "exclusions",
-    "hypotheses",
+    "study_alpha", "onset_alpha", "onset_looks", *SECTIONS, "second_grader", "sensitivity",
+    "exclusions", "hypotheses",
 )  # fmt: skip
 
 
@@ -145,6 +146,7 @@ def plan_options(section: PlanSection) -> dict[str, Any]:
             "missing_share": missing.share,
             "study_alpha": section.study_alpha,
             "onset_alpha": section.onset_alpha,
+            "onset_looks": section.onset_looks,
             "second_grader": section.second_grader,
             "sensitivity": section.sensitivity,
             "exclusions": section.exclusions,

@@ -203,6 +203,17 @@ def test_the_study_is_monitored_over_its_looks(rows, analysis):
     assert quiet.rejected_at is None
 
 
+def test_an_onset_process_runs_beside_it_where_the_plan_says_so(rows, analysis):
+    assert analysis.standard.monitored.onset is None
+    plan = plan_of(onset_alpha=0.005, looks=1, onset_looks=2)
+    found = analyse(plan, make_table(rows), REGISTRATION).standard.monitored
+    assert [look.wave for look in found.looks] == [1]  # the spending ends with the plan's looks
+    assert found.alpha == pytest.approx(0.02)
+    assert [wave for wave, _ in found.onset.values] == [1, 2]
+    assert found.onset.rejected_at == 1
+    assert found.onset.values[0][1] >= 200
+
+
 def test_an_early_look_says_the_same_after_a_later_one(rows, analysis):
     early = analyse(plan_of(), make_table([r for r in rows if r.wave < 2]), REGISTRATION)
     (one,), two = early.standard.monitored.looks, analysis.standard.monitored.looks[0]
