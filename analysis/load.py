@@ -151,8 +151,13 @@ def check_table(table: Table, place: str) -> Table:
 
 def codes_of(values: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:
     """The distinct values in order, and for each value its place among them."""
-    distinct, codes = np.unique(values, return_inverse=True)
-    return distinct.tolist(), codes.reshape(-1).astype(np.int64)
+    if values.dtype != object:
+        distinct, codes = np.unique(values, return_inverse=True)
+        return distinct.tolist(), codes.reshape(-1).astype(np.int64)
+    import pandas as pd
+
+    codes, distinct = pd.factorize(values, sort=True)  # sorting a million texts takes a minute
+    return distinct.tolist(), codes.astype(np.int64)
 
 
 def _check_status(table: Table, place: str) -> None:

@@ -36,6 +36,23 @@ def test_replicates_are_averaged_failures_count_zero_and_missing_is_left_out(row
     assert (private.scored, private.missing, private.seeds, private.seeds_dropped) == (1, 3, 1, 1)
 
 
+def test_the_funnel_is_counted_row_by_row(lossy_rows):
+    counts = count_arms(make_table(lossy_rows))
+    cells = {(r.wave, r.model, r.arm) for r in lossy_rows}
+    assert [(c.wave, c.model, c.arm) for c in counts] == sorted(cells)
+    for c in counts:
+        own = [r for r in lossy_rows if (r.wave, r.model, r.arm) == (c.wave, c.model, c.arm)]
+        seen = {r.instance for r in own if r.status != Status.MISSING}
+        by = [sum(r.status == s for r in own) for s in Status]
+        assert [c.scored, c.model_failure, c.missing] == by
+        assert (c.seeds, c.seeds_dropped) == (len(seen), len({r.instance for r in own} - seen))
+
+
+def test_no_rows_have_no_funnel(study_rows):
+    table = make_table(study_rows)
+    assert count_arms(table.where(table["wave"] > 9)) == ()
+
+
 def test_the_order_of_rows_does_not_matter(study_rows):
     forward = seed_means(make_table(study_rows), 1, ("score",), (STRATUM,))
     backward = seed_means(make_table(study_rows[::-1]), 1, ("score",), (STRATUM,))
