@@ -110,7 +110,7 @@ def sizes_of(kinds: Sequence[DataType]) -> Units:
     return np.array([[float(kind.size)] for kind in kinds])
 
 
-def lookup(values: Iterable[str]) -> NDArray[object_]:
+def lookup(values: Iterable[str | bytes]) -> NDArray[object_]:
     """The values as an array of objects, to take many from at once."""
     import numpy as np
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from generators.stream import Stream
@@ -13,8 +14,14 @@ from generators.templates.components.sqlite_columns import (
     TableSpec,
     read_tables,
 )
-from generators.templates.components.sqlite_file import Encoded, Pages, encoded
-from generators.templates.datatypes import DataType, indices, text
+from generators.templates.components.sqlite_file import (
+    Encoded,
+    Pages,
+    encoded,
+    nothing,
+    text_kinds,
+)
+from generators.templates.datatypes import DATA_TYPES, DataType, lookup, text
 
 if TYPE_CHECKING:
     from numpy import float64
@@ -33,6 +40,8 @@ class Column:
     parent: tuple[int, int] | None  # the table and column that it refers to
     parent_rows: int  # where those are row numbers; 0 elsewhere
     store: Callable[[list[Any]], list[Any]] | None  # None where values are stored as drawn
+    size: int  # of the index that a value is made from; 0 where it takes a uniform
+    words: bool  # whether its values are few texts, which are encoded beforehand
 
     @property
     def drawn(self) -> bool:
@@ -45,6 +54,7 @@ class Table:
     rows: int
     columns: tuple[Column, ...]
     order: tuple[int, ...]  # of drawing: what refers to this table's own columns comes after them
+    sizes: Units  # of the columns that are drawn, in that order, one below the other
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,36 +72,55 @@ class Database:
         made: list[list[list[Any]]] = []
         taken = 0
         for table in self.tables:
-            columns: list[list[Any]] = [[] for _ in table.columns]
-            made.append(columns)
-            for index in table.order:
-                if table.columns[index].drawn:
-                    part = units[taken : taken + table.rows]
-                    taken += table.rows
-                    columns[index] = _values(table.columns[index], part, made)
-            _write(pages, table, columns)
+            count = len(table.order) * table.rows
+            part = units[taken : taken + count].reshape(len(table.order), table.rows)
+            taken += count
+            pages.table(table.root, _columns_of(table, part, made))
         return pages.database()
 
 
-def _values(column: Column, units: Units, made: list[list[list[Any]]]) -> list[Any]:
+def _columns_of(table: Table, units: Units, made: list[list[list[Any]]]) -> list[Encoded]:
+    """The columns of a table as the file holds them. Their values are added to ``made``, for
+    tables that refer to them."""
+    values: list[list[Any]] = [[] for _ in table.columns]
+    made.append(values)
+    stored = [nothing(table.rows)] * len(table.columns)  # a row's number stands apart from it
+    indices = (units * table.sizes).astype("int64")
+    for row, place in enumerate(table.order):
+        column = table.columns[place]
+        if column.words and column.kind is not None:
+            stored[place] = _encoded_words(column.kind.name)(indices[row])
+            continue
+        values[place] = drawn = _values(column, indices[row] if column.size else units[row], made)
+        stored[place] = encoded(drawn if column.store is None else column.store(drawn))
+    return stored
+
+
+def _values(column: Column, drawn: Any, made: list[list[list[Any]]]) -> list[Any]:
     if column.kind is not None:
-        return column.kind.make(units)
+        return column.kind.at(drawn)
     if column.parent is None or column.parent_rows:
-        numbers: list[Any] = ((units * column.parent_rows).astype("int64") + 1).tolist()
+        numbers: list[Any] = (drawn + 1).tolist()
         return numbers
     table, index = column.parent
-    parents = made[table][index]
-    return list(map(parents.__getitem__, indices(units, len(parents))))
+    return list(map(made[table][index].__getitem__, drawn.tolist()))
 
 
-def _write(pages: Pages, table: Table, columns: list[list[Any]]) -> None:
-    stored = []
-    for column, values in zip(table.columns, columns, strict=True):
-        if not column.drawn:  # a row's number, which the file holds apart from the row
-            stored.append(([0] * table.rows, [b""] * table.rows))
-        else:
-            stored.append(encoded(values if column.store is None else column.store(values)))
-    pages.table(table.root, stored)
+@cache
+def _encoded_words(name: str) -> Callable[[Any], Encoded]:
+    """What encodes the texts of a data type, by their indices."""
+    import numpy as np
+
+    texts = DATA_TYPES[name].texts
+    if texts is None:
+        raise LookupError(f"{name} has no list of its values")
+    bodies = [text.encode() for text in texts()]
+    table, kinds = lookup(bodies), np.array(text_kinds(bodies))
+
+    def encode(indices: Any) -> Encoded:
+        return kinds.take(indices).tolist(), table.take(indices).tolist()
+
+    return encode
 
 
 def compile_sqlite(content: Mapping[str, Any]) -> Database:
@@ -134,22 +163,33 @@ def _columns(rows: Sequence[tuple[Any, ...]]) -> list[Encoded]:
 
 
 def _table(spec: TableSpec, specs: Sequence[TableSpec], root: int) -> Table:
-    places = {each.name: index for index, each in enumerate(specs)}
-    columns = tuple(_column(each, specs, places) for each in spec.columns)
-    order = sorted(range(len(columns)), key=lambda index: spec.refers_to_itself(index))
-    return Table(root, spec.rows, columns, tuple(order))
+    import numpy as np
+
+    asked = {each.reference for table in specs for each in table.columns}
+    columns = tuple(
+        _column(each, specs, (spec.name, index) in asked) for index, each in enumerate(spec.columns)
+    )
+    places = [index for index, column in enumerate(columns) if column.drawn]
+    order = sorted(places, key=lambda index: spec.refers_to_itself(index))
+    sizes = np.array([[float(columns[index].size)] for index in order]).reshape(len(order), 1)
+    return Table(root, spec.rows, columns, tuple(order), sizes)
 
 
-def _column(spec: ColumnSpec, specs: Sequence[TableSpec], places: Mapping[str, int]) -> Column:
+def _column(spec: ColumnSpec, specs: Sequence[TableSpec], asked: bool) -> Column:
+    """``asked`` says whether others refer to its values."""
     if spec.reference is None:
-        store = None if spec.kind is None else _store(spec.affinity, spec.kind.sql, spec.kind)
-        return Column(spec.kind, None, 0, store)
+        if spec.kind is None:
+            return Column(None, None, 0, None, 0, False)
+        store = _store(spec.affinity, spec.kind.sql, spec.kind)
+        words = spec.kind.sql == "TEXT" and spec.kind.texts is not None and not asked
+        return Column(spec.kind, None, 0, store, spec.kind.size, words and store is None)
+    places = {each.name: place for place, each in enumerate(specs)}
     table, index = spec.reference
     parent = specs[places[table]]
     numbers = parent.rows if parent.number_column == index else 0
     kind = parent.source(index, specs)
     store = _store(spec.affinity, "INTEGER" if kind is None else kind.sql, kind)
-    return Column(None, (places[table], index), numbers, store)
+    return Column(None, (places[table], index), numbers, store, parent.rows, False)
 
 
 def _store(

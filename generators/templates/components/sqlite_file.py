@@ -8,6 +8,7 @@ Only what the generator needs is here: tables of rows numbered from 1, in order,
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from itertools import accumulate, count
 from struct import pack, unpack
 from typing import Any
@@ -23,7 +24,7 @@ _VERSION = 3_040_001
 
 _ONE_BYTE = [bytes((value,)) for value in range(128)]
 _TWO_BYTES = [bytes((0x80 | value >> 7, value & 0x7F)) for value in range(1 << 14)]
-Encoded = tuple[list[int], list[bytes]]  # kinds and bytes of a column's values
+Encoded = tuple[Sequence[int], Sequence[bytes]]  # kinds and bytes of a column's values
 
 _UNPACKED = 1000  # values taken apart at once; struct remembers the format, which grows with them
 
@@ -54,13 +55,23 @@ def encoded(values: Sequence[Any]) -> Encoded:
         return [kind for (kind,), _ in apart], [body for _, (body,) in apart]
     if types == {str}:
         bodies = [value.encode() for value in values]
-        return [13 + 2 * len(body) for body in bodies], bodies
+        return text_kinds(bodies), bodies
     if types == {float}:
         return _packed(7, 8, "d", values)
     if types == {int}:
         low, high = min(values), max(values)
         return _packed(*next(each for each in _WIDTHS if _fits(low, high, each[1])), values)
-    return [0] * len(values), [b""] * len(values)
+    return nothing(len(values))
+
+
+def nothing(rows: int) -> Encoded:
+    """As many nulls: what stands in the place of a row's own number, too."""
+    return bytes(rows), [b""] * rows
+
+
+def text_kinds(bodies: Iterable[bytes]) -> list[int]:
+    """The kinds of texts, which say how long they are."""
+    return [13 + 2 * len(body) for body in bodies]
 
 
 def _fits(low: int, high: int, width: int) -> bool:
@@ -82,17 +93,41 @@ def records(columns: Sequence[Encoded]) -> list[bytes]:
     return [_head(head) + b"".join(row) for head, row in zip(heads, rows, strict=True)]
 
 
-def _short_cells(columns: Sequence[Encoded], rows: int) -> list[bytes] | None:
-    """The cells of rows whose every number fits a byte; None where one does not."""
+def _single_leaf(columns: Sequence[Encoded], rows: int, before: int) -> bytes | None:
+    """The page of a table that one page holds, all cells at once; None where one does not, or
+    where a number before a row needs more than a byte."""
+    import numpy as np
+
     first = len(columns) + 1  # bytes of a header
-    longest = sum(max(map(len, bodies)) for _, bodies in columns)
-    if rows > 127 or first + longest > 127 or any(max(kinds) > 127 for kinds, _ in columns):
+    every = b"".join([bytes(kinds) for kinds, _ in columns if max(kinds) <= 127])
+    if rows > 127 or first > 127 or len(every) < rows * len(columns):
         return None
-    joined = list(map(b"".join, zip(*(bodies for _, bodies in columns), strict=True)))
-    lengths = bytes([first + len(body) for body in joined])
-    numbers, firsts = bytes(range(1, rows + 1)), bytes((first,)) * rows
-    starts = b"".join((lengths, numbers, firsts, *(bytes(kinds) for kinds, _ in columns)))
-    return [starts[row::rows] + body for row, body in enumerate(joined)]
+    kinds = np.frombuffer(every, np.uint8).reshape(len(columns), rows)
+    lengths = _lengths().take(kinds).sum(0) + first
+    ends = (lengths + 2).cumsum()  # of cells, counted from the end of the page
+    taken = int(ends[-1])
+    if lengths.max() > 127 or taken + 2 * rows > PAGE - 8 - before:
+        return None
+    starts = np.empty((rows, first + 2), np.uint8)
+    starts[:, 0] = lengths
+    starts[:, 1] = np.arange(1, rows + 1)
+    starts[:, 2] = first
+    starts[:, 3:] = kinds.T
+    # The first row's cell is the last in the page.
+    pieces = [b""] * (rows * first)
+    pieces[::first] = unpack(f"{first + 2}s" * rows, starts[::-1].tobytes())
+    for place, (_, bodies) in enumerate(columns, start=1):
+        pieces[place::first] = bodies[::-1]
+    return _filled(_LEAF, (PAGE - ends).astype(">u2").tobytes(), pieces, taken, b"", before)
+
+
+@cache
+def _lengths() -> Any:
+    """How many bytes a value of each kind below 128 has."""
+    import numpy as np
+
+    numbers = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0)
+    return np.array([*numbers, *((kind - 12) // 2 for kind in range(12, 128))])
 
 
 def _head(kinds: Iterable[int]) -> bytes:
@@ -122,8 +157,11 @@ class Pages:
         """Writes a table's rows, numbered from 1, below its root page."""
         before = _HEADER if root == 1 else 0
         rows = len(columns[0][0])
-        cells = _short_cells(columns, rows) if rows else []
-        leaves = _leaves(self._cells(records(columns)) if cells is None else cells, before)
+        single = _single_leaf(columns, rows, before) if rows else None
+        if single is not None:
+            self._write(root, single)
+            return
+        leaves = _leaves(self._cells(records(columns)), before)
         if len(leaves) == 1:
             self._write(root, _leaf(leaves[0], before))
             return
@@ -203,11 +241,24 @@ def _interior(children: Sequence[tuple[int, int]], before: int) -> bytes:
 
 def _page(kind: int, cells: Sequence[bytes], rightmost: bytes, before: int) -> bytes:
     """A page with its cells at the end, the first one last, and pointers to them at the start."""
-    places = [PAGE - taken for taken in accumulate(map(len, cells))]
-    place = places[-1] if places else PAGE
-    head = pack(f">BHHHB{len(rightmost)}s", kind, 0, len(cells), place, 0, rightmost)
-    start = bytes(before) + head + pack(f">{len(places)}H", *places)
-    return start.ljust(place, b"\0") + b"".join(reversed(cells))
+    ends = list(accumulate(map(len, cells)))
+    pointers = pack(f">{len(ends)}H", *(PAGE - end for end in ends))
+    return _filled(kind, pointers, cells[::-1], ends[-1] if ends else 0, rightmost, before)
+
+
+def _filled(
+    kind: int,
+    pointers: bytes,
+    backwards: Iterable[bytes],
+    taken: int,
+    rightmost: bytes,
+    before: int,
+) -> bytes:
+    """A page of cells that take so many bytes, given from the last to the first."""
+    place = PAGE - taken
+    head = pack(f">BHHHB{len(rightmost)}s", kind, 0, len(pointers) // 2, place, 0, rightmost)
+    start = b"".join((bytes(before), head, pointers)).ljust(place, b"\0")
+    return b"".join((start, *backwards))
 
 
 def _even(children: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
