@@ -1,10 +1,11 @@
-"""A gap freed of a judge's errors, with what is not known of those errors counted in
+"""A judge whose errors differ between the arms: whether they do, and the gap freed of them
 (spec/statistics.md, C3).
 
 Of criteria of which the share π is met, a judge of sensitivity se and specificity sp passes the
 share p = se·π + (1 − sp)(1 − π), so that π = (p + sp − 1)/J with J = se + sp − 1 (Rogan and Gladen
-1978). Errors that are alike in both arms only shrink a gap, to J times what it is. Errors that
-differ make one: a judge that wrongly passes 3 % more on public ones adds up to 3 points.
+1978). Errors that are alike in both arms only shrink a gap, to J times what it is; it is enough
+to divide by J. Errors that differ make one: a judge that wrongly passes 3 % more on public ones
+adds up to 3 points.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ LEVEL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class CorrectedGap:
-    """A gap over what the judge's errors leave of it, with a 95 % interval that counts the error
-    of its rates; None where these do not show it better than chance, so that nothing bounds it."""
+class CorrectedByArm:
+    """The gap of what is met, by the rates of each arm, with its standard error and 95 % interval,
+    which count the errors of the means and of the rates; ``skill`` is J by arm, public first."""
 
     gap: float
-    interval: tuple[float, float] | None
-    skill: float  # J
+    se: float
+    interval: tuple[float, float]
+    skill: tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,48 +66,21 @@ class ErrorsByArm:
         return min(self.p_sensitivity, self.p_specificity) < LEVEL / 2
 
 
-def correct_alike(
-    gap: float, se: float | None, df: float | None, errors: Errors
-) -> CorrectedGap | None:
-    """The gap where errors are alike in both arms: gap / J, with Fieller's interval for the ratio
-    of the two (Fieller 1954), which does not rely on J being far from 0.
-
-    ``se`` and ``df`` are those of the gap (P2). None for a judge without rates, or that does no
-    better than chance.
-    """
-    found = _skill(errors)
-    if found is None:
-        return None
-    skill, variance = found
-    if se is None or df is None:
-        return CorrectedGap(gap / skill, None, skill)
-    from scipy.special import stdtrit
-
-    t2 = float(stdtrit(df, 0.975)) ** 2
-    a = skill**2 - t2 * variance
-    root = gap**2 * skill**2 - a * (gap**2 - t2 * se**2)
-    if a <= 0 or root < 0:
-        return CorrectedGap(gap / skill, None, skill)
-    ends = tuple((gap * skill + sign * math.sqrt(root)) / a for sign in (-1.0, 1.0))
-    return CorrectedGap(gap / skill, (ends[0], ends[1]), skill)
-
-
 def correct_by_arm(
     public: tuple[float, float], private: tuple[float, float], errors: ErrorsByArm
-) -> CorrectedGap | None:
+) -> CorrectedByArm | None:
     """The gap where each arm has its own errors: π of public minus π of private, with an interval
     by the delta method. ``public`` and ``private`` are an arm's mean and its standard error.
 
-    None where an arm has no rates, or shows the judge no better than chance. ``skill`` is the
-    smaller arm's.
+    None where an arm has no rates, or rates that do not rule out a judge no better than chance.
     """
     first, second = (
         _corrected(*arm, own) for arm, own in ((public, errors.public), (private, errors.private))
     )
     if first is None or second is None:
         return None
-    gap, half = first[0] - second[0], Z * math.sqrt(first[1] + second[1])
-    return CorrectedGap(gap, (gap - half, gap + half), min(first[2], second[2]))
+    gap, se = first[0] - second[0], math.sqrt(first[1] + second[1])
+    return CorrectedByArm(gap, se, (gap - Z * se, gap + Z * se), (first[2], second[2]))
 
 
 def compare_errors(
@@ -173,23 +148,16 @@ def _excess(
     return excess
 
 
-def _skill(errors: Errors) -> tuple[float, float] | None:
-    """J and its variance; None without rates, or no better than chance."""
-    se, sp = errors.sensitivity, errors.specificity
-    if se.mean is None or sp.mean is None or se.mean + sp.mean <= 1:
-        return None
-    return se.mean + sp.mean - 1, _variance(se) + _variance(sp)
-
-
 def _corrected(mean: float, se: float, errors: Errors) -> tuple[float, float, float] | None:
     """π of an arm, its variance, and J."""
-    found = _skill(errors)
-    if found is None:
+    met, unmet = errors.sensitivity, errors.specificity
+    if met.mean is None or unmet.mean is None:
         return None
-    skill, specificity = found[0], errors.specificity.mean or 0.0
-    rate = (mean + specificity - 1) / skill
-    known = (1 - rate) ** 2 * _variance(errors.specificity)
-    known += rate**2 * _variance(errors.sensitivity)
+    skill, noise = met.mean + unmet.mean - 1, (_variance(met), _variance(unmet))
+    if skill <= Z * math.sqrt(sum(noise)):
+        return None
+    rate = (mean + unmet.mean - 1) / skill
+    known = rate**2 * noise[0] + (1 - rate) ** 2 * noise[1]
     return rate, (se**2 + known) / skill**2, skill
 
 

@@ -105,6 +105,16 @@ def test_the_adjustment_does_not_know_of_the_arms():
     assert after.interval[0] < 0.05 < after.interval[1]
 
 
+@settings(max_examples=20, deadline=None)
+@given(st.floats(-3, 3))
+def test_how_strongly_difficulty_bears_on_scores_does_not_matter(slope):
+    values, x, stratum = case()
+    steeper = values + slope * centre_within(x, stratum)[:, None]
+    before, after = adjust(values, x, stratum), adjust(steeper, x, stratum)
+    np.testing.assert_allclose(after.residuals, before.residuals, atol=1e-9)
+    np.testing.assert_allclose(after.beta, before.beta + slope, atol=1e-9)
+
+
 def test_pre_exposure_means_ask_for_four_runs():
     values = np.array([[[0.2], [0.4], [0.9]], [[0.6], [NAN], [0.1]], [[NAN], [NAN], [0.3]]])
     pre = np.array([True, True, False])

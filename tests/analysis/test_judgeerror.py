@@ -11,7 +11,6 @@ from analysis.judgeerror import (
     Errors,
     ErrorsByArm,
     compare_errors,
-    correct_alike,
     correct_by_arm,
     measure_errors,
 )
@@ -27,45 +26,6 @@ def rate(right, of):
     return Rate(right / of, wilson(right / of, of), right, of, 0, of, float(of))
 
 
-GOOD = Errors(rate(380, 400), rate(340, 400))
-
-
-def test_the_correction_is_rogan_and_gladens():
-    found = correct_alike(0.08, 0.02, 500, GOOD)
-    assert found.skill == pytest.approx(0.80)
-    assert found.gap == pytest.approx(0.1) == correct_gap(0.08, 0.95, 0.85)
-    low, high = found.interval
-    assert low < 0.1 < high
-    assert high - low > 2 * 1.96 * 0.02 / 0.8  # more than with the judge's rates known
-
-
-def test_a_judge_known_for_sure_only_scales_the_interval():
-    sure = Errors(rate(950_000, 1_000_000), rate(850_000, 1_000_000))
-    found = correct_alike(0.08, 0.02, 1e9, sure)
-    np.testing.assert_allclose(
-        found.interval, np.array([0.08 - 0.0392, 0.08 + 0.0392]) / 0.8, rtol=1e-3
-    )
-
-
-def test_a_judge_that_knows_nothing_corrects_nothing():
-    assert correct_alike(0.08, 0.02, 500, Errors(rate(20, 40), rate(19, 40))) is None
-    assert correct_alike(0.08, 0.02, 500, Errors(NOTHING, rate(19, 40))) is None
-    weak = correct_alike(0.08, 0.02, 500, Errors(rate(11, 20), rate(11, 20)))
-    assert weak.interval is None  # no better than chance, as far as is known
-    assert correct_alike(0.08, None, None, GOOD).interval is None
-
-
-def test_coverage_of_the_correction():
-    """A true gap of 10 points, a judge of .9 and .8, 400 labels: 95 % intervals cover it."""
-    rng, covered = np.random.default_rng(4), 0
-    for _ in range(1000):
-        seen = 0.7 * 0.10 + rng.normal(0, 0.02)
-        errors = Errors(rate(rng.binomial(200, 0.9), 200), rate(rng.binomial(200, 0.8), 200))
-        low, high = correct_alike(seen, 0.02, 500, errors).interval
-        covered += low <= 0.10 <= high
-    assert 0.93 <= covered / 1000 <= 0.97
-
-
 def test_errors_that_differ_make_a_gap_that_the_correction_takes_off():
     """No true gap; a specificity of .80 against .90 in the arms, and half of criteria met."""
     by_arm = ErrorsByArm(
@@ -79,10 +39,21 @@ def test_errors_that_differ_make_a_gap_that_the_correction_takes_off():
     found = correct_by_arm((public, 0.01), (private, 0.01), by_arm)
     assert public - private == pytest.approx(0.05)
     assert found.gap == pytest.approx(0, abs=1e-12)
-    assert found.skill == pytest.approx(0.7)
+    assert found.skill == pytest.approx((0.7, 0.8))
     assert found.interval[0] < 0 < found.interval[1]
     none = ErrorsByArm(Errors(NOTHING, NOTHING), by_arm.private, 1, 1, False)
     assert correct_by_arm((public, 0.01), (private, 0.01), none) is None
+    weak = Errors(rate(11, 20), rate(11, 20))  # no better than chance, as far as is known
+    either = ErrorsByArm(weak, by_arm.private, 1, 1, False)
+    assert correct_by_arm((public, 0.01), (private, 0.01), either) is None
+
+
+def test_errors_that_are_alike_only_shrink_the_gap():
+    errors = Errors(rate(950, 1000), rate(850, 1000))
+    alike = ErrorsByArm(errors, errors, 1, 1, True)
+    found = correct_by_arm((0.58, 0.0), (0.50, 0.0), alike)
+    assert found.gap == pytest.approx(0.1) == correct_gap(0.08, 0.95, 0.85)
+    assert found.interval == pytest.approx((0.1 - 1.96 * found.se, 0.1 + 1.96 * found.se), abs=1e-5)
 
 
 def test_coverage_by_arm():

@@ -27,6 +27,13 @@ def answers(*counts, size=1):
     return rate_of((i, j < y) for i, y in enumerate(counts) for j in range(size))
 
 
+@pytest.mark.parametrize(
+    ("right", "of", "low", "high"), [(20, 62, 0.21954, 0.44632), (0, 1, 0.0, 0.79345)]
+)
+def test_wilsons_interval_is_the_articles(right, of, low, high):
+    assert wilson(right / of, of) == pytest.approx((low, high), abs=5e-6)
+
+
 @pytest.mark.parametrize(("right", "of"), [(0, 20), (1, 20), (13, 20), (20, 20), (1, 1), (0, 3)])
 def test_one_answer_an_instance_gives_wilsons_interval(right, of):
     rate = answers(*[1] * right, *[0] * (of - right))
