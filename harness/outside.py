@@ -14,8 +14,8 @@ from harness.sandbox import Sandbox, SandboxProvider
 
 
 class OutsideAgent(ABC):
-    """An agent with a loop of its own. No Protocol: each episode asks several times whether a
-    model is one, and to match a Protocol takes longer than all else that it does by itself."""
+    """An agent with a loop of its own. No Protocol: each episode asks several times whether its
+    model is one, and matching a Protocol is slow."""
 
     @property
     @abstractmethod
