@@ -28,8 +28,10 @@ from registry.records import JudgePin, record_digest
 
 CHUNK = 20  # criteria a call
 TRIES = 3  # replies that may be asked for, until one fits
-_FRAME = 64  # tokens that a server may put around a message
+_FRAME = 256  # tokens that a server may put around the messages of a call
 MAX_CHARS = 200_000  # of an answer; a longer one is left ungraded rather than cut
+
+_MARK = 32  # hexadecimal digits
 
 # A model whose reply is withheld or broken may have it in another try; all else is ours to mend.
 _UNFIT = frozenset(("content_filter", "malformed", "context_length"))
@@ -108,7 +110,7 @@ class Replies(Protocol):
 
 def draw_mark() -> str:
     """A mark that nobody can have foreseen."""
-    return secrets.token_hex(16)
+    return secrets.token_hex(_MARK // 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +175,9 @@ def judgement_bound(
     if len(submission.answer) > MAX_CHARS:
         return Decimal()
     total = Decimal()
-    for chunk in chunks_of(criteria):
-        request = make_request(judge, submission, chunk, "sha256:" + "0" * 64, 1)
-        texts = [*(message.text for message in request.messages), request.schema]
-        tokens = sum(len(text.encode()) + _FRAME for text in texts)
+    for chunk, text in zip(chunks_of(criteria), call_texts(submission, criteria), strict=True):
+        schema = json.dumps(reply_schema(len(chunk))) if judge.structured else ""
+        tokens = len((text + schema).encode()) + _FRAME
         # A provider may read none of it from its cache, and a price list may say anything.
         usages = (Usage(tokens, int(longest)), Usage(tokens, int(longest), tokens))
         total += TRIES * max(cost for each in usages if (cost := price.cost(each)) is not None)
@@ -225,6 +226,20 @@ def make_request(
     """One call. The mark is drawn after the answer was given, and stands nowhere in it."""
     while (mark := judge.draw()) in submission.answer:
         pass
+    asked = _ask(submission, criteria, mark, tried)
+    messages = (Message(Role.SYSTEM, SYSTEM), Message(Role.USER, asked))
+    seed = Seed.from_hex(call.removeprefix("sha256:")).child("judge", tried)
+    schema = json.dumps(reply_schema(len(criteria))) if judge.structured else ""
+    return ModelRequest(messages, (), seed, schema=schema)
+
+
+def call_texts(submission: Submission, criteria: Sequence[Criterion]) -> Iterator[str]:
+    """All the text of each call at its longest, for who counts what it may cost."""
+    for chunk in chunks_of(criteria):
+        yield SYSTEM + _ask(submission, chunk, "0" * _MARK, 1)
+
+
+def _ask(submission: Submission, criteria: Sequence[Criterion], mark: str, tried: int) -> str:
     listed = "\n".join(f"c{number}. {each.text}" for number, each in enumerate(criteria, 1))
     parts = [
         _TASK.format(task=submission.task),
@@ -232,10 +247,7 @@ def make_request(
         _CRITERIA.format(criteria=listed),
         *([_AGAIN] if tried else []),
     ]
-    messages = (Message(Role.SYSTEM, SYSTEM), Message(Role.USER, "\n\n".join(parts)))
-    seed = Seed.from_hex(call.removeprefix("sha256:")).child("judge", tried)
-    schema = json.dumps(reply_schema(len(criteria))) if judge.structured else ""
-    return ModelRequest(messages, (), seed, schema=schema)
+    return "\n\n".join(parts)
 
 
 def read_verdicts(message: Message, count: int) -> tuple[bool, ...] | None:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from study.cli_analyze import analyze
 from study.cli_judge import grade, judge
 from study.cli_models import models
+from study.cli_power import power
 from study.cli_see import export, show, tools
 from study.cli_tasks import tasks
 from study.cli_template import template
@@ -143,6 +145,7 @@ def init(folder: Path | None, study: Path | None) -> None:
 main.add_command(models)
 main.add_command(tasks)
 main.add_command(template)
+main.add_command(power)
 
 
 @main.command()
@@ -264,8 +267,9 @@ def _foresee(study: Study, wave: int, dry_run: bool, pilot: str | None, as_json:
         print_dry_run(*render_wave(study, wave), as_json)
         return
     from study.estimate import estimate_wave
+    from study.judgeestimate import estimate_judges
 
-    print_estimate(estimate_wave(study, wave, pilot), as_json)
+    print_estimate(estimate_wave(study, wave, pilot), estimate_judges(study, wave), as_json)
 
 
 main.add_command(grade)
@@ -326,6 +330,7 @@ def status(folder: Path, as_json: bool) -> None:
     print_records(pipeline.status(pipeline.open_study(folder)), as_json, title="Study")
 
 
+main.add_command(analyze)
 main.add_command(show)
 main.add_command(tools)
 main.add_command(export)

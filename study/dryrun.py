@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 
 from generators.catalog import family
 from generators.task import Brief, Limits, TaskInstance
@@ -16,16 +17,19 @@ from harness.agent import opening_messages
 from harness.ceiling import read_ceiling
 from harness.errors import HarnessError
 from harness.image import locked_libraries
-from harness.judge import CHUNK, Judge, Submission, call_digest, make_request
-from harness.model import Message, ModelRequest, Reply, Role, ToolSpec
+from harness.judge import CHUNK, Judge, Submission, call_digest, call_texts, make_request
+from harness.model import Message, ModelRequest, Reply, Role, ToolSpec, Usage
 from harness.models.agent_server import ask
 from harness.models.textcalls import as_text
+from harness.prices import Price
+from harness.questions import questions_of
 from harness.single_turn import REPLY_TOKENS, estimate_text, fit_context, single_turn
 from harness.tools import TOOLS
 from registry.records import JudgePin, ModelPin
 from study.catalogue import EXAMPLE_SEED
 from study.errors import StudyError
 from study.folder import Study
+from study.money import judge_money
 from study.protocol import Protocol, Task
 
 ANSWER = "(here stands the answer that is graded)"
@@ -64,6 +68,8 @@ class RenderedJudge:
     criteria: int  # over all calls
     calls: int
     tokens: int  # of this call, without the answer
+    every: int  # tokens of all calls, each with this answer
+    usd: tuple[float, float | None] | None  # of an episode: what is sent, and with longest replies
 
 
 def render_wave(study: Study, wave: int) -> tuple[tuple[Rendered, ...], tuple[RenderedJudge, ...]]:
@@ -75,8 +81,11 @@ def render_wave(study: Study, wave: int) -> tuple[tuple[Rendered, ...], tuple[Re
     rendered = tuple(
         _render(task, made.brief, pin, libraries) for task, made in examples for pin in pins
     )
+    money = judge_money(study.folder, protocol, protocol.judges, True)
     judges = tuple(
-        _render_judge(task, made, judge) for task, made in examples for judge in protocol.judges
+        _render_judge(task, made, judge, money.price_of(judge.name))
+        for task, made in examples
+        for judge in protocol.judges
     )
     return rendered, judges
 
@@ -111,6 +120,9 @@ def judge_json(rendered: RenderedJudge) -> dict[str, object]:
         "criteria": rendered.criteria,
         "calls": rendered.calls,
         "tokens": rendered.tokens,
+        "tokens_of_all_calls": rendered.every,
+        "usd_sent": None if rendered.usd is None else rendered.usd[0],
+        "usd_with_longest_replies": None if rendered.usd is None else rendered.usd[1],
         "messages": _messages_json(rendered.messages),
     }
 
@@ -203,12 +215,25 @@ class _Unasked:
         raise AssertionError("a dry run asks nobody")
 
 
-def _render_judge(task: Task, instance: TaskInstance, pin: JudgePin) -> RenderedJudge:
+def _render_judge(
+    task: Task, instance: TaskInstance, pin: JudgePin, price: Price | None
+) -> RenderedJudge:
     judge = Judge(pin, _Unasked(), lambda: "0" * 32)
-    criteria = [each for each in instance.rubric.criteria if each.weight > 0]
+    criteria = questions_of(instance.rubric)
     submission = Submission(instance.brief.prompt, ANSWER)
     call = call_digest(judge, submission, criteria[:CHUNK])
     messages = make_request(judge, submission, criteria[:CHUNK], call, 0).messages
     tokens = sum(estimate_text(message.text) for message in messages)
     calls = -(-len(criteria) // CHUNK)
-    return RenderedJudge(pin.name, task.stratum, messages, len(criteria), calls, tokens)
+    every = sum(map(estimate_text, call_texts(submission, criteria)))
+    usd = None if price is None else _usd(price, every, calls, dict(pin.settings).get("max_tokens"))
+    return RenderedJudge(
+        pin.name, task.stratum, messages if calls else (), len(criteria), calls, tokens, every, usd
+    )
+
+
+def _usd(price: Price, tokens: int, calls: int, longest: str | None) -> tuple[float, float | None]:
+    """What an episode's calls cost as they are sent, and with the longest replies."""
+    low = price.cost(Usage(tokens, 0)) or Decimal()
+    high = None if longest is None else price.cost(Usage(tokens, calls * int(longest)))
+    return float(low), None if high is None else float(high)

@@ -66,17 +66,22 @@ class Estimate:
     @property
     def cost_usd(self) -> Interval | None:
         """Of all the models that are paid for, their ends added up; None where one is unknown."""
-        paid = [each for each in self.forecasts if each.basis != FREE and each.episodes]
-        costs = [each.cost_usd for each in paid if each.cost_usd is not None]
-        if len(costs) < len(paid):
-            return None
-        means = [cost.mean for cost in costs if cost.mean is not None]
-        highs = [cost.high for cost in costs if cost.high is not None]
-        return Interval(
-            math.fsum(cost.low for cost in costs),
-            math.fsum(means) if len(means) == len(costs) else None,
-            math.fsum(highs) if len(highs) == len(costs) else None,
-        )
+        return total_usd(self.forecasts)
+
+
+def total_usd(forecasts: Iterable[Forecast]) -> Interval | None:
+    """Of all that is paid for, the ends added up; None where one is unknown."""
+    paid = [each for each in forecasts if each.basis != FREE and each.episodes]
+    costs = [each.cost_usd for each in paid if each.cost_usd is not None]
+    if len(costs) < len(paid):
+        return None
+    means = [cost.mean for cost in costs if cost.mean is not None]
+    highs = [cost.high for cost in costs if cost.high is not None]
+    return Interval(
+        math.fsum(cost.low for cost in costs),
+        math.fsum(means) if len(means) == len(costs) else None,
+        math.fsum(highs) if len(highs) == len(costs) else None,
+    )
 
 
 Owed = Mapping[str, Sequence[int]]
@@ -146,8 +151,8 @@ def _forecast(
         source, pilots = lent, _pilots(study, lent, tariff.price)
     if len({pilot.instance for pilot in pilots}) < 2:
         return _bounded(study, pin, tariff, episodes)
-    groups, pooled = _groups(owed, pilots)
-    told = {name: _interval(groups, name) for name in QUANTITIES}
+    groups, pooled = groups_of(owed, pilots)
+    told = {name: sum_interval(groups, name) for name in QUANTITIES}
     return Forecast(pin.name, episodes, OWN, len(pilots), source.name, pooled, tariff.price, **told)
 
 
@@ -195,7 +200,7 @@ def _values(
 Group = tuple[Sequence[Pilot], Sequence[int]]
 
 
-def _groups(owed: Owed, pilots: Iterable[Pilot]) -> tuple[list[Group], tuple[str, ...]]:
+def groups_of(owed: Owed, pilots: Iterable[Pilot]) -> tuple[list[Group], tuple[str, ...]]:
     """Pilots with what they foretell: each stratum by its own, the rest together by all."""
     every = list(pilots)
     by_stratum: dict[str, list[Pilot]] = defaultdict(list)
@@ -213,7 +218,7 @@ def _groups(owed: Owed, pilots: Iterable[Pilot]) -> tuple[list[Group], tuple[str
     return groups, tuple(pooled)
 
 
-def _interval(groups: Iterable[Group], quantity: str) -> Interval | None:
+def sum_interval(groups: Iterable[Group], quantity: str) -> Interval | None:
     """Of the sum over everything owed; None where the pilots do not tell it."""
     from scipy.stats import t
 

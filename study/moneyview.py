@@ -16,19 +16,32 @@ from study.dryrun import (
     rendered_json,
     share_texts,
 )
-from study.estimate import BOUNDS, FREE, LEVEL, QUANTITIES, Estimate, Forecast, Interval
+from study.estimate import (
+    BOUNDS,
+    FREE,
+    LEVEL,
+    QUANTITIES,
+    Estimate,
+    Forecast,
+    Interval,
+    total_usd,
+)
 from study.money import ALLOW
 
 
-def print_estimate(made: Estimate, as_json: bool) -> None:
+def print_estimate(made: Estimate, judges: Sequence[Forecast], as_json: bool) -> None:
+    """``judges`` tells what it takes to have the wave graded by each."""
     if as_json:
-        print_json(_estimate_json(made))
+        print_json(_estimate_json(made, judges))
         return
     print_records(
         [_row(each) for each in made.forecasts], False, title=f"What wave {made.wave} still owes"
     )
+    if judges:
+        rows = [{"judge": row.pop("model"), **row} for row in map(_row, judges)]
+        print_records(rows, False, title="To have it graded by judges")
     console = stdout()
-    for line in _notes(made):
+    for line in (*_notes(made), *_judge_notes(judges)):
         console.print(escape(line), soft_wrap=True)
 
 
@@ -80,22 +93,30 @@ def _judge_row(each: RenderedJudge) -> dict[str, Any]:
         "criteria": each.criteria,
         "calls": each.calls,
         "tokens of the first": each.tokens,
+        "of all": each.every,
+        "USD an episode": "unknown" if each.usd is None else _usd_range(*each.usd),
     }
 
 
-def _estimate_json(made: Estimate) -> dict[str, Any]:
+def _usd_range(sent: float, longest: float | None) -> str:
+    return f"{sent:.4f} … {'no bound' if longest is None else f'{longest:.4f}'}"
+
+
+def _estimate_json(made: Estimate, judges: Sequence[Forecast]) -> dict[str, Any]:
     return {
         "wave": made.wave,
         "level": LEVEL,
         "prices": made.money.digest or None,
         "models": [_forecast_json(each) for each in made.forecasts],
         "cost_usd": _interval_json(made.cost_usd),
+        "judges": [_forecast_json(each, "judge") for each in judges],
+        "judges_cost_usd": _interval_json(total_usd(judges)),
     }
 
 
-def _forecast_json(each: Forecast) -> dict[str, Any]:
+def _forecast_json(each: Forecast, kind: str = "model") -> dict[str, Any]:
     return {
-        "model": each.model,
+        kind: each.model,
         "episodes": each.episodes,
         "basis": each.basis,
         "pilots": each.pilots,
@@ -149,6 +170,27 @@ def _range(interval: Interval | None, digits: int) -> str:
         return "–"
     high = "no bound" if interval.high is None else f"{interval.high:,.{digits}f}"
     return f"{interval.low:,.{digits}f} … {high}"
+
+
+def _judge_notes(judges: Sequence[Forecast]) -> list[str]:
+    lines = []
+    for each in judges:
+        if each.basis == BOUNDS:
+            lines.append(
+                f"judge {each.model}: it has graded no two instances, so these are bounds: every "
+                "call asked three times, about the longest answers; without `max_tokens` there is "
+                "no upper one"
+            )
+            if each.cost_usd is not None and each.cost_usd.mean is not None:
+                lines.append(
+                    f"judge {each.model}: about USD {each.cost_usd.mean:,.2f} where each call is "
+                    "asked once, about answers as long as the keys"
+                )
+        if each.pooled:
+            lines.append(f"judge {each.model}: by other strata's: {', '.join(each.pooled)}")
+        if each.basis != FREE and each.price is None:
+            lines.append(f"judge {each.model}: its price is unknown; grading needs {ALLOW}")
+    return lines
 
 
 def _notes(made: Estimate) -> list[str]:

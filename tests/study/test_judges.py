@@ -26,7 +26,7 @@ from harness.codec import decode_try
 from harness.judge import SYSTEM, Judge, Submission, judgement_bound
 from harness.prices import read_prices
 from harness.sheets import make_sheets
-from harness.work import Workbench, run_cell
+from harness.work import Workbench, open_purse, run_cell
 from registry.clock import utc_now
 from registry.records import JudgeRule, Plan, read_record, record_body, record_digest
 from registry.seal import decrypt, new_identity
@@ -39,6 +39,7 @@ from study.images import NO_IMAGE, PinnedImage
 from study.judgemoney import spent_by_judges
 from study.judges import GradeRequest, grade_study, graded_by
 from study.looks import read_rows
+from study.money import money_of
 from study.protocol import read_protocol
 from study.runs import SweepRequest, begin_wave, cells_of, close_wave, context_of, manifests_of
 from study.setup import init_study, registration_of
@@ -384,6 +385,15 @@ def test_a_budget_stops_a_judge_before_it_is_passed_and_raised_it_goes_on(
     assert (account["wave"], account["limit"], account["spent_usd"]) == (0, "judge strict", 0.06)
     again = grade(study)
     assert (again[0], len(served.requests)) == (3, 2)
+    foretold = json.loads(run(study, "sweep", "--wave", "0", "--estimate", "--json").stdout)
+    first, second = foretold["judges"]
+    assert (first["judge"], first["episodes"], first["pilots"]) == ("strict", EPISODES - 2, 2)
+    assert first["cost_usd"]["mean"] == pytest.approx(float((EPISODES - 2) * CALL))
+    assert (second["judge"], second["basis"], second["cost_usd"]["high"]) == (
+        "kind",
+        "bounds",
+        None,
+    )
     assert spent_by_judges(study, 0, read_prices(study.folder / "prices.yaml")) == (
         (ANY, Spend(2 * CALL)),
     )
@@ -392,6 +402,13 @@ def test_a_budget_stops_a_judge_before_it_is_passed_and_raised_it_goes_on(
     assert (code, told["judges"][0]["graded"], told["judges"][0]["recorded"]) == (0, EPISODES, [0])
     assert len(served.requests) == EPISODES
     assert {row["spent_usd"] for row in told["budget"]} == {float(EPISODES * CALL)}
+    manifest = manifests_of(study, 0)[0]
+    money = money_of(study.folder, study.protocol, manifest.models)
+    judged = spent_by_judges(study, 0, money.prices)
+    context = context_of(study, manifest, PinnedImage("", NO_IMAGE), 1, money, judged)
+    purse = open_purse((), frozenset(), study.store, context)  # as the sweep's coordinator does
+    assert purse is not None
+    assert {each.spent for each in purse.accounts()} == {EPISODES * CALL}
     # What one judge has cost leaves nothing for the next.
     result = run(study, "grade", "--judge", "kind")
     assert result.exit_code == 3
@@ -413,6 +430,28 @@ def test_with_bounds_no_judge_passes_a_limit_at_all(swept: tuple[Study, Served])
     assert bound > 2 * 3 * (200 * Decimal("0.001") + len(SYSTEM) * Decimal("0.0001"))
     assert bound < 2 * 3 * (200 * Decimal("0.001") + 3 * len(SYSTEM) * Decimal("0.0001"))
     assert not served.requests
+
+
+def test_what_a_judge_would_cost_is_told_before_it_is_asked(swept: tuple[Study, Served]) -> None:
+    study, served = swept
+    study = edit(study, "model: strict-1,", "model: strict-1, max_tokens: 300,")
+    before = set(study.store.list())
+    told = json.loads(run(study, "sweep", "--wave", "0", "--estimate", "--json").stdout)
+    strict, kind = told["judges"]
+    assert [strict["basis"], strict["episodes"], kind["episodes"]] == ["bounds", EPISODES, EPISODES]
+    cost = strict["cost_usd"]
+    assert cost["low"] == 0 < cost["mean"] < cost["high"]
+    assert strict["output_tokens"]["high"] == EPISODES * 3 * 300  # a call an episode, three tries
+    assert (kind["cost_usd"]["high"], told["judges_cost_usd"]["high"]) == (None, None)
+    shown = json.loads(run(study, "sweep", "--wave", "0", "--dry-run", "--json").stdout)["judges"]
+    for row in shown:
+        sent, longest = row["usd_sent"], row["usd_with_longest_replies"]
+        assert sent == pytest.approx(row["tokens_of_all_calls"] * 100 / 1e6)
+        assert longest == (pytest.approx(sent + 0.3) if row["judge"] == "strict" else None)
+    people = run(study, "sweep", "--wave", "0", "--estimate").stdout
+    assert "To have it graded by judges" in people
+    assert not served.requests
+    assert set(study.store.list()) == before
 
 
 def test_an_unknown_price_needs_a_word(swept: tuple[Study, Served]) -> None:
