@@ -207,9 +207,9 @@ def print_accounts(accounts: Sequence[Account]) -> None:
         print_records(accounts_json(accounts), False, title="Budget")
 
 
-def print_verdicts(report: Report, path: Path, as_json: bool) -> None:
+def print_verdicts(report: Report, path: Path | None, as_json: bool) -> None:
     """The table of verdicts, and where the report is."""
-    from analysis.report import report_json
+    from analysis.reportjson import report_json
 
     body = report_json(report)
     if as_json:
@@ -235,7 +235,8 @@ def print_verdicts(report: Report, path: Path, as_json: bool) -> None:
     console.print(table)
     for deviation in body["deviations"]:
         console.print(f"[yellow]deviation:[/] {escape(deviation)}", soft_wrap=True)
-    console.print(f"report: {path}", soft_wrap=True)
+    if path is not None:
+        console.print(f"report: {path}", soft_wrap=True)
 
 
 def print_verification(verification: Verification, as_json: bool) -> None:

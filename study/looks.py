@@ -10,7 +10,8 @@ from analysis.breakdowntables import TableSet, make_tables
 from analysis.judgecolumns import JudgeColumn, JudgeFacts, judge_column
 from analysis.load import Table, make_table
 from analysis.look import Analysis, analyse, explore
-from analysis.report import Report, build_report, write_report
+from analysis.report import Report, build_report
+from analysis.reportpage import write_report
 from harness.tabulate import judged_row, rows_of
 from registry.canon import digest_bytes, digest_value
 from registry.errors import BrokenPromise

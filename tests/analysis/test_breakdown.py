@@ -21,7 +21,9 @@ from analysis.breakdowntables import make_tables, table_csv, write_tables
 from analysis.errors import AnalysisError
 from analysis.load import make_table
 from analysis.look import analyse
-from analysis.report import build_report, render_html, report_json, write_report
+from analysis.report import build_report
+from analysis.reportjson import report_json
+from analysis.reportpage import render_html, write_report
 
 GROUP = "301+302+303+304"
 FORMATS = {

@@ -13,7 +13,9 @@ import pytest
 
 from analysis.load import make_table
 from analysis.look import analyse, explore
-from analysis.report import build_report, render_html, report_json, write_report
+from analysis.report import build_report
+from analysis.reportjson import report_json
+from analysis.reportpage import render_html, write_report
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -1,0 +1,155 @@
+"""The report as plain JSON values, for scripts and for the ledger's digest."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from analysis.judgecolumns import column_json
+from analysis.look import ArmMean
+from analysis.planwords import describe_plan
+from analysis.report import LIMITS, Report
+from analysis.standard import LookResult, StandardResult
+from analysis.tested import Tested
+from analysis.verdict import Verdict
+from registry.canon import digest_value
+from registry.records import RunManifest, record_body
+
+_DECIMALS = 9  # of every number: beyond it lies the order of summation
+
+
+def report_json(report: Report) -> dict[str, Any]:
+    """The report as plain JSON values, numbers rounded to 9 decimals.
+
+    ``models`` lists the registered verdicts: ``model``, ``wave``, ``verdict``, ``estimate`` (null
+    where not testable), ``interval`` [lo, hi], ``upper``, ``p``, ``p_adjusted``, ``n_public``,
+    ``n_private``, ``alpha``, ``note``. ``exploratory`` lists others in the same form, with their
+    ``hypothesis``. ``deviations`` is a list of sentences. ``templates``, where the study has any,
+    holds the tables of its templated strata; ``judges`` what each judge of the study is worth, and
+    the gaps that it sees (``judgecolumns.column_json``). ``looks``, ``controls``, ``monitoring``
+    and ``sensitivity`` are of a plan standard-v1; empty or null otherwise.
+    """
+    body = {
+        "study": report.study,
+        "issued": report.issued,
+        "through_wave": report.through_wave,
+        "registration": report.registration,
+        "sealed_root": report.sealed_root or None,
+        "entropy": report.entropy or None,
+        "plan": asdict(report.plan),
+        "plan_in_words": describe_plan(report.plan).split("\n"),
+        "models": [_verdict_body(v) for v in report.verdicts],
+        "exploratory": [_exploratory_body(v) for v in report.exploratory],
+        "deviations": list(report.deviations),
+        "scores": [_mean_body(mean) for mean in report.means],
+        "episodes": [asdict(row) for row in report.funnel],
+        "runs": [_run_body(run) for run in report.runs],
+        "served": [asdict(model) for model in report.served],
+        "limits": list(LIMITS),
+        "judges": [column_json(column) for column in report.judges],
+        **_standard_bodies(report.standard),
+    }
+    if report.templates is not None:
+        body["templates"] = report.templates.as_json()
+    plain: dict[str, Any] = _plain(body)
+    return plain
+
+
+def _standard_bodies(found: StandardResult | None) -> dict[str, Any]:
+    """What standard-v1 adds; the same keys, empty, for any other plan."""
+    if found is None:
+        return {"looks": [], "controls": [], "monitoring": None, "sensitivity": []}
+    return {
+        "looks": [_look_body(look) for look in found.looks],
+        "controls": [asdict(control) for control in found.controls],
+        "monitoring": asdict(found.monitored),
+        "sensitivity": [asdict(aside) for aside in found.asides],
+    }
+
+
+def _look_body(look: LookResult) -> dict[str, Any]:
+    return {
+        "number": look.number,
+        "wave": look.wave,
+        "exploratory": look.beyond,
+        "alpha": look.alpha,
+        "covariate": {"models": list(look.covariate_models), "share_of_instances": look.covered},
+        "excluded": [{"model": model, "why": why} for model, why in look.excluded],
+        "models": [_tested_body(each) for each in look.tested],
+    }
+
+
+def _tested_body(each: Tested) -> dict[str, Any]:
+    plain, equal = each.unadjusted, each.equivalence
+    return {
+        **_verdict_body(each.verdict),
+        "se": each.verdict.se,
+        "outcomes": [asdict(outcome) for outcome in each.outcomes],
+        "unadjusted": plain
+        and {
+            "estimate": plain.gap,
+            "interval": plain.interval,
+            "p": each.p_unadjusted,
+            "p_adjusted": each.p_adjusted_unadjusted,
+        },
+        "equivalence": equal and asdict(equal),
+        "missing": {name: _number(value) for name, value in asdict(each.missing).items()},
+    }
+
+
+def _number(value: float | None) -> float | None:
+    """A share of nothing is null."""
+    return None if value is None or value != value else value
+
+
+def _verdict_body(verdict: Verdict) -> dict[str, Any]:
+    names = (
+        "model", "wave", "verdict", "estimate", "interval", "upper", "p", "p_adjusted",
+        "n_public", "n_private", "alpha", "note",
+    )  # fmt: skip
+    return {name: getattr(verdict, name) for name in names}
+
+
+def _exploratory_body(verdict: Verdict) -> dict[str, Any]:
+    return {"hypothesis": verdict.hypothesis, "exploratory": True, **_verdict_body(verdict)}
+
+
+def _mean_body(mean: ArmMean) -> dict[str, Any]:
+    return {
+        "wave": mean.wave,
+        "model": mean.model,
+        "stratum": mean.stratum or "all",
+        "arm": mean.arm,
+        "mean": mean.estimate.mean,
+        "interval": mean.estimate.interval,
+        "seeds": mean.estimate.seeds,
+    }
+
+
+def _run_body(run: RunManifest) -> dict[str, Any]:
+    made = run.provenance
+    return {
+        "wave": run.wave,
+        "manifest": digest_value(record_body(run)),
+        "commit": made.commit,
+        "dirty": made.dirty,
+        "lock": made.lock,
+        "image": made.image,
+        "python": made.python,
+        "packages": dict(made.packages),
+        "sandbox": run.sandbox,
+        "runtime": run.runtime,
+        "replicates": run.replicates,
+        "judges": [judge.name for judge in run.judges],
+    }
+
+
+def _plain(value: Any) -> Any:
+    """JSON values: floats rounded, tuples to lists, text enums to text."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return round(value, _DECIMALS) + 0.0  # no negative zero
+    return str(value) if isinstance(value, str) else value

@@ -1,0 +1,136 @@
+"""``dosimeter analyze``: any table, the same analysis, the same JSON; one clear error otherwise."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from study.cli import main
+from tests.analysis.conftest import simulate
+from tests.analysis.test_standard import WAVES
+
+OLD = [f"old-{n}" for n in range(4)]
+COLUMNS = ("look", "model", "arm", "stratum", "instance", "score", "passed", "total")
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tables") / "results.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        for row in simulate(WAVES):
+            named = [row.wave, *(getattr(row, name) for name in COLUMNS[1:])]
+            writer.writerow([str(value) for value in named])
+    return path
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(main, ["analyze", *arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_without_a_plan_the_standard_preset_runs_and_says_so(table: Path) -> None:
+    code, out, _ = run(str(table), "--json")
+    assert code == 0
+    body = json.loads(out)
+    assert body["plan"]["name"] == "standard-v1"
+    assert "No plan was given: the preset standard-v1 was run" in body["deviations"][0]
+    assert any("no negative control" in each for each in body["deviations"])
+    assert {row["verdict"] for row in body["models"] if row["model"] == "told"} == {"contaminated"}
+
+
+def test_controls_are_named_and_leave_the_models_tested(table: Path) -> None:
+    named = [part for name in OLD for part in ("--pre-exposure", name)]
+    code, out, _ = run(str(table), *named, "--json")
+    assert code == 0
+    body = json.loads(out)
+    assert {row["model"] for row in body["models"]} == {"honest", "later", "told"}
+    assert body["controls"][0]["models"] == OLD
+    assert body["looks"][0]["covariate"]["share_of_instances"] == 1.0
+    assert body["monitoring"]["rejected_at"] == 1
+
+
+def test_a_plan_file_is_run_as_it_stands(table: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    controls = f"{{pre_exposure: [{', '.join(OLD)}], frozen: [old-0]}}"
+    plan.write_text(
+        f"preset: standard-v1\nlooks: 4\npermutations: 999\nsensitivity: []\ncontrols: {controls}\n"
+    )
+    code, out, _ = run(str(table), "--plan", str(plan), "--json")
+    assert code == 0
+    body = json.loads(out)
+    assert (body["plan"]["looks"], body["plan"]["permutations"]) == (4, 999)
+    assert body["sensitivity"] == []
+    assert [control["what"] for control in body["controls"]].count("frozen, run again") == 2
+    assert body["deviations"][0].startswith("The plan is that of plan.yaml; no ledger shows")
+
+
+def test_the_report_of_a_table_is_a_page_too(table: Path, tmp_path: Path) -> None:
+    code, out, _ = run(str(table), "--out", str(tmp_path / "r"))
+    assert code == 0
+    assert "contaminated" in out
+    page = (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
+    assert "results.csv" in page
+    assert json.loads((tmp_path / "r" / "report.json").read_text())["registration"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        ("preset: standard-v2", "plan.yaml:1: preset: Input should be 'basic-v1' or 'standard-v1'"),
+        ("preset: standard-v1\nlocks: 2", "plan.yaml:2: locks: unknown key; known are preset"),
+        ("- a", "plan.yaml:1: a plan is a mapping"),
+        ("alpha: 0.4\npermutations: 99\nlooks: 50", "plan.yaml: plan 'basic-v1': permutations: 99"),
+        ("preset: standard-v1\ncontrols: {frozen: [who]}", "no rows of the control 'who'"),
+        ("strata: [a/b]", "no rows by grader|no rows in the strata"),
+    ],
+)  # fmt: skip
+def test_a_bad_plan_is_one_error(table: Path, tmp_path: Path, plan: str, said: str) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(plan + "\n", encoding="utf-8")
+    code, out, err = run(str(table), "--plan", str(path))
+    assert (code, out) == (2, "")
+    assert len(err.strip().splitlines()) == 1
+    import re
+
+    assert re.search(said, err)
+
+
+def test_a_table_of_controls_alone_is_refused(table: Path) -> None:
+    models = ("old-0", "old-1", "old-2", "old-3", "honest", "later", "told")
+    named = [part for name in models for part in ("--pre-exposure", name)]
+    code, _, err = run(str(table), *named)
+    assert code == 2
+    assert "every model is a control: there is none to test" in err
+
+
+def test_a_table_with_scores_alone_is_tested_on_them(tmp_path: Path) -> None:
+    path = tmp_path / "least.csv"
+    rows = ["model,arm,stratum,instance,score"]
+    rows += [f"m,{arm},t,{arm}{n},{n % 5 / 5}" for arm in ("public", "private") for n in range(9)]
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    code, out, _ = run(str(path), "--json")
+    assert code == 0
+    body = json.loads(out)
+    assert body["plan"]["outcomes"] == ["score"]
+    assert body["models"][0]["estimate"] == pytest.approx(0)
+    assert any("the weighted score is the only outcome" in each for each in body["deviations"])
+
+
+def test_constant_scores_and_single_seeds_give_no_warning(tmp_path: Path) -> None:
+    for rows in (
+        ["m,public,t,a,1", "m,private,t,b,0"],
+        [f"m,{arm},t,{arm}{n},0.5" for arm in ("public", "private") for n in range(4)],
+    ):
+        path = tmp_path / "odd.csv"
+        path.write_text("\n".join(["model,arm,stratum,instance,score", *rows]) + "\n")
+        code, out, err = run(str(path), "--json")
+        assert (code, err) == (0, "")
+        body = json.loads(out)
+        assert body["models"][0]["verdict"] == "inconclusive"
+        assert "interval not estimable" in body["models"][0]["note"]
