@@ -137,16 +137,20 @@ class _DigestStream(Stream):
     __slots__ = ("_bulk", "_digest", "_drawn", "_increment", "_state")
 
     def __init__(self, digest: bytes) -> None:
-        high, low, one, other = _FOUR_WORDS.unpack(digest)
+        self._digest, self._drawn = digest, 0
+        self._bulk: PCG64 | None = None  # made for the first array
+
+    def _begin(self) -> None:
+        high, low, one, other = _FOUR_WORDS.unpack(self._digest)
         increment: int = ((one << 64 | other) << 1 | 1) & _TWO
         self._increment = increment
         self._state: int = ((high << 64 | low) + increment) * _MULTIPLIER + increment & _TWO
-        self._digest, self._drawn = digest, 0
-        self._bulk: PCG64 | None = None  # made for the first array
 
     def word(self) -> int:
         if self._bulk is not None:
             return int(self._bulk.random_raw())
+        if not self._drawn:
+            self._begin()
         self._drawn += 1
         self._state = state = self._state * _MULTIPLIER + self._increment & _TWO
         mixed, turn = (state >> 64) ^ (state & _MASK), state >> 122

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -11,7 +10,8 @@ from generators.catalog import add_template
 from generators.seed import Seed
 from generators.templates.family import TemplateFamily
 from generators.templates.model import MadeFile
-from generators.templates.prepare import ARTIFACTS, precheck_record, prepare
+from generators.templates.precheck import precheck_writer
+from generators.templates.prepare import ARTIFACTS, prepare
 from study.newfolder import new_folder
 from study.templatefile import read_template
 
@@ -48,11 +48,11 @@ def write_samples(
     (folder / SANDBOX).mkdir()
     with open(folder / PRECHECK, "w", encoding="utf-8", newline="\n") as key:
         for question in questions:
-            compiled = family.compiled(question.id)
+            compiled, written = family.compiled(question.id), precheck_writer(question)
             for number in range(1, (samples or question.samples) + 1):
                 prepared = prepare(compiled, sample_seed(root, question.id, number), number)
                 _write_tree(f"{folder}/{SANDBOX}/{prepared.qs_id}", prepared.files)
-                key.write(json.dumps(precheck_record(prepared), ensure_ascii=False) + "\n")
+                key.write(f"{written(prepared)}\n")
                 done += 1
                 watch(question.id, done, total)
     return done

@@ -49,6 +49,7 @@ class DataType:
     longest: int  # characters of the longest value as text
     write: Callable[[Any], str]
     texts: Callable[[], NDArray[object_]] | None = None  # of all indices, where they are few
+    spell: Callable[[Any], list[str]] | None = None  # ``texts_at``, where there is a quicker way
 
     def make(self, units: Units) -> list[Any]:
         """As many values as uniforms."""
@@ -59,6 +60,8 @@ class DataType:
         if self.texts is not None:
             found: list[str] = self.texts().take(drawn).tolist()
             return found
+        if self.spell is not None:
+            return self.spell(drawn)
         values = self.at(drawn)
         return values if self.sql == "TEXT" else list(map(self.write, values))
 
@@ -180,6 +183,15 @@ def _identifiers(indices: Indices) -> list[Any]:
     return found
 
 
+def _spelt_identifiers(indices: Indices) -> list[str]:
+    return list(map(_digits().__getitem__, _identifiers(indices)))
+
+
+@cache
+def _digits() -> tuple[str, ...]:
+    return tuple(map(str, range(IDS + 1)))
+
+
 def _apart(drawn: list[int]) -> list[int]:
     taken: set[int] = set()
     for index, number in enumerate(drawn):
@@ -282,7 +294,9 @@ def _all() -> dict[str, DataType]:
         _choice("status", pools.STATUSES),
         _choice("department", pools.DEPARTMENTS),
         _choice("region", pools.REGIONS),
-        DataType("id", "INTEGER", math.log10(IDS), IDS, _identifiers, 4, str),
+        DataType(
+            "id", "INTEGER", math.log10(IDS), IDS, _identifiers, 4, str, spell=_spelt_identifiers
+        ),
         integers("experience", 0, 40),
         integers("score", 60, 100),
         _choice("course", pools.COURSES),

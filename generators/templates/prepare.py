@@ -7,9 +7,11 @@ files, and a key computed from what was made (spec/templates.md).
 from __future__ import annotations
 
 import json
+import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Any, TypeVar
 
 from generators.errors import TemplateError
@@ -190,6 +192,7 @@ def _prepare(
     try:
         paths = tuple([_confined(path(scope)) for path in compiled.paths])
         if question.expected_structure:
+            _check_folders(set(paths))
             given["expected_structure"] = draw_tree(paths)
         files, log10_data = _make_files(compiled.plans, scope, root, made)
         return Prepared(
@@ -229,7 +232,7 @@ def _make_files(
     space = 0.0
     taken: set[str] = set()
     for index, plan in enumerate(plans):
-        target = _confined(plan.target(scope))
+        target = _tidy(_confined(plan.target(scope)))
         maker = plan.maker or _fit(plan, scope)
         fresh = maker.make(_stream(root, "component", index), target)
         if fresh and fresh[0].path in taken:
@@ -240,11 +243,28 @@ def _make_files(
         files += kept
         space += maker.log10_space
         _remember(kept, plan.component.name, len(plans) == 1, made)
+    if len(taken) > 1:
+        _check_folders(taken)
     return tuple(files), space
 
 
+def _tidy(path: str) -> str:
+    """The path as it is looked up: ``a//./b`` is ``a/b``."""
+    return posixpath.normpath(path) if "//" in path or "/." in path or path[:2] == "./" else path
+
+
+def _check_folders(paths: Set[str]) -> None:
+    """Refuse a draw in which one name is that of a file and of a folder with files in it."""
+    folders: set[str] = set()
+    for path in paths:
+        while (path := path.rpartition("/")[0]) and path not in folders:
+            folders.add(path)
+    for path in sorted(folders & paths):
+        raise TemplateError(f"{path} would be a file, and a folder with files in it")
+
+
 def _stream(root: Seed, *path: str | int) -> Stream:
-    return Stream.of_digest(root.child(*path).value)
+    return Stream.of_digest(sha256(root.preimage(*path)).digest())
 
 
 def _remember(
@@ -263,8 +283,9 @@ def _remember(
 
 
 def _open(file: str, made: Mapping[str, OpenFile]) -> OpenFile:
-    if file in made:
-        return made[file]
+    found = made.get(file) or made.get(_tidy(file))
+    if found is not None:
+        return found
     name = target_name(file)
     if name is not None:
         what = f"component {name!r}" if name else "sandbox_setup"
@@ -392,8 +413,10 @@ def _before(question: Question, variables: tuple[Variable, ...]) -> Text:
     return tuple(parts.get(piece, piece) for piece in pieces if piece)
 
 
-def precheck_record(prepared: Prepared) -> dict[str, Any]:
-    """The sample as one line of ``precheck.jsonl`` (spec/templates.md, "Run folders")."""
+def precheck_record(prepared: Prepared, components: Any = None) -> dict[str, Any]:
+    """The sample as one line of ``precheck.jsonl`` (spec/templates.md, "Run folders").
+
+    ``components`` is what to put for those of its question, the same in all of its samples."""
     question, key = prepared.question, prepared.key
     record: dict[str, Any] = {
         "scoring_type": question.scoring_type,
@@ -406,17 +429,7 @@ def precheck_record(prepared: Prepared) -> dict[str, Any]:
     if prepared.redraws:
         record["redraws"] = prepared.redraws
     if question.components:
-        record["sandbox_components"] = [
-            {
-                "type": each.type,
-                "name": each.name,
-                "target_file": each.target_file,
-                "content": dict(each.content),
-                "config": dict(each.config),
-                "depends_on": list(each.depends_on),
-            }
-            for each in question.components
-        ]
+        record["sandbox_components"] = components or written_components(question)
     if key.file:
         record |= {"file_to_read": key.file, "expected_content": key.expected}
         record["expected_content_before_template_functions"] = prepared.before
@@ -428,6 +441,21 @@ def precheck_record(prepared: Prepared) -> dict[str, Any]:
         record["expected_response"] = key.expected
         record["expected_response_before_template_functions"] = prepared.before
     return record
+
+
+def written_components(question: Question) -> list[dict[str, Any]]:
+    """The components as the file has them."""
+    return [
+        {
+            "type": each.type,
+            "name": each.name,
+            "target_file": each.target_file,
+            "content": dict(each.content),
+            "config": dict(each.config),
+            "depends_on": list(each.depends_on),
+        }
+        for each in question.components
+    ]
 
 
 def _place(file: TemplateFile, place: Place) -> str:

@@ -53,11 +53,8 @@ class CsvTable:
         drawn = drawn_columns(self.types, self.sizes, units)
         columns = [each.texts_at(part) for each, part in zip(self.types, drawn, strict=True)]
         # No value of any data type holds what CSV would have in quotes.
-        pieces = [","] * (2 * width * self.rows)
-        pieces[2 * width - 1 :: 2 * width] = ["\r\n"] * self.rows
-        for place, column in enumerate(columns):
-            pieces[2 * place :: 2 * width] = column
-        data = "".join((self.header, "\r\n", *pieces)).encode()
+        lines = map(",".join, zip(*columns, strict=True))
+        data = "\r\n".join((self.header, *lines, "")).encode()
         return data, None if self.names is None else Table.of_columns(self.names, columns)
 
 
@@ -75,7 +72,7 @@ def compile_csv(content: Mapping[str, Any]) -> CsvTable:
 
 
 def _headers(written: Any) -> tuple[str, ...]:
-    headers: list[str] = []
+    headers: dict[str, None] = {}
     problems = Problems()
     for index, each in enumerate(sequence("content.headers", written)):
         with problems.gathered():
@@ -83,7 +80,7 @@ def _headers(written: Any) -> tuple[str, ...]:
             header = line(path, each)
             if header in headers:
                 refuse(path, f"{header!r} stands twice; each header needs a name of its own")
-            headers.append(header)
+            headers[header] = None
     problems.settle()
     if not headers:
         refuse("content.headers", "no header; at least one is wanted")

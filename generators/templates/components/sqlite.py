@@ -116,6 +116,9 @@ def _encoded_words(name: str) -> Callable[[Any], Encoded]:
         raise LookupError(f"{name} has no list of its values")
     bodies = [text.encode() for text in texts()]
     table, kinds = lookup(bodies), np.array(text_kinds(bodies))
+    if kinds.max() < 256:  # as bytes, which are the kinds of a file's rows as they stand
+        short = kinds.astype(np.uint8)
+        return lambda indices: (short.take(indices).tobytes(), table.take(indices).tolist())
 
     def encode(indices: Any) -> Encoded:
         return kinds.take(indices).tolist(), table.take(indices).tolist()

@@ -81,9 +81,10 @@ def _fits(low: int, high: int, width: int) -> bool:
 
 def _packed(kind: int, width: int, code: str, values: Sequence[Any]) -> Encoded:
     raw = pack(f">{len(values)}{code}", *values)
+    kinds = bytes((kind,)) * len(values)
     if len(values) <= _UNPACKED:
-        return [kind] * len(values), list(unpack(f"{width}s" * len(values), raw))
-    return [kind] * len(values), [raw[at : at + width] for at in range(0, len(raw), width)]
+        return kinds, unpack(f"{width}s" * len(values), raw)
+    return kinds, [raw[at : at + width] for at in range(0, len(raw), width)]
 
 
 def records(columns: Sequence[Encoded]) -> list[bytes]:
@@ -110,7 +111,7 @@ def _single_leaf(columns: Sequence[Encoded], rows: int, before: int) -> bytes | 
         return None
     starts = np.empty((rows, first + 2), np.uint8)
     starts[:, 0] = lengths
-    starts[:, 1] = np.arange(1, rows + 1)
+    starts[:, 1] = _row_numbers()[:rows]
     starts[:, 2] = first
     starts[:, 3:] = kinds.T
     # The first row's cell is the last in the page.
@@ -119,6 +120,13 @@ def _single_leaf(columns: Sequence[Encoded], rows: int, before: int) -> bytes | 
     for place, (_, bodies) in enumerate(columns, start=1):
         pieces[place::first] = bodies[::-1]
     return _filled(_LEAF, (PAGE - ends).astype(">u2").tobytes(), pieces, taken, b"", before)
+
+
+@cache
+def _row_numbers() -> Any:
+    import numpy as np
+
+    return np.arange(1, 128)
 
 
 @cache

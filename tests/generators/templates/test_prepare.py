@@ -15,6 +15,7 @@ from generators.catalog import add_template
 from generators.errors import TemplateError
 from generators.seed import Seed
 from generators.templates.expand import Scope
+from generators.templates.precheck import precheck_writer
 from generators.templates.prepare import Prepared, precheck_record, prepare
 from generators.templates.source import parse_template
 from generators.templates.tree import draw_tree
@@ -203,6 +204,50 @@ def test_a_draw_without_a_key_is_drawn_again_and_recorded():
         prepare(family.compiled("1"), SEED.child(without), attempts=1)
     instance = family.generate("1", SEED)
     assert ("redraws", prepare(family.compiled("1"), SEED).redraws) in instance.spec.parameters
+
+
+CLASHING = """
+tests:
+- question_id: 1
+  samples: 3
+  template: Look
+  scoring_type: {scoring}
+  sandbox_setup:
+    components:
+    - {{type: create_files, name: a, target_file: "{{{{artifacts}}}}/{{{{entity1:gems}}}}",
+       content: {{type: lorem_lines, count: 1}}}}
+    - {{type: create_files, name: b, target_file: "{{{{artifacts}}}}/{{{{entity2:gems}}}}//./b",
+       content: {{type: lorem_lines, count: 2}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    "scoring",
+    [
+        'stringmatch\n  expected_response: "{{file_line:2:{{artifacts}}/{{entity2:gems}}//./b}}"',
+        'directory_structure\n  expected_structure: ["x/{{entity1:gems}}", "x/{{entity2:gems}}/"]',
+    ],
+)
+def test_one_name_is_never_that_of_a_file_and_of_a_folder(scoring):
+    compiled = add_template("ours.yml", CLASHING.format(scoring=scoring)).compiled("1")
+    drawn = [prepare(compiled, SEED.child(number)) for number in range(100)]
+    assert any(each.redraws for each in drawn)
+    for each in drawn:
+        paths = {file.path for file in each.files} | set(each.key.paths)
+        folders = {path.rpartition("/")[0] for path in paths}
+        assert not paths & folders
+        assert {path.count("/") for path in paths if path.endswith("/b")} == {2}
+
+
+def test_a_line_of_the_precheck_is_the_record_of_its_sample():
+    ours = ("ours.yml", CONSISTENT), ("seldom.yml", SELDOM)
+    for file in (*(read_template(Path(), name) for name in ("past", "formats")), *ours):
+        family = add_template(*file)
+        for question in family.file.questions:
+            line = precheck_writer(question)
+            for index in range(12):
+                made = prepare(family.compiled(question.id), SEED.child(index), index)
+                assert line(made) == json.dumps(precheck_record(made), ensure_ascii=False)
 
 
 @pytest.mark.parametrize("target", ["../t.csv", "/etc/t.csv", "{{artifacts}}/../../t.csv"])
