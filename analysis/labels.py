@@ -13,14 +13,17 @@ _CHUNK = 1 << 16  # labels at a time: what a processor's cache holds
 _PRODUCT = 1 << 18  # multiplications at a time: up to here, OpenBLAS starts no threads
 
 
-def draw_words(seed: int, rows: int, n: int) -> Iterator[tuple[slice, NDArray[np.uint32]]]:
+def draw_words(
+    seed: int, rows: int, n: int, widest: int
+) -> Iterator[tuple[slice, NDArray[np.uint32]]]:
     """32-bit words for ``rows`` permutations of ``n`` units, as (rows that they are for, words).
+    ``widest`` is the most units that are labelled at once.
 
     Raw words of PCG64(seed), a row at a time and the low half of each first, so that neither
     chunking nor numpy's version moves a draw, and more rows leave the earlier ones as they are.
     """
     bits = np.random.PCG64(seed)
-    step = max(2, _CHUNK // n // 2 * 2)  # even, so that a chunk ends where a 64-bit word does
+    step = max(2, _CHUNK // widest // 2 * 2)  # even, so that a chunk ends where a raw word does
     for start in range(0, rows, step):
         here = min(step, rows - start)
         raw = np.asarray(bits.random_raw((here * n + 1) // 2), dtype="<u8")

@@ -167,12 +167,14 @@ def _differences(
 def _sample(
     strata: list[_Stratum], values: NDArray[np.float64], permutations: int, seed: int
 ) -> NDArray[np.float64]:
-    shape = values.shape[1:]
-    rows = np.empty((permutations, math.prod(shape)))
-    for here, words in draw_words(seed, permutations, len(values)):
+    n, shape = len(values), values.shape[1:]
+    gaps = np.empty((permutations, math.prod(shape)))
+    widest = max(part.size for part in strata)
+
+    for here, words in draw_words(seed, permutations, n, widest):
         chosen = (smallest(words[:, part.columns], part.public) for part in strata)
-        rows[here] = _gaps(strata, (own.astype(np.float64) for own in chosen), shape)
-    return rows
+        gaps[here] = _gaps(strata, (own.astype(np.float64) for own in chosen), shape)
+    return gaps
 
 
 def _enumerate(strata: list[_Stratum], values: NDArray[np.float64]) -> NDArray[np.float64]:

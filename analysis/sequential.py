@@ -310,9 +310,10 @@ def _block_seed(seed: int, name: tuple[str, str, int]) -> int:
 
 def _draw_block(columns: Floats, public: NDArray[np.bool_], permutations: int, seed: int) -> Floats:
     """Sums of the columns over the public units (P+1, columns), the observed ones first."""
+    n = len(public)
     sums = np.empty((permutations + 1, columns.shape[1]))
     sums[0] = public @ columns
-    for here, words in draw_words(seed, permutations, len(public)):
+    for here, words in draw_words(seed, permutations, n, n):
         labels = smallest(words, int(public.sum())).astype(np.float64)
         sums[here.start + 1 : here.stop + 1] = product(labels, columns)
     return sums
