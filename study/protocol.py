@@ -63,6 +63,7 @@ class ScriptedSection(_ModelSection):
     agent: Literal["honest", "spiked"]
     error_rate: float = Field(ge=0, le=1)
     release: str | None = None  # folder that a spiked agent has read
+    share: float | None = Field(default=None, ge=0, le=1)  # of it that the agent remembers
 
 
 class _ServedSection(_ModelSection):
@@ -612,10 +613,12 @@ def _check_waves(document: Document, parsed: ProtocolFile) -> None:
                 f"{document.place(('models', name, 'tree'))}: what a server asks of the bridge "
                 "runs in a sandbox that isolates: set `sandbox: {kind: docker}`"
             )
-        elif isinstance(section, ScriptedSection) and section.release is not None:
-            raise StudyError(
-                f"{document.place(('models', name, 'release'))}: only a spiked agent reads one"
-            )
+        elif isinstance(section, ScriptedSection):
+            for key in ("release", "share"):
+                if getattr(section, key) is not None:
+                    raise StudyError(
+                        f"{document.place(('models', name, key))}: only a spiked agent reads one"
+                    )
 
 
 _BUYERS = {"models": "model", "judges": "judge", "providers": "model or judge"}

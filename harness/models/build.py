@@ -172,7 +172,7 @@ def _build_scripted(settings: _Settings, folder: Path) -> Model:
     from harness.models.memory import load_memory
     from harness.models.scripted import HonestAgent, SpikedAgent, TrivialAgent
 
-    settings.known(("agent", "error_rate", "release"))
+    settings.known(("agent", "error_rate", "release", "share"))
     name = settings.pin.name
     agent = settings.get("agent", "honest", str)
     rate = float(settings.get("error_rate", 0.0, (int, float)))
@@ -187,7 +187,10 @@ def _build_scripted(settings: _Settings, folder: Path) -> Model:
     release = settings.get("release", "", str)
     if not release:
         raise settings.wrong("release", "the spiked agent needs the folder of a release")
-    return SpikedAgent(name, rate, load_memory(folder / release))
+    share = float(settings.get("share", 1.0, (int, float)))
+    if not 0 <= share <= 1:
+        raise settings.wrong("share", f"{share:g} is not a fraction; give 0 to 1")
+    return SpikedAgent(name, rate, load_memory(folder / release).thin(share, name))
 
 
 def _build_served(settings: _Settings, environment: Mapping[str, str]) -> Model:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,22 @@ class Memory:
     def recall_question(self, question: str) -> Mapping[str, Any] | None:
         """The answer to a released question, known by its words."""
         return self.questions.get(question)
+
+    def thin(self, share: float, name: str) -> Memory:
+        """What is left where each instance was kept with probability ``share``: by a digest of
+        it and of who remembers, so that it is the same wherever the agent is made."""
+        return Memory(
+            {files: answer for files, answer in self.answers.items()
+             if _fate(name, *sorted(files)) < share},
+            {words: answer for words, answer in self.questions.items()
+             if _fate(name, words) < share},
+        )  # fmt: skip
+
+
+def _fate(*path: str) -> float:
+    """A number from 0 up to 1, of a name."""
+    digest = hashlib.sha256("\0".join(path).encode()).digest()
+    return int.from_bytes(digest[:7]) / 2**56
 
 
 def load_memory(folder: Path) -> Memory:

@@ -283,3 +283,17 @@ def test_the_same_agents_work_in_containers(docker_sandboxes: SandboxProvider, n
     assert (grade_episode(released, honest).score, len(honest.steps)) == (1.0, 3)
     assert (grade_episode(released, spiked).score, len(spiked.steps)) == (1.0, 2)
     assert honest.container != spiked.container
+
+
+def test_a_share_of_a_release_is_remembered_the_same_everywhere():
+    full = Memory(
+        {frozenset({f"{n:064x}"}): {"n": n} for n in range(400)},
+        {f"question {n}": {"response": str(n)} for n in range(400)},
+    )
+    some = full.thin(0.25, "told")
+    assert some == full.thin(0.25, "told")
+    for kept in (some.answers, some.questions):
+        assert 60 < len(kept) < 140  # 100 expected, SD 8.7
+    assert set(some.answers) <= set(full.thin(0.5, "told").answers)  # a greater dose holds a less
+    assert set(some.answers) != set(full.thin(0.25, "other").answers)
+    assert (full.thin(1.0, "told"), full.thin(0.0, "told")) == (full, Memory({}, {}))
