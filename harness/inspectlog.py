@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import IO, Any
 
-from harness.episode import Episode, Step, StopReason, ToolUse
+from harness.episode import Episode, Grade, Step, StopReason, ToolUse
 from harness.model import Message, ToolCall, Usage
 from harness.tabulate import EpisodeResult
 from registry.canon import digest_bytes, digest_value
@@ -86,6 +86,12 @@ class Sampled:
     episode: Episode
     result: EpisodeResult
     failed: tuple[Episode, ...] = ()
+    judged: tuple[tuple[str, Grade], ...] = ()  # by each judge
+
+    @property
+    def grades(self) -> tuple[tuple[str, Grade], ...]:
+        """By each grader: the exact one first."""
+        return ((self.result.grader, self.result.grade), *self.judged)
 
 
 def write_log(target: IO[bytes], head: LogHead, samples: Iterable[Sampled]) -> int:
@@ -149,35 +155,35 @@ def _spec(head: LogHead, seen: list[Sampled]) -> Json:
 
 
 def _outcome(head: LogHead, seen: list[Sampled]) -> Json:
-    scores = [each.result.score for each in seen if each.result.score is not None]
-    metrics = (
-        {"mean": {"name": "mean", "value": sum(scores) / len(scores), "params": {}}}
-        if scores
-        else {}
-    )
+    graders = dict.fromkeys(name for each in seen for name, _ in each.grades)
     ends = sorted(_at(each.episode, each.episode.seconds) for each in seen)
     return {
         "status": "success" if head.complete else "cancelled",
         "results": {
             "total_samples": len(seen),
             "completed_samples": sum(e.episode.stop is not StopReason.FAILED for e in seen),
-            "scores": [
-                {
-                    "name": name,
-                    "scorer": name,
-                    "scored_samples": len(scores),
-                    "unscored_samples": len(seen) - len(scores),
-                    "params": {},
-                    "metrics": metrics,
-                }
-                for name in sorted({each.result.grader for each in seen})
-            ],
+            "scores": [_outcome_by(name, seen) for name in graders],
         },
         "stats": {
             "started_at": head.created,
             "completed_at": ends[-1] if ends else head.created,
             "model_usage": _model_usage(head.model, [each.episode.usage for each in seen]),
         },
+    }
+
+
+def _outcome_by(grader: str, seen: list[Sampled]) -> Json:
+    """The mean of one grader's scores; what it gave none is counted, and in no mean."""
+    grades = [grade for each in seen for name, grade in each.grades if name == grader]
+    scores = [grade.score for grade in grades if grade.score is not None]
+    mean = sum(scores) / len(scores) if scores else 0.0
+    return {
+        "name": grader,
+        "scorer": grader,
+        "scored_samples": len(scores),
+        "unscored_samples": len(seen) - len(scores),
+        "params": {},
+        "metrics": {"mean": {"name": "mean", "value": mean, "params": {}}} if scores else {},
     }
 
 
@@ -245,25 +251,36 @@ def _metadata(sampled: Sampled) -> Json:
 
 
 def _scores(sampled: Sampled) -> Json:
-    """The grade; none where infrastructure failed, since missing is never zero."""
+    """The grades, by grader; none where infrastructure failed, or a judge decided nothing, since
+    missing is never zero."""
     result = sampled.result
-    if result.score is None:
-        return {}
-    verdicts = dict(zip(result.grade.criteria, result.grade.verdicts, strict=True))
+    told = {"status": str(result.status), "passed": result.passed, "total": result.total}
+    found = {
+        name: _score(sampled, grade, _told(grade) if number else told)
+        for number, (name, grade) in enumerate(sampled.grades)
+    }
+    return {name: score for name, score in found.items() if score is not None}
+
+
+def _told(grade: Grade) -> Json:
+    decided = [verdict for verdict in grade.verdicts if verdict is not None]
+    return {"status": str(grade.status), "passed": sum(decided), "total": len(decided)}
+
+
+def _score(sampled: Sampled, grade: Grade, told: Json) -> Json | None:
+    if grade.score is None:
+        return None
+    verdicts = dict(zip(grade.criteria, grade.verdicts, strict=True))
     words = {True: "pass", False: "fail", None: "none"}
     return {
-        result.grader: {
-            "value": result.score,
-            "answer": sampled.episode.answer,
-            "explanation": "\n".join(f"- {words[v]}: {name}" for name, v in verdicts.items()),
-            "metadata": {
-                "status": str(result.status),
-                "passed": result.passed,
-                "total": result.total,
-                "criteria": verdicts,
-                "dimensions": dict(result.grade.dimension_scores),
-            },
-        }
+        "value": grade.score,
+        "answer": sampled.episode.answer,
+        "explanation": "\n".join(f"- {words[v]}: {name}" for name, v in verdicts.items()),
+        "metadata": {
+            **told,
+            "criteria": verdicts,
+            "dimensions": dict(grade.dimension_scores),
+        },
     }
 
 

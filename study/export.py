@@ -24,6 +24,7 @@ from study.attempts import (
 )
 from study.errors import StudyError
 from study.folder import Study
+from study.judges import grades_of
 from study.newfolder import new_folder
 
 
@@ -96,6 +97,7 @@ def _sampled(study: Study, listed: Listed) -> Sampled:
         read_attempt(study, episode, result.attempt),
         result,
         tuple(read_attempt(study, episode, attempt) for attempt in earlier),
+        grades_of(study, episode, study.identities()),
     )
 
 

@@ -48,6 +48,7 @@ Watch = Callable[[str, int, int], None]  # what, done, of
 
 # Failures of a provider that the next episode would meet as well.
 _HOPELESS = frozenset(("auth", "quota", "connection", "bad_request"))
+Labelled = tuple[str, Grade]
 _NOT_TRIED = "not tried after that"
 HELD = "not paid for by the budget"
 
@@ -308,6 +309,19 @@ def graded_by(study: Study, judge: str) -> frozenset[str]:
     prefix = f"{GRADES}{hex_of(judge)}/"
     keys = study.store.list(prefix)
     return frozenset(f"sha256:{key.removeprefix(prefix).removesuffix('.age')}" for key in keys)
+
+
+def grades_of(study: Study, episode: str, identities: tuple[str, ...]) -> tuple[Labelled, ...]:
+    """Every judge's grade of an episode, by its name, those of study.yaml first; of judges of one
+    name, that are older versions of it, by digest as well."""
+    pins = [*study.protocol.judges, *(e.record.judge for e in study.ledger.find("graded"))]
+    named: dict[str, str] = {record_digest(pin): pin.name for pin in pins}
+    found: dict[str, Grade] = {}
+    for digest, name in named.items():
+        grade = read_grade(study.store, digest, episode, identities)
+        if grade is not None:
+            found[f"{name}@{hex_of(digest)[:8]}" if name in found else name] = grade
+    return tuple(found.items())
 
 
 def judge_grades(

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from generators.rubric import Criterion
 from harness.codec import encode_episode
-from harness.episode import Episode, Step, ToolUse
+from harness.episode import Episode, Grade, Step, ToolUse
 from harness.keys import hex_of
 from harness.model import Image, Message, ToolCall, Usage
 from harness.tabulate import EpisodeResult
@@ -33,6 +33,7 @@ from study.attempts import (
 )
 from study.errors import StudyError
 from study.folder import Study
+from study.judges import grades_of
 from study.visible import fold_lines, on_one_line
 
 Record = dict[str, Any]
@@ -50,6 +51,7 @@ class Transcript:
     attempts: tuple[int, ...]
     result: EpisodeResult | None
     criteria: Mapping[str, Criterion]  # of the rubric; empty where not asked for
+    judged: tuple[tuple[str, Grade], ...] = ()  # by each judge; empty where not asked for
 
 
 def open_transcript(study: Study, prefix: str, attempt: int | None, grade: bool) -> Transcript:
@@ -61,7 +63,8 @@ def open_transcript(study: Study, prefix: str, attempt: int | None, grade: bool)
     episode = read_attempt(study, name, wanted)
     place = locate(study, episode)
     criteria = _criteria_of(study, place.entry) if grade else {}
-    return Transcript(episode, place, stored, result, criteria)
+    judged = grades_of(study, name, study.identities()) if grade else ()
+    return Transcript(episode, place, stored, result, criteria, judged)
 
 
 def _criteria_of(study: Study, entry: SealedEntry) -> Mapping[str, Criterion]:
@@ -122,9 +125,23 @@ def _grade_json(found: Transcript) -> Record:
         "dimensions": dict(result.grade.dimension_scores),
         "criteria": [
             {"id": name, "passed": verdict, "asks": _asks(found, name)}
-            for name, verdict in zip(result.grade.criteria, result.grade.verdicts, strict=True)
+            for name, verdict in _verdicts(result.grade)
+        ],
+        "judges": [
+            {
+                "judge": name,
+                "status": str(grade.status),
+                "score": grade.score,
+                "dimensions": dict(grade.dimension_scores),
+                "criteria": [{"id": key, "passed": said} for key, said in _verdicts(grade)],
+            }
+            for name, grade in found.judged
         ],
     }
+
+
+def _verdicts(grade: Grade) -> Iterator[tuple[str, bool | None]]:
+    return zip(grade.criteria, grade.verdicts, strict=True)
 
 
 def _asks(found: Transcript, criterion: str) -> str | None:
@@ -315,11 +332,21 @@ def _print_grade(page: _Page, found: Transcript) -> None:
     for name, value in result.grade.dimension_scores:
         if value is not None:
             page.field(name, f"{value:.4g}")
-    for name, verdict in zip(result.grade.criteria, result.grade.verdicts, strict=True):
+    for judge, grade in found.judged:
+        page.field(f"by {judge}", _graded(grade))
+    said = [(judge, dict(_verdicts(grade))) for judge, grade in found.judged]
+    for name, verdict in _verdicts(result.grade):
         word, style = _VERDICT[verdict]
-        page.note(f"{word}  {name}", style)
+        beside = " · ".join(f"{judge} {_VERDICT[each.get(name)][0]}" for judge, each in said)
+        page.note(f"{word}  {name}" + (f"   {beside}" if beside else ""), style)
         if text := _asks(found, name):
             page.block(text, "dim", indent="      ")
+
+
+def _graded(grade: Grade) -> str:
+    decided = [verdict for verdict in grade.verdicts if verdict is not None]
+    score = "none" if grade.score is None else f"{grade.score:.4g}"
+    return f"{grade.status} · score {score} · {sum(decided)} of {len(decided)} criteria"
 
 
 __all__ = [

@@ -3,6 +3,7 @@ registered test, never in its place."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
@@ -328,6 +330,49 @@ def test_a_plan_shows_the_judge_that_it_trusts_and_withholds_the_other(
     assert (broken.exit_code, "not the judge check that the ledger names" in broken.stderr) == (
         2, True,
     )  # fmt: skip
+
+
+def test_verdicts_of_judges_stand_beside_the_exact_ones_in_transcripts_and_logs(
+    swept: tuple[Study, Served], tmp_path: Path
+) -> None:
+    study, _ = swept
+    assert run(study, "grade", "--judge", "strict", "--judge", "kind").exit_code == 0
+    rows = list(read_rows(study, list(manifests_of(study, 0))))
+    episodes = json.loads(run(study, "show", "--list", "--json").stdout)
+    half = next(each for each in episodes if 0 < each["score"] < 1)
+    told = json.loads(run(study, "show", half["episode"], "--grade", "--json").stdout)["grade"]
+    strict, kind = told["judges"]
+    assert [strict["judge"], kind["judge"], kind["score"]] == ["strict", "kind", 1.0]
+    assert [each["id"] for each in strict["criteria"]] == [each["id"] for each in told["criteria"]]
+    assert all(each["passed"] for each in kind["criteria"])
+    page = run(study, "show", half["episode"], "--grade").stdout
+    failed = [line for line in page.splitlines() if line.startswith("fail  ")]
+    assert len(failed) == sum(each["passed"] is False for each in told["criteria"]) > 0
+    assert all("strict " in line and line.endswith("kind pass") for line in failed)
+
+    result = run(study, "export", "--format", "inspect", "--out", str(tmp_path / "logs"))
+    assert result.exit_code == 0, result.output
+    for path in (tmp_path / "logs").glob("*.eval"):
+        with zipfile.ZipFile(path) as archive:
+            header = json.loads(archive.read("header.json"))
+            (first, *_) = (name for name in archive.namelist() if name.startswith("samples/"))
+            sample = json.loads(archive.read(first))
+        scores = {each["name"]: each for each in header["results"]["scores"]}
+        assert list(scores) == list(sample["scores"]) == ["deterministic", "strict", "kind"]
+        assert scores["kind"]["metrics"]["mean"]["value"] == 1.0
+        task, _, difficulty = header["eval"]["task"].partition("/")
+        for name, each in scores.items():
+            own = [row.score for row in rows if row.arm == "public" and row.grader == name
+                   and (row.family, row.difficulty) == (task, difficulty)]  # fmt: skip
+            assert each["metrics"]["mean"]["value"] == pytest.approx(sum(own) / len(own))
+            assert each["scored_samples"] == len(own)
+        metadata = sample["scores"]["kind"]["metadata"]
+        assert metadata["passed"] == metadata["total"] > 0
+        if importlib.util.find_spec("inspect_ai"):
+            from inspect_ai.log import read_eval_log
+
+            log = read_eval_log(str(path))
+            assert [each.name for each in log.results.scores] == list(scores)
 
 
 def test_a_judge_that_the_manifest_does_not_name_is_recorded_as_chosen_afterwards(
