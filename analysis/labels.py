@@ -11,6 +11,7 @@ Labels = NDArray[np.float64]  # (rows, n): 1 public, 0 private
 
 _CHUNK = 1 << 16  # labels at a time: what a processor's cache holds
 _PRODUCT = 1 << 18  # multiplications at a time: up to here, OpenBLAS starts no threads
+_ROWS = 16  # at a time at the least, where a product is cut; thinner ones are slow
 
 
 def draw_words(
@@ -47,12 +48,13 @@ def smallest(words: NDArray[np.uint32], count: int) -> NDArray[np.bool_]:
 def product(labels: Labels, weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """labels @ weights in slices. OpenBLAS would share a large product among threads that wait
     for each other busily: on a machine with other work, that took ten times as long."""
-    rows, columns = len(labels), max(weights.shape[1], 1)
-    depth = max(_PRODUCT // (columns * rows), 64)
-    step = max(_PRODUCT // (columns * min(depth, len(weights))), 1)
-    total = np.zeros((rows, weights.shape[1]))
+    rows, (deep, columns) = len(labels), weights.shape
+    depth = max(min(deep, _PRODUCT // (_ROWS * max(columns, 1))), 1)
+    step = max(_PRODUCT // (max(columns, 1) * depth), 1)
+    total = np.empty((rows, columns))
     for top in range(0, rows, step):
-        for left in range(0, len(weights), depth):
-            right = left + depth
-            total[top : top + step] += labels[top : top + step, left:right] @ weights[left:right]
+        own, chosen = total[top : top + step], labels[top : top + step]
+        np.matmul(chosen[:, :depth], weights[:depth], out=own)
+        for left in range(depth, deep, depth):
+            own += chosen[:, left : left + depth] @ weights[left : left + depth]
     return total
