@@ -20,6 +20,7 @@ def new_folder(out: Path) -> Iterator[Path]:
     """
     if os.path.lexists(out):
         raise StudyError(f"{out}: is there already; give a folder that is not")
+    draft: Path | None = None
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
@@ -30,8 +31,17 @@ def new_folder(out: Path) -> Iterator[Path]:
         finally:
             shutil.rmtree(draft, ignore_errors=True)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise StudyError(f"{out}: {reason}; give a folder that you may write") from error
+        reason, inside = error.strerror or str(error), _inside(error.filename, draft)
+        what = f"{reason}: {inside}" if inside else f"{reason}; give a folder that you may write"
+        raise StudyError(f"{out}: {what}") from error
+
+
+def _inside(name: object, draft: Path | None) -> str:
+    """What of the draft an error is about; "" where it is about no part of it."""
+    if draft is None or not isinstance(name, str | os.PathLike):
+        return ""
+    path = os.fspath(name)
+    return path.removeprefix(f"{draft}/") if path.startswith(f"{draft}/") else ""
 
 
 def write_file(path: Path, text: str) -> None:

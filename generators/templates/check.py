@@ -8,7 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import process_time
 from typing import Any
 
@@ -26,7 +26,7 @@ from generators.templates.expand import (
     parse_text,
     variables_of,
 )
-from generators.templates.form import Problem
+from generators.templates.form import Problem, foremost
 from generators.templates.functions import OpenFile, check_call
 from generators.templates.model import Component, Place, Question, TemplateFile
 from generators.templates.prepare import Prepared, compile_question, prepare
@@ -38,6 +38,8 @@ SAMPLES = 200  # that are simulated of each question
 GUESSABLE = 0.15  # share of the most frequent answer above which a question is warned of
 MOST_SIMULATED = 256 << 20  # bytes of files made for one question
 MOST_SECONDS = 10.0  # of CPU for one question, the first sample let be
+MOST_SECONDS_IN_ALL = 60.0  # and for a file; of questions after that one sample is made
+_FEWEST_JUDGED = 20  # samples that say how easily an answer is guessed
 _ENOUGH_FAILURES = 12  # samples without a key; where none ever had one, a quarter of it
 _JSON = ("jsonmatch", "readfile_jsonmatch")
 _VARYING = re.compile(r"[0-9]+|'[^']*'|on [^ ]+:")
@@ -49,7 +51,8 @@ class QuestionReport:
     """One question: how many instances it has, and how often a constant guess is right.
 
     Sizes are log10 of distinct configurations (the paper, section 5): of the variables, and of
-    the contents of its files. The last four are of simulated samples; None where there are none.
+    the contents of its files. The last four are of simulated samples; the shares are None where
+    there are fewer than 20.
     """
 
     id: str
@@ -137,12 +140,13 @@ def check_template(file: TemplateFile) -> TemplateReport:
 
 
 def _report(reading: Reading, path: str) -> TemplateReport:
-    finder = _Finder(reading.file, list(reading.errors), list(reading.warnings))
+    finder = _Finder(reading.file, dict.fromkeys(reading.errors), list(reading.warnings))
     questions = tuple(finder.question(question) for question in reading.file.questions)
+    finder.tell_of_time()
     return TemplateReport(
         path,
         reading.file.digest,
-        tuple(sorted(finder.errors, key=lambda problem: problem.line)),
+        foremost(finder.errors),
         tuple(sorted(finder.warnings, key=lambda problem: problem.line)),
         questions,
     )
@@ -151,8 +155,15 @@ def _report(reading: Reading, path: str) -> TemplateReport:
 @dataclass(slots=True)
 class _Finder:
     file: TemplateFile
-    errors: list[Problem]
+    errors: dict[Problem, None]
     warnings: list[Problem]
+    left: float = field(init=False)  # seconds of CPU
+    hurried: int = 0  # questions that had less than their time
+    faulty: set[Place] = field(init=False)  # the questions that have errors
+
+    def __post_init__(self) -> None:
+        self.left = MOST_SECONDS_IN_ALL
+        self.faulty = {problem.place[:2] for problem in self.errors}
 
     def line(self, place: Place) -> int:
         while place and place not in self.file.lines:
@@ -161,9 +172,8 @@ class _Finder:
 
     def error(self, place: Place, what: str) -> None:
         place = self.written(place)
-        problem = Problem(self.line(place), place, what)
-        if problem not in self.errors:
-            self.errors.append(problem)
+        self.errors[Problem(self.line(place), place, what)] = None
+        self.faulty.add(place[:2])
 
     def written(self, place: Place) -> Place:
         """The place in the file: of a key that was made of another, that other."""
@@ -181,9 +191,8 @@ class _Finder:
         self.placeholders(question)
         for component in question.components:
             self.component(component)
-        size = len(question.place)
         bare = QuestionReport(question.id, question.scoring_type, question.samples)
-        if any(problem.place[:size] == question.place for problem in self.errors):
+        if question.place in self.faulty:
             return bare
         try:
             return self.simulation(question, bare)
@@ -226,7 +235,8 @@ class _Finder:
         faults: Counter[str] = Counter()
         size = tried = 0
         failures = 0
-        end = process_time() + MOST_SECONDS
+        begun = process_time()
+        end = begun + min(MOST_SECONDS, self.left)
         while tried < SAMPLES and size <= MOST_SIMULATED and failures < _ENOUGH_FAILURES:
             if tried and process_time() > end:
                 break
@@ -241,8 +251,11 @@ class _Finder:
             size += sum(len(file.data) for file in sample.files)
             made.append((_answer(sample), sample.log10_data))
             faults.update(_faults(sample))
+        self.left -= process_time() - begun
+        hurried = tried < SAMPLES and self.left <= 0
+        self.hurried += hurried
         self.tell(question, failed, faults, tried)
-        if tried < SAMPLES and made and not failed:
+        if tried < SAMPLES and made and not failed and not hurried:
             self.warn(
                 question.place,
                 f"only {tried} of {SAMPLES} samples were simulated: they are slow, or large",
@@ -250,6 +263,7 @@ class _Finder:
         if not made:
             return bare
         answers = [answer for answer, _ in made]
+        enough = len(made) >= min(_FEWEST_JUDGED, SAMPLES)
         report = QuestionReport(
             question.id,
             question.scoring_type,
@@ -258,8 +272,8 @@ class _Finder:
             log10_data=sum(data for _, data in made) / len(made),
             simulated=len(made),
             distinct=len(set(answers)),
-            most_frequent=Counter(answers).most_common(1)[0][1] / len(made),
-            constant_guess=constant_guess(answers),
+            most_frequent=Counter(answers).most_common(1)[0][1] / len(made) if enough else None,
+            constant_guess=constant_guess(answers) if enough else None,
         )
         self.judge(question, report)
         return report
@@ -277,6 +291,14 @@ class _Finder:
         for what, count in faults.items():
             say = self.warn if what.startswith("the expected answer is empty") else self.error
             say(place, f"{what} (in {count} of {tried} samples)")
+
+    def tell_of_time(self) -> None:
+        if self.hurried:
+            self.warn(
+                ("tests",),
+                f"of {self.hurried} questions fewer than {SAMPLES} samples were simulated: the "
+                f"file had its {MOST_SECONDS_IN_ALL:.0f} seconds; check its parts for more",
+            )
 
     def inside(self, question: Question, what: str) -> tuple[Place, str]:
         """The place that an error is about: inside a component, or else the answer."""

@@ -142,9 +142,10 @@ class TemplateFamily:
 
 
 def family_name(stem: str) -> str:
-    """The name of the family of a template file, from the file's own without its ending. Raises
-    TemplateError."""
+    """The name of the family of a template file, from the file's own without its ending; what
+    begins with a digit has ``template_`` before it. Raises TemplateError."""
     name = re.sub(r"[^a-z0-9]+", "_", stem.lower()).strip("_")
+    name = f"template_{name}" if name[:1].isdigit() else name
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,62}", name):
         raise TemplateError(
             f"{stem!r} gives no name for a task: name the file with letters first, as in past.yml"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,8 @@ from generators.errors import nearest
 from generators.templates.model import Place
 from generators.yamlfile import Document, key_of
 
+MOST_PROBLEMS = 200  # that are told of one file
+_ROOTS = (".", "{{artifacts}}", "artifacts")
 _DRIVE = re.compile(r"[A-Za-z]:")
 _INNERMOST = re.compile(r"\{\{[^{}]*\}\}")
 
@@ -31,6 +34,16 @@ class Problem:
         """``file:line: key: what is wrong; what would be right``."""
         key = f"{self.key}: " if self.place else ""
         return f"{path}:{self.line}: {key}{self.what}"
+
+
+def foremost(errors: Iterable[Problem]) -> tuple[Problem, ...]:
+    """The errors by line; of very many the first, and how many there are beyond."""
+    ordered = sorted(errors, key=lambda problem: problem.line)
+    beyond = len(ordered) - MOST_PROBLEMS
+    if beyond <= 0:
+        return tuple(ordered)
+    last = ordered[MOST_PROBLEMS]
+    return (*ordered[:MOST_PROBLEMS], Problem(last.line, (), f"and {beyond} more errors"))
 
 
 @dataclass(slots=True)
@@ -95,8 +108,12 @@ class Form:
     def path(self, place: Place, path: str, folder: bool = True) -> None:
         """Refuse what leads, or might lead on some system, out of the sandbox."""
         reason = refusal_of_path(path)
-        if reason is None and not folder and path.endswith("/"):
+        if reason is None and not folder and path.rstrip().endswith(("/", "/.")):
             reason = "is a folder's path; a file's is wanted, without / at its end"
+        if reason is None and not folder and posixpath.normpath(path.strip()) in _ROOTS:
+            reason = (
+                "is the sandbox's own folder; a file below it is wanted, as {{artifacts}}/a.txt"
+            )
         if reason is not None:
             self.error(place, f"{shown(path)} {reason}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Any
 
 from generators.errors import nearest
@@ -12,6 +13,7 @@ from generators.templates.form import Form, shown
 from generators.templates.model import Component, Place
 
 MAX_ROWS = 1_000_000
+_MOST_TOLD = 12  # components of a circle
 
 # Component type → the keys of its content.
 _SCHEMA = ("schema",)
@@ -192,34 +194,37 @@ class SandboxForm(Form):
     def files(self, components: tuple[Component, ...]) -> None:
         """Refuse two components that make one file, or one inside the other's."""
         seen: dict[str, str] = {}
+        holding: dict[str, str] = {}  # of these, the files: what is no folder
         for component in components:
             path, place = component.target_file, (*component.place, "target_file")
             if not path:
                 continue
             if path in seen:
                 self.error(place, f"component {seen[path]!r} makes this file already")
-            for other, name in seen.items():
-                if f"{path}/".startswith(f"{other}/") and path != other:
-                    self.error(place, f"lies inside the file that component {name!r} makes")
+            for other in _above(path):
+                if other in holding:
+                    self.error(
+                        place, f"lies inside the file that component {holding[other]!r} makes"
+                    )
+            if component.type != "create_tree":
+                holding.setdefault(path, component.name)
             seen.setdefault(path, component.name)
 
     def ordered(self, components: tuple[Component, ...]) -> tuple[Component, ...]:
         """The components, each after those it needs; else as they were written."""
         names = {component.name: component for component in components if component.name}
         needs = {name: self.needs(component, names) for name, component in names.items()}
-        done: dict[str, Component] = {}
-        left = list(names)
-        while ready := next((name for name in left if needs[name] <= done.keys()), None):
-            done[ready] = names[ready]
-            left.remove(ready)
-        if len(done) == len(components):
-            return tuple(done.values())
+        order = _in_order(needs)
+        left = [name for name in names if name not in order]
+        if len(order) == len(components):
+            return tuple(names[name] for name in order)
         if not left:  # names are missing, or given twice
             return components
-        circle = _circle(left, needs)
+        circle = _circle(set(left), needs)
         place = names[circle[0]].place
         key = (*place, "depends_on") if names[circle[0]].depends_on else place
-        self.error(key, f"components need each other in a circle: {' → '.join(circle)}")
+        told = circle if len(circle) <= _MOST_TOLD else [*circle[: _MOST_TOLD - 2], "…", circle[-1]]
+        self.error(key, f"components need each other in a circle: {' → '.join(told)}")
         return components
 
     def needs(self, component: Component, known: Mapping[str, Component]) -> set[str]:
@@ -279,11 +284,40 @@ def _target_names(value: Any, place: Place) -> Iterator[tuple[Place, str | None]
         yield from _target_names(inner, (*place, key))
 
 
-def _circle(left: list[str], needs: Mapping[str, set[str]]) -> list[str]:
+def _above(path: str) -> Iterator[str]:
+    """The folders that a path lies in, the nearest first."""
+    while (path := path.rpartition("/")[0]) != "":
+        yield path
+
+
+def _in_order(needs: Mapping[str, set[str]]) -> dict[str, None]:
+    """The names, each after those it needs and else in their order; without those in circles,
+    and what needs these."""
+    names = list(needs)
+    lacking = [len(needs[name]) for name in names]
+    waiting: dict[str, list[int]] = {}
+    for index, name in enumerate(names):
+        for other in needs[name]:
+            waiting.setdefault(other, []).append(index)
+    ready = [index for index, count in enumerate(lacking) if not count]
+    done: dict[str, None] = {}
+    while ready:
+        name = names[heappop(ready)]
+        done[name] = None
+        for index in waiting.get(name, ()):
+            lacking[index] -= 1
+            if not lacking[index]:
+                heappush(ready, index)
+    return done
+
+
+def _circle(left: set[str], needs: Mapping[str, set[str]]) -> list[str]:
     """One circle of names that wait for each other, its first name again at its end."""
-    path = [left[0]]
+    path = [next(name for name in needs if name in left)]
+    places = {path[0]: 0}
     while True:
         following = next(name for name in sorted(needs[path[-1]]) if name in left)
-        if following in path:
-            return [*path[path.index(following) :], following]
+        if following in places:
+            return [*path[places[following] :], following]
+        places[following] = len(path)
         path.append(following)

@@ -15,7 +15,7 @@ from typing import Any
 
 from generators.errors import TemplateError, nearest
 from generators.templates import targeted
-from generators.templates.form import Problem, shown
+from generators.templates.form import Problem, foremost, shown
 from generators.templates.model import SCORING_TYPES, Component, Place, Question, TemplateFile
 from generators.templates.sandbox import SandboxForm
 from generators.yamlfile import Limits, YamlError, parse_yaml
@@ -23,7 +23,6 @@ from generators.yamlfile import Limits, YamlError, parse_yaml
 MAX_BYTES = 4_000_000
 MAX_SAMPLES = 100_000  # of one question
 _LIMITS = Limits("a template file", MAX_BYTES, aliases=True)
-_MOST_PROBLEMS = 200  # that are told of one file
 
 _NOTES = ("title", "description", "notes", "tags", "metadata")  # for people; nothing reads them
 _FILE_KEYS = ("tests", "name", "version", *_NOTES)
@@ -94,7 +93,7 @@ def read_template(text: str | bytes, path: str) -> Reading:
     questions = form.questions()
     form.errors += [Problem(fault.line, (), fault.what) for fault in document.faults]
     file = TemplateFile(name, digest, data.decode("utf-8-sig"), questions, document.lines)
-    return Reading(file, form.told(), tuple(form.warnings))
+    return Reading(file, foremost(form.errors), tuple(form.warnings))
 
 
 def _problem_of(message: str, path: str) -> Problem:
@@ -110,15 +109,6 @@ class _Form(SandboxForm):
     """The reading of a whole file."""
 
     ids: dict[str, int] = field(default_factory=dict)
-
-    def told(self) -> tuple[Problem, ...]:
-        """The errors by line; of very many the first, and how many there are beyond."""
-        ordered = sorted(self.errors, key=lambda problem: problem.line)
-        beyond = len(ordered) - _MOST_PROBLEMS
-        if beyond <= 0:
-            return tuple(ordered)
-        last = ordered[_MOST_PROBLEMS]
-        return (*ordered[:_MOST_PROBLEMS], Problem(last.line, (), f"and {beyond} more errors"))
 
     # -- the file -------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from time import process_time
 
 import pytest
 
@@ -18,6 +19,7 @@ from generators.templates.check import (
 )
 from generators.templates.library import NAMES, library_template, library_text
 from generators.templates.pools import POOLS
+from generators.templates.source import read_template
 
 TABLE = """\
 tests:
@@ -218,3 +220,39 @@ def test_a_report_is_plain_json() -> None:
         "most_frequent_share",
         "constant_guess",
     }
+
+
+def test_a_file_has_its_time_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("generators.templates.check.MOST_SECONDS_IN_ALL", 0.0)
+    report = check_text(library_text("past"), "past.yml")
+    assert report.holds
+    assert {each.simulated for each in report.questions} == {1}
+    assert {each.most_frequent for each in report.questions} == {None}  # one says nothing
+    (warning,) = report.warnings
+    assert "of 10 questions fewer than 200 samples" in warning.what
+
+
+def test_very_many_faulty_placeholders_are_counted() -> None:
+    report = check_text(asked(" ".join(f"{{{{csv_suum:{n}:x}}}}" for n in range(400))), "my.yml")
+    assert len(report.errors) == 201
+    assert report.errors[-1].what == "and 200 more errors"
+
+
+def test_many_components_are_put_in_order_soon() -> None:
+    count = 3_000
+    made = [
+        f"    - {{type: create_files, name: c{n}, target_file: '{{{{artifacts}}}}/{n}', "
+        f"content: {{type: custom, content: x}}, depends_on: [{f'c{n + 1}' * (n + 1 < count)}]}}"
+        for n in range(count)
+    ]
+    text = asked("{{entity1}}") + "  sandbox_setup:\n    components:\n" + "\n".join(made)
+    before = process_time()
+    reading = read_template(text, "my.yml")
+    assert process_time() - before < 15  # seconds of CPU; by pairs it took minutes
+    assert not reading.errors
+    names = [each.name for each in reading.file.questions[0].components]
+    assert names == [f"c{n}" for n in reversed(range(count))]
+    circle = text.replace("depends_on: []", "depends_on: [c0]")
+    (error,) = read_template(circle, "my.yml").errors
+    assert "in a circle: c0 → c1 → " in error.what
+    assert len(error.what) < 200
