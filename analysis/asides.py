@@ -51,6 +51,7 @@ class Look:
     wave: int
     data: Data
     tested: tuple[Tested, ...]
+    newest: bool  # models are fitted at the newest look alone: earlier reports hold the others
     rows: Table  # of the tested models at the wave, one grader's
     dimensions: Cube  # the same columns, outcomes DIMENSIONS
 
@@ -110,14 +111,14 @@ def _by_dimension(look: Look) -> Iterator[Aside]:
 
 
 def _gee(look: Look) -> Iterator[Aside]:
-    for model, runs in _runs(look):
+    for model, runs in _runs(look) if look.newest else ():
         fit = gee_gap(*runs)
         note = "; ".join(fit.notes)
         yield Aside("gee", look.wave, model, "", fit.gap, fit.interval, fit.p, None, note)
 
 
 def _mixed(look: Look) -> Iterator[Aside]:
-    for model, runs in _runs(look):
+    for model, runs in _runs(look) if look.newest else ():
         fit = mixed_gap(*runs)
         note = "; ".join(fit.notes)
         yield Aside("mixed", look.wave, model, "", fit.gap, fit.interval, fit.p, None, note)

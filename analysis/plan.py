@@ -29,8 +29,8 @@ SENSITIVITY: Mapping[str, str] = MappingProxyType(
         "unadjusted": "the same test without the covariate",
         "leave-one-stratum-out": "the same test with each stratum left out in turn",
         "dimensions": "the largest gap over the dimensions of the rubrics (max-T)",
-        "gee": "a GEE of passed criteria, clustered on the instance, with bias-reduced errors",
-        "mixed": "a mixed model with a random intercept for each instance, where runs repeat",
+        "gee": "at the newest look, a bias-reduced GEE of the scores, clustered on the instance",
+        "mixed": "at the newest look, a mixed model with a random intercept for each instance",
         "shrinkage": "the models' gaps, shrunken towards their mean",
     }
 )

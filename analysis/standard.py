@@ -19,6 +19,7 @@ from analysis.cube import Cube, make_cube
 from analysis.errors import AnalysisError
 from analysis.load import Table
 from analysis.monitor import Monitored, monitor_looks
+from analysis.multiplicity import bh
 from analysis.plan import EXCLUSIONS, GRADER, control_models
 from analysis.tested import Data, Tested, look_data, primary_rule, run_tests
 from analysis.verdict import Verdict, withhold
@@ -77,7 +78,7 @@ def run_standard(
         judged,
         controls,
         monitor_looks(plan, rules, [(look.wave, data) for look, data in looks], registration),
-        tuple(_asides(plan, held, looks, registration)),
+        (*_asides(plan, held, looks, registration), *_discoveries([look for look, _ in looks])),
     )
 
 
@@ -218,10 +219,25 @@ def _bears_on(control: ControlResult, wave: int, model: str) -> bool:
     return control.wave == wave or (control.kind == "C1" and control.what.startswith("released"))
 
 
+def _discoveries(looks: Sequence[LookResult]) -> Iterator[Aside]:
+    """p of every model at every look, adjusted for false discovery over all (P3, exploratory)."""
+    found = [each for look in looks for each in look.tested if each.verdict.estimate is not None]
+    if len(found) < 2:
+        return
+    adjusted = bh(np.array([each.verdict.p for each in found]))
+    for each, q in zip(found, adjusted.tolist(), strict=True):
+        verdict = each.verdict
+        yield Aside(
+            "false-discovery", verdict.wave, verdict.model, "over all models and looks",
+            verdict.estimate, verdict.interval, verdict.p, q, "exploratory, at q = 0.05",
+        )  # fmt: skip
+
+
 def _asides(
     plan: Plan, table: Table, looks: Sequence[tuple[LookResult, Data]], registration: str
 ) -> Iterator[Aside]:
     parts = make_cube(table, tuple(DIMENSIONS), plan.strata)
+    last = looks[-1][0].number if looks else 0
     for look, data in looks:
         if not look.tested:
             continue
@@ -229,4 +245,6 @@ def _asides(
         rows = table.where((table["wave"] == look.wave) & np.isin(table["model"], models))
         rows = rows.where(np.isin(rows["stratum"], list(plan.strata)))
         own = parts.pick(parts.where(look.wave, models))
-        yield from run_asides(Look(plan, registration, look.wave, data, look.tested, rows, own))
+        yield from run_asides(
+            Look(plan, registration, look.wave, data, look.tested, look.number == last, rows, own)
+        )
