@@ -1,0 +1,99 @@
+"""`dosimeter power`, as people run it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner, Result
+
+from study.cli import main
+
+QUICK = ("--replications", "40", "--permutations", "399")
+SMALL = ("--strata", "2", "--looks", "2", "--models", "2", "--gap", "0.3", "--seeds", "6")
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["power", *arguments])
+
+
+def _json(*arguments: str) -> dict[str, Any]:
+    result = _run(*arguments, *QUICK, "--json")
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def test_json_holds_the_plan_powers_and_costs() -> None:
+    found = _json(*SMALL, "--cost-per-episode", "0.5")
+    assert found["plan"]["name"] == "standard-v1"
+    assert found["plan"]["look_alpha"] == pytest.approx(0.0125)
+    planned = found["planned"]
+    assert planned["episodes"] == 2 * 6 * 2 * (2 * 2 * 1 + 4)  # instances x (looks x models + x)
+    assert planned["cost_usd"] == pytest.approx(0.5 * planned["episodes"])
+    needed = found["needed"]
+    powers = {point["seeds"]: point["power"] for point in needed["points"]}
+    assert powers[needed["seeds"]] == pytest.approx(0.8, abs=0.25)
+    assert min(powers.values()) < max(powers.values())
+    assert 0 < found["detectable"]["gap"] < 0.9
+    assert found == _json(*SMALL, "--cost-per-episode", "0.5")  # the same seed, the same answer
+
+
+def test_words_and_a_plot(tmp_path: Path) -> None:
+    plot = tmp_path / "power.svg"
+    result = _run(*SMALL, *QUICK, "--cost-per-episode", "0.5", "--plot", str(plot))
+    assert result.exit_code == 0, result.output
+    assert "For power 0.8 at 30 points" in result.stdout
+    assert "published results" in result.stdout
+    root = ElementTree.fromstring(plot.read_text())
+    words = "".join(root.itertext())
+    assert "Instances in each arm of each of 2 strata" in words
+    assert "$" in words
+
+
+def test_a_pilot_tells_variance_and_price(tmp_path: Path) -> None:
+    table = tmp_path / "pilot.csv"
+    lines = ["model,arm,stratum,instance,replicate,score,cost_usd"]
+    for i in range(24):
+        for model in ("m", "n"):
+            for run in (0, 1):
+                score = ((i * 7) % 24) / 30 + 0.1 * ((i + run + (model == "m")) % 2)
+                arm = "public" if i % 4 < 2 else "private"
+                lines.append(f"{model},{arm},s{i % 2},i{i:02},{run},{score:.3f},0.125")
+    table.write_text("\n".join(lines) + "\n")
+    found = _json("--from", str(table), *SMALL, "--outcome", "score")
+    assert found["cost_per_episode_usd"] == 0.125
+    assert found["pilot"]["runs"] == 96
+    assert found["components"]["seed_share"] > 0.8
+    assert found["components"]["from"] == str(table)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--gap", "0"), "gap 0 must lie between 0 and 1"),
+        (("--gap", "nan"), "gap nan must lie between 0 and 1"),
+        (("--alpha", "0.7"), "alpha: 0.7"),
+        (("--onset", "9"), "looks 1 to 8"),
+        (("--replications", "3"), "20 or more"),
+        (("--permutations", "100"), "319 or more"),
+        (("--sd", "0.9"), "SD of 0.9"),
+        (("--power", "0.001"), "power 0.001"),
+        (("--from", "nowhere.csv"), "nowhere.csv"),
+        (("--from", "."), "no study.yaml"),
+        (("--study", "nowhere"), "nowhere"),
+        (("--plot", "nowhere/power.svg"), "no folder nowhere"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_exit_code_2(
+    arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = _run(*arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
