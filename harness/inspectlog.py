@@ -12,7 +12,7 @@ import base64
 import json
 import zipfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import IO, Any
 
@@ -90,8 +90,9 @@ class Sampled:
 
     @property
     def grades(self) -> tuple[tuple[str, Grade], ...]:
-        """By each grader: the exact one first."""
-        return ((self.result.grader, self.result.grade), *self.judged)
+        """By each grader: the exact one first, with the score that counts."""
+        exact = replace(self.result.grade, score=self.result.score)
+        return ((self.result.grader, exact), *self.judged)
 
 
 def write_log(target: IO[bytes], head: LogHead, samples: Iterable[Sampled]) -> int:
