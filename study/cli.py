@@ -15,6 +15,7 @@ from study.cli_power import power
 from study.cli_see import export, show, tools
 from study.cli_tasks import tasks
 from study.cli_template import template
+from study.cli_waves import wave
 from study.options import dirty_option, json_option, study_option
 
 if TYPE_CHECKING:
@@ -331,6 +332,7 @@ def status(folder: Path, as_json: bool) -> None:
 
 
 main.add_command(analyze)
+main.add_command(wave)
 main.add_command(show)
 main.add_command(tools)
 main.add_command(export)

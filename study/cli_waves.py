@@ -1,0 +1,98 @@
+"""The commands of ``dosimeter wave``: a study that goes on for years."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from study.options import json_option, study_option
+
+
+@click.group()
+def wave() -> None:
+    """Waves over the years: list them, open one for new models, close one.
+
+    \b
+    Every few months (docs/waves.md has the whole routine):
+      dosimeter wave open --models new-one,new-two
+      dosimeter sweep --wave 3
+      dosimeter wave close 3
+      dosimeter report
+    """
+
+
+@wave.command("list")
+@study_option
+@json_option
+def list_(folder: Path, as_json: bool) -> None:
+    """Show every wave: its models, its look, when it was begun, closed and reported."""
+    from study import pipeline
+    from study.console import print_records
+    from study.waves import list_waves
+
+    rows = [asdict(each) for each in list_waves(pipeline.open_study(folder))]
+    if not as_json:
+        rows = [_shown(row) for row in rows]
+    print_records(rows, as_json, title="Waves")
+
+
+def _shown(row: dict[str, object]) -> dict[str, object]:
+    look = row["look"]
+    return {
+        "wave": row["wave"],
+        "models": ", ".join(row["models"]),  # type: ignore[arg-type] # a tuple of names
+        "state": row["state"],
+        "look": "controls" if look is None else f"{look} (beyond)" if row["beyond"] else look,
+        "begun": str(row["begun"])[:10],
+        "closed": str(row["closed"])[:10],
+        "reported": str(row["reported"])[:10],
+        "scored": "" if row["scored"] is None else row["scored"],
+        "missing": "" if row["missing"] is None else row["missing"],
+    }
+
+
+@wave.command("open")
+@study_option
+@click.option(
+    "--models", required=True, metavar="NAME,…", help="Of study.yaml, whose `models:` have them."
+)
+@json_option
+def open_(folder: Path, models: str, as_json: bool) -> None:
+    """Plan one more wave, by a line in study.yaml. Nothing is run.
+
+    Twice the same, before it is begun, is one wave.
+
+    \b
+    Example:
+      dosimeter wave open --models control,new-one
+    """
+    from study import pipeline
+    from study.console import print_records
+    from study.waves import open_wave
+
+    named = [name.strip() for name in models.split(",") if name.strip()]
+    number, fresh = open_wave(pipeline.open_study(folder), named)
+    row = {"wave": number, "models": ", ".join(named), "opened": "now" if fresh else "before"}
+    print_records([row], as_json, title="Wave")
+
+
+@wave.command("close")
+@study_option
+@click.argument("number", type=click.IntRange(0))
+@json_option
+def close(folder: Path, number: int, as_json: bool) -> None:
+    """Close a wave: episodes that failed on every attempt are recorded as missing.
+
+    A sweep that finishes closes its wave itself; this is for one that did not. A wave with
+    episodes that were never tried is not closed (exit code 2).
+    """
+    from registry.clock import utc_now
+    from study import pipeline
+    from study.console import print_step
+    from study.waves import close_wave_now
+
+    record, fresh = close_wave_now(pipeline.open_study(folder), number, utc_now)
+    says = f"wave {number} closed: {record.finished} scored, {record.missing} missing"
+    print_step(record, as_json, says, fresh)
