@@ -1,14 +1,20 @@
 """Samples of the PAST (ten questions, twenty samples each, files on disk) prepared per second by
-one process, by the wall clock and per CPU-second: prints one JSON line."""
+one process, by the wall clock and per CPU-second: prints one JSON line.
+
+Beside it stands what the file system alone takes: the same folders and files made by a bare loop
+in the same run, turn by turn. Nothing is removed before the end, since some file systems step
+over the places of what was just removed one by one, and are then measured instead. ``disk`` is
+the usual place for temporary files, ``memory`` a place without a disk.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import resource
-import shutil
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
@@ -18,9 +24,11 @@ from generators.templates.family import TemplateFamily
 from study.preparation import write_samples
 from study.templatefile import read_template
 
-ROUNDS = 9
+ROUNDS = 15
 TARGET = 4000
 MEMORY = "/dev/shm"  # a file system that no disk is behind, on Linux
+
+Tree = tuple[list[str], list[tuple[str, bytes]]]  # folders, and files with their bytes
 
 
 def main() -> None:
@@ -36,21 +44,62 @@ def main() -> None:
 
 def _measure(family: TemplateFamily, place: str | None, rounds: int) -> dict[str, int]:
     """Samples a second, in a folder of the usual place for temporary files or of another."""
-    walls, cpus, count = [], [], 0
+    prepared, bare = [], []
+    tree: Tree = [], []
     with tempfile.TemporaryDirectory(dir=place) as root:
         for turn in range(rounds):
-            folder = Path(root, str(turn))
+            folder, beside = Path(root, f"{turn}"), Path(root, f"{turn}-bare")
             folder.mkdir()
-            wall, cpu = time.perf_counter(), time.process_time()
-            count = write_samples(family, Seed(bytes(31) + bytes([turn])), folder, None, _quiet)
-            walls.append(time.perf_counter() - wall)
-            cpus.append(time.process_time() - cpu)
-            shutil.rmtree(folder)
+            seed = Seed(bytes(31) + bytes([turn]))
+            prepared.append(_timed(write_samples, family, seed, folder, None, _quiet))
+            tree = _tree_of(folder)
+            beside.mkdir()
+            bare.append(_timed(_write_bare, beside, tree))
+    folders, files = tree
+    count = sum(folder.count("/") == 1 for folder in folders)  # sandbox/q101_s1
     return {
         "samples": count,
-        "per_wall_second": round(count / median(walls)),
-        "per_cpu_second": round(count / median(cpus)),
+        **_speeds("", count, prepared),
+        **_speeds("bare_", count, bare),
+        "bare_files_per_second": round(len(files) / median(wall for wall, _ in bare)),
     }
+
+
+def _speeds(name: str, count: int, times: list[tuple[float, float]]) -> dict[str, int]:
+    """Medians, and the best: other work on the machine only ever slows it."""
+    walls, cpus = [wall for wall, _ in times], [cpu for _, cpu in times]
+    return {
+        f"{name}per_wall_second": round(count / median(walls)),
+        f"{name}per_cpu_second": round(count / median(cpus)),
+        f"{name}best_per_wall_second": round(count / min(walls)),
+        f"{name}best_per_cpu_second": round(count / min(cpus)),
+    }
+
+
+def _timed(work: Callable[..., object], *arguments: object) -> tuple[float, float]:
+    """The seconds by the clock and of the CPU that it takes."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    work(*arguments)
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+def _tree_of(folder: Path) -> Tree:
+    """All that is below a folder, a folder before what it holds."""
+    found = sorted(folder.rglob("*"))
+    folders = [str(path.relative_to(folder)) for path in found if path.is_dir()]
+    return folders, [
+        (str(path.relative_to(folder)), path.read_bytes()) for path in found if path.is_file()
+    ]
+
+
+def _write_bare(root: Path, tree: Tree) -> None:
+    folders, files = tree
+    for folder in folders:
+        os.mkdir(f"{root}/{folder}")
+    for path, data in files:
+        handle = os.open(f"{root}/{path}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        os.write(handle, data)
+        os.close(handle)
 
 
 def _quiet(what: str, done: int, total: int) -> None:
