@@ -21,6 +21,7 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ _BY_PATHS = {"files_exist": "files_to_check", "directory_structure": "expected_p
 
 _DECODER = json.JSONDecoder()
 _ID = (str, int, float)
+_COMPARED = ("question_id", "sample_number", "correct")  # of the scores of another program
 
 Id = tuple[Any, Any]  # question_id and sample_number, as they are written
 
@@ -179,10 +181,14 @@ def disagreements(run: Path, scores: RunScores) -> list[str] | None:
     before = run / BEFORE if (run / BEFORE).is_file() else run / SCORES
     if not _is_anothers(before):
         return None
-    theirs = {
-        (row["question_id"], row["sample_number"]): row["correct"]
-        for row in json.loads(before.read_bytes())["detailed_results"]
-    }
+    theirs = {}
+    rows = json.loads(before.read_bytes())["detailed_results"]
+    for row in rows if isinstance(rows, list) else ():
+        found = [row.get(name) for name in _COMPARED] if isinstance(row, dict) else [None]
+        if len(found) == len(_COMPARED) and all(isinstance(each, _ID) for each in found):
+            theirs[found[0], found[1]] = found[2]
+    if not theirs:
+        return None
     return [
         f"{each.sample.qs_id}: {'right' if each.strict.correct else 'wrong'} here"
         for each in scores.results
@@ -319,7 +325,17 @@ def _id(path: Path, number: int, entry: Mapping[str, Any]) -> Id:
     question, sample = entry.get("question_id"), entry.get("sample_number")
     if not isinstance(question, _ID) or not isinstance(sample, _ID):
         raise StudyError(f"{path}:{number}: lacks a question_id or a sample_number")
+    for each in (question, sample):
+        if type(each) is not int and not _is_writable(each):
+            raise StudyError(f"{path}:{number}: {each!r:.40} is no id: give a number or a text")
     return question, sample
+
+
+def _is_writable(value: str | float) -> bool:
+    """Whether JSON and UTF-8 can hold it: no NaN, no infinity, no half of a character."""
+    if isinstance(value, float):
+        return isfinite(value)
+    return not isinstance(value, str) or value.encode(errors="replace").decode() == value
 
 
 def _text(path: Path, number: int, entry: Mapping[str, Any], name: str) -> str:

@@ -411,6 +411,9 @@ def test_blank_lines_do_not_count_and_other_line_ends_do_not_matter(run):
         ("[1]", ":2: is no JSON object"),
         (json.dumps({"sample_number": 1, "scoring_type": "x"}), ":2: lacks a question_id"),
         (json.dumps(precheck("x", 1, [1])), ":2: lacks a question_id or a sample_number"),
+        ('{"question_id": NaN, "sample_number": 1, "scoring_type": "x"}', ":2: nan is no id"),
+        ('{"question_id": 1, "sample_number": 1e999, "scoring_type": "x"}', ":2: inf is no id"),
+        (json.dumps(precheck("x", "\ud800")), ":2: '\\ud800' is no id"),
         (json.dumps({"question_id": 1, "sample_number": 1}), ":2: lacks scoring_type"),
         (
             json.dumps(precheck("stringmatch", 1, expected_response=5)),
@@ -534,6 +537,16 @@ def test_scores_of_another_program_are_kept_and_compared(run):
     assert json.loads((run / "scores.before.json").read_text()) == theirs
     assert json.loads((run / "scores.json").read_text())["metadata"]["scorer"] == "dosimeter"
     assert not [path for path in run.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("rows", [5, [5], [{"question_id": [1], "sample_number": 1}], {"a": 1}])
+def test_scores_of_another_shape_are_kept_and_not_compared(run, rows):
+    put_tree(run / "sandbox")
+    (run / "scores.json").write_text(json.dumps({"metadata": {}, "detailed_results": rows}))
+    scores = score_run(run, AT, [f"{HOME}=sandbox"])
+    assert disagreements(run, scores) is None
+    write_scores(run, scores)
+    assert json.loads((run / "scores.before.json").read_text())["detailed_results"] == rows
 
 
 def test_scores_that_cannot_be_put_leave_the_old_ones(run, monkeypatch):
