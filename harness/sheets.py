@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +19,14 @@ from generators.answer import parse_answer
 from generators.catalog import family as find_family
 from generators.checks import Scored
 from generators.noise import misread
-from generators.rubric import Criterion, check_answer
+from generators.rubric import Criterion, Rubric, check_answer
 from generators.seed import Seed
 from generators.stream import Stream
 from generators.task import TaskInstance
 from harness.errors import HarnessError
 from harness.judge import CHUNK
-from harness.questions import is_asked
+from harness.questions import is_asked, questions_of
+from harness.textsheets import templated_check, text_answers
 
 Block = dict[str, Any]
 Where = tuple[str | int, ...]
@@ -33,6 +34,7 @@ Where = tuple[str | int, ...]
 _ROOT = Seed(hashlib.sha256(b"dosimeter/judge-sheets/1").digest())
 _NUDGES = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 _NUDGED = 4  # values of a sheet
+_OTHERS = 3  # instances whose answers are tried as wrong ones
 _LINES = 40  # of prose about a block
 _REFUSAL = "I could not finish the analysis in the time that I was given."
 _PADDING = (
@@ -88,6 +90,12 @@ def _of_instance(
     family = find_family(name, version)
     seed = _ROOT.child(name, version, difficulty, number)
     instance = family.generate(difficulty, seed)
+    if (check := templated_check(instance.rubric)) is not None:
+        others = (
+            family.generate(difficulty, seed.child("other", each)).rubric for each in range(_OTHERS)
+        )
+        yield from _of_template(instance, number, check, others, seed.child("sheet").rng())
+        return
     key = family.key(instance.truth)
     for style, write in STYLES.items():
         draws = seed.child("sheet", style).rng()
@@ -109,6 +117,20 @@ def _of_instance(
             )
 
 
+def _of_template(
+    instance: TaskInstance, number: int, check: Scored, others: Iterable[Rubric], draws: Stream
+) -> Iterator[Sheet]:
+    """Sheets of a templated question: one criterion each, whatever the style."""
+    stratum, (question, *_) = instance.spec.stratum, questions_of(instance.rubric)
+    wrong = [other.expected.strip() for each in others if (other := templated_check(each))]
+    planted = draws.choice(_INJECTIONS)
+    for each in text_answers(check, wrong, _PADDING * 6, planted, _REFUSAL):
+        yield Sheet(
+            f"{stratum}/{number}/{each.style}", stratum, each.style, instance.brief.prompt,
+            each.answer, (question,), (each.truth,),
+        )  # fmt: skip
+
+
 def _choose(
     criteria: Sequence[Criterion], verdicts: Sequence[bool | None], most: int, draws: Stream
 ) -> list[tuple[Criterion, bool]]:
@@ -117,7 +139,7 @@ def _choose(
     known = [
         (number, verdict)
         for number, (each, verdict) in enumerate(zip(criteria, verdicts, strict=True))
-        if verdict is not None and is_asked(each) and not isinstance(each.check, Scored)
+        if verdict is not None and is_asked(each)
     ]
     met = draws.shuffle([number for number, verdict in known if verdict])
     unmet = draws.shuffle([number for number, verdict in known if not verdict])

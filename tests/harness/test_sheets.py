@@ -9,8 +9,10 @@ import pytest
 from generators.answer import parse_answer
 from generators.catalog import add_template, families
 from generators.rubric import check_answer
+from generators.seed import Seed
 from harness.errors import HarnessError
 from harness.judge import CHUNK
+from harness.questions import questions_of
 from harness.sheets import STYLES, Sheet, make_sheets
 
 STRATA = [(each.name, each.version, "easy") for each in families()]
@@ -74,15 +76,56 @@ def test_swapped_items_keep_their_names_and_their_values() -> None:
         assert sheet.answer != right.answer
 
 
-def test_tasks_without_a_telling_criterion_are_refused() -> None:
-    text = (
-        "tests:\n"
-        "- question_id: greet\n"
+def question(id_: str, kind: str) -> str:
+    return (
+        f"- question_id: {id_}\n"
         "  samples: 2\n"
         '  template: "Respond only with {{entity1}} {{number1:1000:9999}}"\n'
-        "  scoring_type: stringmatch\n"
-        '  expected_response: "{{entity1}} {{number1:1000:9999}}"\n'
+        f"  {kind}\n"
     )
-    family = add_template("hello.yml", text)
+
+
+def test_templated_questions_are_asked_by_what_is_right_and_their_sheets_tell_the_truth() -> None:
+    said = 'expected_response: "{{entity1}} {{number1:1000:9999}}"'
+    held = 'expected_content: "{{entity1}} {{number1:1000:9999}}"'
+    made = 'expected_response: \'{"name": "{{entity1}}", "count": {{number1:1000:9999}}}\''
+    text = "tests:\n" + "".join(
+        (
+            question("say", f"scoring_type: stringmatch\n  {said}"),
+            question("json", f"scoring_type: jsonmatch\n  {made}"),
+            question(
+                "file", f"scoring_type: readfile_stringmatch\n  file_to_read: a.txt\n  {held}"
+            ),
+        )
+    )
+    family = add_template("asked.yml", text)
+    strata = [(family.name, family.version, each) for each in ("say", "json", "file")]
+    sheets = make_sheets(strata, 40)
+    assert make_sheets(strata, 40) == sheets
+    assert {sheet.stratum for sheet in sheets} == {f"{family.name}/{each[2]}" for each in strata}
+    styles = {"correct", "verbose", "one value off", "contradictory", "injected", "empty"}
+    for _, _, name in strata:
+        own = [sheet for sheet in sheets if sheet.stratum.endswith(f"/{name}")]
+        assert {sheet.style for sheet in own} >= styles - {"verbose"}, name
+        for sheet in own:
+            (asked,), (truth,) = sheet.criteria, sheet.truths
+            right = sheet.style in ("correct", "verbose")
+            assert truth is right
+            where = "The file 'a.txt'" if name == "file" else "The answer"
+            assert asked.text.startswith(where)
+            expected = asked.check.expected  # type: ignore[union-attr]  # of a templated question
+            assert (expected in sheet.answer) == (right or sheet.style == "contradictory")
+            assert ("[file a.txt]" in sheet.answer) == (name == "file" and sheet.style != "empty")
+            words = expected.split() if name != "json" else expected.strip("{}").split(", ")
+            assert all(word in asked.text for word in words), asked.text
+    for sheet in sheets:
+        for line in sheet.criteria[0].text.split("\n")[1:]:
+            pytest.fail(f"a criterion is one line, not also {line!r}")
+
+
+def test_what_no_reading_of_an_answer_tells_is_not_asked() -> None:
+    text = "tests:\n" + question("made", "scoring_type: files_exist\n  files_to_check: [a.txt]")
+    family = add_template("made.yml", text)
+    assert questions_of(family.generate("made", Seed(bytes(32))).rubric) == ()
     with pytest.raises(HarnessError, match="known truth"):
-        make_sheets([(family.name, family.version, "greet")], 10)
+        make_sheets([(family.name, family.version, "made")], 10)
