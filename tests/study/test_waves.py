@@ -73,7 +73,7 @@ def test_what_cannot_be_opened_leaves_the_file(
 
 def test_the_registered_looks_are_not_changed_by_a_wave(tmp_path: Path) -> None:
     study = make_study(tmp_path / "implicit")
-    with pytest.raises(StudyError, match="2 looks are registered.*write `looks: 2`"):
+    with pytest.raises(StudyError, match=r"2 looks are registered.*write `looks: 2`"):
         open_wave(study, ["spiked"])
     assert len(pipeline.open_study(study.folder).protocol.waves) == 2
     study = make_study(tmp_path / "explicit", LOOKS)
