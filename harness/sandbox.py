@@ -10,6 +10,8 @@ from typing import Protocol, Self
 from generators.task import Asset, Limits
 from harness.commandline import Plan
 
+KILLED = 137  # the exit code of what a SIGKILL ended
+
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:

@@ -11,14 +11,16 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -32,6 +34,7 @@ from generators.task import Asset, Limits
 from harness.errors import AttemptFailed, Boundary, HarnessError
 from harness.sandbox import Sandbox
 from harness.sandboxes import server
+from harness.sandboxes.death import Coroner, Stream
 from harness.sandboxes.line import Line
 from harness.sandboxes.pool import PoolClosed, WarmPool
 from harness.sandboxes.served import ServedSandbox, fill
@@ -44,9 +47,10 @@ REAP_EVERY = 600.0  # seconds between two looks for forgotten ones, beside the o
 _SMALL = 64 << 20  # /tmp
 _SHARED = 16 << 20  # /dev/shm
 _OWN = 48 << 20  # what the tool server and the kernel's bookkeeping may take
+_REMOVING = 20  # seconds until the engine is not waited for
 _TROUBLE = (DockerException, requests.RequestException, OSError)
-# A runtime with a kernel of its own runs it within the container's limits. It does not survive
-# the limit on processes, so there the limit on memory is the one that a fork bomb meets.
+# A runtime with a kernel of its own (gVisor) runs it within the container's limits, and survives
+# neither of them being met: it has room beyond, and the tool server holds the programs to theirs.
 _KERNEL_BYTES, _KERNEL_THREADS = 64 << 20, 1024
 
 T = TypeVar("T")
@@ -139,6 +143,12 @@ def profile_of(limits: Limits) -> Profile:
     return Profile(limits.memory_bytes, limits.disk_bytes, limits.processes)
 
 
+def bytes_of(profile: Profile, runtime: str) -> int:
+    """The most memory that a container of this profile can take, its folders included."""
+    own = _SMALL + _SHARED + _OWN + (_KERNEL_BYTES if runtime != "runc" else 0)
+    return profile.memory_bytes + profile.disk_bytes + own
+
+
 class DockerSandboxes:
     """A SandboxProvider on this machine's engine.
 
@@ -185,6 +195,10 @@ class DockerSandboxes:
     def image(self) -> str:
         return self._digest
 
+    @property
+    def runtime(self) -> str:
+        return self._runtime
+
     def prepare(self, limits: Limits) -> None:
         """Begin to fill the pool for these limits, ahead of the first ``open``."""
         self._pool.warm(profile_of(limits))
@@ -204,7 +218,7 @@ class DockerSandboxes:
             container.line,
             limits,
             lambda lost: self._destroy(container, lost),
-            lambda since: self._autopsy(container.id, since),
+            Coroner(partial(self._events, container.id), self._runtime != "runc"),
             self._turns,
         )
         try:
@@ -278,10 +292,11 @@ class DockerSandboxes:
         is the sum: a program has ``memory_bytes`` even beside a full folder, and filling the
         folder meets the folder's limit, not the memory's.
         """
-        memory = profile.memory_bytes + profile.disk_bytes + _SMALL + _SHARED + _OWN
+        memory = bytes_of(profile, self._runtime)
         processes = profile.processes + 1  # and the tool server
+        held: list[str] = []
         if self._runtime != "runc":
-            memory += _KERNEL_BYTES
+            held = [str(profile.memory_bytes + _OWN), str(processes), "held"]
             processes += _KERNEL_THREADS
         owned = f"uid={AGENT},gid={AGENT}"
         names = max(256, profile.disk_bytes // 4096)  # each takes kernel memory of its own
@@ -307,7 +322,7 @@ class DockerSandboxes:
         return {
             "image": self._digest,
             "entrypoint": ["python3", "-I", "-S", "-c", self._source],
-            "command": [WORK],
+            "command": [WORK, *held],
             "user": f"{AGENT}:{AGENT}",
             "working_dir": WORK,
             "hostname": "sandbox",
@@ -328,18 +343,13 @@ class DockerSandboxes:
             with suppress(RuntimeError):  # closing: all go by force then
                 self._removers.submit(_remove, self._client, container.id)
 
-    def _autopsy(self, name: str, since: float) -> tuple[str, ...] | None:
-        """Why a container ended: ("memory",) if it ran out of that; () if it went by itself,
-        which only its own programs bring about; None if somebody killed it, or it runs on."""
+    def _events(self, name: str, since: int, until: int) -> Stream:
+        """What the engine tells of a container between two times, waiting for the second. Where it
+        does not answer, nothing."""
         seen = {"container": [name], "event": ["oom", "die", "kill"]}
-        times = {"since": int(since), "until": int(time.time()) + 1}
-        found: set[str] = set()
-        with suppress(*_TROUBLE):
-            for event in self._client.events(**times, filters=seen, decode=True):
-                found.add(str(event.get("Action") or event.get("status")))
-        if "oom" in found:
-            return ("memory",)
-        return () if "die" in found and "kill" not in found else None
+        return _Told(
+            lambda: self._client.events(since=since, until=until, filters=seen, decode=True)
+        )
 
 
 _LISTING = """
@@ -368,6 +378,24 @@ def _checked(text: str) -> str:
     if not re.fullmatch(r"[\w.+!-]{1,80}", text, re.ASCII):
         raise ValueError(text)
     return text
+
+
+class _Told:
+    """The engine's events, until it does not answer."""
+
+    def __init__(self, ask: Callable[[], Any]) -> None:
+        self._ask = ask
+        self._stream: Any = None
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        with suppress(*_TROUBLE):
+            self._stream = self._ask()
+            yield from self._stream
+
+    def close(self) -> None:
+        if self._stream is not None:
+            with suppress(*_TROUBLE):
+                self._stream.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,9 +474,30 @@ def _answered(ask: Callable[[], T]) -> T:
 
 
 def _remove(client: APIClient, name: str) -> None:
-    """Raises nothing: what is left over is reaped."""
+    """Raises nothing: what is left over is reaped.
+
+    A runtime may be unable to end a container whose programs keep its kernel busy (gVisor of 2022
+    is), and then the engine waits for good: where it is not done soon, we kill by hand, if we may.
+    """
     with suppress(*_TROUBLE):
-        client.remove_container(name, force=True, v=True)
+        try:
+            with closing(connect(_REMOVING)) as impatient:
+                impatient.remove_container(name, force=True, v=True)
+        except requests.Timeout:
+            kill_by_hand(name)
+            client.remove_container(name, force=True, v=True)
+
+
+def kill_by_hand(name: str) -> int:
+    """Kill all processes of a container on this machine, as far as we may; returns how many.
+    The engine is not asked, which may be waiting for them itself."""
+    killed = 0
+    for place in Path("/proc").glob("[0-9]*/cgroup"):
+        with suppress(OSError):
+            if name in place.read_text():
+                os.kill(int(place.parent.name), signal.SIGKILL)
+                killed += 1
+    return killed
 
 
 def _remove_all(client: APIClient, label: str, patience: float = 30.0) -> None:

@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from generators.task import Asset, Limits
 from harness.commandline import Plan, plan_json
 from harness.errors import AttemptFailed, Boundary, HarnessError
-from harness.sandbox import ExecResult, SandboxRefused
+from harness.sandbox import KILLED, ExecResult, SandboxRefused
 from harness.sandboxes.line import Line, LineBroken
 
 LIMIT_NAMES = frozenset({"time", "memory", "processes", "disk", "output"})
 FLOOD_BYTES = 64 << 20  # a program that prints more is killed
-KILLED = 137
+
+
+class Coroner(Protocol):
+    """Finds out why a server was lost."""
+
+    def begin(self) -> None:
+        """A program starts."""
+        ...
+
+    def explain(self) -> tuple[str, ...] | None:
+        """The limits that the programs hit, empty where they ended it in another way, None where
+        it was not they who did."""
+        ...
+
+
+class Unexplained:
+    """Whatever ended the server, it was not its programs."""
+
+    def begin(self) -> None: ...
+
+    def explain(self) -> tuple[str, ...] | None:
+        return None
 
 
 class ServedSandbox:
@@ -24,9 +44,7 @@ class ServedSandbox:
 
     ``turns`` is entered while a program runs, so that those who share it run only so many at once.
     ``destroy`` is called once at the end, with True where the server does not answer any more.
-    ``autopsy`` is asked where the server was lost: the limits that the programs hit since a time
-    (seconds since the epoch), empty where they ended it in another way, None where it was
-    not they who did.
+    ``coroner`` is asked where the server was lost.
     """
 
     def __init__(
@@ -35,18 +53,17 @@ class ServedSandbox:
         line: Line,
         limits: Limits,
         destroy: Callable[[bool], None],
-        autopsy: Callable[[float], tuple[str, ...] | None] = lambda since: None,
+        coroner: Coroner | None = None,
         turns: AbstractContextManager[Any] | None = None,
     ) -> None:
         self._name = name
         self._line = line
         self._limits = limits
         self._destroy = destroy
-        self._autopsy = autopsy
+        self._coroner = coroner or Unexplained()
         self._turns = nullcontext() if turns is None else turns
         self._closed = False
         self._spent: tuple[str, ...] | None = None  # limits hit by the programs that ended it
-        self._last_run = 0.0
 
     @property
     def id(self) -> str:
@@ -73,7 +90,7 @@ class ServedSandbox:
         request |= {"seconds": seconds, "cap": cap, "flood": FLOOD_BYTES}
         try:
             with self._turns:
-                self._last_run = time.time()
+                self._coroner.begin()
                 header, body = self._line.ask(request, stdin, seconds, cap)
             return _read_result(header, body)
         except LineBroken as broken:
@@ -129,7 +146,7 @@ class ServedSandbox:
 
     def _lose(self, broken: LineBroken, by_program: bool) -> tuple[str, ...]:
         """The server is lost: the limits hit, if its programs ended it; else AttemptFailed."""
-        limits = None if self._closed else self._autopsy(self._last_run)
+        limits = None if self._closed else self._coroner.explain()
         if not self._closed:
             self._closed = True
             self._line.close()

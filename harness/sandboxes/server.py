@@ -2,7 +2,9 @@
 
 Standard library only, in one file, because its source is what a sandbox is started with
 (``python3 -I -S -c SOURCE WORK [MEMORY DISK [keep]]``). In a container it is PID 1; the local
-sandbox runs the same program in a temp folder, and gives bytes to limit each process to. It reads
+sandbox runs the same program in a temp folder, and gives bytes to limit each process to. Where the
+container's kernel is one of its own, which counts nothing inside (gVisor), it is given
+``WORK MEMORY PROCESSES held`` and holds the programs to these itself, as well as it can. It reads
 frames from its standard input and answers each on its standard output: header length and body
 length (4 bytes each, big-endian), the header as JSON, the body. When its input ends it kills what
 it started and goes; outside a container it then removes its work folder, unless told to ``keep``
@@ -39,6 +41,7 @@ FRAME = struct.Struct(">II")
 MAX_HEADER = 1 << 20
 MAX_BODY = 1 << 30
 TICK = 0.1  # seconds between two looks at the clock and the work folder
+HELD_TICK = 0.025  # where memory is watched, too
 CHUNK = 1 << 16
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
 CONTAINED = os.getpid() == 1  # alone in its pid namespace: what runs there is its own
@@ -237,6 +240,22 @@ def count_kills() -> tuple[int, int]:
     )
 
 
+def count_tasks() -> int:
+    """How many processes and threads there are in this container."""
+    found = ctypes.create_string_buffer(512)
+    LIBC.sysinfo(found)  # struct sysinfo: ten longs, then the count as a short
+    return int.from_bytes(found.raw[PROCS_AT : PROCS_AT + 2], sys.byteorder)
+
+
+def anonymous_bytes() -> int:
+    """How much memory the programs of this container hold, beside its folders."""
+    with contextlib.suppress(OSError, ValueError), open("/proc/meminfo") as lines:
+        for line in lines:
+            if line.startswith("Active(anon):"):
+                return int(line.split()[1]) << 10
+    return 0
+
+
 def is_full(folder: str) -> bool:
     """Neither a byte nor a name more fits in."""
     with contextlib.suppress(OSError):
@@ -296,6 +315,8 @@ def prepare_child() -> None:
     LIBC.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
     for number in IGNORED:
         signal.signal(number, signal.SIG_DFL)
+    if HELD is not None:
+        resource.setrlimit(resource.RLIMIT_NPROC, (HELD[1], HELD[1]))
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
 
@@ -358,6 +379,7 @@ class Watch:
         for end in ends:
             watched.register(end, select.POLLIN)
         pause = TICK if len(ends) == len(programs) else 0.01
+        pause = pause if HELD is None else HELD_TICK
         try:
             while any(each.poll() is None for each in programs):
                 left = self.deadline - time.monotonic()
@@ -365,7 +387,7 @@ class Watch:
                     self.limits.add("time")
                 if self.output.total > self.flood:
                     self.limits.add("output")
-                if self.over():
+                if self.over() or self.overfed():
                     for each in programs:
                         each.kill()
                         each.wait()
@@ -386,6 +408,19 @@ class Watch:
         finally:
             for end in ends:
                 os.close(end)
+
+    def overfed(self) -> bool:
+        """Whether the programs took more memory than they have, where the kernel would let them
+        take the whole sandbox down; all of them are killed then. Notes a full house, too."""
+        if HELD is None:
+            return False
+        if count_tasks() >= HELD[1]:
+            self.limits.add("processes")
+        if anonymous_bytes() <= HELD[0]:
+            return False
+        self.limits.add("memory")
+        kill_all()
+        return True
 
     def over(self) -> bool:
         """Whether a limit was hit that ends the request."""
@@ -757,13 +792,15 @@ def serve(work: str) -> None:
 
 def main(work: str, *sizes: str) -> None:
     """Serve, and leave nothing behind."""
-    global REPLIES, SIZED
+    global HELD, REPLIES, SIZED
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     # Same user as the agent's programs: without this they could write into its memory and pipes.
     LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     kinds = (resource.RLIMIT_DATA, resource.RLIMIT_FSIZE)
+    if "held" in sizes:
+        HELD, sizes = (int(sizes[0]), int(sizes[1])), ()
     for kind, size in [(resource.RLIMIT_CORE, "0"), *zip(kinds, sizes, strict=False)]:
         resource.setrlimit(kind, (int(size), int(size)))
     if CONTAINED:  # there the folders have a size of their own, and begin empty
@@ -790,6 +827,8 @@ IGNORED = [
 LIBC = ctypes.CDLL(None)
 REPLIES = 1
 SIZED: list[str] = []
+HELD: tuple[int, int] | None = None  # bytes and tasks that the programs may have, if held here
+PROCS_AT = 10 * ctypes.sizeof(ctypes.c_long)
 
 if __name__ == "__main__":
     main(*sys.argv[1:])

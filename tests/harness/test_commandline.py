@@ -282,6 +282,7 @@ def test_lines_end_as_in_a_shell(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # a server and a shell for each line
 def test_many_lines_end_as_in_a_shell(tmp_path: Path) -> None:
     same_as_shell(random_lines(6, 2000), tmp_path)
 

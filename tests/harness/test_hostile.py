@@ -158,25 +158,18 @@ def provider(request: pytest.FixtureRequest, host: Host) -> Iterator[DockerSandb
     assert containers() == [], "none is left after close"
 
 
-# Where gVisor (Debian's, of 2022) differs from what is promised of runc: it ends the whole sandbox
-# where the kernel would end one program, so that the agent loses it, and has no counters inside.
-DIFFERS = {
-    "neighbour_works_on": ("forks", "threads", "memory", "a million files", "kill everybody",
-                           "a line of bombs", "mounts"),
-    "environment_tells_nothing": ("",),  # /proc/1/environ can be read; it holds the image's only
-    "no_path_leads_out": ("",),  # device nodes can be made, of its own kernel's devices
-    "ending_the_tool_server": ("RLIMIT_DATA",),  # it does not end
-    "container_that_somebody_kills": ("",),
-}  # fmt: skip
+@pytest.fixture(scope="module")
+def guest(provider: DockerSandboxes) -> bool:
+    """Whether the sandboxes' kernel is one of their own: gVisor's, which promises less inside."""
+    return provider.runtime != "runc"
 
 
 @pytest.fixture(autouse=True)
-def known_differences(request: pytest.FixtureRequest) -> None:
-    name = request.node.name
-    for test, cases in DIFFERS.items():
-        if "[runsc" in name and test in name and any(name.endswith(f"{c}]") for c in cases):
-            reason = "gVisor differs here: see DIFFERS"
-            request.applymarker(pytest.mark.xfail(reason=reason, strict=False))
+def known_hang(request: pytest.FixtureRequest) -> None:
+    if request.node.name.endswith("[runsc-busy loops]"):
+        reason = "gVisor of 2022 cannot always stop programs that spin and ignore all signals: "
+        reason += "the server falls silent, and what is left is killed by hand"
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=False))
 
 
 @dataclass(frozen=True)
@@ -189,6 +182,16 @@ class Attack:
     limits: Limits = LIMITS
 
 
+@dataclass(frozen=True)
+class Differs:
+    """What is recorded and told where the kernel is gVisor's (Debian's, of 2022), and why that is
+    another thing. ``hits`` may be any of several."""
+
+    why: str
+    hits: tuple[str, ...]
+    told: tuple[str, ...]
+
+
 GLUTTON = """
 with open('{path}', 'wb') as file:
     for _ in range(8 << 10):
@@ -199,6 +202,20 @@ import subprocess, sys
 subprocess.Popen(['sleep', '300'])
 subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(300)'], start_new_session=True)
 print('gone')
+"""
+# Each takes all the processor that it gets, and none ends when it is asked to.
+BUSY = """
+import os, signal
+for number in signal.valid_signals() - {9, 19}:
+    signal.signal(number, signal.SIG_IGN)
+os.fork(), os.fork()
+os.setsid() if os.getpgid(0) != os.getpid() else None
+while True:
+    pass
+"""
+LEFT = """
+import os
+print('left:', sorted(int(name) for name in os.listdir('/proc') if name.isdigit())[:-1])
 """
 SOCKETS = """
 import socket
@@ -262,7 +279,7 @@ ATTACKS = {
     ),
     "memory": Attack(
         (python("held = []\nwhile True: held.append(bytearray(1 << 20))"), python("print(6 * 7)")),
-        "memory", ("limits hit: memory]", "exit code 137", "42\n"),
+        "memory", ("limits hit: memory]", "exit code 137", "42\n"), PATIENT,
     ),
     "shared memory": Attack(
         (python("import ctypes\nlibc = ctypes.CDLL(None)\nlibc.shmat.restype = ctypes.c_void_p\n"
@@ -294,6 +311,9 @@ ATTACKS = {
         (python("import signal, time\nfor s in signal.valid_signals() - {9, 19}:\n"
                 "  signal.signal(s, signal.SIG_IGN)\ntime.sleep(60)"),),
         "time", ("limits hit: time]",),
+    ),
+    "busy loops": Attack(
+        (python(BUSY), python(LEFT)), "time", ("limits hit: time]", "exit code 137", "left: [1]"),
     ),
     "children that hold the output": Attack(
         (python(HOLDERS), command("find /proc -maxdepth 2 -name comm -exec cat {} +")),
@@ -371,23 +391,45 @@ ATTACKS = {
 }  # fmt: skip
 
 
+GUESTS = {
+    "threads": Differs(
+        "it counts no refused threads: a full house is noticed only where it lasts a moment",
+        ("processes", ""), ("can't start new thread",),
+    ),
+    "a million files": Differs(
+        "its folders have no limit on names, which take memory of the whole sandbox",
+        ("memory",), ("the sandbox ended while this ran",),
+    ),
+    "kill everybody": Differs(
+        "its PID 1 can be killed from inside: the agent loses its sandbox, and nobody else's",
+        ("",), ("the sandbox ended while this ran", "the sandbox ended with the last program"),
+    ),
+    "mounts": Differs(
+        "namespaces can be made: they are of its own kernel, and so is what is mounted there",
+        ("",), ("mount failed", "bind failed", "remount failed"),
+    ),
+}  # fmt: skip
+
+
 def work_honestly(provider: DockerSandboxes) -> Played:
     return play(provider, HonestAgent("honest", 0.0), PATIENT)
 
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_an_attack_is_told_and_recorded_and_a_neighbour_works_on(
-    provider: DockerSandboxes, name: str
+    provider: DockerSandboxes, guest: bool, name: str
 ) -> None:
     made = ATTACKS[name]
+    differs = GUESTS.get(name) if guest else None
     with ThreadPoolExecutor(1) as beside:
         neighbour = beside.submit(work_honestly, provider)
         played = attack(provider, *made.turns, limits=made.limits)
         honest = neighbour.result().result
-    assert played.result.limits_hit == made.hits, played.told[-2000:]
-    for words in made.told:
+    hits, told = (differs.hits, differs.told) if differs else ((made.hits,), made.told)
+    assert played.result.limits_hit in hits, played.told[-2000:]
+    for words in told:
         assert words in played.told
-    assert "WORKED" not in played.told
+    assert ("WORKED" in played.told) is (guest and name == "mounts")
     assert "root:x:" not in played.told
     assert (played.episode.stop, played.episode.error_class) == (StopReason.ANSWERED, "")
     assert (played.result.status, played.result.score) == (Status.MODEL_FAILURE, 0.0)
@@ -399,13 +441,15 @@ def test_nothing_of_what_ran_outlives_its_call(provider: DockerSandboxes) -> Non
     played = attack(
         provider,
         python(HOLDERS),
-        python("import os\nprint(sorted(int(n) for n in os.listdir('/proc') if n.isdigit())[:-1])"),
+        python(LEFT),
     )
-    assert "\n[1]\n" in played.told
+    assert "left: [1]\n" in played.told
     assert played.episode.steps[0].uses[0].seconds < LIMITS.tool_seconds
 
 
-def test_the_environment_tells_nothing_of_the_host(provider: DockerSandboxes, host: Host) -> None:
+def test_the_environment_tells_nothing_of_the_host(
+    provider: DockerSandboxes, guest: bool, host: Host
+) -> None:
     look = f"""
 import glob, os
 def show(path):
@@ -423,7 +467,8 @@ for path in glob.glob('/proc/[0-9]*/environ') + glob.glob('/run/**', recursive=T
 print(os.listdir('/work'))
 """
     played = attack(provider, python(look), limits=replace(LIMITS, output_bytes=1 << 20))
-    assert "/proc/1/environ closed: Permission denied" in played.told
+    # gVisor does not close it: what it holds is the image's, as the searches below show.
+    assert guest or "/proc/1/environ closed: Permission denied" in played.told
     assert f"{host.canary} closed: No such file" in played.told
     assert "bytes left out" not in played.told
     told = played.told.replace(str(host.canary), "")
@@ -461,11 +506,17 @@ WAYS = {
 
 
 @pytest.mark.parametrize("tool", ["read_file", "write_file", "view_image"])
-def test_no_path_leads_out_of_the_work_folder(provider: DockerSandboxes, tool: str) -> None:
+def test_no_path_leads_out_of_the_work_folder(
+    provider: DockerSandboxes, guest: bool, tool: str
+) -> None:
     more = {"content": "written"} if tool == "write_file" else {}
     tries = call(*[(tool, json.dumps({"path": path, **more})) for path in WAYS])
-    played = attack(provider, python(LINKS), tries, command("cat input_numbers.txt hard"))
-    assert "MADE A DEVICE" not in played.told
+    node = call((tool, json.dumps({"path": "node", **more})))
+    played = attack(provider, python(LINKS), tries, node, command("cat input_numbers.txt hard"))
+    # In gVisor nodes can be made, of its own kernel's devices; no tool opens one.
+    assert ("MADE A DEVICE" in played.told) is guest
+    tried = played.episode.steps[2].uses[0].result.text
+    assert not guest or tried.startswith("Refused: not a regular file")
     answers = [use.result.text for use in played.episode.steps[1].uses]
     for (path, why), text in zip(WAYS.items(), answers, strict=True):
         assert text.startswith("Refused: "), (path, text)
@@ -613,7 +664,7 @@ def test_after_it_all_the_pool_is_healthy(provider: DockerSandboxes) -> None:
 
 @pytest.mark.parametrize("limit", ["RLIMIT_DATA", "RLIMIT_AS"])
 def test_ending_the_tool_server_is_the_agents_own_doing(
-    provider: DockerSandboxes, limit: str
+    provider: DockerSandboxes, guest: bool, limit: str
 ) -> None:
     """It runs under the agent's user, which may lower its limits: that costs the agent its sandbox,
     and is not a failure of ours that would take the cell out of the statistics."""
@@ -625,7 +676,10 @@ def test_ending_the_tool_server_is_the_agents_own_doing(
     assert played.episode.error_class == ""
     assert played.result.status is Status.MODEL_FAILURE
     assert played.result.score == 0.0
-    assert "the sandbox ended" in played.told
+    # gVisor does not hold memory that is mapped to RLIMIT_DATA: the server works on.
+    survived = guest and limit == "RLIMIT_DATA"
+    assert ("the sandbox ended" in played.told) is not survived
+    assert ("Wrote 100,000 bytes." in played.told) is survived
 
 
 def test_a_full_shared_memory_folder_is_a_limit_hit(provider: DockerSandboxes) -> None:

@@ -6,7 +6,7 @@ import json
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from generators.task import Limits
 from harness.errors import AttemptFailed, Boundary
 from harness.sandbox import SandboxRefused
 from harness.sandboxes.line import Line, LineBroken
-from harness.sandboxes.served import ServedSandbox
+from harness.sandboxes.served import Coroner, ServedSandbox
 
 GOOD = {"ok": True, "exit": 0, "total": 2, "seconds": 0.1, "limits": []}
 
@@ -30,11 +30,19 @@ def wrap(data: bytes, stream: int = 1) -> bytes:
     return struct.pack(">BxxxI", stream, len(data)) + data
 
 
-def served(
-    reply: bytes,
-    wrapped: bool = False,
-    autopsy: Callable[[float], tuple[str, ...] | None] = lambda since: None,
-) -> ServedSandbox:
+@dataclass
+class Verdict:
+    """A coroner who has found this."""
+
+    limits: tuple[str, ...]
+
+    def begin(self) -> None: ...
+
+    def explain(self) -> tuple[str, ...]:
+        return self.limits
+
+
+def served(reply: bytes, wrapped: bool = False, coroner: Coroner | None = None) -> ServedSandbox:
     """A sandbox whose server says just this, and hangs up."""
     ours, theirs = socket.socketpair()
 
@@ -45,7 +53,7 @@ def served(
 
     threading.Thread(target=speak, daemon=True).start()
     line = Line(ours, wrapped)
-    return ServedSandbox("x", line, Limits(), lambda lost: None, autopsy)
+    return ServedSandbox("x", line, Limits(), lambda lost: None, coroner)
 
 
 def test_a_reply_may_come_in_any_pieces() -> None:
@@ -112,7 +120,7 @@ def test_a_refusal_is_an_answer() -> None:
 
 def test_a_program_that_takes_the_sandbox_down_has_hit_its_limit() -> None:
     """Else an agent could have its attempt begun again whenever it liked."""
-    box = served(b"", autopsy=lambda since: ("memory",))
+    box = served(b"", coroner=Verdict(("memory",)))
     result = box.run(["x"], 1)
     assert (result.exit_code, result.limits) == (137, ("memory",))
     assert box.run(["y"], 1).limits == ("memory",)
@@ -123,7 +131,7 @@ def test_a_program_that_takes_the_sandbox_down_has_hit_its_limit() -> None:
 
 
 def test_a_program_that_ends_the_sandbox_in_another_way_has_ended_it_all_the_same() -> None:
-    box = served(b"", autopsy=lambda since: ())
+    box = served(b"", coroner=Verdict(()))
     result = box.run(["x"], 1)
     assert (result.exit_code, result.limits) == (137, ())
     assert box.run(["y"], 1).exit_code == 137
