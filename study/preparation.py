@@ -67,9 +67,9 @@ def _write_tree(root: str, files: Iterable[MadeFile]) -> None:
         _make_folders(root, file.path.rpartition("/")[0], made)
         handle = os.open(f"{root}/{file.path}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         try:
-            view = memoryview(file.data)
-            while view:
-                view = view[os.write(handle, view) :]
+            rest = file.data
+            while rest:
+                rest = rest[os.write(handle, rest) :]
         finally:
             os.close(handle)
 

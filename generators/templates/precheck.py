@@ -44,7 +44,11 @@ def _json(value: Any) -> str:
     kind = type(value)
     if kind is str:
         return encode_basestring(value)
-    return value if kind is Json else _dumps(value)
+    if kind is Json:
+        return str(value)
+    if kind is int:
+        return repr(value)
+    return f"[{', '.join(map(_json, value))}]" if kind is list else _dumps(value)
 
 
 def _dumps(value: Any) -> str:

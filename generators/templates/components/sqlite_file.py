@@ -100,8 +100,13 @@ def _single_leaf(columns: Sequence[Encoded], rows: int, before: int) -> bytes | 
     import numpy as np
 
     first = len(columns) + 1  # bytes of a header
-    every = b"".join([bytes(kinds) for kinds, _ in columns if max(kinds) <= 127])
-    if rows > 127 or first > 127 or len(every) < rows * len(columns):
+    if rows > 127 or first > 127:
+        return None
+    try:
+        every = b"".join([bytes(kinds) for kinds, _ in columns])
+    except ValueError:  # a kind beyond 255
+        return None
+    if not every.isascii():  # one beyond 127
         return None
     kinds = np.frombuffer(every, np.uint8).reshape(len(columns), rows)
     lengths = _lengths().take(kinds).sum(0) + first
