@@ -29,7 +29,7 @@ from generators.templates.datatypes import (
 )
 
 DEFAULT_TABLE, DEFAULT_ROWS, DEFAULT_KEY = "data", 5, "id"
-MOST_COLUMNS, LONGEST_NAME = 1000, 200
+MOST_TABLES, MOST_COLUMNS, LONGEST_NAME = 200, 1000, 200
 AUTO_ID = "auto_id"
 # Each type that a column may be given, and the one that the database knows it by.
 AFFINITIES = {
@@ -129,14 +129,15 @@ def _tables(content: Mapping[str, Any]) -> list[TableSpec]:
         return [_table("content", "content.table_name", name, content)]
     mapping("content", content, ("tables",))
     problems, tables = Problems(), []
-    for index, each in enumerate(sequence("content.tables", content["tables"])):
+    written = sequence("content.tables", content["tables"])
+    if not 0 < len(written) <= MOST_TABLES:
+        refuse("content.tables", f"{len(written)} tables; 1 to {MOST_TABLES} are wanted")
+    for index, each in enumerate(written):
         path = f"content.tables[{index}]"
         with problems.gathered():
             mapping(path, each, ("name", "columns", "rows"))
             tables.append(_table(path, f"{path}.name", each.get("name"), each))
     problems.settle()
-    if not tables:
-        refuse("content.tables", "no table; at least one is wanted")
     return tables
 
 

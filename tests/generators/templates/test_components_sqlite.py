@@ -316,10 +316,11 @@ INT = {"name": "i", "type": "INTEGER"}
     ("content", "complaint"),
     [
         ({}, "content.columns: a list is wanted, not nothing"),
-        ({"tables": []}, "content.tables: no table"),
+        ({"tables": []}, "content.tables: 0 tables; 1 to 200"),
         ({"tables": [], "rows": 3}, "content.rows: unknown key"),
         ({"columns": []}, "content.columns: 0 columns; 1 to 1000"),
         ({"columns": [INT] * 1001}, "content.columns: 1001 columns"),
+        ({"tables": [{"name": "t", "columns": [INT]}] * 9000}, "content.tables: 9000 tables; 1"),
         (one(INT, INT), "content.columns[1].name: column 'i' stands twice"),
         (one(INT, {"name": "I", "type": "TEXT"}), "content.columns[1].name: column 'I' stands twi"),
         (one({"name": "x"}), "content.columns[0].type: a text is wanted, not nothing"),
