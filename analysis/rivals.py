@@ -10,12 +10,13 @@ public first; ``passed`` by stratum (B, 2, S, R, metarubrics).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.simulate import TEMPLATES, Simulated
+from analysis.simulate import TEMPLATES, Design, Regime, Simulated, moments
 
 Floats = NDArray[np.float64]
 
@@ -114,6 +115,16 @@ def logit_gee(data: Simulated, *, bias_reduced: bool) -> Tested:
         residual /= 1 - weight * np.einsum("nk,bkl,nl->bn", design, bread, design)
     score = np.einsum("bn,nk,bk->bn", residual, design, bread[:, -1])
     return _z(effect[:, -1], np.sqrt((score**2).sum(axis=1)))
+
+
+def detectable_effect(design: Design, regime: Regime, power: float = 0.8) -> float:
+    """(z.975 + z_power) SE, with the SE of a regime's variance: what simulation is held against."""
+    from scipy.special import ndtri
+
+    found = moments(regime)
+    seed_mean = found.sd_score**2 * (found.share + (1 - found.share) / design.runs)
+    se = math.sqrt(2 * seed_mean / (design.tasks * design.seeds))
+    return float(ndtri(0.975) + ndtri(power)) * se
 
 
 def degrees(means: Floats) -> Floats:

@@ -163,7 +163,7 @@ def _regime(name: str, stable: float, shared: float) -> Regime:
 
 REGIMES = MappingProxyType(
     {
-        "A": _regime("A", 0.276, 0.75),
+        "A": _regime("A", 0.276, 0.60),
         "B": _regime("B", 0.778, 0.75),
         "C": _regime("C", 0.968, 0.87),
     }
@@ -220,16 +220,16 @@ def simulate_looks(
     sd: float = 0.267,
 ) -> tuple[Floats, Floats | None]:
     """Gaussian scores of a study of many looks (specification, section 4): (B, looks, models, n),
-    the first ``per_arm`` of n public and raised by ``gaps`` (looks, models); and the covariate
-    (B, looks or 1, n). ``share`` of the variance stays with a seed, for all models and looks;
-    with ``fresh`` each look has seeds of its own."""
+    the first ``per_arm`` of n public and raised by ``gaps`` (looks, models), or one such for each
+    replication; and the covariate (B, looks or 1, n). ``share`` of the variance stays with a seed,
+    for all models and looks; with ``fresh`` each look has seeds of its own."""
     n = 2 * per_arm
     places = looks if fresh else 1
     stable = math.sqrt(share) * sd * stream.standard_normal((replications, places, n))
     noise = math.sqrt(1 - share) * sd
     scores = noise * stream.standard_normal((replications, looks, models, n))
     scores += stable[:, :, None]
-    scores[..., :per_arm] += np.asarray(gaps)[None, :, :, None]
+    scores[..., :per_arm] += np.asarray(gaps)[..., None]
     if not covariate_runs:
         return scores, None
     runs = noise / math.sqrt(covariate_runs) * stream.standard_normal((replications, places, n))

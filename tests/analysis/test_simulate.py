@@ -8,6 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from analysis.estimators import estimate_gap
+from analysis.power import first_rejections
 from analysis.resample import TOLERANCE, permute_gaps
 from analysis.rivals import (
     arms_of,
@@ -34,6 +35,7 @@ from analysis.simulate import (
 
 A, C = REGIMES["A"], REGIMES["C"]
 REPLICATIONS = 2000  # the gates' Monte-Carlo SE at .05 is .005
+LD_OBF = (4.87688, 3.35701, 2.68028, 2.28982, 2.03103)  # five looks, one-sided .025 (section 6)
 BATCH = 200  # replications that share their permutations
 
 
@@ -188,12 +190,34 @@ def test_permutation_holds_its_size_and_pooled_criteria_do_not(regime: str, desi
 
 def test_what_looks_reasonable_fails_where_seeds_are_few() -> None:
     stream = _stream("few")
-    data = [simulate(Design(4, 4, 3), C, Effect(), BATCH, stream) for _ in range(20)]
+    data = [simulate(Design(4, 4, 3), C, Effect(), BATCH, stream) for _ in range(15)]
     scores = np.concatenate([arms_of(each) for each in data])
     assert (cluster_robust(scores).p <= 0.05).mean() > 0.07
     assert (runs_as_independent(scores).p <= 0.05).mean() > 0.15
     article = [article_interval(each).p for each in data]
     assert (np.concatenate(article) <= 0.05).mean() > 0.25
+
+
+def test_joint_permutations_hold_eight_looks_and_stouffers_sum_does_not() -> None:
+    looks, per_arm, alpha = 8, 24, 0.025
+    scores, _ = simulate_looks(
+        0.5, looks=looks, models=1, per_arm=per_arm, gaps=np.zeros((looks, 1)),
+        replications=800, stream=_stream("fwer"),
+    )  # fmt: skip
+    held = scores[:, :, 0]
+    public = np.arange(2 * per_arm) < per_arm
+    stratum = np.zeros(2 * per_arm, dtype=np.int64)
+    rejected = np.concatenate([
+        first_rejections(np.moveaxis(held[b : b + 50], 2, 0), stratum, public,
+                         alpha=alpha, permutations=399, seed=b)
+        for b in range(0, 800, 50)
+    ])  # fmt: skip
+    assert (rejected > 0).mean() <= alpha + 3 * 0.0055
+    arms = np.stack([held[..., public], held[..., ~public]])
+    gap = arms[0].mean(axis=-1) - arms[1].mean(axis=-1)
+    z = gap / np.sqrt(arms.var(axis=-1, ddof=1).sum(axis=0) / per_arm)
+    stouffer = z[:, :5].cumsum(axis=1) / np.sqrt(np.arange(1, 6))
+    assert (stouffer >= LD_OBF).any(axis=1).mean() > 0.1
 
 
 def _permutation_p(data: Simulated, seed: int) -> NDArray[np.float64]:
