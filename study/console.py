@@ -352,6 +352,11 @@ def _about(entry: Entry) -> str:
             f"wave {body['wave']}: {', '.join(m['name'] for m in body['models'])}"
         ),
         "wave-closed": lambda: f"wave {body['wave']}: {body['finished']} of {body['owed']}",
+        "graded": lambda: (
+            f"wave {body['wave']} by {body['judge']['name']}: {body['graded']} episodes"
+            + ("" if body["pinned"] else ", a judge chosen afterwards")
+        ),
+        "judge-checked": lambda: f"{body['judge']['name']} on {body['criteria']} criteria",
         "release": lambda: f"{body['count']} instances, {body['location']}",
         "report": lambda: f"through wave {body['through_wave']}",
     }
