@@ -28,7 +28,7 @@ def plot_power(seeds: Curve, gaps: Curve, strata: int, cost: Callable[[int], flo
     from matplotlib.figure import Figure
 
     with rc_context(_STYLE):
-        figure = Figure(figsize=(9.2, 3.7), layout="constrained")
+        figure = Figure(figsize=(9.2, 3.9), layout="constrained")
         left, right = figure.subplots(1, 2, sharey=True)
         _draw(left, seeds, lambda p: p.seeds)
         left.set_xlabel(f"Instances in each arm of each of {strata} strata")
@@ -38,7 +38,10 @@ def plot_power(seeds: Curve, gaps: Curve, strata: int, cost: Callable[[int], flo
         _draw(right, gaps, lambda p: 100 * p.gap)
         right.set_xlabel("Inflation, points")
         _mark(right, gaps, None if gaps.value is None else 100 * gaps.value, "{:.1f}")
-        right.legend(frameon=False, loc="lower right", fontsize=8.5)
+        lines, labels = right.get_legend_handles_labels()
+        figure.legend(
+            lines, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=8.5
+        )
         return _svg(figure)
 
 
@@ -62,8 +65,8 @@ def _band(
 ) -> None:  # fmt: skip
     power, error = [100 * p for p, _ in held], [196 * e for _, e in held]
     axes.errorbar(
-        at, power, yerr=error, color=colour, marker=marker, ms=4.5, lw=1.4, capsize=2,
-        elinewidth=0.8, label=label,
+        at, power, yerr=error, color=colour, marker=marker, ms=4.5, ls="none", capsize=2,
+        elinewidth=1.0, label=label,
     )  # fmt: skip
 
 
