@@ -79,7 +79,7 @@ def _unadjusted(look: Look) -> Iterator[Aside]:
 def _leave_one_out(look: Look) -> Iterator[Aside]:
     cube = look.data.cube
     name = "leave-one-stratum-out"
-    if len(np.unique(cube.stratum)) < 2:
+    if not look.newest or len(np.unique(cube.stratum)) < 2:
         return
     found = leave_one_stratum_out(
         look.data.adjusted.residuals, cube.stratum, cube.public, **_permuting(look, name)

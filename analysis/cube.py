@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
-from analysis.load import Table, codes_of
+from analysis.load import Table, codes_of, one_of
 from analysis.means import outcome_of
 from registry.tables import Arm, Status
 
@@ -76,7 +76,7 @@ def make_cube(table: Table, outcomes: Sequence[str], strata: Sequence[str]) -> C
     """The seed means of one grader's rows (spec/statistics.md, D3, D4): a model's own failure
     counts 0, a missing run is left out. Raises AnalysisError where ``outcome_of`` does, and for
     a stratum that holds one arm only."""
-    held = table.where(np.isin(table["stratum"], list(strata)))
+    held = table.where(one_of(table["stratum"], strata))
     if not len(held):
         raise AnalysisError(f"no rows in the strata {', '.join(strata)}: nothing to test")
     _, instance = codes_of(held["instance"])

@@ -10,7 +10,7 @@ import numpy as np
 
 from analysis.estimators import GapEstimate, estimate_gap
 from analysis.judgerates import CorrectedGap, JudgeRates, correct_estimate, shortfall
-from analysis.load import Table
+from analysis.load import Table, one_of
 from analysis.means import seed_means
 from analysis.plan import GRADER
 from analysis.rates import Rate
@@ -118,7 +118,7 @@ def _gaps(plan: Plan, table: Table, judge: str, rates: JudgeRates | None) -> tup
 
 def _estimates(plan: Plan, table: Table, grader: str) -> dict[tuple[int, str], GapEstimate]:
     """The gap of each model at each wave by one grader, where every stratum has both arms."""
-    rows = table.where((table["grader"] == grader) & np.isin(table["stratum"], list(plan.strata)))
+    rows = table.where((table["grader"] == grader) & one_of(table["stratum"], plan.strata))
     found = {}
     for wave in sorted(set(rows["wave"].tolist())):
         data = seed_means(rows, wave, plan.outcomes[:1], plan.strata)

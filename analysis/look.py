@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
 from analysis.estimators import MeanEstimate, estimate_gap, estimate_mean
-from analysis.load import Table
+from analysis.load import Table, one_of
 from analysis.means import ArmCount, SeedMeans, count_arms, seed_means
 from analysis.multiplicity import holm, westfall_young
 from analysis.plan import GRADER, STANDARD, look_alpha, validate_plan
@@ -95,7 +95,7 @@ def _analyse_standard(
 ) -> Analysis:
     validate_plan(plan)
     found = run_standard(plan, table, registration, published=published)
-    held = table.where((table["grader"] == GRADER) & np.isin(table["stratum"], list(plan.strata)))
+    held = table.where((table["grader"] == GRADER) & one_of(table["stratum"], plan.strata))
     waves = sorted(set(held["wave"].tolist()))
     means = [m for w in waves for m in _arm_means(seed_means(held, w, plan.outcomes, plan.strata))]
     return Analysis(plan, registration, found.verdicts, tuple(means), count_arms(held), found)
@@ -105,7 +105,7 @@ def _analyse(
     plan: Plan, table: Table, registration: str, grader: str, hypothesis: str, *, exploratory: bool
 ) -> Analysis:
     validate_plan(plan)
-    held = table.where((table["grader"] == grader) & np.isin(table["stratum"], list(plan.strata)))
+    held = table.where((table["grader"] == grader) & one_of(table["stratum"], plan.strata))
     if not len(held):
         raise AnalysisError(
             f"no rows by grader {grader!r} in the strata {', '.join(plan.strata)}: nothing to test"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
-from analysis.load import Table, codes_of
+from analysis.load import Table, codes_of, one_of
 from registry.tables import Arm, Status
 
 
@@ -53,7 +53,7 @@ def seed_means(
     A model's failure counts 0; a missing run is left out, and the seed with it when all of its
     runs are missing. Raises AnalysisError where a stratum has one arm only.
     """
-    held = table.where((table["wave"] == wave) & np.isin(table["stratum"], list(strata)))
+    held = table.where((table["wave"] == wave) & one_of(table["stratum"], strata))
     ids, row_instance = codes_of(held["instance"])
     models, row_model = codes_of(held["model"])
     names, row_stratum = codes_of(held["stratum"])
@@ -91,7 +91,7 @@ def outcome_of(table: Table, outcome: str) -> NDArray[np.float64]:
 def _dimension_of(table: Table, name: str) -> NDArray[np.float64]:
     value: NDArray[np.float64] = table[name]
     having = np.unique(table["stratum"][~np.isnan(value)])
-    failed = (table["status"] == Status.MODEL_FAILURE) & np.isin(table["stratum"], having)
+    failed = (table["status"] == Status.MODEL_FAILURE) & one_of(table["stratum"], having)
     return np.where(failed, 0.0, value)
 
 

@@ -54,6 +54,9 @@ def test_by_arm(
     """
     if (missing > runs).any() or (missing < 0).any():
         raise AnalysisError("missing runs must lie between 0 and the runs that were owed")
+    if not missing.any():
+        none = _share(missing, runs)
+        return MissingTest(none, none, np.ones(missing.shape[1]))
     share = lost_share(missing, runs)
     gaps = permute_gaps(
         share[:, :, None], stratum, public,

@@ -101,12 +101,49 @@ def gee_gap(scores: Floats, seed: Ints, stratum: Ints, public: Bools) -> GeeGap:
     own = used[codes]
     design = _design(codes[own], public[own])
     try:
-        fit = fit_gee(scores[own], design, seed[own])
+        fit = fit_seeds(scores[own], design, seed[own])
     except AnalysisError as error:
         return _no_gee(clusters, str(error))
     if np.abs(fit.parameters[-1]) > _WILD:
         return _no_gee(clusters, "an arm's scores are all 0 or all 1: the odds ratio has no limit")
     return _marginal(fit, strata, clusters)
+
+
+def fit_seeds(response: Floats, design: Floats, cluster: Ints) -> GeeFit:
+    """What ``fit_gee`` gives where all rows of a cluster have the same regressors, in closed form:
+    statsmodels inverts a matrix for each of thousands of seeds.
+
+    With m such rows of leverage h each, Mancl and DeRouen's correction divides the sum of a
+    cluster's residuals by 1 - m h. Raises AnalysisError where there is no finite fit.
+    """
+
+    def fit() -> tuple[Floats, Floats]:
+        import statsmodels.api as sm
+
+        model = sm.GLM(response, design, family=sm.families.Binomial())
+        parameters = np.asarray(model.fit().params)
+        return parameters, _bias_reduced(parameters, response, design, cluster)
+
+    found, notes = _quietly(fit)
+    if found is None or not all(np.isfinite(part).all() for part in found):
+        raise AnalysisError("; ".join(("not estimable by a GEE", *notes)))
+    return GeeFit(*found, notes)
+
+
+def _bias_reduced(
+    parameters: Floats, response: Floats, design: Floats, cluster: Ints
+) -> NDArray[np.float64]:
+    mean = _expit(design @ parameters)
+    weight = mean * (1 - mean)
+    bread = np.linalg.inv(design.T @ (design * weight[:, None]))
+    _, first, codes, rows = np.unique(
+        cluster, return_index=True, return_inverse=True, return_counts=True
+    )
+    x = design[first]
+    leverage = rows * weight[first] * np.einsum("nk,kl,nl->n", x, bread, x)
+    residual = np.bincount(codes.reshape(-1), weights=response - mean)
+    score = (x * (residual / (1 - leverage))[:, None]) @ bread
+    return np.asarray(score.T @ score)
 
 
 def fit_gee(

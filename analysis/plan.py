@@ -27,7 +27,7 @@ MISSING_BOUNDS = MISSING + (
 SENSITIVITY: Mapping[str, str] = MappingProxyType(
     {
         "unadjusted": "the same test without the covariate",
-        "leave-one-stratum-out": "the same test with each stratum left out in turn",
+        "leave-one-stratum-out": "at the newest look, the same test without each stratum in turn",
         "dimensions": "the largest gap over the dimensions of the rubrics (max-T)",
         "gee": "at the newest look, a bias-reduced GEE of the scores, clustered on the instance",
         "mixed": "at the newest look, a mixed model with a random intercept for each instance",

@@ -17,7 +17,7 @@ from analysis.controls import ControlResult, negative_control, positive_controls
 from analysis.covariate import Adjusted
 from analysis.cube import Cube, make_cube
 from analysis.errors import AnalysisError
-from analysis.load import Table
+from analysis.load import Table, one_of
 from analysis.monitor import Monitored, monitor_looks
 from analysis.multiplicity import bh
 from analysis.plan import EXCLUSIONS, GRADER, control_models
@@ -205,15 +205,16 @@ def _judge_look(look: LookResult, controls: Sequence[ControlResult]) -> LookResu
         why = [
             f"{control.kind} ({control.what}): {control.says.rstrip('.')}"
             for control in controls
-            if control.passed is False and _bears_on(control, look.wave, each.verdict.model)
+            if control.passed is False and bears_on(control, look.wave, each.verdict.model)
         ]
         verdict = withhold(each.verdict, "; ".join(why)) if why else each.verdict
         tested.append(replace(each, verdict=verdict))
     return replace(look, tested=tuple(tested))
 
 
-def _bears_on(control: ControlResult, wave: int, model: str) -> bool:
-    """C1 before publication bears on all looks, one at a look on that, C3 on its model."""
+def bears_on(control: ControlResult, wave: int, model: str) -> bool:
+    """Whether a model's verdict at a wave rests on a control: C1 before publication bears on all
+    looks, one at a look on that, C3 on its model."""
     if control.kind == "C3":
         return control.wave == wave and model in control.models
     return control.wave == wave or (control.kind == "C1" and control.what.startswith("released"))
@@ -242,8 +243,8 @@ def _asides(
         if not look.tested:
             continue
         models = [column.model for column in data.cube.columns]
-        rows = table.where((table["wave"] == look.wave) & np.isin(table["model"], models))
-        rows = rows.where(np.isin(rows["stratum"], list(plan.strata)))
+        rows = table.where((table["wave"] == look.wave) & one_of(table["model"], models))
+        rows = rows.where(one_of(rows["stratum"], plan.strata))
         own = parts.pick(parts.where(look.wave, models))
         yield from run_asides(
             Look(plan, registration, look.wave, data, look.tested, look.number == last, rows, own)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from analysis.departures import table_departures
 from analysis.errors import AnalysisError
-from analysis.load import Table, codes_of
+from analysis.load import Table, codes_of, one_of
 from analysis.look import analyse
 from analysis.plan import STANDARD, basic_plan, standard_plan
 from analysis.report import Report, build_table_report
@@ -132,7 +132,7 @@ def _most_seeds(table: Table) -> int:
 
 
 def _count_looks(table: Table, aside: set[str]) -> int:
-    fresh = ~np.isin(table["model"], list(aside)) if aside else np.ones(len(table), dtype=bool)
+    fresh = ~one_of(table["model"], aside) if aside else np.ones(len(table), dtype=bool)
     return max(1, len(np.unique(table["wave"][fresh])))
 
 

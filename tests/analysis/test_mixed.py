@@ -12,7 +12,7 @@ from statsmodels.stats.meta_analysis import combine_effects
 
 from analysis.errors import AnalysisError
 from analysis.estimators import estimate_gap
-from analysis.mixed import fit_gee, gee_gap, mixed_gap, shrink_gaps
+from analysis.mixed import fit_gee, fit_seeds, gee_gap, mixed_gap, shrink_gaps
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -42,6 +42,22 @@ def test_the_shipped_data():
     np.testing.assert_allclose(se, [0.12729, 0.16673, 0.19243, 0.17314], atol=2e-5)
     wider = fit_gee(response, design, cluster)
     assert (np.sqrt(np.diag(wider.covariance)) > se).all()
+
+
+@pytest.mark.parametrize("draw", range(4))
+def test_the_closed_form_is_statsmodels_gee(draw):
+    rng = np.random.default_rng(draw)
+    seeds, strata = 40, 3
+    stratum, public = np.arange(seeds) % strata, (np.arange(seeds) // strata) % 2 == 0
+    cluster = np.repeat(np.arange(seeds), rng.integers(1, 5, seeds))
+    rng.shuffle(cluster)
+    levels = [(stratum == h) * 1.0 for h in range(strata)]
+    design = np.column_stack([*levels, public * 1.0])[cluster]
+    chance = 1 / (1 + np.exp(-rng.normal(0.3, 1, seeds)))
+    scores = rng.binomial(12, chance[cluster]) / 12
+    ours, theirs = fit_seeds(scores, design, cluster), fit_gee(scores, design, cluster)
+    np.testing.assert_allclose(ours.parameters, theirs.parameters, rtol=1e-6)
+    np.testing.assert_allclose(ours.covariance, theirs.covariance, rtol=1e-5)
 
 
 def test_one_stratum_of_a_gee_is_the_gap_of_means_and_nearly_welch():
