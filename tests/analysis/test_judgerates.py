@@ -14,6 +14,8 @@ from analysis.estimators import GapEstimate
 from analysis.judgecolumns import JudgeFacts, column_json, judge_column, judge_departures
 from analysis.judgerates import correct_estimate, read_rates, rule_words, shortfall
 from analysis.load import make_table
+from analysis.plan import basic_plan
+from analysis.planwords import describe_plan
 from analysis.rates import rate_of
 from registry.records import Graded, JudgePin, JudgeRule, record_digest
 
@@ -109,6 +111,9 @@ def test_a_plan_says_what_it_asks_and_a_judge_that_misses_is_told_where() -> Non
     words = rule_words(rule)
     assert "a sensitivity of 0.95 or more and a specificity of 0.8 or more" in words
     assert words.endswith("on 400 criteria or more.")
+    plan = basic_plan(("f/easy",), 8)
+    assert f"\nJudges. {words}" in describe_plan(replace(plan, judges=(rule,)))
+    assert "Judges." not in describe_plan(plan)
 
 
 def test_a_column_is_withheld_with_its_reason_or_shows_gaps_freed_of_errors(

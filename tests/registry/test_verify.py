@@ -19,6 +19,7 @@ from registry.errors import RegistryError, StoreError
 from registry.folder import FolderStore
 from registry.inventory import (
     head_key,
+    judge_objects,
     objects_root,
     read_inventory,
     results_root,
@@ -29,6 +30,8 @@ from registry.ledger import Ledger
 from registry.memory import MemoryStore
 from registry.merkle import merkle_root
 from registry.records import (
+    Graded,
+    JudgePin,
     Plan,
     Preregistration,
     Provenance,
@@ -158,6 +161,62 @@ def test_an_untouched_study_holds_with_and_without_the_key(folder: Path) -> None
     assert dict(without.counts)["objects"] == 24
     assert len(without.unchecked) == 2
     assert "no key was given" in without.unchecked[1]
+
+
+PIN = JudgePin("j", "them", "j-1", "sha256:p")
+
+
+def graded(folder: Path, wave: int, **wrong: object) -> Verification:
+    """What is found of a study in which a judge has graded a wave, if that is so recorded."""
+    store = FolderStore(folder, durable=False)
+    ledger, judge = Ledger(store), record_digest(PIN)
+    closed = ledger.find("wave-closed")[wave].record
+    episodes = EPISODES[3 * wave : 3 * wave + 3]
+    others = {episode: f"grades/{judge[7:]}/{episode}.age" for episode in EPISODES}
+    for key in (*others.values(), f"judgements/{judge[7:]}/{'e' * 64}-00.age"):
+        store.put(key, encrypt(key.encode(), [RECIPIENT]))
+    of = wrong.pop("episodes", episodes)
+    made = write_inventory(store, judge_objects(store, judge, of, ()))
+    record = Graded(wave, closed.manifest, PIN, False, 3, made.objects, made.objects_root)
+    ledger.append(replace(record, **wrong), NOW)
+    return _verify(folder)
+
+
+def test_what_a_judge_graded_holds_and_is_the_waves_episodes(folder: Path) -> None:
+    found = graded(folder, 1)
+    assert found.holds, found.problems
+    assert dict(found.counts)["waves graded by judges"] == 1
+    # Those of the other wave, which no record promises, are open still.
+    assert dict(found.counts)["open objects (no record names them yet)"] == 3
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"episodes": EPISODES[:3]}, "graded episodes"),
+        ({"episodes": EPISODES[3:5]}, "grades 3, 2 found"),
+        ({"graded": 2}, "grades 2, 3 found"),
+        ({"objects": 3}, "objects 3, 4 found"),
+        ({"pinned": True}, "pinned True, but the wave's manifest does not name it"),
+        ({"manifest": "sha256:" + "0" * 64}, "closed wave's manifest"),
+    ],
+)
+def test_a_record_of_grades_that_are_not_so_is_found(
+    folder: Path, wrong: dict[str, object], problem: str
+) -> None:
+    found = graded(folder, 1, **wrong)
+    assert any(problem in told for _, told in found.problems), found.problems
+
+
+def test_replies_are_promised_once(folder: Path) -> None:
+    store, judge = FolderStore(folder, durable=False), record_digest(PIN)
+    key = f"judgements/{judge[7:]}/{'e' * 64}-00.age"
+    later = f"judgements/{judge[7:]}/{'f' * 64}-00.age"
+    store.put(key, b"one")
+    first = write_inventory(store, judge_objects(store, judge, (), ()))
+    store.put(later, b"another")
+    assert list(judge_objects(store, judge, (), [first.objects_root])) == [later]
+    assert list(judge_objects(store, judge, (), ())) == [key, later]
 
 
 def test_verification_writes_nothing(folder: Path) -> None:

@@ -155,6 +155,65 @@ def test_a_judge_that_dies_midway_goes_on_where_it_stopped(
     assert len(served.requests) - before == sheets - kept
 
 
+PRICES = """\
+prices:
+  - {provider: openai, model: "*-1", input: 100, output: 1000, date: 2026-11-01, source: a test}
+"""  # 0.03 USD a call, as the server counts its tokens
+
+
+def test_a_check_counts_in_the_budget_and_goes_on_when_that_is_raised(
+    study: tuple[Path, Served], truth: Rule
+) -> None:
+    folder, served = study
+    served.always = reply(truth)
+    (folder / "prices.yaml").write_text(PRICES)
+    path, sheets = folder / "study.yaml", len(make_sheets(STRATA, FEW))
+    whole = path.read_text()
+    path.write_text(f"{whole}prices: prices.yaml\nbudget: {{judges: {{first: 0.1}}}}\n")
+    result = check(folder, "first")
+    assert (result.exit_code, "does not pay for the rest" in result.stderr) == (3, True)
+    assert len(served.requests) == 2  # 0.03, then 0.06 set aside; 0.06 and 0.06 are more than 0.1
+    assert not list((folder / "store").glob("checks/*"))
+    path.write_text(f"{whole}prices: prices.yaml\nbudget: {{run: {0.03 * sheets + 0.04}}}\n")
+    assert check(folder, "first").exit_code == 0
+    assert len(served.requests) == sheets
+    # Another judge's check is not paid for by this one, but the wave's grading counts neither.
+    assert check(folder, "second").exit_code == 0
+
+
+def test_a_judge_of_a_models_family_is_flagged_and_its_failures_are_counted(
+    study: tuple[Path, Served], truth: Rule
+) -> None:
+    folder, served = study
+    path = folder / "study.yaml"
+    text = path.read_text()
+    text = text.replace("agent: honest,", "agent: honest, family: acme,")
+    path.write_text(text.replace("model: first-1,", "model: first-1, family: acme,"))
+    right = reply(truth)
+    again = (("retry-after", "0"),)
+    served.always = lambda request: (
+        failure(503, headers=again) if len(served.requests) == 2 else right(request)
+    )
+    body = json.loads(check(folder, "first").stdout)
+    assert body["same_family"] == ["honest"]
+    assert sum(body["failed_tries"].values()) == 1
+    assert json.loads(check(folder, "second").stdout)["same_family"] == []
+    kept = [json.loads(each.read_bytes()) for each in (folder / "store" / "checks").iterdir()]
+    assert len(kept) == 2
+    assert all("family_bias" not in each and "others" not in each for each in kept)
+    people = CliRunner().invoke(
+        main,
+        ["judge", "check", "first", "--criteria", str(FEW), "--study", str(folder),
+         "--allow-unknown-price"],
+    )  # fmt: skip
+    assert "of the same family as honest" in people.stdout
+    kinds = [
+        json.loads(each.read_bytes())["kind"]
+        for each in sorted((folder / "store/ledger").iterdir())
+    ]
+    assert kinds == ["judge-checked"] * 2  # measuring again found the same
+
+
 def test_the_table_for_people_names_every_group(study: tuple[Path, Served], truth: Rule) -> None:
     folder, served = study
     served.always = reply(truth)
