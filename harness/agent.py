@@ -12,8 +12,9 @@ from generators.seed import Seed
 from generators.task import Brief
 from harness.ceiling import Ceiling
 from harness.episode import SECONDS_DIGITS, Step, StopReason, ToolUse
-from harness.errors import AttemptFailed
-from harness.model import Message, Model, ModelRequest, Reply, Role, Try, Usage
+from harness.errors import AttemptFailed, Boundary
+from harness.model import OVERFLOW, Message, Model, ModelRequest, Reply, Role, Try, Usage
+from harness.replay import recall
 from harness.sandbox import Sandbox
 from harness.tools import TOOLS, use_tool
 
@@ -52,10 +53,15 @@ folders that you leave are what the task is judged by where it asks for any."""
 _CLOSED = (
     "Your {budget} used up and the tools are closed. Give your best answer from what you have, "
 )
+_NO_ROOM = (
+    "The conversation has become too long for you: what your last tools answered was left out. "
+)
+_LEFT_OUT = "[left out: the conversation has become too long]"
 _BUDGETS = {
     StopReason.TURN_LIMIT: "turns are",
     StopReason.TOKEN_LIMIT: "budget of tokens is",
     StopReason.COST_LIMIT: "budget is",
+    StopReason.CONTEXT_LIMIT: "context is",
 }
 _ENDING = "ending with the JSON object between the lines <answer> and </answer>."
 _ENDING_AS_ASKED = "exactly as the task asks for it."
@@ -161,7 +167,8 @@ def run_agent(
     libraries: Libraries = (),
     ceiling: Ceiling = UNLIMITED,
 ) -> Conduct:
-    """Let the model work on the brief until it answers or meets a limit: turns, time, tokens, cost.
+    """Let the model work on the brief until it answers or meets a limit: turns, time, tokens, cost,
+    the length of what it takes.
 
     ``seed`` is the model's own; ``tick`` a monotonic clock in seconds; ``libraries`` what the
     sandbox has. An AttemptFailed ends the conduct as FAILED, its steps so far kept. Raises
@@ -190,6 +197,37 @@ def buy_reply(model: Model, journal: Journal, turn: int, request: ModelRequest) 
     return journal.save(turn, model.respond(told))
 
 
+def buy_or_overflow(
+    model: Model,
+    journal: Journal,
+    turn: int,
+    request: ModelRequest,
+    heard: tuple[ToolUse, ...] = (),
+) -> Reply:
+    """As ``buy_reply``; but a conversation that is too long for the model has a reply, too: one
+    without words, its finish ``OVERFLOW``, which cost nothing. Of a paid model it is stored as
+    any other, so that all who go on from it agree."""
+    tried: list[Try] = []
+
+    def keep(failed: Try) -> None:
+        tried.append(failed)
+        journal.keep_try(turn, failed)
+
+    kept = journal.load(turn) if model.paid else None
+    if kept is not None:
+        return kept
+    try:
+        reply = model.respond(replace(request, keep=keep) if model.paid else request)
+    except AttemptFailed as failed:
+        if (failed.boundary, failed.error_class) != (Boundary.PROVIDER, OVERFLOW):
+            raise
+        kinds = tuple(each.kind for each in tried)
+        raw = tried[-1].raw if tried else b""
+        silent = Message(Role.ASSISTANT, "")
+        reply = Reply(silent, Usage(0, 0), "", OVERFLOW, raw, len(kinds), kinds)
+    return journal.save(turn, replace(reply, heard=heard)) if model.paid else reply
+
+
 @dataclass(frozen=True, slots=True)
 class _Desk:
     """What one agent works with."""
@@ -214,32 +252,74 @@ class _Desk:
             met = self.ceiling.met([step.reply.usage for step in steps])
             stop, fits = met or (StopReason.TURN_LIMIT, True)
             if met is not None or turn == self.brief.limits.turns:
-                if fits:
-                    steps.append(self._ask_last(turn, messages, stop))
-                return stop
-            step = self._take_step(turn, messages)
+                return self._close(turn, messages, stop, steps) if fits else stop
+            step = self._take_step(turn, messages, steps)
+            if step.reply.finish == OVERFLOW:
+                return self._close_shortened(turn + 1, messages, steps)
             steps.append(step)
             if not step.reply.message.calls:
                 return StopReason.ANSWERED
             messages += [step.reply.message, *(use.result for use in step.uses)]
         raise AssertionError("the last turn returns")
 
-    def _take_step(self, turn: int, messages: list[Message]) -> Step:
+    def _take_step(self, turn: int, messages: list[Message], steps: list[Step]) -> Step:
         begun = self.tick()
-        reply = self._ask(turn, ModelRequest(tuple(messages), TOOLS, self._seed(turn)))
+        request = ModelRequest(tuple(messages), TOOLS, self._seed(turn))
+        reply = self._ask(turn, request, messages, steps)
         uses = self._use_tools(reply)
         return Step(reply, _tell_turns(uses, self._turns_left(turn)), self._since(begun))
 
-    def _ask_last(self, turn: int, messages: list[Message], stop: StopReason) -> Step:
+    def _close(
+        self, turn: int, messages: list[Message], stop: StopReason, steps: list[Step]
+    ) -> StopReason:
+        """Ask the last question, and tell what ended the turns."""
+        step = self._ask_last(turn, messages, stop, steps)
+        if step.reply.finish == OVERFLOW:
+            return self._close_shortened(turn + 1, messages, steps)
+        steps.append(step)
+        return stop
+
+    def _close_shortened(self, turn: int, messages: list[Message], steps: list[Step]) -> StopReason:
+        """The last question where the conversation has become too long: without what the last
+        tools answered, since the model took all that was before. It is asked once."""
+        if self._seconds_left() <= 0:
+            return StopReason.TIME_LIMIT
+        answered = len(steps[-1].uses)
+        kept = messages[: len(messages) - answered]
+        short = [replace(each, text=_LEFT_OUT, images=()) for each in messages[len(kept) :]]
+        step = self._ask_last(turn, kept + short, StopReason.CONTEXT_LIMIT, steps)
+        if step.reply.finish != OVERFLOW:
+            steps.append(step)
+        return StopReason.CONTEXT_LIMIT
+
+    def _ask_last(
+        self, turn: int, messages: list[Message], stop: StopReason, steps: list[Step]
+    ) -> Step:
         begun = self.tick()
         ending = _ENDING if self.brief.answer_schema else _ENDING_AS_ASKED
         last_ask = _CLOSED.format(budget=_BUDGETS[stop]) + ending
+        if stop is StopReason.CONTEXT_LIMIT:
+            last_ask = _NO_ROOM + last_ask
         asked = (*messages, Message(Role.USER, last_ask))
-        reply = self._ask(turn, ModelRequest(asked, (), self._seed(turn)))
+        reply = self._ask(turn, ModelRequest(asked, (), self._seed(turn)), messages, steps)
         return Step(reply, (), self._since(begun), prompt=last_ask)
 
-    def _ask(self, turn: int, request: ModelRequest) -> Reply:
-        return buy_reply(self.model, self.journal, turn, request)
+    def _ask(
+        self, turn: int, request: ModelRequest, messages: list[Message], steps: list[Step]
+    ) -> Reply:
+        """The reply. Where it was bought before, by a conversation that this one goes on from, the
+        last step and messages become what the model was told then.
+
+        A first request that is too long is no doing of the model's: the attempt fails.
+        """
+        if turn == 0:
+            return buy_reply(self.model, self.journal, turn, request)
+        uses = steps[-1].uses
+        reply = buy_or_overflow(self.model, self.journal, turn, request, uses)
+        if reply.heard and reply.heard is not uses:
+            steps[-1] = replace(steps[-1], uses=recall(uses, reply.heard))
+            messages[len(messages) - len(uses) :] = [use.result for use in steps[-1].uses]
+        return replace(reply, heard=())
 
     def _use_tools(self, reply: Reply) -> tuple[ToolUse, ...]:
         return tuple(

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from generators.seed import Seed
 from generators.task import TaskSpec
-from harness.model import Message, Reply, Usage
+from harness.model import Message, Reply, ToolUse, Usage
 
 SECONDS_DIGITS = 4  # durations are recorded to a tenth of a millisecond
 
@@ -18,6 +18,7 @@ class StopReason(StrEnum):
     TIME_LIMIT = "time_limit"
     TOKEN_LIMIT = "token_limit"  # noqa: S105 - no secret
     COST_LIMIT = "cost_limit"
+    CONTEXT_LIMIT = "context_limit"  # the conversation has grown beyond what the model takes
     FAILED = "failed"  # infrastructure; see error_class
 
 
@@ -31,18 +32,6 @@ class Cell:
     seed: Seed
     model: str
     replicate: int
-
-
-@dataclass(frozen=True, slots=True)
-class ToolUse:
-    """One tool call as it was carried out."""
-
-    call_id: str
-    name: str
-    result: Message
-    seconds: float
-    exit_code: int | None = None
-    limits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +88,8 @@ class Grade:
     verdicts: tuple[bool | None, ...]
     score: float | None
     dimension_scores: tuple[tuple[str, float | None], ...] = ()
+
+
+__all__ = [
+    "SECONDS_DIGITS", "Cell", "Episode", "Grade", "GradeStatus", "Step", "StopReason", "ToolUse",
+]  # fmt: skip

@@ -37,6 +37,7 @@ _LIMITS = {
     StopReason.TIME_LIMIT: "time",
     StopReason.TOKEN_LIMIT: "token",
     StopReason.COST_LIMIT: "cost",
+    StopReason.CONTEXT_LIMIT: "context",
 }
 _REFUSALS = ("Error: ", "Refused: ")
 
@@ -230,9 +231,16 @@ def _limit_of(head: LogHead, sampled: Sampled) -> Json:
         StopReason.TIME_LIMIT: head.seconds or episode.seconds,
         StopReason.TOKEN_LIMIT: used["total_tokens"] if used else 0,
         StopReason.COST_LIMIT: sampled.result.cost_usd or 0,
+        StopReason.CONTEXT_LIMIT: _longest(episode),
     }
     reason = f"stopped at its {_LIMITS[episode.stop]} limit"
     return {"type": _LIMITS[episode.stop], "limit": float(values[episode.stop]), "reason": reason}
+
+
+def _longest(episode: Episode) -> int:
+    """The tokens of the longest conversation that the model took; 0 where it did not tell."""
+    usages = (step.reply.usage for step in episode.steps)
+    return max(((each.input_tokens or 0) + (each.output_tokens or 0) for each in usages), default=0)
 
 
 def _metadata(sampled: Sampled) -> Json:

@@ -46,6 +46,20 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolUse:
+    """One tool call as it was carried out when the model was told of it. ``diverged`` is what it
+    answered when it was carried out again to go on from there, where that was something else."""
+
+    call_id: str
+    name: str
+    result: Message
+    seconds: float
+    exit_code: int | None = None
+    limits: tuple[str, ...] = ()
+    diverged: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ToolSpec:
     """A tool as a model is told of it. ``parameters`` is a JSON Schema."""
 
@@ -102,9 +116,13 @@ class ModelRequest:
     schema: str = ""
 
 
+OVERFLOW = "context_length"  # the class of a request that is too long for the model
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back. ``raw`` is the provider's response as it was received."""
+    """What came back. ``raw`` is the provider's response as it was received, ``heard`` what the
+    tools had answered just before, kept beside a stored reply for who goes on from it."""
 
     message: Message
     usage: Usage
@@ -113,6 +131,7 @@ class Reply:
     raw: bytes = field(default=b"", repr=False)
     retries: int = 0  # requests that failed before this reply came
     failed: tuple[str, ...] = ()  # by which class each of them did
+    heard: tuple[ToolUse, ...] = field(default=(), repr=False)
 
 
 class Model(Protocol):

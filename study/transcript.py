@@ -307,6 +307,9 @@ def _print_use(page: _Page, use: ToolUse) -> None:
     style = "red" if use.limits or use.exit_code else "yellow"
     page.note(f"◀ {on_one_line(use.name, 80)}  {exit_code}{use.seconds:.2f} s{limits}", style)
     page.message(use.result)
+    if use.diverged is not None:
+        page.note("carried out again to go on from here, it answered instead:", "red")
+        page.block(use.diverged)
 
 
 def _print_end(page: _Page, episode: Episode) -> None:

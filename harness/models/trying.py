@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from generators.seed import Seed
+from harness.model import OVERFLOW
 
 # Passing troubles are tried again as often as the pin says; what may cost, or come again, once.
 RETRIED = frozenset(("rate_limit", "overload", "connection"))
 RETRIED_ONCE = frozenset(("timeout", "malformed"))
+# How servers word it that a conversation is too long for the model, beyond what pydantic-ai knows:
+# llama.cpp, Anthropic, xAI, SGLang, TGI, LM Studio, MiniMax, and models of others on Bedrock.
+_TOO_LONG = re.compile(
+    r"exceed_context_size_error|exceeds the available context size|exceed context limit|"
+    r"maximum (context|prompt) length|longer than the model's context length|"
+    r"tokens \+ `max_new_tokens` must be|greater than the context length|"
+    r"context window exceeds limit|(prompt|input) is too long",
+    re.IGNORECASE,
+)
+_QUOTED = 2000  # characters; a server that quotes a prompt does so behind its own words
+_TOO_LONG_STATUS = frozenset((400, 413, 422))  # of a request that was understood and refused
 _FILTER_CODES = frozenset(("content_filter", "content_policy_violation"))
 
 
@@ -65,6 +78,9 @@ def _kind(error: Any) -> str:
 
     if error.provider_error_code in _FILTER_CODES or error.provider_error_type in _FILTER_CODES:
         return "content_filter"
+    refused = isinstance(error, pe.ModelHTTPError) and error.status_code in _TOO_LONG_STATUS
+    if refused and _TOO_LONG.search(str(error.body)[:_QUOTED]):
+        return OVERFLOW
     kinds: tuple[tuple[type[Exception], str], ...] = (
         (pe.ModelRequestTimeout, "timeout"),
         (pe.ModelTimeoutError, "timeout"),
@@ -74,7 +90,7 @@ def _kind(error: Any) -> str:
         (pe.ModelUnavailableError, "overload"),
         (pe.ModelServerError, "overload"),
         (pe.ModelAuthenticationError, "auth"),
-        (pe.ModelContextWindowExceededError, "context_length"),
+        (pe.ModelContextWindowExceededError, OVERFLOW),
         (pe.ModelHTTPError, "bad_request"),
     )
     return next((kind for cls, kind in kinds if isinstance(error, cls)), "malformed")

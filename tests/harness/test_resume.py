@@ -291,6 +291,41 @@ def test_after_a_failure_at_any_turn_no_reply_is_bought_twice(tmp_path: Path, tu
     assert len(replies) == TURNS + 1, "each lies where it was bought, and nowhere else"
 
 
+def draw(request: Json) -> Answer:
+    """An agent that looks at what no two runs share, and then at what they do."""
+    seen = [message for message in request["messages"] if message["role"] == "tool"]
+    if not seen:
+        code = "import os; open('log', 'w').write('same'); print(os.urandom(8).hex())"
+        return completion(None, [("a", "execute_python", {"code": code})])
+    if len(seen) == 1:
+        return completion(None, [("b", "run_command", {"command": "cat log"})])
+    return completion(f"I saw {seen[0]['content'].split()[0]}.")
+
+
+def test_what_a_call_answers_anew_is_noted_and_the_model_keeps_what_it_saw(tmp_path: Path) -> None:
+    broken = iter([failure(500)])
+
+    def answer(request: Json) -> Answer:
+        reply = draw(request)
+        return next(broken, reply) if "I saw" in json.dumps(reply.body) else reply
+
+    with serve(always=answer) as served, opened(served, tmp_path) as bench:
+        (cell,) = paid_cells.cells(served.url, 1)
+        assert sweep(cell, bench).finished == 1
+    assert len(served.requests) == 2 + 2, "no reply is bought twice"
+    first, second = (episode_of(tmp_path, cell, attempt) for attempt in (1, 2))
+    saw = first.steps[0].uses[0]
+    assert (saw.diverged, first.steps[1].uses[0].diverged) == (None, None)
+    again = second.steps[0].uses[0]
+    assert (again.result, again.seconds) == (saw.result, saw.seconds)
+    assert again.diverged is not None
+    assert again.diverged.split()[0] != saw.result.text.split()[0]
+    assert second.answer == f"I saw {saw.result.text.split()[0]}.", "so does the next request"
+    same = second.steps[1].uses[0]
+    assert (same.diverged, same.result.text.split()[0]) == (None, "same")
+    assert all(step.reply.heard == () for step in second.steps), "it is told once"
+
+
 def test_replies_go_on_from_attempt_to_attempt(tmp_path: Path) -> None:
     """Every turn fails once: one more is inherited each time."""
     failed: set[int] = set()

@@ -1,0 +1,190 @@
+"""A conversation that grows beyond what its model takes: asked once more, and scored by that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from generators.seed import Seed
+from generators.task import Brief, Limits, TaskSpec
+from harness.agent import MemoryJournal
+from harness.codec import decode_episode, decode_reply, encode_episode, encode_reply
+from harness.episode import Cell, Episode, StopReason
+from harness.model import OVERFLOW, Model
+from harness.models.openai import OpenAIModel
+from harness.models.served import Sampling
+from harness.rollout import run_attempt
+from harness.tabulate import EpisodeResult
+from harness.work import read_result, run_cell
+from registry.folder import FolderStore
+from registry.seal import new_identity
+from registry.tables import Status
+from tests.harness import paid_cells
+from tests.harness.dialects import DIALECTS
+from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
+from tests.harness.paid_attempt import Vouched
+from tests.harness.script import ANSWER, brief, noon
+
+CELL = Cell(
+    "sha256:" + "e" * 64, TaskSpec("x", "1", "easy", ()), "sha256:i", Seed(bytes(32)), "m", 0
+)
+LONG = ("c1", "execute_python", {"code": "print('a long line ' * 200)"})
+SHORT = ("c2", "write_file", {"path": "notes", "content": "x"})
+STUDY, RECIPIENT = new_identity()
+RUN, _ = new_identity()
+
+
+@dataclass(frozen=True)
+class Provider:
+    """One wire format: how it speaks, and how it says that a conversation is too long."""
+
+    name: str
+    speak: Any  # (text, calls)
+    overflow: Answer
+
+    @contextmanager
+    def model(self, *script: Answer) -> Iterator[tuple[Model, Served]]:
+        for dialect in DIALECTS:
+            if dialect.name == self.name:
+                with dialect.serve(*script) as served:
+                    sampling = Sampling(retries=0)
+                    model = dialect.model("m", "asked-model", served.url, dialect.given, sampling)
+                    yield model, served
+                    model.close()
+                return
+        with serve(*script) as served:
+            plain = OpenAIModel("m", "asked", served.url, "key", Sampling(retries=0))
+            yield plain, served
+            plain.close()
+
+
+PROVIDERS = [
+    Provider("openai", completion, failure(400, "context_length_exceeded")),
+    *(
+        Provider(each.name, lambda t, c=(), speak=each.speak: speak(t or "", list(c), ""),
+                 each.failures["context_length"])
+        for each in DIALECTS
+    ),
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def a_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDTEST")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+
+
+def play(model: Model, journal: MemoryJournal, asked: Brief | None = None) -> Episode:
+    sandboxes = Vouched()
+    try:
+        return run_attempt(
+            CELL, 1, asked or brief(), model, sandboxes, run="r", journal=journal, now=noon
+        )
+    finally:
+        sandboxes.close()
+
+
+@pytest.mark.parametrize("provider", PROVIDERS, ids=lambda each: each.name)
+def test_it_is_asked_once_more_without_what_did_not_fit(provider: Provider) -> None:
+    script = (
+        provider.speak("Look.", [LONG]),
+        provider.speak("Both.", [LONG, SHORT]),
+        provider.overflow,
+        provider.speak(ANSWER),
+    )
+    journal = MemoryJournal()
+    with provider.model(*script) as (model, served):
+        episode = play(model, journal)
+    assert served.faults == []
+    assert (episode.stop, episode.error_class) == (StopReason.CONTEXT_LIMIT, "")
+    assert episode.answer == ANSWER
+    first, second, last = episode.steps
+    assert "too long for you" in last.prompt
+    assert "Your context is used up" in last.prompt
+    assert all("a long line" in step.uses[0].result.text for step in (first, second))
+    sent = json.dumps(served.requests[-1])
+    assert sent.count("left out: the conversation") == len(second.uses) == 2
+    assert sent.count("a long line a long line") == 100, "what came before had its place"
+    assert "parameters" not in sent
+    assert "inputSchema" not in sent
+    assert episode.failed_tries == ((OVERFLOW, 1),)
+    assert [(turn, each.kind) for turn, each in journal.tries] == [(2, OVERFLOW)]
+    assert journal.replies[2].finish == OVERFLOW
+    assert journal.replies[2].raw == journal.tries[0][1].raw
+    assert episode.replies == 4
+    assert decode_episode(encode_episode(episode)) == episode
+    assert decode_reply(encode_reply(journal.replies[2])) == journal.replies[2]
+
+
+def test_where_even_that_is_too_long_there_is_no_answer() -> None:
+    provider = PROVIDERS[0]
+    with provider.model(provider.speak(ANSWER, [LONG]), provider.overflow, provider.overflow) as (
+        model,
+        served,
+    ):
+        episode = play(model, MemoryJournal())
+    assert (episode.stop, episode.answer, len(served.requests)) == (
+        StopReason.CONTEXT_LIMIT, "", 3,
+    )  # fmt: skip
+    assert [len(step.uses) for step in episode.steps] == [1]
+
+
+def test_a_last_question_may_be_the_one_that_is_too_long() -> None:
+    provider, limits = PROVIDERS[0], replace(Limits(), turns=1)
+    script = (provider.speak("", [LONG]), provider.overflow, provider.speak(ANSWER))
+    with provider.model(*script) as (model, _):
+        episode = play(model, MemoryJournal(), brief(limits=limits))
+    assert (episode.stop, episode.answer) == (StopReason.CONTEXT_LIMIT, ANSWER)
+
+
+def test_a_task_that_does_not_fit_at_all_is_no_doing_of_the_models() -> None:
+    provider = PROVIDERS[0]
+    with provider.model(provider.overflow) as (model, _):
+        episode = play(model, MemoryJournal())
+    assert (episode.stop, episode.error_class) == (StopReason.FAILED, f"provider:{OVERFLOW}")
+
+
+# --- in a store ---
+
+
+def too_long(request: Json) -> Answer:
+    """Takes the first turn, nothing longer, and what is short again."""
+    seen = [message for message in request["messages"] if message["role"] == "tool"]
+    if not seen:
+        return completion(None, [LONG])
+    if "left out" in seen[-1]["content"]:
+        return completion("I give up.")
+    return failure(400, "context_length_exceeded")
+
+
+def test_it_is_the_models_failure_and_what_was_refused_is_not_asked_again(tmp_path: Path) -> None:
+    broken = iter([failure(500)])
+
+    def answer(request: Json) -> Answer:
+        reply = too_long(request)
+        return next(broken, reply) if "give up" in json.dumps(reply.body) else reply
+
+    with serve(always=answer) as served:
+        bench = paid_cells.bench(served.url, str(tmp_path), RECIPIENT, RUN)
+        (cell,) = paid_cells.cells(served.url, 1)
+        assert not run_cell(cell, bench, noon).finished, "the last question fails once"
+        assert run_cell(cell, bench, noon).finished
+        bench.close()
+    assert len(served.requests) == 4, "the first, the refused one, and the last one twice"
+    result = only(tmp_path)
+    assert (result.status, result.score) == (Status.MODEL_FAILURE, 0.0)
+    assert (result.stop_reason, result.error_class, result.attempts) == ("context_limit", "", 2)
+    assert result.input_tokens == 200, "what was refused cost nothing"
+
+
+def only(folder: Path) -> EpisodeResult:
+    store = FolderStore(folder)
+    (key,) = store.list("results/")
+    return read_result(store, key, (STUDY,))
