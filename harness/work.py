@@ -57,6 +57,9 @@ class RunContext:
     code: str  # digest of the source that the driver runs
     templates: tuple[tuple[str, str], ...] = ()  # name and text of each template file
     tariffs: tuple[Tariff, ...] = ()  # of the models
+    creating: int = 0  # sandboxes at once; 0 for the usual
+    executing: int = 0  # programs in them at once
+    memory_bytes: int = 0  # that all sandboxes of a machine may take
     budget: Budget | None = None
     allow_unknown_price: bool = False
     judged: tuple[tuple[Tariff, Spend], ...] = ()  # what judges have cost the wave already
@@ -114,6 +117,9 @@ def open_sandboxes(context: RunContext) -> SandboxProvider:
         context.image_tag,
         runtime=context.runtime,
         warm=context.parallel,
+        creating=context.creating,
+        executing=context.executing,
+        memory_bytes=context.memory_bytes,
         run=context.run,
     )
     if provider.image != context.image_digest:

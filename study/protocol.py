@@ -150,6 +150,11 @@ class SandboxSection(Section):
     kind: Literal["docker", "local"] = "docker"
     runtime: str = Field(default="runc", pattern=r"^[a-zA-Z0-9._-]+$")
     image: str | None = None  # default: the project's own, built where it is missing
+    # In one worker; defaults: as many as there are cores, and four times as many.
+    creating: Annotated[int, Field(ge=1, le=256)] | None = None  # containers made at once
+    executing: Annotated[int, Field(ge=1, le=10_000)] | None = None  # programs run at once
+    # All sandboxes of a machine, by their limits; default: four fifths of what it has.
+    memory_gb: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
 
 
 class SweepSection(Section):
@@ -299,6 +304,7 @@ def read_protocol(folder: Path, name: str = FILE_NAME) -> Protocol:
     _check_judges(document, parsed)
     _check_plan(document, parsed)
     _check_budget(document, parsed)
+    _check_sandbox(document, parsed)
     protocol = Protocol(
         name=parsed.study,
         description=parsed.description,
@@ -622,6 +628,15 @@ def _check_waves(document: Document, parsed: ProtocolFile) -> None:
 
 
 _BUYERS = {"models": "model", "judges": "judge", "providers": "model or judge"}
+
+
+def _check_sandbox(document: Document, parsed: ProtocolFile) -> None:
+    for key in ("creating", "executing", "memory_gb"):
+        if parsed.sandbox.kind == "local" and getattr(parsed.sandbox, key) is not None:
+            raise StudyError(
+                f"{document.place(('sandbox', key))}: the local sandbox has no such limit: leave "
+                "it out, or set `kind: docker`"
+            )
 
 
 def _check_budget(document: Document, parsed: ProtocolFile) -> None:

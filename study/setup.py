@@ -46,7 +46,7 @@ plan: {{preset: basic-v1, alpha: 0.025, permutations: 19999, margin: 0.05}}
 # models whose price is not stated needs --allow-unknown-price.
 # prices: prices.yaml
 # budget: {{run: 50}}
-sandbox: {{kind: docker, runtime: runc}}
+sandbox: {{kind: docker, runtime: runc}}  # creating, executing, memory_gb: docs/sandboxes.md
 store: store             # a folder, or s3://bucket/prefix?endpoint=https://…
 keys: keys/study.txt     # the age key that opens what is sealed: keep a copy elsewhere
 release: {{folder: release}}

@@ -37,6 +37,7 @@ from harness.sandboxes import server
 from harness.sandboxes.death import Coroner, Stream
 from harness.sandboxes.line import Line
 from harness.sandboxes.pool import PoolClosed, WarmPool
+from harness.sandboxes.room import SHARE, Room
 from harness.sandboxes.served import ServedSandbox, fill
 
 WORK = "/work"
@@ -155,7 +156,9 @@ class DockerSandboxes:
     ``image`` is a tag or digest, resolved once: what it names later changes nothing here.
     ``warm`` containers of each profile are kept ready; ``creating`` are made at once; ``cpus``
     limits each; ``executing`` programs run at once (four a core unless told otherwise), the others
-    wait, which takes of their episode's time but not of their own. ``runtime`` is one that the
+    wait, which takes of their episode's time but not of their own. All sandboxes of this machine
+    together may take ``memory_bytes`` by their limits (four fifths of what it has unless told
+    otherwise): others wait to be created. ``runtime`` is one that the
     engine knows (``runc``, ``runsc``); ``run`` labels them. Raises HarnessError where engine, image
     or runtime are missing.
     """
@@ -171,12 +174,14 @@ class DockerSandboxes:
         executing: int = 0,
         runtime: str = "runc",
         cpus: float | None = None,
+        memory_bytes: int = 0,
         run: str = "",
     ) -> None:
         self._client = connect()
         self._digest = image_digest(image, self._client)
         self._runtime = _check_runtime(self._client, runtime)
         self._cpus = cpus
+        self._room = Room(memory_bytes or _share_of(self._client), self._taken)
         self._labels = {LABEL: "1", f"{LABEL}.run": run, f"{LABEL}.owner": owner_label()}
         self._labels[f"{LABEL}.provider"] = os.urandom(8).hex()
         self._source = Path(server.__file__).read_text()
@@ -200,7 +205,9 @@ class DockerSandboxes:
         return self._runtime
 
     def prepare(self, limits: Limits) -> None:
-        """Begin to fill the pool for these limits, ahead of the first ``open``."""
+        """Begin to fill the pool for these limits, ahead of the first ``open``. Raises HarnessError
+        where this machine has no room for even one."""
+        self._room.check(bytes_of(profile_of(limits), self._runtime))
         self._pool.warm(profile_of(limits))
 
     def ready(self, limits: Limits) -> int:
@@ -208,7 +215,8 @@ class DockerSandboxes:
         return self._pool.waiting(profile_of(limits))
 
     def open(self, assets: Sequence[Asset], limits: Limits) -> Sandbox:
-        """A fresh sandbox with the assets in its work folder. Raises AttemptFailed."""
+        """A fresh sandbox with the assets in its work folder. Raises AttemptFailed; HarnessError
+        where this machine has no room for one."""
         try:
             container = self._pool.take(profile_of(limits))
         except PoolClosed as error:
@@ -264,7 +272,12 @@ class DockerSandboxes:
         """Create, attach, start, and hear the server answer. Raises AttemptFailed."""
         name = ""
         try:
-            name = str(self._client.create_container(**self._recipe(profile))["Id"])
+            with self._room.admit(
+                bytes_of(profile, self._runtime),
+                lambda: self._closed,
+                lambda: self._pool.shed(profile),
+            ):
+                name = str(self._client.create_container(**self._recipe(profile))["Id"])
             line = Line(_attach(self._client, name), wrapped=True)
             self._client.start(name)
             container = _Container(name, line)
@@ -274,6 +287,8 @@ class DockerSandboxes:
         except (*_TROUBLE, AttemptFailed) as error:
             if name:
                 _remove(self._client, name)
+            elif isinstance(error, AttemptFailed):  # it was not let in
+                raise
             raise AttemptFailed(Boundary.SANDBOX, "not created", _in_short(error)) from error
         with self._lock:
             self._live[name] = container
@@ -329,7 +344,11 @@ class DockerSandboxes:
             "stdin_open": True,
             "network_disabled": True,
             "use_config_proxy": False,
-            "labels": {**self._labels, f"{LABEL}.deadline": deadline},
+            "labels": {
+                **self._labels,
+                f"{LABEL}.deadline": deadline,
+                f"{LABEL}.bytes": str(memory),
+            },
             "host_config": host,
         }
 
@@ -342,6 +361,12 @@ class DockerSandboxes:
         if lost:
             with suppress(RuntimeError):  # closing: all go by force then
                 self._removers.submit(_remove, self._client, container.id)
+
+    def _taken(self) -> int:
+        """The most that all sandboxes of this machine can take by now. Raises DockerException."""
+        found = self._client.containers(all=True, filters={"label": f"{LABEL}.bytes"})
+        sizes = (each["Labels"].get(f"{LABEL}.bytes", "") for each in found)
+        return sum(int(size) for size in sizes if size.isdigit())
 
     def _events(self, name: str, since: int, until: int) -> Stream:
         """What the engine tells of a container between two times, waiting for the second. Where it
@@ -452,6 +477,11 @@ def _attach(client: APIClient, name: str) -> socket.socket:
         response.close()
     raw.close()
     return own
+
+
+def _share_of(client: APIClient) -> int:
+    """What is the sandboxes' of the engine's memory, unless somebody says otherwise."""
+    return int(SHARE * _answered(lambda: int(client.info()["MemTotal"])))
 
 
 def _check_runtime(client: APIClient, runtime: str) -> str:

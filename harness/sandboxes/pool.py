@@ -51,6 +51,7 @@ class WarmPool(Generic[K, T]):
         self._max_age = max_age
         self._makers = ThreadPoolExecutor(at_once, thread_name_prefix="sandbox-maker")
         self._ready: dict[K, queue.SimpleQueue[_Made[T]]] = {}
+        self._spare: dict[K, int] = {}  # beyond those that takers wait for
         self._lock = threading.Lock()
         self._closed = False
 
@@ -76,6 +77,7 @@ class WarmPool(Generic[K, T]):
         with self._lock:
             if kind not in self._ready:
                 self._ready[kind] = queue.SimpleQueue()
+                self._spare[kind] = self._ahead
                 for _ in range(self._ahead):
                     self._begin(kind, self._ready[kind])
             return self._ready[kind]
@@ -83,6 +85,23 @@ class WarmPool(Generic[K, T]):
     def waiting(self, kind: K) -> int:
         """How many of a kind are ready now."""
         return self._ready[kind].qsize() if kind in self._ready else 0
+
+    def shed(self, kind: K) -> bool:
+        """Discard one that is kept ready, of another kind, for good: it takes the room that this
+        kind needs. False if there is none."""
+        with self._lock:
+            for other, ready in self._ready.items():
+                if other == kind or not self._spare[other]:
+                    continue
+                with suppress(queue.Empty):
+                    thing = ready.get_nowait().thing
+                    self._spare[other] -= 1
+                    break
+            else:
+                return False
+        if thing is not None:
+            self._discard(thing)
+        return True
 
     def close(self) -> None:
         """Make no more, and discard what was never handed out."""

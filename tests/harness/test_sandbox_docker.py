@@ -313,6 +313,37 @@ def test_of_many_programs_only_so_many_run_at_once() -> None:
     assert all(each.limits == () for each in done)
 
 
+def test_one_waits_until_this_machine_has_room_for_it() -> None:
+    """And what is only kept ready for others makes way."""
+    size = docker.bytes_of(docker.profile_of(LIMITS), "runc")
+    others = replace(LIMITS, processes=LIMITS.processes + 1)
+    provider = DockerSandboxes(ensure_image().tag, warm=1, memory_bytes=1)
+    with pytest.raises(HarnessError, match="memory_gb"):
+        provider.prepare(LIMITS)
+    with pytest.raises(HarnessError, match="memory_gb"):
+        provider.open([], LIMITS)
+    provider.close()
+    provider = DockerSandboxes(ensure_image().tag, warm=1)
+    label = f"dosimeter.provider={provider._labels['dosimeter.provider']}"
+
+    def taken() -> int:  # of this test's alone: the engine is everybody's
+        found = provider._client.containers(all=True, filters={"label": label})
+        return sum(int(each["Labels"]["dosimeter.bytes"]) for each in found)
+
+    provider._room = replace(provider._room, most=2 * size + size // 2, taken=taken)
+    with provider.open([], LIMITS) as first:
+        assert provider._taken() >= size
+        with provider.open([], others) as second, ThreadPoolExecutor(1) as later:
+            assert taken() <= 2 * size + size // 2, "the one that was kept ready has gone"
+            waiting = later.submit(provider.open, [], LIMITS)
+            time.sleep(0.5)
+            assert not waiting.done()
+            first.close()
+            with waiting.result() as third:
+                assert {run(box, "print(1)").output for box in (second, third)} == {b"1\n"}
+    provider.close()
+
+
 # --- what goes wrong outside ---
 
 

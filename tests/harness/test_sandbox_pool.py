@@ -121,3 +121,16 @@ def test_closing_frees_those_who_wait() -> None:
     assert len(workshop.made) == ends.count("taken") + len(workshop.discarded)
     with pytest.raises(PoolClosed):
         pool.take("a")
+
+
+def test_of_another_kind_only_what_nobody_waits_for_is_shed() -> None:
+    workshop = Workshop()
+    with pool_of(workshop, ahead=2) as pool:
+        pool.warm("a")
+        wait_for(lambda: pool.waiting("a") == 2)
+        assert not pool.shed("a"), "its own kind is what it wants"
+        assert pool.shed("b")
+        assert pool.shed("b")
+        assert not pool.shed("b"), "two were kept ready"
+        assert len(workshop.discarded) == 2
+        assert pool.take("a") not in workshop.discarded
