@@ -119,7 +119,8 @@ def check_target(plan: Plan, target: float) -> None:
 def power_at(
     plan: Plan, components: Components, setting: Setting, effort: Effort, *, study: bool = True
 ) -> Point:
-    """Power of one design: the plan's strata, seeds, runs, looks, alpha, outcomes."""
+    """Power of one design: the plan's strata, seeds, runs, looks, alpha, outcomes; the study's
+    where the plan monitors one (standard-v1)."""
     check_setting(plan, setting, effort)
     check_components(components)
     named = _named_rate(plan, components, setting, effort)
@@ -127,9 +128,9 @@ def power_at(
         plan.seeds_per_arm, setting.gap, named, _error(named, effort.replications),
         formula_power(plan, components, setting),
     )  # fmt: skip
-    if not study:
+    if not study or plan.standard is None:
         return point
-    looks = _study_looks(plan, components, setting, effort)
+    looks = _study_looks(plan, components, setting, effort, plan.standard.study_alpha)
     rate = float((looks > 0).mean())
     return replace(
         point,
@@ -318,11 +319,10 @@ def _named_rate(plan: Plan, components: Components, setting: Setting, effort: Ef
 
 
 def _study_looks(
-    plan: Plan, components: Components, setting: Setting, effort: Effort
+    plan: Plan, components: Components, setting: Setting, effort: Effort, alpha: float
 ) -> NDArray[np.int64]:
     """The look at which each simulated study rejects, all models inflated from the onset on."""
     stratum, public = _allocation(plan)
-    alpha = plan.alpha if plan.standard is None else plan.standard.study_alpha
     found = []
     size = len(stratum) * plan.looks
     for count, stream, seed in _batches(effort, "study", effort.studies, size):

@@ -78,15 +78,24 @@ def _findings(answer: PowerAnswer) -> list[str]:
     lines = [
         f"As planned, {gap} in one new model: power {_share(planned.power, planned.error)} "
         f"(formula {planned.formula:.2f}).",
-        f"As planned, {gap} in all new models from look {answer.setting.onset} on: the study "
-        f"rejects with power {_share(planned.study_power or 0.0, planned.study_error or 0.0)}"
-        + (f", at look {planned.study_look:.1f} on average." if planned.study_look else "."),
+        *_study_words(planned, gap, answer.setting.onset),
         _needed(answer, gap),
         _detectable(answer),
         f"As planned: {answer.episodes(planned.seeds):,} episodes"
         + _price(answer.cost(planned.seeds)) + ".",
     ]  # fmt: skip
     return lines
+
+
+def _study_words(planned: Point, gap: str, onset: int) -> list[str]:
+    """Of a plan that monitors the study."""
+    if planned.study_power is None:
+        return []
+    look = "" if planned.study_look is None else f", at look {planned.study_look:.1f} on average"
+    return [
+        f"As planned, {gap} in all new models from look {onset} on: the study rejects with power "
+        f"{_share(planned.study_power, planned.study_error or 0.0)}{look}."
+    ]
 
 
 def _needed(answer: PowerAnswer, gap: str) -> str:
@@ -118,10 +127,11 @@ def _row(answer: PowerAnswer, point: Point) -> dict[str, Any]:
         "points": f"{100 * point.gap:.1f}",
         "a model": _share(point.power, point.error),
         "by formula": f"{point.formula:.2f}",
-        "the study": _share(point.study_power or 0.0, point.study_error or 0.0),
-        "mean look": "–" if point.study_look is None else f"{point.study_look:.1f}",
-        "episodes": answer.episodes(point.seeds),
     }
+    if point.study_power is not None:
+        row["the study"] = _share(point.study_power, point.study_error or 0.0)
+        row["mean look"] = "–" if point.study_look is None else f"{point.study_look:.1f}"
+    row["episodes"] = answer.episodes(point.seeds)
     cost = answer.cost(point.seeds)
     return row if cost is None else row | {"USD": f"{cost:,.2f}"}
 
