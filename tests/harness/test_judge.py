@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from generators.catalog import family
+from generators.catalog import add_template, family
 from generators.rubric import Criterion
 from generators.seed import Seed
 from generators.task import TaskInstance
+from harness.episode import Episode, Grade, GradeStatus, StopReason
 from harness.errors import AttemptFailed, HarnessError
+from harness.grading import grade_episode
 from harness.judge import (
     CHUNK,
     MAX_CHARS,
@@ -25,10 +27,11 @@ from harness.judge import (
     prompt_digest,
     read_verdicts,
 )
-from harness.judging import build_judge, pin_judge
-from harness.model import Message, Reply, Role, ToolCall, Try
+from harness.judging import build_judge, judge_episode, pin_judge
+from harness.model import Message, Reply, Role, ToolCall, Try, Usage
 from registry.records import ModelPin, record_digest
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
+from tests.harness.script import noon
 
 ASKED = re.compile(r"^(c\d+)\. (.*)$", re.M)
 BLOCK = re.compile(r"<<<answer (\w{32})>>>\n(.*)\n<<<end of answer \1>>>", re.S)
@@ -233,3 +236,68 @@ def test_a_pin_names_the_prompt_and_changes_with_the_settings() -> None:
     assert pin.settings == (("max_tokens", "5"), ("temperature", "0.0"))
     warm = pin_judge(ModelPin("j", "openai", "x", (("temperature", "1.0"),)))
     assert record_digest(warm) != record_digest(pin)
+
+
+TEMPLATED = """\
+tests:
+- question_id: say
+  samples: 2
+  template: "Respond only with {{entity1}} {{number1:1000:9999}}"
+  scoring_type: stringmatch
+  expected_response: "{{entity1}} {{number1:1000:9999}}"
+- question_id: write
+  samples: 2
+  template: "Write {{number1:1000:9999}} as JSON to a.json"
+  scoring_type: readfile_jsonmatch
+  file_to_read: a.json
+  expected_content: '{"n": {{number1:1000:9999}}}'
+"""
+
+
+def handed_in(instance: TaskInstance, answer: str, **files: str) -> Episode:
+    held = tuple((name.replace("_", "."), text.encode()) for name, text in files.items())
+    return Episode(
+        "sha256:e", instance.id, "run", "m", 0, 1, (), (), answer, None, StopReason.ANSWERED,
+        Usage(), noon(), 1.0, "c", answer_files=held,
+    )  # fmt: skip
+
+
+def test_a_templated_question_is_put_as_what_is_right_whether_said_or_written_to_a_file() -> None:
+    asked = add_template("judged.yml", TEMPLATED)
+    say, write = (asked.generate(name, Seed(bytes(32))) for name in ("say", "write"))
+    expected = str(asked.key(say.truth)["response"])
+    number = json.loads(asked.key(write.truth)["files"]["a.json"])["n"]
+
+    def met(text: str, question: str) -> bool:
+        return expected in text if expected in question else f'"n":{number}' in text
+
+    with serve(always=rule(met)) as served:
+        judge = judge_at(served)
+
+        def grade(instance: TaskInstance, answer: str, **files: str) -> Grade:
+            return judge_episode(judge, instance, handed_in(instance, answer, **files), Kept())
+
+        # Packed in prose: wrong to the letter, right in what it says.
+        packed = grade(say, f"After some thought I say {expected}, of course.")
+        exact = grade_episode(say, handed_in(say, f"After some thought I say {expected}, no less."))
+        assert (packed.verdicts, packed.score, exact.verdicts[0]) == ((True, None), 1.0, False)
+        assert grade(say, "something else").score == 0.0
+        written = grade(write, "Done.", a_json=f'{{"n":{number}}}')
+        assert (written.verdicts, written.score) == ((True, None), 1.0)
+        assert grade(write, "Done.").score == 0.0
+        assert grade(write, "").status is GradeStatus.NO_ANSWER
+    questions = [asked_of(request)[1][0][1] for request in served.requests]
+    assert questions[0].startswith(f'The answer states that the answer is "{expected}"')
+    assert questions[2].startswith("The file 'a.json' gives as its result JSON of the same value")
+    assert asked_of(served.requests[2])[0] == f'Done.\n\n[file a.json]\n{{"n":{number}}}'
+
+
+def test_requests_that_fail_are_handed_over_as_they_are_received() -> None:
+    busy, kept = failure(429, headers=(("retry-after", "0"),)), Kept()
+    with serve(busy, busy, rule(lambda text, each: True)) as served:
+        assert judge_criteria(judge_at(served), Submission("t", "a"), criteria(2), kept) == (
+            True, True,
+        )  # fmt: skip
+    failures = [(failed.kind, failed.status) for _, _, failed in kept.tries]
+    assert failures == [("rate_limit", 429)] * 2
+    assert {(call, tried) for call, tried, _ in kept.tries} == set(kept.replies)
