@@ -153,7 +153,8 @@ def one_of(values: NDArray[Any], names: Iterable[Any]) -> NDArray[np.bool_]:
     """Which values are among the names. Texts are hashed: to sort a million takes seconds."""
     import pandas as pd
 
-    return np.asarray(pd.Series(values).isin([*names]).to_numpy(), dtype=bool)
+    held = pd.Series(values, dtype=values.dtype, copy=False)  # objects as they are, not as texts
+    return np.asarray(held.isin([*names]).to_numpy(), dtype=bool)
 
 
 def codes_of(values: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:

@@ -143,7 +143,7 @@ def _excluded(
     plan: Plan, table: Table, wave: int, models: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
     """Models that the plan leaves out of a look, with the reason in words."""
-    for model in models:
+    for model in models if plan.exclusions else ():
         here = (table["wave"] == wave) & (table["model"] == model)
         served = set(table["served_version"][here]) - {""}
         lost = float((table["status"][here] == Status.MISSING).mean())
