@@ -1,0 +1,133 @@
+"""Budgets over episodes of many turns: what is leased is paid for before a limit is passed, while
+every turn costs more than the one before, and some turns fail."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from harness.budget import Budget, Tariff, attempt_bound
+from harness.leases import LeaseBook, Progress
+from harness.model import Usage
+from harness.prices import Price
+from harness.work import Workbench, count_spend, open_purse, read_result, run_cell
+from registry.folder import FolderStore
+from registry.records import ModelPin
+from registry.seal import new_identity
+from tests.harness import paid_cells
+from tests.harness.openai_server import Answer, Json, completion, failure, serve
+from tests.harness.script import noon
+
+STUDY, RECIPIENT = new_identity()
+RUN, _ = new_identity()
+PRICE = Price("openai", "asked", Decimal(10), Decimal(1), Decimal(100), "2026-11-01", "the test")
+TURNS, CELLS = 3, 6
+LIMIT = Decimal("0.9")
+
+
+class Seller:
+    """Sells turns of an agent that looks around and gives up, and keeps the bill."""
+
+    def __init__(self, fails: Callable[[int], bool]) -> None:
+        self.bill, self.lock, self.numbers, self.fails = (
+            Decimal(),
+            threading.Lock(),
+            itertools.count(),
+            fails,
+        )
+
+    def answer(self, request: Json) -> Answer:
+        seen = sum(message["role"] == "tool" for message in request["messages"])
+        with self.lock:
+            number = next(self.numbers)
+            if self.fails(number):
+                return failure(500)
+            usage = Usage(1_000 * (seen + 1) + 100 * (number % 3), 200)
+            self.bill += PRICE.cost(usage) or Decimal()
+        told = {
+            "prompt_tokens": usage.input_tokens,
+            "completion_tokens": usage.output_tokens,
+            "total_tokens": (usage.input_tokens or 0) + (usage.output_tokens or 0),
+        }
+        calls = [("a", "run_command", {"command": "ls"})] if seen < TURNS else None
+        return completion(None if calls else "I give up.", calls, usage=told)
+
+
+def sweep(bench: Workbench, url: str, bill: Callable[[], Decimal], seen: list[Decimal]) -> Progress:
+    """A coordinator and a worker with two cells at a time, on a clock that jumps over pauses."""
+    cells, context = paid_cells.cells(url, CELLS), bench.context
+    purse = open_purse(cells, frozenset(), bench.store, context)
+    book = LeaseBook.open(
+        cells, frozenset(), 1e9, 3, purse,
+        lambda cell: count_spend(cell, bench.store, context),
+    )  # fmt: skip
+    for now in itertools.count():
+        leased = book.lease("w", 2, float(now))
+        if not leased and (book.stalled() or book.progress().done):
+            return book.progress()
+        for account in book.progress().accounts:
+            assert account.spent + account.reserved <= account.limit
+        with ThreadPoolExecutor(2) as both:
+            outcomes = list(both.map(lambda cell: run_cell(cell, bench, noon), leased))
+        book.report("w", outcomes, float(now))
+        seen.append(bill())
+    raise AssertionError("the clock does not end")
+
+
+def opened(url: str, folder: Path, budget: Budget) -> Workbench:
+    made = paid_cells.bench(url, str(folder), RECIPIENT, RUN)
+    stated = ModelPin("paid", "openai", "asked", (("context", "6000"), ("max_tokens", "200")))
+    bound = attempt_bound(stated, PRICE, 11)
+    tariff = Tariff("paid", "openai", PRICE, bound if budget.reserve == "bound" else None)
+    return replace(made, context=replace(made.context, tariffs=(tariff,), budget=budget))
+
+
+LIMITS = {
+    "run": Budget(run=LIMIT),
+    "model": Budget(models=(("paid", LIMIT),)),
+    "provider": Budget(providers=(("openai", LIMIT),)),
+}
+
+
+@pytest.mark.parametrize(
+    ("named", "broken"), [("run", False), ("run", True), ("model", True), ("provider", True)]
+)
+def test_leasing_stops_before_a_limit_is_passed(tmp_path: Path, named: str, broken: bool) -> None:
+    """With broken turns in between, which the next attempt goes on from."""
+    seller = Seller(lambda number: broken and number % 7 == 6)
+    spent: list[Decimal] = []
+    with serve(always=seller.answer) as served:
+        bench = opened(served.url, tmp_path, LIMITS[named])
+        progress = sweep(bench, served.url, lambda: seller.bill, spent)
+        bench.close()
+    (account,) = progress.accounts
+    assert account.name.startswith(named)
+    assert account.spent == seller.bill <= LIMIT
+    assert account.reserved == 0
+    assert all(amount <= LIMIT for amount in spent)
+    assert 2 <= progress.finished < CELLS
+    assert progress.finished + progress.held == CELLS
+    store = FolderStore(tmp_path)
+    results = [read_result(store, key, (STUDY,)) for key in store.list("results/")]
+    assert {(result.turns, result.tool_calls) for result in results} == {(TURNS + 1, TURNS)}
+    dearest = max(result.cost_usd or 0 for result in results)
+    assert float(LIMIT - account.spent) < 2 * dearest, "and no sooner than it has to"
+    assert bool(progress.failures) is broken
+
+
+def test_bounds_hold_however_long_an_episode_becomes(tmp_path: Path) -> None:
+    """By its settings an attempt may cost 0.88: of a budget of 1, one is leased."""
+    seller, spent = Seller(lambda number: False), list[Decimal]()
+    with serve(always=seller.answer) as served:
+        bench = opened(served.url, tmp_path, Budget(run=Decimal(1), reserve="bound"))
+        progress = sweep(bench, served.url, lambda: seller.bill, spent)
+        bench.close()
+    assert progress.accounts[0].spent == seller.bill <= 1
+    assert (progress.finished, len(spent)) == (1, 1), "what is left does not cover another"
