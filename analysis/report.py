@@ -5,36 +5,26 @@ It holds aggregates only. No instance id, seed or per-seed score of either arm e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from analysis.breakdowntables import TableSet
+from analysis.changes import Changes
 from analysis.departures import deviations
+from analysis.dimensionmeans import DimensionMean, dimension_means
+from analysis.episodefacts import Cost, Effort, Loss, add_costs, count_losses, measure_effort
 from analysis.judgecolumns import JudgeColumn, judge_departures
-from analysis.load import Table
+from analysis.limits import limits_of
+from analysis.load import Table, one_of
 from analysis.look import Analysis, ArmMean
 from analysis.means import ArmCount
+from analysis.plan import GRADER
 from analysis.standard import StandardResult
+from analysis.tooluse import ToolUseTables
 from analysis.verdict import Verdict
 from registry.records import Plan, Preregistration, RunManifest, SealedSet
 from registry.tables import Arm, Status
-
-LIMITS = (
-    "The test shows whether a model does better on published instances than on held-back ones of "
-    "the same draw. It does not show how the published ones reached the model.",
-    "A gap that does not reach significance is inconclusive, not proof of a clean model; and a "
-    "null gap shows no resistance to contamination unless the model was exposed.",
-    "If private instances leak, for instance through a provider that trains on what it is sent, "
-    "the gap shrinks: leakage biases towards finding nothing, never towards a false alarm.",
-    "The planning figures behind the design (variance shares of instance and run) come from four "
-    "models and 16 repeated pairs, and partly from simulated regimes. They should be estimated "
-    "again in a pilot that is blind to the arms, and the study sized by it.",
-    "Small gaps need many instances. At a one-sided alpha of 0.025 a gap of 5 points needs about "
-    "448 instances an arm for 80 % power; shared over eight looks, about 729.",
-    "The adjusted p-values hold the chance of any false accusation over the models of a look. They "
-    "do not speak about models, tasks or versions that were not run.",
-    "No positive or negative control and no second judge is part of the plan basic-v1.",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +53,16 @@ class ServedModel:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelFact:
+    """What is documented of a model: dates in ISO 8601; "" where it is not known."""
+
+    name: str
+    family: str = ""
+    released: str = ""
+    cutoff: str = ""  # of its training data
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """All that the report says, and nothing that it may not."""
 
@@ -83,10 +83,27 @@ class Report:
     templates: TableSet | None = None  # of strata that come from template files
     judges: tuple[JudgeColumn, ...] = ()
     standard: StandardResult | None = None  # of a plan standard-v1
+    dimensions: tuple[DimensionMean, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    effort: tuple[Effort, ...] = ()
+    costs: tuple[Cost, ...] = ()
+    tools: ToolUseTables | None = None  # without rows by seed
+    facts: tuple[ModelFact, ...] = ()
+    published: str = ""  # day of the first release of the public arm
+    ledger_head: str = ""  # digest of the newest record when this look was first reported
+    changes: Changes | None = None  # since the report before
 
     @property
     def through_wave(self) -> int:
         return max(row.wave for row in self.funnel)
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        return limits_of(self.plan, self.standard, of_study=self.registered is not None)
+
+    def fact(self, model: str) -> ModelFact:
+        """What is documented of a model, empty where nothing is."""
+        return next((each for each in self.facts if each.name == model), ModelFact(model))
 
 
 def build_report(
@@ -100,12 +117,18 @@ def build_report(
     explored: Sequence[Analysis] = (),
     templates: TableSet | None = None,
     judges: Sequence[JudgeColumn] = (),
+    tools: ToolUseTables | None = None,
+    facts: Sequence[ModelFact] = (),
+    free: Collection[str] = (),
+    published: str = "",
+    ledger_head: str = "",
 ) -> Report:
     """The report of an analysis of the registered plan. ``issued`` is the time, UTC ISO 8601;
     the registration is named by the digest that the analysis was given.
 
     Verdicts that are exploratory, whether from ``explored`` or from a look beyond the registered
-    ones, are listed apart. Deviations are worked out here, from the records.
+    ones, are listed apart. Deviations are worked out here, from the records. Of ``tools`` the rows
+    by seed are left out; ``free`` names the models that are bought from nobody.
     """
     plan = registered.plan
     found = [*analysis.verdicts, *(v for other in explored for v in other.verdicts)]
@@ -130,6 +153,11 @@ def build_report(
         templates=templates,
         judges=tuple(judges),
         standard=analysis.standard,
+        tools=None if tools is None else replace(tools, by_seed=()),
+        facts=tuple(facts),
+        published=published,
+        ledger_head=ledger_head,
+        **_episode_parts(plan, table, free),
     )
 
 
@@ -155,7 +183,19 @@ def build_table_report(
         funnel=tuple(_funnel_row(plan, count) for count in analysis.counts),
         deviations=tuple(departures),
         standard=analysis.standard,
+        **_episode_parts(plan, table, ()),
     )
+
+
+def _episode_parts(plan: Plan, table: Table, free: Collection[str]) -> dict[str, Any]:
+    """What is told of the episodes themselves, of the registered strata and grader."""
+    held = table.where((table["grader"] == GRADER) & one_of(table["stratum"], plan.strata))
+    return {
+        "dimensions": dimension_means(plan, held),
+        "losses": count_losses(held),
+        "effort": measure_effort(held),
+        "costs": add_costs(held, free),
+    }
 
 
 def _deviations(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from analysis.dimensionmeans import DimensionMean
 from analysis.judgecolumns import column_json
 from analysis.look import ArmMean
 from analysis.planwords import describe_plan
-from analysis.report import LIMITS, Report
+from analysis.report import ModelFact, Report
 from analysis.standard import LookResult, StandardResult
 from analysis.tested import Tested
 from analysis.verdict import Verdict
@@ -27,7 +28,10 @@ def report_json(report: Report) -> dict[str, Any]:
     ``hypothesis``. ``deviations`` is a list of sentences. ``templates``, where the study has any,
     holds the tables of its templated strata; ``judges`` what each judge of the study is worth, and
     the gaps that it sees (``judgecolumns.column_json``). ``looks``, ``controls``, ``monitoring``
-    and ``sensitivity`` are of a plan standard-v1; empty or null otherwise.
+    and ``sensitivity`` are of a plan standard-v1; empty or null otherwise. ``dimensions`` are mean
+    scores by dimension and arm; ``causes`` tell why episodes have no score of their own;
+    ``effort``, ``tools`` and ``costs`` what models did and took, blind to the arms; ``facts`` what
+    is documented of models; ``changes`` what is new since the last report, null in the first.
     """
     body = {
         "study": report.study,
@@ -45,9 +49,14 @@ def report_json(report: Report) -> dict[str, Any]:
         "episodes": [asdict(row) for row in report.funnel],
         "runs": [_run_body(run) for run in report.runs],
         "served": [asdict(model) for model in report.served],
-        "limits": list(LIMITS),
+        "limits": list(report.limits),
         "judges": [column_json(column) for column in report.judges],
         **_standard_bodies(report.standard),
+        **_episode_bodies(report),
+        "published": report.published or None,
+        "ledger_head": report.ledger_head or None,
+        "facts": [_fact_body(each) for each in report.facts],
+        "changes": report.changes and asdict(report.changes),
     }
     if report.templates is not None:
         body["templates"] = report.templates.as_json()
@@ -64,6 +73,45 @@ def _standard_bodies(found: StandardResult | None) -> dict[str, Any]:
         "controls": [asdict(control) for control in found.controls],
         "monitoring": asdict(found.monitored),
         "sensitivity": [asdict(aside) for aside in found.asides],
+    }
+
+
+def _episode_bodies(report: Report) -> dict[str, Any]:
+    tools = report.tools
+    return {
+        "dimensions": [_dimension_body(mean) for mean in report.dimensions],
+        "causes": [asdict(loss) for loss in report.losses],
+        "effort": [asdict(row) for row in report.effort],
+        "costs": [asdict(cost) for cost in report.costs],
+        "tools": tools
+        and {
+            "models": [asdict(row) for row in tools.models],
+            "by_tool": [asdict(row) for row in tools.by_tool],
+            "by_task": [asdict(row) for row in tools.by_task],
+            "left_out": tools.left_out,
+        },
+    }
+
+
+def _dimension_body(mean: DimensionMean) -> dict[str, Any]:
+    return {
+        "wave": mean.wave,
+        "model": mean.model,
+        "dimension": mean.dimension,
+        "arm": mean.arm,
+        "strata": mean.strata,
+        "mean": mean.estimate.mean,
+        "interval": mean.estimate.interval,
+        "seeds": mean.estimate.seeds,
+    }
+
+
+def _fact_body(fact: ModelFact) -> dict[str, Any]:
+    return {
+        "model": fact.name,
+        "family": fact.family or None,
+        "released": fact.released or None,
+        "cutoff": fact.cutoff or None,
     }
 
 

@@ -1,75 +1,166 @@
-"""The report as files: one self-contained HTML page, its JSON, and tables beside them."""
+"""The report as one self-contained HTML page: no script, no network, light and dark."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from analysis.breakdown import APART, GOOD, POOR
-from analysis.breakdowntables import TableSet, write_tables
-from analysis.figures import NARROW, WIDE, plot_arms, plot_gaps
+from analysis.breakdowntables import TableSet
+from analysis.figures import plot_arms, plot_gaps
 from analysis.judgecolumns import JudgeColumn
-from analysis.plan import look_alpha
+from analysis.monitorfigure import plot_monitoring
+from analysis.palette import DARK, LIGHT, PRINT
 from analysis.planwords import describe_plan
-from analysis.report import LIMITS, Report
-from analysis.reportjson import report_json
-from analysis.reportwords import p_words, points, short, signed, summarise
+from analysis.report import Report
+from analysis.reportgrids import (
+    Grid,
+    cause_grid,
+    control_grid,
+    cost_grid,
+    dimension_grid,
+    effort_grid,
+    excluded_grid,
+    exploratory_grid,
+    funnel_grid,
+    monitor_grid,
+    onset_grid,
+    score_grid,
+    sensitivity_grids,
+    served_grid,
+    test_grid,
+    time_grid,
+    tool_grid,
+    verdict_grid,
+)
+from analysis.reportwords import (
+    cite_words,
+    command_words,
+    finding,
+    monitored_words,
+    p_words,
+    points,
+    short,
+    signed,
+)
 from analysis.samplesize import Guidance
-from analysis.verdict import Verdict
-from analysis.wholefile import write_whole
-from registry.tables import Arm
+from analysis.svg import NARROW, WIDE
+from analysis.timefigure import Timeline, make_timeline, plot_time
+from analysis.verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
 
-TEMPLATES = "templates"  # the folder of the tables of templated strata, beside the report
+_WORDS = (CONTAMINATED, NO_INFLATION, INCONCLUSIVE, WITHHELD)
 
 
 def render_html(report: Report) -> str:
-    """The report as one self-contained HTML file: no script, no network, light and dark."""
-    from jinja2 import Environment, StrictUndefined
+    """The report as one self-contained HTML file."""
     from markupsafe import Markup
 
-    page = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    page.filters.update(points=points, signed=signed, p=p_words, short=short)
-    source = _source("report")
-    gaps = [v for v in report.verdicts if v.estimate is not None]
-    return page.from_string(source).render(
+    page = _environment()
+    line = timeline_of(report)
+    asides = sensitivity_grids(report)
+    plots = {name: [Markup(svg) for svg in svgs] for name, svgs in _plots(report, line).items()}  # noqa: S704  # our own SVG, in which matplotlib and html.escape have escaped every name
+    rendered: str = page.get_template("report").render(
         report=report,
-        alpha=look_alpha(report.plan),
-        summary=[summarise(v) for v in report.verdicts],
+        grids=_grids(report, line),
+        asides=asides,
+        contents=_contents(report, bool(asides)),
+        words=_WORDS,
+        summary=[finding(v, report.standard) for v in report.verdicts],
         counts=_verdict_counts(report.verdicts),
-        paragraphs=[line.split(". ", 1) for line in describe_plan(report.plan).split("\n")],
-        limits=LIMITS,
-        # Our own SVG, in which matplotlib and html.escape have escaped every name.
-        gap_plots=[Markup(plot_gaps(gaps, report.plan.margin, w)) for w in (WIDE, NARROW)],  # noqa: S704
-        arm_plots=[Markup(plot_arms(report.means, w)) for w in (WIDE, NARROW)],  # noqa: S704
-        strata=_score_rows(report),
-        whole=_score_rows(report, by_stratum=False),
+        withheld=sum(v.verdict == WITHHELD for v in report.verdicts),
+        monitored=monitored_words(report.standard),
+        dated=line.dated,
+        paragraphs=[text.split(". ", 1) for text in describe_plan(report.plan).split("\n")],
+        cite=cite_words(report),
+        commands=command_words(report),
+        light=LIGHT,
+        dark=DARK,
+        print=PRINT,
         # From the same environment, which has escaped every name in it.
         templated=Markup(_render_templated(page, report.templates)),  # noqa: S704
         judged=Markup(_render_judges(page, report.judges)),  # noqa: S704
+        **plots,
     )
+    return rendered.lstrip("\n")
 
 
-def write_report(folder: Path, report: Report) -> tuple[Path, Path]:
-    """Write report.html and report.json into the folder, each whole or not at all; and, where
-    there are tables of templated strata, those as CSV into ``templates/`` in it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    body = json.dumps(report_json(report), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    page, data = folder / "report.html", folder / "report.json"
-    html = render_html(report)
-    if report.templates is not None:
-        write_tables(folder / TEMPLATES, report.templates)
-    write_whole(data, body)
-    write_whole(page, html)
-    return page, data
+def timeline_of(report: Report) -> Timeline:
+    """The registered verdicts in time."""
+    facts = {fact.name: fact for fact in report.facts}
+    return make_timeline(report.verdicts, facts, report.published)
+
+
+def _environment() -> Any:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    page = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=FunctionLoader(_source),
+    )
+    page.filters.update(points=points, signed=signed, p=p_words, short=short)
+    return page
 
 
 def _source(name: str) -> str:
-    return files("analysis").joinpath(f"templates/{name}.html.j2").read_text("utf-8")
+    kind = "css" if name == "style" else "html"
+    return files("analysis").joinpath(f"templates/{name}.{kind}.j2").read_text("utf-8")
+
+
+def _plots(report: Report, line: Timeline) -> dict[str, list[str]]:
+    """Each figure for a desktop and for a phone; none where there is nothing to draw."""
+    widths = (WIDE, NARROW)
+    gaps = [v for v in report.verdicts if v.estimate is not None]
+    found = report.standard
+    watched = found is not None and bool(found.monitored.looks)
+    return {
+        "gap_plots": [plot_gaps(gaps, report.plan.margin, w) for w in widths] if gaps else [],
+        "arm_plots": [plot_arms(report.means, w) for w in widths],
+        "time_plots": [plot_time(line, report.plan.margin, w) for w in widths] if gaps else [],
+        "monitor_plots": [
+            plot_monitoring(found.monitored, w) for w in widths if found is not None and watched
+        ],
+    }
+
+
+def _grids(report: Report, line: Timeline) -> dict[str, Grid]:
+    grids = (
+        verdict_grid(report), exploratory_grid(report), control_grid(report),
+        monitor_grid(report), onset_grid(report), time_grid(report, line),
+        score_grid(report, by_stratum=False), score_grid(report, by_stratum=True),
+        dimension_grid(report), funnel_grid(report), cause_grid(report), effort_grid(report),
+        tool_grid(report), cost_grid(report), test_grid(report), excluded_grid(report),
+        served_grid(report),
+    )  # fmt: skip
+    return {grid.name: grid for grid in grids}
+
+
+def _contents(report: Report, asides: bool) -> list[tuple[str, str]]:
+    """The sections that the page has, by anchor."""
+    every = [
+        ("verdicts", "Verdicts", True),
+        ("changes", "New since the last", report.changes is not None),
+        ("controls", "Controls", True),
+        ("monitoring", "The study as a whole", report.standard is not None),
+        ("time", "Over time", True),
+        ("deviations", "Deviations", True),
+        ("scores", "Scores", True),
+        ("episodes", "Episodes", True),
+        ("sensitivity", "Sensitivity", asides),
+        ("judges", "Judges", bool(report.judges)),
+        ("effort", "Rounds and tools", True),
+        ("costs", "Cost", True),
+        ("templated", "Templated tasks", report.templates is not None),
+        ("exploratory", "Exploratory", bool(report.exploratory)),
+        ("plan", "Plan", True),
+        ("pins", "Pins", True),
+        ("limits", "Limits", True),
+        ("verify", "Cite and verify", True),
+    ]
+    return [(anchor, title) for anchor, title, there in every if there]
 
 
 def _render_templated(page: Any, templates: TableSet | None) -> str:
@@ -77,7 +168,7 @@ def _render_templated(page: Any, templates: TableSet | None) -> str:
     if templates is None:
         return ""
     found, guidance = templates.breakdown, templates.guidance
-    rendered: str = page.from_string(_source("breakdown")).render(
+    rendered: str = page.get_template("breakdown").render(
         found=found,
         formats={row.group: [name for name, _ in row.formats] for row in found.failure_modes},
         good=GOOD,
@@ -91,7 +182,7 @@ def _render_templated(page: Any, templates: TableSet | None) -> str:
 
 def _render_judges(page: Any, columns: Sequence[JudgeColumn]) -> str:
     """The section on judges; empty without any."""
-    rendered: str = page.from_string(_source("judges")).render(columns=columns) if columns else ""
+    rendered: str = page.get_template("judges").render(columns=columns) if columns else ""
     return rendered
 
 
@@ -113,18 +204,6 @@ def _need_rows(guidance: Guidance) -> list[dict[str, Any]]:
             "needs": list(needs.values()),
         })  # fmt: skip
     return rows
-
-
-def _score_rows(report: Report, by_stratum: bool = True) -> list[dict[str, Any]]:
-    """Rows of the table of scores: both arms beside each other."""
-    held = {(m.wave, m.model, m.stratum, m.arm): m.estimate for m in report.means}
-    keys = sorted({key[:3] for key in held if bool(key[2]) == by_stratum})
-    return [
-        {"wave": wave, "model": model, "stratum": stratum,
-         "public": held.get((wave, model, stratum, Arm.PUBLIC)),
-         "private": held.get((wave, model, stratum, Arm.PRIVATE))}
-        for wave, model, stratum in keys
-    ]  # fmt: skip
 
 
 def _verdict_counts(verdicts: Sequence[Verdict]) -> dict[str, int]:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from analysis.verdict import CONTAMINATED, NO_INFLATION, Verdict
+from collections.abc import Sequence
+
+from analysis.controls import ControlResult
+from analysis.report import Report
+from analysis.standard import StandardResult, bears_on
+from analysis.verdict import CONTAMINATED, NO_INFLATION, WITHHELD, Verdict
 
 
 def summarise(verdict: Verdict) -> str:
@@ -13,6 +18,8 @@ def summarise(verdict: Verdict) -> str:
     direction = "higher" if gap >= 0 else "lower"
     said = f"Scores {points(abs(gap))} points {direction} on public than on private instances"
     said += f" (95 % interval {signed(low)} to {signed(high)})."
+    if verdict.verdict == WITHHELD:
+        return f"{said} No verdict is issued; {verdict.note}."
     if verdict.verdict == CONTAMINATED:
         more = f" Chance alone gives so much with probability {p_words(verdict.p_adjusted)}"
         said += f"{more}, adjusted for the models of this look."
@@ -22,6 +29,84 @@ def summarise(verdict: Verdict) -> str:
     else:
         said += f" Neither is a gap shown, nor one up to {signed(verdict.upper)} points ruled out."
     return said + (f" Note: {verdict.note}." if verdict.note else "")
+
+
+def finding(verdict: Verdict, found: StandardResult | None) -> str:
+    """A verdict in words, with how the controls went that it rests on."""
+    controls = [] if found is None else [
+        control for control in found.controls if bears_on(control, verdict.wave, verdict.model)
+    ]  # fmt: skip
+    return f"{summarise(verdict)} {control_words(controls)}".rstrip()
+
+
+def monitored_words(found: StandardResult | None) -> str:
+    """What the monitoring of the study says so far; "" where no plan asks for it."""
+    if found is None or not found.monitored.looks:
+        return ""
+    monitored = found.monitored
+    if monitored.window is None:
+        said = "Over the looks so far, the study as a whole shows no gap that it can tell."
+    else:
+        first, last = monitored.window
+        window = f"wave {last}" if first == last else f"waves {first} to {last}"
+        said = f"The study as a whole shows a gap: its models of {window} together."
+    onset = monitored.onset
+    if onset is None:
+        return said
+    if onset.rejected_at is None:
+        return f"{said} The onset process has not reached its bound."
+    return f"{said} The onset process reached its bound at wave {onset.rejected_at}."
+
+
+def cite_words(report: Report) -> str:
+    """How the report is cited."""
+    if report.registered is None:
+        return (
+            f"Cite as: {report.study}, a table analysed by dosimeter with the plan "
+            f"{report.plan.name} ({report.registration}), {report.issued[:10]}."
+        )
+    head = f", ledger head {report.ledger_head}" if report.ledger_head else ""
+    return (
+        f"Cite as: {report.study}, contamination report through wave {report.through_wave}, "
+        f"{report.issued[:10]}. dosimeter, registration {report.registration}{head}."
+    )
+
+
+def command_words(report: Report) -> str:
+    """The command lines that check it, a line each."""
+    if report.registered is None:
+        return "dosimeter analyze TABLE --plan PLAN --json"
+    head = f" --head {report.ledger_head}" if report.ledger_head else ""
+    return (
+        f"dosimeter verify --study DIR{head}\n"
+        f"dosimeter report --study DIR --through {report.through_wave} --json\n"
+        "sha256sum report.json"
+    )
+
+
+def control_words(controls: Sequence[ControlResult]) -> str:
+    """How the controls went that a verdict rests on, in a sentence; "" where there are none."""
+    ran = [control for control in controls if control.passed is not None]
+    if not ran:
+        return ""
+    failed = [control for control in ran if not control.passed]
+    names = ", ".join(dict.fromkeys(f"{c.kind} {c.what}" for c in (failed or ran)))
+    if failed:
+        return f"Of {len(ran)} controls that it rests on, {len(failed)} failed: {names}."
+    what = {1: "The control", 2: "Both controls"}.get(len(ran), f"All {len(ran)} controls")
+    return f"{what} that it rests on passed: {names}."
+
+
+def score_words(mean: float, interval: tuple[float, float] | None) -> str:
+    """A mean in points with its interval."""
+    if interval is None:
+        return points(mean)
+    return f"{points(mean)} ({points(interval[0])}–{points(interval[1])})"
+
+
+def range_words(interval: tuple[float, float] | None) -> str:
+    """An interval of gaps."""
+    return "–" if interval is None else f"{signed(interval[0])} to {signed(interval[1])}"
 
 
 def points(value: float) -> str:

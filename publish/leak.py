@@ -153,13 +153,25 @@ def _unlisted(error: OSError) -> None:
     raise PublishError(f"the release has a folder that cannot be read: {error.strerror}")
 
 
+def leaks_in(shown: str, data: bytes, needles: Needles) -> tuple[Leak, ...]:
+    """All leaks in what will be a file, by the name that it is shown by, sorted."""
+    return tuple(sorted(set(_leaks_of(shown, data, needles)), key=str))
+
+
 def _leaks_in(path: Path, shown: str, needles: Needles) -> Iterator[Leak]:
     try:
-        for piece in pieces(path.read_bytes()):
-            for trace in needles.find(piece):
-                yield Leak(shown, trace.kind, trace.leaf)
+        data = path.read_bytes()
     except OSError as error:
         yield Leak(shown, f"unreadable: {error.strerror}", None)
+    else:
+        yield from _leaks_of(shown, data, needles)
+
+
+def _leaks_of(shown: str, data: bytes, needles: Needles) -> Iterator[Leak]:
+    try:
+        for piece in pieces(data):
+            for trace in needles.find(piece):
+                yield Leak(shown, trace.kind, trace.leaf)
     except Unreadable as reason:
         yield Leak(shown, f"unreadable: {reason}", None)
 

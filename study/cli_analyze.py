@@ -42,7 +42,7 @@ def analyze(
       dosimeter analyze results.csv --pre-exposure older-model --json
       dosimeter analyze results.parquet --plan plan.yaml --out report
     """
-    from analysis.reportpage import write_report
+    from analysis.reportfiles import write_report
     from registry.clock import utc_now
     from study.analyze import analyze_table
     from study.console import print_verdicts

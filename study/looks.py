@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 from analysis.breakdowntables import TableSet, make_tables
@@ -11,7 +12,7 @@ from analysis.judgecolumns import JudgeColumn, JudgeFacts, judge_column
 from analysis.load import Table, make_table
 from analysis.look import Analysis, analyse, explore
 from analysis.report import Report, build_report
-from analysis.reportpage import write_report
+from analysis.reportfiles import report_files, write_files
 from harness.tabulate import judged_row, rows_of
 from registry.canon import digest_bytes, digest_value
 from registry.errors import BrokenPromise
@@ -23,44 +24,37 @@ from study.folder import Study
 from study.judgerecords import graded_records, rates_of
 from study.judges import judge_grades
 from study.protocol import relatives_of
+from study.reportparts import (
+    REPORTS,
+    check_report,
+    facts_of,
+    first_issue,
+    free_models,
+    known_before,
+    published_on,
+    tell_changes,
+)
 from study.runs import closed_wave, closing_manifest, manifests_of, read_results
 from study.setup import registration_of
 from study.templateanswers import answers_of_rows, facts_of_study
-
-REPORTS = "reports"
+from study.toolfacts import tools_of_waves
 
 
 def report_study(study: Study, through: int | None, now: str) -> tuple[Report, Path]:
     """Test the closed waves by the registered plan; the report, and its HTML file.
 
     Every look that says something new is put into the ledger. The same look again gives the
-    same bytes, and the time of the first.
+    same bytes, and the time of the first. Raises BrokenPromise, and writes nothing, where the
+    report would hold anything that follows from a private seed.
     """
-    registered = registration_of(study)
-    runs = _closed_runs(study, through)
-    rows = _sorted(read_rows(study, runs))
-    last = runs[-1].wave
-    table_digest = digest_value(columns_of(rows))
-    plan_digest = digest_value(record_body(registered))
-    issued = _issued_before(study, last, table_digest) or now
-    table = make_table(rows)
-    judges = _judge_columns(study, registered.plan, table)
-    report = build_report(
-        registered=registered,
-        sealed=study.sealed_set(),
-        runs=runs,
-        table=table,
-        analysis=analyse(registered.plan, table, plan_digest),
-        issued=issued,
-        explored=_by_judges(registered.plan, table, plan_digest, judges),
-        templates=_templated(study, rows, table_digest),
-        judges=judges,
-    )
-    report = _add_deviations(report, drift_of(study, registered, runs))
-    page, data = write_report(study.folder / REPORTS / f"wave-{last}", report)
+    report, table_digest = build_look(study, through, now)
+    files = report_files(report)
+    check_report(study, files, report.through_wave)
+    folder = study.folder / REPORTS / f"wave-{report.through_wave}"
+    page, data = write_files(folder, files)
     record = ReportIssued(
-        through_wave=last,
-        plan=plan_digest,
+        through_wave=report.through_wave,
+        plan=report.registration,
         table=table_digest,
         report=digest_bytes(data.read_bytes()),
         deviations=report.deviations,
@@ -69,6 +63,45 @@ def report_study(study: Study, through: int | None, now: str) -> tuple[Report, P
         record, now, lambda entry: entry.kind == "report" and entry.record == record
     )
     return report, page
+
+
+def build_look(study: Study, through: int | None, now: str) -> tuple[Report, str]:
+    """The report of a look, and the digest of the rows that it is of. Nothing is written."""
+    registered = registration_of(study)
+    runs = _closed_runs(study, through)
+    rows = _sorted(read_rows(study, runs))
+    last = runs[-1].wave
+    table_digest = digest_value(columns_of(rows))
+    plan_digest = digest_value(record_body(registered))
+    entries = study.ledger.entries()
+    issue = first_issue(entries, last, table_digest)
+    entries = known_before(entries, issue)
+    published = published_on(entries)
+    table = make_table(rows)
+    judges = _judge_columns(study, registered.plan, table)
+    report = build_report(
+        registered=registered,
+        sealed=study.sealed_set(),
+        runs=runs,
+        table=table,
+        analysis=analyse(
+            registered.plan,
+            table,
+            plan_digest,
+            published=date.fromisoformat(published) if published else None,
+        ),
+        issued=issue.time if issue else now,
+        explored=_by_judges(registered.plan, table, plan_digest, judges),
+        templates=_templated(study, rows, table_digest),
+        judges=judges,
+        tools=tools_of_waves(study, [run.wave for run in runs]),
+        facts=facts_of(study.protocol),
+        free=free_models(study.protocol),
+        published=published,
+        ledger_head=entries[-1].digest,
+    )
+    report = _add_deviations(report, drift_of(study, registered, runs))
+    return tell_changes(study, entries, report), table_digest
 
 
 def _judge_columns(study: Study, plan: Plan, table: Table) -> tuple[JudgeColumn, ...]:
@@ -158,12 +191,3 @@ def _closed_runs(study: Study, through: int | None) -> list[RunManifest]:
 
 def _sorted(rows: Iterator[ResultRow]) -> list[ResultRow]:
     return sorted(rows, key=lambda r: (r.wave, r.model, r.stratum, r.instance, r.replicate))
-
-
-def _issued_before(study: Study, through: int, table: str) -> str | None:
-    """When this very look was first reported, if it was."""
-    for entry in study.ledger.find("report"):
-        record: ReportIssued = entry.record
-        if (record.through_wave, record.table) == (through, table):
-            return entry.time
-    return None

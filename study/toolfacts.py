@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from analysis.tooluse import Conduct, ToolUseTables, Use, tabulate_tools
 from harness.episode import Episode, ToolUse
 from registry.tables import Status
@@ -19,7 +21,16 @@ def tool_tables(study: Study, wave: int | None) -> ToolUseTables:
     Raises StudyError, RegistryError.
     """
     require_key(study, "dosimeter tools")
-    finished = [each for each in list_episodes(study, wave) if each.result is not None]
+    return _tables(study, list_episodes(study, wave))
+
+
+def tools_of_waves(study: Study, waves: Iterable[int]) -> ToolUseTables:
+    """The same of some waves."""
+    return _tables(study, [each for wave in waves for each in list_episodes(study, wave)])
+
+
+def _tables(study: Study, episodes: Iterable[Listed]) -> ToolUseTables:
+    finished = [each for each in episodes if each.result is not None]
     whole = [e for e in finished if e.result and e.result.status is not Status.MISSING]
     return tabulate_tools((_read(study, each) for each in whole), len(finished) - len(whole))
 

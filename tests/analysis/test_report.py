@@ -14,8 +14,9 @@ import pytest
 from analysis.load import make_table
 from analysis.look import analyse, explore
 from analysis.report import build_report
+from analysis.reportfiles import write_report
 from analysis.reportjson import report_json
-from analysis.reportpage import render_html, write_report
+from analysis.reportpage import render_html
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -28,7 +29,7 @@ _MODEL = {
     "properties": {
         "model": {"type": "string"},
         "wave": {"type": "integer"},
-        "verdict": {"enum": ["contaminated", "no material inflation", "inconclusive"]},
+        "verdict": {"enum": ["contaminated", "no material inflation", "inconclusive", "withheld"]},
         "estimate": {"type": ["number", "null"]},
         "interval": {"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 2},
         "p": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
@@ -155,7 +156,7 @@ def test_tables_and_figures_are_told_to_all_readers(page, html):
     tables = sum(tag == "table" for tag, _ in page.tags)
     assert tables == sum(tag == "caption" for tag, _ in page.tags) > 3
     images = [held for tag, held in page.tags if tag == "svg" and held.get("role") == "img"]
-    assert len(images) == 4
+    assert len(images) == 6
     assert "<title id=" in html
     assert "spiked, wave 1: +" in html
     assert "prefers-color-scheme: dark" in html
@@ -193,7 +194,9 @@ def test_the_same_report_is_the_same_bytes(report, html, tmp_path):
     first = [path.read_bytes() for path in write_report(tmp_path, report)]
     second = [path.read_bytes() for path in write_report(tmp_path, report)]
     assert first == second
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["report.html", "report.json"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "figures", "report.html", "report.json", "report.md", "tables",
+    ]  # fmt: skip
 
 
 def test_an_untestable_model_is_reported(records, study_rows, report):

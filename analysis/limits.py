@@ -1,0 +1,86 @@
+"""What a study cannot say, in plain words (spec/statistics.md, section 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from analysis.plan import STANDARD
+from analysis.standard import StandardResult
+from registry.records import Plan, StandardRules
+
+ALWAYS = (
+    "The test shows whether a model does better on published instances than on held-back ones of "
+    "the same draw. It does not show how the published ones reached the model.",
+    "A gap that does not reach significance is inconclusive, not proof of a clean model; and a "
+    "null gap shows no resistance to contamination unless the model was exposed.",
+    "If private instances leak, for instance through a provider that trains on what it is sent, "
+    "the gap shrinks: leakage biases towards finding nothing, never towards a false alarm.",
+    "The planning figures behind the design (variance shares of instance and run) come from four "
+    "models and 16 repeated pairs, and partly from simulated regimes. They should be estimated "
+    "again in a pilot that is blind to the arms, and the study sized by it.",
+    "Small gaps need many instances. At a one-sided alpha of 0.025 a gap of 5 points needs about "
+    "448 instances an arm for 80 % power; shared over eight looks, about 729. Where that is too "
+    "many, register 10 points for single models and leave 5 to the monitoring of the study.",
+    "The adjusted p-values hold the chance of any false accusation over the models of a look. They "
+    "do not speak about models, tasks or versions that were not run.",
+)
+USUAL_MARGIN = 0.05
+
+
+def limits_of(
+    plan: Plan, found: StandardResult | None = None, *, of_study: bool = True
+) -> tuple[str, ...]:
+    """The limits of what a plan gave, a sentence or two each. ``of_study`` tells a study of ours
+    from a table from elsewhere."""
+    rules = plan.standard
+    own = (
+        [f"No positive or negative control and no second judge is part of the plan {plan.name}."]
+        if rules is None
+        else [*_control_limits(rules), *_standard_limits(found)]
+    )
+    if not of_study:
+        own.append(
+            "The rows are from elsewhere: that instances were allotted to the arms at random, and "
+            "that the private ones were held back, is taken on trust."
+        )
+    return (*ALWAYS, *own)
+
+
+def _control_limits(rules: StandardRules) -> Iterator[str]:
+    if not rules.pre_exposure:
+        yield (
+            "No model from before the publication is named: the verdicts rest on the random "
+            "allocation alone, without a negative control."
+        )
+    elif rules.control_margin > USUAL_MARGIN:
+        yield (
+            f"The negative control passes within {100 * rules.control_margin:g} points, not the "
+            "usual 5: it would not show a smaller fault of the harness."
+        )
+    if not rules.frozen:
+        yield (
+            "No frozen model is run again at every look: a drift of harness or judge that "
+            "differs between the arms would not be seen by a control."
+        )
+    if not rules.spiked:
+        yield (
+            "No agent that was given public keys is part of the plan: that a leak of known size "
+            "would have been found is shown by calculation, not in this study."
+        )
+    if not rules.second_grader:
+        yield "No second grader is asked for the same verdict."
+
+
+def _standard_limits(found: StandardResult | None) -> Iterator[str]:
+    if found is None:
+        return
+    bare = [str(look.wave) for look in found.looks if not look.covered]
+    if bare:
+        yield (
+            f"Scores of wave {', '.join(bare)} are not adjusted for the instances' difficulty: "
+            "too few runs of models from before the publication."
+        )
+    yield (
+        f"How the monitoring of {STANDARD} behaves over looks was simulated with Gaussian scores "
+        "in one stratum; its error rate holds by permutation, its power may differ."
+    )

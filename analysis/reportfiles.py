@@ -1,0 +1,71 @@
+"""The report as files: the page, a summary, the JSON, every table as CSV, the figures as SVG."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from analysis.breakdowntables import table_csv
+from analysis.figures import plot_arms, plot_gaps
+from analysis.monitorfigure import plot_monitoring
+from analysis.report import Report
+from analysis.reportjson import report_json
+from analysis.reportmarkdown import render_markdown
+from analysis.reportpage import render_html, timeline_of
+from analysis.reporttables import tables_csv
+from analysis.svg import standalone
+from analysis.timefigure import plot_time
+from analysis.wholefile import write_whole
+
+PAGE, DATA, SUMMARY = "report.html", "report.json", "report.md"
+TABLES, FIGURES, TEMPLATES = "tables", "figures", "templates"  # folders beside the page
+
+
+def report_files(report: Report) -> dict[str, str]:
+    """Every file of a report by its path below the report's folder, the page last. Nothing is
+    written: what goes out can be looked through before it lies anywhere."""
+    body = report_json(report)
+    files = {f"{TABLES}/{name}": text for name, text in tables_csv(body).items()}
+    if report.templates is not None:
+        files |= {
+            f"{TEMPLATES}/{name}.csv": table_csv(rows)
+            for name, rows in report.templates.tables.items()
+            if rows
+        }
+    files |= {f"{FIGURES}/{name}.svg": standalone(svg) for name, svg in _figures(report).items()}
+    files[SUMMARY] = render_markdown(report)
+    files[DATA] = json.dumps(body, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    files[PAGE] = render_html(report)
+    return files
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> tuple[Path, Path]:
+    """Write the files into the folder, each whole or not at all; tables and figures of an
+    earlier report that are not among them are removed. The page and the JSON."""
+    for part in (TABLES, FIGURES, TEMPLATES):
+        for old in (folder / part).glob("*"):
+            if f"{part}/{old.name}" not in files:
+                old.unlink()
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, text)
+    return folder / PAGE, folder / DATA
+
+
+def write_report(folder: Path, report: Report) -> tuple[Path, Path]:
+    """Write a report into the folder, as ``write_files``; the page and the JSON."""
+    return write_files(folder, report_files(report))
+
+
+def _figures(report: Report) -> dict[str, str]:
+    """The figures of a desktop's width."""
+    found = report.standard
+    figures = {"scores": plot_arms(report.means)}
+    if any(v.estimate is not None for v in report.verdicts):
+        figures["gaps"] = plot_gaps(report.verdicts, report.plan.margin)
+        figures["time"] = plot_time(timeline_of(report), report.plan.margin)
+    if found is not None and found.monitored.looks:
+        figures["monitoring"] = plot_monitoring(found.monitored)
+    return figures

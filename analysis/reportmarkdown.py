@@ -1,0 +1,97 @@
+"""The report's summary as Markdown, for a wiki, an issue or a message."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from analysis.report import Report
+from analysis.reportgrids import (
+    Cell,
+    Grid,
+    Said,
+    control_grid,
+    cost_grid,
+    funnel_grid,
+    monitor_grid,
+    verdict_grid,
+)
+from analysis.reportwords import cite_words, command_words, finding, monitored_words
+
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|~#])")
+
+
+def render_markdown(report: Report) -> str:
+    """The summary: verdicts, controls, monitoring, changes, deviations, limits."""
+    return "\n".join(_lines(report)).rstrip() + "\n"
+
+
+def _lines(report: Report) -> Iterator[str]:
+    yield from (f"# {_plain(report.study)}: contamination report", "")
+    registered = "registered as" if report.registered else "not registered,"
+    yield f"Through wave {report.through_wave}, issued {report.issued}; plan {report.plan.name}, "
+    yield f"{registered} `{report.registration}`."
+    yield from ("", "## Verdicts", "", *_table(verdict_grid(report)), "")
+    for verdict in report.verdicts:
+        word = f"**{_plain(verdict.model)}**, wave {verdict.wave}: **{verdict.verdict}**."
+        yield f"- {word} {_plain(finding(verdict, report.standard))}"
+    yield ""
+    if said := monitored_words(report.standard):
+        yield from ("## The study as a whole", "", said, "", *_table(monitor_grid(report)), "")
+    yield from ("## Controls", "")
+    controls = control_grid(report)
+    if controls.rows:
+        yield from (*_table(controls), "")
+    else:
+        yield from ("None is part of the plan.", "")
+    yield from _change_lines(report)
+    yield from ("## Deviations", "", *_bullets(report.deviations or ("None.",)), "")
+    yield from ("## Episodes", "", *_table(funnel_grid(report)), "")
+    yield from ("## Cost", "", *_table(cost_grid(report)), "")
+    yield from ("## Limits", "", *_bullets(report.limits), "")
+    yield from ("## How to cite and verify", "", _plain(cite_words(report)), "", "```sh")
+    yield from (command_words(report), "```", "")
+    yield "The page `report.html` beside this file has all of it, with figures; `report.json` and"
+    yield "`tables/` have every number."
+
+
+def _change_lines(report: Report) -> Iterator[str]:
+    changes = report.changes
+    if changes is None:
+        return
+    yield from ("## New since the last report", "")
+    yield f"The last one went through wave {changes.through_wave}, issued {changes.issued}."
+    yield ""
+    for each in changes.turned:
+        note = f": {_plain(each.note)}" if each.note else ""
+        where = f"{_plain(each.model)} at wave {each.wave}"
+        yield f"- {where} was {each.before} and is {each.now}{note}."
+    if not changes.turned:
+        yield "- No earlier verdict has changed."
+    for model, wave, word in changes.added:
+        yield f"- New: {_plain(model)} at wave {wave}, {word}."
+    if changes.study:
+        yield f"- {changes.study}"
+    yield from (f"- New deviation: {_plain(line)}" for line in changes.deviations)
+    yield from (f"- No longer told: {_plain(line)}" for line in changes.settled)
+    yield ""
+
+
+def _table(grid: Grid) -> Iterator[str]:
+    yield f"| {' | '.join(column.label for column in grid.columns)} |"
+    yield f"|{'|'.join('---:' if column.number else '---' for column in grid.columns)}|"
+    for row in grid.rows:
+        yield f"| {' | '.join(_cell(cell) for cell in row)} |"
+
+
+def _bullets(lines: Sequence[str]) -> Iterator[str]:
+    return (f"- {_plain(line)}" for line in lines)
+
+
+def _cell(cell: Cell) -> str:
+    return f"**{cell.word}**" if isinstance(cell, Said) else _plain(cell)
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown shows as it stands, on one line."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
