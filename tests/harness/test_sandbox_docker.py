@@ -359,6 +359,15 @@ def test_a_container_killed_from_outside_is_a_failed_attempt(provider: DockerSan
     box.close()
 
 
+def test_a_container_killed_by_hand_is_a_failed_attempt(provider: DockerSandboxes) -> None:
+    """The engine tells of no kill then, and the kernel of no shortage of memory."""
+    with provider.open([], LIMITS) as box:
+        if not docker.kill_by_hand(box.id):
+            pytest.skip("another user's processes cannot be killed")
+        with pytest.raises(AttemptFailed, match="sandbox: server gone"):
+            box.run(["sleep", "30"], 30)
+
+
 def test_no_engine_is_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     with pytest.raises(HarnessError, match=r"no Docker engine answers at .*none.sock.*make engine"):
