@@ -16,6 +16,7 @@ from analysis.rivals import (
     arms_of,
     article_interval,
     cluster_robust,
+    degrees,
     logit_gee,
     pooled_criteria,
     runs_as_independent,
@@ -78,7 +79,7 @@ def count_power(
 ) -> Hits:
     """One-sided rejections of the permutation test: on the weighted score, the fraction, the
     larger of the two (max-T), and, with a covariate, adjusted and as difference in differences;
-    claims of P5; and how often P2's interval holds the effect."""
+    claims of no inflation (P5); and how often P2's interval holds the effect."""
     hits: Hits = Counter()
     for data, seed in _batches(design, regime, effect, count, stream):
         values = np.moveaxis(data.means, 0, 1)
@@ -93,6 +94,22 @@ def count_power(
         low, high, upper = _bounds(data, estimate)
         hits["coverage"] += _count((low <= effect.size) & (effect.size <= high))
         hits["no inflation"] += _count(upper < MARGIN)
+    return hits
+
+
+def count_equivalence(
+    design: Design, regime: Regime, effect: Effect, count: int, stream: np.random.Generator
+) -> Hits:
+    """Claims of P5: no inflation above the margin, and equivalence within it (TOST)."""
+    from scipy.special import stdtrit
+
+    hits: Hits = Counter()
+    for data, _ in _batches(design, regime, effect, count, stream):
+        estimate = satterthwaite(arms_of(data))
+        half = stdtrit(degrees(arms_of(data).mean(axis=4)), 0.95) * estimate.se
+        below = estimate.gap + half < MARGIN
+        hits["no inflation"] += _count(below)
+        hits["equivalent"] += _count(below & (estimate.gap - half > -MARGIN))
     return hits
 
 
@@ -152,8 +169,6 @@ def _two_sided(values: Floats, data: Simulated, seed: int) -> Floats:
 def _bounds(data: Simulated, estimate: Tested) -> tuple[Floats, Floats, Floats]:
     """P2's 95 % interval, and P5's one-sided 95 % bound."""
     from scipy.special import stdtrit
-
-    from analysis.rivals import degrees
 
     df = degrees(arms_of(data).mean(axis=4))
     half, one = stdtrit(df, 0.975) * estimate.se, stdtrit(df, 0.95) * estimate.se

@@ -25,11 +25,12 @@ STORED, PAGE = ROOT / "docs/statistics.json", ROOT / "docs/statistics.md"
 def main() -> None:
     options = _options()
     start = time.process_time()
+    jobs, made = all_jobs(), 0
     held: dict[str, Any] = {}
     if options.write and STORED.exists():
-        held = json.loads(STORED.read_text())["jobs"]
-    made = 0
-    for key, job in all_jobs().items():
+        stored = json.loads(STORED.read_text())["jobs"]
+        held = {key: value for key, value in stored.items() if key in jobs}
+    for key, job in jobs.items():
         count = max(20, round(options.replications * job.part))
         known = held.get(key)
         if known and known["of"] == count and not (options.anew and options.anew in key):
