@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from study.cli_analyze import analyze
+from study.cli_calibrate import calibrate
+from study.cli_import import import_
 from study.cli_judge import grade, judge
 from study.cli_models import models
 from study.cli_power import power
@@ -331,7 +333,9 @@ def status(folder: Path, as_json: bool) -> None:
     print_records(pipeline.status(pipeline.open_study(folder)), as_json, title="Study")
 
 
+main.add_command(calibrate)
 main.add_command(analyze)
+main.add_command(import_)
 main.add_command(wave)
 main.add_command(show)
 main.add_command(tools)
