@@ -111,6 +111,29 @@ def test_claims_are_the_verdicts_of_analyse(multiplicity: str) -> None:
     assert ours.tolist() == said == [True, False, False]
 
 
+def test_adjusted_claims_are_those_of_standard_v1() -> None:
+    plan = standard_plan(
+        ("x", "y"), 12, looks=2, permutations=399, enumerate_up_to=0, pre_exposure=("before",),
+        sensitivity=(),
+    )  # fmt: skip
+    values, stratum, public = _study(np.random.default_rng(6), 12, 0.45)
+    before = _study(np.random.default_rng(7), 12, 0.0)[0][:, :, [0, 1]].mean(axis=1)
+    old = [
+        replace(_row("xy"[stratum[i]], f"{i:03}", "before", r, bool(public[i]), before[i]),
+                passed=round(before[i, 1] * 60), total=60)
+        for i in range(len(before)) for r in range(4)
+    ]  # fmt: skip
+    new = [replace(row, wave=1) for row in _rows(values, stratum, public)]
+    found = analyse(plan, make_table([*old, *new]), "sha256:test").standard
+    assert found is not None
+    look = next(each for each in found.looks if each.tested)
+    assert look.covered == 1
+    theirs = [t.verdict.p_adjusted <= look.alpha for t in look.tested]
+    seed = permutation_seed("sha256:test", "1")
+    ours = claims(plan, values[:, None], before[:, None], stratum, public, seed)[0]
+    assert ours.tolist() == theirs == [True, False, False]
+
+
 def test_first_rejections_are_those_of_monitor() -> None:
     stream = np.random.default_rng(3)
     stratum, public = np.repeat([0, 1], 40), np.tile(np.repeat([True, False], 20), 2)
