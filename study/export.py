@@ -24,7 +24,7 @@ from study.attempts import (
 )
 from study.errors import StudyError
 from study.folder import Study
-from study.judges import grades_of
+from study.judgegrades import grades_of
 from study.newfolder import new_folder
 
 

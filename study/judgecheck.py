@@ -38,8 +38,8 @@ from study.alone import alone
 from study.errors import StudyError
 from study.folder import Study
 from study.judgebudget import open_judge_purse
+from study.judgegrades import judge_pin, results_there
 from study.judgerecords import record_checked
-from study.judges import judge_pin, results_there
 from study.money import check_prices, judge_money
 from study.protocol import relatives_of
 

@@ -34,7 +34,7 @@ from study.estimate import (
     sum_interval,
 )
 from study.folder import Study
-from study.judges import graded_by
+from study.judgegrades import graded_by
 from study.money import judge_money
 from study.protocol import Task
 from study.runs import cells_of, manifest_of

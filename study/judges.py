@@ -13,7 +13,6 @@ from decimal import Decimal
 from analysis.agreement import cohen_kappa, krippendorff_alpha
 from generators.task import TaskInstance
 from harness.budget import Account, Spend
-from harness.codec import decode_episode
 from harness.episode import Cell, Episode, Grade, GradeStatus
 from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
 from harness.judge import Judge, judgement_bound
@@ -27,28 +26,24 @@ from harness.judging import (
     read_grade,
     submission_of,
 )
-from harness.keys import GRADES, attempt_key, hex_of, result_key
+from harness.keys import result_key
 from harness.prices import Price
 from harness.questions import questions_of
-from harness.tabulate import LENIENT, EpisodeResult
+from harness.tabulate import LENIENT
 from harness.work import instance_of, read_result
 from registry.errors import RegistryError
-from registry.records import Graded, JudgePin, RunManifest, record_digest
-from registry.seal import decrypt
+from registry.records import Graded, JudgePin, record_digest
 from study.alone import alone
-from study.errors import StudyError
 from study.folder import Study
 from study.judgebudget import open_judge_purse
+from study.judgegrades import graded_by, judge_pin, read_attempt, waves_there
 from study.judgerecords import record_graded
 from study.money import Money, check_prices, judge_money
-from study.protocol import FILE_NAME
-from study.runs import cells_of, finished_of, manifest_of
 
 Watch = Callable[[str, int, int], None]  # what, done, of
 
 # Failures of a provider that the next episode would meet as well.
 _HOPELESS = frozenset(("auth", "quota", "connection", "bad_request"))
-Labelled = tuple[str, Grade]
 _NOT_TRIED = "not tried after that"
 HELD = "not paid for by the budget"
 
@@ -132,17 +127,6 @@ class _Tried:
     spend: Spend = field(default_factory=Spend)
 
 
-def judge_pin(study: Study, name: str) -> JudgePin:
-    """The judge of that name in study.yaml. Raises StudyError."""
-    for pin in study.protocol.judges:
-        if pin.name == name:
-            return pin
-    known = ", ".join(pin.name for pin in study.protocol.judges) or "none"
-    raise StudyError(
-        f"{study.folder / FILE_NAME}: no judge {name!r} under `judges`; known: {known}"
-    )
-
-
 Waves = dict[int, tuple[Cell, ...]]
 
 
@@ -160,7 +144,7 @@ def grade_study(
         judge_money(study.folder, study.protocol, pins, request.allow_unknown_price), study.folder
     )
     judges = [build_judge(pin, str(study.folder.resolve())) for pin in pins]
-    waves = {manifest.wave: cells for manifest, cells in _waves_there(study, request.wave, True)}
+    waves = {manifest.wave: cells for manifest, cells in waves_there(study, request.wave, True)}
     with ExitStack() as stack:
         for judge in judges:
             stack.callback(judge.close)
@@ -187,29 +171,6 @@ def _purse(study: Study, wave: int, money: Money, pins: Sequence[JudgePin]) -> J
     digests: list[str] = [record_digest(pin) for pin in pins]
     graded = {digest: graded_by(study, digest) for digest in digests}
     return open_judge_purse(study, wave, money, pins, graded)
-
-
-def results_there(study: Study, wave: int | None = None, needed: bool = False) -> Iterator[Cell]:
-    """The cells that have a result, of one wave or of all. Raises StudyError where they are
-    ``needed`` and nothing was begun."""
-    for _, cells in _waves_there(study, wave, needed):
-        yield from cells
-
-
-def _waves_there(
-    study: Study, wave: int | None, needed: bool
-) -> Iterator[tuple[RunManifest, tuple[Cell, ...]]]:
-    waves = range(len(study.protocol.waves)) if wave is None else [wave]
-    begun = [found for each in waves if (found := manifest_of(study, each)) is not None]
-    if needed and not begun:
-        first = wave or 0
-        raise StudyError(
-            f"wave {first} was not begun; `dosimeter sweep --wave {first}` makes its episodes"
-        )
-    for manifest in begun:
-        cells = cells_of(study, manifest)
-        finished = finished_of(study, cells)
-        yield manifest, tuple(cell for cell in cells if result_key(cell.episode) in finished)
 
 
 def _grade_waves(
@@ -295,50 +256,6 @@ def _bound(bench: _Bench, instance: TaskInstance, episode: Episode) -> Decimal |
         return None
     questions = questions_of(instance.rubric)
     return judgement_bound(bench.judge, submission_of(instance, episode), questions, bench.price)
-
-
-def read_attempt(study: Study, episode: str, identities: tuple[str, ...]) -> Episode:
-    """The attempt that counts, of an episode that has a result. Raises RegistryError."""
-    result = read_result(study.store, result_key(episode), identities)
-    key = attempt_key(episode, result.attempt)
-    return decode_episode(decrypt(study.store.get(key), identities, key), key)
-
-
-def graded_by(study: Study, judge: str) -> frozenset[str]:
-    """The episodes that a judge has graded; ``judge`` is the digest of its pin."""
-    prefix = f"{GRADES}{hex_of(judge)}/"
-    keys = study.store.list(prefix)
-    return frozenset(f"sha256:{key.removeprefix(prefix).removesuffix('.age')}" for key in keys)
-
-
-def grades_of(study: Study, episode: str, identities: tuple[str, ...]) -> tuple[Labelled, ...]:
-    """Every judge's grade of an episode, by its name, those of study.yaml first; of judges of one
-    name, that are older versions of it, by digest as well."""
-    pins = [*study.protocol.judges, *(e.record.judge for e in study.ledger.find("graded"))]
-    named: dict[str, str] = {record_digest(pin): pin.name for pin in pins}
-    found: dict[str, Grade] = {}
-    for digest, name in named.items():
-        grade = read_grade(study.store, digest, episode, identities)
-        if grade is not None:
-            found[f"{name}@{hex_of(digest)[:8]}" if name in found else name] = grade
-    return tuple(found.items())
-
-
-def judge_grades(
-    study: Study, results: Iterable[EpisodeResult], identities: tuple[str, ...]
-) -> Iterator[tuple[EpisodeResult, Grade]]:
-    """The results with each grade of a judge of study.yaml, for the judges that have graded them
-    all: a column with holes would compare other episodes than its neighbour."""
-    held = list(results)
-    for pin in study.protocol.judges:
-        digest = record_digest(pin)
-        done = graded_by(study, digest)
-        if not all(result.episode in done for result in held):
-            continue
-        for result in held:
-            grade = read_grade(study.store, digest, result.episode, identities)
-            if grade is not None:
-                yield result, grade
 
 
 def _tell(

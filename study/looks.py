@@ -21,8 +21,8 @@ from registry.records import Plan, Preregistration, ReportIssued, RunManifest, r
 from registry.tables import ResultRow, columns_of
 from study.errors import StudyError
 from study.folder import Study
+from study.judgegrades import judge_grades
 from study.judgerecords import graded_records, rates_of
-from study.judges import judge_grades
 from study.protocol import relatives_of
 from study.reportparts import (
     REPORTS,

@@ -33,7 +33,7 @@ from study.attempts import (
 )
 from study.errors import StudyError
 from study.folder import Study
-from study.judges import grades_of
+from study.judgegrades import grades_of
 from study.visible import fold_lines, on_one_line
 
 Record = dict[str, Any]

@@ -38,8 +38,9 @@ from study.cli import main
 from study.errors import StudyError
 from study.folder import Study
 from study.images import NO_IMAGE, PinnedImage
+from study.judgegrades import graded_by
 from study.judgemoney import spent_by_judges
-from study.judges import GradeRequest, grade_study, graded_by
+from study.judges import GradeRequest, grade_study
 from study.looks import read_rows
 from study.money import money_of
 from study.protocol import read_protocol
