@@ -387,7 +387,7 @@ class Watch:
                     self.limits.add("time")
                 if self.output.total > self.flood:
                     self.limits.add("output")
-                if self.over() or self.overfed():
+                if self.overfed() or self.over():  # a last look, too, when time is up
                     for each in programs:
                         each.kill()
                         each.wait()
