@@ -53,14 +53,23 @@ def add_template(name: str, text: str) -> TemplateFamily:
 
     Raises TemplateError for a template that does not hold, and for the name of another family.
     """
-    from generators.errors import TemplateError
-    from generators.templates.family import TemplateFamily, family_name
+    from generators.templates.family import TemplateFamily
     from generators.templates.source import parse_template
 
-    found = TemplateFamily(parse_template(text, name), family_name(Path(name).stem))
-    if found.name in _names(_FAMILIES):
-        raise TemplateError(f"{name}: {found.name} is the name of a built-in task: rename the file")
+    found = TemplateFamily(parse_template(text, name), template_name(name))
     return _TEMPLATES.setdefault(f"{found.name}@{found.version}", found)
+
+
+def template_name(name: str) -> str:
+    """The name of the family that a template file of this name is. Raises TemplateError where it
+    gives none, or that of another family."""
+    from generators.errors import TemplateError
+    from generators.templates.family import family_name
+
+    found = family_name(Path(name).stem)
+    if found in _names(_FAMILIES):
+        raise TemplateError(f"{name}: {found} is the name of a built-in task: rename the file")
+    return found
 
 
 def entries() -> tuple[str, ...]:

@@ -13,6 +13,11 @@ class TemplateError(GeneratorError):
     """A template, or a key that it asks for, that cannot be used: names file, line and key."""
 
 
+class TemplateLimitError(TemplateError):
+    """A bound that a template strikes, or what no key may ask: the template's fault and not the
+    draw's, so that nothing is drawn again."""
+
+
 class GuardExhausted(RuntimeError):  # noqa: N818 - a broken promise of a generator, not bad input
     """A degenerate draw was redrawn as often as is allowed (spec/physics.md, R4)."""
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from time import process_time
 from typing import Any
 
-from generators.errors import TemplateError
+from generators.catalog import template_name
+from generators.errors import TemplateError, TemplateLimitError
 from generators.seed import Seed
 from generators.templates.components import Given, compile_component
 from generators.templates.edits import complete_edit
@@ -131,7 +132,13 @@ def _rounded(value: float | None) -> float | None:
 
 def check_text(text: str | bytes, path: str) -> TemplateReport:
     """What is to be said of a template file's text; ``path`` is what the report calls it."""
-    return _report(read_template(text, path), path)
+    reading = read_template(text, path)
+    try:
+        template_name(path)
+    except TemplateError as error:
+        told = Problem(1, (), str(error).removeprefix(f"{path}: "))
+        reading = replace(reading, errors=(told, *reading.errors))
+    return _report(reading, path)
 
 
 def check_template(file: TemplateFile) -> TemplateReport:
@@ -243,6 +250,10 @@ class _Finder:
             tried += 1
             try:
                 sample = prepare(compiled, root.child(question.id, tried), tried, attempts=1)
+            except TemplateLimitError as error:
+                where, what = self.inside(question, _inner(str(error)))
+                self.error(where, f"{what} (in sample {tried}, and no other is tried)")
+                break
             except TemplateError as error:
                 what = _inner(str(error))
                 failed.setdefault(_VARYING.sub("#", what), []).append(what)
@@ -254,8 +265,9 @@ class _Finder:
         self.left -= process_time() - begun
         hurried = tried < SAMPLES and self.left <= 0
         self.hurried += hurried
+        struck = question.place in self.faulty
         self.tell(question, failed, faults, tried)
-        if tried < SAMPLES and made and not failed and not hurried:
+        if tried < SAMPLES and made and not (failed or hurried or struck):
             self.warn(
                 question.place,
                 f"only {tried} of {SAMPLES} samples were simulated: they are slow, or large",

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, TypeVar
 
-from generators.errors import TemplateError
+from generators.errors import TemplateError, TemplateLimitError
 from generators.seed import Seed
 from generators.stream import Stream
 from generators.templates.components import Given, compile_component
@@ -166,18 +166,23 @@ def prepare(
 
     What was drawn may have no key, such as the average of a department in which nobody is: it is
     drawn again, as often as ``attempts`` allow, and recorded. Raises TemplateError, which names
-    the question, where there is still none, with what was wrong first.
+    the question, where there is still none, with what was wrong first. A bound that is struck is
+    the template's, and TemplateLimitError is raised at once: another draw would strike it too, and
+    what strikes a limit of time on one machine alone would make other bytes there.
     """
     question = compiled.question
+    name = f"{compiled.file}: question {question.id}"
     root = seed.child("template", VERSION, compiled.file, question.id)
     first: TemplateError | None = None
     for attempt in range(attempts):
         drawn = root.child("attempt", attempt) if attempt else root
         try:
             return _prepare(compiled, drawn, sample, artifacts, attempt)
+        except TemplateLimitError as error:
+            raise TemplateLimitError(f"{name}: {error}") from error
         except TemplateError as error:
             first = first or error
-    raise TemplateError(f"{compiled.file}: question {question.id}: {first}") from first
+    raise TemplateError(f"{name}: {first}") from first
 
 
 def _prepare(

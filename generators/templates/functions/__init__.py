@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from generators.errors import TemplateError, nearest
+from generators.errors import TemplateError, TemplateLimitError, nearest
 from generators.templates.functions.arithmetic import ARITHMETIC
 from generators.templates.functions.csvfile import CSV
 from generators.templates.functions.function import Function
@@ -30,7 +30,8 @@ def call_function(name: str, arguments: Sequence[str], file: OpenFile | None) ->
     """What a function says of its arguments and the file.
 
     Arguments are texts with nothing left to fill in, the file not among them. Raises
-    TemplateError that names the function, its arguments, the file's path and the reason.
+    TemplateError that names the function, its arguments, the file's path and the reason; where
+    that is a bound that was struck, TemplateLimitError.
     """
     function = _find(name, arguments)
     if function.takes_file and file is None:
@@ -38,11 +39,11 @@ def call_function(name: str, arguments: Sequence[str], file: OpenFile | None) ->
     try:
         answer = function.compute(arguments, file)
     except TemplateError as error:
-        raise TemplateError(f"{show_call(name, arguments, file)}: {error}") from None
+        raise type(error)(f"{show_call(name, arguments, file)}: {error}") from None
     except RecursionError:
-        raise TemplateError(f"{show_call(name, arguments, file)}: nested too deep") from None
+        raise TemplateLimitError(f"{show_call(name, arguments, file)}: nested too deep") from None
     if len(answer) > MAX_ANSWER:
-        raise TemplateError(
+        raise TemplateLimitError(
             f"{show_call(name, arguments, file)}: the answer has {len(answer)} characters; a key "
             f"has at most {MAX_ANSWER}"
         )

@@ -7,7 +7,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from generators.errors import TemplateError
+from generators.errors import TemplateError, TemplateLimitError
 
 if TYPE_CHECKING:
     from generators.templates.functions.csvfile import Table
@@ -95,9 +95,11 @@ class OpenFile:
         return open_database(self.data)
 
     def check_size(self, most: int) -> None:
-        """Raise TemplateError where there are more bytes than that."""
+        """Raise TemplateLimitError where there are more bytes than that."""
         if len(self.data) > most:
-            raise TemplateError(f"the file has {len(self.data)} bytes; at most {most} are read")
+            raise TemplateLimitError(
+                f"the file has {len(self.data)} bytes; at most {most} are read"
+            )
 
     def close(self) -> None:
         """End the database connection, if there is one. May be called again."""

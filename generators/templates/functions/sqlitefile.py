@@ -2,8 +2,9 @@
 
 A query may be anything that reads. Refused are statements that write, attach, open a
 transaction or load an extension, more than one statement, PRAGMAs other than those that
-describe the database, and functions whose answer is another each time (``random()``, the
-clock). A query may take two seconds of CPU, a value a quarter of a megabyte.
+describe the database, and what may answer otherwise another time or elsewhere: chance, the
+clock and time zone (see ``sqliteclock.py``), and what tells of SQLite itself. A query may take
+two seconds of CPU, a value a quarter of a megabyte. Bounds and refusals are TemplateLimitError.
 
 As in the public implementation: a query's answer is the first column of its first row; NULL is
 the empty text, a float is written in full, no row is an error; ``sqlite_value`` takes the column
@@ -22,10 +23,11 @@ from functools import lru_cache
 from itertools import count
 from math import inf
 
-from generators.errors import TemplateError, nearest
+from generators.errors import TemplateError, TemplateLimitError, nearest
 from generators.templates.functions.function import Function, table_of
 from generators.templates.functions.numeric import to_index
 from generators.templates.functions.openfile import OpenFile
+from generators.templates.functions.sqliteclock import Clock
 
 MAX_SECONDS = 2.0
 MAX_VALUE = 250_000  # bytes; a search in one value is a single step, which cannot be stopped
@@ -42,18 +44,17 @@ _LEAF = b"\x0d"
 _JOURNAL = slice(18, 20)  # read and write version: 2 is a write-ahead log, of which there is none
 
 _DESCRIBE = {"table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo"}
-_DESCRIBE |= {"foreign_key_list", "collation_list", "function_list", "database_list"}
+_DESCRIBE |= {"foreign_key_list"}
 _STATE = {"user_version", "schema_version", "application_id", "encoding", "page_count"}
-_STATE |= {"page_size", "foreign_keys"}
+_STATE |= {"page_size"}
 _FICKLE = {"random", "randomblob", "current_date", "current_time", "current_timestamp"}
-_UNSAFE = {"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit"}
-# A function of dates means now where it is told so, and where it is told no date.
-_NOW = re.compile(
-    r"""'\s*now\s*'|"\s*now\s*"|\b(?:date|time|datetime|julianday|unixepoch)\s*\(\s*\)
-    |\bstrftime\s*\(\s*'[^']*'\s*\)""",
-    re.I | re.X,
-)
-_DATED = re.compile(r"\b(?:date|time|datetime|julianday|unixepoch|strftime|timediff)\s*\(", re.I)
+_ABOUT_ITSELF = {"sqlite_version", "sqlite_source_id", "fts5_source_id", "sqlite_offset"}
+_ABOUT_ITSELF |= {"sqlite_compileoption_get", "sqlite_compileoption_used"}
+_ABOUT_ITSELF |= {"changes", "total_changes", "last_insert_rowid"}
+_UNSAFE = {"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit", "sqlite_log"}
+_STATEMENTS_RUN = "sqlite_stmt"  # a table of what this connection has run, and its memory
+# Behind what SQLite skips: EXPLAIN is not told to an authorizer.
+_EXPLAIN = re.compile(r"(?:[\s;\ufeff]|--[^\n]*(?:\n|$)|/\*.*?(?:\*/|$))*explain\b", re.I | re.S)
 # A width is padded to in a single step, which cannot be stopped.
 _PRINTF = re.compile(r"\b(?:printf|format)\s*\(\s*('(?:[^']|'')*'\s*[,)])?", re.I)
 _WIDE = re.compile(r"%[^a-zA-Z%]*(?:\*|[0-9]{5})")
@@ -82,6 +83,7 @@ class Database:
         self._loading = False
         self._size = 0
         self._mark = ""
+        self._clock = Clock()
         self._connection = connection = sqlite3.connect(
             ":memory:",
             isolation_level=None,
@@ -93,6 +95,7 @@ class Database:
             connection.setlimit(limit, most)
         connection.set_authorizer(self._authorize)
         connection.set_progress_handler(self._late, _STEPS)
+        self._clock.bind(connection)
 
     def load(self, data: bytes) -> None:
         """Have this file's tables instead of any other's."""
@@ -115,56 +118,64 @@ class Database:
 
     def first(self, sql: str, values: Sequence[str | int] = ()) -> tuple[object, ...] | None:
         """The first row of a query, None where there is none. Raises TemplateError."""
-        self._refused = ""
-        self._deadline = time.thread_time() + MAX_SECONDS
+        self._begin()
         cursor = self._connection.cursor()
         try:
             row: tuple[object, ...] | None = cursor.execute(self._mark + sql, values).fetchone()
         except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError, MemoryError) as error:
-            raise TemplateError(self._reason(error)) from None
+            raise self._reason(error) from None
         finally:
             cursor.close()
         return row
 
     def all(self, sql: str, column: int = 0) -> list[str]:
         """One column of all rows, as texts."""
-        self._refused, self._deadline = "", time.thread_time() + MAX_SECONDS
+        self._begin()
         try:
             return [str(row[column]) for row in self._connection.execute(self._mark + sql)]
         except sqlite3.Error as error:
-            raise TemplateError(self._reason(error)) from None
+            raise self._reason(error) from None
+
+    def _begin(self) -> None:
+        self._refused = self._clock.refused = ""
+        self._deadline = time.thread_time() + MAX_SECONDS
 
     def _authorize(
         self, action: int, one: str | None, two: str | None, base: str | None, within: str | None
     ) -> int:
-        if action in _READS or self._loading:
+        refused = ""
+        if self._loading:
             return sqlite3.SQLITE_OK
-        if action == sqlite3.SQLITE_FUNCTION:
-            self._refused = _refuse_function((two or "").lower())
+        if action in _READS:
+            if one == _STATEMENTS_RUN:
+                refused = f"{one} tells of SQLite itself; a key must not depend on it"
+        elif action == sqlite3.SQLITE_FUNCTION:
+            refused = _refuse_function((two or "").lower())
         elif action == sqlite3.SQLITE_PRAGMA:
-            self._refused = _refuse_pragma((one or "").lower(), two)
+            refused = _refuse_pragma((one or "").lower(), two)
         elif action != sqlite3.SQLITE_UPDATE or one != "sqlite_master":
-            self._refused = _WRITES  # that one is asked for json_each(), and SQLite refuses it else
-        return sqlite3.SQLITE_DENY if self._refused else sqlite3.SQLITE_OK
+            refused = _WRITES  # that one is asked for json_each(), and SQLite refuses it else
+        self._refused = self._refused or refused
+        return sqlite3.SQLITE_DENY if refused else sqlite3.SQLITE_OK
 
     def _late(self) -> bool:
         return time.thread_time() > self._deadline
 
-    def _reason(self, error: Exception) -> str:
+    def _reason(self, error: Exception) -> TemplateError:
         said = str(error)
-        if self._refused:
-            return self._refused
-        if "one statement at a time" in said:
-            return "there is more than one statement"
+        if refused := self._refused or self._clock.refused:
+            return TemplateLimitError(refused)
         if said == "interrupted":
-            return f"the query takes more than {MAX_SECONDS:g} seconds"
+            return TemplateLimitError(f"the query takes more than {MAX_SECONDS:g} seconds")
         if "too big" in said:
-            return f"a value is larger than {MAX_VALUE} bytes"
-        if said.startswith("Could not decode"):  # the rest would show the value
-            return "the value is not UTF-8 text"
+            return TemplateLimitError(f"a value is larger than {MAX_VALUE} bytes")
         if isinstance(error, MemoryError):
-            return "the query takes more memory than there is"
-        return said
+            return TemplateLimitError("the query takes more memory than there is")
+        if "one statement at a time" in said:
+            return TemplateError("there is more than one statement")
+        if said.startswith("Could not decode"):  # the rest would show the value
+            return TemplateError("the value is not UTF-8 text")
+        return TemplateError(said)
 
 
 _idle: list[Database] = []
@@ -259,8 +270,8 @@ def check_query(sql: str) -> None:
     """Raise TemplateError for what SQLite itself would not refuse or could not be stopped in."""
     if not sql.strip():
         raise TemplateError("there is no query")
-    if _NOW.search(sql) and _DATED.search(sql):
-        raise TemplateError("a key must not depend on the clock, which the query asks")
+    if _EXPLAIN.match(sql):
+        raise TemplateLimitError("EXPLAIN tells of SQLite itself; a key must not depend on it")
     for call in _PRINTF.finditer(sql):
         if not call[1] or _WIDE.search(call[1]):
             raise TemplateError(
@@ -306,6 +317,8 @@ def _quote(name: str) -> str:
 def _refuse_function(name: str) -> str:
     if name in _FICKLE:
         return f"{name}() gives another answer each time; a key must not depend on it"
+    if name in _ABOUT_ITSELF:
+        return f"{name}() tells of SQLite itself; a key must not depend on it"
     return f"{name}() is not for queries" if name in _UNSAFE else ""
 
 

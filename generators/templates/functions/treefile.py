@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from generators.errors import TemplateError
+from generators.errors import TemplateError, TemplateLimitError
 
 MAX_DEPTH = 200
 MAX_VALUES = 1_000_000
@@ -29,7 +29,7 @@ def read_json(text: str) -> Any:
             f"the file is not JSON: line {error.lineno}, column {error.colno}: {error.msg}"
         ) from None
     except RecursionError:
-        raise TemplateError(f"the file is nested deeper than {MAX_DEPTH}") from None
+        raise TemplateLimitError(f"the file is nested deeper than {MAX_DEPTH}") from None
     except ValueError as error:  # a whole number of thousands of digits
         raise TemplateError(f"the file is not JSON that can be read: {error}") from None
     if text.count("[") + text.count("{") > MAX_DEPTH:
@@ -42,7 +42,7 @@ def read_yaml(text: str) -> Any:
     import yaml
 
     if len(text) > MAX_YAML:
-        raise TemplateError(
+        raise TemplateLimitError(
             f"the file has {len(text)} characters; at most {MAX_YAML} of YAML are read"
         )
     try:
@@ -61,7 +61,7 @@ def read_yaml(text: str) -> Any:
             "the file is not YAML: a value is not what its tag (!!…) says"
         ) from None
     except RecursionError:
-        raise TemplateError(f"the file is nested deeper than {MAX_DEPTH}") from None
+        raise TemplateLimitError(f"the file is nested deeper than {MAX_DEPTH}") from None
     if "*" in text:
         _check_bounds(value)
     return value
@@ -85,13 +85,13 @@ def _loader() -> Any:
             super().flatten_mapping(node)
             self.merged = getattr(self, "merged", 0) + max(0, len(node.value) - before)
             if self.merged > _MERGED:
-                raise TemplateError(f"merge keys (<<) make more than {_MERGED} values")
+                raise TemplateLimitError(f"merge keys (<<) make more than {_MERGED} values")
 
         def construct_scalar(self, node: Any) -> Any:
             """A number in the base of 60 takes time with the square of its length."""
             number = node.tag.endswith((":int", ":float"))
             if number and len(node.value) > _DIGITS:
-                raise TemplateError(f"a number in the file has more than {_DIGITS} digits")
+                raise TemplateLimitError(f"a number in the file has more than {_DIGITS} digits")
             return super().construct_scalar(node)
 
     # A set would have its members in another order each time.
@@ -125,7 +125,7 @@ def _check_depth(text: str) -> None:
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > MAX_DEPTH:
-            raise TemplateError(f"the file is nested deeper than {MAX_DEPTH}")
+            raise TemplateLimitError(f"the file is nested deeper than {MAX_DEPTH}")
 
 
 def _check_bounds(value: Any) -> None:
@@ -136,9 +136,9 @@ def _check_bounds(value: Any) -> None:
         if not isinstance(one, (dict, list)):
             continue
         if depth > MAX_DEPTH:
-            raise TemplateError(f"the file is nested deeper than {MAX_DEPTH}")
+            raise TemplateLimitError(f"the file is nested deeper than {MAX_DEPTH}")
         count += len(one)
         if count > MAX_VALUES:
-            raise TemplateError(f"the file has more than {MAX_VALUES} values")
+            raise TemplateLimitError(f"the file has more than {MAX_VALUES} values")
         items = one.values() if isinstance(one, dict) else one
         held.extend((item, depth + 1) for item in items if isinstance(item, (dict, list)))

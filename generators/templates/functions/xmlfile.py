@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from generators.errors import TemplateError
+from generators.errors import TemplateError, TemplateLimitError
 from generators.templates.functions import numeric
 from generators.templates.functions.function import Function, table_of
 from generators.templates.functions.openfile import OpenFile
@@ -103,7 +103,7 @@ def read_document(text: str) -> Document:
     while level := [child for element in level for child in element]:
         depth += 1
         if depth > MAX_DEPTH:
-            raise TemplateError(f"the file is nested deeper than {MAX_DEPTH}")
+            raise TemplateLimitError(f"the file is nested deeper than {MAX_DEPTH}")
     return Document(root, text)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import nan
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from generators.errors import TemplateError
+from generators.errors import TemplateError, TemplateLimitError
 from generators.templates.functions.numeric import to_number
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ class Work:
     left: int
 
     def spend(self, count: int) -> None:
-        """Raise TemplateError where so many are no longer left."""
+        """Raise TemplateLimitError where so many are no longer left."""
         self.left -= count
         if self.left < 0:
-            raise TemplateError("the path looks at too many elements")
+            raise TemplateLimitError("the path looks at too many elements")
 
 
 @dataclass(slots=True)

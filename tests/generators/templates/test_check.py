@@ -9,6 +9,8 @@ from time import process_time
 
 import pytest
 
+from generators.catalog import add_template
+from generators.errors import TemplateError
 from generators.templates.check import (
     GUESSABLE,
     SAMPLES,
@@ -196,6 +198,25 @@ def test_the_constant_guess_is_learnt_on_one_half_and_tried_on_the_other(
 ) -> None:
     dice = random.Random(5)
     assert low <= constant_guess([draw(dice) for _ in range(SAMPLES)]) <= high
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("тест.yml", "gives no name for a task"),
+        ("there/___.yml", "gives no name for a task"),
+        ("count circles.yml", "count_circles is the name of a built-in task"),
+    ],
+)
+def test_a_file_name_that_gives_no_task_name_is_told_as_prepare_tells_it(
+    name: str, said: str
+) -> None:
+    report = check_text(TABLE.replace("csv_sum:X", "csv_sum:Y"), name)
+    first, second = report.errors
+    assert said in first.what
+    assert "'Y'" in second.what, "and everything else beside it"
+    with pytest.raises(TemplateError, match=said):
+        add_template(name, TABLE)
 
 
 def test_a_file_that_is_no_yaml_is_one_error() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
 
@@ -116,9 +117,93 @@ def test_queries_without_an_answer(sql: str, said: str, numbers: bytes) -> None:
 
 
 def test_dates_of_the_data_are_no_clock(numbers: bytes) -> None:
+    """SQLite's own functions of dates on the same texts are the oracle."""
+    asked = (
+        "date('2024-02-28', '+2 day') || printf('%05.1f', 0)",
+        "julianday('2024-05-01') - julianday('2024-04-01 12:00')",
+        "strftime('%Y-%m now', '2024-02-28', 'start of month')",
+        "datetime(1700000000, 'unixepoch') || time('12:30') || unixepoch('2024-01-01')",
+        "date(NULL)",
+        "date('not a date')",
+        "(SELECT COUNT(*) FROM (SELECT 'now' AS n) WHERE n = 'now' AND date('2024-01-01') > '2')",
+    )
+    own = sqlite3.connect(":memory:")
     with OpenFile("file", numbers) as file:
-        asked = "SELECT date('2024-02-28', '+2 day') || printf('%05.1f', a) FROM t"
-        assert call_function("sqlite_query", [asked], file) == "2024-03-01000.0"
+        for each in asked:
+            (expected,) = own.execute(f"SELECT {each}").fetchone()
+            said = call_function("sqlite_query", [f"SELECT {each}"], file)
+            assert said == ("" if expected is None else str(expected))
+    own.close()
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        ("julianday('n' || 'ow')", "julianday"),
+        ("datetime(char(110,111,119))", "datetime"),
+        ("DATE(x'6e6f77')", "date"),
+        ("date('now' || char(0) || 'x')", "date"),
+        ("time('no' || substr('w', 1), '+1 day')", "time"),
+        ("strftime('%s')", "strftime"),
+        ("strftime('%' || 's', lower('NOW'))", "strftime"),
+        ("unixepoch()", "unixepoch"),
+        ("unixepoch('sub' || 'sec')", "unixepoch"),
+        ("datetime('2024-01-01', 'local' || 'time')", "datetime"),
+        ("datetime('2024-01-01', '+1 day', 'utc')", "datetime"),
+        ("time('12:00', 'subsecond')", "time"),
+        ("CURRENT_TIMESTAMP", "current_timestamp"),
+        ("random() * 0, abs(1)", "random"),
+        ("hex(randomblob(1))", "randomblob"),
+        ("sqlite_version()", "sqlite_version"),
+        ("sqlite_source_id()", "sqlite_source_id"),
+        ("sqlite_compileoption_used('THREADSAFE')", "sqlite_compileoption_used"),
+        ("last_insert_rowid()", "last_insert_rowid"),
+    ],
+)
+def test_chance_the_clock_and_the_machine_are_asked_in_no_way(
+    asked: str, name: str, numbers: bytes
+) -> None:
+    told = refused("sqlite_query", f"SELECT {asked} FROM t", numbers)
+    assert f": {name}() " in told, told
+    assert "a key must not" in told or "not for queries" in told
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "EXPLAIN SELECT 1",
+        "/* a */ -- b\n ;explain QUERY PLAN SELECT a FROM t",
+        "SELECT mem FROM sqlite_stmt",
+        "SELECT name FROM pragma_function_list",
+        "SELECT * FROM pragma_compile_options",
+        "PRAGMA module_list",
+        "PRAGMA data_version",
+        "PRAGMA foreign_keys",
+    ],
+)
+def test_what_tells_of_sqlite_itself_is_no_key(sql: str, numbers: bytes) -> None:
+    assert re.search("tells of SQLite itself|is refused", refused("sqlite_query", sql, numbers))
+
+
+def test_each_function_that_sqlite_does_not_call_deterministic_is_refused(numbers: bytes) -> None:
+    """All that this SQLite has but aggregates, and those that work on search tables only."""
+    own = sqlite3.connect(":memory:")
+    listed = own.execute(
+        "SELECT DISTINCT name, max(narg, 0) FROM pragma_function_list "
+        "WHERE type = 's' AND builtin AND NOT flags & 0x800"
+    ).fetchall()
+    own.close()
+    search = {"match", "matchinfo", "offsets", "optimize", "snippet", "rtreecheck", "rtreedepth"}
+    search |= {"rtreenode", "fts5", "bm25", "highlight"}
+    assert ("random", 0) in listed
+    for name, count in listed:
+        if name not in search and not name.startswith("fts"):
+            call = f"SELECT {name}{'' if '_' in name and 'current' in name else _nulls(count)}"
+            assert f"{name}() " in refused("sqlite_query", call, numbers), name
+
+
+def _nulls(count: int) -> str:
+    return f"({', '.join(['NULL'] * count)})"
 
 
 @pytest.mark.parametrize(

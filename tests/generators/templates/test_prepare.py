@@ -5,18 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from time import process_time
 
 import pytest
 
 from generators.catalog import add_template
-from generators.errors import TemplateError
+from generators.errors import TemplateError, TemplateLimitError
 from generators.seed import Seed
+from generators.templates.check import check_text
 from generators.templates.expand import Scope
 from generators.templates.precheck import precheck_writer
-from generators.templates.prepare import Prepared, precheck_record, prepare
+from generators.templates.prepare import ATTEMPTS, Prepared, precheck_record, prepare
 from generators.templates.source import parse_template
 from generators.templates.tree import draw_tree
 from generators.templates.variables import NUMBER_KINDS, find_variable
@@ -206,6 +209,49 @@ def test_a_draw_without_a_key_is_drawn_again_and_recorded():
     assert ("redraws", prepare(family.compiled("1"), SEED).redraws) in instance.spec.parameters
 
 
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (
+            "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT MAX(x) FROM r",
+            "takes more than 0.1 seconds",
+        ),
+        ("SELECT zeroblob(1000000)", "a value is larger than"),
+        ("SELECT date('n' || 'ow')", r"date\(\) without a date, or with 'now', asks the clock"),
+    ],
+)
+def test_a_bound_that_is_struck_is_the_templates_and_nothing_is_drawn_again(
+    call: str, said: str, monkeypatch: pytest.MonkeyPatch
+):
+    seconds = 0.1
+    monkeypatch.setattr("generators.templates.functions.sqlitefile.MAX_SECONDS", seconds)
+    text = ASKED.replace("QUERY", call)
+    compiled = add_template("ours.yml", text).compiled("1")
+    begun = process_time()
+    with pytest.raises(TemplateLimitError, match=rf"^ours: question 1: \{{\{{sqlite_query.*{said}"):
+        prepare(compiled, SEED)
+    assert process_time() - begun < ATTEMPTS * seconds / 2
+    report = check_text(text, "ours.yml")
+    (problem,) = report.errors
+    assert re.search(rf"{said}.*in sample 1, and no other is tried", problem.what)
+    assert not report.warnings
+
+
+ASKED = """
+tests:
+- question_id: 1
+  samples: 3
+  template: Look
+  scoring_type: stringmatch
+  expected_response: "{{sqlite_query:QUERY:TARGET_FILE}}"
+  sandbox_setup:
+    type: create_sqlite
+    target_file: "{{artifacts}}/{{entity1}}.db"
+    content:
+      table_name: t
+      columns: [{name: a, type: INTEGER}]
+      rows: 2
+"""
 CLASHING = """
 tests:
 - question_id: 1
