@@ -1,0 +1,161 @@
+"""The command `calibrate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from study.options import json_option, study_option
+
+if TYPE_CHECKING:
+    from study.calibrate import Calibrated
+    from study.calibraterun import RunRequest
+    from study.folder import Study
+
+_PATH = click.Path(path_type=Path)
+
+
+@click.command()
+@study_option
+@click.option("--doses", default="0,.05,.1,.2,.5,1", show_default=True, metavar="F,F,…",
+              help="Shares of the public arm that are known.")  # fmt: skip
+@click.option("--replicates", type=int, help="Of each dose. Default: 20; with --run, 1.")
+@click.option("--wave", type=click.IntRange(0), help="Whose stored scores are taken. Default: the "
+              "newest closed one with a clean model.")  # fmt: skip
+@click.option("--model", metavar="NAME", help="The clean model. Default: one that the plan names "
+              "as released before publication or frozen.")  # fmt: skip
+@click.option("--run", "run", is_flag=True, help="Run built-in agents in a scratch study instead.")
+@click.option("--yes", is_flag=True, help="With --run: do run so many episodes.")
+@click.option("--address", help="With --run: of an existing Ray cluster, HOST:6379.")
+@click.option("--workers", type=click.IntRange(1), help="With --run: Ray workers.")
+@click.option("--parallel", type=click.IntRange(1, 1024), help="With --run: episodes at once.")
+@click.option("--out", type=_PATH, help="Folder for JSON, SVG and the scratch study. Default: "
+              "calibration, in the study's.")  # fmt: skip
+@json_option
+def calibrate(
+    folder: Path,
+    doses: str,
+    replicates: int | None,
+    wave: int | None,
+    model: str | None,
+    run: bool,
+    yes: bool,
+    address: str | None,
+    workers: int | None,
+    parallel: int | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """How large a leak the study would see: the positive control, over doses.
+
+    Known leaks are put into a clean model's stored scores, and the registered test is run on
+    each: how often is a share of the public arm found, and from which share on reliably? With
+    --run, agents that remember a share of a release go through the whole pipeline instead, in a
+    scratch study with its own seeds and key; interrupted, the same command resumes it.
+
+    \b
+    Examples:
+      dosimeter calibrate
+      dosimeter calibrate --doses 0,.05,.1,.15,.2 --replicates 200 --json | jq .dose_at_80
+      dosimeter calibrate --run --doses .1,.5 --replicates 3 --yes
+    """
+    from study import pipeline
+    from study.calibrate import FOLDER, CalibrateRequest, calibrate_study, write_calibration
+    from study.console import print_json
+
+    given = _doses(doses)
+    if not run and (yes or address or workers or parallel):
+        raise click.UsageError("--yes, --address, --workers and --parallel go with --run")
+    if run and (wave is not None or model is not None):
+        raise click.UsageError("--wave and --model are of stored scores: leave out --run")
+    study = pipeline.open_study(folder)
+    place = out or folder / FOLDER
+    if run:
+        from study.calibraterun import RunRequest
+
+        request = RunRequest(given, 1 if replicates is None else replicates, address, workers,
+                             parallel)  # fmt: skip
+        made = _run(study, request, place, yes or as_json)
+    else:
+        count = {} if replicates is None else {"replicates": replicates}
+        made = calibrate_study(study, CalibrateRequest(given, **count, wave=wave, model=model))
+    files = write_calibration(place, made)
+    if as_json:
+        print_json(made.as_json())
+    else:
+        _print(made, files)
+
+
+def _run(study: Study, request: RunRequest, place: Path, agreed: bool) -> Calibrated:
+    from study.calibraterun import plan_run, run_calibration
+    from study.console import sweep_watch
+    from study.errors import StudyError
+
+    scratch = plan_run(study, request, place)
+    size = f"{scratch.episodes:,} episodes of built-in agents in {scratch.folder}"
+    if not agreed:
+        raise StudyError(f"{size}: nothing was run yet; add --yes to run them")
+    click.echo(size, err=True)
+    return run_calibration(study, scratch, request, sweep_watch)
+
+
+def _doses(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise click.UsageError(
+            f"--doses {text!r}: give shares between 0 and 1 with commas between, such as 0,.1,.5"
+        ) from None
+
+
+def _print(made: Calibrated, files: tuple[Path, Path]) -> None:
+    from study.console import print_records
+
+    found = made.found
+    rows = [
+        {
+            "known": f"{100 * each.dose:g} %",
+            "found": f"{each.detected} of {each.replicates}",
+            "rate": f"{100 * each.rate:.0f} %",
+            "95 %": f"{100 * each.interval[0]:.0f}…{100 * each.interval[1]:.0f}",
+            "curve": "–" if each.fitted is None else f"{100 * each.fitted:.0f} %",
+            "gap, points": f"{100 * each.gap:+.1f}",
+        }
+        for each in found.doses
+    ]
+    where = f"{made.model}, wave {made.wave}" if made.how == "resampled" else made.model
+    print_records(rows, False, title=f"Known leaks: {where}")
+    for line in (*_words(made), *made.notes):
+        click.echo(line)
+    click.echo(f"wrote {files[0]} and {files[1]}")
+
+
+def _words(made: Calibrated) -> list[str]:
+    found = made.found
+    lines = [
+        f"{found.n_public} public and {found.n_private} private instances; one-sided alpha "
+        f"{found.alpha:.3g} a look; knowing an instance brings {made.known}."
+    ]
+    if found.se is not None and found.blank is not None and found.limit is not None:
+        at = "" if found.limit_dose is None else f", that of {100 * found.limit_dose:.0f} % known"
+        lines.append(
+            f"SE of the gap {100 * found.se:.1f} points: limit of blank {100 * found.blank:.1f}, "
+            f"limit of detection {100 * found.limit:.1f}{at}."
+        )
+    low, high = found.enough_interval
+    ends = f"{_end(low)}…{_end(high)}"
+    if found.enough is None:
+        lines.append(
+            f"Which share is found with probability 0.8 cannot be told from these (95 %: {ends})."
+        )
+    else:
+        lines.append(
+            f"Found with probability 0.8: {100 * found.enough:.1f} % of the public arm ({ends})."
+        )
+    return lines
+
+
+def _end(value: float | None) -> str:
+    return "?" if value is None else f"{100 * value:.1f}"

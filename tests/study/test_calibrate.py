@@ -1,0 +1,126 @@
+"""`dosimeter calibrate`, as people run it: on stored scores, and with agents of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner, Result
+
+from registry.canon import digest_value
+from registry.records import record_body
+from registry.verify import verify_study
+from study.cli import main
+from study.folder import Study, open_study
+from study.setup import registration_of
+from tests.study.conftest import SMALL, make_study
+
+TINY = """\
+study: tiny
+tasks: [compute_average/easy]
+seeds_per_arm: 4
+models:
+  honest: {provider: scripted, agent: honest, error_rate: 0.6}
+waves:
+  - [honest]
+plan: {permutations: 999}
+sandbox: {kind: local}
+"""
+
+
+def _run(study: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(main, ["calibrate", "--study", str(study), *arguments])
+
+
+def _json(study: Path, *arguments: str) -> dict[str, Any]:
+    result = _run(study, *arguments, "--json")
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def test_stored_scores_of_a_clean_model_are_calibrated(finished: Study, tmp_path: Path) -> None:
+    before = sorted(finished.store.list(""))
+    found = _json(finished.folder, "--replicates", "10", "--out", str(tmp_path))
+    assert (found["how"], found["model"], found["wave"]) == ("resampled", "honest", 0)
+    assert found["registration"] == digest_value(record_body(registration_of(finished)))
+    assert found["known"] == "full marks"
+    assert (found["n_public"], found["n_private"], found["alpha"]) == (12, 12, 0.0125)
+    assert [each["dose"] for each in found["doses"]] == [0, 0.05, 0.1, 0.2, 0.5, 1]
+    assert found["limit_of_detection"] == pytest.approx(2 * found["limit_of_blank"])
+    assert found["doses"][0]["rate"] < 0.35 < found["doses"][-1]["rate"]
+    assert json.loads((tmp_path / "calibration.json").read_text()) == found
+    assert "limit of detection" in "".join(
+        ElementTree.fromstring((tmp_path / "calibration.svg").read_text()).itertext()
+    )
+    assert sorted(finished.store.list("")) == before  # nothing is stored, nothing put on record
+    text = (tmp_path / "calibration.json").read_text() + (tmp_path / "calibration.svg").read_text()
+    assert not any(entry.instance in text for entry in finished.entries())
+
+
+def test_knowing_brings_what_it_brought_an_agent_of_that_wave(
+    finished: Study, tmp_path: Path
+) -> None:
+    result = _run(
+        finished.folder, "--wave", "1", "--model", "honest", "--doses", ".5", "--replicates", "4",
+        "--out", str(tmp_path),
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "brings the public scores of spiked" in result.stdout
+    assert "limit of detection" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--doses", "half"), "--doses 'half'"),
+        (("--doses", "2"), "dose 2"),
+        (("--replicates", "0"), "0 replicates"),
+        (("--wave", "7"), "no wave 7"),
+        (("--wave", "1"), "no model is known to be clean"),
+        (("--model", "spiked"), "'spiked' has read the release"),
+        (("--model", "nobody"), "'nobody' has no scores there"),
+        (("--yes",), "go with --run"),
+        (("--run", "--model", "honest"), "leave out --run"),
+        (("--run",), "add --yes"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_exit_code_2(
+    finished: Study, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    result = _run(finished.folder, *arguments, "--out", str(tmp_path / "out"))
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_a_closed_wave_agents_can_be_run(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "study", SMALL)
+    result = _run(study.folder)
+    assert result.exit_code == 2
+    assert "no wave is closed yet" in result.stderr
+    asked = _run(study.folder, "--run", "--doses", ".5,1", "--replicates", "2")
+    assert "168 episodes" in asked.stderr  # 24 instances x (1 honest + 3 doses x 2 agents)
+    assert not (study.folder / "calibration").exists()
+
+
+@pytest.mark.ray
+def test_agents_that_know_a_part_go_through_the_pipeline(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "study", TINY)
+    head = study.ledger.entries()
+    found = _json(study.folder, "--run", "--doses", "1")
+    rates = {each["dose"]: (each["replicates"], each["gap"]) for each in found["doses"]}
+    assert rates[1.0][1] > rates[0.0][1]
+    assert found["doses"][1]["detected"] == 1  # all known: full marks against an error rate of .6
+    assert (found["how"], found["alpha"]) == ("run", 0.025)
+    (scratch,) = (study.folder / "calibration").glob("scratch-*")
+    held = open_study(scratch)
+    assert verify_study(held.store, held.identities(), None).holds
+    assert held.key_file.read_text() != study.key_file.read_text()
+    assert {e.seed for e in held.entries()}.isdisjoint(e.seed for e in study.entries())
+    assert study.ledger.entries() == head
+    again = _json(study.folder, "--run", "--doses", "1")  # nothing is left to run
+    assert again == found
