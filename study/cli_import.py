@@ -53,7 +53,12 @@ def picard(
     remap: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Score PICARD run folders strictly, a row for each sample."""
+    """Score PICARD run folders strictly, a row for each sample.
+
+    \b
+    Example:
+      dosimeter import picard llama=run1 nova=run2 --arm public --out rows.parquet
+    """
     from datetime import UTC, datetime
 
     from registry.tables import Arm
@@ -78,6 +83,10 @@ def parametr(
 
     Prints each file's overall score as the original computes it, with the original's interval and
     one that knows that the criteria of a seed go together.
+
+    \b
+    Example:
+      dosimeter import parametr results/secret-run --arm private --out rows.parquet --append
     """
     from registry.tables import Arm
     from study.importing import import_parametr

@@ -27,7 +27,12 @@ def wave() -> None:
 @study_option
 @json_option
 def list_(folder: Path, as_json: bool) -> None:
-    """Show every wave: its models, its look, when it was begun, closed and reported."""
+    """Show every wave: its models, its look, when it was begun, closed and reported.
+
+    \b
+    Example:
+      dosimeter wave list --json | jq '.[] | select(.state != "closed") | .wave'
+    """
     from study import pipeline
     from study.console import print_records
     from study.waves import list_waves
@@ -87,6 +92,10 @@ def close(folder: Path, number: int, as_json: bool) -> None:
 
     A sweep that finishes closes its wave itself; this is for one that did not. A wave with
     episodes that were never tried is not closed (exit code 2).
+
+    \b
+    Example:
+      dosimeter wave close 3
     """
     from registry.clock import utc_now
     from study import pipeline
