@@ -1,0 +1,417 @@
+"""The report of a plan standard-v1: controls, monitoring, time, causes, changes; and a page that
+everybody can read, in light and dark, on paper and by ear."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from analysis.changes import changes_since
+from analysis.limits import ALWAYS, limits_of
+from analysis.load import make_table
+from analysis.look import analyse
+from analysis.plan import basic_plan, standard_plan
+from analysis.report import ModelFact, Report, build_report, build_table_report
+from analysis.reportfiles import report_files, write_files
+from analysis.reportjson import report_json
+from analysis.reportmarkdown import render_markdown
+from analysis.reportpage import render_html
+from analysis.tooluse import Conduct, Use, tabulate_tools
+from registry.tables import Arm, ResultRow, Status
+from tests.analysis.conftest import STRATA, Agent, make_records, simulate
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+OLD = tuple(Agent(f"old-{n}", 0.6) for n in range(4))
+WAVES = (
+    (0, OLD),
+    (1, (OLD[0], Agent("honest", 0.7), Agent("told", 0.6, leak=0.9))),
+    (2, (OLD[0], Agent("later", 0.65, missing=0.05), Agent("evil | <b>told</b>", 0.6, leak=0.9))),
+)
+PUBLISHED = "2025-12-01"
+FACTS = (
+    ModelFact("honest", "H", "2026-02-01", "2025-08-01"),
+    ModelFact("told", "T", "2026-03-01", "2025-10-01"),
+    ModelFact("later", "H", "2026-09-01"),
+    ModelFact("evil | <b>told</b>", "T", "2026-11-01", "2026-05-01"),
+)
+CONTRAST = 4.5  # WCAG 2.2, 1.4.3: text
+
+
+def made_rows() -> list[ResultRow]:
+    return [
+        replace(
+            row,
+            score_sr=row.score,
+            cost_usd=0.01 if row.model == "later" else None,
+            error_class="overloaded" if row.status is Status.MISSING else "",
+        )
+        for row in simulate(WAVES, seeds=48)
+    ]
+
+
+def plan_of(**given: Any):
+    made = {"pre_exposure": [a.name for a in OLD], "frozen": ["old-0"], "looks": 2,
+            "permutations": 499, "control_margin": 0.2, "onset_alpha": 0.005} | given  # fmt: skip
+    return standard_plan(STRATA, 48, **made)
+
+
+def make_report(rows: list[ResultRow], plan: Any, waves: int = 3, **given: Any) -> Report:
+    records = make_records(WAVES)
+    table = make_table([row for row in rows if row.wave < waves])
+    parts: dict[str, Any] = {
+        "registered": replace(records.registered, plan=plan), "sealed": records.sealed,
+        "runs": records.runs[:waves], "table": table,
+        "analysis": analyse(plan, table, records.registration),
+        "issued": "2026-01-02T03:04:05Z", "facts": FACTS, "published": PUBLISHED,
+        "free": frozenset(a.name for a in OLD), "ledger_head": "sha256:" + "ab" * 32,
+        "tools": tabulate_tools(
+            Conduct(1, "told", STRATA[0], seed, 0, ((Use("run_command", 0.5, False),),))
+            for seed in range(3)
+        ),
+    } | given  # fmt: skip
+    return build_report(**parts)
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[ResultRow]:
+    return made_rows()
+
+
+@pytest.fixture(scope="module")
+def report(rows) -> Report:
+    before = make_report(rows, plan_of(), 2)
+    now = make_report(rows, plan_of())
+    changed = changes_since(report_json(before), report_json(now), "sha256:" + "cd" * 32)
+    return replace(now, changes=changed)
+
+
+@pytest.fixture(scope="module")
+def files(report) -> dict[str, str]:
+    return report_files(report)
+
+
+@pytest.fixture(scope="module")
+def html(files) -> str:
+    return files["report.html"]
+
+
+class Reader(HTMLParser):
+    """Start tags in order, and the text of headings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attributes)))
+
+
+@pytest.fixture(scope="module")
+def tags(html) -> list[tuple[str, dict[str, str | None]]]:
+    reader = Reader()
+    reader.feed(html)
+    return reader.tags
+
+
+# What it says
+
+
+def test_controls_stand_in_the_page_and_behind_each_verdict(html):
+    assert "C1, released before publication" in html
+    assert html.count("C1, frozen, run again") == 2
+    assert "Both controls that it rests on passed: C1 released before publication" in html
+
+
+def test_a_failing_control_withholds_and_says_why_in_every_form(rows):
+    def leaking(row: ResultRow) -> ResultRow:
+        if row.wave == 2 and row.model == "old-0":
+            good = row.arm == Arm.PUBLIC
+            return replace(row, score=1.0 if good else 0.0, passed=10 if good else 0)
+        return row
+
+    made = report_files(make_report([leaking(row) for row in rows], plan_of()))
+    for name in ("report.html", "report.md", "report.json"):
+        assert "withheld: C1 (frozen, run again)" in made[name], name
+    assert "2 verdicts are withheld here" in made["report.html"]
+    verdicts = list(csv.DictReader(io.StringIO(made["tables/verdicts.csv"])))
+    assert [v["verdict"] for v in verdicts if v["wave"] == "2"] == ["withheld"] * 2
+
+
+def test_the_study_as_a_whole_is_told_with_a_figure(html, files):
+    assert "The study as a whole shows a gap" in html
+    assert "Onset process" in html
+    assert "figures/monitoring.svg" in files
+
+
+def test_time_runs_by_release_dates_where_all_are_known_and_by_waves_otherwise(report, html):
+    assert "over release dates" in html
+    assert f"the publication of the public arm, {PUBLISHED}" in html
+    bare = render_html(replace(report, facts=FACTS[:1]))
+    assert "over waves, since release dates are not known of all models" in bare
+
+
+def test_causes_are_told_by_arm_and_add_up(report):
+    lost = dict.fromkeys(Arm, 0)
+    for loss in report.losses:
+        assert (loss.model, loss.cause, loss.status) == ("later", "overloaded", Status.MISSING)
+        lost[loss.arm] += loss.episodes
+    funnel = {r.arm: r.missing for r in report.funnel if r.model == "later"}
+    assert lost == funnel
+    assert sum(lost.values()) > 0
+
+
+def test_costs_that_are_not_known_are_said_to_be_unknown(report, html):
+    costs = {(c.wave, c.model): c for c in report.costs}
+    later = costs[2, "later"]
+    assert later.usd == pytest.approx(0.01 * later.priced)
+    assert costs[1, "told"].usd is None
+    assert ">unknown</td>" in html
+    assert ">built-in, none</td>" in html
+
+
+def test_dimensions_are_told_by_arm(report):
+    found = {(d.wave, d.model, d.arm): d for d in report.dimensions}
+    scores = {(m.wave, m.model, m.arm): m for m in report.means if not m.stratum}
+    assert found.keys() == scores.keys()
+    key = (1, "told", Arm.PUBLIC)
+    assert found[key].estimate == scores[key].estimate  # the dimension is the score here
+
+
+def test_tool_use_is_told_without_any_seed(report, files):
+    assert report.tools is not None
+    assert report.tools.by_seed == ()
+    assert "tables/tools_by_tool.csv" in files
+    assert "by_seed" not in "".join(files)
+
+
+def test_what_changed_is_told(report, html, rows):
+    assert report.changes is not None
+    assert {model for model, _, _ in report.changes.added} == {"later", "evil | <b>told</b>"}
+    assert "No earlier verdict has changed." in html
+    before, now = report_json(report), report_json(report)
+    now["models"][0]["verdict"], now["deviations"] = "withheld", ["A new one."]
+    found = changes_since(before, now, "")
+    turned = found.turned[0]
+    assert (turned.before, turned.now) == (before["models"][0]["verdict"], "withheld")
+    assert found.deviations == ("A new one.",)
+    assert found.settled == tuple(before["deviations"])
+
+
+def test_limits_are_those_of_the_plan():
+    basic = limits_of(basic_plan(STRATA, 24))
+    assert basic[: len(ALWAYS)] == ALWAYS
+    assert "No positive or negative control" in basic[-1]
+    standard = limits_of(plan_of())
+    assert not any("is part of the plan" in each and "negative" in each for each in standard)
+    assert any("within 20 points, not the usual 5" in each for each in standard)
+    assert any("No second grader" in each for each in standard)
+    whole = limits_of(plan_of(spiked=["told"], second_grader="judge", control_margin=0.05))
+    assert whole == ALWAYS
+    assert "taken on trust" in limits_of(plan_of(), of_study=False)[-1]
+
+
+def test_it_says_how_to_cite_and_verify(report, html):
+    assert f"--head {report.ledger_head}" in html
+    assert f"registration {report.registration}" in html
+    assert "sha256sum report.json" in html
+
+
+def test_a_table_from_elsewhere_has_a_page_of_the_same_kind(rows):
+    plan = plan_of()
+    table = make_table(rows)
+    found = analyse(plan, table, "sha256:" + "00" * 32)
+    text = render_html(build_table_report("t.csv", table, found, ("Not registered.",), "2026"))
+    assert "none: a table from elsewhere" in text
+    assert "No ledger promises anything of this table." in text
+    assert "registered comparison" not in text
+
+
+# The files
+
+
+def test_every_table_holds_the_numbers_of_the_json(report, files):
+    body = report_json(report)
+    verdicts = list(csv.DictReader(io.StringIO(files["tables/verdicts.csv"])))
+    for row, model in zip(verdicts, body["models"], strict=True):
+        assert float(row["estimate"]) == model["estimate"]
+        assert [float(row["interval_low"]), float(row["interval_high"])] == model["interval"]
+    for name, key in (("controls", "controls"), ("sensitivity", "sensitivity"),
+                      ("scores", "scores"), ("episodes", "episodes")):  # fmt: skip
+        held = list(csv.DictReader(io.StringIO(files[f"tables/{name}.csv"])))
+        assert len(held) == len(body[key]) > 0
+    assert json.loads(files["report.json"]) == json.loads(json.dumps(body))
+
+
+def test_figures_are_files_of_their_own(files):
+    for name in ("gaps", "scores", "time", "monitoring"):
+        root = ElementTree.fromstring(files[f"figures/{name}.svg"])  # our own file
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        assert "var(--" not in files[f"figures/{name}.svg"]
+
+
+def test_the_summary_is_markdown_that_no_name_breaks(report):
+    text = render_markdown(report)
+    assert r"evil \| \<b\>told\</b\>" in text
+    assert "<b>" not in text
+    widths = {line.replace(r"\|", "").count("|") for line in text.splitlines() if line[:1] == "|"}
+    assert "## Limits" in text
+    assert len(widths) > 1  # tables of several kinds, each in whole rows
+    assert all(f"- {limit[:20]}" in text for limit in report.limits)
+
+
+def test_files_of_an_earlier_report_do_not_stay(files, tmp_path):
+    old = tmp_path / "tables" / "old.csv"
+    old.parent.mkdir()
+    old.write_text("a\n1\n")
+    write_files(tmp_path, files)
+    found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")}
+    assert {name for name in found if "." in name} == set(files)
+
+
+# The page
+
+
+def test_the_page_loads_nothing(html, tags):
+    loads = [held[n] for _, held in tags for n in ("src", "href", "srcset", "data") if n in held]
+    assert all(load and load.startswith("#") for load in loads)
+    assert not {tag for tag, _ in tags} & {"script", "link", "iframe", "img", "object", "base"}
+    assert "http" not in html
+    assert "<b>told" not in html
+
+
+def test_ids_are_unique_and_every_link_and_label_leads_somewhere(tags):
+    ids = [held["id"] for _, held in tags if "id" in held]
+    assert len(ids) == len(set(ids))
+    named = {str(held["href"])[1:] for _, held in tags if "href" in held}
+    for _, held in tags:
+        named |= set(str(held.get("aria-labelledby") or "").split())
+    assert named <= set(ids)
+
+
+def test_headings_are_in_order(tags):
+    levels = [int(tag[1]) for tag, _ in tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+
+
+def test_landmarks_and_a_skip_link_are_there(tags):
+    names = [tag for tag, _ in tags]
+    for landmark in ("header", "nav", "main", "footer"):
+        assert names.count(landmark) == 1, landmark
+    first = next(held for tag, held in tags if tag == "a")
+    assert first == {"class": "skip", "href": "#main"}
+    assert ("html", {"lang": "en"}) in tags
+
+
+def test_tables_have_captions_and_scopes_and_figures_words(html, tags):
+    assert all("scope" in held for tag, held in tags if tag == "th")
+    names = [tag for tag, _ in tags]
+    assert names.count("table") == names.count("caption") > 8
+    images = [held for tag, held in tags if tag == "svg" and held.get("role") == "img"]
+    assert len(images) == 8
+    assert all(held["aria-labelledby"] for held in images)
+    regions = [held for tag, held in tags if held.get("class") == "scroll"]
+    assert all(held.get("aria-label") and held.get("tabindex") == "0" for held in regions)
+    labels = [held["aria-label"] for held in regions]
+    assert len(labels) == len(set(labels))
+
+
+@pytest.mark.parametrize("ground", ["paper", "wash"])
+def test_text_stands_out_in_light_dark_and_print(html, ground):
+    css = html[html.index("<style>") : html.index("</style>")]
+    schemes = [
+        dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", block))
+        for block in re.findall(r":root \{(.*?)\}", css, re.DOTALL)
+    ]
+    assert len(schemes) == 3
+    for scheme in schemes:
+        for name in ("ink", "muted", "contaminated", "clean", "unsure", "withheld"):
+            assert contrast(scheme[name], scheme[ground]) >= CONTRAST, (name, ground)
+
+
+def contrast(one: str, other: str) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of an sRGB colour (WCAG 2.2)."""
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+CHROMIUM = next((found for n in ("chromium", "chromium-browser", "google-chrome")
+                 if (found := shutil.which(n))), None)  # fmt: skip
+FLAGS = (
+    "--headless", "--hide-scrollbars", "--no-sandbox", "--disable-gpu", "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--allow-file-access-from-files", "--virtual-time-budget=4000", "--enable-logging=stderr",
+)  # fmt: skip
+# Measures the page in a frame of a given width, and writes what it finds into the wrapper's body.
+WRAPPER = """<!doctype html><body><iframe id="f" src="report.html"
+ style="border:0;width:{width}px;height:4000px"></iframe><script>
+document.getElementById("f").onload = () => {{
+  const page = document.getElementById("f").contentDocument, wide = page.documentElement;
+  const out = [...page.querySelectorAll("body *")].filter(e => {{
+    const r = e.getBoundingClientRect();
+    return r.width && r.right > {width} + 1 && !e.closest(".scroll, pre, svg, .skip");
+  }}).map(e => e.tagName + "." + e.className);
+  const svgs = [...page.querySelectorAll("figure > div > svg")]
+    .filter(e => e.getBoundingClientRect().width);
+  const scrolls = [...page.querySelectorAll(".scroll")].filter(e => e.scrollWidth > e.clientWidth);
+  document.body.innerHTML = "<pre id=found>" + JSON.stringify({{
+    over: wide.scrollWidth - wide.clientWidth, out, drawn: svgs.length,
+    scrolls: scrolls.map(e => e.getAttribute("aria-label")),
+    ground: getComputedStyle(page.body).backgroundColor}}) + "</pre>";
+}};
+</script>"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="NO CHROMIUM HERE: the page's layout is NOT checked")
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("dark", [False, True])
+def test_nothing_overflows_in_a_browser(files, tmp_path: Path, width: int, dark: bool):
+    (tmp_path / "report.html").write_text(files["report.html"], encoding="utf-8")
+    wrapper = tmp_path / "wrapper.html"
+    wrapper.write_text(WRAPPER.format(width=width), encoding="utf-8")
+    found, errors = browse(wrapper, tmp_path / "profile", dark)
+    assert found["out"] == []
+    assert found["over"] <= 0
+    assert found["drawn"] == 4
+    if width < 700:
+        assert found["scrolls"] == []
+    assert found["ground"] == ("rgb(22, 23, 26)" if dark else "rgb(253, 253, 251)")
+    assert list(errors) == []
+
+
+def browse(page: Path, profile: Path, dark: bool) -> tuple[dict[str, Any], Iterator[str]]:
+    """What the wrapper found, and what the browser's console said."""
+    scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
+    command = [str(CHROMIUM), *FLAGS, scheme, f"--user-data-dir={profile}", "--dump-dom"]
+    done = subprocess.run(
+        [*command, f"file://{page}"], capture_output=True, text=True, timeout=120, check=True
+    )
+    match = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert match, done.stderr[-2000:]
+    said = (line for line in done.stderr.splitlines() if "CONSOLE" in line)
+    return json.loads(
+        match[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    ), said
