@@ -103,7 +103,7 @@ def _study(scene: Scene, count: int, stream: np.random.Generator) -> Floats:
         SHARED[scene.regime], looks=LOOKS, models=MODELS, per_arm=PER_ARM, gaps=gaps,
         replications=count, stream=stream, fresh=scene.fresh, covariate_runs=scene.covariate_runs,
     )  # fmt: skip
-    mean = scores.mean(axis=2)
+    mean: Floats = scores.mean(axis=2)
     if x is None:
         return mean
     wide = np.broadcast_to(x, mean.shape)

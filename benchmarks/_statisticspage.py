@@ -243,9 +243,9 @@ def _covariate() -> Table:
         key = known.get((regime, runs))
         spec = power.get((regime, runs), (None, None, None))
         figures += [
-            key and Figure(key, name, s)
+            Figure(key, name, s) if key else None  # where there is no such job
             for name, s in zip(("score", "ANCOVA", "difference"), spec, strict=True)
-        ]  # type: ignore[list-item]  # None where there is no such job
+        ]
         rows.append(Row(f"{regime} R{runs}", tuple(figures)))
     heads = ("regime", "variance saved", "power unadjusted", "power, ANCOVA",
              "power, difference in differences")  # fmt: skip
