@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from study.errors import StudyError
+from study.planfile import PlanSection
 from study.protocol import read_protocol
 
 GOOD = """\
@@ -168,3 +171,14 @@ def test_the_standard_plan_is_read_with_its_controls(tmp_path: Path) -> None:
 def test_a_standard_plan_is_refused_by_line(tmp_path: Path, old: str, new: str, said: str) -> None:
     with pytest.raises(StudyError, match=said):
         read_protocol(study(tmp_path, GOOD + STANDARD.replace(old, new)))
+
+
+PLANS = (Path(__file__).parents[2] / "docs" / "plans.md").read_text(encoding="utf-8")
+
+
+def test_the_page_on_plans_names_every_key_and_its_example_is_one() -> None:
+    example = yaml.safe_load(PLANS.partition("```yaml\n")[2].partition("```")[0])
+    section = PlanSection.model_validate_json(json.dumps(example["plan"]))
+    assert section.preset == "standard-v1"
+    for key in PlanSection.model_fields:
+        assert f"`{key}" in PLANS, key
