@@ -14,6 +14,7 @@ from study.cli_import import import_
 from study.cli_judge import grade, judge
 from study.cli_models import models
 from study.cli_power import power
+from study.cli_probe import probe
 from study.cli_see import export, show, tools
 from study.cli_tasks import tasks
 from study.cli_template import template
@@ -277,6 +278,7 @@ def _foresee(study: Study, wave: int, dry_run: bool, pilot: str | None, as_json:
 
 main.add_command(grade)
 main.add_command(judge)
+main.add_command(probe)
 
 
 @main.command()
@@ -301,18 +303,35 @@ def publish(folder: Path, upload: bool | None, as_json: bool) -> None:
 @main.command()
 @study_option
 @click.option("--through", type=click.IntRange(0), help="The last wave to look at.")
+@click.option(
+    "--internal",
+    metavar="FILE.age",
+    type=click.Path(path_type=Path),
+    help="Instead, write the look with a row for every episode, sealed to the study's recipients.",
+)
 @json_option
-def report(folder: Path, through: int | None, as_json: bool) -> None:
+def report(folder: Path, through: int | None, internal: Path | None, as_json: bool) -> None:
     """Run the registered test on the waves that are closed, and write the report.
+
+    It is a folder: report.html, report.md, report.json, tables/ and figures/. Nothing that
+    follows from a private seed goes into it. What --internal writes may hold all, and is sealed.
 
     \b
     Examples:
       dosimeter report
       dosimeter report --json | jq '.models[] | {model, verdict, p_adjusted}'
+      dosimeter report --internal look.age
     """
     from study import pipeline
     from study.console import print_verdicts
 
+    if internal is not None:
+        from registry.clock import utc_now
+        from study.internal import write_internal
+
+        path = write_internal(pipeline.open_study(folder), through, internal, utc_now())
+        click.echo(f"wrote {path}, sealed to the study's recipients: open it with age and a key")
+        return
     made, path = pipeline.report(pipeline.open_study(folder), through)
     print_verdicts(made, path, as_json)
 

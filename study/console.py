@@ -45,6 +45,7 @@ _VERDICT_STYLES = {
     "contaminated": "bold red",
     "no material inflation": "green",
     "inconclusive": "yellow",
+    "withheld": "magenta",
 }
 
 

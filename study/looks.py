@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from registry.provenance import check_pins
 from registry.records import Plan, Preregistration, ReportIssued, RunManifest, record_body
 from registry.tables import ResultRow, columns_of
 from study.errors import StudyError
+from study.exposure import exposure_of
 from study.folder import Study
 from study.judgegrades import judge_grades
 from study.judgerecords import graded_records, rates_of
@@ -40,6 +41,16 @@ from study.templateanswers import answers_of_rows, facts_of_study
 from study.toolfacts import tools_of_waves
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A report and the rows that it is of, which name instances and arms: for who holds the key.
+    ``table`` is the digest of the rows."""
+
+    report: Report
+    rows: tuple[ResultRow, ...]
+    table: str
+
+
 def report_study(study: Study, through: int | None, now: str) -> tuple[Report, Path]:
     """Test the closed waves by the registered plan; the report, and its HTML file.
 
@@ -47,7 +58,8 @@ def report_study(study: Study, through: int | None, now: str) -> tuple[Report, P
     same bytes, and the time of the first. Raises BrokenPromise, and writes nothing, where the
     report would hold anything that follows from a private seed.
     """
-    report, table_digest = build_look(study, through, now)
+    look = build_look(study, through, now)
+    report = look.report
     files = report_files(report)
     check_report(study, files, report.through_wave)
     folder = study.folder / REPORTS / f"wave-{report.through_wave}"
@@ -55,7 +67,7 @@ def report_study(study: Study, through: int | None, now: str) -> tuple[Report, P
     record = ReportIssued(
         through_wave=report.through_wave,
         plan=report.registration,
-        table=table_digest,
+        table=look.table,
         report=digest_bytes(data.read_bytes()),
         deviations=report.deviations,
     )
@@ -65,8 +77,8 @@ def report_study(study: Study, through: int | None, now: str) -> tuple[Report, P
     return report, page
 
 
-def build_look(study: Study, through: int | None, now: str) -> tuple[Report, str]:
-    """The report of a look, and the digest of the rows that it is of. Nothing is written."""
+def build_look(study: Study, through: int | None, now: str) -> Look:
+    """A look at the closed waves. Nothing is written."""
     registered = registration_of(study)
     runs = _closed_runs(study, through)
     rows = _sorted(read_rows(study, runs))
@@ -99,9 +111,10 @@ def build_look(study: Study, through: int | None, now: str) -> tuple[Report, str
         free=free_models(study.protocol),
         published=published,
         ledger_head=entries[-1].digest,
+        exposure=exposure_of(study, registered.plan, plan_digest, [run.wave for run in runs]),
     )
     report = _add_deviations(report, drift_of(study, registered, runs))
-    return tell_changes(study, entries, report), table_digest
+    return Look(tell_changes(study, entries, report), tuple(rows), table_digest)
 
 
 def _judge_columns(study: Study, plan: Plan, table: Table) -> tuple[JudgeColumn, ...]:
