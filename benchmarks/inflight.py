@@ -2,12 +2,13 @@
 
     python -m benchmarks.inflight [COUNT]
 
-The process that is measured does what a sweep's worker does, with COUNT (1,000) episodes at once:
-``run_cell`` in as many threads, each an agent behind an OpenAI-compatible server of its own
-process, which holds every reply of a turn until all episodes wait for theirs. So all of them are
-in flight together, twice: on a tool call, and on the answer, with the call in the conversation.
-Memory is resident, of that process alone, with Ray imported as in a worker. What is not in it: the
-sandboxes, which are processes of the engine; a stand-in that refuses everything is in their place.
+This process is a worker's hand, with COUNT (1,000) cells at once: what it runs is ``pull``, each
+episode an agent behind an OpenAI-compatible server of another process, which holds every reply of
+a turn until all episodes wait for theirs. So all of them are in flight together, twice: on a tool
+call, and on the answer, with the call in the conversation. Memory is resident, of this process at
+these two moments; to the larger is added what the worker's other half takes, the shell that talks
+to Ray. What is not in it: the sandboxes, which are processes of the engine; a stand-in that
+refuses everything is in their place.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
-import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -25,12 +26,16 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from benchmarks._server import Json, call, serve_chat, text, tool_results
-from benchmarks.episodes import NoSandboxes, noon, owed_cells, resident_mb, workbench
+from benchmarks.episodes import NoSandboxes, owed_cells, resident_mb, workbench
+from harness.episode import Cell
+from harness.hand import CellsHeld, pull
+from harness.leases import Outcome
 from harness.models.build import build_model
-from harness.work import Workbench, run_cell
+from harness.work import Workbench
 from registry.records import ModelPin
 
 COUNT, TURNS, TARGET_MB = 1_000, 2, 400
+MAX_LEASED = 64  # at a time, as by a coordinator
 _CODE = "print(1)\n" * 20
 _ANSWER = 'It is so.\n<answer>\n{"average": 1.0}\n</answer>'
 
@@ -56,34 +61,56 @@ def main() -> None:
 
 def measure(url: str, folder: str, server: Connection, count: int) -> dict[str, Any]:
     pin = ModelPin("served", "openai", "mock", (("api_key_env", '""'), ("base_url", f'"{url}"')))
-    cells = [replace(cell, model=pin.name) for cell in owed_cells(count)[:count]]
-    bench = bench_of(pin, folder)
-    import ray  # noqa: F401 - for its weight, which every worker of a sweep carries
-
-    loaded = resident_mb()
-    begun, used = time.perf_counter(), time.process_time()
-    with ThreadPoolExecutor(count, thread_name_prefix="episode") as pool:
-        futures = [pool.submit(run_cell, cell, bench, noon) for cell in cells]
-        waiting = []
+    book = Book([replace(cell, model=pin.name) for cell in owed_cells(count)[:count]])
+    bench, held = bench_of(pin, folder), CellsHeld(folder, folder)
+    before, begun, waiting = resident_mb(), time.perf_counter(), []
+    with ThreadPoolExecutor(1) as own:
+        pulled = own.submit(pull, book, bench, count, held)
         for _ in range(TURNS):
-            in_flight = server.recv()  # all wait for a reply of this turn
+            assert server.recv() == count  # all wait for a reply of this turn
             waiting.append(resident_mb())
-            assert in_flight == count
             server.send("go on")
-        finished = sum(future.result().finished for future in futures)
+        assert pulled.result() == count, "some episodes failed"
     bench.close()
-    assert finished == count, f"{count - finished} episodes failed"
+    shell = shell_mb()
     return {
         "benchmark": "inflight",
         "episodes_in_flight": count,
-        "resident_mb": [round(size, 1) for size in waiting],
+        "hand_mb": [round(size, 1) for size in waiting],
+        "hand_before_mb": round(before, 1),
+        "shell_mb": round(shell, 1),
+        "worker_mb": round(max(waiting) + shell, 1),
         "target_mb": TARGET_MB,
-        "met": max(waiting) <= TARGET_MB,
-        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
-        "before_with_ray_mb": round(loaded, 1),
-        "cpu_ms_each": round((time.process_time() - used) * 1e3 / count, 2),
+        "met": max(waiting) + shell <= TARGET_MB,
         "seconds": round(time.perf_counter() - begun, 1),
     }
+
+
+class Book:
+    """The coordinator's book: all the cells, a batch at a time."""
+
+    def __init__(self, cells: list[Cell]) -> None:
+        self.cells = cells
+
+    def lease(self, room: int, holding: frozenset[str]) -> tuple[tuple[Cell, ...], bool]:
+        count = min(room, MAX_LEASED)
+        batch, self.cells = self.cells[:count], self.cells[count:]
+        return tuple(batch), not self.cells
+
+    def report(self, outcomes: tuple[Outcome, ...]) -> None:
+        """Nobody reads it here."""
+
+    def hear(self) -> None:
+        """Nobody waits for it here."""
+
+    def attend(self) -> None:
+        """It is always there."""
+
+
+def shell_mb() -> float:
+    """Of a fresh process with what the actor of a worker has loaded."""
+    program = "import harness.actors; from benchmarks.episodes import resident_mb as r; print(r())"
+    return float(subprocess.check_output([sys.executable, "-c", program], text=True))
 
 
 def bench_of(pin: ModelPin, folder: str) -> Workbench:

@@ -1,20 +1,21 @@
 """Sweeps on Ray: one coordinator that leases cells, workers that pull them.
 
 The only module that imports Ray. The actors are thin shells: ``LeaseBook`` keeps the books,
-``run_cell`` does the work. Results go straight to the store; only ids travel back.
+``run_cell`` does the work, in each worker's hand. Results go straight to the store; only ids
+travel back.
 """
 
 from __future__ import annotations
 
-import resource
+import os
 import secrets
 import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from typing import Any
 
 import ray
@@ -24,16 +25,14 @@ from harness.budget import Spend
 from harness.codec import decode_cells
 from harness.episode import Cell
 from harness.errors import CoordinatorLost, HarnessError
+from harness.hand import POLL_SECONDS, LineLost, dump_no_core, open_hand
 from harness.keys import RESULTS, worklist_key
 from harness.leases import LeaseBook, Outcome, Progress
-from harness.work import RunContext, Workbench, count_spend, open_purse, run_cell
-from registry.clock import utc_now
+from harness.work import RunContext, count_spend, open_purse
 from registry.seal import decrypt
 from registry.store import open_store
 
 NAMESPACE = "dosimeter"
-_POLL_SECONDS = 0.25
-_HEARTBEAT_SECONDS = 5.0
 _DYING_SECONDS = 30.0
 _MAX_LEASED = 64
 _LOST = (
@@ -48,7 +47,7 @@ class Coordinator:
     def __init__(self, silence_seconds: float, max_failures: int) -> None:
         # Ray keeps what an actor is made with, on disk even where a cluster is set up so. The
         # context holds the run's key and comes with the calls instead, which Ray does not keep.
-        _dump_no_core()
+        dump_no_core()
         self._silence_seconds = silence_seconds
         self._max_failures = max_failures
         self._opened: LeaseBook | None = None
@@ -95,51 +94,35 @@ class Coordinator:
 
 
 class Worker:
-    """Pulls cells and runs them, several at once in threads."""
+    """Has its hand pull cells and run them, and passes on what it says."""
 
     def __init__(self, name: str) -> None:
-        _dump_no_core()
+        dump_no_core()
         self._name = name
 
     def work(self, coordinator: Any, context: RunContext) -> int:
         """Pull until the run is over; how many cells this worker finished."""
-        bench = Workbench.open(context)
-        try:
-            return _pull(self._name, coordinator, bench, context.parallel)
-        finally:
-            bench.close()
+        with open_hand(context) as link:
+            while True:
+                try:
+                    kind, *told = link.recv()
+                except LineLost:
+                    os._exit(1)  # the hand died, and this worker with it: another takes its place
+                if kind == "finished":
+                    return int(told[0])
+                if kind == "raised":
+                    raise told[0]
+                self._pass_on(link, coordinator, context, kind, told)
 
-
-def _dump_no_core() -> None:
-    """Have the kernel write no image of this process, which holds seeds, if it crashes."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-
-
-def _pull(name: str, coordinator: Any, bench: Workbench, parallel: int) -> int:
-    """Keep ``parallel`` cells at work until the coordinator says that the run is over."""
-    finished, over, heard = 0, False, 0.0
-    pending: dict[Future[Outcome], str] = {}
-    with ThreadPoolExecutor(parallel, thread_name_prefix="episode") as pool:
-        while pending or not over:
-            if time.monotonic() - heard > _HEARTBEAT_SECONDS:
-                coordinator.hear.remote(name)
-                heard = time.monotonic()
-            if len(pending) < parallel and not over:
-                room, holding = parallel - len(pending), frozenset(pending.values())
-                cells, over = ray.get(coordinator.lease.remote(bench.context, name, room, holding))
-                for cell in cells:
-                    pending[pool.submit(run_cell, cell, bench, utc_now)] = cell.episode
-            if not pending:
-                time.sleep(_POLL_SECONDS)
-                continue
-            done, _ = wait(pending, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
-            outcomes = tuple(future.result() for future in done)
-            if outcomes:
-                finished += sum(outcome.finished for outcome in outcomes)
-                ray.get(coordinator.report.remote(bench.context, name, outcomes))
-            for future in done:
-                del pending[future]
-    return finished
+    def _pass_on(
+        self, link: Connection, coordinator: Any, context: RunContext, kind: str, told: list[Any]
+    ) -> None:
+        if kind == "lease":
+            link.send(ray.get(coordinator.lease.remote(context, self._name, *told)))
+        elif kind == "report":
+            link.send(ray.get(coordinator.report.remote(context, self._name, *told)))
+        else:
+            coordinator.hear.remote(self._name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +220,7 @@ def _open_coordinator(context: RunContext, options: SweepOptions) -> Any:
         except CoordinatorLost:
             if time.monotonic() > deadline:
                 raise
-            time.sleep(_POLL_SECONDS)  # the one of a driver just killed, which Ray is ending
+            time.sleep(POLL_SECONDS)  # the one of a driver just killed, which Ray is ending
         else:
             return coordinator
 
@@ -326,7 +309,7 @@ def _drive(
     crew: _Crew, coordinator: Any, context: RunContext, watch: Callable[[Progress], None]
 ) -> None:
     try:
-        while crew.wait(_POLL_SECONDS):
+        while crew.wait(POLL_SECONDS):
             watch(_ask(coordinator.progress.remote(context)))
     except BaseException:
         crew.dismiss()

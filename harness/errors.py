@@ -11,6 +11,10 @@ class HarnessError(Exception):
     """Bad input or a broken promise: names the place, what is wrong and the remedy."""
 
 
+class WorkStopped(HarnessError):  # noqa: N818
+    """The sweep is over for this process: nobody is there to use what it would buy."""
+
+
 class CoordinatorLost(HarnessError):  # noqa: N818
     """The coordinator ended before its sweep did."""
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 
 from harness.agent import Journal
 from harness.codec import decode_reply, encode_reply, encode_try
+from harness.errors import WorkStopped
 from harness.keys import response_key, try_key
 from harness.model import Reply, Try
 from registry.seal import decrypt, encrypt
@@ -65,12 +67,17 @@ class StoreJournal:
     recipients: tuple[str, ...]
     identity: str = field(repr=False)
     inherited: int = 0
+    stopped: Callable[[], bool] = lambda: False
 
     def load(self, turn: int) -> Reply | None:
-        """The reply that was bought for this turn, before a crash or by an attempt before."""
+        """The reply that was bought for this turn, before a crash or by an attempt before.
+        Raises WorkStopped where there is none and the work has ``stopped``: none is bought."""
         attempts = range(self.attempt - 1, 0, -1) if turn < self.inherited else (self.attempt,)
         found = (self._read(attempt, turn) for attempt in attempts)
-        return next((reply for reply in found if reply is not None), None)
+        reply = next((reply for reply in found if reply is not None), None)
+        if reply is None and self.stopped():
+            raise WorkStopped("the sweep has ended")
+        return reply
 
     def _read(self, attempt: int, turn: int) -> Reply | None:
         key = response_key(self.episode, attempt, turn)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -82,6 +83,7 @@ class Workbench:
     store: Store
     models: Mapping[str, Contender]
     sandboxes: SandboxProvider
+    stop: threading.Event = field(default_factory=threading.Event)  # set: nothing more is bought
 
     @classmethod
     def open(cls, context: RunContext) -> Self:
@@ -228,6 +230,7 @@ def _run_attempt(
         bench.context.readers,
         bench.context.run_identity,
         inherited,
+        bench.stop.is_set,
     )
     return run_attempt(
         cell,
