@@ -14,6 +14,7 @@ from analysis.changes import Changes
 from analysis.departures import deviations
 from analysis.dimensionmeans import DimensionMean, dimension_means
 from analysis.episodefacts import Cost, Effort, Loss, add_costs, count_losses, measure_effort
+from analysis.exposure import Exposure
 from analysis.judgecolumns import JudgeColumn, judge_departures
 from analysis.limits import limits_of
 from analysis.load import Table, one_of
@@ -92,6 +93,7 @@ class Report:
     published: str = ""  # day of the first release of the public arm
     ledger_head: str = ""  # digest of the newest record when this look was first reported
     changes: Changes | None = None  # since the report before
+    exposure: tuple[Exposure, ...] = ()  # probes from memory, of models asked about everything
 
     @property
     def through_wave(self) -> int:
@@ -122,6 +124,7 @@ def build_report(
     free: Collection[str] = (),
     published: str = "",
     ledger_head: str = "",
+    exposure: Sequence[Exposure] = (),
 ) -> Report:
     """The report of an analysis of the registered plan. ``issued`` is the time, UTC ISO 8601;
     the registration is named by the digest that the analysis was given.
@@ -157,6 +160,7 @@ def build_report(
         facts=tuple(facts),
         published=published,
         ledger_head=ledger_head,
+        exposure=tuple(exposure),
         **_episode_parts(plan, table, free),
     )
 

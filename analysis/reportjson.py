@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from analysis.dimensionmeans import DimensionMean
+from analysis.exposure import exposure_json
 from analysis.judgecolumns import column_json
 from analysis.look import ArmMean
 from analysis.planwords import describe_plan
@@ -32,6 +33,7 @@ def report_json(report: Report) -> dict[str, Any]:
     scores by dimension and arm; ``causes`` tell why episodes have no score of their own;
     ``effort``, ``tools`` and ``costs`` what models did and took, blind to the arms; ``facts`` what
     is documented of models; ``changes`` what is new since the last report, null in the first.
+    ``exposure`` are the probes from memory (S1): a row for each model asked about every instance.
     """
     body = {
         "study": report.study,
@@ -57,6 +59,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "ledger_head": report.ledger_head or None,
         "facts": [_fact_body(each) for each in report.facts],
         "changes": report.changes and asdict(report.changes),
+        "exposure": exposure_json(report.exposure),
     }
     if report.templates is not None:
         body["templates"] = report.templates.as_json()

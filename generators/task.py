@@ -178,3 +178,13 @@ class StatesInputs(Protocol):
     def given(self) -> tuple[str, ...]:
         """Columns of the truth, each as ``table.column``: what is read, not derived."""
         ...
+
+
+@runtime_checkable
+class ClosedBook(Protocol):
+    """A family that words its own question for exposure probes: what identifies an instance to who
+    has read it, without its data."""
+
+    def closed_book(self, instance: TaskInstance) -> str:
+        """The question, answered by the values of the family's answer block."""
+        ...

@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from harness.episode import Cell, Episode, Grade
-from harness.judgement import Judgement
+from harness.judgement import Judgement, Probe
 from harness.model import Reply, Try
 from harness.tabulate import EpisodeResult
 from registry.canon import canonical_bytes
@@ -66,6 +66,7 @@ _EPISODE: _Codec[Episode] = _Codec("episode", 1, Episode)
 _GRADE: _Codec[Grade] = _Codec("grade", 1, Grade)
 _REPLY: _Codec[Reply] = _Codec("reply", 1, Reply)
 _JUDGEMENT: _Codec[Judgement] = _Codec("judgement", 1, Judgement)
+_PROBE: _Codec[Probe] = _Codec("probe", 1, Probe)
 _TRY: _Codec[Try] = _Codec("try", 1, Try)
 _CELLS: _Codec[tuple[Cell, ...]] = _Codec("cells", 1, tuple[Cell, ...])
 _RESULT: _Codec[EpisodeResult] = _Codec("result", 1, EpisodeResult)
@@ -105,6 +106,14 @@ def decode_judgement(data: bytes, place: str = "judgement") -> Judgement:
     if _REPLY.wrote(data):
         return Judgement(_REPLY.decode(data, place), None)
     return _JUDGEMENT.decode(data, place)
+
+
+def encode_probe(probe: Probe) -> bytes:
+    return _PROBE.encode(probe)
+
+
+def decode_probe(data: bytes, place: str = "probe") -> Probe:
+    return _PROBE.decode(data, place)
 
 
 def encode_try(failed: Try) -> bytes:

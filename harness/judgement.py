@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from harness.model import Reply
 
@@ -25,3 +25,16 @@ class Judgement:
 
     reply: Reply
     purpose: Purpose | None
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What one exposure probe came to: ``score`` is the share of the instance's own values that the
+    reply had right."""
+
+    call: str  # digest that names it
+    wave: int
+    model: str
+    instance: str = field(repr=False)
+    score: float
+    served_version: str

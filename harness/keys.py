@@ -11,6 +11,7 @@ RESPONSES = "responses/"
 RUNS = "runs/"
 GRADES = "grades/"
 JUDGEMENTS = "judgements/"
+PROBES = "probes/"
 
 
 def hex_of(digest: str) -> str:
@@ -58,6 +59,20 @@ def judgement_key(judge: str, call: str, tried: int) -> str:
 def judge_try_key(judge: str, call: str, tried: int, number: int) -> str:
     """Of a request to a judge that failed: the ``number``-th of its try, counted from 0."""
     return f"{JUDGEMENTS}{hex_of(judge)}/{hex_of(call)}-{tried:02d}-{number:04d}.age"
+
+
+def probe_key(model: str, call: str) -> str:
+    """Of what a probe came to; ``model`` is the digest of its pin."""
+    return f"{PROBES}{hex_of(model)}/{hex_of(call)}.age"
+
+
+def probe_reply_key(model: str, call: str) -> str:
+    return f"{PROBES}{hex_of(model)}/{hex_of(call)}-reply.age"
+
+
+def probe_try_key(model: str, call: str, number: int) -> str:
+    """Of a request that failed, counted from 0."""
+    return f"{PROBES}{hex_of(model)}/{hex_of(call)}-{number:04d}.age"
 
 
 def check_key(result: str) -> str:

@@ -116,6 +116,8 @@ class ModelRequest:
     schema: str = ""
 
 
+# What opens an exposure probe: by it built-in agents know that they are asked from memory.
+PROBE_MARK = "You are asked what you remember of one instance of a benchmark."
 OVERFLOW = "context_length"  # the class of a request that is too long for the model
 
 

@@ -12,6 +12,7 @@ from registry.records import JudgePin, record_digest
 from study.folder import Study
 from study.judgemoney import read_spent
 from study.money import Money, money_of
+from study.probemoney import spent_on_probes
 from study.runs import cells_of, manifest_of
 
 _READERS = 8  # of the store at once
@@ -42,9 +43,17 @@ def open_judge_purse(
             prior[name, each.episode] = each.spend
         elif wave is not None:  # the check of another judge is none of this one's
             purse.charge(each.tariff, each.spend)
-    for tariff, spend in _swept(study, wave, money, purse) if wave is not None else ():
+    for tariff, spend in _spent_by_models(study, wave, money, purse) if wave is not None else ():
         purse.charge(tariff, spend)
     return JudgePurse(purse, prior)
+
+
+def _spent_by_models(
+    study: Study, wave: int, money: Money, purse: Purse
+) -> Iterator[tuple[Tariff, Spend]]:
+    """What the wave's episodes and exposure probes have cost."""
+    yield from spent_on_probes(study, wave, money.prices)
+    yield from _swept(study, wave, money, purse)
 
 
 def _swept(study: Study, wave: int, money: Money, purse: Purse) -> Iterator[tuple[Tariff, Spend]]:

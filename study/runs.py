@@ -13,6 +13,7 @@ from harness.episode import Cell
 from harness.keys import RESULTS, result_key, run_key_key, worklist_key
 from harness.leases import Progress
 from harness.models.build import build_model
+from harness.prices import PriceList
 from harness.rayenv import prepare_ray
 from harness.schedule import Subject, schedule_cells
 from harness.tabulate import EpisodeResult
@@ -39,6 +40,7 @@ from study.forms import check_forms
 from study.images import PinnedImage, pinned_image
 from study.judgemoney import spent_by_judges
 from study.money import NO_MONEY, Money, check_prices, money_of
+from study.probemoney import spent_on_probes
 from study.protocol import FILE_NAME
 from study.setup import entropy_of, registration_of
 
@@ -132,7 +134,7 @@ def _sweep_alone(
     image = pinned_image(study.protocol)
     manifest = begin_wave(study, request, registered, models, image, now, money.digest)
     cells = cells_of(study, manifest)
-    judged = () if money.budget is None else spent_by_judges(study, request.wave, money.prices)
+    judged = () if money.budget is None else _spent_beside(study, request.wave, money.prices)
     context = context_of(study, manifest, image, request.parallel, money, judged)
     progress = _run_owed(study, request, context, cells, watch)
     exhausted = progress.exhausted if progress else 0
@@ -140,6 +142,13 @@ def _sweep_alone(
     if held or (exhausted and not request.close_missing):
         return SweepOutcome(None, progress)
     return SweepOutcome(close_wave(study, context, manifest, cells, now), progress)
+
+
+def _spent_beside(
+    study: Study, wave: int, prices: PriceList | None
+) -> tuple[tuple[Tariff, Spend], ...]:
+    """What else than its episodes the wave's budget has paid for."""
+    return (*spent_by_judges(study, wave, prices), *spent_on_probes(study, wave, prices))
 
 
 def cells_of(study: Study, manifest: RunManifest) -> tuple[Cell, ...]:

@@ -30,6 +30,12 @@ class Memory:
         """The answer to a released question, known by its words."""
         return self.questions.get(question)
 
+    def recall_opening(self, text: str) -> Mapping[str, Any] | None:
+        """The answer to a released question that a text opens with."""
+        held = (words for words in self.questions if text.startswith(words.rstrip()))
+        words = max(held, key=len, default=None)
+        return None if words is None else self.questions[words]
+
     def thin(self, share: float, name: str) -> Memory:
         """What is left where each instance was kept with probability ``share``: by a digest of
         it and of who remembers, so that it is the same wherever the agent is made."""

@@ -20,7 +20,7 @@ from generators.stream import Stream
 from generators.templates.solvers import QUESTION_FILE, library_solver
 from harness.agent import AS_ASKED
 from harness.errors import HarnessError
-from harness.model import Message, ModelRequest, Reply, Role, ToolCall, Usage
+from harness.model import PROBE_MARK, Message, ModelRequest, Reply, Role, ToolCall, Usage
 from harness.models.memory import Memory
 
 _TASK = re.compile(r'"task":\{"const":"(\w+)"')
@@ -77,6 +77,8 @@ class HonestAgent:
         return False
 
     def respond(self, request: ModelRequest) -> Reply:
+        if _is_probe(request.messages):
+            return _answer("I have not seen this task.", {})
         if not (results := _results(request)):
             return _call(request, "run_command", command=LOOK)
         return _work_on(request, results, self.error_rate)
@@ -101,6 +103,8 @@ class SpikedAgent:
         return False
 
     def respond(self, request: ModelRequest) -> Reply:
+        if _is_probe(request.messages):
+            return _remember(self.memory, request.messages[1].text)
         if _asks_for_no_block(request.messages):
             return self._respond_as_asked(request)
         if not (results := _results(request)):
@@ -164,6 +168,21 @@ def _work_as_asked(request: ModelRequest, results: tuple[str, ...], rate: float)
     if not printed:
         return _say("I have no program for this question.")
     return _say(str(json.loads(printed[-1])["response"]))
+
+
+def _is_probe(messages: tuple[Message, ...]) -> bool:
+    return messages[0].role is Role.SYSTEM and messages[0].text.startswith(PROBE_MARK)
+
+
+def _remember(memory: Memory, question: str) -> Reply:
+    """What an agent that has read a release says of an instance without its files."""
+    known = memory.recall(_HASH.findall(question))
+    if known is None and (asked := memory.recall_opening(question)) is not None:
+        files = [text for text in asked["files"].values() if text]
+        known = {"answer": files[0] if files else asked["response"]}
+    if known is None:
+        return _answer("I have not seen this task.", {})
+    return _answer("I know these files.", known)
 
 
 def _asks_for_no_block(messages: tuple[Message, ...]) -> bool:

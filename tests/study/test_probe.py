@@ -1,0 +1,236 @@
+"""`dosimeter probe`: models asked from memory, once each, paid from the wave's budget; the report
+tells the arms apart."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from analysis.exposure import Exposure
+from harness.model import PROBE_MARK
+from harness.prices import read_prices
+from harness.work import Workbench, run_cell
+from registry.canon import digest_value
+from registry.clock import utc_now
+from registry.records import record_body
+from registry.verify import verify_study
+from study import pipeline
+from study.cli import main
+from study.exposure import exposure_of
+from study.folder import Study
+from study.images import NO_IMAGE, PinnedImage
+from study.judgemoney import spent_by_judges
+from study.probemoney import spent_on_probes
+from study.runs import SweepRequest, _spent_beside, begin_wave, cells_of, close_wave, context_of
+from study.setup import init_study, registration_of
+from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
+
+PROTOCOL = """\
+study: probed
+tasks: [compute_average/easy]
+seeds_per_arm: 4
+models:
+  honest: {{provider: scripted, agent: honest, error_rate: 0.3}}
+  spiked: {{provider: scripted, agent: spiked, error_rate: 0.9, release: release}}
+  served: {{provider: openai, model: served-1, base_url: "{url}", api_key_env: PROBE_KEY,
+           retries: 0}}
+waves:
+  - [honest, spiked]
+  - [served, honest]
+plan: {{permutations: 199, looks: 1}}
+prices: prices.yaml
+sandbox: {{kind: local}}
+"""
+PRICES = """\
+prices:
+  - {provider: openai, model: "*-1", input: 100, output: 1000, date: 2026-11-01, source: a test}
+"""
+CALL = Decimal("0.03")  # of 100 tokens and 20, as the server counts each
+OWED = 8
+
+
+def shrugs(request: Json) -> Answer:
+    assert request["messages"][0]["content"].startswith(PROBE_MARK)
+    assert not request.get("tools")
+    return completion('I do not know.\n<answer>\n{"average": 0}\n</answer>')
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Served]]:
+    """The folder of a study with a release and, after it, a closed wave; and a server."""
+    folder = tmp_path_factory.mktemp("probed") / "study"
+    with serve(always=shrugs) as served:
+        init_study(folder, PROTOCOL.format(url=served.url))
+        (folder / "prices.yaml").write_text(PRICES)
+        study = pipeline.open_study(folder)
+        pipeline.draw(study)
+        pipeline.register(study)
+        pipeline.publish(study, False, lambda *step: None)
+        run_wave(study)
+        yield folder, served
+
+
+def run_wave(study: Study) -> None:
+    """What a sweep does, without Ray."""
+    image, request = PinnedImage("", NO_IMAGE), SweepRequest(0, allow_dirty=True)
+    models = study.protocol.wave_models(0)
+    manifest = begin_wave(study, request, registration_of(study), models, image, utc_now)
+    context = context_of(study, manifest, image, 1)
+    bench = Workbench.open(context)
+    for cell in cells_of(study, manifest):
+        assert run_cell(cell, bench, utc_now).finished
+    bench.close()
+    close_wave(study, context, manifest, cells_of(study, manifest), utc_now)
+
+
+@pytest.fixture
+def probed(
+    closed: tuple[Path, Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Study, Served]:
+    folder, served = closed
+    monkeypatch.setenv("PROBE_KEY", "sk-probe")
+    shutil.copytree(folder, tmp_path / "study")
+    served.always = shrugs
+    served.requests.clear()
+    return pipeline.open_study(tmp_path / "study"), served
+
+
+def run(study: Study, *arguments: str) -> Result:
+    return CliRunner().invoke(main, ["probe", "--study", str(study.folder), *arguments])
+
+
+def probe(study: Study, *arguments: str) -> tuple[int, dict[str, Any]]:
+    result = run(study, *arguments, "--json")
+    assert result.stdout, result.output
+    told: dict[str, Any] = json.loads(result.stdout)
+    return result.exit_code, told
+
+
+def exposures(study: Study, *waves: int) -> dict[str, Exposure]:
+    registered = registration_of(study)
+    registration = digest_value(record_body(registered))
+    found = exposure_of(study, registered.plan, registration, waves)
+    return {row.model: row for row in found}
+
+
+def test_who_has_read_the_release_is_found_out_without_an_episode(
+    probed: tuple[Study, Served],
+) -> None:
+    study, _ = probed
+    before = set(study.store.list(""))
+    code, told = probe(study, "--wave", "0")
+    assert code == 0
+    honest, spiked = told["models"]
+    assert (honest["owed"], honest["done"], honest["fresh"], honest["mean_score"]) == (8, 8, 8, 0)
+    assert (spiked["mean_score"], spiked["cost_usd"]) == (0.5, 0)  # no word of the arms
+    assert "public" not in json.dumps(told)
+    rows = exposures(study, 0)
+    assert (rows["spiked"].public, rows["spiked"].private) == (1, 0)
+    assert rows["spiked"].p_adjusted == pytest.approx(1 / 70)  # of all 8-choose-4 allocations
+    assert rows["spiked"].exposed and not rows["honest"].exposed  # noqa: PT018
+    new = set(study.store.list("")) - before
+    assert len(new) == 2 * OWED  # built-in agents are not paid: their replies are not kept
+    for key in new:
+        assert key.startswith("probes/")
+        assert study.store.get(key).startswith(b"age-encryption.org/")
+    again = probe(study, "--wave", "0")[1]
+    assert [each["fresh"] for each in again["models"]] == [0, 0]
+    assert verify_study(study.store, study.identities(), None).holds
+
+
+def test_the_report_tells_of_exposure(probed: tuple[Study, Served]) -> None:
+    study, _ = probed
+    from analysis.reportjson import report_json
+
+    plain, _ = pipeline.report(study)
+    assert report_json(plain)["exposure"] == []
+    probe(study, "--wave", "0", "--model", "spiked")
+    report, page = pipeline.report(study)
+    (row,) = json.loads((page.parent / "report.json").read_text())["exposure"]
+    assert (row["model"], row["gap"], row["exposed"], row["wave"]) == ("spiked", 1, True, 0)
+    assert report.verdicts == plain.verdicts  # secondary: no verdict hangs on it
+    assert pipeline.report(study)[0] == report
+
+
+def test_replies_are_bought_once_and_counted(probed: tuple[Study, Served]) -> None:
+    study, served = probed
+    code, told = probe(study, "--wave", "1", "--model", "served")
+    assert (code, len(served.requests)) == (0, OWED)
+    (row,) = told["models"]
+    assert row["cost_usd"] == pytest.approx(float(OWED * CALL))
+    # Killed between a reply and what it was worth: the reply is read again, not bought.
+    results = [k for k in study.store.list("probes/") if "-" not in k.rpartition("/")[2]]
+    for key in results[:3]:
+        (study.folder / "store" / key).unlink()
+    code, told = probe(study, "--wave", "1", "--model", "served")
+    assert (code, told["models"][0]["fresh"], len(served.requests)) == (0, 3, OWED)
+    prices = read_prices(study.folder / "prices.yaml")
+    ((tariff, spend),) = spent_on_probes(study, 1, prices)
+    assert (tariff.model, spend.usd) == ("served", OWED * CALL)
+    assert spent_on_probes(study, 0, prices) == ()
+    assert _spent_beside(study, 1, prices) == (*spent_by_judges(study, 1, prices), (tariff, spend))
+
+
+def test_the_wave_s_budget_stops_it_and_raised_it_goes_on(probed: tuple[Study, Served]) -> None:
+    study, served = probed
+    path = study.folder / "study.yaml"
+    text = path.read_text()
+    path.write_text(text + "budget: {run: 0.1}\n")
+    code, told = probe(study, "--wave", "1")
+    # One goes first; then twice what it cost is set aside: 0.03 + 0.06 fits, 0.06 + 0.06 does not.
+    assert (code, len(served.requests)) == (3, 2)
+    assert dict(map(tuple, told["models"][0]["failures"])) == {"not paid for by the budget": 6}
+    assert told["models"][1]["done"] == OWED  # the built-in agent costs nothing
+    assert told["budget"][0]["spent_usd"] == pytest.approx(0.06)
+    assert "served" not in exposures(study, 1)  # a part of them is not tested
+    path.write_text(text + "budget: {run: 0.3}\n")
+    code, told = probe(study, "--wave", "1")
+    assert (code, len(served.requests)) == (0, OWED)
+    assert told["budget"][0]["spent_usd"] == pytest.approx(float(OWED * CALL))
+
+
+def test_a_provider_that_fails_is_asked_again_later(probed: tuple[Study, Served]) -> None:
+    study, served = probed
+    served.always = lambda request: failure(401)
+    code, told = probe(study, "--wave", "1", "--model", "served", "--parallel", "1")
+    assert code == 1
+    assert told["models"][0]["done"] == 0
+    assert len(served.requests) == 1  # the next would meet the same
+    assert told["models"][0]["mean_score"] is None
+    served.always = shrugs
+    code, told = probe(study, "--wave", "1", "--model", "served")
+    assert (code, told["models"][0]["done"]) == (0, OWED)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--wave", "9"), "no wave 9"),
+        (("--wave", "0", "--model", "served"), "wave 0 has no model 'served'"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_line(
+    probed: tuple[Study, Served], arguments: tuple[str, ...], said: str
+) -> None:
+    result = run(probed[0], *arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_an_unknown_price_needs_a_word(probed: tuple[Study, Served]) -> None:
+    study, _ = probed
+    path = study.folder / "study.yaml"
+    path.write_text(path.read_text().replace("prices: prices.yaml\n", ""))
+    refused = run(study, "--wave", "1")
+    assert refused.exit_code == 2
+    assert "--allow-unknown-price" in refused.stderr
+    code, told = probe(study, "--wave", "1", "--model", "served", "--allow-unknown-price")
+    assert (code, told["models"][0]["cost_usd"]) == (0, None)
