@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,6 +31,7 @@ from generators.task import Limits
 from harness.errors import AttemptFailed, HarnessError
 from harness.model import Image, Message, Model, ModelRequest, Role, ToolCall, ToolSpec
 from harness.outside import OutsideAgent
+from harness.patience import PatientHandler
 from harness.sandbox import Sandbox
 from harness.tools import TOOLS, use_tool
 from registry.records import ModelPin
@@ -91,7 +92,9 @@ class BridgeTools:
     def use(self, call: ToolCall) -> Message:
         if call.name not in [spec.name for spec in self.specs]:
             return Message(Role.TOOL, "Error: there is no such tool", call_id=call.id)
-        answer = self._client.post(f"/tools/{call.name}", content=call.arguments.encode())
+        answer = self._client.post(
+            f"/tools/{call.name}", content=call.arguments.encode("utf-8", "replace")
+        )
         told = answer.raise_for_status().json()
         images = tuple(
             Image(each["media_type"], base64.b64decode(each["data"])) for each in told["images"]
@@ -227,8 +230,11 @@ def _read_messages(request: Json) -> list[Message]:
 
 def _number(request: Json, key: str) -> float | None:
     value = request.get(key)
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-        return value
+    if value is None:
+        return None
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number and abs(value) < 2**53:  # and no NaN, which JSON as Python reads it may hold
+        return value  # type: ignore[no-any-return] # what isinstance says is kept in a name
     raise BadRequest(f"{key!r} must be a number")
 
 
@@ -239,16 +245,15 @@ def _whole(request: Json, key: str) -> int | None:
     return None if value is None else int(value)
 
 
-class AgentHandler(BaseHTTPRequestHandler):
+class AgentHandler(PatientHandler):
     """One conversation a request, streamed in chunks, so that a cut stream is seen as one."""
 
     protocol_version = "HTTP/1.1"
     server_version = "dosimeter"
     sys_version = ""
-    timeout = 60.0
     agent: Agent
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802 - as the base class has it
         self.close_connection = True
         try:
             if self.path != "/api/chat":
@@ -256,12 +261,14 @@ class AgentHandler(BaseHTTPRequestHandler):
                 return
             with self.agent.open(self._read()) as events:
                 self._stream(events)
-        except BadRequest as bad:
+        except (BadRequest, HarnessError) as bad:  # or a temperature that the model does not take
             self._refuse(400, str(bad))
         except AttemptFailed as failed:
             self._refuse(503, f"the model failed: {failed.error_class}")
         except OSError:
-            pass  # who asked has hung up: at its round limit, or for good
+            self.close_connection = True  # who asked has hung up: at its round limit, or for good
+        except Exception as error:  # told by its class: what it says may quote what was asked
+            self._refuse(500, f"the server failed: {type(error).__name__}")
 
     def _read(self) -> Json:
         length = self.headers.get("Content-Length", "")
@@ -269,8 +276,11 @@ class AgentHandler(BaseHTTPRequestHandler):
             raise BadRequest("give Content-Length")
         if int(length) > MAX_REQUEST_BYTES:
             raise BadRequest(f"at most {MAX_REQUEST_BYTES:,} bytes are read")
+        body = self.read_body(int(length))
+        if body is None:
+            raise BadRequest("the request ends before it is whole")
         try:
-            request = json.loads(self.rfile.read(int(length)))
+            request = json.loads(body)
         except (ValueError, RecursionError):
             raise BadRequest("the request is not JSON") from None
         if not isinstance(request, dict):
@@ -308,16 +318,18 @@ class AgentHandler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: Any) -> None:
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing: what is asked here may be of a private instance."""
 
 
 def make_server(agent: Agent, host: str = "127.0.0.1", port: int = 0) -> ThreadingHTTPServer:
     """A server that is bound, and serves once its ``serve_forever`` is called. Raises OSError."""
     handler = type("Handler", (AgentHandler,), {"agent": agent})
-    server = ThreadingHTTPServer((host, port), handler)
-    server.daemon_threads = True
-    return server
+    return _Server((host, port), handler)
 
 
 def models_of(pin: ModelPin) -> Callable[[float | None, int | None], Model]:
@@ -352,6 +364,12 @@ def _setting(text: str) -> tuple[str, str]:
         return name, json.dumps(value)
 
 
+def _rounds(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 10_000):
+        raise argparse.ArgumentTypeError(f"{text!r}: give a whole number from 1")
+    return int(text)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until interrupted. The first line printed is the address."""
     parser = argparse.ArgumentParser("python -m harness.agentic", description=__doc__)
@@ -362,7 +380,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="as in a model's section of study.yaml, for instance base_url=http://127.0.0.1:8000/v1",
     )  # fmt: skip
     parser.add_argument("--listen", default="127.0.0.1:8765", metavar="HOST:PORT")
-    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--rounds", type=_rounds, default=20)
     parser.add_argument(
         "--unisolated", action="store_true",
         help="run what a foreign model writes in folders of this host, which nothing confines",

@@ -16,18 +16,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
 
 from generators.task import Limits
 from harness.episode import ToolUse
 from harness.errors import AttemptFailed, HarnessError
 from harness.model import ToolCall
+from harness.patience import PatientHandler
 from harness.sandbox import Sandbox
 from harness.tools import MAX_ARGUMENT_CHARS, TOOLS, use_tool
 
 MAX_BODY_BYTES = 6 * MAX_ARGUMENT_CHARS  # an escaped character takes up to six
-_IDLE_SECONDS = 60.0  # a connection may say nothing, or take for its request
+MAX_CONNECTIONS = 512  # at once; each takes a thread
 _POLL_SECONDS = 0.05
 
 
@@ -45,6 +46,7 @@ class BridgedTools:
     calls: list[ToolCall] = field(default_factory=list)
     uses: list[ToolUse] = field(default_factory=list)
     lost: AttemptFailed | None = None
+    touched: bool = False  # whether a call was begun
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _open: bool = True
 
@@ -54,6 +56,7 @@ class BridgedTools:
         with self._lock:
             if not self._open or self.lost is not None or len(self.calls) >= self.max_calls:
                 return None
+            self.touched = True
             call = ToolCall(f"call-{len(self.calls) + 1}", name, arguments)
             seconds = min(self.limits.tool_seconds, max(self.seconds_left(), 1.0))
             try:
@@ -140,20 +143,33 @@ class _Listener(ThreadingHTTPServer):
 
     def __init__(self, address: tuple[str, int], bridge: Bridge) -> None:
         self.bridge = bridge
+        self._room = threading.Semaphore(MAX_CONNECTIONS)
         super().__init__(address, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Hang up on who comes when all threads are taken."""
+        if self._room.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing: who hangs up is no news, and what is said may be private."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(PatientHandler):
     protocol_version = "HTTP/1.1"
     server_version = "dosimeter"
     sys_version = ""
-    timeout = _IDLE_SECONDS
     server: _Listener
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - as the base class has it
         if self._tools() is None:
             self._refuse(401, "no such token, or its episode is over")
         elif self.path != "/tools":
@@ -161,7 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(200, list_tools())
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802 - as the base class has it
         tools = self._tools()
         if tools is None:
             self._refuse(401, "no such token, or its episode is over")
@@ -186,7 +202,9 @@ class _Handler(BaseHTTPRequestHandler):
         if len(length) > 12 or int(length) > MAX_BODY_BYTES:
             self._refuse(413, f"at most {MAX_BODY_BYTES:,} bytes are read")
             return None
-        return self.rfile.read(int(length))
+        body = self.read_body(int(length))
+        self.close_connection = self.close_connection or body is None
+        return body
 
     def _refuse(self, status: int, reason: str) -> None:
         self.close_connection = True  # what was sent along has not been read
@@ -201,9 +219,6 @@ class _Handler(BaseHTTPRequestHandler):
                 self.send_header("Connection", "close")
             self.end_headers()
             self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: paths and addresses are no one's business."""
 
 
 @cache

@@ -11,6 +11,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from itertools import count, pairwise
@@ -25,7 +26,7 @@ from harness.bridge import Bridge, BridgedTools
 from harness.episode import SECONDS_DIGITS, Step, StopReason, ToolUse
 from harness.errors import Boundary
 from harness.model import Message, Reply, Role, ToolCall, Usage
-from harness.models.chat_stream import ChatStream, MalformedStream, Round
+from harness.models.chat_stream import MAX_STREAM_BYTES, ChatStream, MalformedStream, Round
 from harness.models.kept import Kept, holds, lay_out, pack, read_tree, unpack
 from harness.models.trying import RETRIED, pause
 from harness.outside import OutsideAgent
@@ -147,7 +148,7 @@ class AgentServer(OutsideAgent):
         tools = BridgedTools(sandbox, brief.limits, most, left, tick)
         with self._bridge.serve(tools):
             body["tools"] = {"url": tools.url, "token": tools.token}
-            heard = self._listen(body, seed, left, tick, lambda: not tools.calls)
+            heard = self._listen(body, seed, left, tick, lambda: not tools.touched)
         heard.calls, heard.uses = tuple(tools.calls), tuple(tools.uses)
         if tools.lost is not None:
             heard.error = f"{tools.lost.boundary}:{tools.lost.error_class}"
@@ -174,7 +175,10 @@ class AgentServer(OutsideAgent):
                     heard.error = f"{Boundary.PROVIDER}:{error.kind}"
                     return heard
                 wait = pause(self._terms.backoff_seconds, tried, error.wait, seed)
-                self._sleep(max(0.0, min(wait, left())))
+                if wait >= left():
+                    heard.error = f"{Boundary.PROVIDER}:{error.kind}"
+                    return heard
+                self._sleep(wait)
                 tried += 1
             else:
                 return heard
@@ -186,16 +190,17 @@ class AgentServer(OutsideAgent):
         try:
             async with asyncio.timeout(seconds), self._client() as client:
                 async with client.stream("POST", self._address, json=body) as response:
-                    _check_status(response)
-                    async for data in response.aiter_bytes():
+                    _check_answer(response)
+                    # As it came: what is packed may unpack to more than memory holds.
+                    async for data in response.aiter_raw():
                         if heard.take(data):
                             return
                 heard.end()
-        except _ServerError:
-            raise
         except Exception as error:
             if heard.stream.full:  # it was only waited for the last round's tools
                 heard.ending = ROUNDS_USED
+            elif isinstance(error, _ServerError):
+                raise
             elif isinstance(error, TimeoutError) and heard.received:
                 heard.ending = TIME_USED
             elif isinstance(error, (TimeoutError, MalformedStream, httpx2.HTTPError)):
@@ -235,7 +240,7 @@ class AgentServer(OutsideAgent):
             heard.ending,
             tuple(heard.seconds()),
             heard.retries,
-            b"".join(heard.received),
+            bytes(heard.received),
             heard.calls,
             tuple(each for each in tree if each not in given),
             tuple(path for path, data in tree if (path, data) in given),
@@ -254,8 +259,11 @@ class AgentServer(OutsideAgent):
     ) -> _Heard:
         """A conversation that was had before a crash, and the sandbox as it left it."""
         heard = _Heard(ChatStream(self._terms.rounds), tick, tick(), retries=kept.retries)
-        if not heard.take(kept.stream) and kept.ending == CLOSED:
-            heard.end()
+        with suppress(
+            MalformedStream
+        ):  # what came after the last round need not be of the protocol
+            if not heard.take(kept.stream[:MAX_STREAM_BYTES]) and kept.ending == CLOSED:
+                heard.end()
         heard.ending, heard.told_seconds, heard.calls = kept.ending, kept.seconds, kept.calls
         if folder is not None:
             same = [(a.path, a.data) for a in brief.assets if a.path in kept.unchanged]
@@ -322,7 +330,7 @@ class _Heard:
     tick: Callable[[], float]
     begun: float
     retries: int = 0
-    received: list[bytes] = field(default_factory=list)
+    received: bytearray = field(default_factory=bytearray)
     marks: list[float] = field(default_factory=list)  # when each round was done
     ending: str = ""
     error: str = ""  # "<boundary>:<class>"
@@ -332,7 +340,7 @@ class _Heard:
 
     def take(self, data: bytes) -> bool:
         """Read on; whether to stop. Raises MalformedStream."""
-        self.received.append(data)
+        self.received += data
         stop = self.stream.take(data)
         self.marks += [self.tick()] * (self.stream.done - len(self.marks))
         if stop:
@@ -344,7 +352,7 @@ class _Heard:
         if not self.stream.end():
             raise _ServerError("connection")
         self.marks += [self.tick()] * (self.stream.done - len(self.marks))
-        self.ending = CLOSED
+        self.ending = ROUNDS_USED if self.stream.stopped else CLOSED
 
     def seconds(self) -> list[float]:
         """How long each round took, the tools before it included."""
@@ -393,9 +401,11 @@ class _ServerError(Exception):
         self.kind, self.wait = kind, wait
 
 
-def _check_status(response: httpx2.Response) -> None:
+def _check_answer(response: httpx2.Response) -> None:
     status = response.status_code
     if response.is_success:
+        if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise _ServerError("malformed")  # it was told to send the stream as it is
         return
     kinds = {401: "auth", 403: "auth", 408: "timeout", 429: "rate_limit"}
     kind = kinds.get(status, "overload" if status >= 500 else "bad_request")

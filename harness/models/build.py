@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from harness.ceiling import SETTINGS
 from harness.errors import HarnessError
@@ -283,6 +284,8 @@ def _build_agent_server(settings: _Settings, environment: Mapping[str, str]) -> 
     base_url = settings.get("base_url", "", str)
     if not base_url.startswith(("http://", "https://")):
         raise settings.wrong("base_url", f"{base_url!r} does not start with http:// or https://")
+    if not _has_host(base_url):
+        raise settings.wrong("base_url", f"{base_url!r} names no host, or a port that is none")
     tree = settings.get("tree", "", str)
     if tree not in TREES:
         raise settings.wrong("tree", _unknown("tree", tree, TREES))
@@ -294,14 +297,27 @@ def _build_agent_server(settings: _Settings, environment: Mapping[str, str]) -> 
     if problem := bridge_problem(given["bridge"], given["bridge_url"]):
         raise settings.wrong(*problem)
     variable = settings.get("api_key_env", "", str)
-    key = environment.get(variable, "") if variable else ""
+    key = environment.get(variable, "").strip() if variable else ""
     if variable and not key:
         raise HarnessError(
             f"model {settings.pin.name!r}: the environment variable {variable} is not set: export "
             "the server's key in it, or leave out `api_key_env` for a server that takes none"
         )
+    if not (key.isascii() and key.isprintable()):
+        raise HarnessError(
+            f"model {settings.pin.name!r}: the environment variable {variable} holds what no HTTP "
+            "header can carry: a key is printable ASCII"
+        )
     terms = Terms(base_url, tree, **given)
     return AgentServer(settings.pin.name, settings.pin.version, terms, key)
+
+
+def _has_host(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def bridge_problem(bridge: str, bridge_url: str) -> tuple[str, str] | None:

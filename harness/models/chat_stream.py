@@ -15,6 +15,7 @@ from harness.model import Usage
 
 MAX_STREAM_BYTES = 64 << 20
 MAX_LINE_BYTES = 16 << 20
+_MAX_NAME = 200  # characters of a model's name
 _MAX_COUNT = 2**53  # of tokens; a larger one is no number that JSON carries
 
 
@@ -43,7 +44,8 @@ class ChatStream:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._rest = b""
+        self._rest: list[bytes] = []  # of a line that is not at its end, as its bytes came
+        self._waiting = 0  # bytes of it
         self._lines = 0
         self._closed: list[Round] = []
         self._open = Round()
@@ -75,23 +77,31 @@ class ChatStream:
         self.bytes += len(data)
         if self.bytes > MAX_STREAM_BYTES:
             raise MalformedStream(f"more than {MAX_STREAM_BYTES:,} bytes")
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            self._take_line(line)
-            if self.stopped:
-                return True
-        if len(self._rest) > MAX_LINE_BYTES:
+        if (
+            b"\n" in data
+        ):  # else nothing is joined: a line in small pieces is not read over and over
+            *lines, rest = b"".join((*self._rest, data)).split(b"\n")
+            self._rest, self._waiting = [], 0
+            for line in lines:
+                self._take_line(line)
+                if self.stopped:
+                    return True
+        else:
+            rest = data
+        self._rest.append(rest)
+        self._waiting += len(rest)
+        if self._waiting > MAX_LINE_BYTES:
             raise MalformedStream(f"line {self._lines + 1} has more than {MAX_LINE_BYTES:,} bytes")
         return False
 
     def end(self) -> bool:
         """The connection was closed; whether the stream is whole. Raises MalformedStream."""
-        if self._rest.strip():
+        rest, self._rest = b"".join(self._rest), []
+        if rest.strip():
             try:
-                self._take_line(self._rest)
+                self._take_line(rest)
             except MalformedStream:
                 return False  # half a line
-            self._rest = b""
         if not self._lines:
             raise MalformedStream("nothing at all")
         return bool(self._closed) and not "".join(self._chunks).strip()
@@ -119,7 +129,9 @@ class ChatStream:
         if kind == "done":
             self._open.text = "".join(self._chunks)
             self._open.usage = _usage(event.get("usage"))
-            self._open.version = _clean(event["model"]) if _is_text(event, "model") else ""
+            self._open.version = (
+                _clean(event["model"])[:_MAX_NAME] if _is_text(event, "model") else ""
+            )
             self._open.done = True
             self._closed.append(self._open)
             self._open, self._chunks = Round(), []

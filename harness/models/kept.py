@@ -13,7 +13,7 @@ import os
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from generators.task import Asset
 from harness.model import ToolCall
@@ -21,6 +21,7 @@ from harness.sandboxes.server import RefusedError, read_file
 
 MAX_TREE_BYTES = 64 << 20
 MAX_TREE_NAMES = 10_000
+MAX_TREE_DEPTH = 100
 _ABOUT, _STREAM, _TREE = "about.json", "stream.jsonl", "tree/"
 
 
@@ -78,9 +79,13 @@ def read_tree(folder: Path) -> tuple[tuple[str, bytes], ...] | None:
     No link is followed; what is no plain file is left out, as are names that are not text: no
     grader gets to see those either.
     """
+    try:
+        paths = list(_walk(folder))
+    except _TooLargeError:
+        return None
     tree: list[tuple[str, bytes]] = []
     left = MAX_TREE_BYTES
-    for path in _walk(folder):
+    for path in paths:
         try:
             data = b"" if path.endswith("/") else read_file(path, MAX_TREE_BYTES, str(folder))
         except (OSError, RefusedError):
@@ -89,18 +94,35 @@ def read_tree(folder: Path) -> tuple[tuple[str, bytes], ...] | None:
             continue
         left -= len(data)
         tree.append((path, data))
-        if left < 0 or len(tree) > MAX_TREE_NAMES:
+        if left < 0:
             return None
     return tuple(tree)
 
 
+class _TooLargeError(Exception):
+    """A folder holds too many names, or goes too deep."""
+
+
 def _walk(folder: Path) -> Iterator[str]:
+    """The paths of what may be kept. Raises _TooLargeError."""
+    for path in _names(folder):
+        if _is_text(path) and not os.path.islink(os.path.join(folder, path.rstrip("/"))):
+            yield path
+
+
+def _names(folder: Path) -> Iterator[str]:
+    """Every path below a folder, those of folders with a slash at the end. Raises
+    _TooLargeError: to walk as deep as a file system lets one build takes more stack than there
+    is."""
+    count = 0
     for here, folders, files in os.walk(folder, followlinks=False):
         folders.sort()
+        count += len(folders) + len(files)
+        below = os.path.relpath(here, folder)
+        if count > MAX_TREE_NAMES or below.count("/") >= MAX_TREE_DEPTH:
+            raise _TooLargeError
         for name in sorted((*(each + "/" for each in folders), *files)):
-            path = os.path.relpath(os.path.join(here, name), folder)
-            if _is_text(path) and not os.path.islink(os.path.join(here, name.rstrip("/"))):
-                yield path + "/" if name.endswith("/") else path
+            yield name if below == "." else f"{below}/{name}"
 
 
 def _is_text(path: str) -> bool:
@@ -119,10 +141,16 @@ def _size(path: Path) -> int:
 
 
 def holds(folder: Path, assets: Sequence[Asset]) -> bool:
-    """Whether the files below a folder are those of a task, unchanged."""
+    """Whether a folder holds the files of a task, unchanged, and nothing else."""
+    files = {asset.path: asset.data for asset in assets}
+    folders = {f"{each}/" for path in files for each in PurePosixPath(path).parents}
+    try:
+        if set(_names(folder)) != {*files, *folders} - {"./"}:
+            return False
+    except _TooLargeError:
+        return False
     tree = read_tree(folder) or ()
-    files = {path: data for path, data in tree if not path.endswith("/")}
-    return files == {asset.path: asset.data for asset in assets}
+    return files == {path: data for path, data in tree if not path.endswith("/")}
 
 
 def lay_out(tree: tuple[tuple[str, bytes], ...], folder: Path) -> None:

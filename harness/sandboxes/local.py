@@ -140,7 +140,15 @@ def folder_of(sandbox: Sandbox) -> Path:
 
 def _remove(work: str, options: tuple[str, ...]) -> None:
     if KEEP not in options:
-        shutil.rmtree(work, ignore_errors=True)
+        _remove_tree(work)
+
+
+def _remove_tree(folder: str) -> None:
+    """Without a complaint, and however deep it goes: Python's own way takes a frame a level."""
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except RecursionError:
+        subprocess.run(["rm", "-rf", "--", folder], stderr=subprocess.DEVNULL, check=False)
 
 
 def sweep_folders() -> None:
@@ -148,7 +156,7 @@ def sweep_folders() -> None:
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}{_pid_namespace()}-*"):
         pid = folder.name.split("-")[2]
         if pid.isdigit() and not Path("/proc", pid).exists() and not folder.is_symlink():
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove_tree(str(folder))
 
 
 def _pid_namespace() -> int:

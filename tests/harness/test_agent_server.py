@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import http.client
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, repeat
 from pathlib import Path
+from time import process_time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,7 +27,7 @@ from generators.seed import Seed
 from generators.task import Asset, Brief, Limits, TaskInstance
 from generators.templates.library import library_text
 from harness.agent import Journal, MemoryJournal
-from harness.agentic import Agent, make_server, models_of
+from harness.agentic import Agent, main, make_server, models_of
 from harness.bridge import MAX_BODY_BYTES, Bridge, BridgedTools
 from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, Episode, StopReason
@@ -36,7 +39,7 @@ from harness.model import Model, ToolCall, Usage
 from harness.models.agent_server import AgentServer, Terms
 from harness.models.build import build_model
 from harness.models.chat_stream import ChatStream, MalformedStream
-from harness.models.kept import Kept, pack, read_tree, unpack
+from harness.models.kept import Kept, holds, pack, read_tree, unpack
 from harness.models.scripted import HonestAgent
 from harness.outside import OutsideAgent
 from harness.rollout import run_attempt
@@ -301,6 +304,8 @@ def test_one_that_goes_on_past_the_tasks_time_is_left(sandboxes: LocalSandboxes)
             (b'{"role": "tool_call", "content": 5}\n',), 0, "provider:malformed", id="no text"
         ),
         pytest.param((b"[" * 100_000 + b"\n",), 0, "provider:malformed", id="deep"),
+        pytest.param((b"<!DOCTYPE html>\n<p>Hi",), 0, "provider:malformed", id="a page"),
+        pytest.param((b"data: " + said("a"),), 0, "provider:malformed", id="real events"),
         pytest.param((), 0, "provider:malformed", id="nothing"),
         pytest.param((said("a"), said("b")[:40]), 1, "provider:connection", id="half a line"),
         pytest.param(
@@ -319,6 +324,37 @@ def test_a_broken_stream_fails_the_attempt_with_what_came_of_it(
     assert len(episode.steps) == steps
     assert len(served.requests) == 1, "nothing is bought twice"
     assert work_folders() == before
+
+
+def test_a_stream_that_is_packed_is_not_unpacked(sandboxes: LocalSandboxes) -> None:
+    """A few bytes may unpack to more than memory holds."""
+    packed = Talk((gzip.compress(said(ANSWER)),), headers=(("Content-Encoding", "gzip"),))
+    with stream(packed) as served:
+        assert attempt(agent(served.url), sandboxes, brief()).error_class == "provider:malformed"
+
+
+@pytest.mark.parametrize("rest", [b'{"role": "tool_c', b"junk\n", b"[]\n" + said("b")])
+def test_what_comes_after_the_last_round_breaks_nothing_then_or_after_a_crash(
+    sandboxes: LocalSandboxes, rest: bytes
+) -> None:
+    journal = MemoryJournal()
+    with stream(Talk((said("a"), result("x"), rest))) as served:
+        first = attempt(agent(served.url, rounds=1), sandboxes, brief(), journal)
+    again = attempt(agent("http://127.0.0.1:9", rounds=1), sandboxes, brief(), journal)
+    for episode in (first, again):
+        assert (episode.stop, episode.answer) == (StopReason.TURN_LIMIT, "a")
+        assert [len(step.uses) for step in episode.steps] == [1]
+
+
+def test_a_line_in_small_pieces_is_not_read_over_and_over() -> None:
+    text = "x" * (8 << 20)
+    line = said(text)
+    heard = ChatStream(5)
+    begun = process_time()
+    for at in range(0, len(line), 1024):
+        heard.take(line[at : at + 1024])
+    assert process_time() - begun < 10, "it took minutes"
+    assert heard.rounds[0].text == text
 
 
 def test_a_stream_that_is_cut_is_not_asked_for_again(sandboxes: LocalSandboxes) -> None:
@@ -356,6 +392,26 @@ def test_a_server_that_comes_back_before_its_first_byte_loses_nothing(
         episode = attempt(agent(served.url), sandboxes, brief())
     assert (episode.stop, episode.answer) == (StopReason.ANSWERED, ANSWER)
     assert episode.steps[0].reply.retries == 2
+
+
+def test_what_is_to_wait_for_longer_than_the_task_has_time_is_not_waited_for(
+    sandboxes: LocalSandboxes,
+) -> None:
+    busy = Talk(status=429, headers=(("Retry-After", "60"),))
+    with stream(busy) as served:
+        episode = attempt(agent(served.url, seconds=30.0), sandboxes, brief())
+    assert (episode.error_class, len(served.requests)) == ("provider:rate_limit", 1)
+
+
+def test_a_folder_or_a_link_is_a_change_too(tmp_path: Path) -> None:
+    asset = Asset("in/a.txt", "text/plain", b"abc")
+    assert holds(tmp_path, ())
+    (tmp_path / "in").mkdir()
+    assert not holds(tmp_path, ())
+    (tmp_path / "in/a.txt").write_bytes(b"abc")
+    assert holds(tmp_path, (asset,))
+    (tmp_path / "link").symlink_to("/")
+    assert not holds(tmp_path, (asset,))
 
 
 def test_what_was_begun_is_not_begun_again_in_the_same_folder(sandboxes: LocalSandboxes) -> None:
@@ -404,6 +460,18 @@ def test_a_sandbox_that_is_lost_on_the_way_fails_the_attempt() -> None:
     assert statuses == [410, 410]
     assert (episode.stop, episode.error_class) == (StopReason.FAILED, "sandbox:server gone")
     assert [step.reply.message.text for step in episode.steps] == ["I try.", "So be it."]
+
+
+def test_nor_is_it_asked_again_when_a_call_lost_the_sandbox() -> None:
+    def kill(request: Json) -> None:
+        code = "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"
+        use_bridge(request, "execute_python", code=code)
+
+    vouched = Vouched()
+    with stream(Talk(status=503, before=kill)) as served:
+        episode = attempt(agent(served.url, "bridge"), vouched)
+    vouched.close()
+    assert (episode.error_class, len(served.requests)) == ("sandbox:server gone", 1)
 
 
 def test_nobody_at_the_address_is_a_lost_connection(sandboxes: LocalSandboxes) -> None:
@@ -467,6 +535,26 @@ def test_links_out_of_the_folder_are_not_followed(
     assert b"666" not in encode_episode(episode) + encode_episode(collected)
     assert unpack(journal.replies[0].raw).tree == ()
     assert secret.exists()
+
+
+def test_a_folder_that_goes_deeper_than_the_stack_is_removed_all_the_same(
+    sandboxes: LocalSandboxes,
+) -> None:
+    def dig(folder: Path) -> None:
+        here = os.open(folder, os.O_RDONLY)
+        for _ in range(1_500):
+            os.mkdir("a", dir_fd=here)
+            below = os.open("a", os.O_RDONLY, dir_fd=here)
+            os.close(here)
+            here = below
+        os.close(here)
+
+    journal = MemoryJournal()
+    with stream(leaving(dig)) as served:
+        episode = attempt(agent(served.url), sandboxes, brief(), journal)
+    assert episode.answer == "It is done."
+    assert not journal.replies, "too deep to keep"
+    assert not folder_in(served.requests[0]).exists()
 
 
 def test_killing_the_worker_leaves_no_folder(tmp_path: Path) -> None:
@@ -653,6 +741,62 @@ def test_the_bridge_closes_after_its_calls(sandboxes: LocalSandboxes) -> None:
         assert ask(tools, "POST", "/tools/run_command", b'{"command": "ls"}')[0] == 410
 
 
+def hail(tools: BridgedTools) -> socket.socket:
+    host, _, port = tools.url.removeprefix("http://").rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=30)
+
+
+def test_the_bridges_patience_has_an_end(
+    sandboxes: LocalSandboxes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a request that comes byte by byte, its head or its body."""
+    monkeypatch.setattr("harness.patience.PatientHandler.seconds", 0.5)
+    with bridged(sandboxes) as tools:
+        head = f"POST /tools/run_command HTTP/1.1\r\nAuthorization: Bearer {tools.token}\r\n"
+        for begun in ("GET /tools HTTP/1.1\r\nX: ", f"{head}Content-Length: 100000\r\n\r\n"):
+            with hail(tools) as link:
+                link.sendall(begun.encode())
+                wait_until(lambda link=link: hung_up(link, b"x"))
+        assert ask(tools, "GET", "/tools")[0] == 200
+        assert tools.calls == []
+
+
+def hung_up(link: socket.socket, more: bytes) -> bool:
+    try:
+        link.sendall(more)
+    except OSError:
+        return True
+    return False
+
+
+def test_half_a_request_is_no_call(sandboxes: LocalSandboxes) -> None:
+    with bridged(sandboxes) as tools, hail(tools) as link:
+        link.sendall(
+            f"POST /tools/run_command HTTP/1.1\r\nAuthorization: Bearer {tools.token}\r\n"
+            'Content-Length: 100\r\n\r\n{"command": "ls"}'.encode()
+        )
+        link.shutdown(socket.SHUT_WR)
+        assert link.recv(1) == b"", "it is hung up on without an answer"
+        assert (tools.calls, tools.touched) == ([], False)
+
+
+def test_the_bridge_takes_so_many_connections(
+    sandboxes: LocalSandboxes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.bridge.MAX_CONNECTIONS", 2)
+    with bridged(sandboxes) as tools:
+        with hail(tools), hail(tools), hail(tools) as third:
+            assert third.recv(1) == b""
+        wait_until(lambda: answers(tools))
+
+
+def answers(tools: BridgedTools) -> bool:
+    try:
+        return ask(tools, "GET", "/tools")[0] == 200
+    except OSError:
+        return False
+
+
 def test_an_address_that_is_taken_is_told() -> None:
     with stream(Talk()) as served:
         port = int(served.url.rpartition(":")[2])
@@ -685,6 +829,8 @@ def hello(text: str = "hello") -> Json:
         ({}, "'messages' must be"),
         ({"messages": [{"role": "tool", "content": ""}]}, "a message has"),
         ({**hello(), "temperature": "hot"}, "'temperature' must be a number"),
+        ({**hello(), "temperature": float("nan")}, "'temperature' must be a number"),
+        ({**hello(), "max_output_tokens": float("inf")}, "'max_output_tokens' must be a number"),
         ({**hello(), "max_output_tokens": 0.5}, "'max_output_tokens' must be"),
         ({**hello(), "tools": 1}, "'tools' must have"),
         ({**hello(), "tools": {"url": "http://127.0.0.1:9", "token": "x"}}, "cannot be listed"),
@@ -751,6 +897,18 @@ def test_it_is_started_from_the_command_line(number: signal.Signals) -> None:
     assert wrong.stderr.startswith("error: model 'agent': setting 'agent': unknown agent 'odd'")
 
 
+def test_it_tells_that_it_failed_and_not_on_what(capfd: pytest.CaptureFixture[str]) -> None:
+    with small_server(Playback([RuntimeError("PRIVATE")])) as url:
+        assert post(url, hello()) == (500, b'{"error": "the server failed: RuntimeError"}')
+    assert capfd.readouterr() == ("", "")
+
+
+def test_it_has_at_least_a_round(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--rounds", "0"])
+    assert "'0': give a whole number from 1" in capsys.readouterr().err
+
+
 def test_it_serves_no_agent_that_has_a_loop_of_its_own() -> None:
     with pytest.raises(HarnessError, match="loop of its own"):
         models_of(
@@ -775,6 +933,9 @@ def test_an_agent_server_is_built_from_its_pin() -> None:
     assert isinstance(built, OutsideAgent)
     assert built.folders is None
     assert "sk-secret" not in repr(built)
+    with pytest.raises(HarnessError, match="KEY holds what no HTTP header can carry") as caught:
+        build_model(pin(api_key_env="KEY"), {"KEY": "sk-\u00e9"})
+    assert "sk-" not in str(caught.value)
     host = build_model(pin(tree="host"))
     assert isinstance(host, OutsideAgent)
     assert host.folders is not None
@@ -786,6 +947,9 @@ def test_an_agent_server_is_built_from_its_pin() -> None:
         ({"tree": None}, "'tree': unknown tree ''; known: host, bridge"),
         ({"tree": "hots"}, "did you mean 'host'"),
         ({"base_url": "ftp://x"}, "does not start with http"),
+        ({"base_url": "http://"}, "names no host"),
+        ({"base_url": "http://[x"}, "names no host"),
+        ({"base_url": "http://h:99999"}, "a port that is none"),
         ({"bridge": "here"}, "is not HOST:PORT"),
         ({"bridge": "0.0.0.0:0"}, "say in `bridge_url`"),
         ({"round": 3}, "did you mean 'rounds'"),
