@@ -12,7 +12,7 @@ SECONDS = 60.0  # that a connection may say nothing, take for its request, or fo
 
 
 class PatientHandler(BaseHTTPRequestHandler):
-    """Hears a request within ``seconds`` of the end of the one before, its body included: a
+    """Waits ``seconds`` for a request, and as long from its first byte to the last of its body: a
     socket's own time-out begins anew with each byte. It logs nothing."""
 
     seconds = SECONDS
@@ -24,7 +24,7 @@ class PatientHandler(BaseHTTPRequestHandler):
 
     def handle_one_request(self) -> None:
         # A time-out of a read is caught by the base class, which then closes the connection.
-        self._bounded.ends = time.monotonic() + self.seconds
+        self._bounded.wait(self.seconds)
         super().handle_one_request()
 
     def end_headers(self) -> None:
@@ -41,18 +41,26 @@ class PatientHandler(BaseHTTPRequestHandler):
 
 
 class _Bounded(io.RawIOBase):
-    """What a socket says until a moment."""
+    """What a socket says within some seconds, and again so many from its first byte."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        self.ends = 0.0
+        self._seconds = self._ends = 0.0
+        self._silent = True
+
+    def wait(self, seconds: float) -> None:
+        """Begin anew."""
+        self._seconds, self._ends, self._silent = seconds, time.monotonic() + seconds, True
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        left = self.ends - time.monotonic()
+        left = self._ends - time.monotonic()
         if left <= 0:
             raise TimeoutError("the request was too slow")
         self._connection.settimeout(left)
-        return self._connection.recv_into(buffer)
+        count = self._connection.recv_into(buffer)
+        if self._silent:
+            self._silent, self._ends = False, time.monotonic() + self._seconds
+        return count
