@@ -135,6 +135,23 @@ def onset_grid(report: Report) -> Grid:
     )  # fmt: skip
 
 
+def exposure_grid(report: Report) -> Grid:
+    return Grid(
+        "exposure",
+        "Answers from memory, without the instance's data: mean score in points of 100.",
+        _columns("Model", "#Wave", "#Public", "#Private", "#Gap", "#95 % interval", "#p",
+                 "#Adjusted p", "Result"),
+        tuple(
+            (
+                e.model, str(e.wave), points(e.public), points(e.private), signed(e.gap),
+                range_words(e.interval), p_words(e.p), p_words(e.p_adjusted),
+                "exposed" if e.exposed else "not shown",
+            )
+            for e in report.exposure
+        ),
+    )  # fmt: skip
+
+
 def time_grid(report: Report, line: Timeline) -> Grid:
     return Grid(
         "time",

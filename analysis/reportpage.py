@@ -23,6 +23,7 @@ from analysis.reportgrids import (
     effort_grid,
     excluded_grid,
     exploratory_grid,
+    exposure_grid,
     funnel_grid,
     monitor_grid,
     onset_grid,
@@ -133,7 +134,7 @@ def _grids(report: Report, line: Timeline) -> dict[str, Grid]:
         score_grid(report, by_stratum=False), score_grid(report, by_stratum=True),
         dimension_grid(report), funnel_grid(report), cause_grid(report), effort_grid(report),
         tool_grid(report), cost_grid(report), test_grid(report), excluded_grid(report),
-        served_grid(report),
+        served_grid(report), exposure_grid(report),
     )  # fmt: skip
     return {grid.name: grid for grid in grids}
 
@@ -145,6 +146,7 @@ def _contents(report: Report, asides: bool) -> list[tuple[str, str]]:
         ("changes", "New since the last", report.changes is not None),
         ("controls", "Controls", True),
         ("monitoring", "The study as a whole", report.standard is not None),
+        ("exposure", "Exposure", bool(report.exposure)),
         ("time", "Over time", True),
         ("deviations", "Deviations", True),
         ("scores", "Scores", True),

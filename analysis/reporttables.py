@@ -23,6 +23,7 @@ _LISTS = {
     "controls": "controls",
     "sensitivity": "sensitivity",
     "served": "served",
+    "exposure": "exposure",
     "models": "facts",
     "runs": "runs",
 }

@@ -20,6 +20,7 @@ from xml.etree import ElementTree
 import pytest
 
 from analysis.changes import changes_since
+from analysis.exposure import Exposure
 from analysis.limits import ALWAYS, limits_of
 from analysis.load import make_table
 from analysis.look import analyse
@@ -65,7 +66,8 @@ def made_rows() -> list[ResultRow]:
 
 def plan_of(**given: Any):
     made = {"pre_exposure": [a.name for a in OLD], "frozen": ["old-0"], "looks": 2,
-            "permutations": 499, "control_margin": 0.2, "onset_alpha": 0.005} | given  # fmt: skip
+            "permutations": 499, "control_margin": 0.2, "onset_alpha": 0.005,
+            "sensitivity": ["unadjusted", "leave-one-stratum-out", "shrinkage"]} | given  # fmt: skip
     return standard_plan(STRATA, 48, **made)
 
 
@@ -238,6 +240,15 @@ def test_a_table_from_elsewhere_has_a_page_of_the_same_kind(rows):
     assert "none: a table from elsewhere" in text
     assert "No ledger promises anything of this table." in text
     assert "registered comparison" not in text
+
+
+def test_probes_from_memory_stand_apart(report, html):
+    assert 'id="exposure"' not in html
+    probe = Exposure(1, "told", 0.3, 0.1, 0.2, (0.1, 0.3), 0.001, 0.002, 0.0125, True, 48, 48, 2)
+    made = report_files(replace(report, exposure=(probe,)))
+    assert '<h2 id="exposure">' in made["report.html"]
+    assert ">exposed</td>" in made["report.html"]
+    assert "tables/exposure.csv" in made
 
 
 # The files
