@@ -74,8 +74,8 @@ class Dose:
 class Calibration:
     """Scores as shares of 1. ``se`` is that of the gap without a leak (P2), ``spread`` the SD of
     the blanks' gaps; ``blank`` and ``limit`` are 1.645 and 3.29 SE, ``limit_dose`` the dose whose
-    gap that is. ``enough`` is the dose detected with probability 0.8; None where that lies
-    beyond what was tried, as an end of ``enough_interval`` (95 %) is."""
+    gap that is, None where no dose makes it. ``enough`` is the dose detected with probability 0.8;
+    None where that lies beyond what was tried, as an end of ``enough_interval`` (95 %) is."""
 
     alpha: float
     doses: tuple[Dose, ...]
@@ -228,7 +228,7 @@ def _sum_up(trials: Sequence[_Trial], alpha: float, n: tuple[int, int]) -> Calib
         spread=_spread([t.gap for t in groups[0]]),
         blank=None if se is None else BLANK * se,
         limit=None if se is None else LIMIT * se,
-        limit_dose=None if se is None or slope <= 0 else LIMIT * se / slope,
+        limit_dose=None if se is None or slope <= LIMIT * se else LIMIT * se / slope,
         enough=enough,
         enough_interval=interval,
     )  # fmt: skip

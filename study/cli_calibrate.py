@@ -139,10 +139,11 @@ def _words(made: Calibrated) -> list[str]:
         f"{found.alpha:.3g} a look; knowing an instance brings {made.known}."
     ]
     if found.se is not None and found.blank is not None and found.limit is not None:
-        at = "" if found.limit_dose is None else f", that of {100 * found.limit_dose:.0f} % known"
+        dose = found.limit_dose
+        at = "more than all known make" if dose is None else f"that of {100 * dose:.0f} % known"
         lines.append(
             f"SE of the gap {100 * found.se:.1f} points: limit of blank {100 * found.blank:.1f}, "
-            f"limit of detection {100 * found.limit:.1f}{at}."
+            f"limit of detection {100 * found.limit:.1f}, {at}."
         )
     low, high = found.enough_interval
     ends = f"{_end(low)}…{_end(high)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -10,12 +11,14 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner, Result
 
+from analysis.plan import look_alpha
 from registry.canon import digest_value
 from registry.records import record_body
 from registry.verify import verify_study
+from study.calibraterun import RunRequest, plan_run
 from study.cli import main
 from study.folder import Study, open_study
-from study.setup import registration_of
+from study.setup import init_study, registration_of
 from tests.study.conftest import SMALL, make_study
 
 TINY = """\
@@ -105,6 +108,33 @@ def test_without_a_closed_wave_agents_can_be_run(tmp_path: Path) -> None:
     asked = _run(study.folder, "--run", "--doses", ".5,1", "--replicates", "2")
     assert "168 episodes" in asked.stderr  # 24 instances x (1 honest + 3 doses x 2 agents)
     assert not (study.folder / "calibration").exists()
+
+
+STANDARD = TINY.replace(
+    "plan: {permutations: 999}",
+    "plan: {preset: standard-v1, permutations: 1999, looks: 4, second_grader: strict,\n"
+    "  judges: {strict: {min_kappa: 0.5}}, controls: {pre_exposure: [honest], frozen: [honest]}}\n"
+    'judges: {strict: {provider: openai, model: m, base_url: "http://127.0.0.1:9/v1"}}',
+)
+
+
+def test_the_scratch_study_has_the_plan_s_alpha_and_controls_of_its_own(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "study", STANDARD)
+    request = RunRequest((0.5, 0.1), 2)
+    scratch = plan_run(study, request, tmp_path)
+    assert scratch == plan_run(study, request, tmp_path)  # the same folder, to be gone on with
+    assert scratch != plan_run(study, replace(request, replicates=3), tmp_path)
+    assert dict(scratch.agents)["known-01000-02"] == 0.1
+    init_study(scratch.folder, scratch.text)
+    planned = open_study(scratch.folder).protocol
+    plan, own = planned.registered_plan(), registration_of(study).plan
+    assert look_alpha(plan) == look_alpha(own)
+    assert (plan.strata, plan.seeds_per_arm, plan.permutations) == (own.strata, 4, 1999)
+    assert plan.standard is not None
+    assert plan.standard.pre_exposure == ("honest",)
+    assert set(plan.standard.spiked) == set(dict(scratch.agents)) == set(planned.waves[1])
+    assert planned.judges == ()
+    assert planned.models[0].settings == study.protocol.models[0].settings
 
 
 @pytest.mark.ray
