@@ -34,6 +34,7 @@ from registry.records import ModelPin
 from registry.seal import decrypt, encrypt
 from registry.store import Store, open_store
 
+_WARM = 16  # containers that wait ready for episodes, of a worker that runs as many or more
 _READERS = 8  # of the store at once, where all that was bought is counted
 
 
@@ -118,7 +119,7 @@ def open_sandboxes(context: RunContext) -> SandboxProvider:
     provider = DockerSandboxes(
         context.image_tag,
         runtime=context.runtime,
-        warm=context.parallel,
+        warm=min(context.parallel, _WARM),
         creating=context.creating,
         executing=context.executing,
         memory_bytes=context.memory_bytes,
