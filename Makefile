@@ -4,7 +4,7 @@
 .PHONY: help demo test test-all lint bench gallery setup engine image lock clean
 
 help:
-	@echo "make demo      run a complete small study (about three minutes after installation)"
+	@echo "make demo      run a complete small study (about four minutes after installation)"
 	@echo "make test      lint, types, import directions, and the tests but the slow ones"
 	@echo "make test-all  the slow tests too"
 	@echo "make lint      lint, types, import directions"

@@ -72,7 +72,7 @@ def main() -> None:
       dosimeter sweep --wave 1       run newer models
       dosimeter report               the registered test, and the report
 
-    `dosimeter demo` shows the whole line in about three minutes.
+    `dosimeter demo` shows the whole line in about four minutes.
     """
     from registry.checkout import verify_packages
 

@@ -21,14 +21,15 @@ if TYPE_CHECKING:
     from analysis.report import Report
 
 DEMO_TASKS = "[count_circles/medium, compute_average/medium]"  # the lines to switch
-DEMO_SEEDS, DEMO_MODELS, DEMO_WAVE = "seeds_per_arm: 24", "models:\n", "[honest-new, spiked]"
+DEMO_SEEDS, DEMO_MODELS = "seeds_per_arm: 12", "models:\n"
+DEMO_WAVE = "[before-1, honest-2, mild-2, strong-2]"
 
 # A real model of this machine takes part beside the agents. It takes minutes where they take
 # moments, so the study is smaller.
 _LOCAL_SEEDS = "seeds_per_arm: 2"
 _LOCAL_TASKS = "[compute_average/easy]"
 _LOCAL_MODEL = "models:\n  {name}: {{provider: local, model: {name}, max_tokens: 200}}\n"
-_LOCAL_WAVE = "[honest-new, spiked, {name}]"
+_LOCAL_WAVE = "[before-1, honest-2, mild-2, strong-2, {name}]"
 
 
 def run_demo(
@@ -67,8 +68,12 @@ def run_demo(
         with progress_watch("publishing") as watch:
             release, _ = pipeline.publish(study, None, watch)
         say(f"released: {release.count} public instances in {folder / release.location}")
-        for wave in range(1, len(study.protocol.waves)):
+        last = len(study.protocol.waves) - 1
+        for wave in range(1, last + 1):
             _sweep(study, wave)
+            if wave < last:
+                _, page = pipeline.report(study, wave)
+                say(f"a look through wave {wave}: {page}")
     return pipeline.report(study)
 
 

@@ -33,8 +33,8 @@ def results(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (folder / "store/results").glob("*.age")}
 
 
-@pytest.mark.timeout(600)
-def test_a_demo_that_is_killed_resumes_and_finds_the_reader_out(tmp_path: Path) -> None:
+@pytest.mark.timeout(900)
+def test_a_demo_that_is_killed_resumes_and_finds_the_readers_out(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
     killed = start_demo(folder)
     deadline = time.monotonic() + 240
@@ -47,18 +47,29 @@ def test_a_demo_that_is_killed_resumes_and_finds_the_reader_out(tmp_path: Path) 
     time.sleep(3)  # what the dead driver started ends on its own
     before = results(folder)
 
-    out, err = start_demo(folder).communicate(timeout=500)
+    out, err = start_demo(folder).communicate(timeout=700)
     report: dict[str, Any] = json.loads(out)
     verdicts = {row["model"]: row["verdict"] for row in report["models"]}
-    assert verdicts.keys() == {"honest-sharp", "honest-blunt", "honest-new", "spiked"}, err
-    assert verdicts.pop("spiked") == "contaminated"
-    assert "contaminated" not in verdicts.values()
+    assert verdicts.keys() == {
+        f"{who}-{n}" for who in ("honest", "mild", "strong") for n in (1, 2)
+    }, err
+    assert verdicts["strong-1"] == verdicts["strong-2"] == "contaminated"
+    assert not {verdicts["honest-1"], verdicts["honest-2"]} & {"contaminated", "withheld"}
+    assert {(control["kind"], control["passed"]) for control in report["controls"]} == {
+        ("C1", True)
+    }
+    assert report["monitoring"]["rejected_at"] == 1
+    assert {model for model, _, _ in report["changes"]["added"]} == {
+        "honest-2",
+        "mild-2",
+        "strong-2",
+    }
     assert any("fixed entropy" in deviation for deviation in report["deviations"])
 
     after = results(folder)
-    assert len(after) == 2 * 2 * 2 * 2 * 24
+    assert len(after) == 3 * 4 * 2 * 2 * 12
     assert {name: after[name] for name in before} == before
     study = open_study(folder)
     verification = verify_study(study.store, study.identities())
     assert verification.holds, verification.problems
-    assert (folder / "reports" / "wave-1" / "report.html").is_file()
+    assert (folder / "reports" / "wave-2" / "report.html").is_file()
