@@ -67,7 +67,8 @@ def made_rows() -> list[ResultRow]:
 def plan_of(**given: Any):
     made = {"pre_exposure": [a.name for a in OLD], "frozen": ["old-0"], "looks": 2,
             "permutations": 499, "control_margin": 0.2, "onset_alpha": 0.005,
-            "sensitivity": ["unadjusted", "leave-one-stratum-out", "shrinkage"]} | given  # fmt: skip
+            "sensitivity": ["unadjusted", "leave-one-stratum-out", "shrinkage"],
+            } | given  # fmt: skip
     return standard_plan(STRATA, 48, **made)
 
 
