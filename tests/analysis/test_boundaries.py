@@ -60,8 +60,12 @@ def test_crossing_is_the_multivariate_normal(drift):
                          / np.maximum.outer(information, information))  # fmt: skip
     crossed = crossing(bounds, information, drift)
     for k in (1, 2, 3):
-        normal = multivariate_normal(drift * np.sqrt(information[:k]), covariance[:k, :k])
-        assert crossed[k - 1] == pytest.approx(1 - normal.cdf(bounds[:k]), abs=2e-6)
+        # scipy integrates at random where k = 3; its error is some 1e-6 at these many points.
+        normal = multivariate_normal(
+            drift * np.sqrt(information[:k]), covariance[:k, :k],
+            seed=k, maxpts=200_000, abseps=1e-7,
+        )  # fmt: skip
+        assert crossed[k - 1] == pytest.approx(1 - normal.cdf(bounds[:k]), abs=5e-6)
 
 
 def test_a_look_that_spends_nothing_has_no_boundary():

@@ -22,8 +22,9 @@ from analysis.errors import AnalysisError
 from analysis.load import make_table
 from analysis.look import analyse
 from analysis.report import build_report
+from analysis.reportfiles import write_report
 from analysis.reportjson import report_json
-from analysis.reportpage import render_html, write_report
+from analysis.reportpage import render_html
 
 GROUP = "301+302+303+304"
 FORMATS = {

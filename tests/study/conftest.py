@@ -57,3 +57,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Study:
         sweep(study, 1)
     pipeline.report(study)
     return study
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What looks at the finished study starts Ray for it: such tests run where Ray's do, on one
+    study that is made once."""
+    for item in items:
+        if "finished" in getattr(item, "fixturenames", ()):
+            item.add_marker("ray")

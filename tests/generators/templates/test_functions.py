@@ -83,7 +83,6 @@ def test_a_wrong_number_of_arguments_is_told_the_right_one() -> None:
         ("file_line", ["first"], "a whole number such as 3, not 'first'"),
         ("csv_cell", ["1", "-1"], "the column"),
         ("sqlite_value", ["x", "name"], "the row is a whole number"),
-        ("sqlite_query", ["SELECT date('now')"], "clock"),
         ("json_filter", ["$.a[*].b"], "no filter"),
         ("json_count_where", ["$.a[?b]"], "compares nothing"),
         ("yaml_sum", ["$.a[1"], "not closed"),
