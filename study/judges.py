@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 
 from analysis.agreement import cohen_kappa, krippendorff_alpha
 from generators.task import TaskInstance
@@ -39,6 +39,7 @@ from study.judgebudget import open_judge_purse
 from study.judgegrades import graded_by, judge_pin, read_attempt, waves_there
 from study.judgerecords import record_graded
 from study.money import Money, check_prices, judge_money
+from study.parallel import run_each
 
 Watch = Callable[[str, int, int], None]  # what, done, of
 
@@ -195,23 +196,11 @@ def _grade_waves(
             study, judge, wave, price, purses[wave], study.recipients(), study.identities(),
             stop, threading.Event(),
         )  # fmt: skip
-        for each in _grade_all(bench, cells, request.parallel):
+        for each in run_each(partial(_grade_cell, bench), cells, request.parallel, stop, "judge"):
             tried.append(each)
             graded += not each.failure
             watch(f"judge {judge.pin.name}", graded, every)
     return tried
-
-
-def _grade_all(bench: _Bench, owed: Sequence[Cell], parallel: int) -> Iterator[_Tried]:
-    with ThreadPoolExecutor(parallel, thread_name_prefix="judge") as pool:
-        jobs = [pool.submit(_grade_cell, bench, cell) for cell in owed]
-        try:
-            for job in as_completed(jobs):
-                yield job.result()
-        except BaseException:
-            bench.stop.set()
-            pool.shutdown(cancel_futures=True)
-            raise
 
 
 def _grade_cell(bench: _Bench, cell: Cell) -> _Tried:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import partial
 
 from generators.catalog import family
 from generators.seed import Seed
@@ -30,6 +30,7 @@ from study.errors import StudyError
 from study.folder import Study
 from study.judgemoney import spent_by_judges
 from study.money import Money, check_prices, money_of
+from study.parallel import run_each
 from study.probemoney import bought_probes, probe_tariff
 from study.runs import cells_of, manifest_of
 from study.setup import registration_of
@@ -295,23 +296,11 @@ def _probe_model(
     owed = sorted((o for o in every if o.call not in before), key=lambda o: o.call)
     done = len(every) - len(owed)
     tried: list[_Tried] = []
-    for each in _ask_all(bench, owed, parallel):
+    for each in run_each(partial(_ask, bench), owed, parallel, bench.stop, "probe"):
         tried.append(each)
         done += not each.failure
         watch(f"probing {bench.pin.name}", done, len(every))
     return _outcome(bench, entries, tried, done, len(every))
-
-
-def _ask_all(bench: _Bench, owed: Sequence[_Owed], parallel: int) -> Iterator[_Tried]:
-    with ThreadPoolExecutor(parallel, thread_name_prefix="probe") as pool:
-        jobs = [pool.submit(_ask, bench, each) for each in owed]
-        try:
-            for job in as_completed(jobs):
-                yield job.result()
-        except BaseException:
-            bench.stop.set()
-            pool.shutdown(cancel_futures=True)
-            raise
 
 
 def _ask(bench: _Bench, owed: _Owed) -> _Tried:

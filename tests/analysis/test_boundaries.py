@@ -65,7 +65,7 @@ def test_crossing_is_the_multivariate_normal(drift):
             drift * np.sqrt(information[:k]), covariance[:k, :k],
             seed=k, maxpts=200_000, abseps=1e-7,
         )  # fmt: skip
-        assert crossed[k - 1] == pytest.approx(1 - normal.cdf(bounds[:k]), abs=5e-6)
+        assert crossed[k - 1] == pytest.approx(1 - normal.cdf(bounds[:k]), abs=2e-6)
 
 
 def test_a_look_that_spends_nothing_has_no_boundary():

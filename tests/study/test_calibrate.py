@@ -138,7 +138,6 @@ def test_the_scratch_study_has_the_plan_s_alpha_and_controls_of_its_own(tmp_path
 
 
 @pytest.mark.ray
-@pytest.mark.slow  # half a minute; what it is made of is tested without a sweep
 def test_agents_that_know_a_part_go_through_the_pipeline(tmp_path: Path) -> None:
     study = make_study(tmp_path / "study", TINY)
     head = study.ledger.entries()
