@@ -1,9 +1,11 @@
 """The draw: random seeds for each stratum, and a random half of them to each arm.
 
-Allocation, which anyone can recompute from its recorded seed: of the 2S indices of a stratum the
-S with the smallest ``SHA-256(tag ‖ seed ‖ stratum ‖ index)`` are public, where each part stands
-after its length as 4 bytes, big-endian; the tag is ``dosimeter/allocation/1``, the stratum its
-name, the index in decimal.
+Allocation, which anyone can recompute from its recorded seed: the indices of a stratum stand in
+the order of ``SHA-256(tag ‖ seed ‖ stratum ‖ index)``, where each part stands after its length as
+4 bytes, big-endian; the tag is ``dosimeter/allocation/1``, the stratum its name, the index in
+decimal. The first S are public and the next S private: these are the panel, tranche 0. Of what
+follows, the first s are public and the next s private in tranche 1, and so on for each reserve
+tranche (spec/statistics.md, D1).
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import hashlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 from registry.canon import digest_bytes
@@ -91,6 +94,14 @@ class Draw:
     entries: tuple[SealedEntry, ...] = field(repr=False)
     allocation_seed: str  # hex
     entropy: str
+    reserve: tuple[int, ...] = ()  # seeds per arm of each reserve tranche
+
+
+class Place(NamedTuple):
+    """Where an entry of a draw was allotted to."""
+
+    arm: Arm
+    tranche: int
 
 
 def draw(
@@ -99,8 +110,10 @@ def draw(
     entropy: Entropy,
     identify: Identify,
     progress: Callable[[int], None] | None = None,
+    reserve: Sequence[int] = (),
 ) -> Draw:
-    """Draw 2S instances a stratum, all different, and allocate S of them to each arm.
+    """Draw 2S instances a stratum, all different, and allocate S of them to each arm; and 2s more
+    for each reserve tranche, of which ``reserve`` gives the s.
 
     A stratum is its family, version and difficulty. ``identify`` gives the instance id of a
     seed (so that this module knows no generator); ``progress`` is told how many are drawn.
@@ -109,29 +122,37 @@ def draw(
     each = [Stratum(*stratum) for stratum in strata]
     names = tuple(stratum.name for stratum in each)
     seed = entropy.draw(32, "allocation")
-    arms = allocate(names, seeds_per_arm, seed.hex())
+    places = allocate(names, seeds_per_arm, seed.hex(), reserve)
+    size = 2 * (seeds_per_arm + sum(reserve))  # of a stratum
     taken: set[str] = set()
     entries: list[SealedEntry] = []
-    for place, arm in enumerate(arms):
-        stratum, index = each[place // (2 * seeds_per_arm)], place % (2 * seeds_per_arm)
-        entries.append(_draw_one(stratum, index, arm, entropy, identify, taken))
+    for number, place in enumerate(places):
+        stratum, index = each[number // size], number % size
+        entries.append(_draw_one(stratum, index, place, entropy, identify, taken))
         if progress:
             progress(len(entries))
-    return Draw(names, seeds_per_arm, tuple(entries), seed.hex(), entropy.describe())
+    return Draw(
+        names, seeds_per_arm, tuple(entries), seed.hex(), entropy.describe(), tuple(reserve)
+    )
 
 
-def allocate(strata: Sequence[str], seeds_per_arm: int, allocation_seed: str) -> tuple[Arm, ...]:
-    """The arm of each entry in the order drawn, stratum by stratum: S public and S private in
-    each. ``allocation_seed`` is 64 hexadecimal digits. Raises RegistryError."""
-    if seeds_per_arm < 1:
-        raise RegistryError(f"seeds per arm must be at least 1, not {seeds_per_arm}")
+def allocate(
+    strata: Sequence[str], seeds_per_arm: int, allocation_seed: str, reserve: Sequence[int] = ()
+) -> tuple[Place, ...]:
+    """Arm and tranche of each entry in the order drawn, stratum by stratum: S public and S private
+    in the panel of each, and as many of either as ``reserve`` says in each reserve tranche.
+    ``allocation_seed`` is 64 hexadecimal digits. Raises RegistryError."""
+    for count in (seeds_per_arm, *reserve):
+        if count < 1:
+            raise RegistryError(f"seeds per arm must be at least 1, not {count}")
     if not strata or len(set(strata)) != len(strata):
         raise RegistryError("a draw takes one stratum or more, each named once")
     try:
         seed = bytes.fromhex(allocation_seed)
     except ValueError:
         raise RegistryError("an allocation seed is 64 hexadecimal digits") from None
-    return tuple(arm for name in strata for arm in _split(name, seeds_per_arm, seed))
+    counts = (seeds_per_arm, *reserve)
+    return tuple(place for name in strata for place in _split(name, counts, seed))
 
 
 def seal_draw(
@@ -158,6 +179,7 @@ def seal_draw(
         recipients=tuple(recipients),
         entropy=drawn.entropy,
         allocation_seed=drawn.allocation_seed,
+        reserve=drawn.reserve,
     )
     store.put(record.uri, ciphertext)
     ledger.append(record, time, once=True)
@@ -170,7 +192,12 @@ def sealed_key(digest: str) -> str:
 
 
 def _draw_one(
-    stratum: Stratum, index: int, arm: Arm, entropy: Entropy, identify: Identify, taken: set[str]
+    stratum: Stratum,
+    index: int,
+    place: Place,
+    entropy: Entropy,
+    identify: Identify,
+    taken: set[str],
 ) -> SealedEntry:
     for attempt in range(_REDRAWS):
         path = (stratum.family, stratum.version, stratum.difficulty, index, attempt)
@@ -185,8 +212,9 @@ def _draw_one(
                 stratum.version,
                 stratum.difficulty,
                 seed.hex(),
-                arm,
+                place.arm,
                 nonce,
+                place.tranche,
             )
     raise RegistryError(
         f"{stratum.name}: {_REDRAWS} draws gave no new instance: the task has too few different "
@@ -194,12 +222,18 @@ def _draw_one(
     )
 
 
-def _split(stratum: str, seeds_per_arm: int, seed: bytes) -> list[Arm]:
+def _split(stratum: str, counts: Sequence[int], seed: bytes) -> list[Place]:
+    """``counts`` are the seeds per arm of each tranche, the panel's first."""
     tag, name = b"dosimeter/allocation/1", stratum.encode()
-    size = 2 * seeds_per_arm
+    size = 2 * sum(counts)
     order = sorted(range(size), key=lambda index: _hash(tag, seed, name, str(index).encode()))
-    public = set(order[:seeds_per_arm])
-    return [Arm.PUBLIC if index in public else Arm.PRIVATE for index in range(size)]
+    blocks = (
+        [Place(arm, tranche)] * count
+        for tranche, count in enumerate(counts)
+        for arm in (Arm.PUBLIC, Arm.PRIVATE)
+    )
+    placed = dict(zip(order, chain.from_iterable(blocks), strict=True))
+    return [placed[index] for index in range(size)]
 
 
 def _hash(*parts: bytes) -> bytes:

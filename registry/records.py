@@ -41,6 +41,8 @@ class StandardRules:
     sensitivity: tuple[str, ...]  # S2, S3, by name
     hypotheses: tuple[str, ...]  # in words
     released: tuple[tuple[str, str], ...] = ()  # name and date of controls, as documented
+    # B1, of private seeds that a provider may have kept: "leave-out" of P1, or "keep" in it.
+    burned: str = field(default="leave-out", metadata=_LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,8 @@ class SealedSet:
     recipients: tuple[str, ...]  # age public keys
     entropy: str  # "operating system", or "fixed" for demonstrations
     allocation_seed: str  # hex; who holds the sealed set can recompute the arms from it
+    # Seeds per arm and stratum of tranche 1 and so on; those of tranche 0, the panel, are above.
+    reserve: tuple[int, ...] = field(default=(), metadata=_LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +156,10 @@ class RunManifest:
     provenance: Provenance
     allow_dirty: bool = False
     prices: str = field(default="", metadata=_LATER)  # digest of the price file, "" without one
+    # The tranches that each of the models runs, in their order; () where all run the panel alone.
+    tranches: tuple[tuple[int, ...], ...] = field(default=(), metadata=_LATER)
+    # Of models and judges: name, and what is documented of what its provider keeps.
+    retention: tuple[tuple[str, str], ...] = field(default=(), metadata=_LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +215,18 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
+class Leak:
+    """An id, input or answer of the private arm is known to have got out: the tranche that it is
+    of is burned for everybody (spec/statistics.md, B1). Names no instance: commitments are public.
+    """
+
+    tranche: int
+    since: str  # a day, ISO 8601: waves that were begun before it are not touched
+    reason: str  # in words, for readers
+    commitments: tuple[str, ...] = ()  # of those known to have leaked, of the sealed set's
+
+
+@dataclass(frozen=True, slots=True)
 class ReportIssued:
     """A look at the data: what was looked at, and what was said."""
 
@@ -225,6 +245,7 @@ KINDS: dict[str, type[Any]] = {
     "graded": Graded,
     "judge-checked": JudgeChecked,
     "release": Release,
+    "leak": Leak,
     "report": ReportIssued,
 }
 

@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyrage
 from pyrage import x25519
@@ -43,6 +44,7 @@ class SealedEntry:
     seed: str = field(repr=False)  # 64 hexadecimal digits
     arm: Arm = field(repr=False)
     nonce: str = field(repr=False)  # 64 hexadecimal digits
+    tranche: int = 0  # the panel; reserve tranches count from 1
 
     @property
     def stratum(self) -> str:
@@ -139,8 +141,17 @@ def commitments_root(commitments: Iterable[str]) -> str:
 
 def seal_entries(entries: Iterable[SealedEntry], recipients: Sequence[str]) -> bytes:
     """The entries, in order, as one age file."""
-    value = {"format": _FORMAT, "entries": [asdict(entry) for entry in entries]}
+    value = {"format": _FORMAT, "entries": [_body(entry) for entry in entries]}
     return encrypt(canonical_bytes(value), recipients)
+
+
+def _body(entry: SealedEntry) -> dict[str, Any]:
+    """An entry as plain values; one of the panel says nothing of tranches, as before there were
+    any."""
+    body = asdict(entry)
+    if not entry.tranche:
+        del body["tranche"]
+    return body
 
 
 def open_entries(

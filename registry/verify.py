@@ -23,7 +23,15 @@ from registry.draw import allocate, sealed_key
 from registry.errors import BrokenPromise, MissingKey, RegistryError, StoreError
 from registry.inventory import CHECKS, PARTS, InventoryTrees, head_key, read_inventory
 from registry.ledger import GENESIS, Entry, inspect_chain
-from registry.records import Graded, JudgeChecked, RunManifest, SealedSet, WaveClosed, record_digest
+from registry.records import (
+    Graded,
+    JudgeChecked,
+    Leak,
+    RunManifest,
+    SealedSet,
+    WaveClosed,
+    record_digest,
+)
 from registry.seal import (
     SealedEntry,
     commitments_of,
@@ -33,6 +41,7 @@ from registry.seal import (
     recipient_of,
 )
 from registry.store import Store
+from registry.tables import Arm
 
 Progress = Callable[[int, int], None]  # objects checked, and of how many (0 if not known)
 
@@ -143,15 +152,18 @@ def _check_links(records: _Records, findings: _Findings) -> None:
     plans: set[str] = set()
     manifests: dict[str, RunManifest] = {}
     closed: set[str] = set()
+    drawn: SealedSet | None = None
     for entry, record in records:
         if entry.kind == "sealed-set":
             roots.add(record.root)
+            drawn = record
         elif entry.kind == "preregistration":
             _check_known(entry, "sealed root", record.sealed_root, roots, findings)
             plans.add(record_digest(record))
         elif entry.kind == "run-manifest":
             _check_known(entry, "instances root", record.instances_root, roots, findings)
             _check_known(entry, "plan", record.plan, plans, findings)
+            _check_tranches(entry, record.tranches, len(record.models), drawn, findings)
             manifests[record_digest(record)] = record
         elif entry.kind == "wave-closed":
             _check_known(entry, "manifest", record.manifest, manifests, findings)
@@ -159,6 +171,37 @@ def _check_links(records: _Records, findings: _Findings) -> None:
         elif entry.kind == "graded":
             _check_known(entry, "closed wave's manifest", record.manifest, closed, findings)
             _check_pinned(entry, record, manifests.get(record.manifest), findings)
+        elif entry.kind == "leak":
+            _check_tranches(entry, ((record.tranche,),), 1, drawn, findings)
+            _check_leak(entry, record, drawn, findings)
+
+
+def _check_tranches(
+    entry: Entry,
+    tranches: Sequence[Sequence[int]],
+    models: int,
+    drawn: SealedSet | None,
+    found: _Findings,
+) -> None:
+    """That a record names tranches that were drawn, for each model those that it runs."""
+    last = 0 if drawn is None else len(drawn.reserve)
+    for tranche in sorted({each for own in tranches for each in own}):
+        if not 0 <= tranche <= last:
+            found.add(entry.place, f"{entry.kind}: tranche {tranche} was not drawn")
+    if tranches and (len(tranches) != models or not all(tranches)):
+        found.add(entry.place, f"{entry.kind}: its tranches are not those of its models")
+
+
+def _check_leak(entry: Entry, leak: Leak, drawn: SealedSet | None, found: _Findings) -> None:
+    """That what is said to have leaked was committed to, as private and in that tranche."""
+    if drawn is None or not leak.commitments:
+        return
+    places = allocate(drawn.strata, drawn.seeds_per_arm, drawn.allocation_seed, drawn.reserve)
+    where = dict(zip(drawn.commitments, places, strict=False))
+    for commitment in leak.commitments:
+        if where.get(commitment) != (Arm.PRIVATE, leak.tranche):
+            said = f"{commitment[:16]}… is no private seed of tranche {leak.tranche}"
+            found.add(entry.place, f"leak: {said}")
 
 
 def _check_pinned(
@@ -203,7 +246,7 @@ def _broken_promises(record: SealedSet) -> Iterator[str]:
     root = commitments_root(record.commitments)
     if root != record.root:
         yield f"root {record.root} expected over the commitments, {root} found"
-    drawn = 2 * record.seeds_per_arm * len(record.strata)
+    drawn = 2 * (record.seeds_per_arm + sum(record.reserve)) * len(record.strata)
     if not drawn == record.count == len(record.commitments):
         yield f"{drawn} commitments expected, {len(record.commitments)} found"
     if record.uri != sealed_key(record.ciphertext):
@@ -232,9 +275,11 @@ def _check_opened(record: SealedSet, entries: tuple[SealedEntry, ...]) -> None:
     for index, (is_now, was) in enumerate(zip(made, record.commitments, strict=True)):
         if is_now != was:
             raise BrokenPromise(f"entry {index} is not what was committed to")
-    arms = allocate(record.strata, record.seeds_per_arm, record.allocation_seed)
-    if tuple(entry.arm for entry in entries) != arms:
+    places = allocate(record.strata, record.seeds_per_arm, record.allocation_seed, record.reserve)
+    if tuple(entry.arm for entry in entries) != tuple(place.arm for place in places):
         raise BrokenPromise("its arms do not follow from the allocation seed of its record")
+    if tuple(entry.tranche for entry in entries) != tuple(place.tranche for place in places):
+        raise BrokenPromise("its tranches do not follow from the allocation seed of its record")
     strata = tuple(dict.fromkeys(entry.stratum for entry in entries))
     if strata != record.strata:
         raise BrokenPromise(f"strata {record.strata} expected, {strata} found")

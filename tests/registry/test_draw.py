@@ -20,7 +20,8 @@ from registry.errors import RegistryError
 from registry.folder import FolderStore
 from registry.ledger import Ledger
 from registry.memory import MemoryStore
-from registry.seal import commitments_of, new_identity, open_entries
+from registry.records import record_body
+from registry.seal import commitments_of, decrypt, new_identity, open_entries
 from registry.store import Store
 from registry.tables import Arm
 
@@ -85,25 +86,75 @@ def test_an_instance_that_comes_twice_is_drawn_anew() -> None:
 @settings(max_examples=40, deadline=None)
 @given(seed=st.binary(min_size=32, max_size=32), size=st.integers(1, 30))
 def test_the_allocation_is_balanced_and_anyones_to_recompute(seed: bytes, size: int) -> None:
-    arms = allocate(NAMES, size, seed.hex())
+    places = allocate(NAMES, size, seed.hex())
+    assert {place.tranche for place in places} == {0}
+    arms = tuple(place.arm for place in places)
     for number, name in enumerate(NAMES):
         part = arms[2 * size * number : 2 * size * (number + 1)]
         assert part.count(Arm.PUBLIC) == part.count(Arm.PRIVATE) == size
         assert part == _by_the_letter(name, size, seed)
 
 
-def _by_the_letter(stratum: str, size: int, seed: bytes) -> tuple[Arm, ...]:
-    """As the module's head says it, written a second time."""
-
+def _ranks(stratum: str, size: int, seed: bytes) -> list[bytes]:
     def rank(index: int) -> bytes:
         hasher = hashlib.sha256()
         for part in (b"dosimeter/allocation/1", seed, stratum.encode(), str(index).encode()):
             hasher.update(len(part).to_bytes(4, "big") + part)
         return hasher.digest()
 
-    ranks = [rank(index) for index in range(2 * size)]
+    return [rank(index) for index in range(size)]
+
+
+def _by_the_letter(stratum: str, size: int, seed: bytes) -> tuple[Arm, ...]:
+    """As the module's head says it, written a second time."""
+
+    ranks = _ranks(stratum, 2 * size, seed)
     median = sorted(ranks)[size]
     return tuple(Arm.PUBLIC if each < median else Arm.PRIVATE for each in ranks)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.binary(min_size=32, max_size=32),
+    size=st.integers(1, 12),
+    reserve=st.lists(st.integers(1, 6), max_size=3),
+)
+def test_reserve_tranches_are_balanced_too_and_follow_from_the_same_order(
+    seed: bytes, size: int, reserve: list[int]
+) -> None:
+    places = allocate(NAMES, size, seed.hex(), reserve)
+    whole = 2 * (size + sum(reserve))
+    for number, name in enumerate(NAMES):
+        part = places[whole * number : whole * (number + 1)]
+        counted = Counter(part)
+        assert counted == {
+            (arm, tranche): count for tranche, count in enumerate([size, *reserve]) for arm in Arm
+        }
+        ranks = _ranks(name, whole, seed)
+        order = sorted(range(whole), key=lambda index: ranks[index])
+        in_order = [part[index] for index in order]
+        assert in_order == sorted(in_order, key=lambda p: (p.tranche, p.arm is Arm.PRIVATE))
+
+
+def test_a_draw_with_reserve_seals_the_tranche_and_one_without_says_nothing_of_it() -> None:
+    drawn = draw(STRATA, 3, FIXED, identify, reserve=(2, 1))
+    assert len(drawn.entries) == len(STRATA) * 2 * (3 + 2 + 1)
+    counted = Counter((entry.stratum, entry.arm, entry.tranche) for entry in drawn.entries)
+    assert set(counted.values()) == {3, 2, 1}
+    store = MemoryStore()
+    record = seal_draw(store, Ledger(store), drawn, [RECIPIENT], NOW)
+    assert record.reserve == (2, 1)
+    assert open_entries(store.get(record.uri), [IDENTITY], record.uri) == drawn.entries
+    plain = draw(STRATA, 3, FIXED, identify)
+    bare = MemoryStore()
+    sealed = seal_draw(bare, Ledger(bare), plain, [RECIPIENT], NOW)
+    assert b"tranche" not in decrypt(bare.get(sealed.uri), [IDENTITY], "x")
+    assert "reserve" not in record_body(sealed)
+
+
+def test_a_reserve_tranche_of_nothing_is_refused() -> None:
+    with pytest.raises(RegistryError, match="at least 1, not 0"):
+        draw(STRATA, 2, FIXED, identify, reserve=(1, 0))
 
 
 def test_every_allocation_is_as_likely_as_another() -> None:

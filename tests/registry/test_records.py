@@ -9,6 +9,8 @@ from registry.records import (
     Plan,
     Preregistration,
     Provenance,
+    RunManifest,
+    SealedSet,
     StandardRules,
     read_record,
     record_body,
@@ -33,6 +35,19 @@ def test_a_plan_of_before_has_the_body_and_digest_of_before() -> None:
     }  # fmt: skip
     assert read_record(Preregistration, body, "here") == REGISTERED
     assert record_digest(REGISTERED) == DIGEST
+
+
+def test_a_draw_and_a_run_without_reserve_have_the_bodies_of_before() -> None:
+    sealed = SealedSet(("f/easy",), 3, 6, (), "ee", "sha256:11", "u", ("age1",), "fixed", "00")
+    assert "reserve" not in record_body(sealed)
+    assert record_body(replace(sealed, reserve=(2, 2)))["reserve"] == (2, 2)
+    run = RunManifest(
+        "study", 0, "p", "ee", (), (), "local", "", 1, "00", "age1", "runs/x/key.age", MADE
+    )
+    assert not {"tranches", "retention", "prices"} & set(record_body(run))
+    told = replace(run, tranches=((0, 1),), retention=(("m", "none"),))
+    assert read_record(RunManifest, record_body(told), "here") == told
+    assert "burned" not in record_body(replace(PLAN, standard=RULES))["standard"]
 
 
 def test_what_came_later_is_read_back_and_changes_the_digest() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import registry.inventory as inventory_module
 from registry.canon import canonical_bytes, digest_bytes
-from registry.draw import FixedEntropy, SystemEntropy, draw, seal_draw, sealed_key
+from registry.draw import FixedEntropy, SystemEntropy, allocate, draw, seal_draw, sealed_key
 from registry.errors import RegistryError, StoreError
 from registry.folder import FolderStore
 from registry.inventory import (
@@ -32,6 +32,7 @@ from registry.merkle import merkle_root
 from registry.records import (
     Graded,
     JudgePin,
+    Leak,
     Plan,
     Preregistration,
     Provenance,
@@ -421,6 +422,42 @@ def test_a_dishonest_sealed_set_is_found_with_the_key(
     change: Callable[[SealedSet, tuple[SealedEntry, ...]], object], problem: str
 ) -> None:
     assert problem in str(_forge(change).problems)
+
+
+def _with_reserve(change: Callable[[SealedEntry], SealedEntry]) -> tuple[SealedSet, MemoryStore]:
+    """A study with a reserve tranche, its first entry changed; its arms and commitments hold."""
+    store = MemoryStore()
+    drawn = draw(
+        [("f", "1", "easy")], 3, SystemEntropy(), lambda *a: "sha256:" + a[3].hex(), reserve=(2,)
+    )
+    entries = (change(drawn.entries[0]), *drawn.entries[1:])
+    record = seal_draw(store, Ledger(store), replace(drawn, entries=entries), [RECIPIENT], NOW)
+    return record, store
+
+
+def test_a_tranche_that_was_not_allotted_is_found_with_the_key() -> None:
+    _, honest = _with_reserve(lambda entry: entry)
+    assert verify_study(honest, [IDENTITY]).holds
+    _, moved = _with_reserve(lambda entry: replace(entry, tranche=1 - entry.tranche))
+    assert verify_study(moved).holds, "without the key nobody can tell"
+    problems = str(verify_study(moved, [IDENTITY]).problems)
+    assert "its tranches do not follow from the allocation seed" in problems
+
+
+def test_a_run_or_a_leak_of_what_was_not_drawn_is_found() -> None:
+    record, store = _with_reserve(lambda entry: entry)
+    ledger = Ledger(store)
+    places = allocate(record.strata, 3, record.allocation_seed, record.reserve)
+    private = [c for c, p in zip(record.commitments, places, strict=True) if p == ("private", 1)]
+    public = [c for c, p in zip(record.commitments, places, strict=True) if p == ("public", 1)]
+    ledger.append(Leak(1, "2026-11-01", "seen in a forum", tuple(private)), NOW)
+    assert verify_study(store, [IDENTITY]).holds
+    ledger.append(Leak(1, "2026-11-02", "again", tuple(public[:1])), NOW)
+    ledger.append(Leak(2, "2026-11-02", "of no tranche"), NOW)
+    problems = [problem for _, problem in verify_study(store).problems]
+    assert any("is no private seed of tranche 1" in each for each in problems)
+    assert any("tranche 2 was not drawn" in each for each in problems)
+    assert len(problems) == 2
 
 
 def test_an_honest_one_made_the_same_way_holds() -> None:
