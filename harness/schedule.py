@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from generators.seed import Seed
@@ -19,6 +19,7 @@ class Subject:
     spec: TaskSpec
     instance: str = field(repr=False)
     seed: Seed = field(repr=False)
+    tranche: int = 0
 
 
 def episode_id(study: str, wave: int, instance: str, model: ModelPin, replicate: int) -> str:
@@ -41,9 +42,14 @@ def schedule_cells(
     models: Iterable[ModelPin],
     replicates: int,
     order: Seed,
+    tranches: Sequence[Collection[int]] = (),
 ) -> tuple[Cell, ...]:
-    """Every cell of the wave, shuffled by a recorded stream, which interleaves the arms."""
+    """Every cell of the wave, shuffled by a recorded stream, which interleaves the arms.
+
+    ``tranches`` are those that each of the models runs; () is the panel, 0, for all of them.
+    """
     pins = tuple(models)
+    runs = list(zip(pins, tranches or ((0,),) * len(pins), strict=True))
     cells = [
         Cell(
             episode=episode_id(study, wave, subject.instance, pin, replicate),
@@ -54,7 +60,8 @@ def schedule_cells(
             replicate=replicate,
         )
         for subject in subjects
-        for pin in pins
+        for pin, own in runs
+        if subject.tranche in own
         for replicate in range(replicates)
     ]
     return order.child("schedule", wave).rng().shuffle(cells)

@@ -47,7 +47,7 @@ def _shown(row: dict[str, object]) -> dict[str, object]:
     look = row["look"]
     return {
         "wave": row["wave"],
-        "models": ", ".join(row["models"]),  # type: ignore[arg-type] # a tuple of names
+        "models": ", ".join(map(_named, row["tranches"].items())),  # type: ignore[attr-defined] # a mapping
         "state": row["state"],
         "look": "controls" if look is None else f"{look} (beyond)" if row["beyond"] else look,
         "begun": str(row["begun"])[:10],
@@ -58,29 +58,64 @@ def _shown(row: dict[str, object]) -> dict[str, object]:
     }
 
 
+def _named(each: tuple[str, tuple[int, ...]]) -> str:
+    """A model, with the tranches that it runs where these are not the panel alone."""
+    name, tranches = each
+    return name if tranches == (0,) else f"{name} (tranche {', '.join(map(str, tranches))})"
+
+
 @wave.command("open")
 @study_option
 @click.option(
     "--models", required=True, metavar="NAME,…", help="Of study.yaml, whose `models:` have them."
 )
+@click.option(
+    "--tranche",
+    "tranches",
+    multiple=True,
+    metavar="[NAME=]K[,K…]",
+    help="What runs instead of the panel (0): reserve tranches, of all the models or of one.",
+)
 @json_option
-def open_(folder: Path, models: str, as_json: bool) -> None:
+def open_(folder: Path, models: str, tranches: tuple[str, ...], as_json: bool) -> None:
     """Plan one more wave, by a line in study.yaml. Nothing is run.
 
     Twice the same, before it is begun, is one wave.
 
     \b
-    Example:
+    Examples:
       dosimeter wave open --models control,new-one
+      dosimeter wave open --models control,new-one --tranche new-one=2 --tranche control=0,2
     """
     from study import pipeline
     from study.console import print_records
     from study.waves import open_wave
 
     named = [name.strip() for name in models.split(",") if name.strip()]
-    number, fresh = open_wave(pipeline.open_study(folder), named)
+    chosen = _read_tranches(tranches, named)
+    number, fresh = open_wave(pipeline.open_study(folder), named, chosen)
     row = {"wave": number, "models": ", ".join(named), "opened": "now" if fresh else "before"}
     print_records([row], as_json, title="Wave")
+
+
+def _read_tranches(said: tuple[str, ...], models: list[str]) -> dict[str, tuple[int, ...]]:
+    """By model; what names none is for all."""
+    found: dict[str, tuple[int, ...]] = {}
+    for each in said:
+        name, equals, listed = each.rpartition("=")
+        numbers = listed.split(",")
+        if not all(number.strip().isdecimal() for number in numbers) or (equals and not name):
+            raise click.BadParameter(
+                f"{each!r}: give a tranche's number, or a model and its tranches: new-one=2 or "
+                "control=0,2",
+                param_hint="--tranche",
+            )
+        own = tuple(sorted({int(number) for number in numbers}))
+        for model in [name] if equals else models:
+            if model in found:
+                raise click.BadParameter(f"{model} is given tranches twice", param_hint="--tranche")
+            found[model] = own
+    return found
 
 
 @wave.command("close")

@@ -23,6 +23,7 @@ from registry.records import ModelPin
 from study.errors import StudyError
 from study.folder import Study
 from study.money import Money, attempt_turns, money_of
+from study.protocol import Protocol
 from study.runs import cells_of, closed_wave, finished_of, manifest_of
 
 LEVEL = 0.9
@@ -115,9 +116,7 @@ def _owed(study: Study, wave: int, pins: Sequence[ModelPin]) -> dict[str, Owed]:
         return {pin.name: {} for pin in pins}
     manifest = manifest_of(study, wave)
     if manifest is None:
-        planned = study.protocol
-        counts = [planned.replicates] * (2 * planned.seeds_per_arm)  # two arms
-        return {pin.name: {task.stratum: counts for task in planned.tasks} for pin in pins}
+        return _planned(study.protocol, wave)
     cells = cells_of(study, manifest)
     finished = finished_of(study, cells)
     left = Counter(
@@ -129,6 +128,15 @@ def _owed(study: Study, wave: int, pins: Sequence[ModelPin]) -> dict[str, Owed]:
     for (model, stratum, _), count in left.items():
         owed[model].setdefault(stratum, []).append(count)
     return dict(owed)
+
+
+def _planned(protocol: Protocol, wave: int) -> dict[str, Owed]:
+    """What each model owes before the wave is begun: its tranches, both arms."""
+    planned: dict[str, Owed] = {}
+    for model, tranches in protocol.wave_tranches(wave).items():
+        counts = [protocol.replicates] * sum(map(protocol.tranche_size, tranches))
+        planned[model] = {task.stratum: counts for task in protocol.tasks}
+    return planned
 
 
 def _pilot_pin(study: Study, name: str) -> ModelPin:

@@ -36,7 +36,7 @@ from study.estimate import (
 from study.folder import Study
 from study.judgegrades import graded_by
 from study.money import judge_money
-from study.protocol import Task
+from study.protocol import Protocol, Task
 from study.runs import cells_of, manifest_of
 
 REPLY = 60  # tokens of a verdict with its evidence, as judges write them
@@ -72,10 +72,8 @@ def _owed(study: Study, wave: int, digest: str) -> Owed:
     wave is not begun."""
     manifest = manifest_of(study, wave)
     if manifest is None:
-        protocol = study.protocol
-        each = protocol.replicates * len(protocol.wave_models(wave))
-        counts = [each] * (2 * protocol.seeds_per_arm)  # two arms
-        return {task.stratum: counts for task in protocol.tasks}
+        counts = _planned(study.protocol, wave)
+        return {task.stratum: counts for task in study.protocol.tasks}
     done = graded_by(study, digest)
     left = Counter(
         (cell.spec.stratum, cell.instance)
@@ -86,6 +84,16 @@ def _owed(study: Study, wave: int, digest: str) -> Owed:
     for (stratum, _), count in left.items():
         owed[stratum].append(count)
     return owed
+
+
+def _planned(protocol: Protocol, wave: int) -> list[int]:
+    """Of a stratum's instances of both arms, how many episodes each will have."""
+    runs = Counter(each for own in protocol.wave_tranches(wave).values() for each in own)
+    return [
+        protocol.replicates * models
+        for tranche, models in sorted(runs.items())
+        for _ in range(protocol.tranche_size(tranche))
+    ]
 
 
 def _pilots(study: Study, pin: JudgePin, price: Price | None) -> Iterator[Pilot]:

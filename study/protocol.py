@@ -18,6 +18,7 @@ from generators.catalog import family as find_family
 from generators.errors import GeneratorError
 from harness.grading import DETERMINISTIC
 from harness.judging import pin_judge
+from harness.prices import OWN_PROVIDERS
 from registry.records import JudgePin, JudgeRule, ModelPin, Plan, record_digest
 from study.errors import StudyError
 from study.planfile import (
@@ -31,6 +32,7 @@ from study.planfile import (
     make_plan,
 )
 from study.templatefile import read_template
+from study.wavefile import PANEL, ReserveSection, Tranches, planned_tranches, spell_out_waves
 from study.yamlfile import Document, Place, read_yaml
 
 FILE_NAME = "study.yaml"
@@ -56,6 +58,8 @@ class _ModelSection(Section):
     structured: bool | None = None  # of judges: the server holds replies to a JSON Schema
     released: date | None = None  # as documented
     cutoff: date | None = None  # of its training data, as documented
+    # What its provider does with what it is sent, as documented: docs/waves.md.
+    retention: Literal["none", "kept", "training", "unknown"] | None = None
 
 
 class ScriptedSection(_ModelSection):
@@ -186,6 +190,7 @@ class ProtocolFile(Section):
     description: str = ""
     tasks: Annotated[tuple[TaskSection, ...], Field(min_length=1)]
     seeds_per_arm: Count
+    reserve: ReserveSection | None = None
     replicates: Count = 1
     models: Annotated[dict[Name, ModelSection], Field(min_length=1)]
     judges: dict[Name, ModelSection] = Field(default_factory=dict)
@@ -250,6 +255,9 @@ class Protocol:
     prices: str | None = None  # path of the price file
     budget: BudgetSection | None = None
     facts: tuple[ModelFacts, ...] = ()
+    reserve: tuple[int, ...] = ()  # seeds per arm of each reserve tranche
+    tranches: tuple[tuple[Tranches, ...], ...] = ()  # by wave, of its models; () for the panel
+    retention: tuple[tuple[str, str], ...] = ()  # of models and judges that state theirs
 
     def wave_models(self, wave: int) -> tuple[ModelPin, ...]:
         """The models of a wave. Raises StudyError for a wave that is not planned."""
@@ -258,6 +266,21 @@ class Protocol:
             raise StudyError(f"there is no wave {wave} in {FILE_NAME}; it plans {planned}")
         pins = {pin.name: pin for pin in self.models}
         return tuple(pins[name] for name in self.waves[wave])
+
+    def wave_tranches(self, wave: int) -> dict[str, Tranches]:
+        """The tranches that each model of a wave runs."""
+        models = self.waves[wave]
+        planned = (self.tranches[wave] if self.tranches else ()) or (PANEL,) * len(models)
+        return dict(zip(models, planned, strict=True))
+
+    def tranche_size(self, tranche: int) -> int:
+        """Instances of a tranche in each stratum, both arms together."""
+        return 2 * (self.seeds_per_arm, *self.reserve)[tranche]
+
+    def wave_retention(self, wave: int) -> tuple[tuple[str, str], ...]:
+        """What is documented of a wave's models, and of the judges, by name."""
+        here = {*self.waves[wave], *(judge.name for judge in self.judges)}
+        return tuple(each for each in self.retention if each[0] in here)
 
     def registered_plan(self) -> Plan:
         """The plan as it is put into the ledger."""
@@ -293,6 +316,7 @@ def read_protocol(folder: Path, name: str = FILE_NAME) -> Protocol:
     if not isinstance(document.value, dict):
         raise StudyError(f"{document.path}:1: a protocol is a mapping that starts with `study:`")
     _spell_out_tasks(document)
+    said = spell_out_waves(document)
     _check_keys(document)
     try:
         # As JSON, since strict validation then takes a list for a tuple and nothing else odd.
@@ -305,6 +329,10 @@ def read_protocol(folder: Path, name: str = FILE_NAME) -> Protocol:
     _check_plan(document, parsed)
     _check_budget(document, parsed)
     _check_sandbox(document, parsed)
+    _check_retention(document, parsed)
+    kept = parsed.reserve
+    reserve = () if kept is None else (kept.seeds_per_arm,) * kept.tranches
+    buyers = (*parsed.models.items(), *parsed.judges.items())
     protocol = Protocol(
         name=parsed.study,
         description=parsed.description,
@@ -326,13 +354,16 @@ def read_protocol(folder: Path, name: str = FILE_NAME) -> Protocol:
         budget=parsed.budget,
         judges=tuple(pin_judge(_pin(name, section)) for name, section in parsed.judges.items()),
         families=tuple(
-            (name, section.family)
-            for name, section in (*parsed.models.items(), *parsed.judges.items())
-            if section.family is not None
+            (name, section.family) for name, section in buyers if section.family is not None
         ),
         facts=tuple(
             ModelFacts(name, section.family, section.released, section.cutoff)
             for name, section in parsed.models.items()
+        ),
+        reserve=reserve,
+        tranches=planned_tranches(document, parsed.waves, said, reserve),
+        retention=tuple(
+            (name, section.retention) for name, section in buyers if section.retention is not None
         ),
     )
     try:
@@ -342,7 +373,12 @@ def read_protocol(folder: Path, name: str = FILE_NAME) -> Protocol:
     return protocol
 
 
-_FACTS = ("family", "released", "cutoff")  # told of a model, and no part of what is run
+_FACTS = (
+    "family",
+    "released",
+    "cutoff",
+    "retention",
+)  # told of a model, and no part of what is run
 
 
 def _pin(name: str, section: ModelSection) -> ModelPin:
@@ -356,6 +392,7 @@ def _pin(name: str, section: ModelSection) -> ModelPin:
 
 _SECTIONS: Mapping[str, type[Section]] = {
     "plan": PlanSection,
+    "reserve": ReserveSection,
     "sandbox": SandboxSection,
     "sweep": SweepSection,
     "release": ReleaseSection,
@@ -637,6 +674,16 @@ def _check_sandbox(document: Document, parsed: ProtocolFile) -> None:
                 f"{document.place(('sandbox', key))}: the local sandbox has no such limit: leave "
                 "it out, or set `kind: docker`"
             )
+
+
+def _check_retention(document: Document, parsed: ProtocolFile) -> None:
+    for key, sections in (("models", parsed.models), ("judges", parsed.judges)):
+        for name, section in sections.items():
+            if section.provider in OWN_PROVIDERS and section.retention is not None:
+                raise StudyError(
+                    f"{document.place((key, name, 'retention'))}: {section.provider} models run "
+                    "here, and nobody keeps what they are sent: leave it out"
+                )
 
 
 def _check_budget(document: Document, parsed: ProtocolFile) -> None:

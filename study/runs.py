@@ -41,8 +41,9 @@ from study.images import PinnedImage, pinned_image
 from study.judgemoney import spent_by_judges
 from study.money import NO_MONEY, Money, check_prices, money_of
 from study.probemoney import spent_on_probes
-from study.protocol import FILE_NAME
+from study.protocol import FILE_NAME, Protocol
 from study.setup import entropy_of, registration_of
+from study.wavefile import Tranches
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +159,7 @@ def cells_of(study: Study, manifest: RunManifest) -> tuple[Cell, ...]:
             TaskSpec(entry.family, entry.version, entry.difficulty, ()),
             entry.instance,
             Seed.from_hex(entry.seed),
+            entry.tranche,
         )
         for entry in study.entries()
     )
@@ -168,6 +170,7 @@ def cells_of(study: Study, manifest: RunManifest) -> tuple[Cell, ...]:
         manifest.models,
         manifest.replicates,
         Seed.from_hex(manifest.schedule_seed),
+        manifest.tranches,
     )
 
 
@@ -197,7 +200,13 @@ def begin_wave(
         begun = entry.record  # of a sweep that began in the meantime: one wave, one run key
     _check_resumed(study, begun, models)
     check_pins(provenance, begun.provenance, request.allow_dirty)
-    record = replace(begun, provenance=provenance, allow_dirty=request.allow_dirty, prices=prices)
+    record = replace(
+        begun,
+        provenance=provenance,
+        allow_dirty=request.allow_dirty,
+        prices=prices,
+        retention=study.protocol.wave_retention(request.wave),
+    )
     if record != begun:
         study.ledger.append(record, now())
     return record
@@ -231,6 +240,8 @@ def _new_manifest(
         provenance=provenance,
         allow_dirty=request.allow_dirty,
         prices=prices,
+        tranches=_stated_tranches(study.protocol, request.wave),
+        retention=study.protocol.wave_retention(request.wave),
     )
     study.store.put(manifest.run_key, encrypt(identity.encode(), study.recipients()))
     worklist = encode_cells(cells_of(study, manifest))
@@ -239,14 +250,21 @@ def _new_manifest(
     return manifest
 
 
+def _stated_tranches(protocol: Protocol, wave: int) -> tuple[Tranches, ...]:
+    """As a manifest states them: () where every model runs the panel alone."""
+    return protocol.tranches[wave] if protocol.tranches else ()
+
+
 def _check_resumed(study: Study, begun: RunManifest, models: tuple[ModelPin, ...]) -> None:
     planned = study.protocol
-    now = (models, planned.replicates, planned.sandbox.kind, planned.sandbox.runtime)
-    if now != (begun.models, begun.replicates, begun.sandbox, begun.runtime):
+    tranches = _stated_tranches(planned, begun.wave)
+    now = (models, tranches, planned.replicates, planned.sandbox.kind, planned.sandbox.runtime)
+    then = (begun.models, begun.tranches, begun.replicates, begun.sandbox, begun.runtime)
+    if now != then:
         raise BrokenPromise(
             f"{study.folder / FILE_NAME}: wave {begun.wave} was begun with other models, model "
-            "settings, replicates or sandbox (see `dosimeter log`): restore them, or plan another "
-            "wave"
+            "settings, tranches, replicates or sandbox (see `dosimeter log`): restore them, or "
+            "plan another wave"
         )
 
 

@@ -97,12 +97,19 @@ def draw_seeds(study: Study, watch: Watch, now: str) -> tuple[SealedSet, bool]:
     protocol = study.protocol
     recipients = study.recipients()  # first, so that nothing is drawn that cannot be sealed
     strata = [(task.family, task.version, task.difficulty) for task in protocol.tasks]
-    size = 2 * protocol.seeds_per_arm * len(strata)
+    size = 2 * (protocol.seeds_per_arm + sum(protocol.reserve)) * len(strata)
 
     def told(count: int) -> None:
         watch("drawing", count, size)
 
-    drawn = draw(strata, protocol.seeds_per_arm, entropy_of(protocol), _identify_in(), told)
+    drawn = draw(
+        strata,
+        protocol.seeds_per_arm,
+        entropy_of(protocol),
+        _identify_in(),
+        told,
+        protocol.reserve,
+    )
     return seal_draw(study.store, study.ledger, drawn, recipients, now), True
 
 
@@ -190,12 +197,12 @@ def _identify_in() -> Identify:
 def _check_drawn(study: Study) -> SealedSet:
     sealed = study.sealed_set()
     strata = tuple(task.stratum for task in study.protocol.tasks)
-    planned = (strata, study.protocol.seeds_per_arm)
-    if planned != (sealed.strata, sealed.seeds_per_arm):
+    planned = (strata, study.protocol.seeds_per_arm, study.protocol.reserve)
+    drawn = (sealed.strata, sealed.seeds_per_arm, sealed.reserve)
+    if planned != drawn:
         raise BrokenPromise(
-            f"{study.folder / FILE_NAME}: tasks and seeds_per_arm are {planned}, but "
-            f"{(sealed.strata, sealed.seeds_per_arm)} were drawn: restore them; another draw "
-            "needs a new study"
+            f"{study.folder / FILE_NAME}: tasks, seeds_per_arm and the reserve's are {planned}, "
+            f"but {drawn} were drawn: restore them; another draw needs a new study"
         )
     return sealed
 

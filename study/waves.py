@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 
 from harness.keys import attempt_key, result_key
 from registry.errors import BrokenPromise
@@ -16,6 +17,7 @@ from study.folder import Study
 from study.money import NO_MONEY
 from study.protocol import FILE_NAME, Protocol, read_protocol
 from study.setup import check_plan, find_registration
+from study.wavefile import PANEL, Tranches, write_tranches
 from study.yamlfile import read_yaml
 
 
@@ -26,6 +28,7 @@ class Wave:
 
     wave: int
     models: tuple[str, ...]
+    tranches: dict[str, Tranches]  # that each model runs; 0 is the panel
     state: str
     look: int | None
     beyond: bool  # the plan's looks
@@ -48,6 +51,7 @@ def list_waves(study: Study) -> list[Wave]:
             Wave(
                 wave=wave,
                 models=models,
+                tranches=study.protocol.wave_tranches(wave),
                 state="closed" if record else "begun" if wave in begun else "planned",
                 look=looks.get(wave),
                 beyond=looks.get(wave, 0) > plan.looks,
@@ -61,24 +65,29 @@ def list_waves(study: Study) -> list[Wave]:
     return found
 
 
-def open_wave(study: Study, models: Sequence[str]) -> tuple[int, bool]:
+def open_wave(
+    study: Study, models: Sequence[str], tranches: Mapping[str, Tranches] = MappingProxyType({})
+) -> tuple[int, bool]:
     """Plan one more wave, for some models of study.yaml; its number, and whether it is new: where
-    the last wave is of the same models and not begun, that one is meant.
+    the last wave is of the same models and tranches and not begun, that one is meant. Models that
+    ``tranches`` does not name run the panel.
 
     Only the list of waves in study.yaml grows, a line, whole or not at all. Raises StudyError for
-    unknown models, and where the registered plan would become another one.
+    unknown models and tranches, and where the registered plan would become another one.
     """
     _check_models(study, models)
+    wanted = _check_tranches(study, models, tranches)
     waves = study.protocol.waves
     last = len(waves) - 1
-    if waves[last] == tuple(models) and last not in _times(study)[0]:
+    same = waves[last] == tuple(models) and study.protocol.wave_tranches(last) == wanted
+    if same and last not in _times(study)[0]:
         return last, False
     path = study.folder / FILE_NAME
     draft = study.folder / f".{FILE_NAME}.new"
     try:
-        draft.write_text(_with_wave(path, models), encoding="utf-8")
+        draft.write_text(_with_wave(path, models, tranches), encoding="utf-8")
         planned = read_protocol(study.folder, draft.name)
-        _check_opened(study, planned, models)
+        _check_opened(study, planned, models, wanted)
         os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)
@@ -156,7 +165,22 @@ def _check_models(study: Study, models: Sequence[str]) -> None:
             raise StudyError(f"{name!r} is named twice for one wave")
 
 
-def _with_wave(path: Path, models: Sequence[str]) -> str:
+def _check_tranches(
+    study: Study, models: Sequence[str], tranches: Mapping[str, Tranches]
+) -> dict[str, Tranches]:
+    """What each of the models is to run."""
+    last = len(study.protocol.reserve)
+    for name, own in tranches.items():
+        if name not in models:
+            raise StudyError(f"--tranche: {name!r} is not of this wave; it has {', '.join(models)}")
+        for each in own:
+            if not 0 <= each <= last:
+                there = f"0 (the panel) to {last}" if last else "0, the panel: no reserve is drawn"
+                raise StudyError(f"--tranche: there is no tranche {each}; there is {there}")
+    return {name: tuple(sorted(tranches.get(name, PANEL))) for name in models}
+
+
+def _with_wave(path: Path, models: Sequence[str], tranches: Mapping[str, Tranches]) -> str:
     """The file's text with a line more in its list of waves."""
     document = read_yaml(path)
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -175,13 +199,19 @@ def _with_wave(path: Path, models: Sequence[str]) -> str:
     end = last  # a wave may go on over lines that are further in
     while end < len(lines) and lines[end].startswith(f"{indent} ") and lines[end].strip():
         end += 1
-    lines.insert(end, f"{indent}- [{', '.join(models)}]")
+    wave = f"[{', '.join(models)}]"
+    if tranches:
+        wave = f"{{models: {wave}, tranches: {write_tranches(tranches)}}}"
+    lines.insert(end, f"{indent}- {wave}")
     return "\n".join(lines) + "\n"
 
 
-def _check_opened(study: Study, planned: Protocol, models: Sequence[str]) -> None:
+def _check_opened(
+    study: Study, planned: Protocol, models: Sequence[str], tranches: Mapping[str, Tranches]
+) -> None:
     """Refuse what the registered plan does not allow for, or what is not as it was meant."""
-    if planned.waves != (*study.protocol.waves, tuple(models)):
+    added = planned.waves == (*study.protocol.waves, tuple(models))
+    if not added or planned.wave_tranches(len(study.protocol.waves)) != tranches:
         raise StudyError(
             f"{study.folder / FILE_NAME}: waves: the new wave cannot be added to the list as it is "
             "written; add it by hand"
