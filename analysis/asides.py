@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.cube import Cube
-from analysis.dimensions import max_t_over_categories
+from analysis.dimensions import contrast_key_with_static, max_t_over_categories
 from analysis.load import Table, codes_of
 from analysis.means import outcome_of
 from analysis.mixed import gee_gap, mixed_gap, shrink_gaps
+from analysis.negative import LEVEL as CONTROL_LEVEL
 from analysis.resample import permutation_seed
 from analysis.sensitivity import leave_one_stratum_out
 from analysis.tested import Data, Tested
@@ -25,6 +26,10 @@ DIMENSIONS: Mapping[str, str] = {
     "score_im": "image data extraction",
     "score_if": "instruction following",
 }
+
+PARTS = ("score_key", "score_static")
+_STATIC_NOTE = "two-sided p: a negative control, since knowing an instance cannot help here"
+_FAULT_NOTE = "; this small, it tells of something else that differs between the arms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,7 @@ class Look:
     tested: tuple[Tested, ...]
     newest: bool  # models are fitted at the newest look alone: earlier reports hold the others
     rows: Table  # of the tested models at the wave, one grader's
-    dimensions: Cube  # the same columns, outcomes DIMENSIONS
+    parts: Cube  # the same columns, outcomes DIMENSIONS and PARTS
 
     @property
     def models(self) -> list[str]:
@@ -93,8 +98,12 @@ def _leave_one_out(look: Look) -> Iterator[Aside]:
 
 
 def _by_dimension(look: Look) -> Iterator[Aside]:
-    cube = look.dimensions
-    there = [o for o in range(len(cube.outcomes)) if not np.isnan(cube.values[:, :, o]).all()]
+    cube = look.parts
+    there = [
+        o
+        for o, name in enumerate(cube.outcomes)
+        if name in DIMENSIONS and not np.isnan(cube.values[:, :, o]).all()
+    ]
     if not there:
         return
     found = max_t_over_categories(
@@ -108,6 +117,32 @@ def _by_dimension(look: Look) -> Iterator[Aside]:
                     "dimensions", look.wave, column.model, DIMENSIONS[cube.outcomes[o]], gap, None,
                     float(found.p[m, place]), float(found.p_adjusted[m, place]), "",
                 )  # fmt: skip
+
+
+def _key_and_static(look: Look) -> Iterator[Aside]:
+    """Over the instances that have criteria of both kinds, so that the third row is the first less
+    the second."""
+    cube, name = look.parts, "key-static"
+    key, static = (cube.values[:, :, cube.outcomes.index(part)] for part in PARTS)
+    both = ~np.isnan(key) & ~np.isnan(static)
+    if not both.any():
+        return
+    found = contrast_key_with_static(
+        np.where(both, key, np.nan), np.where(both, static, np.nan), cube.stratum, cube.public,
+        **_permuting(look, name),
+    )  # fmt: skip
+    for column, each in zip(cube.columns, found, strict=True):
+        fault = each.p_static < CONTROL_LEVEL
+        rows = (
+            ("answer key", each.key, each.p_key, ""),
+            ("static", each.static, each.p_static, _STATIC_NOTE + (_FAULT_NOTE if fault else "")),
+            ("answer key minus static", each.excess, each.p_excess, ""),
+        )
+        for part, gap, p, note in rows:
+            if gap is not None:
+                yield Aside(
+                    name, look.wave, column.model, part, gap.gap, gap.interval, p, None, note
+                )
 
 
 def _gee(look: Look) -> Iterator[Aside]:
@@ -148,6 +183,7 @@ _ANALYSES: Mapping[str, Callable[[Look], Iterator[Aside]]] = {
     "unadjusted": _unadjusted,
     "leave-one-stratum-out": _leave_one_out,
     "dimensions": _by_dimension,
+    "key-static": _key_and_static,
     "gee": _gee,
     "mixed": _mixed,
     "shrinkage": _shrinkage,

@@ -39,13 +39,14 @@ class Contrast:
     the same in every instance (static), and of key minus static.
 
     Knowing published instances cannot help with what all instances share, so that ``p_static``
-    (two-sided) is a control: small, it tells of a fault. ``p_excess`` is one-sided. An estimate
+    (two-sided) is a control: small, it tells of a fault. The other p are one-sided. An estimate
     is None where an arm of every stratum lacks both kinds.
     """
 
     key: GapEstimate | None
     static: GapEstimate | None
     excess: GapEstimate | None
+    p_key: float
     p_static: float
     p_excess: float
 
@@ -102,7 +103,7 @@ def contrast_key_with_static(
     return tuple(
         Contrast(
             estimates[m], estimates[models + m], estimates[2 * models + m],
-            float(both[models + m]), float(p[2 * models + m]),
+            float(p[m]), float(both[models + m]), float(p[2 * models + m]),
         )
         for m in range(models)
     )  # fmt: skip

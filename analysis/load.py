@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -49,12 +49,17 @@ SCHEMA: Mapping[str, str] = MappingProxyType(
         "seconds": "float64",
         "attempts": "int64",
         "served_version": "string",
+        "score_key": "float64?",
+        "score_static": "float64?",
     }
 )
 """Arrow types of the columns; ``?`` marks those that may be null."""
 
 _KEY = ("wave", "model", "instance", "replicate", "grader")
-_UNIT = ("score", "score_sr", "score_dh", "score_im", "score_if")
+_UNIT = (
+    "score", "score_sr", "score_dh", "score_im", "score_if", "score_key", "score_static",
+)  # fmt: skip
+_LATER = tuple(f.name for f in fields(ResultRow) if f.default is not MISSING)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,8 +96,11 @@ def read_table(path: Path) -> Table:
     except (OSError, pa.ArrowException) as error:
         raise AnalysisError(f"{path}: not a readable Parquet file ({error})") from error
     lacking = [name for name in COLUMNS if name not in arrow.column_names]
-    if lacking:
-        raise AnalysisError(f"{path}: no column {', '.join(lacking)}; needed: {', '.join(COLUMNS)}")
+    if needed := [name for name in lacking if name not in _LATER]:
+        raise AnalysisError(f"{path}: no column {', '.join(needed)}; needed: {', '.join(COLUMNS)}")
+    for name in lacking:  # written before there was such a column
+        kind = _arrow_schema().field(name)
+        arrow = arrow.append_column(kind, pa.nulls(arrow.num_rows, kind.type))
     for wanted in _arrow_schema():
         found = arrow.schema.field(wanted.name).type
         if found != wanted.type:

@@ -74,7 +74,7 @@ def seed_means(
 
 def outcome_of(table: Table, outcome: str) -> NDArray[np.float64]:
     """An outcome by row, NaN where missing: ``score`` (weighted), ``fraction`` (criteria passed of
-    total) or a dimension's score, such as ``score_sr``, NaN too in a stratum that has no criterion
+    total) or the score of a part, such as ``score_sr``, NaN too in a stratum that has no criterion
     of it. Raises AnalysisError where ``fraction`` is asked of rows without counts."""
     if outcome.startswith("score_"):
         return _dimension_of(table, outcome)

@@ -29,6 +29,8 @@ SENSITIVITY: Mapping[str, str] = MappingProxyType(
         "unadjusted": "the same test without the covariate",
         "leave-one-stratum-out": "at the newest look, the same test without each stratum in turn",
         "dimensions": "the largest gap over the dimensions of the rubrics (max-T)",
+        "key-static": "the gap of criteria that need the instance's answer key, against that of "
+        "criteria that are the same in every instance, where no leak can help",
         "gee": "at the newest look, a bias-reduced GEE of the scores, clustered on the instance",
         "mixed": "at the newest look, a mixed model with a random intercept for each instance",
         "shrinkage": "the models' gaps, shrunken towards their mean",

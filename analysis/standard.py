@@ -12,7 +12,7 @@ from datetime import date
 
 import numpy as np
 
-from analysis.asides import DIMENSIONS, Aside, Look, run_asides
+from analysis.asides import DIMENSIONS, PARTS, Aside, Look, run_asides
 from analysis.controls import ControlResult, negative_control, positive_controls, second_opinion
 from analysis.covariate import Adjusted
 from analysis.cube import Cube, make_cube
@@ -237,7 +237,7 @@ def _discoveries(looks: Sequence[LookResult]) -> Iterator[Aside]:
 def _asides(
     plan: Plan, table: Table, looks: Sequence[tuple[LookResult, Data]], registration: str
 ) -> Iterator[Aside]:
-    parts = make_cube(table, tuple(DIMENSIONS), plan.strata)
+    parts = make_cube(table, (*DIMENSIONS, *PARTS), plan.strata)
     last = looks[-1][0].number if looks else 0
     for look, data in looks:
         if not look.tested:

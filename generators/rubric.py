@@ -113,3 +113,25 @@ def score_verdicts(
     if total == 0:
         return None
     return sum(weights[key] * sum(seen) / len(seen) for key, seen in decided.items()) / total
+
+
+def is_static(criterion: Criterion) -> bool:
+    """Whether a criterion asks the same of every instance: it is of no row of the truth, and no
+    gate, which holds values of the truth, guards it. All others need the instance's answer key.
+
+    `dosimeter tasks check` holds families to it (validation/steady.py)."""
+    return not criterion.source and not isinstance(criterion.check, Gated)
+
+
+def score_parts(
+    rubric: Rubric, verdicts: tuple[bool | None, ...]
+) -> tuple[float | None, float | None]:
+    """The score over the criteria that need the answer key, and over static ones, whose gap
+    between the arms is a negative control (spec/statistics.md, S2); None where none is decided."""
+    static = tuple(map(is_static, rubric.criteria))
+
+    def over(wanted: bool) -> float | None:
+        own = (v if s is wanted else None for v, s in zip(verdicts, static, strict=True))
+        return score_verdicts(rubric, tuple(own))
+
+    return over(False), over(True)

@@ -17,6 +17,7 @@ from multiprocessing import get_context
 
 from generators.catalog import family as find_family
 from generators.errors import GeneratorError
+from generators.rubric import Rubric
 from generators.seed import Seed
 from generators.task import DIFFICULTIES, Family, TaskInstance
 from generators.validation.across import rising_scores, shared_between
@@ -38,6 +39,7 @@ from generators.validation.scores import (
     solver_answer,
     solver_score,
 )
+from generators.validation.steady import unsteady
 from generators.validation.wording import artefacts
 
 NULL_SEEDS = 40  # the mean of the luckiest guess of any family then errs by 0.03 (1 σ) at most
@@ -116,6 +118,8 @@ class _Measured:
         self.prints: list[frozenset[str]] = []
         self.redraws: list[int] = []
         self.artefacts: set[str] = set()
+        self.first: Rubric | None = None
+        self.unsteady: set[str] = set()
         self.search = LeakSearch(family)
         for index, seed in enumerate(self.drawn):
             self._measure(index, seed, family.generate(difficulty, seed))
@@ -124,6 +128,8 @@ class _Measured:
         self.guesses.append(guess_scores(self.family, instance))
         self.noisy.append(noisy_score(self.family, instance, seed))
         self.prints.append(fingerprints(instance))
+        self.first = self.first or instance.rubric
+        self.unsteady |= unsteady(self.first, instance.rubric)
         if index < max(self.seeds, LEAK_INSTANCES):
             self.search.add(instance)
         if index < self.seeds:
@@ -154,6 +160,7 @@ class _Measured:
             criteria=_sum_rates(self.rates),
             leaks=self.search.leaks(),
             artefacts=tuple(sorted(self.artefacts)),
+            unsteady=tuple(sorted(self.unsteady)),
             redraws=tuple(self.redraws),
         )
 

@@ -88,6 +88,8 @@ class Grade:
     verdicts: tuple[bool | None, ...]
     score: float | None
     dimension_scores: tuple[tuple[str, float | None], ...] = ()
+    score_key: float | None = None  # over the criteria that need the instance's answer key
+    score_static: float | None = None  # over those that are the same in every instance
 
 
 __all__ = [

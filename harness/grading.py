@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from generators.answer import Answer, parse_answer
-from generators.rubric import DIMENSIONS, Rubric, check_answer, score_verdicts
+from generators.rubric import DIMENSIONS, Rubric, check_answer, score_parts, score_verdicts
 from generators.task import TaskInstance
 from harness.episode import Episode, Grade, GradeStatus, StopReason
 from harness.errors import HarnessError
@@ -40,6 +40,7 @@ def _answer_of(instance: TaskInstance, episode: Episode) -> Answer | None:
 
 def _grade(episode: Episode, rubric: Rubric, status: GradeStatus, verdicts: Verdicts) -> Grade:
     score = score_verdicts(rubric, verdicts)
+    key, static = score_parts(rubric, verdicts)
     return Grade(
         episode=episode.id,
         grader=DETERMINISTIC,
@@ -50,4 +51,6 @@ def _grade(episode: Episode, rubric: Rubric, status: GradeStatus, verdicts: Verd
         dimension_scores=tuple(
             (name, score_verdicts(rubric, verdicts, (name,))) for name in DIMENSIONS
         ),
+        score_key=key,
+        score_static=static,
     )

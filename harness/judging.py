@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from generators.answer import parse_answer
-from generators.rubric import DIMENSIONS, Rubric, score_verdicts
+from generators.rubric import DIMENSIONS, Rubric, score_parts, score_verdicts
 from generators.task import TaskInstance
 from harness.codec import (
     decode_grade,
@@ -170,6 +170,7 @@ def _grade(
     episode: Episode, grader: str, rubric: Rubric, status: GradeStatus, verdicts: Verdicts
 ) -> Grade:
     score = 0.0 if status is GradeStatus.NO_ANSWER else score_verdicts(rubric, verdicts)
+    key, static = score_parts(rubric, verdicts)
     return Grade(
         episode=episode.id,
         grader=grader,
@@ -180,4 +181,6 @@ def _grade(
         dimension_scores=tuple(
             (name, score_verdicts(rubric, verdicts, (name,))) for name in DIMENSIONS
         ),
+        score_key=key,
+        score_static=static,
     )

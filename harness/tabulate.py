@@ -53,6 +53,8 @@ class EpisodeResult:
     seconds: float
     attempts: int
     served_version: str
+    score_key: float | None = None
+    score_static: float | None = None
 
 
 _SHARED = tuple(field.name for field in fields(ResultRow) if field.name != "arm")
@@ -100,7 +102,8 @@ def rows_of(result: EpisodeResult, arm: Arm) -> tuple[ResultRow, ...]:
     right = verdicts[LENIENT]
     score, passed = (None, None) if right is None else (float(right), int(right))
     lenient = replace(row, grader="lenient", score=score, passed=passed)
-    return row, replace(lenient, score_sr=None, score_dh=None, score_im=None, score_if=None)
+    lenient = replace(lenient, score_sr=None, score_dh=None, score_im=None, score_if=None)
+    return row, replace(lenient, score_key=None, score_static=None)
 
 
 def judged_row(result: EpisodeResult, grade: Grade, arm: Arm) -> ResultRow:
@@ -130,6 +133,8 @@ def _graded_columns(grade: Grade) -> dict[str, Any]:
         "passed": None if missing else sum(decided),
         "total": None if missing else len(decided),
         **{f"score_{name.lower()}": dimensions.get(name) for name in ("SR", "DH", "IM", "IF")},
+        "score_key": grade.score_key,
+        "score_static": grade.score_static,
     }
 
 

@@ -53,6 +53,8 @@ class ResultRow:
     seconds: float
     attempts: int
     served_version: str
+    score_key: float | None = None  # over the criteria that need the instance's answer key
+    score_static: float | None = None  # over those that are the same in every instance
 
 
 COLUMNS: tuple[str, ...] = tuple(field.name for field in fields(ResultRow))

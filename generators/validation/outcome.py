@@ -42,6 +42,7 @@ class Validation:
     criteria: tuple[PassRate, ...] = ()  # of the solver, by metarubric
     leaks: tuple[str, ...] = ()
     artefacts: tuple[str, ...] = ()
+    unsteady: tuple[str, ...] = ()  # metarubrics
     redraws: tuple[int, ...] = ()  # by seed: degenerate draws that the guards refused
 
     @property
@@ -77,6 +78,11 @@ class Validation:
             yield "two seeds share an id, a file or a value"
         yield from self.leaks
         yield from (f"the rubric reads badly: {artefact}" for artefact in self.artefacts)
+        for metarubric in self.unsteady:
+            yield (
+                f"{metarubric} asks other things of other instances: give it the table of the "
+                "truth that it is about as its source"
+            )
 
     @property
     def holds(self) -> bool:

@@ -98,6 +98,16 @@ def test_parquet_that_is_not_ours_is_refused(tmp_path, study_rows):
         read_table(path)
 
 
+def test_a_file_of_before_a_column_lacks_its_values_and_nothing_else(tmp_path, study_rows):
+    path = tmp_path / "rows.parquet"
+    held = [replace(row, score_key=row.score, score_static=1.0) for row in study_rows]
+    write_table(path, held)
+    assert read_rows(read_table(path)) == held
+    whole = pq.read_table(path)
+    pq.write_table(whole.drop_columns(["score_key", "score_static"]), path)
+    assert read_rows(read_table(path)) == study_rows
+
+
 def test_a_null_where_none_may_stand_is_refused(tmp_path, study_rows):
     path = tmp_path / "rows.parquet"
     write_table(path, study_rows)

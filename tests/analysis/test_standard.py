@@ -179,8 +179,8 @@ def test_a_look_of_which_all_is_excluded_stands_without_verdicts(rows):
 
 def test_every_sensitivity_analysis_is_there_and_decides_nothing(rows, analysis):
     named = {aside.analysis for aside in analysis.standard.asides}
-    # These rows have no dimensions' scores; rates of false discovery are always told.
-    assert named == set(SENSITIVITY) - {"dimensions"} | {"false-discovery"}
+    # These rows have no scores of parts; rates of false discovery are always told.
+    assert named == set(SENSITIVITY) - {"dimensions", "key-static"} | {"false-discovery"}
     assert {a.wave for a in analysis.standard.asides if a.analysis == "gee"} == {2}
     none = analyse(plan_of(sensitivity=[]), make_table(rows), REGISTRATION)
     assert {aside.analysis for aside in none.standard.asides} == {"false-discovery"}
@@ -190,6 +190,33 @@ def test_every_sensitivity_analysis_is_there_and_decides_nothing(rows, analysis)
     told = {a.detail: a for a in found.standard.asides if a.model == "told" and a.wave == 1}
     assert told["scientific reasoning"].p_adjusted < 0.01
     assert told["data handling"].estimate == pytest.approx(0)
+
+
+def test_what_needs_the_key_is_held_against_what_no_leak_can_help_with(rows):
+    """Only instances with criteria of both kinds count, so that the three gaps add up."""
+
+    def parts(row, place):
+        static = None if place % 5 == 0 else 0.5 + 0.1 * (place % 3)
+        return replace(row, score_key=row.score, score_static=static)
+
+    held = [parts(row, place) for place, row in enumerate(rows)]
+    plan = plan_of(sensitivity=["key-static"])
+    found = analyse(plan, make_table(held), REGISTRATION).standard.asides
+    own = {a.detail: a for a in found if (a.model, a.wave, a.analysis) == ("told", 1, "key-static")}
+    key, static, excess = own.values()
+    assert [*own] == ["answer key", "static", "answer key minus static"]
+    assert key.p < 0.01 < 0.05 < static.p
+    assert excess.p < 0.01
+    assert excess.estimate == pytest.approx(key.estimate - static.estimate)
+    assert excess.interval[0] > 0
+    assert static.note.startswith("two-sided p: a negative control")
+    assert "something else" not in static.note
+    broken = [replace(r, score_static=float(r.arm == "public")) if r.model == "told" else r
+              for r in held]  # fmt: skip
+    found = analyse(plan, make_table(broken), REGISTRATION).standard.asides
+    notes = {a.model: a.note for a in found if a.detail == "static" and a.wave == 1}
+    assert notes["told"].endswith("something else that differs between the arms")
+    assert "something else" not in notes["honest"]
 
 
 def test_the_study_is_monitored_over_its_looks(rows, analysis):

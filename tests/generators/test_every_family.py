@@ -11,7 +11,7 @@ import pytest
 
 from generators.answer import Answer, parse_answer
 from generators.errors import GeneratorError
-from generators.rubric import DIMENSIONS, check_answer, score_verdicts
+from generators.rubric import DIMENSIONS, check_answer, is_static, score_verdicts
 from generators.task import TaskInstance
 from generators.validate import (
     BEYOND_INSTRUCTIONS,
@@ -73,6 +73,20 @@ def test_no_answer_scores_nothing(stratum, answer):
     instance = stratum.instances[0]
     assert score(instance, answer) == 0.0
     assert score(instance, answer, BEYOND_INSTRUCTIONS) == 0.0
+
+
+def test_static_criteria_are_all_that_every_instance_asks_alike(stratum):
+    """What needs the answer key differs between instances, checks and gates with all their values;
+    so the gap of the others can be a control (spec/statistics.md, S2)."""
+
+    def asked(instance: TaskInstance, metarubric: str) -> list[object]:
+        own = (c for c in instance.rubric.criteria if c.metarubric == metarubric)
+        return [(c.text, c.check) for c in own]
+
+    first, others = stratum.instances[0], stratum.instances[1:]
+    for name, static in {c.metarubric: is_static(c) for c in first.rubric.criteria}.items():
+        same = all(asked(each, name) == asked(first, name) for each in others)
+        assert same is static, name
 
 
 def test_another_instances_key_is_no_key(stratum):

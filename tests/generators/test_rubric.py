@@ -6,7 +6,14 @@ import pytest
 
 from generators.answer import Answer
 from generators.checks import Answered, Gated, ListsNumber, NumberPrecision, ValueEquals
-from generators.rubric import Criterion, Metarubric, Rubric, check_answer, fill_rubric
+from generators.rubric import (
+    Criterion,
+    Metarubric,
+    Rubric,
+    check_answer,
+    fill_rubric,
+    score_parts,
+)
 from generators.rubric import score_verdicts as score
 from generators.table import Table
 
@@ -57,6 +64,17 @@ def test_missing_is_never_zero():
     assert score(RUBRIC, (None,) * 6) is None
     assert score(RUBRIC, (True,) * 5 + (None,), ("SR",)) is None
     assert score(RUBRIC, (None, True, None, None, None, None)) == 1.0
+
+
+def test_what_needs_the_key_is_told_from_what_every_instance_asks_alike():
+    verdicts = (True, True, True, False, False, None)
+    assert score_parts(RUBRIC, verdicts) == (0.5, 1.0)
+    assert score_parts(RUBRIC, (*verdicts[:-1], False)) == (0.5, pytest.approx(1 / 7))
+    assert score_parts(RUBRIC, (None,) * 6) == (None, None)
+    assert score_parts(RUBRIC, (None, True, *(None,) * 4)) == (1.0, None)
+    guarded = Gated(Answered(), NumberPrecision(("numbers",), (1.0,)))
+    metas = (Metarubric("fit", "SR", 1.0, "It fits.", lambda _row, _index: guarded),)
+    assert score_parts(fill_rubric(metas, TABLES), (True,)) == (1.0, None)
 
 
 def test_verdicts_must_be_as_many_as_criteria():

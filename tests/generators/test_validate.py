@@ -9,6 +9,7 @@ import pytest
 
 from generators.basics.compute_average import FAMILY, ComputeAverage
 from generators.errors import GeneratorError
+from generators.rubric import Criterion, Rubric
 from generators.validate import (
     NULL_SEEDS,
     Validation,
@@ -23,10 +24,13 @@ from generators.validate import (
 @dataclass(frozen=True)
 class Broken(ComputeAverage):
     """A family whose key lacks a number, whose solver reads badly, whose guess is too good and
-    whose seeds all make the same instance. Another process makes the real one."""
+    whose seeds all make the same instance but for a criterion that should not differ. Another
+    process makes the real one."""
 
     def generate(self, difficulty, seed):
-        return super().generate(difficulty, public_seeds(NULL_SEEDS + 1)[-1])
+        made = super().generate(difficulty, public_seeds(NULL_SEEDS + 1)[-1])
+        says = Criterion("says/0", "says", f"It says {seed.hex[:6]}.", "IF", 0.1, "", None)
+        return dataclasses.replace(made, rubric=Rubric((*made.rubric.criteria, says)))
 
     def key(self, truth):
         whole = super().key(truth)
@@ -58,6 +62,8 @@ def test_a_broken_family_is_told_all_that_is_wrong():
         "the null answer 'oracle' scores 1.000",
         "another process makes other bytes of the same seeds",
         "two seeds share an id",
+        "says asks other things of other instances: give it the table of the truth that it is "
+        "about as its source",
     ]
 
 

@@ -44,6 +44,7 @@ from generators.validation.scores import (
     solver_score,
     wilson_interval,
 )
+from generators.validation.steady import unsteady
 from generators.validation.wording import artefacts
 
 SEEDS = public_seeds(LEAK_INSTANCES)
@@ -208,6 +209,13 @@ def test_rubric_text_is_read_for_traces_of_the_program(text, found):
     criterion = Criterion("m/0", "m", text, "DH", 1.0, "", ValueEquals(("x",), 1))
     read = list(artefacts(dataclasses.replace(instance, rubric=Rubric((criterion,)))))
     assert read == ([] if found is None else [f"m: {found}"])
+
+
+def test_a_static_criterion_that_is_not_the_same_everywhere_is_told():
+    first, second = (AVERAGE.generate("easy", seed).rubric for seed in SEEDS[:2])
+    assert unsteady(first, second) == frozenset()
+    other = Rubric((*second.criteria, Criterion("m/0", "m", "It is so.", "IF", 1.0, "", None)))
+    assert unsteady(first, other) == {"m"}
 
 
 def level(difficulty, noisy, guess=0.05, error=0.01):

@@ -34,7 +34,8 @@ RIGHT = {"a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0, "e": 5.0, "f": 6.0}
 
 def criterion(meta: str, row: int, weight: float, dimension: str, check: Check) -> Criterion:
     text = f"It states {check.path[0]}." if isinstance(check, NumberWithin) else "It answers."
-    return Criterion(f"{meta}/{row}", meta, text, dimension, weight, "", check)
+    source = "" if isinstance(check, Answered) else f"{meta}/{row}"
+    return Criterion(f"{meta}/{row}", meta, text, dimension, weight, source, check)
 
 
 def within(name: str) -> NumberWithin:
@@ -87,6 +88,8 @@ def test_one_wrong_fit_and_one_wrong_count() -> None:
     assert (found.score_sr, found.score_dh, found.score_im, found.score_if) == (
         0.75, 0.5, None, 1.0,
     )  # fmt: skip
+    # fit and counts need the key, (5 · 0.75 + 3 · 0.5) / 8; form is the same in every instance
+    assert (found.score_key, found.score_static) == (pytest.approx(0.65625), 1.0)
 
 
 def test_everything_right_and_everything_wrong() -> None:
@@ -105,6 +108,7 @@ def test_what_the_model_failed_at_scores_zero_in_every_column(stop: StopReason) 
     assert found.status is Status.MODEL_FAILURE
     assert (found.score, found.passed, found.total) == (0.0, 0, 7)
     assert (found.score_sr, found.score_dh, found.score_im, found.score_if) == (0, 0, None, 0)
+    assert (found.score_key, found.score_static) == (0, 0)
 
 
 def test_what_the_infrastructure_failed_at_is_missing_in_every_column() -> None:
@@ -113,6 +117,7 @@ def test_what_the_infrastructure_failed_at_is_missing_in_every_column() -> None:
     assert found.status is Status.MISSING
     assert (found.score, found.passed, found.total) == (None, None, None)
     assert (found.score_sr, found.score_dh, found.score_im, found.score_if) == (None,) * 4
+    assert (found.score_key, found.score_static) == (None, None)
 
 
 def test_a_seeds_mean_counts_failures_of_the_model_and_leaves_out_the_others() -> None:
