@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from harness.episode import Cell, Episode, Grade
-from harness.judgement import Judgement, Probe
+from harness.judgement import Judgement, Probe, TextProbe
 from harness.model import Reply, Try
 from harness.tabulate import EpisodeResult
 from registry.canon import canonical_bytes
@@ -67,6 +67,7 @@ _GRADE: _Codec[Grade] = _Codec("grade", 1, Grade)
 _REPLY: _Codec[Reply] = _Codec("reply", 1, Reply)
 _JUDGEMENT: _Codec[Judgement] = _Codec("judgement", 1, Judgement)
 _PROBE: _Codec[Probe] = _Codec("probe", 1, Probe)
+_TEXT_PROBE: _Codec[TextProbe] = _Codec("text-probe", 1, TextProbe)
 _TRY: _Codec[Try] = _Codec("try", 1, Try)
 _CELLS: _Codec[tuple[Cell, ...]] = _Codec("cells", 1, tuple[Cell, ...])
 _RESULT: _Codec[EpisodeResult] = _Codec("result", 1, EpisodeResult)
@@ -114,6 +115,14 @@ def encode_probe(probe: Probe) -> bytes:
 
 def decode_probe(data: bytes, place: str = "probe") -> Probe:
     return _PROBE.decode(data, place)
+
+
+def encode_text_probe(probe: TextProbe) -> bytes:
+    return _TEXT_PROBE.encode(probe)
+
+
+def decode_text_probe(data: bytes, place: str = "text probe") -> TextProbe:
+    return _TEXT_PROBE.decode(data, place)
 
 
 def encode_try(failed: Try) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from harness.membership import Membership
 from harness.model import Reply
 
 
@@ -37,4 +38,16 @@ class Probe:
     model: str
     instance: str = field(repr=False)
     score: float
+    served_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextProbe:
+    """How likely a model finds the text of one instance."""
+
+    call: str  # digest that names it
+    wave: int
+    model: str
+    instance: str = field(repr=False)
+    membership: Membership
     served_version: str

@@ -155,6 +155,29 @@ class Model(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class TextRequest:
+    """A text of which a model is asked how likely it finds each token. ``way`` is how its server
+    is asked (``harness.likelihood``), ``top`` how many rivals of each token it is to tell."""
+
+    text: str = field(repr=False)
+    seed: Seed
+    start: int = 0  # the character from which on it counts
+    way: str = ""
+    top: int = 0
+    keep: Callable[[Try], None] | None = field(default=None, repr=False, compare=False)
+
+
+@runtime_checkable
+class Weighing(Protocol):
+    """A model that may tell how likely it finds a given text."""
+
+    def weigh(self, request: TextRequest) -> Reply:
+        """One reply, whose ``raw`` ``harness.likelihood`` reads. Raises AttemptFailed(PROVIDER,
+        …)."""
+        ...
+
+
 @runtime_checkable
 class Closing(Protocol):
     """A model that holds something open: connections, a server of its own."""
@@ -189,3 +212,11 @@ class OverModel:
 
     def close(self) -> None:
         close_model(self.model)
+
+
+def weighing(model: Model) -> Weighing | None:
+    """Who tells how likely a text is: the model itself, or the one inside of it; None where it
+    has no such thing."""
+    while isinstance(model, OverModel):
+        model = model.model
+    return model if isinstance(model, Weighing) else None

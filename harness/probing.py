@@ -53,7 +53,7 @@ TEXT_SCHEMA = (
     'word"}},"required":["answer"],"additionalProperties":false}'
 )
 _FILES = "Its input files were:\n\n{files}"
-_EXAMPLES = 3  # instances that tell which criteria differ
+EXAMPLES = 3  # instances that tell which criteria differ
 
 
 def probe_messages(instance: TaskInstance) -> tuple[Message, ...] | None:
@@ -90,7 +90,7 @@ def score_probe(instance: TaskInstance, reply: str) -> float:
 
 def probe_digest() -> str:
     """What pins how models are probed."""
-    return digest_value({"texts": [SYSTEM, TEXT_SCHEMA, _FILES], "examples": _EXAMPLES})
+    return digest_value({"texts": [SYSTEM, TEXT_SCHEMA, _FILES], "examples": EXAMPLES})
 
 
 def probe_call(study: str, wave: int, pin: ModelPin, instance: str) -> str:
@@ -200,7 +200,7 @@ def _differing_of(family: str, version: str, difficulty: str) -> frozenset[str]:
     made = find_family(family, version)
     examples = [
         _checks(made.generate(difficulty, Seed(bytes([number]) * 32)).rubric)
-        for number in range(1, _EXAMPLES + 1)
+        for number in range(1, EXAMPLES + 1)
     ]
     keys = set().union(*examples)
     return frozenset(k for k in keys if any(e.get(k) != examples[0].get(k) for e in examples))

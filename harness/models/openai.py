@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from generators.seed import Seed
+from harness.model import Reply, TextRequest
 from harness.models.served import Connection, Sampling, ServedModel, keeping_client
+from harness.models.weighed import asked_of, post_json, reply_of
 
 BASE_URL = "https://api.openai.com/v1"
 
@@ -39,6 +41,19 @@ class OpenAIModel(ServedModel):
         if self._sampling.send_seed:
             settings["seed"] = seed.child("server").rng().integer(0, 2**31 - 1)
         return settings
+
+    def weigh(self, request: TextRequest) -> Reply:
+        """How likely the model finds a text, as far as its server tells. As ``respond``."""
+        return self._patiently(
+            lambda: self._run(lambda line: self._weighed(line.connection.chat, request)),
+            request.seed,
+            request.keep,
+        )
+
+    async def _weighed(self, chat: Any, request: TextRequest) -> Reply:
+        with self._receiving() as received:
+            body = await post_json(chat.client, "/completions", asked_of(request, self._version))
+            return reply_of(body, self._raw(received), self._version)
 
 
 __all__ = ["BASE_URL", "OpenAIModel", "Sampling"]

@@ -13,7 +13,8 @@ import json
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -115,21 +116,25 @@ class ServedModel(ABC):
     def respond(self, request: ModelRequest) -> Reply:
         """One reply. A failure that may pass is tried again, after a pause with jitter from the
         request's seed; raises AttemptFailed(PROVIDER, class)."""
+        return self._patiently(lambda: self._request(request), request.seed, request.keep)
+
+    def _patiently(
+        self, ask: Callable[[], Reply], seed: Seed, keep: Callable[[Try], None] | None
+    ) -> Reply:
         failed: list[str] = []
         while True:
             begun = time.monotonic()
             try:
-                reply = self._request(request)
-                return replace(reply, retries=len(failed), failed=tuple(failed))
+                return replace(ask(), retries=len(failed), failed=tuple(failed))
             except ProviderError as error:
                 failed.append(error.kind)
                 seconds = round(time.monotonic() - begun, 4)
-                if request.keep is not None:
-                    request.keep(Try(error.kind, error.status, seconds, error.raw))
+                if keep is not None:
+                    keep(Try(error.kind, error.status, seconds, error.raw))
                 if not try_again(failed, self._sampling.retries):
                     raise AttemptFailed(Boundary.PROVIDER, error.kind, error.detail) from None
                 wait, first = error.wait, self._sampling.backoff_seconds
-            self._sleep(pause(first, len(failed) - 1, wait, request.seed))
+            self._sleep(pause(first, len(failed) - 1, wait, seed))
 
     def close(self) -> None:
         """Close the connections. The next request opens them again."""
@@ -139,9 +144,23 @@ class ServedModel(ABC):
             line.close()
 
     def _request(self, request: ModelRequest) -> Reply:
+        return self._run(lambda line: self._exchange(line.connection.chat, request))
+
+    def _run(self, work: Callable[[_Line], Coroutine[Any, Any, T]]) -> T:
         with self._lock:
             line = self._line
-        return line.run(self._exchange(line.connection.chat, request))
+        return line.run(work(line))
+
+    @contextmanager
+    def _receiving(self) -> Iterator[list[bytes]]:
+        """What one request receives. A failure takes the bytes along."""
+        received: list[bytes] = []
+        _RECEIVED.set(received)
+        try:
+            yield received
+        except ProviderError as error:
+            error.raw = self._raw(received)
+            raise
 
     @cached_property
     def _line(self) -> _Line:
@@ -151,30 +170,25 @@ class ServedModel(ABC):
         from pydantic_ai.direct import model_request
         from pydantic_ai.models import ModelRequestParameters
 
-        received: list[bytes] = []
-        _RECEIVED.set(received)
         field = "" if self.native_replay else self._sampling.reasoning_field
         replay = Replay(chat.system, self.native_replay, field)
-        try:
-            response = await model_request(
-                chat,
-                list(spoken_messages(request.messages, replay)),
-                model_settings=self._settings(request.seed),  # type: ignore[arg-type]  # a dict of what each provider's settings have
-                model_request_parameters=ModelRequestParameters(
-                    function_tools=[spoken_tool(spec) for spec in request.tools],
-                    **_shape(request.schema),
-                ),
-                instrument=False,
-            )
-            return heard_reply(response, self._raw(received), self._version, replay)
-        except ProviderError as error:
-            error.raw = self._raw(received)
-            raise
-        except Exception as error:  # whatever the SDK makes of a foreign server's bytes
-            found = classify(error, bool(received))
-            if isinstance(found, ProviderError):
-                found.raw = self._raw(received)
-            raise found from None
+        with self._receiving() as received:
+            try:
+                response = await model_request(
+                    chat,
+                    list(spoken_messages(request.messages, replay)),
+                    model_settings=self._settings(request.seed),  # type: ignore[arg-type]  # a dict of what each provider's settings have
+                    model_request_parameters=ModelRequestParameters(
+                        function_tools=[spoken_tool(spec) for spec in request.tools],
+                        **_shape(request.schema),
+                    ),
+                    instrument=False,
+                )
+                return heard_reply(response, self._raw(received), self._version, replay)
+            except ProviderError:
+                raise
+            except Exception as error:  # whatever the SDK makes of a foreign server's bytes
+                raise classify(error, bool(received)) from None
 
     def _raw(self, received: list[bytes]) -> bytes:
         """What was received last, as it came; but for our key, where a server quotes it."""

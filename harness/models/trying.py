@@ -22,7 +22,7 @@ _TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 _QUOTED = 2000  # characters; a server that quotes a prompt does so behind its own words
-_TOO_LONG_STATUS = frozenset((400, 413, 422))  # of a request that was understood and refused
+TOO_LONG_STATUS = frozenset((400, 413, 422))  # of a request that was understood and refused
 _FILTER_CODES = frozenset(("content_filter", "content_policy_violation"))
 
 
@@ -57,6 +57,11 @@ def pause(first: float, tried: int, asked: float | None, seed: Seed) -> float:
     return min(max(shaken, asked or 0.0), 60.0)
 
 
+def is_too_long(body: object) -> bool:
+    """Whether a server says with this body that it was sent more than its model takes."""
+    return _TOO_LONG.search(str(body)[:_QUOTED]) is not None
+
+
 def classify(error: Exception, received: bool) -> Exception:
     """A library's error by what to do about it. An error of our own making is handed back as it
     is."""
@@ -78,8 +83,8 @@ def _kind(error: Any) -> str:
 
     if error.provider_error_code in _FILTER_CODES or error.provider_error_type in _FILTER_CODES:
         return "content_filter"
-    refused = isinstance(error, pe.ModelHTTPError) and error.status_code in _TOO_LONG_STATUS
-    if refused and _TOO_LONG.search(str(error.body)[:_QUOTED]):
+    refused = isinstance(error, pe.ModelHTTPError) and error.status_code in TOO_LONG_STATUS
+    if refused and is_too_long(error.body):
         return OVERFLOW
     kinds: tuple[tuple[type[Exception], str], ...] = (
         (pe.ModelRequestTimeout, "timeout"),
