@@ -71,25 +71,10 @@ def pre_exposure_means(
 
     NaN for an instance on which these models have fewer than ``least`` runs together. ``runs``
     (n, models) counts those that were not missing; without it each score counts as one. Whether
-    a model was released before publication is for the caller to have documented.
+    a model was released before publication is for the caller to have documented, as it is to mark
+    no column of a model that is itself to be adjusted: it would lose its gap.
     """
     return _means(values, np.flatnonzero(pre), _counts(values, runs), least)
-
-
-def own_covariates(
-    values: Floats,
-    pre: NDArray[np.bool_],
-    *,
-    runs: NDArray[np.int64] | None = None,
-    least: int = LEAST_RUNS,
-) -> Floats:
-    """``pre_exposure_means`` for each model, (n, models, outcomes), with a model that is itself
-    pre-exposure left out of its own: a score adjusted by itself would lose the gap with it."""
-    counts, chosen = _counts(values, runs), np.flatnonzero(pre)
-    found = np.repeat(_means(values, chosen, counts, least)[:, None], values.shape[1], axis=1)
-    for model in chosen:
-        found[:, model] = _means(values, chosen[chosen != model], counts, least)
-    return found
 
 
 def centre_within(values: Floats, stratum: NDArray[np.int64]) -> Floats:
