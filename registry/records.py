@@ -188,6 +188,7 @@ class Graded:
     graded: int  # episodes
     objects: int
     objects_root: str
+    retention: str = field(default="", metadata=_LATER)  # as documented when it was; "" if not
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from study.cli_analyze import analyze
 from study.cli_calibrate import calibrate
 from study.cli_import import import_
 from study.cli_judge import grade, judge
+from study.cli_leak import leak
 from study.cli_models import models
 from study.cli_power import power
 from study.cli_probe import probe
@@ -356,6 +357,7 @@ main.add_command(calibrate)
 main.add_command(analyze)
 main.add_command(import_)
 main.add_command(wave)
+main.add_command(leak)
 main.add_command(show)
 main.add_command(tools)
 main.add_command(export)

@@ -358,6 +358,7 @@ def _about(entry: Entry) -> str:
             + ("" if body["pinned"] else ", a judge chosen afterwards")
         ),
         "judge-checked": lambda: f"{body['judge']['name']} on {body['criteria']} criteria",
+        "leak": lambda: f"tranche {body['tranche']} from {body['since']}: {body['reason']}",
         "release": lambda: f"{body['count']} instances, {body['location']}",
         "report": lambda: f"through wave {body['through_wave']}",
     }

@@ -47,6 +47,7 @@ def _graded(study: Study, pin: JudgePin, closed: WaveClosed, episodes: Collectio
         graded=len(episodes),
         objects=inventory.objects,
         objects_root=inventory.objects_root,
+        retention=dict(study.protocol.retention).get(pin.name, ""),
     )
 
 

@@ -144,7 +144,8 @@ def probe_wave(study: Study, request: ProbeRequest, watch: Watch) -> ProbedWave:
         entries, silent = _askable(study)
         purse = _purse(study, request.wave, money, entries)
         outcomes = [
-            _probe_model(_bench(study, pin, model, request.wave, money, purse), entries,
+            _probe_model(_bench(study, pin, model, request.wave, money, purse),
+                         entries_of_model(study, request.wave, pin, entries),
                          request.parallel, watch)
             for pin, model in zip(pins, models, strict=True)
         ]  # fmt: skip
@@ -166,6 +167,15 @@ def probes_there(
             if probe is not None:
                 found[entry.instance] = probe
     return found
+
+
+def entries_of_model(
+    study: Study, wave: int, pin: ModelPin, entries: Sequence[SealedEntry]
+) -> tuple[SealedEntry, ...]:
+    """Of some entries, those of the tranches that a model runs at a wave: a question would burn
+    the others as a run does (spec/statistics.md, B1)."""
+    own = study.protocol.wave_tranches(wave)[pin.name]
+    return tuple(entry for entry in entries if entry.tranche in own)
 
 
 def askable_entries(study: Study) -> tuple[SealedEntry, ...]:

@@ -67,6 +67,13 @@ _SERVICES: Mapping[str, _Service] = {
     # Without a key boto3 finds credentials, and without an address the region's, by itself.
     "bedrock": _Service("bedrock", "BedrockModel", ("boto3",), "", "", ("region",)),
 }
+
+
+def usual_address(provider: str) -> str:
+    """Where a provider's models are, unless a pin says otherwise; "" where nothing tells."""
+    return _SERVICES[provider].base_url if provider in _SERVICES else ""
+
+
 _EXTRAS = {"openai": "models"}  # where an extra is not named like its provider
 
 _KINDS: Mapping[str, type | tuple[type, ...]] = {

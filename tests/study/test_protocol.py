@@ -182,3 +182,72 @@ def test_the_page_on_plans_names_every_key_and_its_example_is_one() -> None:
     assert section.preset == "standard-v1"
     for key in PlanSection.model_fields:
         assert f"`{key}" in PLANS, key
+
+
+RESERVE = GOOD.replace(
+    "seeds_per_arm: 8\n", "seeds_per_arm: 8\nreserve: {tranches: 3, seeds_per_arm: 2}\n"
+)
+
+
+def test_a_wave_may_say_which_tranches_its_models_run(tmp_path: Path) -> None:
+    text = RESERVE.replace(
+        "  - [honest, remote]\n",
+        "  - {models: [honest, remote], tranches: {remote: 2, honest: [2, 0]}}\n"
+        "  - {models: [remote], tranches: [1, 3]}\n"
+        "  - {models: [remote]}\n",
+    )
+    protocol = read_protocol(study(tmp_path, text))
+    assert protocol.reserve == (2, 2, 2)
+    assert protocol.waves[1:] == (("honest", "remote"), ("remote",), ("remote",))
+    assert [protocol.wave_tranches(wave) for wave in range(4)] == [
+        {"honest": (0,)},
+        {"honest": (0, 2), "remote": (2,)},
+        {"remote": (1, 3)},
+        {"remote": (0,)},
+    ]
+    assert protocol.tranches == ((), ((0, 2), (2,)), ((1, 3),), ())
+    assert [protocol.tranche_size(tranche) for tranche in (0, 1)] == [16, 4]
+    plain = read_protocol(study(tmp_path, GOOD))
+    assert (plain.reserve, plain.wave_tranches(1)) == ((), {"honest": (0,), "remote": (0,)})
+
+
+@pytest.mark.parametrize(
+    ("wave", "said"),
+    [
+        ("{models: [remote], tranches: 4}", r"waves\[1\].*no tranche 4; there is 0 .* 1 to 3"),
+        ("{models: [remote], tranches: {honest: 1}}", r"has no model 'honest'; it has remote"),
+        ("{models: [remote], tranches: [1, 1]}", r"named twice"),
+        ("{models: [remote], tranches: yes}", r"a tranche is a whole number"),
+        ("{models: [remote], tranches: []}", r"a tranche is a whole number"),
+        ("{models: [remote], tranche: 1}", r"unknown key; a wave has models and tranches"),
+        ("{tranches: 1}", r"the key 'models' is missing"),
+        ("{models: [nobody], tranches: 1}", r"unknown model 'nobody'"),
+    ],
+)
+def test_tranches_that_cannot_be_run_are_refused_by_line(
+    tmp_path: Path, wave: str, said: str
+) -> None:
+    text = RESERVE.replace("[honest, remote]", wave)
+    with pytest.raises(StudyError, match=said) as refused:
+        read_protocol(study(tmp_path, text))
+    assert f"study.yaml:{text.splitlines().index('  - ' + wave) + 1}" in str(refused.value)
+
+
+def test_a_reserve_tranche_without_a_reserve_is_refused(tmp_path: Path) -> None:
+    text = GOOD.replace("[honest, remote]", "{models: [remote], tranches: 1}")
+    with pytest.raises(StudyError, match="there is 0, the panel: a reserve is drawn"):
+        read_protocol(study(tmp_path, text))
+
+
+def test_what_a_provider_keeps_is_told_and_is_no_part_of_a_pin(tmp_path: Path) -> None:
+    told = GOOD.replace("    model: some-model\n", "    model: some-model\n    retention: none\n")
+    plain = read_protocol(study(tmp_path, GOOD))
+    protocol = read_protocol(study(tmp_path, told))
+    assert protocol.retention == protocol.wave_retention(1) == (("remote", "none"),)
+    assert protocol.wave_retention(0) == ()
+    assert protocol.models == plain.models
+    with pytest.raises(StudyError, match=r"models\.remote.*retention"):
+        read_protocol(study(tmp_path, told.replace("retention: none", "retention: off")))
+    here = GOOD.replace("error_rate: 0.2}", "error_rate: 0.2, retention: none}")
+    with pytest.raises(StudyError, match="scripted models run here, and nobody keeps"):
+        read_protocol(study(tmp_path, here))

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from registry.errors import BrokenPromise
 from registry.records import RunManifest
 from study import pipeline
 from study.cli import main
 from study.errors import StudyError
+from study.estimate import _planned
 from study.folder import Study
 from study.setup import init_study
 from study.waves import close_wave_now, list_waves, open_wave
@@ -117,3 +119,89 @@ def test_a_wave_with_untried_episodes_is_not_closed(tmp_path: Path) -> None:
     assert isinstance(manifest, RunManifest)
     with pytest.raises(StudyError, match="24 of 24 episodes were never tried"):
         close_wave_now(study, 0, lambda: "")
+
+
+RESERVED = SMALL.replace(
+    "seeds_per_arm: 6\n", "seeds_per_arm: 3\nreserve: {tranches: 2, seeds_per_arm: 1}\n"
+).replace("plan: {permutations: 1999}", "plan: {permutations: 1999, looks: 8}")
+
+
+def test_a_wave_is_opened_on_a_reserve_tranche(tmp_path: Path) -> None:
+    planned(tmp_path, RESERVED)
+    command = ["wave", "open", "--study", str(tmp_path), "--models", "honest,spiked"]
+    command += ["--tranche", "spiked=2", "--tranche", "honest=0,2"]
+    for _ in range(2):
+        result = CliRunner().invoke(main, command, catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+    protocol = pipeline.open_study(tmp_path).protocol
+    assert protocol.wave_tranches(2) == {"honest": (0, 2), "spiked": (2,)}
+    assert len(protocol.waves) == 3, "twice the same is one wave"
+    added = "  - {models: [honest, spiked], tranches: {spiked: [2], honest: [0, 2]}}\n"
+    assert added in (tmp_path / "study.yaml").read_text()
+    result = CliRunner().invoke(main, [*command[:6], "--tranche", "1"], catch_exceptions=False)
+    assert pipeline.open_study(tmp_path).protocol.wave_tranches(3) == {
+        "honest": (1,), "spiked": (1,),
+    }  # fmt: skip
+    first = list_waves(pipeline.open_study(tmp_path))[0]
+    assert first.tranches == {"honest": (0,)}
+
+
+@pytest.mark.parametrize(
+    ("tranche", "said"),
+    [
+        ("3", "there is no tranche 3; there is 0 (the panel) to 2"),
+        ("other=1", "'other' is not of this wave"),
+        ("one", "give a tranche's number"),
+        ("=1", "give a tranche's number"),
+    ],
+)
+def test_a_tranche_that_is_not_there_is_not_opened(tmp_path: Path, tranche: str, said: str) -> None:
+    planned(tmp_path, RESERVED)
+    command = ["wave", "open", "--study", str(tmp_path), "--models", "honest"]
+    result = CliRunner().invoke(main, [*command, "--tranche", tranche])
+    assert result.exit_code == 2
+    assert said in " ".join(result.output.split())
+    assert (tmp_path / "study.yaml").read_text() == RESERVED
+
+
+def test_a_wave_owes_its_tranches_and_no_other(tmp_path: Path) -> None:
+    text = RESERVED.replace(
+        "  - [honest, spiked]\n",
+        "  - {models: [honest, spiked], tranches: {spiked: 1, honest: [0, 2]}}\n",
+    )
+    study = make_study(tmp_path / "study", text)
+    from study.images import pinned_image
+    from study.runs import SweepRequest, begin_wave, cells_of
+    from study.setup import registration_of
+
+    planned_ = _planned(study.protocol, 1)
+    assert {m: {s: sum(n) for s, n in own.items()} for m, own in planned_.items()} == {
+        "honest": {"count_circles/easy": 8, "compute_average/easy": 8},
+        "spiked": {"count_circles/easy": 2, "compute_average/easy": 2},
+    }
+    manifest = begin_wave(
+        study, SweepRequest(1, allow_dirty=True), registration_of(study),
+        study.protocol.wave_models(1), pinned_image(study.protocol), lambda: "2026-01-01T00:00:00Z",
+    )  # fmt: skip
+    assert manifest.tranches == ((0, 2), (1,))
+    tranche = {entry.instance: entry.tranche for entry in study.entries()}
+    cells = cells_of(study, manifest)
+    ran = {
+        name: {tranche[c.instance] for c in cells if c.model == name}
+        for name in ("honest", "spiked")
+    }
+    assert ran == {"honest": {0, 2}, "spiked": {1}}
+    assert len(cells) == sum(sum(map(sum, own.values())) for own in planned_.values())
+    moved = text.replace("{spiked: 1,", "{spiked: 2,")
+    (study.folder / "study.yaml").write_text(moved)
+    again = pipeline.open_study(study.folder)
+    with pytest.raises(BrokenPromise, match="other models, model settings, tranches"):
+        begin_wave(
+            again, SweepRequest(1, allow_dirty=True), registration_of(again),
+            again.protocol.wave_models(1), pinned_image(again.protocol), lambda: "",
+        )  # fmt: skip
+    more = text.replace("tranches: 2, seeds", "tranches: 3, seeds")
+    (study.folder / "study.yaml").write_text(more)
+    again = pipeline.open_study(study.folder)
+    with pytest.raises(BrokenPromise, match="the reserve's are"):
+        pipeline.draw(again)
