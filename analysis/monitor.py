@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analysis.eprocess import cumulative_gaps, onset_process
-from analysis.errors import AnalysisError
 from analysis.resample import permutation_seed
 from analysis.sequential import LookScores, Monitoring, monitor, study_scores
 from analysis.tested import Data
@@ -63,24 +62,49 @@ def monitor_looks(
 ) -> Monitored:
     """P4 over the registered looks so far: each its wave and its data, in order.
 
-    A look without a model or an arm ends the monitoring before it, with a note.
+    A look of which every model is excluded, or every run missing, is passed over. One that has
+    an arm of a stratum without a score ends the monitoring before it, with a note: what was said
+    until then stands.
     """
     alpha = rules.study_alpha - rules.onset_alpha
-    every = [(wave, data) for wave, data in looks if data.cube.columns]
-    held = every[: plan.looks]
+    every, note = _sound(looks[: rules.onset_looks])
+    registered = {wave for wave, _ in looks[: plan.looks]}
+    held = [(wave, data) for wave, data in every if wave in registered]
     if not held:
-        return Monitored(alpha, (), None, None, "No look has a model that is tested.")
-    try:
-        found = monitor(
-            [_scores(data) for _, data in held],
-            alpha=alpha,
-            looks_planned=plan.looks,
-            permutations=plan.permutations,
-            seed=permutation_seed(registration, "P4"),
-        )
-    except AnalysisError as error:
-        return Monitored(alpha, (), None, None, str(error))
-    return replace(_told(alpha, held, found), onset=_onset(rules, every[: rules.onset_looks]))
+        return Monitored(alpha, (), None, None, note or "No look has a model that is tested.")
+    found = monitor(
+        [_scores(data) for _, data in held],
+        alpha=alpha,
+        looks_planned=plan.looks,
+        permutations=plan.permutations,
+        seed=permutation_seed(registration, "P4"),
+    )
+    onset = _onset(rules, every)
+    return replace(_told(alpha, held, found), note=note, onset=onset)
+
+
+def _sound(looks: Sequence[tuple[int, Data]]) -> tuple[list[tuple[int, Data]], str]:
+    """The looks that have models, up to the first whose gap cannot be had; and why it ends."""
+    held: list[tuple[int, Data]] = []
+    for wave, data in looks:
+        if np.isnan(data.cube.values[:, :, :1]).all():  # no model, or no run that has a score
+            continue
+        if lacking := _one_armed(data):
+            where = ", ".join(lacking)
+            return held, f"It ends before wave {wave}: an arm of {where} has no score there."
+        held.append((wave, data))
+    return held, ""
+
+
+def _one_armed(data: Data) -> list[str]:
+    """The strata of a look that have scores in one arm only, all models taken together."""
+    cube = data.cube
+    there = ~np.isnan(cube.values[:, :, 0]).all(axis=1)
+    return [
+        cube.strata[h]
+        for h in np.unique(cube.stratum)
+        if len(np.unique(cube.public[there & (cube.stratum == h)])) == 1
+    ]
 
 
 def _onset(rules: StandardRules, looks: Sequence[tuple[int, Data]]) -> Onset | None:
@@ -98,7 +122,7 @@ def _scores(data: Data) -> LookScores:
     cube = data.cube
     names = np.array(cube.strata, dtype=object)[cube.stratum]
     return LookScores(
-        unit=data.units,
+        unit=np.array([f"{unit:012d}" for unit in data.units.tolist()]),  # names in their order
         stratum=names,
         tranche=np.zeros(len(data.units), dtype=np.int64),
         public=cube.public,

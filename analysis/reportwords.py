@@ -40,16 +40,20 @@ def finding(verdict: Verdict, found: StandardResult | None) -> str:
 
 
 def monitored_words(found: StandardResult | None) -> str:
-    """What the monitoring of the study says so far; "" where no plan asks for it."""
-    if found is None or not found.monitored.looks:
+    """What the monitoring of the study says so far, or why it says nothing; "" where no plan asks
+    for it."""
+    if found is None:
         return ""
     monitored = found.monitored
+    if not monitored.looks:
+        return monitored.note
     if monitored.window is None:
         said = "Over the looks so far, the study as a whole shows no gap that it can tell."
     else:
         first, last = monitored.window
         window = f"wave {last}" if first == last else f"waves {first} to {last}"
         said = f"The study as a whole shows a gap: its models of {window} together."
+    said = f"{said} {monitored.note}".rstrip()
     onset = monitored.onset
     if onset is None:
         return said

@@ -12,6 +12,7 @@ from analysis.errors import AnalysisError
 from analysis.load import make_table
 from analysis.look import analyse
 from analysis.plan import SENSITIVITY, standard_plan
+from analysis.reportwords import monitored_words
 from registry.tables import Arm, ResultRow, Status
 from tests.analysis.conftest import STRATA, Agent, simulate
 
@@ -249,6 +250,45 @@ def test_an_early_look_says_the_same_after_a_later_one(rows, analysis):
     assert one.statistic == pytest.approx(two.statistic, abs=1e-9)  # summed in another order
     assert (one.share, one.crossed, one.onset) == (two.share, two.crossed, two.onset)
     assert early.verdicts == tuple(v for v in analysis.verdicts if v.wave == 1)
+
+
+def test_an_early_look_says_the_same_after_instances_that_only_a_later_one_has(rows):
+    """The places of the first look's instances among all change; the draws must not."""
+    later = [r for r in rows if r.wave == 2 or int(r.instance[-2:], 16) % 3]
+    whole = analyse(plan_of(), make_table(later), REGISTRATION).standard
+    early = analyse(plan_of(), make_table([r for r in later if r.wave < 2]), REGISTRATION).standard
+    one, two = early.monitored.looks[0], whole.monitored.looks[0]
+    assert (one.share, one.crossed) == (two.share, two.crossed)
+    assert one.statistic == pytest.approx(two.statistic, abs=1e-9)
+    assert one.threshold == pytest.approx(two.threshold, abs=1e-9)
+
+
+def lost_at(rows: Sequence[ResultRow], wave: int, arm: Arm | None) -> list[ResultRow]:
+    """All runs of the first stratum, or of the whole wave, lost."""
+    return [
+        replace(r, status=Status.MISSING, score=None, passed=None, total=None)
+        if r.wave == wave and (arm is None or (r.stratum == STRATA[0] and r.arm == arm))
+        else r
+        for r in rows
+    ]
+
+
+def test_what_monitoring_said_stands_when_a_later_look_loses_an_arm(rows, analysis):
+    found = analyse(plan_of(), make_table(lost_at(rows, 2, Arm.PRIVATE)), REGISTRATION).standard
+    assert found.monitored.looks == analysis.standard.monitored.looks[:1]
+    assert found.monitored.rejected_at == 1
+    assert found.monitored.note == (
+        f"It ends before wave 2: an arm of {STRATA[0]} has no score there."
+    )
+    assert monitored_words(found).endswith(found.monitored.note)
+
+
+def test_a_look_without_a_score_is_passed_over(rows):
+    third = [replace(r, wave=3) for r in rows if r.wave == 2]
+    table = make_table([*lost_at(rows, 1, None), *third])
+    found = analyse(plan_of(), table, REGISTRATION).standard.monitored
+    assert [look.wave for look in found.looks] == [2]  # wave 3 is a look beyond the two registered
+    assert found.note == ""
 
 
 def test_a_control_that_came_after_the_publication_is_refused(rows):
