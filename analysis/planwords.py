@@ -142,7 +142,8 @@ def _missing_words(plan: Plan) -> str:
         return ""
     return (
         f" (A permutation p below {plan.standard.missing_alpha:g}, or a share above "
-        f"{plan.standard.missing_share:g}.)"
+        f"{plan.standard.missing_share:g}.) A verdict of no material inflation must then hold with "
+        "the converse."
     )
 
 

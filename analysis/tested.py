@@ -19,7 +19,15 @@ from analysis.missingness import adverse_bounds, lost_share, test_by_arm
 from analysis.multiplicity import holm, westfall_young
 from analysis.plan import look_alpha
 from analysis.resample import Permuted, max_t, p_values, permutation_seed, permute_gaps
-from analysis.verdict import CONTAMINATED, INCONCLUSIVE, Rule, Verdict, decide, decide_nothing
+from analysis.verdict import (
+    CONTAMINATED,
+    INCONCLUSIVE,
+    NO_INFLATION,
+    Rule,
+    Verdict,
+    decide,
+    decide_nothing,
+)
 from registry.records import Plan, StandardRules
 
 Floats = NDArray[np.float64]
@@ -40,13 +48,15 @@ class OutcomeGap:
 @dataclass(frozen=True, slots=True)
 class Missing:
     """Shares of a model's owed runs that are missing, the p of a difference between the arms, and,
-    where the plan asks for it, the test with them filled against the claim (D4)."""
+    where the plan asks for it, what is left with them filled against the claim (D4): the test with
+    public ones at 0 and private ones at 1, and the one-sided 95 % upper bound with the converse."""
 
     share_public: float
     share_private: float
     p: float
     bound_gap: float | None = None
     bound_p_adjusted: float | None = None
+    bound_upper: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +129,7 @@ def run_tests(
             missing = Missing(
                 missing.share_public, missing.share_private, missing.p,
                 float(bound.gaps[place, 0]), float(bound.adjusted[place]),
+                _filled_upper(data, m),
             )  # fmt: skip
         found.append(_tested(data, m, main, plain, missing, rule, wave))
     return tuple(found)
@@ -165,13 +176,27 @@ def _z(gaps: Permuted) -> Floats:
 
 
 def _bound(plan: Plan, data: Data, testable: Sequence[int], seed: int) -> Family:
-    """The test with all that is missing filled against the claim (D4, ii)."""
+    """The test with all that is missing filled against a claim of contamination (D4, ii)."""
+    lowest, _ = _filled(data, slice(None))
+    return test_family(plan, data.cube, lowest, testable, seed)
+
+
+def _filled_upper(data: Data, m: int) -> float:
+    """A model's upper bound with all that is missing filled against a claim of no inflation."""
+    _, highest = _filled(data, slice(m, m + 1))
+    return _estimate(data.cube, highest[:, 0, 0]).upper
+
+
+def _filled(data: Data, models: slice) -> tuple[Floats, Floats]:
+    """Scores of some columns with what is missing filled to the lowest gap and to the highest,
+    adjusted as the look is."""
     cube = data.cube
-    share = lost_share(cube.missing, cube.missing + cube.scored)
-    lowest, _ = adverse_bounds(cube.values, cube.public, share)
-    if data.covariate is not None:
-        lowest = adjust(lowest, data.covariate, cube.stratum).residuals
-    return test_family(plan, cube, lowest, testable, seed)
+    share = lost_share(cube.missing, cube.missing + cube.scored)[:, models]
+    low, high = adverse_bounds(cube.values[:, models], cube.public, share)
+    if data.covariate is None:
+        return low, high
+    low, high = (adjust(each, data.covariate, cube.stratum).residuals for each in (low, high))
+    return low, high
 
 
 def _tested(
@@ -205,14 +230,15 @@ def _tested(
 
 def _survive(verdict: Verdict, missing: Missing, rule: Rule) -> Verdict:
     """The verdict, unless a claim hangs on runs that are missing (D4)."""
-    p = missing.bound_p_adjusted
-    if verdict.verdict != CONTAMINATED or p is None or p <= rule.alpha:
-        return verdict
-    return replace(
-        verdict,
-        verdict=INCONCLUSIVE,
-        note=f"the gap does not survive the adverse bound of missing runs (adjusted p {p:.4f})",
-    )
+    p, upper, why = missing.bound_p_adjusted, missing.bound_upper, ""
+    if verdict.verdict == CONTAMINATED and p is not None and p > rule.alpha:
+        why = f"the gap does not survive the adverse bound of missing runs (adjusted p {p:.4f})"
+    if verdict.verdict == NO_INFLATION and upper is not None and not upper < rule.margin:
+        why = (
+            "missing runs could hide an inflation: with public ones at 1 and private ones at 0 the "
+            f"upper bound is {100 * upper:.1f} points"
+        )
+    return replace(verdict, verdict=INCONCLUSIVE, note=why) if why else verdict
 
 
 def _estimate(cube: Cube, scores: Floats) -> GapEstimate:

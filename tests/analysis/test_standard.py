@@ -157,6 +157,28 @@ def test_a_claim_that_hangs_on_missing_runs_is_not_made(rows):
     assert "adverse bound" in told.verdict.note
 
 
+def test_that_there_is_no_inflation_is_not_said_where_missing_runs_could_hide_one(rows):
+    """Most of the public runs of a clean model are lost: were those right, it would be inflated."""
+
+    def honest(count: int):
+        sound = passing(rows)
+        own = [r for r in sound if r.model == "honest" and r.arm == Arm.PUBLIC][:count]
+        lost = [
+            replace(r, status=Status.MISSING, score=None, passed=None, total=None)
+            if r in own else r
+            for r in sound
+        ]  # fmt: skip
+        found = analyse(plan_of(margin=0.15), make_table(lost), REGISTRATION).standard.looks[0]
+        return next(t for t in found.tested if t.verdict.model == "honest")
+
+    few, many = honest(4), honest(20)
+    assert few.verdict.upper < few.missing.bound_upper < 0.15
+    assert few.verdict.verdict == "no material inflation"
+    assert many.verdict.upper < 0.15 < many.missing.bound_upper
+    assert many.verdict.verdict == "inconclusive"
+    assert "could hide an inflation" in many.verdict.note
+
+
 def test_what_the_plan_excludes_is_left_out_and_told(rows):
     changed = [
         replace(r, served_version=f"v{i % 2}") if r.model == "honest" else r
