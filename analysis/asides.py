@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.blocks import blocks_of, weigh_blocks
 from analysis.cube import Cube
 from analysis.dimensions import contrast_key_with_static, max_t_over_categories
 from analysis.load import Table, codes_of
@@ -15,7 +16,7 @@ from analysis.means import outcome_of
 from analysis.mixed import gee_gap, mixed_gap, shrink_gaps
 from analysis.negative import LEVEL as CONTROL_LEVEL
 from analysis.resample import permutation_seed
-from analysis.sensitivity import leave_one_stratum_out
+from analysis.sensitivity import leave_one_task_out
 from analysis.tested import Data, Tested
 from registry.records import Plan
 from registry.tables import Arm, Status
@@ -86,9 +87,11 @@ def _leave_one_out(look: Look) -> Iterator[Aside]:
     name = "leave-one-stratum-out"
     if not look.newest or len(np.unique(cube.stratum)) < 2:
         return
-    found = leave_one_stratum_out(
-        look.data.adjusted.residuals, cube.stratum, cube.public, **_permuting(look, name)
-    )
+    block = blocks_of(cube.stratum, cube.tranche)
+    found = leave_one_task_out(
+        weigh_blocks(look.data.adjusted.residuals, cube.stratum, block), block, cube.public,
+        cube.stratum, **_permuting(look, name),
+    )  # fmt: skip
     for row, code in enumerate(found.strata.tolist()):
         for m, model in enumerate(look.models):
             yield Aside(
@@ -107,8 +110,9 @@ def _by_dimension(look: Look) -> Iterator[Aside]:
     if not there:
         return
     found = max_t_over_categories(
-        cube.values[:, :, there], cube.stratum, cube.public, **_permuting(look, "dimensions")
-    )
+        cube.values[:, :, there], blocks_of(cube.stratum, cube.tranche), cube.public,
+        **_permuting(look, "dimensions"),
+    )  # fmt: skip
     for m, column in enumerate(cube.columns):
         for place, o in enumerate(there):
             gap = float(found.gaps[m, place])
@@ -128,8 +132,8 @@ def _key_and_static(look: Look) -> Iterator[Aside]:
     if not both.any():
         return
     found = contrast_key_with_static(
-        np.where(both, key, np.nan), np.where(both, static, np.nan), cube.stratum, cube.public,
-        **_permuting(look, name),
+        np.where(both, key, np.nan), np.where(both, static, np.nan),
+        blocks_of(cube.stratum, cube.tranche), cube.public, **_permuting(look, name),
     )  # fmt: skip
     for column, each in zip(cube.columns, found, strict=True):
         fault = each.p_static < CONTROL_LEVEL

@@ -47,7 +47,7 @@ def negative_control(
         held.values, held.stratum, held.public,
         permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to,
         seed=permutation_seed(registration, "C1", what, str(wave)), margin=rules.control_margin,
-        level=rules.control_alpha,
+        level=rules.control_alpha, tranche=held.tranche,
 
     )  # fmt: skip
     return ControlResult(

@@ -26,9 +26,10 @@ class Column:
 class Cube:
     """Instances, sorted by stratum and id, against models at waves.
 
-    ``stratum`` (n,) holds places in ``strata``; ``public`` (n,) tells the arm; ``values``
-    (n, columns, outcomes) are means over replicates, NaN without a scored run; ``scored`` and
-    ``missing`` (n, columns) count runs. Ids are left behind: what follows needs none.
+    ``stratum`` (n,) holds places in ``strata``; ``public`` (n,) tells the arm, ``tranche`` (n,)
+    what it was drawn into; ``values`` (n, columns, outcomes) are means over replicates, NaN without
+    a scored run; ``scored`` and ``missing`` (n, columns) count runs. ``unit`` (n,) are the ids:
+    they tell which instances of two looks are the same, and are told to nobody.
     """
 
     strata: tuple[str, ...]
@@ -36,6 +37,8 @@ class Cube:
     columns: tuple[Column, ...]
     stratum: NDArray[np.int64]
     public: NDArray[np.bool_]
+    tranche: NDArray[np.int64]
+    unit: NDArray[np.object_]
     values: NDArray[np.float64]
     scored: NDArray[np.int64]
     missing: NDArray[np.int64]
@@ -51,6 +54,8 @@ class Cube:
             tuple(self.columns[c] for c in chosen),
             self.stratum[here],
             self.public[here],
+            self.tranche[here],
+            self.unit[here],
             self.values[here][:, chosen],
             self.scored[here][:, chosen],
             self.missing[here][:, chosen],
@@ -79,7 +84,7 @@ def make_cube(table: Table, outcomes: Sequence[str], strata: Sequence[str]) -> C
     held = table.where(one_of(table["stratum"], strata))
     if not len(held):
         raise AnalysisError(f"no rows in the strata {', '.join(strata)}: nothing to test")
-    _, instance = codes_of(held["instance"])
+    ids, instance = codes_of(held["instance"])
     names, row_stratum = codes_of(held["stratum"])
     models, row_model = codes_of(held["model"])
     waves, row_wave = codes_of(held["wave"])
@@ -100,6 +105,8 @@ def make_cube(table: Table, outcomes: Sequence[str], strata: Sequence[str]) -> C
         columns,
         stratum[order],
         public[order],
+        held["tranche"][first][order],
+        np.array(ids, dtype=object)[order],
         values[order],
         _counts(~lost, instance, column, shape)[order],
         _counts(lost, instance, column, shape)[order],

@@ -51,6 +51,8 @@ SCHEMA: Mapping[str, str] = MappingProxyType(
         "served_version": "string",
         "score_key": "float64?",
         "score_static": "float64?",
+        "tranche": "int64",
+        "burned": "int64",
     }
 )
 """Arrow types of the columns; ``?`` marks those that may be null."""
@@ -59,7 +61,7 @@ _KEY = ("wave", "model", "instance", "replicate", "grader")
 _UNIT = (
     "score", "score_sr", "score_dh", "score_im", "score_if", "score_key", "score_static",
 )  # fmt: skip
-_LATER = tuple(f.name for f in fields(ResultRow) if f.default is not MISSING)
+_LATER = {f.name: f.default for f in fields(ResultRow) if f.default is not MISSING}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,6 +79,8 @@ class Table:
 
     def where(self, mask: NDArray[np.bool_]) -> Table:
         """The rows that the mask picks."""
+        if mask.all():
+            return self
         return _frozen({name: column[mask] for name, column in self.columns.items()})
 
 
@@ -100,7 +104,8 @@ def read_table(path: Path) -> Table:
         raise AnalysisError(f"{path}: no column {', '.join(needed)}; needed: {', '.join(COLUMNS)}")
     for name in lacking:  # written before there was such a column
         kind = _arrow_schema().field(name)
-        arrow = arrow.append_column(kind, pa.nulls(arrow.num_rows, kind.type))
+        values = pa.repeat(pa.scalar(_LATER[name], kind.type), arrow.num_rows)
+        arrow = arrow.append_column(kind, values)
     for wanted in _arrow_schema():
         found = arrow.schema.field(wanted.name).type
         if found != wanted.type:
@@ -154,7 +159,19 @@ def check_table(table: Table, place: str) -> Table:
     for name in ("arm", "stratum"):
         straddles = _straddles(table["instance"], table[name])
         _refuse(place, straddles, f"its instance has another {name} in an earlier row")
+    _check_burned(table, place)
     return table
+
+
+def _check_burned(table: Table, place: str) -> None:
+    burned, tranche = table["burned"], table["tranche"]
+    _refuse(place, (burned != 0) & (burned != 1), "burned must be 0 or 1")
+    public = (burned == 1) & (table["arm"] == Arm.PUBLIC)
+    _refuse(place, public, "a public instance is no burned one: it is public from the start")
+    _refuse(place, tranche < 0, "tranche lies below 0")
+    if tranche.any():
+        straddles = _straddles(table["instance"], tranche)
+        _refuse(place, straddles, "its instance has another tranche in an earlier row")
 
 
 def one_of(values: NDArray[Any], names: Iterable[Any]) -> NDArray[np.bool_]:

@@ -9,13 +9,15 @@ from datetime import date
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.blocks import permute_blocks
+from analysis.burned import hold_back, keep_rows
 from analysis.errors import AnalysisError
 from analysis.estimators import MeanEstimate, estimate_gap, estimate_mean
 from analysis.load import Table, one_of
 from analysis.means import ArmCount, SeedMeans, count_arms, seed_means
 from analysis.multiplicity import holm, westfall_young
-from analysis.plan import GRADER, STANDARD, look_alpha, validate_plan
-from analysis.resample import max_t, p_values, permutation_seed, permute_gaps
+from analysis.plan import GRADER, KEEP, STANDARD, control_models, look_alpha, validate_plan
+from analysis.resample import max_t, p_values, permutation_seed
 from analysis.standard import StandardResult, run_standard
 from analysis.verdict import Rule, Verdict, decide, decide_nothing
 from registry.records import Plan
@@ -110,13 +112,19 @@ def _analyse(
         raise AnalysisError(
             f"no rows by grader {grader!r} in the strata {', '.join(plan.strata)}: nothing to test"
         )
+    rule = KEEP if plan.standard is None else plan.standard.burned
+    kept = keep_rows(held, rule, control_models(plan))
+    seeds = {(each.wave, each.model): each for each in kept.seeds}
+    clean = held.where(kept.primary)
     verdicts: list[Verdict] = []
     means: list[ArmMean] = []
     for number, wave in enumerate(sorted(set(held["wave"].tolist()))):
-        data = seed_means(held, wave, plan.outcomes, plan.strata)
+        data = seed_means(clean, wave, plan.outcomes, plan.strata)
         beyond = exploratory or number >= plan.looks
-        verdicts += _look_verdicts(plan, data, registration, hypothesis, beyond)
-        means += _arm_means(data)
+        found = _look_verdicts(plan, data, registration, hypothesis, beyond)
+        verdicts += (hold_back(each, seeds.get((wave, each.model))) for each in found)
+        every = data if clean is held else seed_means(held, wave, plan.outcomes, plan.strata)
+        means += _arm_means(every)
     return Analysis(plan, registration, tuple(verdicts), tuple(means), count_arms(held))
 
 
@@ -152,8 +160,8 @@ def _adjusted(plan: Plan, data: SeedMeans, testable: list[int], registration: st
     if plan.multiplicity == "holm":
         p = np.array([_own_p(plan, data, m, registration) for m in testable])
         return p, holm(p)
-    gaps = permute_gaps(
-        data.values[:, testable], data.stratum, data.public,
+    gaps = permute_blocks(
+        data.values[:, testable], data.stratum, data.tranche, data.public,
         permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to,
         seed=permutation_seed(registration, str(data.wave)),
     )  # fmt: skip
@@ -164,8 +172,9 @@ def _adjusted(plan: Plan, data: SeedMeans, testable: list[int], registration: st
 def _own_p(plan: Plan, data: SeedMeans, model: int, registration: str) -> float:
     """A model's p on permutations of the instances that it has, and its own."""
     there = ~np.isnan(data.values[:, model, 0])
-    gaps = permute_gaps(
-        data.values[there][:, [model]], data.stratum[there], data.public[there],
+    gaps = permute_blocks(
+        data.values[there][:, [model]], data.stratum[there], data.tranche[there],
+        data.public[there],
         permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to,
         seed=permutation_seed(registration, data.models[model], str(data.wave)),
     )  # fmt: skip

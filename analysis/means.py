@@ -17,9 +17,9 @@ from registry.tables import Arm, Status
 class SeedMeans:
     """The instances of one wave, sorted by stratum and id, with each model's mean outcomes.
 
-    ``stratum`` (n,) holds places in ``strata``; ``public`` (n,) tells the arm; ``values``
-    (n, models, outcomes) are means over replicates, NaN where a model has no scored run of the
-    instance. Ids are left behind: what follows needs none.
+    ``stratum`` (n,) holds places in ``strata``; ``public`` (n,) tells the arm, ``tranche`` (n,)
+    what it was drawn into; ``values`` (n, models, outcomes) are means over replicates, NaN where a
+    model has no scored run of the instance. Ids are left behind: what follows needs none.
     """
 
     wave: int
@@ -29,6 +29,7 @@ class SeedMeans:
     stratum: NDArray[np.int64]
     public: NDArray[np.bool_]
     values: NDArray[np.float64]
+    tranche: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def seed_means(
     order = np.argsort(stratum, kind="stable")
     return SeedMeans(
         wave, tuple(models), tuple(names), tuple(outcomes),
-        stratum[order], public[order], values[order],
+        stratum[order], public[order], values[order], held["tranche"][first][order],
     )  # fmt: skip
 
 

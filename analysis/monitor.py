@@ -122,9 +122,9 @@ def _scores(data: Data) -> LookScores:
     cube = data.cube
     names = np.array(cube.strata, dtype=object)[cube.stratum]
     return LookScores(
-        unit=np.array([f"{unit:012d}" for unit in data.units.tolist()]),  # names in their order
+        unit=cube.unit,
         stratum=names,
-        tranche=np.zeros(len(data.units), dtype=np.int64),
+        tranche=cube.tranche,
         public=cube.public,
         scores=study_scores(data.adjusted.residuals[:, :, 0], cube.stratum),
     )

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.blocks import permute_blocks
 from analysis.covariate import centre_within
 from analysis.dimensions import drop_one_armed
 from analysis.equivalence import tost
 from analysis.estimators import GapEstimate, estimate_gap
-from analysis.resample import permute_gaps
 from analysis.twosided import two_sided_p
 
 LEVEL = 0.05  # a control that is sound fails this often
@@ -47,19 +47,22 @@ def pooled_control(
     seed: int,
     margin: float = MARGIN,
     level: float = LEVEL,
+    tranche: Ints | None = None,
 ) -> Control:
     """The pooled P1 of models that cannot have been exposed, two-sided (spec/statistics.md, C1).
 
     ``values`` (n, models, outcomes) are their scores, *not* adjusted by a covariate that is made
     of these same models: that would take off the gap that is looked for. The models are averaged
     over each seed, each taken from its mean in the stratum, so that one model's missing score does
-    not move the average. Passes where p ≥ ``level`` and the 90 % interval lies inside
+    not move the average. ``tranche`` (n,) is what the instances were drawn into, None where that
+    is one. Passes where p ≥ ``level`` and the 90 % interval lies inside
     ± margin.
     """
     if not values.shape[1]:
         return _nothing(0, "no model that cannot have been exposed was run")
     pooled = pool_models(values, stratum)
-    gap, p = _gap_and_p(pooled, stratum, public, permutations, enumerate_up_to, seed)
+    drawn = stratum * 0 if tranche is None else tranche
+    gap, p = _gap_and_p(pooled, stratum, drawn, public, permutations, enumerate_up_to, seed)
     if gap is None:
         return _nothing(values.shape[1], "an arm of a stratum has no scored instance")
     return _control(gap, p, margin, level, values.shape[1])
@@ -88,7 +91,8 @@ def regrade_drift(
     if np.isnan(change).all():
         return _nothing(before.shape[1], "no archived answer was graded twice")
     pooled = pool_models(change, stratum)
-    gap, p = _gap_and_p(pooled, stratum, public, permutations, enumerate_up_to, seed)
+    drawn = stratum * 0
+    gap, p = _gap_and_p(pooled, stratum, drawn, public, permutations, enumerate_up_to, seed)
     if gap is None:
         return _nothing(before.shape[1], "an arm of a stratum has no answer that was graded twice")
     if gap.se is None and np.nanmax(np.abs(pooled)) < 1e-12:
@@ -109,6 +113,7 @@ def pool_models(values: Floats, stratum: Ints) -> Floats:
 def _gap_and_p(
     pooled: Floats,
     stratum: Ints,
+    tranche: Ints,
     public: Bools,
     permutations: int,
     enumerate_up_to: int,
@@ -119,8 +124,8 @@ def _gap_and_p(
     if strata[0, 0] < len(np.unique(stratum)):
         return None, 1.0
     held, own, arm = pooled[there], stratum[there], public[there]
-    gaps = permute_gaps(
-        held[:, None], own, arm,
+    gaps = permute_blocks(
+        held[:, None], own, tranche[there], arm,
         permutations=permutations, enumerate_up_to=enumerate_up_to, seed=seed,
     )  # fmt: skip
     return estimate_gap(held[:, 0], own, arm), float(two_sided_p(gaps)[0])

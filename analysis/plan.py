@@ -42,6 +42,14 @@ EXCLUSIONS: Mapping[str, str] = MappingProxyType(
         "mostly-missing": "a model of which more than half of the episodes of a look are missing",
     }
 )
+LEAVE_OUT, KEEP = "leave-out", "keep"
+BURNED: Mapping[str, str] = MappingProxyType(
+    {
+        LEAVE_OUT: "They leave the test of the model, with the public ones of their tranche; where "
+        "a stratum would be left without two others in each arm, all stay.",
+        KEEP: "They stay in the test.",
+    }
+)
 HYPOTHESES = (
     "H1, of each model that is new at a look: it scores higher on public instances than on "
     "private ones.",
@@ -111,6 +119,7 @@ def standard_plan(
     exclusions: Sequence[str] = (),
     hypotheses: Sequence[str] = HYPOTHESES,
     released: Sequence[tuple[str, str]] = (),
+    burned: str = LEAVE_OUT,
 ) -> Plan:
     """The preset standard-v1: D1 to B1 of spec/statistics.md, §5. Raises AnalysisError for what
     ``validate_plan`` refuses."""
@@ -145,6 +154,7 @@ def standard_plan(
                 sensitivity=tuple(sensitivity),
                 hypotheses=tuple(hypotheses),
                 released=tuple(released),
+                burned=burned,
             ),
         )
     )
@@ -207,6 +217,8 @@ def _standard_complaints(plan: Plan) -> Iterator[str]:
     yield from _name_complaints("exclusions", plan.exclusions, EXCLUSIONS)
     yield from _name_complaints("sensitivity", rules.sensitivity, SENSITIVITY)
     yield from _control_complaints(rules)
+    if rules.burned not in BURNED:
+        yield f"burned: {rules.burned!r}; known: {', '.join(BURNED)}"
     if rules.covariate_runs < 1:
         yield f"covariate_runs: {rules.covariate_runs} is not a count; 4 is usual"
     yield from _rate_complaints(plan, rules)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.judgerates import rule_words
-from analysis.plan import EXCLUSIONS, SENSITIVITY, look_alpha
+from analysis.plan import BURNED, EXCLUSIONS, SENSITIVITY, look_alpha
 from registry.records import Plan
 
 
@@ -20,6 +20,7 @@ def describe_plan(plan: Plan) -> str:
             *_control_words(plan),
             *_judge_words(plan),
             f"Missing data. {plan.missing}{_missing_words(plan)}",
+            *_burned_words(plan),
             f"Exclusions. {_exclusion_words(plan)}",
             *_sensitivity_words(plan),
         )
@@ -144,6 +145,17 @@ def _missing_words(plan: Plan) -> str:
         f" (A permutation p below {plan.standard.missing_alpha:g}, or a share above "
         f"{plan.standard.missing_share:g}.) A verdict of no material inflation must then hold with "
         "the converse."
+    )
+
+
+def _burned_words(plan: Plan) -> tuple[str, ...]:
+    if plan.standard is None:
+        return ()
+    return (
+        "Burned instances. Private ones whose inputs a model's provider may have kept from an "
+        f"earlier run, or that have leaked. {BURNED[plan.standard.burned]} Where burned instances "
+        "are in a test, the model is not said to show no material inflation: they may hide a gap, "
+        "and make none. At each look they are held against private ones that nobody has seen.",
     )
 
 

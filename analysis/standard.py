@@ -13,6 +13,8 @@ from datetime import date
 import numpy as np
 
 from analysis.asides import DIMENSIONS, PARTS, Aside, Look, run_asides
+from analysis.burned import BurnedSeeds, Kept, hold_back, keep_rows
+from analysis.burntest import compare_look
 from analysis.controls import ControlResult, negative_control, positive_controls, second_opinion
 from analysis.covariate import Adjusted
 from analysis.cube import Cube, make_cube
@@ -49,6 +51,7 @@ class StandardResult:
     controls: tuple[ControlResult, ...]
     monitored: Monitored
     asides: tuple[Aside, ...]
+    burned: tuple[BurnedSeeds, ...] = ()  # of the models that have any
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -69,16 +72,24 @@ def run_standard(
     held = table.where(table["grader"] == GRADER)
     if not len(held):
         raise AnalysisError(f"no rows by grader {GRADER!r}: nothing to test")
-    cube = make_cube(held, plan.outcomes, plan.strata)
-    looks = list(_looks(plan, rules, held, cube, registration))
+    whole = held.where(one_of(held["stratum"], plan.strata))
+    kept = keep_rows(whole, rules.burned, control_models(plan))
+    clean = whole.where(kept.primary)
+    cube = make_cube(clean, plan.outcomes, plan.strata)
+    looks = list(_looks(plan, rules, held, cube, registration, kept.seeds))
     second = _second(plan, rules, table, registration)
     controls = tuple(_controls(plan, rules, cube, registration, looks, second))
     judged = tuple(_judge_look(look, controls) for look, _ in looks)
     return StandardResult(
         judged,
         controls,
-        monitor_looks(plan, rules, [(look.wave, data) for look, data in looks], registration),
-        (*_asides(plan, held, looks, registration), *_discoveries([look for look, _ in looks])),
+        monitor_looks(plan, rules, _watched(plan, rules, whole, kept, looks), registration),
+        (
+            *_asides(plan, clean, looks, registration),
+            *_burn_tests(plan, rules, whole, kept.seeds, [look for look, _ in looks], registration),
+            *_discoveries([look for look, _ in looks]),
+        ),
+        kept.seeds,
     )
 
 
@@ -101,8 +112,14 @@ def _rules(plan: Plan) -> StandardRules:
 
 
 def _looks(
-    plan: Plan, rules: StandardRules, table: Table, cube: Cube, registration: str
+    plan: Plan,
+    rules: StandardRules,
+    table: Table,
+    cube: Cube,
+    registration: str,
+    burned: Sequence[BurnedSeeds],
 ) -> Iterator[tuple[LookResult, Data]]:
+    seeds = {(each.wave, each.model): each for each in burned}
     aside = control_models(plan)
     waves = sorted({column.wave for column in cube.columns if column.model not in aside})
     for number, wave in enumerate(waves, start=1):
@@ -111,16 +128,15 @@ def _looks(
         excluded = tuple(_excluded(plan, table, wave, fresh))
         dropped = {model for model, _ in excluded}
         tested = cube.where(wave, [model for model in fresh if model not in dropped])
-        before = [
-            place
-            for place, column in enumerate(cube.columns)
-            if column.model in rules.pre_exposure and column.wave <= wave
-        ]
+        before = _before(rules, cube, wave)
         beyond = number > plan.looks
         rule = primary_rule(plan, beyond=beyond)
         if tested:
             data = look_data(cube, tested, before, rules.covariate_runs)
-            found = run_tests(plan, rules, data, registration, rule, wave=wave)
+            found = tuple(
+                replace(each, verdict=hold_back(each.verdict, seeds.get((wave, each.model))))
+                for each in run_tests(plan, rules, data, registration, rule, wave=wave)
+            )
         else:
             data, found = _nothing(cube), ()
         used = sorted({cube.columns[place].model for place in before}) if data.covered else []
@@ -132,11 +148,60 @@ def _looks(
         )
 
 
+def _before(rules: StandardRules, cube: Cube, wave: int) -> list[int]:
+    """The columns of pre-exposure models up to a wave."""
+    return [
+        place
+        for place, column in enumerate(cube.columns)
+        if column.model in rules.pre_exposure and column.wave <= wave
+    ]
+
+
+def _watched(
+    plan: Plan,
+    rules: StandardRules,
+    table: Table,
+    kept: Kept,
+    looks: Sequence[tuple[LookResult, Data]],
+) -> list[tuple[int, Data]]:
+    """What P4 looks at: as P1, but for single burned instances, which stay."""
+    if np.array_equal(kept.primary, kept.monitored):
+        return [(look.wave, data) for look, data in looks]
+    cube = make_cube(table.where(kept.monitored), plan.outcomes, plan.strata)
+    return [(look.wave, _data_of(rules, cube, look)) for look, _ in looks]
+
+
+def _data_of(rules: StandardRules, cube: Cube, look: LookResult) -> Data:
+    """A look's models in another cube than the one that they were tested in."""
+    columns = cube.where(look.wave, [each.model for each in look.tested])
+    if not columns:
+        return _nothing(cube)
+    return look_data(cube, columns, _before(rules, cube, look.wave), rules.covariate_runs)
+
+
+def _burn_tests(
+    plan: Plan,
+    rules: StandardRules,
+    table: Table,
+    burned: Sequence[BurnedSeeds],
+    looks: Sequence[LookResult],
+    registration: str,
+) -> Iterator[Aside]:
+    """B1 at each look that has burned instances, on all of the instances that were run."""
+    if not burned:
+        return
+    cube = make_cube(table, plan.outcomes, plan.strata)
+    for look in looks:
+        if look.wave in {each.wave for each in burned}:
+            data = _data_of(rules, cube, look)
+            yield from compare_look(plan, table, data, look.wave, registration)
+
+
 def _nothing(cube: Cube) -> Data:
     """A look of which every model is excluded."""
     own = cube.pick([])
     empty = np.empty((0, len(cube.outcomes)))
-    return Data(np.empty(0, dtype=np.int64), own, Adjusted(own.values, empty, empty), None, 0.0)
+    return Data(own, Adjusted(own.values, empty, empty), None, 0.0)
 
 
 def _excluded(
@@ -160,8 +225,10 @@ def _second(
     held = table.where(table["grader"] == rules.second_grader)
     if not rules.second_grader or not len(held):
         return {}
-    cube = make_cube(held, plan.outcomes, plan.strata)
-    looks = _looks(plan, rules, held, cube, registration)
+    held = held.where(one_of(held["stratum"], plan.strata))
+    kept = keep_rows(held, rules.burned, control_models(plan))
+    cube = make_cube(held.where(kept.primary), plan.outcomes, plan.strata)
+    looks = _looks(plan, rules, held, cube, registration, kept.seeds)
     return {look.wave: look.tested for look, _ in looks}
 
 

@@ -20,7 +20,8 @@ RENAMED: Mapping[str, str] = {"look": "wave"}  # what people call it: what we do
 _DEFAULTS: Mapping[str, Any] = {
     "wave": 0, "replicate": 0, "grader": GRADER, "stop_reason": "", "error_class": "",
     "limits_hit": "", "turns": 0, "tool_calls": 0, "seconds": 0.0, "attempts": 1,
-    "served_version": "", "family": None, "difficulty": None, "status": None,
+    "served_version": "", "tranche": 0, "burned": 0, "family": None, "difficulty": None,
+    "status": None,
 }  # fmt: skip
 _WANTED: Mapping[str, str] = {"int64": "whole numbers", "float64": "numbers", "string": "texts"}
 MAX_BYTES = 4_000_000_000

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.blocks import blocks_of, permute_blocks
 from analysis.covariate import Adjusted, adjust, pre_exposure_means, unadjusted
 from analysis.cube import Cube
 from analysis.equivalence import Equivalence, tost
@@ -18,7 +19,7 @@ from analysis.estimators import GapEstimate, estimate_gap
 from analysis.missingness import adverse_bounds, lost_share, test_by_arm
 from analysis.multiplicity import holm, westfall_young
 from analysis.plan import look_alpha
-from analysis.resample import Permuted, max_t, p_values, permutation_seed, permute_gaps
+from analysis.resample import Permuted, max_t, p_values, permutation_seed
 from analysis.verdict import (
     CONTAMINATED,
     INCONCLUSIVE,
@@ -71,13 +72,15 @@ class Tested:
     p_unadjusted: float
     p_adjusted_unadjusted: float  # over the models, without the covariate
 
+    @property
+    def model(self) -> str:
+        return self.verdict.model
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Data:
-    """A look's instances with the scores of its models, as they are and adjusted. ``units`` (n,)
-    are the instances' places in the cube of all looks."""
+    """A look's instances with the scores of its models, as they are and adjusted."""
 
-    units: NDArray[np.int64]
     cube: Cube
     adjusted: Adjusted
     covariate: Floats | None  # (n, outcomes)
@@ -88,9 +91,9 @@ def look_data(cube: Cube, tested: Sequence[int], baseline: Sequence[int], runs: 
     """The tested columns, adjusted by the baseline's (D5). Where no instance has ``runs`` runs of
     the baseline, nothing is adjusted."""
     rows = cube.rows(tested)
-    own, units = cube.pick(tested), np.flatnonzero(rows)
+    own = cube.pick(tested)
     if not baseline:
-        return Data(units, own, unadjusted(own.values), None, 0.0)
+        return Data(own, unadjusted(own.values), None, 0.0)
     chosen = np.ones(len(baseline), dtype=bool)
     x = pre_exposure_means(
         cube.values[rows][:, list(baseline)],
@@ -100,8 +103,8 @@ def look_data(cube: Cube, tested: Sequence[int], baseline: Sequence[int], runs: 
     )
     covered = float((~np.isnan(x[:, 0])).mean())
     if not covered:
-        return Data(units, own, unadjusted(own.values), None, 0.0)
-    return Data(units, own, adjust(own.values, x, own.stratum), x, covered)
+        return Data(own, unadjusted(own.values), None, 0.0)
+    return Data(own, adjust(own.values, x, own.stratum), x, covered)
 
 
 def run_tests(
@@ -114,7 +117,8 @@ def run_tests(
     main = test_family(plan, cube, data.adjusted.residuals, testable, seed)
     plain = main if not data.covered else test_family(plan, cube, cube.values, testable, seed)
     lost = test_by_arm(
-        cube.missing, cube.missing + cube.scored, cube.stratum, cube.public,
+        cube.missing, cube.missing + cube.scored, blocks_of(cube.stratum, cube.tranche),
+        cube.public,
         plan.permutations, seed, enumerate_up_to=plan.enumerate_up_to,
     )  # fmt: skip
     most = np.fmax(lost.share_public, lost.share_private)
@@ -152,8 +156,8 @@ def test_family(plan: Plan, cube: Cube, values: Floats, models: Sequence[int], s
     if not models:
         nothing, flat = np.empty((0, values.shape[2])), np.empty(0)
         return Family((), nothing, nothing, flat, flat)
-    gaps = permute_gaps(
-        values[:, list(models)], cube.stratum, cube.public,
+    gaps = permute_blocks(
+        values[:, list(models)], cube.stratum, cube.tranche, cube.public,
         permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to, seed=seed,
     )  # fmt: skip
     statistics = max_t(gaps)

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.episode import Cell, Episode, Grade, GradeStatus
 from harness.prices import Price, total_cost
-from registry.tables import Arm, ResultRow, Status
+from registry.tables import JOINED, Arm, ResultRow, Status
 
 LENIENT = "lenient/0"  # the criterion of that column; it has no weight in the score
 
@@ -20,8 +20,8 @@ _STATUS = {
 
 @dataclass(frozen=True, slots=True)
 class EpisodeResult:
-    """What is kept of the attempt that counts: all of a ResultRow but the arm, which workers
-    do not know, and the grade in full."""
+    """What is kept of the attempt that counts: all of a ResultRow but the arm and what goes
+    with it, which workers do not know, and the grade in full."""
 
     episode: str
     attempt: int  # the one that counts
@@ -57,7 +57,7 @@ class EpisodeResult:
     score_static: float | None = None
 
 
-_SHARED = tuple(field.name for field in fields(ResultRow) if field.name != "arm")
+_SHARED = tuple(field.name for field in fields(ResultRow) if field.name not in JOINED)
 
 
 def summarise_episode(

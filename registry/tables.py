@@ -55,8 +55,11 @@ class ResultRow:
     served_version: str
     score_key: float | None = None  # over the criteria that need the instance's answer key
     score_static: float | None = None  # over those that are the same in every instance
+    tranche: int = 0  # that the instance is of; 0 is the panel
+    burned: int = 0  # 1 where the model's provider may have kept this private instance before
 
 
+JOINED = ("arm", "tranche", "burned")  # with the results, by who holds the study's key
 COLUMNS: tuple[str, ...] = tuple(field.name for field in fields(ResultRow))
 
 

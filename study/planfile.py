@@ -68,6 +68,7 @@ class PlanSection(Section):
     second_grader: str | None = None
     sensitivity: Names | None = None
     exclusions: Names | None = None
+    burned: Literal["leave-out", "keep"] | None = None
     hypotheses: Names | None = None
 
 
@@ -78,7 +79,7 @@ SECTIONS: Mapping[str, type[Section]] = {
 }
 STANDARD_ONLY = (
     "study_alpha", "onset_alpha", "onset_looks", *SECTIONS, "second_grader", "sensitivity",
-    "exclusions", "hypotheses",
+    "exclusions", "burned", "hypotheses",
 )  # fmt: skip
 
 
@@ -150,6 +151,7 @@ def plan_options(section: PlanSection) -> dict[str, Any]:
             "second_grader": section.second_grader,
             "sensitivity": section.sensitivity,
             "exclusions": section.exclusions,
+            "burned": section.burned,
             "hypotheses": section.hypotheses,
         }
     return {name: value for name, value in options.items() if value is not None}
