@@ -18,7 +18,9 @@ from registry.canon import digest_bytes, digest_value
 from registry.errors import BrokenPromise
 from registry.provenance import check_pins
 from registry.records import Plan, Preregistration, ReportIssued, RunManifest, record_body
-from registry.tables import ResultRow, columns_of
+from registry.seal import SealedEntry
+from registry.tables import Arm, ResultRow, columns_of
+from study.burning import Burned, burned_tranches
 from study.errors import StudyError
 from study.exposure import exposure_of
 from study.folder import Study
@@ -173,16 +175,26 @@ def _add_deviations(report: Report, more: tuple[str, ...]) -> Report:
 
 
 def read_rows(study: Study, runs: list[RunManifest]) -> Iterator[ResultRow]:
-    """The results of some waves, joined to the arms. Only for who holds the study's key."""
-    arms = {entry.instance: entry.arm for entry in study.entries()}
+    """The results of some waves, joined to the arms, the tranches and what is burned. Only for who
+    holds the study's key."""
+    entries = {entry.instance: entry for entry in study.entries()}
+    burned = burned_tranches(study.ledger.entries())
     for manifest in runs:
         results = list(read_results(study, manifest))
         for result in results:
-            if result.instance not in arms:
+            if result.instance not in entries:
                 raise BrokenPromise(f"wave {manifest.wave}: a result is of no instance of the draw")
-            yield from rows_of(result, arms[result.instance])
+            entry = entries[result.instance]
+            yield from (_joined(row, entry, burned) for row in rows_of(result, entry.arm))
         for result, grade in judge_grades(study, results, study.identities()):
-            yield judged_row(result, grade, arms[result.instance])
+            entry = entries[result.instance]
+            yield _joined(judged_row(result, grade, entry.arm), entry, burned)
+
+
+def _joined(row: ResultRow, entry: SealedEntry, burned: Burned) -> ResultRow:
+    """The row with the tranche of its instance, and whether that is burned for its model."""
+    lost = entry.arm is Arm.PRIVATE and entry.tranche in burned.get((row.wave, row.model), ())
+    return replace(row, tranche=entry.tranche, burned=int(lost)) if entry.tranche or lost else row
 
 
 def _closed_runs(study: Study, through: int | None) -> list[RunManifest]:
