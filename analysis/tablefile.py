@@ -6,7 +6,7 @@ episode may stand beside them. Errors name the file and a row, counted from 1 af
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +25,17 @@ _DEFAULTS: Mapping[str, Any] = {
 }  # fmt: skip
 _WANTED: Mapping[str, str] = {"int64": "whole numbers", "float64": "numbers", "string": "texts"}
 MAX_BYTES = 4_000_000_000
+_CONTROLS = r"[\p{Cc}\x{2028}\x{2029}\x{202A}-\x{202E}\x{2066}-\x{2069}]"
 
 
-def read_result_file(path: Path, *, grader: str | None = None) -> Table:
+def read_result_file(path: Path, *, grader: str | None = None, second: str = "") -> Table:
     """The table of a CSV (``.csv``, ``.csv.gz``) or Parquet file.
 
     An empty score is a missing run; ``status`` may say otherwise. One grader's rows are kept, as
-    those that the plan tests: ``grader`` names it where the file has several. Raises
-    AnalysisError for a file that cannot be read, a lacking or unknown column, several graders
-    without a choice, and what ``check_table`` refuses.
+    those that the plan tests, and those of ``second`` beside them: ``grader`` names the first
+    where the file has several others. Raises AnalysisError for a file that cannot be read, a
+    lacking or unknown column, several graders without a choice, control characters in a name, and
+    what ``check_table`` refuses.
     """
     arrow = _rename(_read(path), path)
     lacking = [name for name in REQUIRED if name not in arrow.column_names]
@@ -45,7 +47,8 @@ def read_result_file(path: Path, *, grader: str | None = None) -> Table:
         )
     if not arrow.num_rows:
         raise AnalysisError(f"{path}: no rows below the header")
-    arrow = _one_grader(arrow, path, grader)
+    arrow = _one_grader(arrow, path, grader, second)
+    _refuse_controls(arrow, path)
     table = table_of_columns({n: _chunked(_column(arrow, n, path)) for n in SCHEMA}, str(path))
     for shown, name in (("look", "wave"), ("replicate", "replicate")):
         if (below := table[name] < 0).any():
@@ -95,29 +98,65 @@ def _rename(arrow: Any, path: Path) -> Any:
     return arrow.rename_columns(names).select(known)
 
 
-def _one_grader(arrow: Any, path: Path, wanted: str | None) -> Any:
-    """The rows of one grader, called as the plan calls the one that it tests."""
+def _one_grader(arrow: Any, path: Path, wanted: str | None, second: str) -> Any:
+    """The rows of one grader, called as the plan calls the one that it tests, and of a second."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if "grader" not in arrow.column_names:
-        if wanted is not None:
-            raise AnalysisError(f"{path}: no column grader, of which {wanted!r} could be one")
+        if wanted is not None or second:
+            raise AnalysisError(
+                f"{path}: no column grader, of which {wanted or second!r} could be one"
+            )
         return arrow
-    column = arrow["grader"].cast(pa.string())
+    column = _cast(arrow["grader"], "grader", pa.string(), path)
     graders = sorted(str(name) for name in pc.unique(column).to_pylist() if name is not None)
-    if wanted is None and len(graders) > 1:
+    if second and (second not in graders or second == wanted):
+        others = ", ".join(name for name in graders if name != wanted)
+        raise AnalysisError(
+            f"{path}: no rows by the second grader {second!r}; there are {others or 'no others'}"
+        )
+    if wanted is None:
+        wanted = _only_grader([name for name in graders if name != second], path)
+        if graders and column.null_count:
+            row = pc.index(pc.is_null(column), True).as_py() + 1
+            raise AnalysisError(
+                f"{path}: row {row} names no grader, others do: choose one with --grader"
+            )
+        if wanted is None:
+            return arrow.drop_columns(["grader"])
+    elif wanted not in graders:
+        raise AnalysisError(f"{path}: no rows by grader {wanted!r}; there are {', '.join(graders)}")
+    place = arrow.column_names.index("grader")
+    arrow = arrow.set_column(place, "grader", column)
+    arrow = arrow.filter(pc.is_in(column, pa.array([wanted, second or wanted])))
+    ours = pc.if_else(pc.equal(arrow["grader"], wanted), GRADER, arrow["grader"])
+    return arrow.set_column(place, "grader", ours)
+
+
+def _only_grader(graders: Sequence[str], path: Path) -> str | None:
+    if len(graders) > 1:
         raise AnalysisError(
             f"{path}: rows by {len(graders)} graders ({', '.join(graders[:8])}): scores of two "
             "graders are no runs of one model; choose one with --grader"
         )
-    if wanted is not None and wanted not in graders:
-        raise AnalysisError(f"{path}: no rows by grader {wanted!r}; there are {', '.join(graders)}")
-    if wanted is not None:
-        arrow = arrow.filter(pc.equal(column, wanted))
-    place = arrow.column_names.index("grader")
-    ours = pa.array([GRADER]).take(pa.array([0] * arrow.num_rows))
-    return arrow.set_column(place, "grader", ours)
+    return graders[0] if graders else None
+
+
+def _refuse_controls(arrow: Any, path: Path) -> None:
+    """Names go to terminals and pages: no escape sequence, no line break, no turned text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name in arrow.column_names:
+        if SCHEMA[name] != "string":
+            continue
+        column = _cast(arrow[name], name, pa.string(), path)
+        distinct = pc.unique(column)
+        bad = distinct.filter(pc.match_substring_regex(distinct, _CONTROLS))
+        if len(bad):
+            row = pc.index(column, bad[0]).as_py() + 1
+            raise AnalysisError(f"{path}: row {row}: {name} holds a control character")
 
 
 def _chunked(column: Any) -> Any:
@@ -135,19 +174,48 @@ def _column(arrow: Any, name: str, path: Path) -> Any:
     if name not in arrow.column_names:
         return _default(arrow, name, kind, path)
     column = arrow[name]
+    cast = _cast(column, name, kind, path)
     if name == "status":
-        return column.cast(pa.string()).fill_null(_default(arrow, name, kind, path))
-    try:
-        cast = column.cast(kind)
-    except pa.ArrowException as error:
-        wanted = _WANTED[SCHEMA[name].rstrip("?")]
-        raise AnalysisError(
-            f"{path}: column {name} has type {column.type}; {wanted} are wanted "
-            f"({str(error).splitlines()[0]})"
-        ) from error
+        return cast.fill_null(_default(arrow, name, kind, path))
     if not SCHEMA[name].endswith("?") and _DEFAULTS.get(name) is not None:
         return cast.fill_null(_DEFAULTS[name])
     return cast
+
+
+def _cast(column: Any, name: str, kind: Any, path: Path) -> Any:
+    import pyarrow as pa
+
+    try:
+        return column.cast(kind)
+    except pa.ArrowException as error:
+        shown = next((given for given, ours in RENAMED.items() if ours == name), name)
+        wanted = _WANTED[SCHEMA[name].rstrip("?")]
+        if row := _first_unlike(column, kind):
+            raise AnalysisError(f"{path}: row {row}: {shown}: {wanted} are wanted") from error
+        raise AnalysisError(
+            f"{path}: column {shown} has type {column.type}; {wanted} are wanted "
+            f"({str(error).splitlines()[0]})"
+        ) from error
+
+
+def _first_unlike(column: Any, kind: Any) -> int:
+    """The first row of a column of single values that does not turn into ``kind``; 0 where the
+    column is of another sort."""
+    import pyarrow as pa
+
+    plain = pa.types.is_string(column.type) or pa.types.is_floating(column.type)
+    if not plain:
+        return 0
+    low, high = 0, len(column)  # the first failure lies in this range
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            column.slice(low, middle - low).cast(kind)
+        except pa.ArrowException:
+            high = middle
+        else:
+            low = middle
+    return low + 1
 
 
 def _default(arrow: Any, name: str, kind: Any, path: Path) -> Any:

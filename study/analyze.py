@@ -13,7 +13,7 @@ from analysis.departures import table_departures
 from analysis.errors import AnalysisError
 from analysis.load import Table, codes_of, one_of
 from analysis.look import analyse
-from analysis.plan import STANDARD, basic_plan, standard_plan
+from analysis.plan import GRADER, STANDARD, basic_plan, standard_plan
 from analysis.report import Report, build_table_report
 from analysis.tablefile import read_result_file
 from registry.canon import digest_value
@@ -40,14 +40,18 @@ def analyze_table(
     time of the report. Raises AnalysisError and StudyError that name the file.
     """
     section, notes = _read_plan(plan_path)
-    table = read_result_file(path, grader=grader)
+    table = read_result_file(path, grader=grader, second=section.second_grader or "")
+    first = table.where(table["grader"] == GRADER)
     if pre_exposure:
         section = _with_controls(section, pre_exposure)
-    plan, more = _plan_of(section, table, plan_path)
-    _check_models(plan, table, path)
+    plan, more = _plan_of(section, first, plan_path)
+    _check_models(plan, first, path)
     registration = digest_value(record_body(plan))
-    found = analyse(plan, table, registration)
-    told = (*notes, *more, *table_departures(plan, table))
+    try:
+        found = analyse(plan, table, registration)
+    except AnalysisError as error:
+        raise AnalysisError(f"{path}: {error}") from error
+    told = (*notes, *more, *table_departures(plan, first))
     return build_table_report(path.name, table, found, told, now)
 
 

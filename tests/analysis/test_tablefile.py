@@ -70,7 +70,11 @@ def test_names_that_look_like_numbers_stay_texts(tmp_path: Path) -> None:
         (("m,open,t,a,1", ROWS[1]), HEAD, "row 1: arm must be 'public' or 'private'"),
         (("m,public,t,a,1.5", ROWS[1]), HEAD, "row 1: score lies outside 0…1"),
         ((ROWS[1], "m,public,t,a,NaN"), HEAD, "row 2: score is not a finite number"),
-        ((ROWS[1], "m,public,t,a,good"), HEAD, "column score has type string; numbers are wanted"),
+        ((ROWS[1], "m,public,t,a,good"), HEAD, "row 2: score: numbers are wanted"),
+        (("m,public,t,a,1,1.5",), f"{HEAD},look", "row 1: look: whole numbers are wanted"),
+        (("m,public,t,a,1,x", "m,private,t,b,1,"), f"{HEAD},grader", "row 2 names no grader"),
+        ((ROWS[0], "m\x1b[31m,private,t,b,1"), HEAD, "row 2: model holds a control character"),
+        ((ROWS[0], "m,private,t\u202e,b,1"), HEAD, "row 2: stratum holds a control character"),
         ((*ROWS, ROWS[1]), HEAD, "row 3: repeats another row's"),
         ((*ROWS, "n,private,t/easy,a,1"), HEAD, "row 3: its instance has another arm"),
         (("m,public,,a,1",), HEAD, "row 1: stratum is null"),
@@ -94,6 +98,31 @@ def test_a_grader_is_chosen_by_name(tmp_path: Path) -> None:
     assert read_result_file(path, grader="y")["score"].tolist() == [0.0]
     with pytest.raises(AnalysisError, match="no rows by grader 'z'; there are x, y"):
         read_result_file(path, grader="z")
+
+
+def test_a_second_grader_is_kept_beside_the_first(tmp_path: Path) -> None:
+    rows = ("m,public,t,a,1,x", "m,public,t,a,0,y", "m,public,t,a,0.5,z")
+    path = table(tmp_path, *rows, head=f"{HEAD},grader")
+    found = read_result_file(path, grader="y", second="x")
+    assert list(zip(found["grader"], found["score"].tolist(), strict=True)) == [
+        ("x", 1.0), ("deterministic", 0.0),
+    ]  # fmt: skip
+    with pytest.raises(AnalysisError, match="no rows by the second grader 'w'; there are x, z"):
+        read_result_file(path, grader="y", second="w")
+    with pytest.raises(AnalysisError, match=r"2 graders \(x, y\)"):
+        read_result_file(path, second="z")
+
+
+def test_columns_of_lists_are_refused(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    least = {"model": ["m"], "arm": ["public"], "stratum": ["t"], "instance": ["a"], "score": [1.0]}
+    for name in ("grader", "status", "stratum"):
+        path = tmp_path / "lists.parquet"
+        pyarrow.parquet.write_table(pa.table(least | {name: [["x"]]}), path)
+        with pytest.raises(AnalysisError, match=f"column {name} has type list"):
+            read_result_file(path)
 
 
 def test_files_that_are_no_tables_are_refused(tmp_path: Path) -> None:

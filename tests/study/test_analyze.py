@@ -101,6 +101,31 @@ def test_a_bad_plan_is_one_error(table: Path, tmp_path: Path, plan: str, said: s
     assert re.search(said, err)
 
 
+def test_what_the_analysis_refuses_names_the_table(tmp_path: Path) -> None:
+    path = tmp_path / "half.csv"
+    path.write_text("model,arm,stratum,instance,score\nm,public,t,a,1\n", encoding="utf-8")
+    code, _, err = run(str(path))
+    assert code == 2
+    assert "half.csv: stratum 't': rows of the public arm only" in err
+
+
+def test_a_second_grader_of_the_table_is_heard(tmp_path: Path) -> None:
+    path, plan = tmp_path / "two.csv", tmp_path / "plan.yaml"
+    rows = ["model,arm,stratum,instance,score,grader"]
+    for arm in ("public", "private"):
+        for n in range(9):
+            score = (n + 20 * (arm == "public")) / 40
+            rows += [f"m,{arm},t,{arm}{n},{score},a", f"m,{arm},t,{arm}{n},{n / 40},b"]
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    plan.write_text("preset: standard-v1\nsecond_grader: b\nsensitivity: []\n", encoding="utf-8")
+    code, out, _ = run(str(path), "--plan", str(plan), "--json")
+    assert code == 0
+    body = json.loads(out)
+    assert body["models"][0]["p"] < 0.001
+    assert body["models"][0]["n_public"] == 9
+    assert "b says of m: inconclusive" in body["models"][0]["note"]
+
+
 def test_a_table_of_controls_alone_is_refused(table: Path) -> None:
     models = ("old-0", "old-1", "old-2", "old-3", "honest", "later", "told")
     named = [part for name in models for part in ("--pre-exposure", name)]
