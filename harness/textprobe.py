@@ -43,12 +43,14 @@ class ReleasedText:
 
 
 def released_text(instance: TaskInstance) -> ReleasedText | None:
-    """What is measured of an instance; None where nothing tells it from others of its stratum."""
+    """What is measured of an instance; None where the texts of its stratum are all the same."""
     spec, text = instance.spec, _text_of(instance)
-    shared = _shared_of(spec.family, spec.version, spec.difficulty)
-    start = _whole_words(text, len(_shared_opening(shared, text)))
-    if not text[start:].strip():
+    shared, differ = _shared_of(spec.family, spec.version, spec.difficulty)
+    if not differ:
         return None
+    # Of a text that others only go on from, its last word.
+    end = min(len(_shared_opening(shared, text)), len(text) - 1)
+    start = _whole_words(text, end)
     return ReleasedText(text[: start + MOST], start)
 
 
@@ -116,11 +118,13 @@ def _listed(asset: Asset) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _shared_of(family: str, version: str, difficulty: str) -> str:
-    """How the texts of a stratum begin, told from some of public seeds."""
+def _shared_of(family: str, version: str, difficulty: str) -> tuple[str, bool]:
+    """How the texts of a stratum begin, and whether they differ: told from some of public
+    seeds."""
     made = find_family(family, version)
     seeds = (Seed(bytes([number]) * 32) for number in range(1, EXAMPLES + 1))
-    return reduce(_shared_opening, (_text_of(made.generate(difficulty, seed)) for seed in seeds))
+    texts = [_text_of(made.generate(difficulty, seed)) for seed in seeds]
+    return reduce(_shared_opening, texts), len(set(texts)) > 1
 
 
 def _shared_opening(one: str, other: str) -> str:

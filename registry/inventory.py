@@ -27,11 +27,13 @@ FOLDER = "inventory/"
 PARTS = "inventory/parts/"
 CHECKS = "checks/"  # results of judge checks: plain, each named by its digest
 _RESULTS = "results/"
+_PROBES = "probes/"
 _GRADES = "grades/"
 _JUDGEMENTS = "judgements/"
 _LINES = 4096  # a part
 _LINE = re.compile(r"([0-9a-f]{64})  ([!-~]+)")
 _HEX = re.compile(r"[0-9a-f]{64}")
+_PROBE = re.compile(r"[0-9a-f]{64}\.age")  # what a probe came to; beside it lie its replies
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +49,11 @@ class Inventory:
 @dataclass(slots=True)
 class InventoryTrees:
     """The two roots of an inventory as its lines go by, and the episodes that it has grades of:
-    those of the results, or of the judge whose digest it is given, as 64 hexadecimal digits."""
+    those of the results, or of the judge whose digest it is given, as 64 hexadecimal digits. With
+    the digest of a ``model`` it counts that model's probes instead."""
 
     judge: str = ""
+    model: str = ""
     objects: MerkleTree = field(default_factory=MerkleTree)
     results: MerkleTree = field(default_factory=MerkleTree)
     graded: int = 0
@@ -59,9 +63,15 @@ class InventoryTrees:
         self.objects.add(_object_leaf(key, digest))
         if key.startswith(_RESULTS):
             self.results.add(_digest_leaf(digest))
-        if key.startswith(f"{_GRADES}{self.judge}/" if self.judge else _RESULTS):
+        if self._counts(key):
             self.graded += 1
             self._episodes.update(key.rpartition("/")[2].encode())
+
+    def _counts(self, key: str) -> bool:
+        if self.model:
+            folder, _, name = key.rpartition("/")
+            return folder == f"{_PROBES}{self.model}" and _PROBE.fullmatch(name) is not None
+        return key.startswith(f"{_GRADES}{self.judge}/" if self.judge else _RESULTS)
 
     @property
     def episodes(self) -> str:
@@ -100,6 +110,16 @@ def judge_objects(
     stored = ((key, False) for key in store.list(f"{_JUDGEMENTS}{own}/"))
     for key, group in groupby(merge(stored, *listed), key=lambda each: each[0]):
         if not any(promised for _, promised in group):
+            yield key
+
+
+def probe_objects(store: Store, model: str, calls: Collection[str]) -> Iterator[str]:
+    """The keys of all that is stored for some probes of a model, in key order. Digests name model
+    and probes."""
+    folder = f"{_PROBES}{model.removeprefix('sha256:')}/"
+    wanted = frozenset(call.removeprefix("sha256:") for call in calls)
+    for key in store.list(folder) if wanted else ():
+        if re.split(r"[-.]", key.removeprefix(folder))[0] in wanted:
             yield key
 
 

@@ -206,6 +206,23 @@ class JudgeChecked:
 
 
 @dataclass(frozen=True, slots=True)
+class Probed:
+    """A model was probed on every instance that it may be asked about at a wave. The objects are
+    what each probe came to, the replies, and the requests that failed (registry/inventory.py)."""
+
+    wave: int
+    plan: str  # digest of the Preregistration
+    model: ModelPin
+    what: str  # "questions", or "texts"
+    method: str  # digest of what pins how it was asked
+    probes: int
+    objects: int
+    objects_root: str
+    retention: str = field(default="", metadata=_LATER)  # as documented when it was; "" if not
+    tranches: tuple[int, ...] = field(default=(), metadata=_LATER)  # () for the panel alone
+
+
+@dataclass(frozen=True, slots=True)
 class Release:
     arm: str
     instances_root: str
@@ -245,6 +262,7 @@ KINDS: dict[str, type[Any]] = {
     "wave-closed": WaveClosed,
     "graded": Graded,
     "judge-checked": JudgeChecked,
+    "probed": Probed,
     "release": Release,
     "leak": Leak,
     "report": ReportIssued,

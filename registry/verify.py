@@ -27,6 +27,7 @@ from registry.records import (
     Graded,
     JudgeChecked,
     Leak,
+    Probed,
     RunManifest,
     SealedSet,
     WaveClosed,
@@ -51,6 +52,7 @@ _PROMISING = {
     "wave-closed": "closed waves",
     "graded": "waves graded by judges",
     "judge-checked": "checks of judges",
+    "probed": "models probed",
 }
 _SEALED = re.compile(r"sealed/[0-9a-f]{64}\.age")
 
@@ -171,6 +173,8 @@ def _check_links(records: _Records, findings: _Findings) -> None:
         elif entry.kind == "graded":
             _check_known(entry, "closed wave's manifest", record.manifest, closed, findings)
             _check_pinned(entry, record, manifests.get(record.manifest), findings)
+        elif entry.kind == "probed":
+            _check_known(entry, "plan", record.plan, plans, findings)
         elif entry.kind == "leak":
             _check_tranches(entry, ((record.tranche,),), 1, drawn, findings)
             _check_leak(entry, record, drawn, findings)
@@ -290,14 +294,20 @@ class _Promised:
     """A record that promises objects, and the roots of its inventory as far as it was read."""
 
     place: str
-    record: WaveClosed | Graded | JudgeChecked
+    record: WaveClosed | Graded | JudgeChecked | Probed
     trees: InventoryTrees
     broken: bool = False
 
     @classmethod
     def by(cls, entry: Entry, record: Any) -> _Promised:
-        judge = "" if isinstance(record, WaveClosed) else record_digest(record.judge)
-        return cls(entry.place, record, InventoryTrees(judge.removeprefix("sha256:")))
+        match record:
+            case WaveClosed():
+                trees = InventoryTrees()
+            case Probed():
+                trees = InventoryTrees(model=record_digest(record.model).removeprefix("sha256:"))
+            case _:
+                trees = InventoryTrees(record_digest(record.judge).removeprefix("sha256:"))
+        return cls(entry.place, record, trees)
 
     def lines(self, store: Store, findings: _Findings) -> Iterator[tuple[str, str]]:
         """Key and digest of each object; an inventory that breaks off is a finding."""
@@ -402,6 +412,9 @@ def _check_promised(promised: _Promised, every: Sequence[_Promised], findings: _
                 for other in every
                 if isinstance(other.record, WaveClosed) and other.record.manifest == record.manifest
             ]
+        case Probed():
+            name = f"wave {record.wave}, {record.what} put to {record.model.name}"
+            pairs.append(("probes", record.probes, promised.trees.graded))
         case JudgeChecked():
             name = f"check of judge {record.judge.name}"
             digits = record.result.removeprefix("sha256:")

@@ -1,8 +1,9 @@
 """Which private seeds are burned for whom, from the ledger alone (spec/statistics.md, B1).
 
-A tranche's private seeds are burned for a provider once a run has sent them to a model of it, or a
-judge of it has read answers to them, unless what is documented of it says that nothing is kept; and
-for everybody from the day on which any of them is declared to have leaked.
+A tranche's private seeds are burned for a provider once a run has sent them to a model of it, a
+judge of it has read answers to them, or a model of it was probed on them, unless what is documented
+of it says that nothing is kept; and for everybody from the day on which any of them is declared to
+have leaked.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from urllib.parse import urlsplit
 from harness.models.build import usual_address
 from harness.prices import OWN_PROVIDERS
 from registry.ledger import Entry
-from registry.records import Graded, JudgePin, Leak, ModelPin, RunManifest
+from registry.records import Graded, JudgePin, Leak, ModelPin, Probed, RunManifest
 from registry.seal import SealedEntry, commitments_of
 from registry.tables import Arm
 from study.errors import StudyError
@@ -95,6 +96,17 @@ def _sent(entries: Sequence[Entry]) -> Iterator[Sent]:
                         yield Sent(provider_of(pin), tranche, entry.sequence)
         elif entry.kind == "graded":
             yield from _read_by_judge(entry, begun)
+        elif entry.kind == "probed":
+            yield from _told_by_probes(entry)
+
+
+def _told_by_probes(entry: Entry) -> Iterator[Sent]:
+    """A question, or a text, tells of the instance that it is on."""
+    probed: Probed = entry.record
+    implied = NOTHING_KEPT if probed.model.provider in OWN_PROVIDERS else UNKNOWN
+    if (probed.retention or implied) != NOTHING_KEPT:
+        for tranche in probed.tranches or (0,):
+            yield Sent(provider_of(probed.model), tranche, entry.sequence)
 
 
 def _read_by_judge(entry: Entry, begun: Mapping[int, RunManifest]) -> Iterator[Sent]:

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Ask models whose price is not in the price file; what they cost stays unknown.",
 )
+@click.option(
+    "--texts", is_flag=True, help="Also ask models with log-probabilities how likely texts are."
+)
+@click.option("--burn", is_flag=True, help="Send private text even to a provider that may keep it.")
 @json_option
 def probe(
     folder: Path,
@@ -35,6 +39,8 @@ def probe(
     models: tuple[str, ...],
     parallel: int,
     allow_unknown_price: bool,
+    texts: bool,
+    burn: bool,
     as_json: bool,
 ) -> None:
     """Ask models from memory: one question on each instance, without tools or input files.
@@ -44,18 +50,24 @@ def probe(
     them apart. Interrupt it at will; run it again to resume. Exits with 1 while probes are owed
     because a provider failed, and with 3 where the budget does not pay for them.
 
+    With --texts, models that tell log-probabilities are also given what a release shows of each
+    instance, private ones too; it is refused for providers of which study.yaml does not say
+    `retention: none`, unless with --burn.
+
     \b
     Examples:
       dosimeter probe --wave 1
       dosimeter probe --wave 1 --model new-one --json | jq '.models[] | {model, done, owed}'
     """
+    from registry.clock import utc_now
     from study.console import accounts_json, print_json, progress_watch
     from study.folder import open_study
     from study.probes import ProbeRequest, probe_wave
 
-    request = ProbeRequest(wave, tuple(dict.fromkeys(models)), parallel, allow_unknown_price)
+    named = tuple(dict.fromkeys(models))
+    request = ProbeRequest(wave, named, parallel, allow_unknown_price, texts, burn)
     with progress_watch("probing") as watch:
-        made = probe_wave(open_study(folder), request, watch)
+        made = probe_wave(open_study(folder), request, watch, utc_now)
     if as_json:
         print_json(
             {
@@ -63,6 +75,9 @@ def probe(
                 "models": [asdict(each) for each in made.models],
                 "skipped": list(made.skipped),
                 "strata_without_questions": list(made.strata),
+                "texts": [asdict(each) for each in made.texts],
+                "notes": list(made.notes),
+                "strata_without_texts": list(made.plain),
                 "budget": accounts_json(made.accounts),
             }
         )
@@ -90,6 +105,26 @@ def _print(made: ProbedWave) -> None:
     ]
     if rows:
         print_records(rows, False, title="Probes from memory")
+    texts = [
+        {
+            "model": each.model,
+            "owed": each.owed,
+            "done": each.done,
+            "now": each.fresh,
+            "failures": ", ".join(f"{count} × {name}" for name, count in each.failures),
+            "USD": "–" if each.cost_usd is None else f"{each.cost_usd:.4f}",
+        }
+        for each in made.texts
+    ]
+    if texts:
+        print_records(texts, False, title="How likely each text is")
+    for each in made.texts:
+        if each.note:
+            click.echo(f"{each.model}: {each.note}")
+    for note in made.notes:
+        click.echo(note)
+    for stratum in made.plain:
+        click.echo(f"{stratum}: its instances have no text of their own")
     for name in made.skipped:
         click.echo(f"{name}: an agent behind a server, with tools of its own; not asked")
     for stratum in made.strata:

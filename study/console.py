@@ -359,6 +359,9 @@ def _about(entry: Entry) -> str:
         ),
         "judge-checked": lambda: f"{body['judge']['name']} on {body['criteria']} criteria",
         "leak": lambda: f"tranche {body['tranche']} from {body['since']}: {body['reason']}",
+        "probed": lambda: (
+            f"wave {body['wave']}, {body['what']} put to {body['model']['name']}: {body['probes']}"
+        ),
         "release": lambda: f"{body['count']} instances, {body['location']}",
         "report": lambda: f"through wave {body['through_wave']}",
     }

@@ -6,14 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analysis.exposure import Exposure, test_exposure
+from analysis.textexposure import MEASURES, TextExposure, test_texts
 from harness.keys import PROBES
-from registry.records import Plan
+from registry.records import ModelPin, Plan
 from registry.seal import SealedEntry
 from registry.tables import Arm
 from study.folder import Study
 from study.probes import askable_entries, entries_of_model, probes_there
+from study.textprobes import TEXTS, text_entries, text_notes, texts_there
 
 
 def exposure_of(
@@ -38,6 +41,56 @@ def exposure_of(
     return tuple(found)
 
 
+def texts_of(
+    study: Study, plan: Plan, registration: str, waves: Sequence[int]
+) -> tuple[tuple[TextExposure, ...], tuple[str, ...]]:
+    """What text probes say of each model that was asked about every instance, and a note on each
+    that tells less. Nothing where no wave's texts were put to any model."""
+    begun = {entry.record.wave for entry in study.ledger.find("probed")
+             if entry.record.what == TEXTS}  # fmt: skip
+    here = [wave for wave in waves if wave in begun]
+    every = text_entries(study)[0] if here else ()
+    found: list[TextExposure] = []
+    notes: list[str] = []
+    for wave in here:
+        groups: dict[tuple[SealedEntry, ...], dict[tuple[str, str], list[float]]] = {}
+        for pin in study.protocol.wave_models(wave):
+            entries = entries_of_model(study, wave, pin, every)
+            columns = _measured(study, wave, pin, entries)
+            groups.setdefault(entries, {}).update(columns)
+            notes += text_notes(study, wave, pin, [measure for _, measure in columns])
+        tested = {entries: columns for entries, columns in groups.items() if columns}
+        for entries, columns in tested.items():
+            stratum, public = _labels(entries)
+            rows = test_texts(plan, columns, stratum, public, wave=wave, registration=registration)
+            found += (
+                replace(row, p_adjusted=min(1.0, len(tested) * row.p_adjusted)) for row in rows
+            )
+    return tuple(found), tuple(notes)
+
+
+def _measured(
+    study: Study, wave: int, pin: ModelPin, entries: Sequence[SealedEntry]
+) -> dict[tuple[str, str], list[float]]:
+    """The measures that a model has of every text, by model and measure."""
+    there = texts_there(study, wave, pin, entries)
+    if not entries or len(there) < len(entries):
+        return {}
+    columns = {}
+    for measure in MEASURES:
+        told = [getattr(there[entry.instance].membership, measure) for entry in entries]
+        if None not in told:
+            columns[pin.name, measure] = told
+    return columns
+
+
+def _labels(entries: Sequence[SealedEntry]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Stratum and arm of each entry."""
+    strata = sorted({entry.stratum for entry in entries})
+    stratum = np.array([strata.index(entry.stratum) for entry in entries], dtype=np.int64)
+    return stratum, np.array([entry.arm is Arm.PUBLIC for entry in entries])
+
+
 def _tested(
     plan: Plan,
     entries: Sequence[SealedEntry],
@@ -46,9 +99,7 @@ def _tested(
     registration: str,
 ) -> tuple[Exposure, ...]:
     """The test of the models that were asked about the same instances."""
-    strata = sorted({entry.stratum for entry in entries})
-    stratum = np.array([strata.index(entry.stratum) for entry in entries], dtype=np.int64)
-    public = np.array([entry.arm is Arm.PUBLIC for entry in entries])
+    stratum, public = _labels(entries)
     scores = np.array(list(columns.values()), dtype=np.float64).T
     return test_exposure(
         plan, list(columns), scores, stratum, public, wave=wave, registration=registration

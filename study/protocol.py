@@ -94,6 +94,10 @@ class OpenAISection(_ServedSection):
     reasoning_effort: str | None = None  # type: ignore[assignment]  # each server has its own
     reasoning_field: str | None = Field(default=None, pattern=r"^[a-z_]+$")
     send_seed: bool | None = None
+    # How the server tells log-probabilities of a text that it is given, and of how many of the
+    # likeliest tokens beside the text's own: docs/probes.md.
+    logprobs: Literal["echo", "prompt_logprobs"] | None = None
+    top_logprobs: int | None = Field(default=None, ge=0, le=1_000_000)
 
 
 class AnthropicSection(_ServedSection):
@@ -258,6 +262,7 @@ class Protocol:
     reserve: tuple[int, ...] = ()  # seeds per arm of each reserve tranche
     tranches: tuple[tuple[Tranches, ...], ...] = ()  # by wave, of its models; () for the panel
     retention: tuple[tuple[str, str], ...] = ()  # of models and judges that state theirs
+    logprobs: tuple[tuple[str, str, int], ...] = ()  # of models: how, and how many rivals
 
     def wave_models(self, wave: int) -> tuple[ModelPin, ...]:
         """The models of a wave. Raises StudyError for a wave that is not planned."""
@@ -365,6 +370,11 @@ def read_protocol(folder: Path, name: str = FILE_NAME) -> Protocol:
         retention=tuple(
             (name, section.retention) for name, section in buyers if section.retention is not None
         ),
+        logprobs=tuple(
+            (name, section.logprobs, section.top_logprobs or 0)
+            for name, section in parsed.models.items()
+            if isinstance(section, OpenAISection) and section.logprobs is not None
+        ),
     )
     try:
         protocol.registered_plan()
@@ -378,6 +388,8 @@ _FACTS = (
     "released",
     "cutoff",
     "retention",
+    "logprobs",
+    "top_logprobs",
 )  # told of a model, and no part of what is run
 
 

@@ -135,13 +135,38 @@ def test_who_has_read_the_release_is_found_out_without_an_episode(
     assert (rows["spiked"].public, rows["spiked"].private) == (1, 0)
     assert rows["spiked"].p_adjusted == pytest.approx(1 / 70)  # of all 8-choose-4 allocations
     assert rows["spiked"].exposed and not rows["honest"].exposed  # noqa: PT018
-    new = set(study.store.list("")) - before
+    new = {key for key in study.store.list("probes/") if key not in before}
     assert len(new) == 2 * OWED  # built-in agents are not paid: their replies are not kept
     for key in new:
-        assert key.startswith("probes/")
         assert study.store.get(key).startswith(b"age-encryption.org/")
     again = probe(study, "--wave", "0")[1]
     assert [each["fresh"] for each in again["models"]] == [0, 0]
+    hold_to_the_ledger(study, sorted(new)[0])
+
+
+def hold_to_the_ledger(study: Study, key: str) -> None:
+    """Every object of the probes is promised: whole it holds, altered or gone it does not."""
+    records = [entry.record for entry in study.ledger.find("probed")]
+    assert [(r.model.name, r.what, r.probes, r.objects) for r in records] == [
+        ("honest", "questions", OWED, OWED),
+        ("spiked", "questions", OWED, OWED),
+    ]
+    found = verify_study(study.store, study.identities(), None)
+    assert found.holds
+    counts = dict(found.counts)
+    assert counts["models probed"] == 2
+    assert "open objects (no record names them yet)" not in counts
+    path = study.folder / "store" / key
+    kept = path.read_bytes()
+    for damaged in (b"something else", None):
+        path.unlink()
+        if damaged is not None:
+            path.write_bytes(damaged)
+        ((place, problem), *_) = verify_study(study.store, None, None).problems
+        assert place == key
+        assert ("was altered" if damaged else "was removed") in problem
+        if damaged is None:
+            path.write_bytes(kept)
     assert verify_study(study.store, study.identities(), None).holds
 
 
