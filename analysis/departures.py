@@ -8,13 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.burned import BurnedSeeds, burned_words
 from analysis.load import Table, codes_of
-from analysis.plan import GRADER, control_models
+from analysis.plan import GRADER, KEEP, control_models
 from analysis.planwords import number
 from registry.records import Plan, RunManifest
 from registry.tables import Arm, Status
 
-_CELL = ("wave", "stratum", "arm", "instance")
+_CELL = ("wave", "stratum", "tranche", "arm", "instance")
 
 
 def deviations(
@@ -25,17 +26,19 @@ def deviations(
     entropy: str = "operating system",
     dirty: bool = False,
     grader: str = GRADER,
+    reserve: Sequence[int] = (),
 ) -> tuple[str, ...]:
     """Where what was done departs from what was promised, one sentence each.
 
     ``runs`` are the manifests of the waves; ``entropy`` is the sealed set's; ``dirty`` says
-    whether any other record (registration, draw) was made on a dirty tree. Names no instance.
+    whether any other record (registration, draw) was made on a dirty tree; ``reserve`` the seeds
+    per arm of each reserve tranche. Names no instance.
     """
     held = list(runs)
     graded = table.where(table["grader"] == grader)
     found: list[str] = []
     found += _provenance_departures(held, entropy, dirty)
-    found += _sample_departures(plan, graded)
+    found += _sample_departures(plan, graded, reserve)
     found += _run_departures(plan, graded, held)
     found += _served_departures(graded)
     found += _missing_departures(graded)
@@ -70,20 +73,34 @@ def _provenance_departures(runs: Sequence[RunManifest], entropy: str, dirty: boo
         yield f"The waves ran at {len(commits)} different commits."
 
 
-def _sample_departures(plan: Plan, table: Table) -> Iterator[str]:
-    wave, stratum, arm, instance = (codes_of(table[n]) for n in _CELL)
-    cells = _distinct(wave[1], stratum[1], arm[1], instance[1])
+def burned_departures(plan: Plan, burned: Iterable[BurnedSeeds]) -> Iterator[str]:
+    """Models in whose test burned instances stay that the plan would have left out."""
+    kept = plan.standard is not None and plan.standard.burned == KEEP
+    for each in burned:
+        if each.staying and not kept:
+            yield f"{each.model} at wave {each.wave}: {burned_words(each)}."
+
+
+def _sample_departures(
+    plan: Plan, table: Table, reserve: Sequence[int] | None = None
+) -> Iterator[str]:
+    """``reserve`` None: how large reserve tranches should be is not known."""
+    wave, stratum, tranche, arm, instance = (codes_of(table[n]) for n in _CELL)
+    cells = _distinct(wave[1], stratum[1], tranche[1], arm[1], instance[1])
     counts = Counter(
-        (wave[0][w], stratum[0][s], arm[0][a]) for w, s, a, _ in zip(*cells, strict=True)
+        (wave[0][w], tranche[0][t], stratum[0][s], arm[0][a])
+        for w, s, t, a, _ in zip(*cells, strict=True)
     )
-    for at, name in ((w, s) for w in wave[0] for s in plan.strata):
-        public, private = (counts[at, name, arm] for arm in (Arm.PUBLIC, Arm.PRIVATE))
-        where = f"Wave {at}, {name}"
+    drawn = dict(enumerate((plan.seeds_per_arm, *(reserve or ()))))
+    there = sorted({(w, t) for w, t, _, _ in counts})
+    for at, k, name in ((w, t, s) for w, t in there for s in plan.strata):
+        public, private = (counts[at, k, name, arm] for arm in (Arm.PUBLIC, Arm.PRIVATE))
+        where = f"Wave {at}, {name}" + (f", tranche {k}" if k else "")
         if public != private:
             yield f"{where}: unequal arms, {public} public and {private} private instances."
         for which, n in ((Arm.PUBLIC, public), (Arm.PRIVATE, private)):
-            if n != plan.seeds_per_arm:
-                yield f"{where}: {n} {which} instances; {plan.seeds_per_arm} were registered."
+            if n != drawn.get(k, n):
+                yield f"{where}: {n} {which} instances; {drawn[k]} were registered."
     for name in sorted(set(stratum[0]) - set(plan.strata)):
         yield f"Stratum {name} is not registered; its rows are left out of the registered test."
 

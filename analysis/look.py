@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.blocks import permute_blocks
-from analysis.burned import hold_back, keep_rows
+from analysis.burned import BurnedSeeds, hold_back, keep_rows
 from analysis.errors import AnalysisError
 from analysis.estimators import MeanEstimate, estimate_gap, estimate_mean
 from analysis.load import Table, one_of
@@ -47,6 +47,7 @@ class Analysis:
     means: tuple[ArmMean, ...]
     counts: tuple[ArmCount, ...]
     standard: StandardResult | None = None  # of a plan standard-v1
+    burned: tuple[BurnedSeeds, ...] = ()  # of the models that have any
 
 
 def analyse(
@@ -100,7 +101,9 @@ def _analyse_standard(
     held = table.where((table["grader"] == GRADER) & one_of(table["stratum"], plan.strata))
     waves = sorted(set(held["wave"].tolist()))
     means = [m for w in waves for m in _arm_means(seed_means(held, w, plan.outcomes, plan.strata))]
-    return Analysis(plan, registration, found.verdicts, tuple(means), count_arms(held), found)
+    return Analysis(
+        plan, registration, found.verdicts, tuple(means), count_arms(held), found, found.burned
+    )
 
 
 def _analyse(
@@ -125,7 +128,9 @@ def _analyse(
         verdicts += (hold_back(each, seeds.get((wave, each.model))) for each in found)
         every = data if clean is held else seed_means(held, wave, plan.outcomes, plan.strata)
         means += _arm_means(every)
-    return Analysis(plan, registration, tuple(verdicts), tuple(means), count_arms(held))
+    return Analysis(
+        plan, registration, tuple(verdicts), tuple(means), count_arms(held), burned=kept.seeds
+    )
 
 
 def _look_verdicts(

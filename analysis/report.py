@@ -5,13 +5,14 @@ It holds aggregates only. No instance id, seed or per-seed score of either arm e
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from analysis.breakdowntables import TableSet
+from analysis.burned import BurnedSeeds
 from analysis.changes import Changes
-from analysis.departures import deviations
+from analysis.departures import burned_departures, deviations
 from analysis.dimensionmeans import DimensionMean, dimension_means
 from analysis.episodefacts import Cost, Effort, Loss, add_costs, count_losses, measure_effort
 from analysis.exposure import Exposure
@@ -51,6 +52,8 @@ class ServedModel:
     provider: str
     asked: str
     served: tuple[str, ...]
+    tranches: tuple[int, ...] = (0,)  # that it ran; 0 is the panel
+    retention: str = ""  # what its provider keeps, as the manifest has it; "" where not stated
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,7 @@ class Report:
     published: str = ""  # day of the first release of the public arm
     ledger_head: str = ""  # digest of the newest record when this look was first reported
     changes: Changes | None = None  # since the report before
+    burned: tuple[BurnedSeeds, ...] = ()  # of the models that have any
     exposure: tuple[Exposure, ...] = ()  # probes from memory, of models asked about everything
 
     @property
@@ -134,6 +138,7 @@ def build_report(
     by seed are left out; ``free`` names the models that are bought from nobody.
     """
     plan = registered.plan
+    owed = _owed(plan, sealed, runs)
     found = [*analysis.verdicts, *(v for other in explored for v in other.verdicts)]
     return Report(
         study=registered.study,
@@ -148,8 +153,9 @@ def build_report(
         verdicts=tuple(v for v in found if not v.exploratory),
         exploratory=tuple(v for v in found if v.exploratory),
         means=analysis.means,
-        funnel=tuple(_funnel_row(plan, count) for count in analysis.counts),
+        funnel=tuple(_funnel_row(count, owed(count)) for count in analysis.counts),
         deviations=(
+            *burned_departures(plan, analysis.burned),
             *_deviations(registered, sealed, runs, table, analysis),
             *judge_departures(plan, judges, sorted({run.wave for run in runs})),
         ),
@@ -160,6 +166,7 @@ def build_report(
         facts=tuple(facts),
         published=published,
         ledger_head=ledger_head,
+        burned=analysis.burned,
         exposure=tuple(exposure),
         **_episode_parts(plan, table, free),
     )
@@ -184,9 +191,12 @@ def build_table_report(
         verdicts=tuple(v for v in analysis.verdicts if not v.exploratory),
         exploratory=tuple(v for v in analysis.verdicts if v.exploratory),
         means=analysis.means,
-        funnel=tuple(_funnel_row(plan, count) for count in analysis.counts),
-        deviations=tuple(departures),
+        funnel=tuple(
+            _funnel_row(count, _owed_by_table(plan, table, count)) for count in analysis.counts
+        ),
+        deviations=(*departures, *burned_departures(plan, analysis.burned)),
         standard=analysis.standard,
+        burned=analysis.burned,
         **_episode_parts(plan, table, ()),
     )
 
@@ -210,8 +220,9 @@ def _deviations(
     analysis: Analysis,
 ) -> tuple[str, ...]:
     found = deviations(
-        registered.plan, table, runs, entropy=sealed.entropy, dirty=registered.provenance.dirty
-    )
+        registered.plan, table, runs, entropy=sealed.entropy, dirty=registered.provenance.dirty,
+        reserve=sealed.reserve,
+    )  # fmt: skip
     for run in runs:
         if run.plan != analysis.registration:
             found += (f"Wave {run.wave} was run under another registration than this one.",)
@@ -220,8 +231,35 @@ def _deviations(
     return found
 
 
-def _funnel_row(plan: Plan, count: ArmCount) -> FunnelRow:
-    owed = len(plan.strata) * plan.seeds_per_arm * plan.replicates
+def _owed(plan: Plan, sealed: SealedSet, runs: Sequence[RunManifest]) -> Callable[[ArmCount], int]:
+    """How many episodes a model owed in an arm of a wave, by the tranches that it was to run."""
+    sizes = (plan.seeds_per_arm, *sealed.reserve)
+    ran = {(run.wave, name): own for run in runs for name, own in _tranches(run).items()}
+
+    def owed(count: ArmCount) -> int:
+        tranches = ran.get((count.wave, count.model), (0,))
+        return len(plan.strata) * plan.replicates * sum(sizes[each] for each in tranches)
+
+    return owed
+
+
+def _tranches(run: RunManifest) -> dict[str, tuple[int, ...]]:
+    given = run.tranches or ((0,),) * len(run.models)
+    return {pin.name: own for pin, own in zip(run.models, given, strict=True)}
+
+
+def _owed_by_table(plan: Plan, table: Table, count: ArmCount) -> int:
+    """The same of a table, which does not tell how large reserve tranches should be."""
+    panel = len(plan.strata) * plan.seeds_per_arm * plan.replicates
+    if not table["tranche"].any():
+        return panel
+    own = (table["wave"] == count.wave) & (table["model"] == count.model)
+    own &= table["arm"] == count.arm
+    beside = int((table["tranche"][own] > 0).sum())
+    return beside + (panel if (table["tranche"][own] == 0).any() else 0)
+
+
+def _funnel_row(count: ArmCount, owed: int) -> FunnelRow:
     present = count.scored + count.model_failure + count.missing
     return FunnelRow(
         count.wave, count.model, count.arm, owed, count.scored, count.model_failure,
@@ -236,5 +274,10 @@ def _served(runs: Sequence[RunManifest], table: Table) -> tuple[ServedModel, ...
             here = (table["wave"] == run.wave) & (table["model"] == pin.name)
             here &= table["status"] != Status.MISSING
             served = tuple(sorted(set(table["served_version"][here]) - {""}))
-            found.append(ServedModel(run.wave, pin.name, pin.provider, pin.version, served))
+            found.append(
+                ServedModel(
+                    run.wave, pin.name, pin.provider, pin.version, served,
+                    _tranches(run)[pin.name], dict(run.retention).get(pin.name, ""),
+                )
+            )  # fmt: skip
     return tuple(found)

@@ -20,7 +20,11 @@ from analysis.verdict import Verdict
 from registry.tables import Arm, Status
 
 NONE = "–"
-_ASIDES = {"false-discovery": "Benjamini–Hochberg over all models and looks, exploratory"}
+_ASIDES = {
+    "false-discovery": "Benjamini–Hochberg over all models and looks, exploratory",
+    "burned-versus-virgin": "scores on burned private instances less those on virgin ones: a gap "
+    "here says that the private arm has leaked to the model",
+}
 _OPEN_ROWS = 24  # a longer table is folded
 
 
@@ -332,6 +336,26 @@ def excluded_grid(report: Report) -> Grid:
     )
 
 
+def burned_grid(report: Report) -> Grid:
+    return Grid(
+        "burned",
+        "Private instances whose inputs the model's provider may have kept from an earlier run, or "
+        "that have leaked. Left out: of the primary test, with the public ones of their tranche.",
+        _columns("Model", "#Wave", "#Burned", "#Virgin", "#Left out", "#Staying in the test"),
+        tuple(
+            (b.model, *map(str, (b.wave, b.burned, b.virgin, b.left_out, b.staying)))
+            for b in report.burned
+        ),
+    )
+
+
+def burn_test_grid(report: Report) -> Grid | None:
+    """Burned against virgin private instances; None where no look has both."""
+    asides = () if report.standard is None else report.standard.asides
+    own = [aside for aside in asides if aside.analysis == "burned-versus-virgin"]
+    return _sensitivity_grid("burned-versus-virgin", own) if own else None
+
+
 def sensitivity_grids(report: Report) -> tuple[Grid, ...]:
     """A table for each sensitivity analysis; of strata left out, the ends of what they gave."""
     asides = () if report.standard is None else report.standard.asides
@@ -344,13 +368,17 @@ def sensitivity_grids(report: Report) -> tuple[Grid, ...]:
 def served_grid(report: Report) -> Grid:
     return Grid(
         "served",
-        "Models: the version asked for, and what the provider said it served.",
-        _columns("Model", "#Wave", "Provider", "Asked for", "Served"),
+        "Models: the version asked for, and what the provider said it served; the tranches run (0: "
+        "the panel), and what is documented of what the provider keeps.",
+        _columns("Model", "#Wave", "Provider", "Asked for", "Served", "Tranches", "Data kept"),
         tuple(
-            (s.model, str(s.wave), s.provider, s.asked, ", ".join(s.served) or "nothing served")
+            (
+                s.model, str(s.wave), s.provider, s.asked, ", ".join(s.served) or "nothing served",
+                ", ".join(map(str, s.tranches)), s.retention or NONE,
+            )
             for s in report.served
         ),
-    )
+    )  # fmt: skip
 
 
 def _verdict_row(v: Verdict) -> tuple[Cell, ...]:

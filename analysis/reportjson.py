@@ -33,6 +33,7 @@ def report_json(report: Report) -> dict[str, Any]:
     scores by dimension and arm; ``causes`` tell why episodes have no score of their own;
     ``effort``, ``tools`` and ``costs`` what models did and took, blind to the arms; ``facts`` what
     is documented of models; ``changes`` what is new since the last report, null in the first.
+    ``burned`` counts private instances that are (B1), by model and wave.
     ``exposure`` are the probes from memory (S1): a row for each model asked about every instance.
     """
     body = {
@@ -59,6 +60,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "ledger_head": report.ledger_head or None,
         "facts": [_fact_body(each) for each in report.facts],
         "changes": report.changes and asdict(report.changes),
+        "burned": [{**asdict(each), "staying": each.staying} for each in report.burned],
         "exposure": exposure_json(report.exposure),
     }
     if report.templates is not None:
@@ -191,6 +193,10 @@ def _run_body(run: RunManifest) -> dict[str, Any]:
         "sandbox": run.sandbox,
         "runtime": run.runtime,
         "replicates": run.replicates,
+        "tranches": {
+            pin.name: list(own) for pin, own in zip(run.models, run.tranches, strict=False)
+        },
+        "retention": dict(run.retention),
         "judges": [judge.name for judge in run.judges],
     }
 

@@ -10,6 +10,8 @@ from analysis.reportgrids import (
     Cell,
     Grid,
     Said,
+    burn_test_grid,
+    burned_grid,
     control_grid,
     cost_grid,
     funnel_grid,
@@ -46,6 +48,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield from ("None is part of the plan.", "")
     yield from _change_lines(report)
     yield from ("## Deviations", "", *_bullets(report.deviations or ("None.",)), "")
+    yield from _burned_lines(report)
     yield from ("## Episodes", "", *_table(funnel_grid(report)), "")
     yield from ("## Cost", "", *_table(cost_grid(report)), "")
     yield from ("## Limits", "", *_bullets(report.limits), "")
@@ -53,6 +56,15 @@ def _lines(report: Report) -> Iterator[str]:
     yield from (command_words(report), "```", "")
     yield "The page `report.html` beside this file has all of it, with figures; `report.json` and"
     yield "`tables/` have every number."
+
+
+def _burned_lines(report: Report) -> Iterator[str]:
+    """What of the private arm is burned, and whether it shows; nothing where nothing is."""
+    if not report.burned:
+        return
+    yield from ("## Burned instances", "", *_table(burned_grid(report)), "")
+    if (tested := burn_test_grid(report)) is not None:
+        yield from (tested.caption, "", *_table(tested), "")
 
 
 def _change_lines(report: Report) -> Iterator[str]:

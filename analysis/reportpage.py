@@ -16,6 +16,7 @@ from analysis.planwords import describe_plan
 from analysis.report import Report
 from analysis.reportgrids import (
     Grid,
+    burned_grid,
     cause_grid,
     control_grid,
     cost_grid,
@@ -149,6 +150,7 @@ def _contents(report: Report, asides: bool) -> list[tuple[str, str]]:
         ("exposure", "Exposure", bool(report.exposure)),
         ("time", "Over time", True),
         ("deviations", "Deviations", True),
+        ("burned", "Burned instances", bool(report.burned)),
         ("scores", "Scores", True),
         ("episodes", "Episodes", True),
         ("sensitivity", "Sensitivity", asides),
