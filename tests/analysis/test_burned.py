@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,9 +18,12 @@ from analysis.estimators import estimate_gap
 from analysis.load import Table, make_table, read_rows, read_table, write_table
 from analysis.look import analyse, explore
 from analysis.plan import KEEP, LEAVE_OUT, basic_plan, standard_plan
+from analysis.report import build_report, build_table_report
+from analysis.reportfiles import report_files
+from analysis.reportmarkdown import render_markdown
 from analysis.verdict import Rule, decide
 from registry.tables import Arm, ResultRow
-from tests.analysis.conftest import STRATA, instance_id, make_row
+from tests.analysis.conftest import STRATA, Agent, instance_id, make_records, make_row
 
 pytestmark = pytest.mark.filterwarnings("error")
 REGISTRATION = "sha256:" + "5e" * 32
@@ -276,3 +280,69 @@ def test_a_file_of_before_has_one_tranche_and_nothing_burned(tmp_path) -> None:
     old: Table = read_table(tmp_path / "before.parquet")
     assert not old["tranche"].any()
     assert not old["burned"].any()
+
+
+def test_a_report_tells_it_everywhere() -> None:
+    rows = [
+        *OLD,
+        *rows_of("new", 1, (0, 1), burned=(0,), score=reader_of_both),
+        *rows_of("lone", 1, (0,), burned=(0,)),
+    ]
+    table = make_table(rows)
+    plan = plan_of(permutations=199)
+    report = build_table_report("t.csv", table, analyse(plan, table, REGISTRATION), (), "now")
+    files = report_files(report)
+    body = json.loads(files["report.json"])
+    assert [(b["model"], b["burned"], b["left_out"], b["staying"]) for b in body["burned"]] == [
+        ("lone", 48, 0, 48), ("new", 48, 48, 0),
+    ]  # fmt: skip
+    line = (
+        "lone at wave 1: 48 of 48 private instances are burned and stay in the test, where they "
+        "may hide a gap and make none."
+    )
+    assert body["deviations"] == [line]
+    (aside,) = [a for a in body["sensitivity"] if a["analysis"] == "burned-versus-virgin"]
+    assert (aside["model"], aside["p"] < 0.05) == ("new", True)
+    assert "lone,48,0,0,48" in files["tables/burned.csv"].replace("1,lone", "lone")
+    assert "burned-versus-virgin" in files["tables/sensitivity.csv"]
+    for name in ("report.html", "report.md"):
+        text = files[name]
+        assert "Burned instances" in text
+        assert "48 burned, 24 virgin" in text
+        assert "left out of the test" in text
+    bare = make_table([*OLD, *rows_of("new", 1, (0,))])
+    quiet = build_table_report("t.csv", bare, analyse(plan, bare, REGISTRATION), (), "now")
+    assert not quiet.burned
+    assert "## Burned instances" not in render_markdown(quiet)
+
+
+def test_what_was_owed_follows_the_tranches_of_the_manifest() -> None:
+    rows = [*OLD, *rows_of("new", 1, (1,)), *rows_of("both", 1, (0, 1))]
+    records = make_records([(0, [Agent("old", 0.6)]), (1, [Agent("new", 1), Agent("both", 1)])])
+    sealed = replace(records.sealed, reserve=(12, 12))
+    runs = (
+        replace(records.runs[0], tranches=((0, 1, 2),)),
+        replace(records.runs[1], tranches=((1,), (0, 1)), retention=(("new", "kept"),)),
+    )
+    table, plan = make_table(rows), plan_of(permutations=199)
+    report = build_report(
+        registered=replace(records.registered, plan=plan), sealed=sealed, runs=runs, table=table,
+        analysis=analyse(plan, table, records.registration), issued="2026-01-02T03:04:05Z",
+    )  # fmt: skip
+    owed = {(row.model, str(row.arm)): (row.owed, row.absent) for row in report.funnel}
+    assert owed == {
+        (model, arm): (2 * n, 0)
+        for model, n in (("old", 48), ("new", 12), ("both", 36))
+        for arm in ("public", "private")
+    }
+    assert not [line for line in report.deviations if "instances" in line]
+    served = {s.model: (s.tranches, s.retention) for s in report.served}
+    assert served["new"] == ((1,), "kept")
+    short = make_table([r for r in rows if r.instance != rows[-1].instance])
+    fewer = build_report(
+        registered=replace(records.registered, plan=plan), sealed=sealed, runs=runs, table=short,
+        analysis=analyse(plan, short, records.registration), issued="2026-01-02T03:04:05Z",
+    )  # fmt: skip
+    told = [line for line in fewer.deviations if "tranche 1" in line]
+    assert told[0].startswith(f"Wave 0, {STRATA[1]}, tranche 1: unequal arms, 11 public and 12")
+    assert any(line.endswith("11 public instances; 12 were registered.") for line in told)
