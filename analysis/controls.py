@@ -33,14 +33,14 @@ class ControlResult:
 
 def negative_control(
     plan: Plan, rules: StandardRules, cube: Cube, columns: Sequence[int], registration: str,
-    wave: int, what: str,
+    wave: int, what: str, lacking: Sequence[str] = (),
 ) -> ControlResult:  # fmt: skip
-    """C1 on some columns: the pooled gap of models that cannot have been exposed."""
+    """C1 on some columns: the pooled gap of models that cannot have been exposed. It fails where
+    one that the plan names for it is ``lacking``: what was not run shows nothing."""
     if not columns:
-        named = rules.pre_exposure or rules.frozen
-        says = f"{', '.join(named)}: promised and not run." if named else "None is named."
-        passed = False if named else None
-        return ControlResult("C1", what, wave, tuple(named), passed, None, None, None, says)
+        says = f"{', '.join(lacking)}: promised and not run." if lacking else "None is named."
+        passed = False if lacking else None
+        return ControlResult("C1", what, wave, tuple(lacking), passed, None, None, None, says)
     held = cube.pick(columns)
     models = tuple(dict.fromkeys(column.model for column in held.columns))
     found = pooled_control(
@@ -50,9 +50,12 @@ def negative_control(
         level=rules.control_alpha, tranche=held.tranche,
 
     )  # fmt: skip
+    says = _negative_words(found, models)
+    if lacking:
+        says = f"{', '.join(lacking)}: promised and not run. {says}"
     return ControlResult(
-        "C1", what, wave, models, found.passed, found.gap, found.interval90, found.p,
-        _negative_words(found, models),
+        "C1", what, wave, (*models, *lacking), found.passed and not lacking, found.gap,
+        found.interval90, found.p, says,
     )  # fmt: skip
 
 
@@ -61,11 +64,9 @@ def positive_controls(
 ) -> list[ControlResult]:
     """C2 at a wave: each agent that was given public keys is detected at the look's alpha."""
     columns = cube.where(wave, rules.spiked)
+    lost = _not_run(rules, cube, columns, wave)
     if not columns:
-        named = ", ".join(rules.spiked)
-        says = f"{named}: promised and not run."
-        lost = ControlResult("C2", _TOLD, wave, rules.spiked, False, None, None, None, says)
-        return [lost] if rules.spiked else []
+        return lost
     held = cube.pick(columns)
     places = range(len(columns))
     seed = permutation_seed(registration, "C2", str(wave))
@@ -79,7 +80,17 @@ def positive_controls(
             ControlResult("C2", _TOLD, wave, (column.model,), passed, gap, None, p,
                           f"{column.model}, which was given public keys, {says} (p {p:.4f}).")
         )  # fmt: skip
-    return found
+    return [*found, *lost]
+
+
+def _not_run(
+    rules: StandardRules, cube: Cube, columns: Sequence[int], wave: int
+) -> list[ControlResult]:
+    """A failure for the agents that were to be given keys and have no row."""
+    run = {cube.columns[place].model for place in columns}
+    lost = tuple(name for name in rules.spiked if name not in run)
+    says = f"{', '.join(lost)}: promised and not run."
+    return [ControlResult("C2", _TOLD, wave, lost, False, None, None, None, says)] if lost else []
 
 
 def second_opinion(

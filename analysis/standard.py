@@ -241,28 +241,39 @@ def _controls(
     second: dict[int, tuple[Tested, ...]],
 ) -> Iterator[ControlResult]:
     first = looks[0][0].wave if looks else None
-    baseline = [
-        place
-        for place, column in enumerate(cube.columns)
-        if column.model in rules.pre_exposure and (first is None or column.wave < first)
-    ]
-    baseline = baseline or [
-        place for place, column in enumerate(cube.columns) if column.model in rules.pre_exposure
-    ]
+    baseline = _baseline(rules, cube, first)
     wave = min((cube.columns[place].wave for place in baseline), default=first or 0)
     yield negative_control(
-        plan, rules, cube, baseline, registration, wave, "released before publication"
-    )
+        plan, rules, cube, baseline, registration, wave, "released before publication",
+        _lacking(cube, baseline, rules.pre_exposure),
+    )  # fmt: skip
     for look, _ in looks:
         if rules.frozen:
             columns = cube.where(look.wave, rules.frozen)
             yield negative_control(
-                plan, rules, cube, columns, registration, look.wave, "frozen, run again"
-            )
+                plan, rules, cube, columns, registration, look.wave, "frozen, run again",
+                _lacking(cube, columns, rules.frozen),
+            )  # fmt: skip
         yield from positive_controls(plan, rules, cube, registration, look.wave)
         if rules.second_grader:
             others = second.get(look.wave, ())
             yield from second_opinion(look.wave, rules.second_grader, look.tested, others)
+
+
+def _baseline(rules: StandardRules, cube: Cube, first: int | None) -> list[int]:
+    """The columns of pre-exposure models of the waves before the first look; where there are none,
+    of the earliest wave that has any. Later waves do not change what it says."""
+    every = [
+        place for place, column in enumerate(cube.columns) if column.model in rules.pre_exposure
+    ]
+    before = [place for place in every if first is None or cube.columns[place].wave < first]
+    earliest = min((cube.columns[place].wave for place in every), default=0)
+    return before or [place for place in every if cube.columns[place].wave == earliest]
+
+
+def _lacking(cube: Cube, columns: Sequence[int], named: Sequence[str]) -> tuple[str, ...]:
+    run = {cube.columns[place].model for place in columns}
+    return tuple(name for name in named if name not in run)
 
 
 def _judge_look(look: LookResult, controls: Sequence[ControlResult]) -> LookResult:

@@ -126,6 +126,35 @@ def test_a_positive_control_that_is_not_found_withholds_verdicts(rows):
     assert "C2" in found.verdicts[0].note
 
 
+def test_a_control_that_is_named_and_was_not_run_has_failed(rows):
+    sound = passing(rows)
+    some = [r for r in sound if r.model != "old-3"]
+    early = analyse(plan_of(), make_table(some), REGISTRATION)
+    control = early.standard.controls[0]
+    assert (control.kind, control.passed, control.p is not None) == ("C1", False, True)
+    assert control.says.startswith("old-3: promised and not run.")
+    assert {v.verdict for v in early.verdicts} == {"withheld"}
+    late = analyse(plan_of(frozen=["old-0", "old-1"]), make_table(sound), REGISTRATION)
+    frozen = next(c for c in late.standard.controls if c.what.startswith("frozen"))
+    assert not frozen.passed
+    assert "old-1: promised and not run." in frozen.says
+    spiked = analyse(plan_of(spiked=["told", "other"]), make_table(sound), REGISTRATION)
+    told, other = (c for c in spiked.standard.controls if c.kind == "C2" and c.wave == 1)
+    assert (told.passed, other.passed, other.models) == (True, False, ("other",))
+    assert {v.verdict for v in spiked.verdicts} == {"withheld"}
+
+
+def test_later_runs_of_the_negative_controls_leave_the_first_one_as_it_was(rows):
+    """Where no wave comes before the first look, its own is the baseline."""
+    shifted = [replace(r, wave=1) if r.wave == 0 and r.model != "old-0" else r for r in rows]
+    shifted = [r for r in shifted if r.wave > 0]
+    again = [replace(r, wave=2) for r in shifted if r.wave == 1 and r.model in ("old-1", "old-2")]
+    one = analyse(plan_of(), make_table(shifted), REGISTRATION).standard.controls[0]
+    two = analyse(plan_of(), make_table([*shifted, *again]), REGISTRATION).standard.controls[0]
+    assert one == two
+    assert one.models == tuple(a.name for a in OLD)
+
+
 def test_a_second_grader_that_disagrees_withholds_that_models_verdict(rows):
     sound = passing(rows)
     judged = [replace(r, grader="judge") for r in sound]
