@@ -8,6 +8,7 @@ instance, so the test is exact under the hypothesis that arm touches neither sco
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 from collections.abc import Iterable
@@ -17,7 +18,8 @@ from itertools import combinations, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.labels import Labels, draw_words, product, smallest
+from analysis.labels import Block, Labels, draw_labels, product, rows_at_once
+from analysis.threads import in_chunks
 
 TOLERANCE = 1e-9  # on z: sums of the same numbers in another order count as equal
 _NO_SPREAD = 1e-12  # an SD below this is rounding of a constant
@@ -81,8 +83,9 @@ def permute_gaps(
     """Gaps under permuted labels: all allocations where there are ``enumerate_up_to`` or fewer,
     else ``permutations`` drawn ones. ``values`` (n, models, outcomes), NaN where absent.
 
-    Memory does not grow with ``permutations`` but for the gaps returned. The draw takes only raw
-    words of PCG64(seed), a row at a time, so neither chunking nor numpy's version moves it.
+    Memory does not grow with ``permutations`` but for the gaps returned. ``draw_labels`` says
+    which words of PCG64(seed) a row takes; a block is a stratum. The number of threads, which
+    are as many as the cores, moves nothing.
     """
     order = np.argsort(stratum, kind="stable")
     strata = _split(values[order], stratum[order], public[order])
@@ -103,7 +106,12 @@ def max_t(gaps: Permuted) -> Statistics:
     sd = every.std(axis=0)
     scale = np.where(sd > _NO_SPREAD, 1.0 / np.maximum(sd, _NO_SPREAD), 0.0)
     observed, permuted = gaps.observed * scale, gaps.permuted * scale
-    return Statistics(observed.max(axis=-1), permuted.max(axis=-1), gaps.exact)
+    return Statistics(_largest(observed), _largest(permuted), gaps.exact)
+
+
+def _largest(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Over outcomes. They are few, for which numpy's own ``max`` is slow."""
+    return np.asarray(functools.reduce(np.maximum, np.moveaxis(z, -1, 0)))
 
 
 def p_values(statistics: Statistics) -> NDArray[np.float64]:
@@ -155,25 +163,27 @@ def _differences(
     """Public minus private mean in one stratum; 0 where a row leaves a model an empty arm."""
     if part.complete:
         return np.asarray(product(labels, part.weighted))  # values are centred: both arms sum to 0
-    n = product(labels, part.present)
-    m = part.present.sum(axis=0) - n
-    both = (n > 0.5) & (m > 0.5)
-    one, other = (1 / np.where(both, count, np.inf) for count in (n, m))
+    there, public = part.present.sum(axis=0), product(labels, part.present)
+    both = public * (there - public)
+    each = there / np.where(both > 0.5, both, np.inf)  # 1/public + 1/private
     chosen = product(labels, part.sums).reshape(len(labels), *shape)
-    chosen *= (one + other)[:, :, None]  # what one arm gains on the centre, the other has lost
+    chosen *= each[:, :, None]  # what one arm gains on the centre, the other has lost
     return chosen.reshape(len(labels), -1)
 
 
 def _sample(
     strata: list[_Stratum], values: NDArray[np.float64], permutations: int, seed: int
 ) -> NDArray[np.float64]:
-    n, shape = len(values), values.shape[1:]
+    shape = values.shape[1:]
     gaps = np.empty((permutations, math.prod(shape)))
-    widest = max(part.size for part in strata)
+    blocks = [Block(part.columns, part.public) for part in strata]
 
-    for here, words in draw_words(seed, permutations, n, widest):
-        chosen = (smallest(words[:, part.columns], part.public) for part in strata)
-        gaps[here] = _gaps(strata, (own.astype(np.float64) for own in chosen), shape)
+    def fill(first: int, rows: int) -> None:
+        drawn = draw_labels(seed, blocks, first, rows)
+        labels = (flags.astype(np.float64) for flags in drawn)
+        gaps[first : first + rows] = _gaps(strata, labels, shape)
+
+    in_chunks(fill, permutations, rows_at_once(blocks))
     return gaps
 
 

@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
-from analysis.labels import draw_words, product, smallest
+from analysis.labels import Block, draw_labels, product, rows_at_once
 from analysis.resample import TOLERANCE, permutation_seed
+from analysis.threads import in_chunks
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -310,12 +311,15 @@ def _block_seed(seed: int, name: tuple[str, str, int]) -> int:
 
 def _draw_block(columns: Floats, public: NDArray[np.bool_], permutations: int, seed: int) -> Floats:
     """Sums of the columns over the public units (P+1, columns), the observed ones first."""
-    n = len(public)
+    block = Block(slice(0, len(public)), int(public.sum()))
     sums = np.empty((permutations + 1, columns.shape[1]))
     sums[0] = public @ columns
-    for here, words in draw_words(seed, permutations, n, n):
-        labels = smallest(words, int(public.sum())).astype(np.float64)
-        sums[here.start + 1 : here.stop + 1] = product(labels, columns)
+
+    def fill(first: int, rows: int) -> None:
+        (flags,) = draw_labels(seed, [block], first, rows)
+        sums[first + 1 : first + 1 + rows] = product(flags.astype(np.float64), columns)
+
+    in_chunks(fill, permutations, rows_at_once([block]))
     return sums
 
 

@@ -12,6 +12,9 @@ scipy
     over strata, then standardised as ours are. It is tried twice: with the scores as its samples,
     which it permutes together, and with their places, by which the scores are looked up; the
     quicker way counts. It gets fewer resamples, and its time is scaled to as many as ours.
+    The target of 20 times is of seconds on the clock of 2 cores, which is what a user waits for:
+    ours takes both, scipy's function has one thread. The ratio in seconds of the processor, where
+    one core is worth one core, stands beside. Both are of the least seconds of each.
     ``small`` is the same for one model, one stratum and 2 x 512 instances.
 report
     A simulated study of eight looks, 24 models and 110,592 rows analysed by standard-v1, every
@@ -19,6 +22,7 @@ report
 
 Times are the least of a few repeats, ours and scipy's by turns. ``seconds`` are on the clock,
 ``cpu_seconds`` of all threads; where other work shares the machine, the first are worth little.
+``cores`` are those that our threads take.
 """
 
 from __future__ import annotations
@@ -37,10 +41,11 @@ from scipy.stats import permutation_test
 from analysis.multiplicity import westfall_young
 from analysis.resample import max_t, p_values, permutation_seed, permute_gaps
 from analysis.sequential import LookScores, monitor
+from analysis.threads import cores
 from benchmarks._report import report
 
 MODELS, STRATA, ARM, TRANCHE, LOOKS = 24, 12, 128, 32, 8
-PERMUTATIONS, SCIPY_RESAMPLES, REPEATS = 19_999, 200, 3
+PERMUTATIONS, SCIPY_RESAMPLES, REPEATS, TURNS = 19_999, 200, 3, 5
 LOOK_SECONDS, PEAK_MB, TIMES_FASTER = 5.0, 1024.0, 20.0  # the targets
 
 Floats = NDArray[np.float64]
@@ -55,6 +60,7 @@ def main() -> None:
         "outcomes": 2,
         "instances": len(values),
         "repeats": REPEATS,
+        "cores": cores(),
     }
     line |= {"look": measure_look(values), "monitoring": measure_monitoring()}
     line |= {"peak_mb": round(peak_mb(), 1)}
@@ -63,7 +69,7 @@ def main() -> None:
     line["met"] = {
         "look_5_s": line["look"]["seconds"] <= LOOK_SECONDS,
         "look_1_gb": line["peak_mb"] <= PEAK_MB,
-        "scipy_20_times": line["scipy"]["times_faster"] >= TIMES_FASTER,
+        "scipy_20_times": line["scipy"]["times_faster"]["seconds"] >= TIMES_FASTER,
         "report_60_s": line["report"]["met"],
     }
     print(json.dumps(line))
@@ -123,24 +129,26 @@ def make_looks() -> list[LookScores]:
 
 
 def compare(values: Floats, strata: int) -> dict[str, Any]:
-    """Ours and scipy's, in seconds of the processor: both are one thread's work."""
+    """Ours and scipy's by turns, on the clock and of the processor."""
     ways: dict[str, Callable[[Floats], Floats]] = {"scores": scipy_scores, "places": scipy_places}
-    ours: list[float] = []
-    theirs: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(REPEATS):
-        ours.append(clock(lambda: run_look(values, strata))[1])
-        for name, way in ways.items():
-            theirs[name].append(clock(functools.partial(run_scipy, values, strata, way))[1])
-    scaled = {n: min(t) * PERMUTATIONS / SCIPY_RESAMPLES for n, t in theirs.items()}
-    return {
+    works: dict[str, Callable[[], Floats]] = {"ours": lambda: run_look(values, strata)}
+    works |= {n: functools.partial(run_scipy, values, strata, way) for n, way in ways.items()}
+    turns = [{name: clock(work) for name, work in works.items()} for _ in range(TURNS)]
+    found: dict[str, Any] = {
         "instances": len(values),
         "strata": strata,
         "models": values.shape[1],
-        "cpu_seconds": round(min(ours), 3),
+        "turns": TURNS,
         "scipy_resamples": SCIPY_RESAMPLES,
-        "scipy_cpu_seconds_scaled": {name: round(value, 2) for name, value in scaled.items()},
-        "times_faster": round(min(scaled.values()) / min(ours), 1),
+        "times_faster": {},
     }
+    for at, unit in enumerate(("seconds", "cpu_seconds")):
+        least = {name: min(turn[name][at] for turn in turns) for name in works}
+        scaled = {name: least[name] * PERMUTATIONS / SCIPY_RESAMPLES for name in ways}
+        found[unit] = round(least["ours"], 3)
+        found[f"scipy_{unit}_scaled"] = {name: round(value, 2) for name, value in scaled.items()}
+        found["times_faster"][unit] = round(min(scaled.values()) / least["ours"], 1)
+    return found
 
 
 def run_scipy(values: Floats, strata: int, way: Callable[[Floats], Floats]) -> Floats:

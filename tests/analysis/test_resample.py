@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import permutation_test
 
-from analysis.labels import smallest
+from analysis import labels
+from analysis.labels import Block, draw_labels, smallest
+from analysis.labels import product as product_of
 from analysis.multiplicity import westfall_young
 from analysis.resample import (
     count_allocations,
@@ -130,18 +132,76 @@ def test_agreement_with_scipy():
     assert small[0] == pytest.approx(few.pvalue, abs=1e-12)
 
 
-def test_draws_do_not_depend_on_how_they_are_chunked(monkeypatch):
+def labels_by_hand(seed, blocks, row, key=16):
+    """One row's public units as the docstring of draw_labels has them, in plain Python."""
+    n = blocks[-1].columns.stop
+    words, each = -(-n * key // 64), 64 // key
+    public = []
+    for block in blocks:
+        own, jumps = range(block.columns.start, block.columns.stop), 0
+        while True:
+            bits = np.random.PCG64(seed)
+            bits = bits.jumped(jumps) if jumps else bits
+            raw = bits.random_raw((row + 1) * words).tolist()[row * words :]
+            keys = [word >> key * i & (1 << key) - 1 for word in raw for i in range(each)]
+            order = sorted(own, key=lambda i: keys[i])
+            chosen, rest = order[: block.public], order[block.public :]
+            if not chosen or not rest or keys[chosen[-1]] != keys[rest[0]]:
+                break
+            jumps += 1
+        public.append([i in chosen for i in own])
+    return public
+
+
+BLOCKS = [Block(slice(0, 20), 10), Block(slice(20, 27), 2), Block(slice(27, 29), 0),
+          Block(slice(29, 62), 16)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("short", "up_to", "key"), [("<u2", 4096, 16), ("<u2", 32, 32), ("u1", 4096, 8)]
+)
+def test_labels_are_drawn_as_stated(monkeypatch, short, up_to, key):
+    """Keys of 8 bits, which nothing draws, are often equal: then it is drawn again."""
+    monkeypatch.setattr(labels, "_SHORT", np.dtype(short))
+    monkeypatch.setattr(labels, "_SHORT_UP_TO", up_to)
+    drawn = list(draw_labels(3, BLOCKS, 5, 60))
+    for row in range(60):
+        expected = labels_by_hand(3, BLOCKS, 5 + row, key)
+        assert [part[row].tolist() for part in drawn] == expected
+    _, tied = smallest(labels._Source(3, BLOCKS).keys(5, 60)[:, :20], 10)
+    assert (len(tied) > 0) == (key == 8)
+
+
+@pytest.fixture
+def many():
+    """A call of permute_gaps over two strata, with a score missing."""
     values = np.random.default_rng(0).random((41, 2, 2))
     values[3, 0] = np.nan
     stratum, public = [0] * 20 + [1] * 21, [1, 0] * 20 + [1]
-    whole = run(values, stratum, public, enumerate_up_to=0, permutations=501)[1].permuted
+    return lambda: run(values, stratum, public, enumerate_up_to=0, permutations=501)[1].permuted
+
+
+def test_draws_do_not_depend_on_how_they_are_chunked(monkeypatch, many):
+    whole = many()
     monkeypatch.setattr("analysis.labels._CHUNK", 100)
-    parts = run(values, stratum, public, enumerate_up_to=0, permutations=501)[1].permuted
-    np.testing.assert_allclose(whole, parts, atol=1e-12)
+    np.testing.assert_allclose(whole, many(), atol=1e-12)
 
 
-def test_every_allocation_is_as_likely():
-    """Six allocations of two public among four: a chi-square that a fair draw passes."""
+def test_draws_do_not_depend_on_threads(monkeypatch, many):
+    monkeypatch.setattr("analysis.labels._CHUNK", 100)
+    held = []
+    for threads in "1", "2", "7":
+        monkeypatch.setenv("OMP_NUM_THREADS", threads)
+        held.append(many())
+    np.testing.assert_array_equal(held[0], held[1])
+    np.testing.assert_array_equal(held[0], held[2])
+
+
+@pytest.mark.parametrize("short", ["<u2", "u1"])
+def test_every_allocation_is_as_likely(monkeypatch, short):
+    """Six allocations of two public among four: a chi-square that a fair draw passes. With keys
+    of 8 bits, a row in sixty must be drawn again."""
+    monkeypatch.setattr(labels, "_SHORT", np.dtype(short))
     values = np.array([1.0, 2.0, 4.0, 8.0])  # each allocation has its own gap
     _, gaps = run(values, [0] * 4, [1, 1, 0, 0], enumerate_up_to=0, permutations=60_000)
     _, counts = np.unique(gaps.permuted.round(9), return_counts=True)
@@ -149,9 +209,20 @@ def test_every_allocation_is_as_likely():
     assert ((counts - 10_000) ** 2 / 10_000).sum() < 25.7  # chi-square, 5 df, p = .0001
 
 
-def test_equal_words_still_give_fixed_counts():
-    words = np.array([[5, 5, 5, 1], [1, 2, 3, 4]], dtype=np.uint32)
-    assert smallest(words, 2).tolist() == [[True, False, False, True], [True, True, False, False]]
+def test_rows_with_equal_keys_at_the_count_are_named():
+    keys = np.array([[5, 5, 5, 1], [1, 2, 3, 4], [7, 7, 8, 9]], dtype=np.uint16)
+    chosen, tied = smallest(keys, 2)
+    assert tied.tolist() == [0]
+    assert chosen[1:].tolist() == [[True, True, False, False]] * 2
+    assert [len(smallest(keys, count)[1]) for count in (0, 4)] == [0, 0]
+
+
+@pytest.mark.parametrize(("rows", "deep", "columns"), [(1, 3, 2), (300, 900, 48), (45, 256, 48)])
+def test_a_product_in_slices_is_the_product(rows, deep, columns):
+    rng = np.random.default_rng(6)
+    chosen = (rng.random((rows, deep)) < 0.5).astype(float)
+    weights = rng.normal(size=(deep, columns))
+    np.testing.assert_allclose(product_of(chosen, weights), chosen @ weights, atol=1e-11)
 
 
 def test_the_seed_is_the_first_eight_bytes_of_the_digest():

@@ -89,12 +89,11 @@ def labels_by_hand(looks, permutations, seed):
         h, t, k = block
         digest = hashlib.sha256(f"{seed}|rows|{len(h)}|{h}|{t}|{k}".encode()).digest()
         bits = np.random.PCG64(int.from_bytes(digest[:8], "big"))
-        raw = bits.random_raw((len(units) * permutations + 1) // 2).tolist()
-        words = [w for r in raw for w in (r & 0xFFFFFFFF, r >> 32)]
+        raw = bits.random_raw((permutations, -(-len(units) // 4))).tolist()
+        keys = [[word >> 16 * i & 0xFFFF for word in row for i in range(4)] for row in raw]
         count = sum(facts[u] for u in units)
         for b in range(permutations):
-            own = words[b * len(units) : (b + 1) * len(units)]
-            chosen = sorted(range(len(units)), key=lambda i: own[i])[:count]
+            chosen = sorted(range(len(units)), key=lambda i: keys[b][i])[:count]
             rows[b + 1] |= {units[i] for i in chosen}
     return rows
 
