@@ -23,6 +23,7 @@ from analysis.look import Analysis, ArmMean
 from analysis.means import ArmCount
 from analysis.plan import GRADER
 from analysis.standard import StandardResult
+from analysis.textexposure import TextExposure
 from analysis.tooluse import ToolUseTables
 from analysis.verdict import Verdict
 from registry.records import Plan, Preregistration, RunManifest, SealedSet
@@ -98,6 +99,8 @@ class Report:
     changes: Changes | None = None  # since the report before
     burned: tuple[BurnedSeeds, ...] = ()  # of the models that have any
     exposure: tuple[Exposure, ...] = ()  # probes from memory, of models asked about everything
+    texts: tuple[TextExposure, ...] = ()  # how likely models find the texts; exploratory
+    text_notes: tuple[str, ...] = ()  # on models that do not tell it
 
     @property
     def through_wave(self) -> int:
@@ -129,6 +132,8 @@ def build_report(
     published: str = "",
     ledger_head: str = "",
     exposure: Sequence[Exposure] = (),
+    texts: Sequence[TextExposure] = (),
+    text_notes: Sequence[str] = (),
 ) -> Report:
     """The report of an analysis of the registered plan. ``issued`` is the time, UTC ISO 8601;
     the registration is named by the digest that the analysis was given.
@@ -168,6 +173,8 @@ def build_report(
         ledger_head=ledger_head,
         burned=analysis.burned,
         exposure=tuple(exposure),
+        texts=tuple(texts),
+        text_notes=tuple(text_notes),
         **_episode_parts(plan, table, free),
     )
 

@@ -15,6 +15,7 @@ from analysis.plan import SENSITIVITY, look_alpha
 from analysis.report import Report
 from analysis.reportwords import p_words, points, range_words, score_words, short, signed
 from analysis.tested import Tested
+from analysis.textexposure import MEASURES
 from analysis.timefigure import Timeline
 from analysis.verdict import Verdict
 from registry.tables import Arm, Status
@@ -152,6 +153,27 @@ def exposure_grid(report: Report) -> Grid:
                 "exposed" if e.exposed else "not shown",
             )
             for e in report.exposure
+        ),
+    )  # fmt: skip
+
+
+def text_grid(report: Report) -> Grid:
+    return Grid(
+        "texts",
+        "Exploratory: how likely each model finds the text of public and of private instances. "
+        "Loss: mean negative log-probability of a token, in nats; lower on public speaks for "
+        "exposure. Min-K% and Min-K%++ (k = 20): higher on public does. Adjusted p: over all rows "
+        "of a wave.",
+        _columns("Model", "#Wave", "Measure", "#Public", "#Private", "#Gap", "#95 % interval", "#p",
+                 "#Adjusted p"),
+        tuple(
+            (
+                t.model, str(t.wave), MEASURES[t.measure][0], f"{t.public:.3f}",
+                f"{t.private:.3f}", f"{t.gap:+.3f}",
+                NONE if t.interval is None else "{:+.3f} to {:+.3f}".format(*t.interval),
+                p_words(t.p), p_words(t.p_adjusted),
+            )
+            for t in report.texts
         ),
     )  # fmt: skip
 

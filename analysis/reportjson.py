@@ -13,6 +13,7 @@ from analysis.planwords import describe_plan
 from analysis.report import ModelFact, Report
 from analysis.standard import LookResult, StandardResult
 from analysis.tested import Tested
+from analysis.textexposure import text_exposure_json
 from analysis.verdict import Verdict
 from registry.canon import digest_value
 from registry.records import RunManifest, record_body
@@ -35,6 +36,8 @@ def report_json(report: Report) -> dict[str, Any]:
     is documented of models; ``changes`` what is new since the last report, null in the first.
     ``burned`` counts private instances that are (B1), by model and wave.
     ``exposure`` are the probes from memory (S1): a row for each model asked about every instance.
+    ``texts`` are loss, Min-K% and Min-K%++ of public against private text, a row for each model and
+    measure, all exploratory; ``text_notes`` say of whom there are none.
     """
     body = {
         "study": report.study,
@@ -62,6 +65,8 @@ def report_json(report: Report) -> dict[str, Any]:
         "changes": report.changes and asdict(report.changes),
         "burned": [{**asdict(each), "staying": each.staying} for each in report.burned],
         "exposure": exposure_json(report.exposure),
+        "texts": text_exposure_json(report.texts),
+        "text_notes": list(report.text_notes),
     }
     if report.templates is not None:
         body["templates"] = report.templates.as_json()

@@ -14,8 +14,10 @@ from analysis.reportgrids import (
     burned_grid,
     control_grid,
     cost_grid,
+    exposure_grid,
     funnel_grid,
     monitor_grid,
+    text_grid,
     verdict_grid,
 )
 from analysis.reportwords import cite_words, command_words, finding, monitored_words
@@ -24,7 +26,7 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#])")
 
 
 def render_markdown(report: Report) -> str:
-    """The summary: verdicts, controls, monitoring, changes, deviations, limits."""
+    """The summary: verdicts, controls, monitoring, exposure, changes, deviations, limits."""
     return "\n".join(_lines(report)).rstrip() + "\n"
 
 
@@ -46,6 +48,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield from (*_table(controls), "")
     else:
         yield from ("None is part of the plan.", "")
+    yield from _exposure_lines(report)
     yield from _change_lines(report)
     yield from ("## Deviations", "", *_bullets(report.deviations or ("None.",)), "")
     yield from _burned_lines(report)
@@ -107,3 +110,15 @@ def _cell(cell: Cell) -> str:
 def _plain(text: str) -> str:
     """Text that Markdown shows as it stands, on one line."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def _exposure_lines(report: Report) -> Iterator[str]:
+    """What models know without an instance's data; nothing where nobody was asked."""
+    grids = [grid for grid in (exposure_grid(report), text_grid(report)) if grid.rows]
+    if not grids and not report.text_notes:
+        return
+    yield from ("## Exposure", "")
+    for grid in grids:
+        yield from (grid.caption, "", *_table(grid), "")
+    if report.text_notes:
+        yield from (*_bullets([f"{note}." for note in report.text_notes]), "")

@@ -32,6 +32,7 @@ from analysis.reportgrids import (
     sensitivity_grids,
     served_grid,
     test_grid,
+    text_grid,
     time_grid,
     tool_grid,
     verdict_grid,
@@ -135,7 +136,7 @@ def _grids(report: Report, line: Timeline) -> dict[str, Grid]:
         score_grid(report, by_stratum=False), score_grid(report, by_stratum=True),
         dimension_grid(report), funnel_grid(report), cause_grid(report), effort_grid(report),
         tool_grid(report), cost_grid(report), test_grid(report), excluded_grid(report),
-        served_grid(report), exposure_grid(report),
+        served_grid(report), burned_grid(report), exposure_grid(report), text_grid(report),
     )  # fmt: skip
     return {grid.name: grid for grid in grids}
 
@@ -147,7 +148,7 @@ def _contents(report: Report, asides: bool) -> list[tuple[str, str]]:
         ("changes", "New since the last", report.changes is not None),
         ("controls", "Controls", True),
         ("monitoring", "The study as a whole", report.standard is not None),
-        ("exposure", "Exposure", bool(report.exposure)),
+        ("exposure", "Exposure", bool(report.exposure or report.texts or report.text_notes)),
         ("time", "Over time", True),
         ("deviations", "Deviations", True),
         ("burned", "Burned instances", bool(report.burned)),

@@ -24,6 +24,8 @@ _LISTS = {
     "sensitivity": "sensitivity",
     "served": "served",
     "exposure": "exposure",
+    "burned": "burned",
+    "texts": "texts",
     "models": "facts",
     "runs": "runs",
 }

@@ -22,7 +22,7 @@ from registry.seal import SealedEntry
 from registry.tables import Arm, ResultRow, columns_of
 from study.burning import Burned, burned_tranches
 from study.errors import StudyError
-from study.exposure import exposure_of
+from study.exposure import exposure_of, texts_of
 from study.folder import Study
 from study.judgegrades import judge_grades
 from study.judgerecords import graded_records, rates_of
@@ -93,6 +93,7 @@ def build_look(study: Study, through: int | None, now: str) -> Look:
     published = published_on(entries)
     table = make_table(rows)
     judges = _judge_columns(study, registered.plan, table)
+    texts, text_notes = texts_of(study, registered.plan, plan_digest, [run.wave for run in runs])
     report = build_report(
         registered=registered,
         sealed=study.sealed_set(),
@@ -114,6 +115,8 @@ def build_look(study: Study, through: int | None, now: str) -> Look:
         published=published,
         ledger_head=entries[-1].digest,
         exposure=exposure_of(study, registered.plan, plan_digest, [run.wave for run in runs]),
+        texts=texts,
+        text_notes=text_notes,
     )
     report = _add_deviations(report, drift_of(study, registered, runs))
     return Look(tell_changes(study, entries, report), tuple(rows), table_digest)
