@@ -99,7 +99,7 @@ def estimate_components(table: Table, outcomes: Sequence[str], strata: Sequence[
     if not (variance > 1e-12).all():
         raise AnalysisError("all scores of a stratum are alike: nothing tells how they vary")
     within, repeats = _run_variance(y[:, 0], unit)
-    between, pairs = _shared_covariance(centred[:, 0], unit, instance)
+    between, pairs = _shared_covariance(centred[:, 0], unit, instance, model)
     total = float(variance[0])
     shared = min(max(between, 0.0), total)
     stable = shared if within is None else min(max(total - within, shared), total)
@@ -150,14 +150,21 @@ def _run_variance(y: Floats, unit: Ints) -> tuple[float | None, int]:
     return (float((centred**2).sum() / repeats) if repeats else None), repeats
 
 
-def _shared_covariance(centred: Floats, unit: Ints, instance: Ints) -> tuple[float, int]:
-    """The mean product of two models' means on one instance (two units of it, of whatever wave),
-    and how many such pairs there are."""
+def _shared_covariance(
+    centred: Floats, unit: Ints, instance: Ints, model: Ints
+) -> tuple[float, int]:
+    """The mean product of two models' means on one instance, of whatever waves, and how many such
+    pairs there are. A model's runs at two waves are no pair: they share what is its own too."""
     count = np.bincount(unit)
     mean = np.bincount(unit, weights=centred) / count
-    place = np.zeros(len(count), dtype=np.int64)
-    place[unit] = instance
-    total = np.bincount(place, weights=mean)
-    squares, n = np.bincount(place, weights=mean**2), np.bincount(place)
-    pairs = int((n * (n - 1)).sum())
-    return (float((total**2 - squares).sum() / pairs) if pairs else 0.0), pairs // 2
+    first = np.unique(unit, return_index=True)[1]
+    place, own = instance[first], _cells(instance, model)[first]
+    every, same = (_products(mean, codes) for codes in (place, own))
+    pairs = every[1] - same[1]
+    return ((every[0] - same[0]) / pairs if pairs else 0.0), pairs // 2
+
+
+def _products(mean: Floats, codes: Ints) -> tuple[float, int]:
+    """Sums over groups of the products of all ordered pairs, a value with itself among them."""
+    total, n = np.bincount(codes, weights=mean), np.bincount(codes)
+    return float((total**2).sum()), int((n**2).sum())

@@ -130,7 +130,8 @@ def power_at(
     )  # fmt: skip
     if not study or plan.standard is None:
         return point
-    looks = _study_looks(plan, components, setting, effort, plan.standard.study_alpha)
+    alpha = plan.standard.study_alpha - plan.standard.onset_alpha  # the e-process has its own
+    looks = _study_looks(plan, components, setting, effort, alpha)
     rate = float((looks > 0).mean())
     return replace(
         point,

@@ -178,6 +178,29 @@ def test_components_are_found_again_in_rows() -> None:
     assert found.notes == ()
 
 
+def test_a_model_that_runs_again_at_later_waves_is_no_other_model() -> None:
+    rows = _pilot_rows(Components((0.2, 0.15), 0.6, 0.0), instances=120, models=2, runs=4)
+    waves = [replace(r, wave=r.replicate, replicate=0) if r.model == "m0" else r for r in rows]
+    found = estimate_components(make_table(waves), ONE, ("x", "y"))
+    assert found.pairs == 120 * 4
+    assert found.components.shared < 0.2
+    assert found.components.seed_share == pytest.approx(0.6, abs=0.1)
+
+
+def test_the_studys_power_is_at_what_the_onset_process_leaves_of_its_alpha() -> None:
+    setting, effort = Setting(gap=0.12), Effort(100, 399)
+    power = [
+        power_at(
+            standard_plan(FOUR, 8, looks=2, pre_exposure=("p",), onset_alpha=onset),
+            ARTICLE, setting, effort,
+        ).study_power
+        for onset in (0.0, 0.02)
+    ]  # fmt: skip
+    assert power[0] is not None
+    assert power[1] is not None
+    assert power[1] < power[0] - 0.1
+
+
 def test_one_run_of_one_model_tells_no_share_and_says_so() -> None:
     truth = Components((0.2, 0.15), 0.5, 0.6, 0.7)
     rows = _pilot_rows(truth, instances=40, models=1, runs=1)
