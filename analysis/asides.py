@@ -144,9 +144,8 @@ def _key_and_static(look: Look) -> Iterator[Aside]:
         )
         for part, gap, p, note in rows:
             if gap is not None:
-                yield Aside(
-                    name, look.wave, column.model, part, gap.gap, gap.interval, p, None, note
-                )
+                interval = None if gap.se is None else gap.interval  # all alike: no spread to tell
+                yield Aside(name, look.wave, column.model, part, gap.gap, interval, p, None, note)
 
 
 def _gee(look: Look) -> Iterator[Aside]:

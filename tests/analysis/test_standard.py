@@ -268,6 +268,10 @@ def test_what_needs_the_key_is_held_against_what_no_leak_can_help_with(rows):
     found = analyse(plan, make_table(broken), REGISTRATION).standard.asides
     notes = {a.model: a.note for a in found if a.detail == "static" and a.wave == 1}
     assert notes["told"].endswith("something else that differs between the arms")
+    alike = [replace(r, score_static=1.0) for r in held]
+    found = analyse(plan, make_table(alike), REGISTRATION).standard.asides
+    static = next(a for a in found if a.detail == "static")
+    assert (static.estimate, static.interval, static.p) == (0, None, 1)
     assert "something else" not in notes["honest"]
 
 
