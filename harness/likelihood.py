@@ -39,8 +39,10 @@ def read_likelihood(raw: bytes, text: str, start: int) -> TokenScores | None:
     """The tokens of ``text`` that reach beyond character ``start``, from the bytes of a reply.
     None where it does not tell them: not of this text, not all of them, or in no form known."""
     try:
-        tokens = list(_tokens(json.loads(raw)))
-        return _scores(_tail(tokens, text.encode(), len(text[:start].encode())))
+        tokens, most = _tokens(json.loads(raw))
+        ends = (len(tokens) - generated for generated in most)
+        tails = (_tail(tokens[:end], text.encode(), len(text[:start].encode())) for end in ends)
+        return _scores(next((tail for tail in tails if tail), []))
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError):
         return None  # strangers wrote it
 
@@ -81,14 +83,16 @@ def _moments(token: _Token) -> tuple[float, float] | None:
     return moments_of(np.maximum(np.asarray(token.others, dtype=np.float64), _LEAST))
 
 
-def _tokens(body: Any) -> Iterator[_Token]:
+def _tokens(body: Any) -> tuple[list[_Token], Sequence[int]]:
+    """The tokens that are told, and how many of the last may have been generated behind the text:
+    one was asked for."""
     if LOCAL in body:
-        return (_local_token(each) for each in body[LOCAL])
+        return [_local_token(each) for each in body[LOCAL]], (0,)
     choice = body["choices"][0]
     if choice.get("prompt_logprobs"):
-        return _vllm_tokens(choice["prompt_logprobs"])
-    generated = (body.get("usage") or {}).get("completion_tokens", 1)
-    return _echoed_tokens(choice["logprobs"], generated)
+        return list(_vllm_tokens(choice["prompt_logprobs"])), (0,)
+    generated = (body.get("usage") or {}).get("completion_tokens")
+    return list(_echoed_tokens(choice["logprobs"])), (generated,) if generated in (0, 1) else (1, 0)
 
 
 def _local_token(each: Mapping[str, Any]) -> _Token:
@@ -108,12 +112,10 @@ def _vllm_tokens(places: Sequence[Mapping[str, Any] | None]) -> Iterator[_Token]
         yield _Token(_bytes(given["decoded_token"]), given["logprob"], others)
 
 
-def _echoed_tokens(told: Mapping[str, Any], generated: int) -> Iterator[_Token]:
-    """The tokens of the prompt, without what was generated behind it."""
+def _echoed_tokens(told: Mapping[str, Any]) -> Iterator[_Token]:
     tokens, logprobs = told["tokens"], told["token_logprobs"]
     rivals = told.get("top_logprobs") or [None] * len(tokens)
-    end = len(tokens) - generated
-    for token, logprob, top in zip(tokens[:end], logprobs[:end], rivals[:end], strict=True):
+    for token, logprob, top in zip(tokens, logprobs, rivals, strict=True):
         yield _Token(_bytes(token), logprob, _rivals(token, logprob, top or {}))
 
 

@@ -63,6 +63,14 @@ def test_the_text_s_own_end_is_read(body: Json) -> None:
     assert read(body, 10) == TokenScores((-0.5,))
 
 
+def test_a_server_may_generate_nothing_and_count_nothing() -> None:
+    wanted = TokenScores((-2.0, -3.0, -0.5))
+    assert read({**echoed(), "usage": None}) == wanted
+    none = {"tokens": TOKENS, "token_logprobs": LOGPROBS}
+    assert read({"choices": [{"logprobs": none}]}) == wanted
+    assert read({"choices": [{"logprobs": none}], "usage": {"completion_tokens": 0}}) == wanted
+
+
 def test_a_whole_distribution_gives_moments_and_a_part_none() -> None:
     half = -math.log(2)
     whole = [None, *({token: half, "else": half} for token in TOKENS[1:]), None]

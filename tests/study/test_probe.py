@@ -4,8 +4,10 @@ tells the arms apart."""
 from __future__ import annotations
 
 import json
+import math
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,16 +16,24 @@ import pytest
 from click.testing import CliRunner, Result
 
 from analysis.exposure import Exposure
+from analysis.report import Report
+from analysis.reportfiles import report_files
+from analysis.reportjson import report_json
+from analysis.textexposure import TextExposure
 from harness.model import PROBE_MARK
 from harness.prices import read_prices
+from harness.textprobe import released_text
 from harness.work import Workbench, run_cell
 from registry.canon import digest_value
 from registry.clock import utc_now
 from registry.records import record_body
+from registry.tables import Arm
 from registry.verify import verify_study
 from study import pipeline
+from study.asking import instance_of
+from study.burning import burned_tranches
 from study.cli import main
-from study.exposure import exposure_of
+from study.exposure import exposure_of, texts_of
 from study.folder import Study
 from study.images import NO_IMAGE, PinnedImage
 from study.judgemoney import spent_by_judges
@@ -41,9 +51,14 @@ models:
   spiked: {{provider: scripted, agent: spiked, error_rate: 0.9, release: release}}
   served: {{provider: openai, model: served-1, base_url: "{url}", api_key_env: PROBE_KEY,
            retries: 0}}
+  teller: {{provider: openai, model: teller-1, base_url: "{url}", api_key_env: PROBE_KEY,
+           retries: 0, logprobs: echo, top_logprobs: 3, retention: none}}
+  mute: {{provider: openai, model: mute-1, base_url: "{url}", api_key_env: PROBE_KEY,
+         retries: 0, logprobs: prompt_logprobs}}
 waves:
   - [honest, spiked]
   - [served, honest]
+  - [teller, mute, honest]
 plan: {{permutations: 199, looks: 1}}
 prices: prices.yaml
 sandbox: {{kind: local}}
@@ -66,7 +81,8 @@ def shrugs(request: Json) -> Answer:
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Served]]:
     """The folder of a study with a release and, after it, a closed wave; and a server."""
     folder = tmp_path_factory.mktemp("probed") / "study"
-    with serve(always=shrugs) as served:
+    both = "/v1/(chat/)?completions"
+    with serve(always=shrugs, path=both, check=lambda request: []) as served:
         init_study(folder, PROTOCOL.format(url=served.url))
         (folder / "prices.yaml").write_text(PRICES)
         study = pipeline.open_study(folder)
@@ -172,16 +188,37 @@ def hold_to_the_ledger(study: Study, key: str) -> None:
 
 def test_the_report_tells_of_exposure(probed: tuple[Study, Served]) -> None:
     study, _ = probed
-    from analysis.reportjson import report_json
-
     plain, _ = pipeline.report(study)
     assert report_json(plain)["exposure"] == []
+    hold_texts_apart(plain)
     probe(study, "--wave", "0", "--model", "spiked")
     report, page = pipeline.report(study)
     (row,) = json.loads((page.parent / "report.json").read_text())["exposure"]
     assert (row["model"], row["gap"], row["exposed"], row["wave"]) == ("spiked", 1, True, 0)
     assert report.verdicts == plain.verdicts  # secondary: no verdict hangs on it
     assert pipeline.report(study)[0] == report
+
+
+def hold_texts_apart(plain: Report) -> None:
+    """A report shows texts as exploratory, and who tells nothing; without any it has no word of
+    them."""
+    assert (plain.texts, plain.text_notes) == ((), ())
+    row = TextExposure(0, "teller", "min_k_plus", -1.5, -2.5, 1.0, None, 0.01, 0.02, 4, 4, 1)
+    told = replace(plain, texts=(row,), text_notes=("mute, wave 0: no log-probabilities: x<y",))
+    files = {name: str(text) for name, text in dict(report_files(told)).items()}
+    page, markdown = files["report.html"], files["report.md"]
+    for text in (page, markdown):
+        assert "Min-K%++" in text
+        assert "+1.000" in text
+        assert "Exploratory: how likely" in text
+    assert "mute, wave 0: no log-probabilities: x&lt;y" in page
+    body = json.loads(files["report.json"])
+    assert body["texts"][0]["exploratory"] is True
+    assert body["text_notes"] == list(told.text_notes)
+    assert files["tables/texts.csv"].splitlines()[0].startswith("wave,model,measure,public")
+    bare = {name: str(text) for name, text in dict(report_files(plain)).items()}
+    assert "tables/texts.csv" not in bare
+    assert 'id="exposure"' not in bare["report.html"]
 
 
 def test_replies_are_bought_once_and_counted(probed: tuple[Study, Served]) -> None:
@@ -201,6 +238,136 @@ def test_replies_are_bought_once_and_counted(probed: tuple[Study, Served]) -> No
     assert (tariff.model, spend.usd) == ("served", OWED * CALL)
     assert spent_on_probes(study, 0, prices) == ()
     assert _spent_beside(study, 1, prices) == (*spent_by_judges(study, 1, prices), (tariff, spend))
+    begin(study, 1)  # whose manifest comes after what the questions told its provider
+    assert burned_tranches(study.ledger.entries())[1, "served"] == {0}
+
+
+def begin(study: Study, wave: int) -> None:
+    """What a sweep puts into the ledger before its first episode."""
+    image, request = PinnedImage("", NO_IMAGE), SweepRequest(wave, allow_dirty=True)
+    models = study.protocol.wave_models(wave)
+    begin_wave(study, request, registration_of(study), models, image, utc_now)
+
+
+def trained_on(study: Study) -> Callable[[Json], Answer]:
+    """A server whose model has read the public texts: half as likely to be wrong there."""
+    texts = [released_text(instance_of(e)) for e in study.entries() if e.arm is Arm.PUBLIC]
+    known = {text.text for text in texts if text is not None}
+    assert len(known) == OWED / 2
+
+    def answer(request: Json) -> Answer:
+        if "messages" in request:
+            return shrugs(request)
+        assert request["model"] == "teller-1"
+        assert (request["echo"], request["logprobs"]) == (True, 3)
+        text = request["prompt"]
+        p = 0.8 if text in known else 0.4
+        places = [
+            {token: math.log(p - 0.1 * (at % 2)), "~": math.log(1 - p + 0.1 * (at % 2))}
+            for at, token in enumerate(text)
+        ]
+        told = {
+            "tokens": [*text, "!"],
+            "token_logprobs": [
+                None,
+                *(each[t] for each, t in zip(places[1:], text[1:], strict=True)),
+                0,
+            ],
+            "top_logprobs": [None, *places[1:], {}],
+        }
+        usage = {"prompt_tokens": 100, "completion_tokens": 1}
+        body = {"model": "teller-1-a", "choices": [{"logprobs": told}], "usage": usage}
+        return Answer(body)
+
+    return answer
+
+
+def test_who_was_trained_on_the_release_finds_its_texts_likelier(
+    probed: tuple[Study, Served],
+) -> None:
+    study, served = probed
+    begin(study, 2)
+    served.always = trained_on(study)
+    code, told = probe(study, "--wave", "2", "--texts", "--model", "teller", "--model", "honest")
+    assert (code, len(served.requests)) == (0, 2 * OWED)
+    (texts,) = told["texts"]
+    assert (texts["done"], texts["fresh"], texts["note"]) == (OWED, OWED, "")
+    assert texts["cost_usd"] == pytest.approx(OWED * 0.011)  # of 100 tokens and one
+    assert told["notes"] == ["honest: no log-probabilities: a built-in agent has none"]
+    assert "public" not in json.dumps(told)
+    rows, notes = texts_at(study, 2)
+    assert [(row.model, row.measure) for row in rows] == [
+        ("teller", "loss"), ("teller", "min_k"), ("teller", "min_k_plus"),
+    ]  # fmt: skip
+    assert all(row.p_adjusted == pytest.approx(1 / 70) for row in rows)
+    assert rows[0].public == pytest.approx(-(math.log(0.8) + math.log(0.7)) / 2, abs=0.01)
+    assert rows[1].public == pytest.approx(math.log(0.7))
+    assert rows[1].gap == pytest.approx(math.log(0.7) - math.log(0.3))
+    assert "honest, wave 2: no log-probabilities: a built-in agent has none" in notes
+    # Killed between a reply and what it came to, and asked again: nothing is bought twice.
+    calls = {k for k in study.store.list("probes/") if "-" not in k.rpartition("/")[2]}
+    for key in sorted(calls)[:9]:
+        (study.folder / "store" / key).unlink()
+    probe(study, "--wave", "2", "--texts", "--model", "teller", "--model", "honest")
+    assert len(served.requests) == 2 * OWED
+    assert {k for k in study.store.list("probes/") if "-" not in k.rpartition("/")[2]} == calls
+    promised = [each.record for each in study.ledger.find("probed")]
+    assert [(r.model.name, r.what, r.probes, r.objects, r.retention) for r in promised] == [
+        ("teller", "questions", OWED, 2 * OWED, "none"),
+        ("honest", "questions", OWED, OWED, ""),
+        ("teller", "texts", OWED, 2 * OWED, "none"),
+    ]
+
+
+def texts_at(study: Study, *waves: int) -> tuple[tuple[TextExposure, ...], tuple[str, ...]]:
+    registered = registration_of(study)
+    return texts_of(study, registered.plan, digest_value(record_body(registered)), waves)
+
+
+@pytest.mark.parametrize("refuses", [False, True], ids=["without", "refused"])
+def test_who_tells_no_log_probabilities_gets_a_note(
+    probed: tuple[Study, Served], refuses: bool
+) -> None:
+    study, served = probed
+    begin(study, 2)
+
+    def answer(request: Json) -> Answer:
+        if "messages" in request:
+            return shrugs(request)
+        assert request["prompt_logprobs"] == 0
+        if refuses:
+            return failure(404)
+        return Answer({"model": "mute-1-a", "choices": [{"text": "!", "logprobs": None}]})
+
+    served.always = answer
+    asked = ("--wave", "2", "--texts", "--model", "mute", "--parallel", "1")
+    refused = run(study, *asked)
+    assert refused.exit_code == 2
+    assert "`retention: none`" in refused.stderr
+    assert "--burn" in refused.stderr
+    assert served.requests == []
+    code, told = probe(study, *asked, "--burn")
+    assert (code, len(served.requests)) == (0, OWED + 1)  # the next would tell as little
+    (texts,) = told["texts"]
+    assert (texts["done"], texts["owed"]) == (0, OWED)
+    assert texts["note"].startswith("no log-probabilities: its server")
+    rows, notes = texts_at(study, 2)
+    assert rows == ()
+    assert any(note.startswith("mute, wave 2: no log-probabilities") for note in notes)
+    found = verify_study(study.store, study.identities(), None)
+    assert found.holds
+    opened = dict(found.counts)["open objects (no record names them yet)"]
+    assert opened == 2  # key and worklist of the wave, which is not closed
+
+
+def test_texts_are_put_to_models_of_a_wave_that_the_ledger_knows(
+    probed: tuple[Study, Served],
+) -> None:
+    study, served = probed
+    result = run(study, "--wave", "2", "--texts", "--model", "teller")
+    assert result.exit_code == 2
+    assert "wave 2 was not begun" in result.stderr
+    assert served.requests == []
 
 
 def test_the_wave_s_budget_stops_it_and_raised_it_goes_on(probed: tuple[Study, Served]) -> None:
