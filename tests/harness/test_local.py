@@ -3,6 +3,7 @@ so this needs a network once; a machine without one leaves it out."""
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -21,7 +22,9 @@ from harness.agent import MemoryJournal
 from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, Episode, StopReason
 from harness.grading import grade_episode
-from harness.model import Message, ModelRequest, Role
+from harness.likelihood import read_likelihood
+from harness.membership import weigh_tokens
+from harness.model import Message, ModelRequest, Role, TextRequest, weighing
 from harness.models.build import build_model
 from harness.models.local import LocalModel
 from harness.models.textcalls import TextCalls
@@ -126,3 +129,29 @@ def test_it_works_through_a_whole_episode_in_a_container(
     grade = grade_episode(instance, episode)
     assert grade.score is not None
     assert decode_episode(encode_episode(episode)) == episode
+
+
+def test_it_tells_exactly_how_likely_a_text_is(small: TextCalls) -> None:
+    """Each token's log-probability and the whole vocabulary's moments, the same twice; what it
+    would say itself is likelier than what it would not."""
+    teller = weighing(small)
+    assert teller is not None
+    opening = "compute_average\n\nThe capital of France is"
+    start = len(opening)
+    found = {}
+    for ending in (" Paris.", " violet."):
+        reply = teller.weigh(TextRequest(opening + ending, SEED, start))
+        scores = read_likelihood(reply.raw, opening + ending, start)
+        assert scores is not None
+        assert scores.means is not None
+        assert scores.deviations is not None
+        assert len(scores.logprobs) == reply.usage.input_tokens
+        assert all(-60 < each <= 0 for each in scores.logprobs)
+        assert all(-math.log(49152) < each < 0 for each in scores.means)  # it has so many tokens
+        found[ending] = weigh_tokens(scores)
+    assert found[" Paris."].loss < found[" violet."].loss
+    plus = [found[ending].min_k_plus for ending in (" Paris.", " violet.")]
+    assert plus[0] is not None
+    assert plus[1] is not None
+    assert plus[0] > plus[1]
+    assert teller.weigh(TextRequest(opening + " violet.", SEED, start)).raw == reply.raw
