@@ -6,13 +6,25 @@ from collections.abc import Callable
 from typing import Any
 
 from analysis.calibration import WANTED, Calibration, detection
-from analysis.svg import INK, MUTED, NARROW, RULE, WIDE, add_axes, draw_svg, new_figure, points_axis
+from analysis.svg import (
+    INK,
+    MUTED,
+    NARROW,
+    RULE,
+    WIDE,
+    add_axes,
+    draw_svg,
+    new_figure,
+    points_axis,
+    slug,
+)
 
 _LEFT, _RIGHT, _BETWEEN, _FOOT, _HEAD, _HIGH = 0.6, 0.15, 0.7, 0.62, 0.34, 2.2  # inches
 
 
-def plot_calibration(found: Calibration, width: float = WIDE) -> str:
-    """Two panels, side by side or, where narrow, one above the other. An ``<svg>`` element."""
+def plot_calibration(found: Calibration, width: float = WIDE, name: str = "calibration") -> str:
+    """Two panels, side by side or, where narrow, one above the other. An ``<svg>`` element,
+    its ids after ``name`` and width."""
     narrow = width <= NARROW
     rows = 2 if narrow else 1
     each = width - _LEFT - _RIGHT if narrow else (width - 2 * _LEFT - 2 * _RIGHT) / 2
@@ -26,7 +38,9 @@ def plot_calibration(found: Calibration, width: float = WIDE) -> str:
 
     _draw_rates(panel(0, 0), found)
     _draw_gaps(panel(*((0, 1) if narrow else (1, 0))), found)
-    return draw_svg(figure, "calibration", "What a known leak looks like", in_words(found))
+    return draw_svg(
+        figure, f"{name}-{slug(width)}", "What a known leak looks like", in_words(found)
+    )
 
 
 def in_words(found: Calibration) -> str:

@@ -119,6 +119,6 @@ def second_opinion(
 def _negative_words(found: Control, models: Sequence[str]) -> str:
     named = ", ".join(models)
     if found.passed:
-        gap = 0.0 if found.gap is None else 100 * found.gap
-        return f"{named}: no gap where there can be none ({gap:+.1f} points, p {found.p:.3f})."
+        gap = f"{0.0 if found.gap is None else 100 * found.gap:+.1f}".replace("-", "−")
+        return f"{named}: no gap where there can be none ({gap} points, p {found.p:.3f})."
     return f"{named}: {'; '.join(found.reasons)}."

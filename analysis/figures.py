@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from analysis.svg import (
     RULE,
     WIDE,
     add_axes,
+    add_key,
     cut,
     draw_svg,
     gap_range,
@@ -22,6 +24,7 @@ from analysis.svg import (
     new_figure,
     points_axis,
     slug,
+    verdict_marks,
 )
 from analysis.verdict import Verdict
 from registry.tables import Arm
@@ -33,7 +36,12 @@ def plot_gaps(verdicts: Sequence[Verdict], margin: float, width: float = WIDE) -
     """One row per model and wave: the gap with its 95 % interval, a line at zero and one at the
     margin, the verdict by shape and colour. SVG text for inlining in HTML."""
     rows = [verdict for verdict in verdicts if verdict.estimate is not None]
-    figure, axes = _canvas(len(rows), width, [_label(v.model, v.wave, width) for v in rows])
+    marks, columns = verdict_marks(v.verdict for v in rows), 2 if width <= NARROW else 4
+    figure, axes = _canvas(
+        len(rows), width, [_label(v.model, v.wave, width) for v in rows],
+        math.ceil(len(marks) / columns),
+    )  # fmt: skip
+    add_key(figure, marks, 0.05, columns)
     low, high = gap_range([e for v in rows for e in (*v.interval, v.estimate or 0.0)], margin)
     axes.set_xlim(low, high)
     axes.axvline(0, color=MUTED, lw=1)
@@ -53,7 +61,9 @@ def plot_arms(means: Sequence[ArmMean], width: float = WIDE) -> str:
     intervals; private is open, public filled. SVG text for inlining in HTML."""
     whole = [mean for mean in means if not mean.stratum]
     keys = sorted({(m.wave, m.model) for m in whole})
-    figure, axes = _canvas(len(keys), width, [_label(model, wave, width) for wave, model in keys])
+    labels = [_label(model, wave, width) for wave, model in keys]
+    figure, axes = _canvas(len(keys), width, labels, 1)
+    add_key(figure, _arm_marks(), 0.05, 2)
     axes.set_xlim(-0.02, 1.02)
     for mean in whole:
         _draw_mean(axes, keys.index((mean.wave, mean.model)), mean)
@@ -62,11 +72,24 @@ def plot_arms(means: Sequence[ArmMean], width: float = WIDE) -> str:
     return draw_svg(figure, f"arms-{slug(width)}", "Mean score by arm", _arm_words(whole))
 
 
-def _canvas(rows: int, width: float, labels: list[str]) -> tuple[Any, Any]:
-    height = _ROW * max(rows, 1) + 0.85
+def _arm_marks() -> list[Any]:
+    from matplotlib.lines import Line2D
+
+    return [
+        Line2D([], [], lw=0, marker="o", ms=5.5, mec=colour, mfc=fill, mew=1.4, label=name)
+        for name, colour, fill in (
+            ("public instances", INK, INK), ("private instances", MUTED, PAPER)
+        )
+    ]  # fmt: skip
+
+
+def _canvas(rows: int, width: float, labels: list[str], keys: int) -> tuple[Any, Any]:
+    """A figure and axes with so many rows, and room for a key above of so many lines."""
+    head = 0.3 + 0.2 * keys
+    height = _ROW * max(rows, 1) + 0.55 + head
     figure = new_figure(width, height)
     left = min(0.42, (0.085 * max([8, *map(len, labels)]) + 0.2) / width)
-    axes = add_axes(figure, (left, 0.55 / height, 0.97 - left, 1 - 0.85 / height))
+    axes = add_axes(figure, (left, 0.55 / height, 0.97 - left, 1 - (0.55 + head) / height))
     axes.set_ylim(max(rows, 1) - 0.45, -0.55)
     axes.set_yticks(range(rows), labels)
     axes.tick_params(axis="y", length=0, pad=8)

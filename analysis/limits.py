@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from analysis.plan import STANDARD
+from analysis.calibrated import RUN
 from analysis.standard import StandardResult
 from registry.records import Plan, StandardRules
 
@@ -16,8 +16,11 @@ ALWAYS = (
     "If private instances leak, for instance through a provider that trains on what it is sent, "
     "the gap shrinks: leakage biases towards finding nothing, never towards a false alarm.",
     "The planning figures behind the design (variance shares of instance and run) come from four "
-    "models and 16 repeated pairs, and partly from simulated regimes. They should be estimated "
-    "again in a pilot that is blind to the arms, and the study sized by it.",
+    "models and 16 repeated pairs; two of the three regimes that it was simulated in are "
+    "hypothetical. They should be estimated again in a pilot that is blind to the arms, and the "
+    "study sized by it.",
+    "How a study behaves over several looks was simulated with Gaussian scores, in one stratum, on "
+    "one set of 999 permutations used again: error rates hold by permutation, power may differ.",
     "Small gaps need many instances. At a one-sided alpha of 0.025 a gap of 5 points needs about "
     "448 instances an arm for 80 % power; shared over eight looks, about 729. Where that is too "
     "many, register 10 points for single models and leave 5 to the monitoring of the study.",
@@ -28,15 +31,19 @@ USUAL_MARGIN = 0.05
 
 
 def limits_of(
-    plan: Plan, found: StandardResult | None = None, *, of_study: bool = True
+    plan: Plan,
+    found: StandardResult | None = None,
+    *,
+    of_study: bool = True,
+    calibrated: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """The limits of what a plan gave, a sentence or two each. ``of_study`` tells a study of ours
-    from a table from elsewhere."""
+    from a table from elsewhere; ``calibrated`` how known leaks were put to it."""
     rules = plan.standard
     own = (
         [f"No positive or negative control and no second judge is part of the plan {plan.name}."]
         if rules is None
-        else [*_control_limits(rules), *_standard_limits(found)]
+        else [*_control_limits(rules, calibrated), *_standard_limits(found)]
     )
     if not of_study:
         own.append(
@@ -46,7 +53,7 @@ def limits_of(
     return (*ALWAYS, *own)
 
 
-def _control_limits(rules: StandardRules) -> Iterator[str]:
+def _control_limits(rules: StandardRules, calibrated: Sequence[str]) -> Iterator[str]:
     if not rules.pre_exposure:
         yield (
             "No model from before the publication is named: the verdicts rest on the random "
@@ -63,12 +70,22 @@ def _control_limits(rules: StandardRules) -> Iterator[str]:
             "differs between the arms would not be seen by a control."
         )
     if not rules.spiked:
-        yield (
-            "No agent that was given public keys is part of the plan: that a leak of known size "
-            "would have been found is shown by calculation, not in this study."
-        )
+        yield _without_spiked(calibrated)
     if not rules.second_grader:
         yield "No second grader is asked for the same verdict."
+
+
+def _without_spiked(calibrated: Sequence[str]) -> str:
+    """What stands in for an agent with public keys, where the plan has none."""
+    lacking = "No agent that was given public keys is part of the plan: that a leak of known size "
+    if RUN in calibrated:
+        return f"{lacking}is found is shown by agents of a scratch study (Calibration), not here."
+    if calibrated:
+        return (
+            f"{lacking}is found is shown by known leaks in stored scores (Calibration), which try "
+            "the test and not the harness."
+        )
+    return f"{lacking}would have been found is shown by calculation, not in this study."
 
 
 def _standard_limits(found: StandardResult | None) -> Iterator[str]:
@@ -80,7 +97,3 @@ def _standard_limits(found: StandardResult | None) -> Iterator[str]:
             f"Scores of wave {', '.join(bare)} are not adjusted for the instances' difficulty: "
             "too few runs of models from before the publication."
         )
-    yield (
-        f"How the monitoring of {STANDARD} behaves over looks was simulated with Gaussian scores "
-        "in one stratum; its error rate holds by permutation, its power may differ."
-    )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from analysis.monitor import Monitored, Onset
+from analysis.reportwords import evidence_words, power
 from analysis.svg import (
     COLOUR,
     INK,
@@ -52,7 +53,10 @@ def monitor_words(found: Monitored) -> str:
         for look in found.looks
     ]
     if found.onset is not None:
-        said += [f"Onset process at wave {wave}: E {e:.3g}." for wave, e in found.onset.values]
+        said += [
+            f"Onset process at wave {wave}: E {evidence_words(e)}."
+            for wave, e in found.onset.values
+        ]
     return " ".join(said)
 
 
@@ -78,10 +82,11 @@ def _draw_statistic(axes: Any, found: Monitored) -> None:
                       lw=1.4, dashes=(4, 3))  # fmt: skip
         past = found.rejected_at is not None and look.wave >= found.rejected_at
         _mark(axes, look.wave, look.statistic, crossed=past)
+    _name_line(axes, found)
     ends = [0.0, *statistics, *(x.threshold for x in found.looks if x.threshold is not None)]
     pad = 0.12 * (max(ends) - min(ends) or 1.0)
     axes.set_ylim(min(ends) - pad, max(ends) + pad)
-    axes.set_title("Largest gap over windows of looks", loc="left", fontsize=9.5)
+    axes.set_title("Largest standardised gap over windows of looks", loc="left", fontsize=9.5)
     axes.set_ylabel("T")
 
 
@@ -91,6 +96,7 @@ def _draw_onset(axes: Any, onset: Onset) -> None:
     axes.set_yscale("log")
     axes.plot(waves, values, color=INK, lw=1.4)
     axes.axhline(1 / onset.alpha, color=MUTED, lw=1.4, dashes=(4, 3))
+    _note(axes, axes.get_xlim()[1], 1 / onset.alpha, f"bound, {1 / onset.alpha:g}", "right")
     for wave, e in zip(waves, values, strict=True):
         past = onset.rejected_at is not None and wave >= onset.rejected_at
         _mark(axes, wave, e, crossed=past)
@@ -101,7 +107,7 @@ def _draw_onset(axes: Any, onset: Onset) -> None:
     ticks = list(range(first, last + 1, max(1, (last - first) // 4)))
     axes.set_yticks([10.0**t for t in ticks], [_power(t) for t in ticks])
     axes.minorticks_off()
-    axes.set_title("Onset process", loc="left", fontsize=9.5)
+    axes.set_title("Onset process: evidence for a gap from some look on", loc="left", fontsize=9.5)
     axes.set_ylabel("E")
 
 
@@ -111,5 +117,18 @@ def _mark(axes: Any, x: float, y: float, *, crossed: bool) -> None:
               mec=colour, mew=1.5, clip_on=False)  # fmt: skip
 
 
+def _name_line(axes: Any, found: Monitored) -> None:
+    for look in found.looks:
+        if look.threshold is not None:
+            _note(axes, look.wave - 0.3, look.threshold, "threshold", "left")
+            return
+
+
+def _note(axes: Any, x: float, y: float, text: str, side: str) -> None:
+    """A word above a line."""
+    axes.annotate(text, (x, y), xytext=(0, 2), textcoords="offset points", fontsize=8.5,
+                  color=MUTED, ha=side, va="bottom")  # fmt: skip
+
+
 def _power(exponent: int) -> str:
-    return f"{10.0**exponent:g}" if -3 <= exponent <= 3 else f"1e{exponent}"
+    return f"{10.0**exponent:g}" if -3 <= exponent <= 3 else f"10{power(exponent)}"

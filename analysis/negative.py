@@ -135,14 +135,17 @@ def _control(gap: GapEstimate, p: float, margin: float, level: float, models: in
     small = tost(gap.gap, gap.se, gap.df, margin)
     reasons = []
     if p < level:
-        reasons.append(f"the arms differ by {100 * gap.gap:+.1f} points (two-sided p = {p:.4f})")
+        reasons.append(f"the arms differ by {_signed(gap.gap)} points (two-sided p = {p:.4f})")
     if not small.equivalent:
-        low, high = (100 * end for end in small.interval90)
+        low, high = map(_signed, small.interval90)
         reasons.append(
-            f"the 90 % interval, {low:+.1f} to {high:+.1f} points, does not lie inside "
-            f"±{100 * margin:g}"
+            f"the 90 % interval, {low} to {high} points, does not lie inside ±{100 * margin:g}"
         )
     return Control(gap.gap, small.interval90, p, models, not reasons, tuple(reasons))
+
+
+def _signed(share: float) -> str:
+    return f"{100 * share:+.1f}".replace("-", "−")
 
 
 def _nothing(models: int, why: str) -> Control:

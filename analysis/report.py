@@ -11,6 +11,7 @@ from typing import Any
 
 from analysis.breakdowntables import TableSet
 from analysis.burned import BurnedSeeds
+from analysis.calibrated import KeptCalibration
 from analysis.changes import Changes
 from analysis.departures import burned_departures, deviations
 from analysis.dimensionmeans import DimensionMean, dimension_means
@@ -55,6 +56,7 @@ class ServedModel:
     served: tuple[str, ...]
     tranches: tuple[int, ...] = (0,)  # that it ran; 0 is the panel
     retention: str = ""  # what its provider keeps, as the manifest has it; "" where not stated
+    settings: tuple[tuple[str, str], ...] = ()  # values as canonical JSON text
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,8 @@ class Report:
     changes: Changes | None = None  # since the report before
     burned: tuple[BurnedSeeds, ...] = ()  # of the models that have any
     exposure: tuple[Exposure, ...] = ()  # probes from memory, of models asked about everything
+    calibrations: tuple[KeptCalibration, ...] = ()  # how large a leak it sees
+    description: str = ""  # of the study, by who made it
     texts: tuple[TextExposure, ...] = ()  # how likely models find the texts; exploratory
     text_notes: tuple[str, ...] = ()  # on models that do not tell it
 
@@ -108,7 +112,12 @@ class Report:
 
     @property
     def limits(self) -> tuple[str, ...]:
-        return limits_of(self.plan, self.standard, of_study=self.registered is not None)
+        return limits_of(
+            self.plan,
+            self.standard,
+            of_study=self.registered is not None,
+            calibrated=tuple(each.how for each in self.calibrations),
+        )
 
     def fact(self, model: str) -> ModelFact:
         """What is documented of a model, empty where nothing is."""
@@ -132,6 +141,8 @@ def build_report(
     published: str = "",
     ledger_head: str = "",
     exposure: Sequence[Exposure] = (),
+    calibrations: Sequence[KeptCalibration] = (),
+    description: str = "",
     texts: Sequence[TextExposure] = (),
     text_notes: Sequence[str] = (),
 ) -> Report:
@@ -173,6 +184,8 @@ def build_report(
         ledger_head=ledger_head,
         burned=analysis.burned,
         exposure=tuple(exposure),
+        calibrations=tuple(calibrations),
+        description=description,
         texts=tuple(texts),
         text_notes=tuple(text_notes),
         **_episode_parts(plan, table, free),
@@ -285,6 +298,7 @@ def _served(runs: Sequence[RunManifest], table: Table) -> tuple[ServedModel, ...
                 ServedModel(
                     run.wave, pin.name, pin.provider, pin.version, served,
                     _tranches(run)[pin.name], dict(run.retention).get(pin.name, ""),
+                    pin.settings,
                 )
             )  # fmt: skip
     return tuple(found)

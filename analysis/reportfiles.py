@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from analysis.breakdowntables import table_csv
+from analysis.calibrated import RESAMPLED
+from analysis.calibrationfigure import plot_calibration
 from analysis.figures import plot_arms, plot_gaps
 from analysis.monitorfigure import plot_monitoring
 from analysis.report import Report
@@ -68,4 +70,7 @@ def _figures(report: Report) -> dict[str, str]:
         figures["time"] = plot_time(timeline_of(report), report.plan.margin)
     if found is not None and found.monitored.looks:
         figures["monitoring"] = plot_monitoring(found.monitored)
+    for each in report.calibrations:
+        name = "calibration" if each.how == RESAMPLED else f"calibration-{each.how}"
+        figures[name] = plot_calibration(each.found)
     return figures

@@ -5,6 +5,7 @@ A cell is text, or the word of a verdict. The first cell of a row names it.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,8 +13,17 @@ from dataclasses import dataclass
 from analysis.asides import Aside
 from analysis.controls import ControlResult
 from analysis.plan import SENSITIVITY, look_alpha
-from analysis.report import Report
-from analysis.reportwords import p_words, points, range_words, score_words, short, signed
+from analysis.report import FunnelRow, Report
+from analysis.reportwords import (
+    control_count,
+    evidence_words,
+    p_words,
+    points,
+    range_words,
+    score_words,
+    short,
+    signed,
+)
 from analysis.tested import Tested
 from analysis.textexposure import MEASURES
 from analysis.timefigure import Timeline
@@ -21,6 +31,7 @@ from analysis.verdict import Verdict
 from registry.tables import Arm, Status
 
 NONE = "–"
+_WHOLE = "whole"
 _ASIDES = {
     "false-discovery": "Benjamini–Hochberg over all models and looks, exploratory",
     "burned-versus-virgin": "scores on burned private instances less those on virgin ones: a gap "
@@ -61,12 +72,14 @@ def verdict_grid(report: Report) -> Grid:
         "verdicts",
         "Gap: mean score on public minus mean score on private instances, averaged over strata, "
         f"in points of 100{_adjusted_words(report)}. p is one-sided; adjusted p is held against "
-        f"{look_alpha(report.plan):.4g} in each look.",
+        f"{look_alpha(report.plan):.4g} in each look. Controls: of those that the verdict rests "
+        "on. Instances: public + private.",
         _columns(
             "Model", "#Wave", "Verdict", "#Gap", "#95 % interval", "#p", "#Adjusted p",
-            "#Instances, public + private",
+            "#Controls passed", "#Instances",
         ),
-        tuple(_verdict_row(v) for v in report.verdicts),
+        tuple((*row[:-1], control_count(v, report.standard), row[-1])
+              for v in report.verdicts for row in (_verdict_row(v),)),
     )  # fmt: skip
 
 
@@ -133,8 +146,7 @@ def onset_grid(report: Report) -> Grid:
         f"Onset process: evidence for a gap that begins at any look.{bound}",
         _columns("Wave", "#E", "Result"),
         tuple(
-            (f"wave {wave}", f"{e:.3g}",
-             _rejection(wave, at))
+            (f"wave {wave}", evidence_words(e), _rejection(wave, at))
             for wave, e in values
         ),
     )  # fmt: skip
@@ -206,7 +218,7 @@ def score_grid(report: Report, *, by_stratum: bool) -> Grid:
     stratum_column = ["Stratum"] if by_stratum else []
     return Grid(
         "strata" if by_stratum else "scores",
-        "Mean score in points of 100, with its 95 % interval"
+        "Mean score in points of 100, with its 95 % interval where scores differ"
         + (", by stratum." if by_stratum else ", averaged over strata."),
         _columns("Model", "#Wave", *stratum_column, "#Public", "#Private"),
         tuple(rows),
@@ -237,7 +249,7 @@ def funnel_grid(report: Report) -> Grid:
             r.owed, r.owed - r.absent, r.scored, r.model_failure, r.missing, r.absent,
             r.seeds_dropped,
         )))
-        for r in report.funnel
+        for r in sorted(report.funnel, key=_public_first)
     )  # fmt: skip
     return Grid(
         "episodes",
@@ -333,7 +345,7 @@ def test_grid(report: Report) -> Grid:
     rows = tuple(_test_row(each) for look in looks for each in look.tested)
     return Grid(
         "tests",
-        "Behind each verdict: the gap without the covariate; the share of variance that the "
+        "Further numbers: the gap without the covariate; the share of variance that the "
         "covariate takes off; equivalence, whose 90 % interval is held against the margin; missing "
         "runs by arm, p of a difference, and, where that asks for it, adjusted p with them filled "
         "against the claim.",
@@ -392,10 +404,12 @@ def served_grid(report: Report) -> Grid:
         "served",
         "Models: the version asked for, and what the provider said it served; the tranches run (0: "
         "the panel), and what is documented of what the provider keeps.",
-        _columns("Model", "#Wave", "Provider", "Asked for", "Served", "Tranches", "Data kept"),
+        _columns("Model", "#Wave", "Provider", "Asked for", "Served", "Settings", "Tranches",
+                 "Data kept"),
         tuple(
             (
                 s.model, str(s.wave), s.provider, s.asked, ", ".join(s.served) or "nothing served",
+                ", ".join(f"{name} {json.loads(value)}" for name, value in s.settings) or NONE,
                 ", ".join(map(str, s.tranches)), s.retention or NONE,
             )
             for s in report.served
@@ -436,13 +450,24 @@ def _sensitivity_grid(name: str, own: Sequence[Aside]) -> Grid:
         columns = _columns("Model", "#Wave", "#Smallest gap", "Without", "#Largest p", "Without")
     rows = tuple(make(own))
     said = _ASIDES.get(name) or SENSITIVITY.get(name, name)
+    columns, rows = _without_empty(columns, rows)
     return Grid(f"aside-{name}", f"{said[:1].upper()}{said[1:]}.", columns, rows, _fold(name, rows))
+
+
+def _without_empty(
+    columns: tuple[Column, ...], rows: tuple[tuple[str, ...], ...]
+) -> tuple[tuple[Column, ...], tuple[tuple[str, ...], ...]]:
+    """Columns that say something: not those in which every row has a dash, or is whole."""
+    kept = [place for place in range(len(columns)) if {row[place] for row in rows} - {NONE, _WHOLE}]
+    return tuple(columns[place] for place in kept), tuple(
+        tuple(row[place] for place in kept) for row in rows
+    )
 
 
 def _aside_rows(own: Sequence[Aside]) -> Iterable[tuple[str, ...]]:
     for a in own:
         yield (
-            a.model, str(a.wave), a.detail or "whole", _signed(a.estimate),
+            a.model, str(a.wave), a.detail or _WHOLE, _signed(a.estimate),
             range_words(a.interval), NONE if a.p is None else p_words(a.p),
             NONE if a.p_adjusted is None else p_words(a.p_adjusted), a.note or NONE,
         )  # fmt: skip
@@ -475,6 +500,10 @@ def _fold(what: str, rows: Sequence[object]) -> str:
 def _adjusted_words(report: Report) -> str:
     looks = () if report.standard is None else report.standard.looks
     return ", adjusted for the instances' difficulty" if any(k.covered for k in looks) else ""
+
+
+def _public_first(row: FunnelRow) -> tuple[int, str, bool]:
+    return row.wave, row.model, row.arm != Arm.PUBLIC
 
 
 def _passed(control: ControlResult) -> str:

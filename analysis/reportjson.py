@@ -9,16 +9,15 @@ from analysis.dimensionmeans import DimensionMean
 from analysis.exposure import exposure_json
 from analysis.judgecolumns import column_json
 from analysis.look import ArmMean
+from analysis.plainvalues import plain_values
 from analysis.planwords import describe_plan
-from analysis.report import ModelFact, Report
+from analysis.report import ModelFact, Report, ServedModel
 from analysis.standard import LookResult, StandardResult
 from analysis.tested import Tested
 from analysis.textexposure import text_exposure_json
 from analysis.verdict import Verdict
 from registry.canon import digest_value
 from registry.records import RunManifest, record_body
-
-_DECIMALS = 9  # of every number: beyond it lies the order of summation
 
 
 def report_json(report: Report) -> dict[str, Any]:
@@ -36,11 +35,14 @@ def report_json(report: Report) -> dict[str, Any]:
     is documented of models; ``changes`` what is new since the last report, null in the first.
     ``burned`` counts private instances that are (B1), by model and wave.
     ``exposure`` are the probes from memory (S1): a row for each model asked about every instance.
+    ``calibration`` is how large a leak the study sees (C2), of stored scores and of agents one
+    each, in the form of ``calibrate --json``.
     ``texts`` are loss, Min-K% and Min-K%++ of public against private text, a row for each model and
     measure, all exploratory; ``text_notes`` say of whom there are none.
     """
     body = {
         "study": report.study,
+        "description": report.description or None,
         "issued": report.issued,
         "through_wave": report.through_wave,
         "registration": report.registration,
@@ -54,7 +56,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "scores": [_mean_body(mean) for mean in report.means],
         "episodes": [asdict(row) for row in report.funnel],
         "runs": [_run_body(run) for run in report.runs],
-        "served": [asdict(model) for model in report.served],
+        "served": [_served_body(model) for model in report.served],
         "limits": list(report.limits),
         "judges": [column_json(column) for column in report.judges],
         **_standard_bodies(report.standard),
@@ -65,12 +67,13 @@ def report_json(report: Report) -> dict[str, Any]:
         "changes": report.changes and asdict(report.changes),
         "burned": [{**asdict(each), "staying": each.staying} for each in report.burned],
         "exposure": exposure_json(report.exposure),
+        "calibration": [each.as_json() for each in report.calibrations],
         "texts": text_exposure_json(report.texts),
         "text_notes": list(report.text_notes),
     }
     if report.templates is not None:
         body["templates"] = report.templates.as_json()
-    plain: dict[str, Any] = _plain(body)
+    plain: dict[str, Any] = plain_values(body)
     return plain
 
 
@@ -184,6 +187,10 @@ def _mean_body(mean: ArmMean) -> dict[str, Any]:
     }
 
 
+def _served_body(model: ServedModel) -> dict[str, Any]:
+    return asdict(model) | {"settings": dict(model.settings)}
+
+
 def _run_body(run: RunManifest) -> dict[str, Any]:
     made = run.provenance
     return {
@@ -197,6 +204,7 @@ def _run_body(run: RunManifest) -> dict[str, Any]:
         "packages": dict(made.packages),
         "sandbox": run.sandbox,
         "runtime": run.runtime,
+        "prices": run.prices or None,
         "replicates": run.replicates,
         "tranches": {
             pin.name: list(own) for pin, own in zip(run.models, run.tranches, strict=False)
@@ -204,14 +212,3 @@ def _run_body(run: RunManifest) -> dict[str, Any]:
         "retention": dict(run.retention),
         "judges": [judge.name for judge in run.judges],
     }
-
-
-def _plain(value: Any) -> Any:
-    """JSON values: floats rounded, tuples to lists, text enums to text."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    if isinstance(value, float):
-        return round(value, _DECIMALS) + 0.0  # no negative zero
-    return str(value) if isinstance(value, str) else value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from analysis.calibrationview import calibration_grid, calibration_words, title_of
 from analysis.report import Report
 from analysis.reportgrids import (
     Cell,
@@ -20,7 +21,14 @@ from analysis.reportgrids import (
     text_grid,
     verdict_grid,
 )
-from analysis.reportwords import cite_words, command_words, finding, monitored_words
+from analysis.reportwords import (
+    cite_words,
+    command_words,
+    finding,
+    monitored_words,
+    onset_words,
+    time_words_of,
+)
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#])")
 
@@ -33,14 +41,18 @@ def render_markdown(report: Report) -> str:
 def _lines(report: Report) -> Iterator[str]:
     yield from (f"# {_plain(report.study)}: contamination report", "")
     registered = "registered as" if report.registered else "not registered,"
-    yield f"Through wave {report.through_wave}, issued {report.issued}; plan {report.plan.name}, "
+    issued = time_words_of(report.issued)
+    yield f"Through wave {report.through_wave}, issued {issued}; plan {report.plan.name},"
     yield f"{registered} `{report.registration}`."
+    if report.description:
+        yield from ("", _plain(report.description))
     yield from ("", "## Verdicts", "", *_table(verdict_grid(report)), "")
     for verdict in report.verdicts:
         word = f"**{_plain(verdict.model)}**, wave {verdict.wave}: **{verdict.verdict}**."
         yield f"- {word} {_plain(finding(verdict, report.standard))}"
     yield ""
     if said := monitored_words(report.standard):
+        said = f"{said} {onset_words(report.standard)}".rstrip()
         yield from ("## The study as a whole", "", said, "", *_table(monitor_grid(report)), "")
     yield from ("## Controls", "")
     controls = control_grid(report)
@@ -48,6 +60,10 @@ def _lines(report: Report) -> Iterator[str]:
         yield from (*_table(controls), "")
     else:
         yield from ("None is part of the plan.", "")
+    for made in report.calibrations:
+        yield from (f"## Calibration: {title_of(made).lower()}", "")
+        yield from (" ".join(_plain(line) for line in calibration_words(made)), "")
+        yield from (*_table(calibration_grid(made)), "")
     yield from _exposure_lines(report)
     yield from _change_lines(report)
     yield from ("## Deviations", "", *_bullets(report.deviations or ("None.",)), "")
@@ -75,7 +91,8 @@ def _change_lines(report: Report) -> Iterator[str]:
     if changes is None:
         return
     yield from ("## New since the last report", "")
-    yield f"The last one went through wave {changes.through_wave}, issued {changes.issued}."
+    issued = time_words_of(changes.issued)
+    yield f"The last one went through wave {changes.through_wave}, issued {issued}."
     yield ""
     for each in changes.turned:
         note = f": {_plain(each.note)}" if each.note else ""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
 from analysis.breakdown import APART, GOOD, POOR
 from analysis.breakdowntables import TableSet
+from analysis.calibrationfigure import plot_calibration
+from analysis.calibrationview import calibration_grid, calibration_words, title_of
 from analysis.figures import plot_arms, plot_gaps
 from analysis.judgecolumns import JudgeColumn
 from analysis.monitorfigure import plot_monitoring
@@ -38,19 +41,23 @@ from analysis.reportgrids import (
     verdict_grid,
 )
 from analysis.reportwords import (
+    all_control_words,
     cite_words,
     command_words,
     finding,
     monitored_words,
+    onset_words,
     p_words,
     points,
     short,
     signed,
+    time_words_of,
 )
 from analysis.samplesize import Guidance
 from analysis.svg import NARROW, WIDE
 from analysis.timefigure import Timeline, make_timeline, plot_time
 from analysis.verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
+from registry.records import RunManifest
 
 _WORDS = (CONTAMINATED, NO_INFLATION, INCONCLUSIVE, WITHHELD)
 
@@ -73,6 +80,9 @@ def render_html(report: Report) -> str:
         counts=_verdict_counts(report.verdicts),
         withheld=sum(v.verdict == WITHHELD for v in report.verdicts),
         monitored=monitored_words(report.standard),
+        onset=onset_words(report.standard),
+        all_controls=all_control_words(report.standard),
+        pins=_pins(report),
         dated=line.dated,
         paragraphs=[text.split(". ", 1) for text in describe_plan(report.plan).split("\n")],
         cite=cite_words(report),
@@ -82,10 +92,11 @@ def render_html(report: Report) -> str:
         print=PRINT,
         # From the same environment, which has escaped every name in it.
         templated=Markup(_render_templated(page, report.templates)),  # noqa: S704
+        calibrations=_calibrations(report),
         judged=Markup(_render_judges(page, report.judges)),  # noqa: S704
         **plots,
     )
-    return rendered.lstrip("\n")
+    return _hold_units(rendered.lstrip("\n"))
 
 
 def timeline_of(report: Report) -> Timeline:
@@ -104,7 +115,7 @@ def _environment() -> Any:
         lstrip_blocks=True,
         loader=FunctionLoader(_source),
     )
-    page.filters.update(points=points, signed=signed, p=p_words, short=short)
+    page.filters.update(points=points, signed=signed, p=p_words, short=short, stamp=time_words_of)
     return page
 
 
@@ -141,12 +152,50 @@ def _grids(report: Report, line: Timeline) -> dict[str, Grid]:
     return {grid.name: grid for grid in grids}
 
 
+def _hold_units(page: str) -> str:
+    """The page with its numbers and percent signs on one line."""
+    return re.sub(r"(?<=\d) %", "\u00a0%", page)
+
+
+def _pins(report: Report) -> list[tuple[str, RunManifest]]:
+    """The runs, those of one make together."""
+    groups: dict[tuple[object, ...], list[RunManifest]] = {}
+    for run in report.runs:
+        groups.setdefault((run.provenance, run.sandbox, run.runtime, run.prices), []).append(run)
+    return [
+        (f"Wave{'s' if len(runs) > 1 else ''} {', '.join(str(run.wave) for run in runs)}", runs[0])
+        for runs in groups.values()
+    ]
+
+
+def _calibrations(report: Report) -> list[dict[str, Any]]:
+    """What is shown of each calibration."""
+    from markupsafe import Markup
+
+    return [
+        {
+            "title": title_of(each),
+            "said": calibration_words(each),
+            "grid": calibration_grid(each),
+            "plots": [
+                Markup(plot_calibration(each.found, width, f"calibration-{each.how}"))  # noqa: S704  # as the other plots
+                for width in (WIDE, NARROW)
+            ],
+            "curve": each.found.enough is not None,
+            "made": each.made,
+            "result": each.result,
+        }
+        for each in report.calibrations
+    ]
+
+
 def _contents(report: Report, asides: bool) -> list[tuple[str, str]]:
     """The sections that the page has, by anchor."""
     every = [
         ("verdicts", "Verdicts", True),
-        ("changes", "New since the last", report.changes is not None),
+        ("changes", "Changes", report.changes is not None),
         ("controls", "Controls", True),
+        ("calibration", "Calibration", bool(report.calibrations)),
         ("monitoring", "The study as a whole", report.standard is not None),
         ("exposure", "Exposure", bool(report.exposure or report.texts or report.text_notes)),
         ("time", "Over time", True),

@@ -49,6 +49,10 @@ def tables_csv(body: Body) -> dict[str, str]:
         ],
         "deviations": [{"deviation": line} for line in body["deviations"]],
         "changes": list(_changes(body)),
+        "calibration": [_without(each, "doses") for each in body["calibration"]],
+        "calibration_doses": [
+            {"how": each["how"], **dose} for each in body["calibration"] for dose in each["doses"]
+        ],
     }
     for name in ("models", "by_tool", "by_task"):
         tables[f"tools_{name}"] = list(body["tools"][name]) if body["tools"] else []

@@ -21,7 +21,7 @@ def summarise(verdict: Verdict) -> str:
     if verdict.verdict == WITHHELD:
         return f"{said} No verdict is issued; {verdict.note}."
     if verdict.verdict == CONTAMINATED:
-        more = f" Chance alone gives so much with probability {p_words(verdict.p_adjusted)}"
+        more = f" By chance alone so large a gap has probability {p_words(verdict.p_adjusted)}"
         said += f"{more}, adjusted for the models of this look."
     elif verdict.verdict == NO_INFLATION:
         bound = f"An inflation above {points(verdict.upper)} points"
@@ -48,18 +48,44 @@ def monitored_words(found: StandardResult | None) -> str:
     if not monitored.looks:
         return monitored.note
     if monitored.window is None:
-        said = "Over the looks so far, the study as a whole shows no gap that it can tell."
+        said = "Over the looks so far, the models taken together show no gap that can be told."
     else:
         first, last = monitored.window
         window = f"wave {last}" if first == last else f"waves {first} to {last}"
         said = f"The study as a whole shows a gap: its models of {window} together."
-    said = f"{said} {monitored.note}".rstrip()
-    onset = monitored.onset
+    return f"{said} {monitored.note}".rstrip()
+
+
+def onset_words(found: StandardResult | None) -> str:
+    """What the onset process says so far; "" where no plan has one."""
+    onset = None if found is None else found.monitored.onset
     if onset is None:
-        return said
+        return ""
     if onset.rejected_at is None:
-        return f"{said} The onset process has not reached its bound."
-    return f"{said} The onset process reached its bound at wave {onset.rejected_at}."
+        return "The onset process has not reached its bound."
+    return f"The onset process reached its bound at wave {onset.rejected_at}."
+
+
+def all_control_words(found: StandardResult | None) -> str:
+    """How the controls went in all, in a sentence; "" where none was run."""
+    ran = [] if found is None else [c for c in found.controls if c.passed is not None]
+    failed = sum(not control.passed for control in ran)
+    if not ran:
+        return ""
+    if failed:
+        return f"Of {len(ran)} controls, {failed} failed."
+    return {1: "The one control passed."}.get(len(ran), f"All {len(ran)} controls passed.")
+
+
+def control_count(verdict: Verdict, found: StandardResult | None) -> str:
+    """How many passed of the controls that a verdict rests on."""
+    ran = [
+        control
+        for control in (() if found is None else found.controls)
+        if control.passed is not None and bears_on(control, verdict.wave, verdict.model)
+    ]
+    passed = sum(bool(control.passed) for control in ran)
+    return f"{passed} of {len(ran)}" if ran else "none"
 
 
 def cite_words(report: Report) -> str:
@@ -94,7 +120,7 @@ def control_words(controls: Sequence[ControlResult]) -> str:
     if not ran:
         return ""
     failed = [control for control in ran if not control.passed]
-    names = ", ".join(dict.fromkeys(f"{c.kind} {c.what}" for c in (failed or ran)))
+    names = ", ".join(dict.fromkeys(f"{c.kind} ({c.what})" for c in (failed or ran)))
     if failed:
         return f"Of {len(ran)} controls that it rests on, {len(failed)} failed: {names}."
     what = {1: "The control", 2: "Both controls"}.get(len(ran), f"All {len(ran)} controls")
@@ -120,6 +146,25 @@ def points(value: float) -> str:
 def signed(value: float) -> str:
     text = f"{100 * value:+.1f}"
     return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", "−")
+
+
+def evidence_words(e: float) -> str:
+    """E of the onset process: a number, or a power of ten where it is far from one."""
+    if e == 0 or 1e-3 <= e < 1e6:
+        return f"{e:.3g}"
+    digits, _, exponent = f"{e:.1e}".partition("e")
+    return f"{digits} × 10{power(int(exponent))}"
+
+
+def power(exponent: int) -> str:
+    """An exponent in superscript."""
+    return str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def time_words_of(stamp: str) -> str:
+    """A time in UTC, to the minute, as people read it."""
+    day, _, clock = stamp.partition("T")
+    return f"{day}, {clock[:5]} UTC" if clock else stamp
 
 
 def p_words(value: float) -> str:

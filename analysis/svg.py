@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
@@ -97,6 +97,30 @@ def mark_verdict(axes: Any, x: float, y: float, verdict: Word, size: float = 7.0
         [x], [y], MARKER[verdict], ms=size, mfc=PAPER if verdict == INCONCLUSIVE else colour,
         mec=colour, mew=1.6 if verdict != WITHHELD else 0.6, clip_on=False,
     )  # fmt: skip
+
+
+def add_key(figure: Any, marks: Sequence[Any], top: float, columns: int) -> None:
+    """A key in one or more rows, ``top`` inches below the figure's upper edge; ``marks`` are
+    matplotlib's lines, labelled."""
+    width, height = figure.get_size_inches()
+    figure.legend(
+        handles=list(marks), loc="upper left", ncols=columns, frameon=False, fontsize=8.5,
+        bbox_to_anchor=(0.1 / width, 1 - top / height), borderpad=0, borderaxespad=0,
+        handletextpad=0.4, columnspacing=1.4, handlelength=1.2, labelcolor=INK,
+    )  # fmt: skip
+
+
+def verdict_marks(words: Iterable[Word]) -> list[Any]:
+    """A labelled mark for each verdict, in the order of the key."""
+    from matplotlib.lines import Line2D
+
+    present = set(words)
+    return [
+        Line2D([], [], lw=0, marker=MARKER[word], ms=6, mec=COLOUR[word], label=word,
+               mfc=PAPER if word == INCONCLUSIVE else COLOUR[word],
+               mew=1.6 if word != WITHHELD else 0.6)
+        for word in COLOUR if word in present
+    ]  # fmt: skip
 
 
 def points_axis(axis: Any) -> None:

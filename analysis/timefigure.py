@@ -14,9 +14,11 @@ from analysis.svg import (
     COLOUR,
     MUTED,
     NARROW,
+    PAPER,
     RULE,
     WIDE,
     add_axes,
+    add_key,
     cut,
     draw_svg,
     gap_range,
@@ -24,6 +26,7 @@ from analysis.svg import (
     new_figure,
     points_axis,
     slug,
+    verdict_marks,
 )
 from analysis.verdict import Verdict
 
@@ -80,8 +83,12 @@ def plot_time(line: Timeline, margin: float, width: float = WIDE) -> str:
     across = min(_ACROSS[width], count)
     down = math.ceil(count / across)
     cell = _FOOT + _HEAD + _HIGH
-    height = down * cell
+    marks = verdict_marks(p.verdict.verdict for _, own in line.families for p in own)
+    columns = 2 if width <= NARROW else 4
+    key = 0.1 + 0.2 * math.ceil(len(marks) / columns)
+    height = down * cell + key
     figure = new_figure(width, height)
+    add_key(figure, marks, 0.05, columns)
     wide = (width - _LEFT - _RIGHT - (across - 1) * _GAP) / across
     limits = _limits(line)
     points = [point for _, own in line.families for point in own]
@@ -90,7 +97,7 @@ def plot_time(line: Timeline, margin: float, width: float = WIDE) -> str:
     for place, (family, own) in enumerate(line.families):
         row, column = divmod(place, across)
         left = _LEFT + column * (wide + _GAP)
-        bottom = height - (row + 1) * cell + _FOOT
+        bottom = height - key - (row + 1) * cell + _FOOT
         axes = add_axes(figure, (left / width, bottom / height, wide / width, _HIGH / height))
         axes.set_xlim(*limits)
         axes.set_ylim(*span)
@@ -205,6 +212,7 @@ def _name_points(axes: Any, own: Sequence[Point], xs: Sequence[float]) -> None:
             name, (x, point.verdict.estimate or 0.0), xytext=(-7 if backward else 7, shift + 1.5),
             textcoords="offset points", fontsize=7.5, color=MUTED,
             ha="right" if backward else "left", va="bottom",
+            bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.4},
         )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from registry.canon import digest_bytes
-from registry.inventory import CHECKS
+from registry.inventory import CALIBRATIONS, CHECKS
 
 RESULTS = "results/"
 ATTEMPTS = "attempts/"
@@ -78,3 +78,8 @@ def probe_try_key(model: str, call: str, number: int) -> str:
 def check_key(result: str) -> str:
     """Of what a judge check found, by the digest of it."""
     return f"{CHECKS}{hex_of(result)}.json"
+
+
+def calibration_key(result: str) -> str:
+    """Of what a calibration found, by the digest of it."""
+    return f"{CALIBRATIONS}{hex_of(result)}.json"

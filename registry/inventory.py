@@ -26,6 +26,7 @@ from registry.store import Store
 FOLDER = "inventory/"
 PARTS = "inventory/parts/"
 CHECKS = "checks/"  # results of judge checks: plain, each named by its digest
+CALIBRATIONS = "calibrations/"  # likewise, of calibrations
 _RESULTS = "results/"
 _PROBES = "probes/"
 _GRADES = "grades/"

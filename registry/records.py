@@ -206,6 +206,21 @@ class JudgeChecked:
 
 
 @dataclass(frozen=True, slots=True)
+class CalibrationMade:
+    """Known leaks were put to the registered test (C2). Nothing of what came of it is secret:
+    rates and gaps."""
+
+    plan: str  # digest of the Preregistration
+    how: str  # "resampled": stored scores; "run": agents in a scratch study
+    wave: int | None  # whose stored scores; None of a scratch study
+    trials: int  # tests run, over all doses
+    result: str  # digest of the object that tells them
+    uri: str  # its key in the store
+    objects: int
+    objects_root: str
+
+
+@dataclass(frozen=True, slots=True)
 class Probed:
     """A model was probed on every instance that it may be asked about at a wave. The objects are
     what each probe came to, the replies, and the requests that failed (registry/inventory.py)."""
@@ -253,6 +268,7 @@ class ReportIssued:
     table: str  # digest of the result rows
     report: str  # digest of report.json
     deviations: tuple[str, ...]
+    calibrations: tuple[str, ...] = field(default=(), metadata=_LATER)  # results that it tells
 
 
 KINDS: dict[str, type[Any]] = {
@@ -262,6 +278,7 @@ KINDS: dict[str, type[Any]] = {
     "wave-closed": WaveClosed,
     "graded": Graded,
     "judge-checked": JudgeChecked,
+    "calibrated": CalibrationMade,
     "probed": Probed,
     "release": Release,
     "leak": Leak,

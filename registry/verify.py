@@ -21,9 +21,17 @@ from typing import Any
 from registry.canon import digest_bytes
 from registry.draw import allocate, sealed_key
 from registry.errors import BrokenPromise, MissingKey, RegistryError, StoreError
-from registry.inventory import CHECKS, PARTS, InventoryTrees, head_key, read_inventory
+from registry.inventory import (
+    CALIBRATIONS,
+    CHECKS,
+    PARTS,
+    InventoryTrees,
+    head_key,
+    read_inventory,
+)
 from registry.ledger import GENESIS, Entry, inspect_chain
 from registry.records import (
+    CalibrationMade,
     Graded,
     JudgeChecked,
     Leak,
@@ -52,6 +60,7 @@ _PROMISING = {
     "wave-closed": "closed waves",
     "graded": "waves graded by judges",
     "judge-checked": "checks of judges",
+    "calibrated": "calibrations",
     "probed": "models probed",
 }
 _SEALED = re.compile(r"sealed/[0-9a-f]{64}\.age")
@@ -170,6 +179,8 @@ def _check_links(records: _Records, findings: _Findings) -> None:
         elif entry.kind == "wave-closed":
             _check_known(entry, "manifest", record.manifest, manifests, findings)
             closed.add(record.manifest)
+        elif entry.kind == "calibrated":
+            _check_known(entry, "plan", record.plan, plans, findings)
         elif entry.kind == "graded":
             _check_known(entry, "closed wave's manifest", record.manifest, closed, findings)
             _check_pinned(entry, record, manifests.get(record.manifest), findings)
@@ -294,14 +305,14 @@ class _Promised:
     """A record that promises objects, and the roots of its inventory as far as it was read."""
 
     place: str
-    record: WaveClosed | Graded | JudgeChecked | Probed
+    record: WaveClosed | Graded | JudgeChecked | CalibrationMade | Probed
     trees: InventoryTrees
     broken: bool = False
 
     @classmethod
     def by(cls, entry: Entry, record: Any) -> _Promised:
         match record:
-            case WaveClosed():
+            case WaveClosed() | CalibrationMade():
                 trees = InventoryTrees()
             case Probed():
                 trees = InventoryTrees(model=record_digest(record.model).removeprefix("sha256:"))
@@ -375,7 +386,7 @@ def _check_object(
 
 def _named_digest(key: str) -> set[str]:
     """The digest that a name promises, where it is one that does."""
-    if _SEALED.fullmatch(key) or key.startswith((PARTS, CHECKS)):
+    if _SEALED.fullmatch(key) or key.startswith((PARTS, CHECKS, CALIBRATIONS)):
         return {"sha256:" + key.rpartition("/")[2].partition(".")[0]}
     return set()
 
@@ -419,6 +430,10 @@ def _check_promised(promised: _Promised, every: Sequence[_Promised], findings: _
             name = f"check of judge {record.judge.name}"
             digits = record.result.removeprefix("sha256:")
             pairs.append(("the name of its result", f"{CHECKS}{digits}.json", record.uri))
+        case CalibrationMade():
+            name = "calibration"
+            digits = record.result.removeprefix("sha256:")
+            pairs.append(("the name of its result", f"{CALIBRATIONS}{digits}.json", record.uri))
     for what, expected, is_now in pairs:
         if expected != is_now:
             findings.add(promised.place, f"{name}: {what} {expected}, {is_now} found")

@@ -53,7 +53,8 @@ def calibrate(
     Known leaks are put into a clean model's stored scores, and the registered test is run on
     each: how often is a share of the public arm found, and from which share on reliably? With
     --run, agents that remember a share of a release go through the whole pipeline instead, in a
-    scratch study with its own seeds and key; interrupted, the same command resumes it.
+    scratch study with its own seeds and key; interrupted, the same command resumes it. What
+    comes of either is put on record, and reports show it from then on.
 
     \b
     Examples:
@@ -61,8 +62,10 @@ def calibrate(
       dosimeter calibrate --doses 0,.05,.1,.15,.2 --replicates 200 --json | jq .dose_at_80
       dosimeter calibrate --run --doses .1,.5 --replicates 3 --yes
     """
+    from registry.clock import utc_now
     from study import pipeline
     from study.calibrate import FOLDER, CalibrateRequest, calibrate_study, write_calibration
+    from study.calibrations import record_calibration
     from study.console import print_json
 
     given = _doses(doses)
@@ -81,11 +84,13 @@ def calibrate(
     else:
         count = {} if replicates is None else {"replicates": replicates}
         made = calibrate_study(study, CalibrateRequest(given, **count, wave=wave, model=model))
+    kept = record_calibration(study, made, utc_now())
     files = write_calibration(place, made)
     if as_json:
         print_json(made.as_json())
     else:
         _print(made, files)
+        click.echo(f"on record: {kept.uri}")
 
 
 def _run(study: Study, request: RunRequest, place: Path, agreed: bool) -> Calibrated:

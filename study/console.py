@@ -358,6 +358,7 @@ def _about(entry: Entry) -> str:
             + ("" if body["pinned"] else ", a judge chosen afterwards")
         ),
         "judge-checked": lambda: f"{body['judge']['name']} on {body['criteria']} criteria",
+        "calibrated": lambda: f"{body['trials']} trials, {body['how']}",
         "leak": lambda: f"tranche {body['tranche']} from {body['since']}: {body['reason']}",
         "probed": lambda: (
             f"wave {body['wave']}, {body['what']} put to {body['model']['name']}: {body['probes']}"

@@ -21,6 +21,7 @@ from registry.records import Plan, Preregistration, ReportIssued, RunManifest, r
 from registry.seal import SealedEntry
 from registry.tables import Arm, ResultRow, columns_of
 from study.burning import Burned, burned_tranches
+from study.calibrations import calibrations_of
 from study.errors import StudyError
 from study.exposure import exposure_of, texts_of
 from study.folder import Study
@@ -72,6 +73,7 @@ def report_study(study: Study, through: int | None, now: str) -> tuple[Report, P
         table=look.table,
         report=digest_bytes(data.read_bytes()),
         deviations=report.deviations,
+        calibrations=tuple(each.result for each in report.calibrations),
     )
     study.ledger.append_unless(
         record, now, lambda entry: entry.kind == "report" and entry.record == record
@@ -88,7 +90,8 @@ def build_look(study: Study, through: int | None, now: str) -> Look:
     table_digest = digest_value(columns_of(rows))
     plan_digest = digest_value(record_body(registered))
     entries = study.ledger.entries()
-    issue = first_issue(entries, last, table_digest)
+    calibrations = calibrations_of(study, plan_digest, last)
+    issue = first_issue(entries, last, table_digest, tuple(c.result for c in calibrations))
     entries = known_before(entries, issue)
     published = published_on(entries)
     table = make_table(rows)
@@ -115,6 +118,8 @@ def build_look(study: Study, through: int | None, now: str) -> Look:
         published=published,
         ledger_head=entries[-1].digest,
         exposure=exposure_of(study, registered.plan, plan_digest, [run.wave for run in runs]),
+        calibrations=calibrations,
+        description=study.protocol.description,
         texts=texts,
         text_notes=text_notes,
     )

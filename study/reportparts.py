@@ -44,10 +44,12 @@ def free_models(protocol: Protocol) -> frozenset[str]:
     return frozenset(pin.name for pin in protocol.models if pin.provider in OWN_PROVIDERS)
 
 
-def first_issue(entries: Sequence[Entry], through: int, table: str) -> Entry | None:
+def first_issue(
+    entries: Sequence[Entry], through: int, table: str, calibrations: tuple[str, ...]
+) -> Entry | None:
     """The record of when this very look was first reported, if it was."""
     for entry in entries:
-        if entry.kind == "report" and _is_look(entry.record, through, table):
+        if entry.kind == "report" and _is_look(entry.record, through, table, calibrations):
             return entry
     return None
 
@@ -92,8 +94,9 @@ def check_report(study: Study, files: Mapping[str, str], through: int) -> None:
         )
 
 
-def _is_look(record: ReportIssued, through: int, table: str) -> bool:
-    return (record.through_wave, record.table) == (through, table)
+def _is_look(record: ReportIssued, through: int, table: str, calibrations: tuple[str, ...]) -> bool:
+    found = (record.through_wave, record.table, record.calibrations)
+    return found == (through, table, calibrations)
 
 
 def _read_before(study: Study, record: ReportIssued) -> Mapping[str, Any] | None:

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from harness.rayenv import prepare_ray
+from registry.clock import utc_now
 from study import pipeline
+from study.calibrate import FOLDER, CalibrateRequest, calibrate_study, write_calibration
+from study.calibrations import record_calibration
 from study.console import progress_watch, sweep_watch
 from study.folder import Study, is_study
 from study.runs import SweepRequest, closed_wave
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 DEMO_TASKS = "[count_circles/medium, compute_average/medium]"  # the lines to switch
 DEMO_SEEDS, DEMO_MODELS = "seeds_per_arm: 12", "models:\n"
 DEMO_WAVE = "[before-1, honest-2, mild-2, strong-2]"
+
+_GROUND = "before-4"  # the clean agent with most to gain by knowing
 
 # A real model of this machine takes part beside the agents. It takes minutes where they take
 # moments, so the study is smaller.
@@ -65,6 +70,7 @@ def run_demo(
             say("starting Ray on this machine")
             session.enter_context(ray_session(None))
         _sweep(study, 0)
+        _calibrate(study)
         with progress_watch("publishing") as watch:
             release, _ = pipeline.publish(study, None, watch)
         say(f"released: {release.count} public instances in {folder / release.location}")
@@ -75,6 +81,13 @@ def run_demo(
                 _, page = pipeline.report(study, wave)
                 say(f"a look through wave {wave}: {page}")
     return pipeline.report(study)
+
+
+def _calibrate(study: Study) -> None:
+    """How large a leak the first wave's scores would show: known before anything is released."""
+    made = calibrate_study(study, CalibrateRequest(wave=0, model=_GROUND))
+    record_calibration(study, made, utc_now())
+    write_calibration(study.folder / FOLDER, made)
 
 
 def _with_model(text: str, name: str) -> str:

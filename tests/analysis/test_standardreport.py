@@ -17,14 +17,18 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
+from analysis.calibrated import read_calibrated
 from analysis.changes import changes_since
+from analysis.errors import AnalysisError
 from analysis.exposure import Exposure
 from analysis.limits import ALWAYS, limits_of
 from analysis.load import make_table
 from analysis.look import analyse
 from analysis.plan import basic_plan, standard_plan
+from analysis.rates import wilson
 from analysis.report import ModelFact, Report, build_report, build_table_report
 from analysis.reportfiles import report_files, write_files
 from analysis.reportjson import report_json
@@ -89,6 +93,22 @@ def make_report(rows: list[ResultRow], plan: Any, waves: int = 3, **given: Any) 
     return build_report(**parts)
 
 
+def dose(share: float, found: int) -> dict[str, Any]:
+    low, high = wilson(found / 20, 20.0)
+    return {"dose": share, "replicates": 20, "detected": found, "rate": found / 20,
+            "interval": [low, high], "gap": 0.3 * share, "fitted": share}  # fmt: skip
+
+
+CALIBRATION: dict[str, Any] = {
+    "how": "resampled", "model": "old-0", "wave": 0, "known": "full marks", "notes": ["A note."],
+    "alpha": 0.0125, "n_public": 48, "n_private": 48, "se": 0.04, "sd_of_blanks": 0.05,
+    "limit_of_blank": 0.0658, "limit_of_detection": 0.1316, "dose_at_limit": 0.44,
+    "dose_at_80": 0.3, "dose_at_80_interval": [0.2, None],
+    "doses": [dose(0.0, 0), dose(0.2, 9), dose(1.0, 20)],
+}  # fmt: skip
+CALIBRATED = read_calibrated(CALIBRATION, "it", "sha256:" + "ef" * 32, "2026-01-02T00:00:00Z")
+
+
 @pytest.fixture(scope="module")
 def rows() -> list[ResultRow]:
     return made_rows()
@@ -99,7 +119,7 @@ def report(rows) -> Report:
     before = make_report(rows, plan_of(), 2)
     now = make_report(rows, plan_of())
     changed = changes_since(report_json(before), report_json(now), "sha256:" + "cd" * 32)
-    return replace(now, changes=changed)
+    return replace(now, changes=changed, calibrations=(CALIBRATED,))
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +156,7 @@ def tags(html) -> list[tuple[str, dict[str, str | None]]]:
 def test_controls_stand_in_the_page_and_behind_each_verdict(html):
     assert "C1, released before publication" in html
     assert html.count("C1, frozen, run again") == 2
-    assert "Both controls that it rests on passed: C1 released before publication" in html
+    assert "Both controls that it rests on passed: C1 (released before publication)" in html
 
 
 def test_a_failing_control_withholds_and_says_why_in_every_form(rows):
@@ -252,6 +272,43 @@ def test_probes_from_memory_stand_apart(report, html):
     assert "tables/exposure.csv" in made
 
 
+def test_a_calibration_is_told_in_words_a_table_and_a_figure(report, html, files):
+    assert "Limit of detection: 13.2 points" in html
+    assert "knows 30.0\u00a0% of the public instances" in html
+    assert "(95\u00a0% interval: at least 20.0\u00a0%, without an upper end)" in html
+    assert "| 20 % | 9 of 20 | 45 % |" in files["report.md"]
+    doses = list(csv.DictReader(io.StringIO(files["tables/calibration_doses.csv"])))
+    assert [row["detected"] for row in doses] == ["0", "9", "20"]
+    (kept,) = csv.DictReader(io.StringIO(files["tables/calibration.csv"]))
+    assert float(kept["limit_of_detection"]) == 0.1316
+    assert "figures/calibration.svg" in files
+    assert any("known leaks in stored scores" in limit for limit in report.limits)
+    assert json.loads(files["report.json"])["calibration"][0]["model"] == "old-0"
+    with pytest.raises(AnalysisError, match="it: not a calibration"):
+        read_calibrated({**CALIBRATION, "doses": [{}]}, "it", "", "")
+
+
+def test_every_table_of_the_page_has_its_numbers_in_the_json(report, html, files):
+    """Whatever number a cell shows, a value of the JSON rounds to it."""
+    shown = {text for row in re.findall(r'<td role="cell" class="n"[^>]*>(.*?)</td>', html)
+             for text in re.findall(r"(?<![\d.])\d+\.\d+(?![\d.]| ×)", row)}  # fmt: skip
+    held = [abs(value) for value in numbers(json.loads(files["report.json"]))]
+    known = np.sort(np.array([*held, *(100 * value for value in held)]))
+    assert len(shown) > 100
+    for text in shown:
+        half = 0.5 * 10.0 ** -len(text.partition(".")[2]) + 1e-6
+        low, high = np.searchsorted(known, [float(text) - half, float(text) + half])
+        assert low < high, text
+
+
+def numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from numbers(each)
+    elif isinstance(value, float | int) and not isinstance(value, bool):
+        yield float(value)
+
+
 # The files
 
 
@@ -335,7 +392,7 @@ def test_tables_have_captions_and_scopes_and_figures_words(html, tags):
     names = [tag for tag, _ in tags]
     assert names.count("table") == names.count("caption") > 8
     images = [held for tag, held in tags if tag == "svg" and held.get("role") == "img"]
-    assert len(images) == 8
+    assert len(images) == 10
     assert all(held["aria-labelledby"] for held in images)
     regions = [held for tag, held in tags if held.get("class") == "scroll"]
     assert all(held.get("aria-label") and held.get("tabindex") == "0" for held in regions)
@@ -407,7 +464,7 @@ def test_nothing_overflows_in_a_browser(files, tmp_path: Path, width: int, dark:
     found, errors = browse(wrapper, tmp_path / "profile", dark)
     assert found["out"] == []
     assert found["over"] <= 0
-    assert found["drawn"] == 4
+    assert found["drawn"] == 5
     if width < 700:
         assert found["scrolls"] == []
     assert found["ground"] == ("rgb(22, 23, 26)" if dark else "rgb(253, 253, 251)")

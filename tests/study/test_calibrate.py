@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,14 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner, Result
 
+from analysis.plainvalues import plain_values
 from analysis.plan import look_alpha
+from analysis.reportjson import report_json
 from registry.canon import digest_value
+from registry.errors import BrokenPromise
 from registry.records import record_body
 from registry.verify import verify_study
+from study import pipeline
 from study.calibraterun import RunRequest, plan_run
 from study.cli import main
 from study.folder import Study, open_study
@@ -34,6 +39,13 @@ sandbox: {kind: local}
 """
 
 
+@pytest.fixture
+def swept(finished: Study, tmp_path: Path) -> Study:
+    """A finished study of one's own, to put calibrations on record in."""
+    shutil.copytree(finished.folder, tmp_path / "swept")
+    return open_study(tmp_path / "swept")
+
+
 def _run(study: Path, *arguments: str) -> Result:
     return CliRunner().invoke(main, ["calibrate", "--study", str(study), *arguments])
 
@@ -45,11 +57,10 @@ def _json(study: Path, *arguments: str) -> dict[str, Any]:
     return found
 
 
-def test_stored_scores_of_a_clean_model_are_calibrated(finished: Study, tmp_path: Path) -> None:
-    before = sorted(finished.store.list(""))
-    found = _json(finished.folder, "--replicates", "10", "--out", str(tmp_path))
+def test_stored_scores_of_a_clean_model_are_calibrated(swept: Study, tmp_path: Path) -> None:
+    found = _json(swept.folder, "--replicates", "10", "--out", str(tmp_path))
     assert (found["how"], found["model"], found["wave"]) == ("resampled", "honest", 0)
-    assert found["registration"] == digest_value(record_body(registration_of(finished)))
+    assert found["registration"] == digest_value(record_body(registration_of(swept)))
     assert found["known"] == "full marks"
     assert (found["n_public"], found["n_private"], found["alpha"]) == (12, 12, 0.0125)
     assert [each["dose"] for each in found["doses"]] == [0, 0.05, 0.1, 0.2, 0.5, 1]
@@ -59,16 +70,42 @@ def test_stored_scores_of_a_clean_model_are_calibrated(finished: Study, tmp_path
     assert "limit of detection" in "".join(
         ElementTree.fromstring((tmp_path / "calibration.svg").read_text()).itertext()
     )
-    assert sorted(finished.store.list("")) == before  # nothing is stored, nothing put on record
     text = (tmp_path / "calibration.json").read_text() + (tmp_path / "calibration.svg").read_text()
-    assert not any(entry.instance in text for entry in finished.entries())
+    assert not any(entry.instance in text for entry in swept.entries())
 
 
-def test_knowing_brings_what_it_brought_an_agent_of_that_wave(
-    finished: Study, tmp_path: Path
-) -> None:
+def test_a_calibration_is_on_record_once_and_reports_show_it(swept: Study) -> None:
+    before = swept.ledger.entries()
+    found = _json(swept.folder, "--replicates", "3", "--doses", ".5,1")
+    assert _json(swept.folder, "--replicates", "3", "--doses", ".5,1") == found
+    (entry,) = swept.ledger.entries()[len(before) :]
+    record = entry.record
+    assert (record.how, record.wave, record.trials) == ("resampled", 0, 9)
+    found = plain_values(found)
+    assert json.loads(swept.store.get(record.uri)) == found
+
+    _, page = pipeline.report(swept)
+    body = json.loads(page.with_name("report.json").read_text())
+    assert body["calibration"] == [{"result": record.result, "made": entry.time} | found]
+    issued = swept.ledger.entries()[-1].record
+    assert issued.calibrations == (record.result,)
+    assert body["ledger_head"] == entry.digest
+    assert report_json(pipeline.report(swept)[0]) == body  # the same look, the same bytes
+    assert swept.ledger.entries()[-1].record == issued
+    for name in ("figures/calibration.svg", "tables/calibration_doses.csv"):
+        assert (page.parent / name).is_file()
+
+    assert verify_study(swept.store, swept.identities(), None).holds
+    (swept.folder / "store" / record.uri).write_bytes(b"{}")
+    problems = verify_study(swept.store, None, None).problems
+    assert {place for place, _ in problems} == {record.uri}
+    with pytest.raises(BrokenPromise, match="not the calibration that the ledger names"):
+        pipeline.report(swept)
+
+
+def test_knowing_brings_what_it_brought_an_agent_of_that_wave(swept: Study, tmp_path: Path) -> None:
     result = _run(
-        finished.folder, "--wave", "1", "--model", "honest", "--doses", ".5", "--replicates", "4",
+        swept.folder, "--wave", "1", "--model", "honest", "--doses", ".5", "--replicates", "4",
         "--out", str(tmp_path),
     )  # fmt: skip
     assert result.exit_code == 0, result.output
@@ -151,6 +188,8 @@ def test_agents_that_know_a_part_go_through_the_pipeline(tmp_path: Path) -> None
     assert verify_study(held.store, held.identities(), None).holds
     assert held.key_file.read_text() != study.key_file.read_text()
     assert {e.seed for e in held.entries()}.isdisjoint(e.seed for e in study.entries())
-    assert study.ledger.entries() == head
+    (kept,) = study.ledger.entries()[len(head) :]
+    assert (kept.kind, kept.record.how, kept.record.wave) == ("calibrated", "run", None)
     again = _json(study.folder, "--run", "--doses", "1")  # nothing is left to run
     assert again == found
+    assert study.ledger.entries()[len(head) :] == (kept,)
