@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.cube import Cube
-from analysis.negative import Control, pooled_control
+from analysis.equivalence import Equivalence
+from analysis.negative import Control, pooled_control, pooled_interval
 from analysis.plan import look_alpha
 from analysis.resample import permutation_seed
 from analysis.tested import Tested, test_family
@@ -18,7 +19,8 @@ _TOLD = "given public keys"
 @dataclass(frozen=True, slots=True)
 class ControlResult:
     """One control at one wave. ``passed`` is None where it could not be run; ``says`` is a
-    sentence; ``interval90`` is two-sided."""
+    sentence; ``interval90`` is two-sided: of a frozen model's, together with those before
+    publication."""
 
     kind: str  # "C1", "C2", "C3"
     what: str
@@ -33,10 +35,14 @@ class ControlResult:
 
 def negative_control(
     plan: Plan, rules: StandardRules, cube: Cube, columns: Sequence[int], registration: str,
-    wave: int, what: str, lacking: Sequence[str] = (),
+    wave: int, what: str, lacking: Sequence[str] = (), beside: Sequence[int] = (),
 ) -> ControlResult:  # fmt: skip
     """C1 on some columns: the pooled gap of models that cannot have been exposed. It fails where
-    one that the plan names for it is ``lacking``: what was not run shows nothing."""
+    one that the plan names for it is ``lacking``: what was not run shows nothing.
+
+    The p is of the columns alone, so that a drift of theirs is seen; the interval is of them and
+    of those ``beside`` them, since one model's alone is wider than the margin in all but the
+    largest studies."""
     if not columns:
         says = f"{', '.join(lacking)}: promised and not run." if lacking else "None is named."
         passed = False if lacking else None
@@ -48,7 +54,7 @@ def negative_control(
         permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to,
         seed=permutation_seed(registration, "C1", what, str(wave)), margin=rules.control_margin,
         level=rules.control_alpha, tranche=held.tranche,
-
+        small=_interval(cube.pick(sorted({*columns, *beside})), rules) if beside else None,
     )  # fmt: skip
     says = _negative_words(found, models)
     if lacking:
@@ -57,6 +63,10 @@ def negative_control(
         "C1", what, wave, (*models, *lacking), found.passed and not lacking, found.gap,
         found.interval90, found.p, says,
     )  # fmt: skip
+
+
+def _interval(pool: Cube, rules: StandardRules) -> Equivalence | None:
+    return pooled_interval(pool.values, pool.stratum, pool.public, rules.control_margin)
 
 
 def positive_controls(

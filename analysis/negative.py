@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from analysis.blocks import permute_blocks
 from analysis.covariate import centre_within
 from analysis.dimensions import drop_one_armed
-from analysis.equivalence import tost
+from analysis.equivalence import Equivalence, tost
 from analysis.estimators import GapEstimate, estimate_gap
 from analysis.twosided import two_sided_p
 
@@ -48,6 +48,7 @@ def pooled_control(
     margin: float = MARGIN,
     level: float = LEVEL,
     tranche: Ints | None = None,
+    small: Equivalence | None = None,
 ) -> Control:
     """The pooled P1 of models that cannot have been exposed, two-sided (spec/statistics.md, C1).
 
@@ -55,8 +56,8 @@ def pooled_control(
     of these same models: that would take off the gap that is looked for. The models are averaged
     over each seed, each taken from its mean in the stratum, so that one model's missing score does
     not move the average. ``tranche`` (n,) is what the instances were drawn into, None where that
-    is one. Passes where p ≥ ``level`` and the 90 % interval lies inside
-    ± margin.
+    is one. Passes where p ≥ ``level`` and the 90 % interval lies inside ± margin; ``small`` puts
+    the interval of a larger pool in its place (``pooled_interval``).
     """
     if not values.shape[1]:
         return _nothing(0, "no model that cannot have been exposed was run")
@@ -65,7 +66,21 @@ def pooled_control(
     gap, p = _gap_and_p(pooled, stratum, drawn, public, permutations, enumerate_up_to, seed)
     if gap is None:
         return _nothing(values.shape[1], "an arm of a stratum has no scored instance")
-    return _control(gap, p, margin, level, values.shape[1])
+    held = tost(gap.gap, gap.se, gap.df, margin) if small is None else small
+    return _control(gap, p, held, level, values.shape[1])
+
+
+def pooled_interval(
+    values: Floats, stratum: Ints, public: Bools, margin: float = MARGIN
+) -> Equivalence | None:
+    """How near to no gap such models are together; None where an arm of a stratum has nothing."""
+    pooled = pool_models(values, stratum)
+    _, strata = drop_one_armed(pooled[:, None], stratum, public)
+    if strata[0, 0] < len(np.unique(stratum)):
+        return None
+    there = ~np.isnan(pooled[:, 0])
+    gap = estimate_gap(pooled[there, 0], stratum[there], public[there])
+    return tost(gap.gap, gap.se, gap.df, margin)
 
 
 def regrade_drift(
@@ -97,7 +112,8 @@ def regrade_drift(
         return _nothing(before.shape[1], "an arm of a stratum has no answer that was graded twice")
     if gap.se is None and np.nanmax(np.abs(pooled)) < 1e-12:
         return Control(gap.gap, (gap.gap, gap.gap), p, before.shape[1], True, ())
-    return _control(gap, p, margin, level, before.shape[1])
+    small = tost(gap.gap, gap.se, gap.df, margin)
+    return _control(gap, p, small, level, before.shape[1])
 
 
 def pool_models(values: Floats, stratum: Ints) -> Floats:
@@ -131,15 +147,15 @@ def _gap_and_p(
     return estimate_gap(held[:, 0], own, arm), float(two_sided_p(gaps)[0])
 
 
-def _control(gap: GapEstimate, p: float, margin: float, level: float, models: int) -> Control:
-    small = tost(gap.gap, gap.se, gap.df, margin)
+def _control(gap: GapEstimate, p: float, small: Equivalence, level: float, models: int) -> Control:
     reasons = []
     if p < level:
         reasons.append(f"the arms differ by {_signed(gap.gap)} points (two-sided p = {p:.4f})")
     if not small.equivalent:
         low, high = map(_signed, small.interval90)
         reasons.append(
-            f"the 90 % interval, {low} to {high} points, does not lie inside ±{100 * margin:g}"
+            f"the 90 % interval, {low} to {high} points, does not lie inside "
+            f"±{100 * small.margin:g}"
         )
     return Control(gap.gap, small.interval90, p, models, not reasons, tuple(reasons))
 

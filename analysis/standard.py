@@ -252,7 +252,7 @@ def _controls(
             columns = cube.where(look.wave, rules.frozen)
             yield negative_control(
                 plan, rules, cube, columns, registration, look.wave, "frozen, run again",
-                _lacking(cube, columns, rules.frozen),
+                _lacking(cube, columns, rules.frozen), baseline,
             )  # fmt: skip
         yield from positive_controls(plan, rules, cube, registration, look.wave)
         if rules.second_grader:

@@ -126,6 +126,23 @@ def test_a_positive_control_that_is_not_found_withholds_verdicts(rows):
     assert "C2" in found.verdicts[0].note
 
 
+def test_a_frozen_model_is_held_against_the_margin_together_with_those_before(rows, analysis):
+    """Alone its interval would be wider than any margin; its own p tells of a drift."""
+    first, frozen, _ = analysis.standard.controls
+    alone = analyse(plan_of(), make_table([r for r in rows if r.wave == 1]), REGISTRATION)
+    low, high = alone.standard.controls[0].interval90
+    assert high - low > 0.1 > frozen.interval90[1] - frozen.interval90[0]
+    assert frozen.gap == alone.standard.controls[0].gap != first.gap
+    drifted = [
+        replace(r, score=min(1.0, r.score + 0.2), passed=min(10, r.passed + 2))
+        if (r.wave, r.model, r.arm) == (2, "old-0", Arm.PUBLIC) else r
+        for r in rows
+    ]  # fmt: skip
+    late = analyse(plan_of(), make_table(drifted), REGISTRATION).standard.controls[2]
+    assert not late.passed
+    assert late.p < 0.05
+
+
 def test_a_control_that_is_named_and_was_not_run_has_failed(rows):
     sound = passing(rows)
     some = [r for r in sound if r.model != "old-3"]
