@@ -1,0 +1,146 @@
+"""A study with reserve tranches, from the draw to the report: published whole, run by tranche, and
+told of where the panel has leaked."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from analysis.reportjson import report_json
+from analysis.reportmarkdown import render_markdown
+from analysis.reporttables import tables_csv
+from generators.catalog import family
+from harness.work import Workbench, run_cell
+from publish.leak import leaks_in, release_needles
+from registry.records import Leak
+from registry.tables import Arm
+from registry.verify import verify_study
+from study import pipeline
+from study.folder import Study
+from study.images import NO_IMAGE, PinnedImage
+from study.looks import build_look, read_rows
+from study.reportparts import check_report
+from study.runs import (
+    SweepRequest,
+    begin_wave,
+    cells_of,
+    close_wave,
+    closed_wave,
+    closing_manifest,
+    context_of,
+)
+from study.setup import registration_of
+from tests.study.conftest import make_study
+
+PROTOCOL = """\
+study: reserved
+tasks: [compute_average/easy]
+seeds_per_arm: 2
+reserve: {tranches: 1, seeds_per_arm: 2}
+models:
+  before: {provider: scripted, agent: honest, error_rate: 0.2, released: 2024-01-01}
+  reader: {provider: scripted, agent: spiked, error_rate: 1.0, release: release}
+waves:
+  - {models: [before], tranches: 1}
+  - {models: [reader], tranches: {reader: [0, 1]}}
+plan:
+  preset: standard-v1
+  permutations: 999
+  sensitivity: [unadjusted]
+  controls: {pre_exposure: [before], margin: 0.9, alpha: 0.0001}
+  covariate: {runs: 9}
+sandbox: {kind: local}
+entropy: "fixed:0000000000000000000000000000000000000000000000000000000000000b1d"
+"""
+SIZES = {0: 2, 1: 2}
+
+
+def run_wave(study: Study, wave: int, day: str) -> None:
+    """What a sweep does, without Ray, on a day."""
+
+    def now() -> str:
+        return f"{day}T12:00:00Z"
+
+    image, request = PinnedImage("", NO_IMAGE), SweepRequest(wave, allow_dirty=True)
+    models = study.protocol.wave_models(wave)
+    manifest = begin_wave(study, request, registration_of(study), models, image, now)
+    context = context_of(study, manifest, image, 1)
+    bench = Workbench.open(context)
+    for cell in cells_of(study, manifest):
+        assert run_cell(cell, bench, now).finished
+    bench.close()
+    close_wave(study, context, manifest, cells_of(study, manifest), now)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """Two waves; the panel leaks between them."""
+    made = make_study(tmp_path_factory.mktemp("reserve") / "study", PROTOCOL)
+    run_wave(made, 0, "2026-11-01")
+    pipeline.publish(made, None, lambda *step: None)
+    run_wave(made, 1, "2026-11-03")
+    made.ledger.append(Leak(0, "2026-11-02", "a transcript was put online"), "2026-11-05T00:00:00Z")
+    return made
+
+
+def test_all_public_tranches_are_published_at_once_and_no_private_one(study: Study) -> None:
+    public = {e.instance for e in study.entries() if e.arm is Arm.PUBLIC}
+    assert len(public) == 2 + 2
+    files = [*(study.folder / "release").rglob("*.parquet")]
+    released = {i for path in files for i in pq.read_table(path)["instance"].to_pylist()}
+    assert released == public
+    assert verify_study(study.store, study.identities()).holds
+
+
+def test_a_row_knows_its_tranche_and_whether_it_is_burned(study: Study) -> None:
+    runs = [closing_manifest(study, closed_wave(study, wave)) for wave in range(2)]  # type: ignore[arg-type] # closed
+    where = {e.instance: e for e in study.entries()}
+    ran: dict[tuple[int, str], set[tuple[int, int]]] = {}
+    for row in read_rows(study, runs):
+        entry = where[row.instance]
+        assert (row.tranche, row.arm) == (entry.tranche, entry.arm)
+        leaked = row.wave == 1 and entry.tranche == 0 and entry.arm is Arm.PRIVATE
+        assert row.burned == int(leaked)
+        ran.setdefault((row.wave, row.model), set()).add((row.tranche, row.burned))
+    assert ran == {
+        (0, "before"): {(1, 0)},
+        (1, "reader"): {(0, 0), (0, 1), (1, 0)},
+    }
+
+
+def test_the_report_tests_what_is_virgin_and_tells_nothing_private(study: Study) -> None:
+    report = build_look(study, None, "2026-11-06T00:00:00Z").report
+    (verdict,) = report.verdicts
+    assert (verdict.model, verdict.n_public, verdict.n_private) == ("reader", 2, 2)
+    assert verdict.estimate is not None
+    assert verdict.estimate > 0.3, "it knows what was published"
+    owed = {(row.wave, row.model): row.owed for row in report.funnel}
+    assert owed == {
+        (wave, model): sum(SIZES[t] for t in own)
+        for wave in range(2)
+        for model, own in study.protocol.wave_tranches(wave).items()
+    }
+    assert {(row.absent, row.missing) for row in report.funnel} == {(0, 0)}
+    (aside,) = [a for a in report.standard.asides if a.analysis == "burned-versus-virgin"]  # type: ignore[union-attr] # standard-v1
+    assert (aside.wave, aside.model, aside.detail) == (1, "reader", "2 burned, 2 virgin")
+    looks = report.standard.monitored.looks  # type: ignore[union-attr] # standard-v1
+    assert [look.wave for look in looks] == [1]
+    body = report_json(report)
+    files = {"report.json": json.dumps(body), "report.md": render_markdown(report)}
+    files |= tables_csv(body)
+    check_report(study, files, report.through_wave)
+    assert body["burned"] == [
+        {"wave": 1, "model": "reader", "burned": 2, "virgin": 2, "left_out": 2, "staying": 0}
+    ]
+    assert not [line for line in body["deviations"] if "instances" in line]
+    private = [e.instance for e in study.entries() if e.arm is Arm.PRIVATE]
+    assert not any(each in text for each in private for text in files.values())
+
+
+def test_ledger_and_study_file_name_no_private_instance(study: Study) -> None:
+    needles = release_needles(study.entries(), family)
+    for entry in study.ledger.entries():
+        text = json.dumps(entry.body).encode()
+        assert not list(leaks_in(f"{entry.sequence}.json", text, needles))
