@@ -1,13 +1,14 @@
 """How large a leak the instrument sees: a known part of the public arm, known on purpose.
 
-spec/statistics.md, C2. A clean model's stored scores are the ground. In every replicate its
-instances are dealt to the arms anew, which changes nothing where there is no leak, and each public
-one is known with probability f: its outcomes become what knowing is worth. The registered test is
-run on each. So the rate at dose 0 is the test's size, and no luck of one draw or one run of the
-model stays in the others.
+spec/statistics.md, C2. A clean model's stored scores are the ground. In every replicate the arms
+are dealt anew, which changes nothing where there is no leak, and each public instance is known with
+probability f: its outcomes become what knowing is worth. The plan's rule of one look is run on each
+(``detection.py``). So the rate at dose 0 is the test's size, and no luck of one draw or one run of
+the model stays in the others.
 
-The rates are joined by detection(f) = Φ(b·f − z), with z the quantile of the look's alpha: a test
-of this size whose statistic grows with the dose. Its one parameter is fitted by likelihood.
+The rates are joined by detection(f) = Φ(b·f − z), with z the quantile of the look's alpha, shared
+by the models that p is adjusted over: a test of this size whose statistic grows with the dose. Its
+one parameter is fitted by likelihood.
 """
 
 from __future__ import annotations
@@ -18,19 +19,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.blocks import blocks_of
 from analysis.covariate import adjust
+from analysis.detection import Scores, Studies, detect
 from analysis.errors import AnalysisError
 from analysis.estimators import estimate_gap
 from analysis.plan import look_alpha
 from analysis.rates import wilson
-from analysis.resample import max_t, p_values, permutation_seed, permute_gaps
+from analysis.resample import permutation_seed
 from registry.records import Plan
 
 DOSES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
 REPLICATES = 20
 WANTED = 0.8  # detection
 BLANK, LIMIT = 1.645, 3.29  # SEs: 5 % of blanks lie beyond the first, 5 % of the second below it
-_MOST = 8_000_000  # permuted gaps that are held at once
 
 Floats = NDArray[np.float64]
 
@@ -38,21 +40,27 @@ Floats = NDArray[np.float64]
 @dataclass(frozen=True, slots=True, eq=False)
 class Ground:
     """A clean model's seed means: ``values`` (n, outcomes), NaN where missing; ``covariate``
-    (n, outcomes), None where the plan adjusts nothing; ``stratum``, ``public`` (n,)."""
+    (n, outcomes), None where the plan adjusts nothing; ``stratum``, ``public`` (n,), and
+    ``tranche`` (n,), None where there is one; ``missing`` and ``runs`` (n,) count runs lost and
+    owed, None where nothing is said of them. ``beside`` are the look's other models on the same
+    instances; where ``instead``, the model takes the place of one of them."""
 
     values: Floats
     covariate: Floats | None
     stratum: NDArray[np.int64]
     public: NDArray[np.bool_]
+    tranche: NDArray[np.int64] | None = None
+    missing: NDArray[np.int64] | None = None
+    runs: NDArray[np.int64] | None = None
+    beside: Scores | None = None
+    instead: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trials:
-    """Tests to run, a column each: ``values`` (n, columns, outcomes) and ``covariate`` of that
-    shape or None; ``doses`` (columns,)."""
+    """Studies to put to the plan's test, a column each, and the dose of each."""
 
-    values: Floats
-    covariate: Floats | None
+    studies: Studies
     doses: tuple[float, ...]
 
 
@@ -68,6 +76,7 @@ class Dose:
     interval: tuple[float, float]  # Wilson, 95 %
     gap: float
     fitted: float | None
+    unbound: int = 0  # not detected since the claim hung on missing runs (D4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +84,8 @@ class Calibration:
     """Scores as shares of 1. ``se`` is that of the gap without a leak (P2), ``spread`` the SD of
     the blanks' gaps; ``blank`` and ``limit`` are 1.645 and 3.29 SE, ``limit_dose`` the dose whose
     gap that is, None where no dose makes it. ``enough`` is the dose detected with probability 0.8;
-    None where that lies beyond what was tried, as an end of ``enough_interval`` (95 %) is."""
+    None where that lies beyond what was tried, as an end of ``enough_interval`` (95 %) is. p is
+    adjusted over ``family`` models."""
 
     alpha: float
     doses: tuple[Dose, ...]
@@ -88,6 +98,12 @@ class Calibration:
     limit_dose: float | None
     enough: float | None
     enough_interval: tuple[float | None, float | None]
+    family: int = 1
+
+    @property
+    def size(self) -> float:
+        """How often a clean model is called at most: the look's alpha, shared by its models."""
+        return shared_alpha(self.alpha, self.family)
 
 
 def check_doses(doses: Sequence[float], replicates: int) -> tuple[float, ...]:
@@ -112,7 +128,7 @@ def calibrate(
     registration: str,
     place: str,
 ) -> Calibration:
-    """Known leaks of several doses put to the plan's P1, at the alpha of one look.
+    """Known leaks of several doses put to the plan's rule of one look.
 
     ``known``: for each stratum the outcomes (m, outcomes) that knowing an instance may bring,
     drawn from at random; None for full marks. ``registration`` and ``place`` seed the draws.
@@ -123,7 +139,7 @@ def calibrate(
     seed = permutation_seed(registration, "C2", "calibrate", place)
     stream = np.random.Generator(np.random.PCG64(seed))
     trials = inject(ground, [d for d in order for _ in range(replicates)], known, stream)
-    return measure(plan, trials, ground.stratum, ground.public, seed)
+    return measure(plan, trials, seed)
 
 
 def inject(
@@ -132,68 +148,58 @@ def inject(
     known: Sequence[Floats] | None,
     stream: np.random.Generator,
 ) -> Trials:
-    """A column for each of the doses, each with arms dealt anew and known instances of its own.
+    """A study for each of the doses, each with arms dealt anew and known instances of its own.
     What is missing stays missing: knowing an answer mends no server."""
-    values, covariates = [], []
-    codes = np.unique(ground.stratum, return_inverse=True)[1].reshape(-1)
+    values, labels = [], []
+    own, codes = ground.values, np.unique(ground.stratum, return_inverse=True)[1].reshape(-1)
+    tranche = np.zeros_like(ground.stratum) if ground.tranche is None else ground.tranche
+    block = blocks_of(ground.stratum, tranche)
     for dose in doses:
-        dealt = _deal(codes, stream)
-        own = ground.values[dealt]
-        knows = ground.public & (stream.random(len(own)) < dose)
+        public = ground.public[_deal(block, stream)]
+        knows = public & (stream.random(len(own)) < dose)
         gained = np.ones_like(own) if known is None else _drawn(codes, known, stream)
         values.append(np.where(knows[:, None] & ~np.isnan(own), gained, own))
-        if ground.covariate is not None:
-            covariates.append(ground.covariate[dealt])
-    return Trials(
-        np.stack(values, axis=1),
-        np.stack(covariates, axis=1) if covariates else None,
-        tuple(doses),
+        labels.append(public)
+    there = (~np.isnan(own[:, 0])).astype(np.int64)
+    missing = np.zeros_like(there) if ground.missing is None else ground.missing
+    runs = there if ground.runs is None else ground.runs
+    count = len(doses)
+    model = Scores(
+        np.stack(values, axis=1), ground.covariate, _repeat(missing, count), _repeat(runs, count)
     )
+    studies = Studies(
+        model, np.stack(labels, axis=1), ground.stratum, tranche, ground.beside, ground.instead
+    )
+    return Trials(studies, tuple(doses))
 
 
-def measure(
-    plan: Plan,
-    trials: Trials,
-    stratum: NDArray[np.int64],
-    public: NDArray[np.bool_],
-    seed: int,
-) -> Calibration:
-    """The registered test on each column, and what its rates by dose say. Raises AnalysisError
-    where a column lacks an arm of a stratum."""
-    held = trials.values
-    if trials.covariate is not None:
-        held = adjust(held, trials.covariate, stratum).residuals
-    gaps = [_gap(held[:, column, 0], stratum, public) for column in range(held.shape[1])]
-    p = _test(plan, held, stratum, public, seed)
-    alpha = look_alpha(plan)
-    found = [
-        _Trial(dose, bool(own <= alpha), gap[0], gap[1])
-        for dose, own, gap in zip(trials.doses, p.tolist(), gaps, strict=True)
+def measure(plan: Plan, trials: Trials, seed: int) -> Calibration:
+    """The plan's rule on each study, and what its rates by dose say. Raises AnalysisError where a
+    model lacks an arm of a stratum."""
+    studies = trials.studies
+    held, public = studies.model.values, studies.public
+    if studies.model.covariate is not None:
+        held = adjust(held, studies.model.covariate, studies.stratum).residuals
+    gaps = [
+        _gap(held[:, column, 0], studies.stratum, public[:, column])
+        for column in range(held.shape[1])
     ]
-    return _sum_up(found, alpha, (int(public.sum()), int((~public).sum())))
+    tested = detect(plan, studies, seed)
+    found = [
+        _Trial(dose, bool(tested.found[c]), bool(tested.unbound[c]), *gaps[c])
+        for c, dose in enumerate(trials.doses)
+    ]
+    n = int(public[:, 0].sum()), int((~public[:, 0]).sum())
+    return _sum_up(found, look_alpha(plan), studies.family, n)
 
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
     dose: float
     detected: bool
+    unbound: bool
     gap: float
     se: float | None
-
-
-def _test(
-    plan: Plan, values: Floats, stratum: NDArray[np.int64], public: NDArray[np.bool_], seed: int
-) -> Floats:
-    """P1 of each column; the columns share their permutations."""
-    step = max(1, _MOST // (plan.permutations * values.shape[2]))
-    found = []
-    for start in range(0, values.shape[1], step):
-        gaps = permute_gaps(
-            values[:, start : start + step], stratum, public,
-            permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to, seed=seed,
-        )  # fmt: skip
-        found.append(p_values(max_t(gaps)))
-    return np.concatenate(found)
 
 
 def _gap(
@@ -205,12 +211,13 @@ def _gap(
     return found.gap, found.se
 
 
-def _sum_up(trials: Sequence[_Trial], alpha: float, n: tuple[int, int]) -> Calibration:
+def _sum_up(trials: Sequence[_Trial], alpha: float, family: int, n: tuple[int, int]) -> Calibration:
     doses = sorted({trial.dose for trial in trials})
     groups = [[trial for trial in trials if trial.dose == dose] for dose in doses]
     hits = np.array([sum(t.detected for t in group) for group in groups])
     tried = np.array([len(group) for group in groups])
-    enough, interval = fit_detection(np.array(doses), hits, tried, alpha)
+    size = shared_alpha(alpha, family)
+    enough, interval = fit_detection(np.array(doses), hits, tried, size)
     gaps = [float(np.mean([t.gap for t in group])) for group in groups]
     ses = [t.se for t in groups[0] if t.se is not None]
     se = float(np.mean(ses)) if ses else None
@@ -219,8 +226,9 @@ def _sum_up(trials: Sequence[_Trial], alpha: float, n: tuple[int, int]) -> Calib
         alpha=alpha,
         doses=tuple(
             Dose(dose, int(m), int(k), float(k / m), wilson(float(k / m), float(m)), gap,
-                 None if enough is None else detection(dose, enough, alpha))
-            for dose, k, m, gap in zip(doses, hits, tried, gaps, strict=True)
+                 None if enough is None else detection(dose, enough, size),
+                 sum(t.unbound for t in group))
+            for dose, k, m, gap, group in zip(doses, hits, tried, gaps, groups, strict=True)
         ),
         n_public=n[0],
         n_private=n[1],
@@ -231,11 +239,18 @@ def _sum_up(trials: Sequence[_Trial], alpha: float, n: tuple[int, int]) -> Calib
         limit_dose=None if se is None or slope <= LIMIT * se else LIMIT * se / slope,
         enough=enough,
         enough_interval=interval,
+        family=family,
     )  # fmt: skip
 
 
+def shared_alpha(alpha: float, models: int) -> float:
+    """What of alpha one of so many models has, were they independent (Šidák 1967)."""
+    return float(-np.expm1(np.log1p(-alpha) / models))
+
+
 def detection(dose: float, enough: float, alpha: float) -> float:
-    """The curve's rate at a dose, where ``enough`` is detected with probability 0.8."""
+    """The curve's rate at a dose, where ``enough`` is detected with probability 0.8; ``alpha`` is
+    its rate at dose 0."""
     from scipy.special import ndtr
 
     z = _quantile(1 - alpha)
@@ -286,8 +301,12 @@ def _quantile(level: float) -> float:
     return float(ndtri(level))
 
 
+def _repeat(column: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    return np.repeat(column[:, None], count, axis=1)
+
+
 def _deal(codes: NDArray[np.int64], stream: np.random.Generator) -> NDArray[np.int64]:
-    """Places, shuffled within strata."""
+    """Places, shuffled within codes."""
     shuffled = np.lexsort((stream.random(len(codes)), codes))
     dealt = np.empty(len(codes), dtype=np.int64)
     dealt[np.argsort(codes, kind="stable")] = shuffled
@@ -319,6 +338,7 @@ def calibration_json(found: Calibration) -> dict[str, object]:
     """As plain JSON values."""
     return {
         "alpha": found.alpha,
+        "models_adjusted_over": found.family,
         "n_public": found.n_public,
         "n_private": found.n_private,
         "se": found.se,
@@ -337,6 +357,7 @@ def calibration_json(found: Calibration) -> dict[str, object]:
                 "interval": list(each.interval),
                 "gap": each.gap,
                 "fitted": each.fitted,
+                "lost_to_missing_runs": each.unbound,
             }
             for each in found.doses
         ],

@@ -61,7 +61,7 @@ def _draw_rates(axes: Any, found: Calibration) -> None:
     high = [each.interval[1] - each.rate for each in found.doses]
     if found.enough is not None:
         enough, grid = found.enough, [(place / 200) ** 2 for place in range(201)]
-        curve = [detection(dose, enough, found.alpha) for dose in grid]
+        curve = [detection(dose, enough, found.size) for dose in grid]
         axes.plot(grid, curve, color=MUTED, lw=1.2)
         axes.plot([enough, enough], [0, WANTED], color=MUTED, lw=0.9, dashes=(3, 2))
         ends = found.enough_interval

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.burned import keep_rows
 from analysis.calibration import (
     DOSES,
     REPLICATES,
@@ -20,10 +21,11 @@ from analysis.calibration import (
     calibration_json,
     check_doses,
 )
+from analysis.covariate import pre_exposure_means
 from analysis.cube import Cube, make_cube
-from analysis.load import Table, make_table
-from analysis.plan import GRADER
-from analysis.tested import Data, look_data
+from analysis.detection import Scores
+from analysis.load import Table, make_table, one_of
+from analysis.plan import GRADER, control_models
 from registry.canon import digest_value
 from registry.records import ModelPin, Plan, record_body
 from registry.tables import ResultRow
@@ -48,6 +50,17 @@ class CalibrateRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Beside:
+    """The models of a look beside the calibrated one. ``instead``: it takes the place of each in
+    turn; ``stand_in``: they stand for those of a look, which has ``wanted`` at most."""
+
+    models: tuple[str, ...]
+    instead: bool = False
+    stand_in: bool = False
+    wanted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Calibrated:
     """A calibration, and what it rests on. ``how``: "resampled" or "run"; ``known`` is what
     knowing an instance brings; ``covered`` the share of instances with a covariate."""
@@ -62,6 +75,7 @@ class Calibrated:
     covered: float
     notes: tuple[str, ...]
     found: Calibration
+    beside: tuple[str, ...] = ()  # the look's other models
 
     def as_json(self) -> dict[str, Any]:
         plan = self.plan
@@ -70,11 +84,12 @@ class Calibrated:
             "study": self.study,
             "registration": self.registration,
             "plan": {"name": plan.name, "looks": plan.looks, "outcomes": list(plan.outcomes),
-                     "permutations": plan.permutations},
+                     "permutations": plan.permutations, "multiplicity": plan.multiplicity},
             "model": self.model,
             "wave": self.wave,
             "known": self.known,
             "share_with_covariate": self.covered,
+            "beside": list(self.beside),
             "notes": list(self.notes),
             **calibration_json(self.found),
         }  # fmt: skip
@@ -90,21 +105,59 @@ def calibrate_study(study: Study, request: CalibrateRequest) -> Calibrated:
     registered = registration_of(study)
     plan, registration = registered.plan, digest_value(record_body(registered))
     wave, model = _chosen(study, plan, request)
-    cube = make_cube(_table(study, wave), plan.outcomes, plan.strata)
-    data = _data(plan, cube, wave, model)
-    known, pools = _known(study, cube, wave, np.unique(data.cube.stratum))
-    ground = Ground(
-        data.cube.values[:, 0], data.covariate if data.covered else None,
-        data.cube.stratum, data.cube.public,
-    )  # fmt: skip
+    cube = make_cube(_table(study, plan, wave), plan.outcomes, plan.strata)
+    beside = look_of(study, plan, cube, wave, model)
+    ground, covered = make_ground(plan, cube, wave, model, beside)
+    known, pools = _known(study, cube, wave, np.unique(ground.stratum))
     found = calibrate(
         plan, ground, doses=request.doses, replicates=request.replicates, known=pools,
         registration=registration, place=f"{model}|{wave}",
     )  # fmt: skip
     return Calibrated(
-        "resampled", study.protocol.name, registration, plan, model, wave, known, data.covered,
-        tuple(_notes(plan, data)), found,
+        "resampled", study.protocol.name, registration, plan, model, wave, known, covered,
+        tuple(_notes(plan, beside, ground, covered)), found, beside.models,
     )  # fmt: skip
+
+
+def look_of(study: Study, plan: Plan, cube: Cube, wave: int, model: str) -> Beside:
+    """Which models p is adjusted over beside the calibrated one: those that the plan tests at
+    the wave, of each of which it takes the place in turn if it is itself a control; where the wave
+    has none, other clean models, as many as a look of the study has at most."""
+    aside = control_models(plan)
+    here = [c.model for c in cube.columns if c.wave == wave and c.model != model]
+    here = [name for name in here if _has_both_arms(cube, cube.where(wave, [name])[0])]
+    tested = [name for name in here if name not in aside]
+    if tested:
+        return Beside(tuple(tested), instead=model in aside)
+    most = max(len([m for m in models if m not in aside]) for models in study.protocol.waves)
+    clean = [name for name in clean_models(study, plan, wave) if name in here]
+    return Beside(tuple(clean[: max(most - 1, 0)]), wanted=most, stand_in=True)
+
+
+def make_ground(
+    plan: Plan, cube: Cube, wave: int, model: str, beside: Beside
+) -> tuple[Ground, float]:
+    """The model's scores and those of the look's others, each with the covariate that a new model
+    would have at this wave; and the share of instances that have one."""
+    (own,) = cube.where(wave, [model])
+    others = [place for name in beside.models for place in cube.where(wave, [name])]
+    rows = cube.rows([own])
+    x = _covariate(plan, cube, rows, wave, model)
+    covered = 0.0 if x is None else float((~np.isnan(x[:, 0])).mean())
+
+    def scores(columns: list[int]) -> Scores:
+        named = [_covariate(plan, cube, rows, wave, cube.columns[c].model) for c in columns]
+        values, there = cube.values[rows][:, columns], [each for each in named if each is not None]
+        covariate = np.stack(there, axis=1) if len(there) == len(columns) else None
+        missing, scored = cube.missing[rows][:, columns], cube.scored[rows][:, columns]
+        return Scores(values, covariate, missing, missing + scored)
+
+    model_own = scores([own])
+    return Ground(
+        model_own.values[:, 0], x if covered else None, cube.stratum[rows], cube.public[rows],
+        cube.tranche[rows], model_own.missing[:, 0], model_own.runs[:, 0],
+        scores(others) if others else None, beside.instead,
+    ), covered  # fmt: skip
 
 
 def clean_models(study: Study, plan: Plan, wave: int) -> tuple[str, ...]:
@@ -194,29 +247,40 @@ def _knows(pin: ModelPin) -> float:
     return float(settings.get("share", 1.0))
 
 
-def _table(study: Study, wave: int) -> Table:
-    """The rows of the closed waves up to one, as the registered grader sees them."""
+def _table(study: Study, plan: Plan, wave: int) -> Table:
+    """The rows of the closed waves up to one that P1 takes, as the registered grader sees them."""
     records = [closed_wave(study, each) for each in range(wave + 1)]
     runs = [closing_manifest(study, record) for record in records if record is not None]
     rows: list[ResultRow] = list(read_rows(study, runs))
     table = make_table(rows)
-    return table.where(table["grader"] == GRADER)
+    held = table.where((table["grader"] == GRADER) & one_of(table["stratum"], plan.strata))
+    if plan.standard is None:
+        return held
+    return held.where(keep_rows(held, plan.standard.burned, control_models(plan)).primary)
 
 
-def _data(plan: Plan, cube: Cube, wave: int, model: str) -> Data:
-    """The model's scores with the covariate that a new model would have at this wave. Its own
-    runs are no part of it: they would foretell it better than they do another model."""
+def _covariate(
+    plan: Plan, cube: Cube, rows: NDArray[np.bool_], wave: int, model: str
+) -> NDArray[np.float64] | None:
+    """What the plan adjusts a model by at a wave, (n, outcomes). Its own runs, at any wave, are no
+    part of it: they would foretell it better than they do another model."""
     rules = plan.standard
+    if rules is None:
+        return None
     before = [
         place
         for place, column in enumerate(cube.columns)
-        if rules is not None
-        and column.model in rules.pre_exposure
-        and column.model != model
-        and column.wave <= wave
+        if column.model in rules.pre_exposure and column.model != model and column.wave <= wave
     ]
-    runs = 1 if rules is None else rules.covariate_runs
-    return look_data(cube, cube.where(wave, [model]), before, runs)
+    values, runs = cube.values[rows][:, before], cube.scored[rows][:, before]
+    every = np.ones(len(before), dtype=bool)
+    return pre_exposure_means(values, every, runs=runs, least=rules.covariate_runs)
+
+
+def _has_both_arms(cube: Cube, column: int) -> bool:
+    there = ~np.isnan(cube.values[:, column, 0])
+    cells = set(zip(cube.stratum[there].tolist(), cube.public[there].tolist(), strict=True))
+    return len(cells) == 2 * len(np.unique(cube.stratum))
 
 
 def _known(
@@ -236,15 +300,23 @@ def _known(
     return FULL_MARKS, None
 
 
-def _notes(plan: Plan, data: Data) -> list[str]:
+def _notes(plan: Plan, beside: Beside, ground: Ground, covered: float) -> list[str]:
     notes = []
-    if plan.standard is not None and not data.covered:
+    if plan.standard is not None and not covered:
         notes.append(
             "The plan adjusts by models released before publication; beside this one they have "
             "too few runs here, so nothing is adjusted."
         )
-    if data.cube.missing.any():
+    if beside.stand_in and beside.models:
+        notes.append("This wave tests no model: other clean ones stand for those of a look.")
+    if beside.stand_in and len(beside.models) < beside.wanted - 1:
+        had = len(beside.models) or "no"
         notes.append(
-            "Missing runs stay missing; the plan's bounds on them are no part of this test."
+            f"A look has up to {beside.wanted} models, and here {had} other could stand for "
+            "them: with all of them p is adjusted over more, and the test a little blunter."
         )
+    if ground.missing is not None and ground.missing.any():
+        bound = "a claim survives the plan's adverse bound where the plan asks for it"
+        rule = bound if plan.standard is not None else "the plan has no bounds on them"
+        notes.append(f"Missing runs stay missing: {rule}.")
     return notes

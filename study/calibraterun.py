@@ -19,6 +19,7 @@ import numpy as np
 
 from analysis.calibration import DOSES, Trials, check_doses, measure
 from analysis.cube import make_cube
+from analysis.detection import Scores, Studies
 from analysis.load import make_table
 from analysis.plan import GRADER, STANDARD
 from analysis.resample import permutation_seed
@@ -137,16 +138,20 @@ def _measure(study: Study, held: Study, scratch: Scratch) -> Calibrated:
     rules = plan.standard
     before = cube.where(0, [HONEST]) if rules is not None else []
     data = look_data(cube, tested, before, rules.covariate_runs if rules is not None else 1)
-    values = data.cube.values
-    covariate = None
-    if data.covered and data.covariate is not None:
-        covariate = np.repeat(data.covariate[:, None], values.shape[1], axis=1)
-    trials = Trials(values, covariate, tuple(doses[c.model] for c in data.cube.columns))
+    own = data.cube
+    model = Scores(
+        own.values, data.covariate if data.covered else None, own.missing, own.missing + own.scored
+    )
+    labels = np.repeat(own.public[:, None], len(own.columns), axis=1)
+    studies = Studies(model, labels, own.stratum, own.tranche)
+    trials = Trials(studies, tuple(doses[column.model] for column in own.columns))
     seed = permutation_seed(registration, "C2", "calibrate", "run")
-    found = measure(plan, trials, data.cube.stratum, data.cube.public, seed)
+    found = measure(plan, trials, seed)
     notes = (
         "Replicates share one draw of instances and arms; agents of one dose differ in what they "
         "remember and in their luck.",
+        "Each agent is tested alone: a look with several models adjusts p over them, and is a "
+        "little blunter.",
     )
     return Calibrated(
         "run", study.protocol.name, registration, plan, "built-in agents", 1,

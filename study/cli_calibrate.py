@@ -141,7 +141,8 @@ def _words(made: Calibrated) -> list[str]:
     found = made.found
     lines = [
         f"{found.n_public} public and {found.n_private} private instances; one-sided alpha "
-        f"{found.alpha:.3g} a look; knowing an instance brings {made.known}."
+        f"{found.alpha:.3g} a look; knowing an instance brings {made.known}.",
+        _rule(made),
     ]
     if found.se is not None and found.blank is not None and found.limit is not None:
         dose = found.limit_dose
@@ -161,6 +162,19 @@ def _words(made: Calibrated) -> list[str]:
             f"Found with probability 0.8: {100 * found.enough:.1f} % of the public arm ({ends})."
         )
     return lines
+
+
+def _rule(made: Calibrated) -> str:
+    """By which rule a dose counts as found."""
+    family = made.found.family
+    if family == 1:
+        return "Found: p of this model alone, which needs no adjusting, is at most alpha."
+    named = "Holm" if made.plan.multiplicity == "holm" else "Westfall–Young"
+    place = " (this one in the place of each in turn)" if len(made.beside) == family else ""
+    return (
+        f"Found: p adjusted by {named} over {family} models of the look, beside "
+        f"{', '.join(made.beside)}{place}, is at most alpha."
+    )
 
 
 def _end(value: float | None) -> str:

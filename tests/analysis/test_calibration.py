@@ -15,6 +15,7 @@ from analysis.calibration import (
     DOSES,
     Calibration,
     Ground,
+    Trials,
     calibrate,
     calibration_json,
     detection,
@@ -23,11 +24,14 @@ from analysis.calibration import (
     measure,
 )
 from analysis.calibrationfigure import plot_calibration
+from analysis.detection import Scores
 from analysis.errors import AnalysisError
 from analysis.estimators import estimate_gap
 from analysis.plan import basic_plan, look_alpha
 from analysis.simulate import REGIMES, Design, Effect, simulate
 from registry.records import Plan
+
+pytestmark = pytest.mark.filterwarnings("error")
 
 FINE = (0.0, 0.05, 0.1, 0.15, 0.2, 0.5, 1.0)
 
@@ -86,6 +90,29 @@ def test_more_looks_make_the_instrument_blunter() -> None:
     assert eight > 1.15 * one  # alpha .025/8: 1.29 by formula
 
 
+def test_several_models_in_a_look_make_it_blunter_and_share_its_alpha() -> None:
+    made = simulate(Design(2, 24), REGIMES["A"], Effect(), 6, np.random.default_rng(6))
+    alone = Ground(made.means[0][:, :1], None, made.stratum, made.public)
+    none = np.zeros((96, 5), dtype=np.int64)
+    others = Scores(made.means[1:, :, :1].swapaxes(0, 1), None, none, none + 1)
+    plan = basic_plan(["h0", "h1"], 24, permutations=499, outcomes=("score",))
+    one, six = (
+        calibrate(plan, g, doses=(0.2, 0.4), replicates=60, registration="r", place="m|0")
+        for g in (alone, replace(alone, beside=others))
+    )
+    assert (one.family, six.family) == (1, 6)
+    assert one.size == look_alpha(plan)
+    assert six.size == pytest.approx(1 - (1 - 0.025) ** (1 / 6))
+    for a, b in zip(one.doses, six.doses, strict=True):
+        assert a.detected >= b.detected
+    assert one.doses[1].detected > six.doses[1].detected
+    assert one.enough is not None
+    assert six.enough is not None
+    assert six.enough > one.enough
+    assert (one.se, one.limit) == (six.se, six.limit)
+    assert calibration_json(six)["models_adjusted_over"] == 6
+
+
 def test_a_covariate_sharpens_it() -> None:
     made = simulate(Design(2, 24, 1, 4), REGIMES["C"], Effect(), 1, np.random.default_rng(5))
     plain = Ground(made.means[0][:, :1], None, made.stratum, made.public)
@@ -113,33 +140,38 @@ def test_only_public_instances_are_known_and_only_scores_move() -> None:
     ground = _ground(2, 8)
     ground.values[3, 0] = np.nan
     trials = inject(ground, [0.0, 1.0], None, np.random.default_rng(1))
-    blank, full = trials.values[:, 0, 0], trials.values[:, 1, 0]
-    for h in (0, 1):  # the blank is the same scores on other labels
+    values, public = trials.studies.model.values[:, :, 0], trials.studies.public
+    np.testing.assert_array_equal(values[:, 0], ground.values[:, 0])  # the same, on other labels
+    for h in (0, 1):
         own = ground.stratum == h
-        np.testing.assert_array_equal(np.sort(blank[own]), np.sort(ground.values[own, 0]))
-    assert not np.array_equal(blank, ground.values[:, 0], equal_nan=True)
-    there = ~np.isnan(full)
+        assert public[own].sum(axis=0).tolist() == [8, 8]
+    assert not np.array_equal(public[:, 0], ground.public)
+    assert not np.array_equal(public[:, 0], public[:, 1])
+    there, known = ~np.isnan(values[:, 1]), public[:, 1]
     assert (~there).sum() == 1  # what is missing stays missing
-    assert (full[ground.public & there] == 1).all()
-    assert (full[~ground.public & there] < 1).all()
+    assert (values[known & there, 1] == 1).all()
+    np.testing.assert_array_equal(values[~known, 1], ground.values[~known, 0])
 
 
 def test_what_knowing_brings_may_be_an_agents_scores_in_the_stratum() -> None:
     ground = _ground(2, 8)
     pools = [np.array([[0.9], [0.8]]), np.array([[0.7]])]
     trials = inject(ground, [1.0], pools, np.random.default_rng(1))
-    first = trials.values[ground.public & (ground.stratum == 0), 0, 0]
-    assert set(first.tolist()) == {0.9, 0.8}
-    assert (trials.values[ground.public & (ground.stratum == 1), 0, 0] == 0.7).all()
+    scores, public = trials.studies.model.values[:, 0, 0], trials.studies.public[:, 0]
+    assert set(scores[public & (ground.stratum == 0)].tolist()) == {0.9, 0.8}
+    assert (scores[public & (ground.stratum == 1)] == 0.7).all()
 
 
 def test_agents_that_were_run_are_measured_by_the_same_test() -> None:
     ground = _ground(4, 16)
     trials = inject(ground, [0.0, 0.0, 1.0], None, np.random.default_rng(2))
-    found = measure(_plan(), trials, ground.stratum, ground.public, 7)
+    labels = np.repeat(ground.public[:, None], 3, axis=1)  # one draw of arms, as of real agents
+    studies = replace(trials.studies, public=labels)
+    found = measure(_plan(), Trials(studies, trials.doses), 7)
     assert [each.replicates for each in found.doses] == [2, 1]
-    assert found.doses[1].detected == 1
-    gaps = [estimate_gap(trials.values[:, c, 0], ground.stratum, ground.public) for c in range(3)]
+    scores = studies.model.values[:, :, 0]
+    gaps = [estimate_gap(scores[:, c], ground.stratum, ground.public) for c in range(3)]
+    assert found.doses[1].gap == pytest.approx(gaps[2].gap)
     assert found.doses[0].gap == pytest.approx((gaps[0].gap + gaps[1].gap) / 2)
     assert found.se == pytest.approx(((gaps[0].se or 0) + (gaps[1].se or 0)) / 2)
     assert found.alpha == look_alpha(_plan())

@@ -9,21 +9,27 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from analysis.cube import make_cube
+from analysis.load import make_table
 from analysis.plainvalues import plain_values
 from analysis.plan import look_alpha
 from analysis.reportjson import report_json
 from registry.canon import digest_value
 from registry.errors import BrokenPromise
 from registry.records import record_body
+from registry.tables import Arm
 from registry.verify import verify_study
 from study import pipeline
+from study.calibrate import Beside, look_of, make_ground
 from study.calibraterun import RunRequest, plan_run
 from study.cli import main
 from study.folder import Study, open_study
 from study.setup import init_study, registration_of
+from tests.analysis.conftest import make_row
 from tests.study.conftest import SMALL, make_study
 
 TINY = """\
@@ -62,6 +68,8 @@ def test_stored_scores_of_a_clean_model_are_calibrated(swept: Study, tmp_path: P
     assert (found["how"], found["model"], found["wave"]) == ("resampled", "honest", 0)
     assert found["registration"] == digest_value(record_body(registration_of(swept)))
     assert found["known"] == "full marks"
+    assert (found["beside"], found["models_adjusted_over"]) == ([], 1)
+    assert any("A look has up to 2 models" in note for note in found["notes"])
     assert (found["n_public"], found["n_private"], found["alpha"]) == (12, 12, 0.0125)
     assert [each["dose"] for each in found["doses"]] == [0, 0.05, 0.1, 0.2, 0.5, 1]
     assert found["limit_of_detection"] == pytest.approx(2 * found["limit_of_blank"])
@@ -111,6 +119,7 @@ def test_knowing_brings_what_it_brought_an_agent_of_that_wave(swept: Study, tmp_
     assert result.exit_code == 0, result.output
     assert "brings the public scores of spiked" in result.stdout
     assert "limit of detection" in result.stdout
+    assert "over 2 models of the look, beside spiked, is at most alpha" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -174,6 +183,61 @@ def test_the_scratch_study_has_the_plan_s_alpha_and_controls_of_its_own(tmp_path
     assert planned.models[0].settings == study.protocol.models[0].settings
 
 
+LOOKS = """\
+study: looks
+tasks: [compute_average/easy]
+seeds_per_arm: 4
+models:
+  old: {provider: scripted, agent: honest, error_rate: 0.3, released: 2024-01-01}
+  older: {provider: scripted, agent: honest, error_rate: 0.3, released: 2023-01-01}
+  eldest: {provider: scripted, agent: honest, error_rate: 0.3, released: 2022-01-01}
+  new: {provider: scripted, agent: honest, error_rate: 0.3}
+  newer: {provider: scripted, agent: honest, error_rate: 0.3}
+waves:
+  - [old, older, eldest]
+  - [old, new, newer]
+plan:
+  preset: standard-v1
+  permutations: 1999
+  controls: {pre_exposure: [old, older, eldest], frozen: [old]}
+  covariate: {runs: 2}
+sandbox: {kind: local}
+"""
+
+
+def test_p_is_adjusted_over_the_models_of_the_look(tmp_path: Path) -> None:
+    """At a look those that are tested there, a control in the place of each in turn; before the
+    first look clean models stand for as many as a look has."""
+    study = make_study(tmp_path / "study", LOOKS)
+    plan, stratum = registration_of(study).plan, "compute_average/easy"
+    rows = [
+        make_row(
+            wave=wave, model=model, stratum=stratum, instance=f"i{i}", passed=i, total=10,
+            arm=Arm.PUBLIC if i % 2 else Arm.PRIVATE, score=0.1 * i + 0.02 * n,
+        )
+        for wave, models in enumerate(study.protocol.waves)
+        for n, model in enumerate(models)
+        for i in range(8)
+    ]  # fmt: skip
+    cube = make_cube(make_table(rows), plan.outcomes, plan.strata)
+    look = look_of(study, plan, cube, 1, "old")
+    assert look == Beside(("new", "newer"), instead=True)
+    assert look_of(study, plan, cube, 1, "new") == Beside(("newer",))
+    before = look_of(study, plan, cube, 0, "old")
+    assert (before.models, before.stand_in, before.wanted) == (("older",), True, 2)
+    ground, covered = make_ground(plan, cube, 1, "old", look)
+    assert covered == 1
+    assert ground.covariate is not None  # old's own runs, of either wave, are no part of it
+    np.testing.assert_allclose(ground.covariate[:, 0], 0.1 * np.arange(8) + 0.03)
+    assert ground.beside is not None
+    assert ground.beside.covariate is not None
+    mean = 0.1 * np.arange(8) + (0.0 + 0.02 + 0.04 + 0.0) / 4
+    np.testing.assert_allclose(ground.beside.covariate[:, :, 0].T, [mean, mean])
+    assert ground.instead
+    assert ground.runs is not None
+    assert ground.runs.tolist() == [1] * 8
+
+
 @pytest.mark.ray
 def test_agents_that_know_a_part_go_through_the_pipeline(tmp_path: Path) -> None:
     study = make_study(tmp_path / "study", TINY)
@@ -183,6 +247,7 @@ def test_agents_that_know_a_part_go_through_the_pipeline(tmp_path: Path) -> None
     assert rates[1.0][1] > rates[0.0][1]
     assert found["doses"][1]["detected"] == 1  # all known: full marks against an error rate of .6
     assert (found["how"], found["alpha"]) == ("run", 0.025)
+    assert any(note.startswith("Each agent is tested alone") for note in found["notes"])
     (scratch,) = (study.folder / "calibration").glob("scratch-*")
     held = open_study(scratch)
     assert verify_study(held.store, held.identities(), None).holds
