@@ -335,6 +335,7 @@ def read_protocol(folder: Path, name: str = FILE_NAME) -> Protocol:
     _check_budget(document, parsed)
     _check_sandbox(document, parsed)
     _check_retention(document, parsed)
+    _check_logprobs(document, parsed)
     kept = parsed.reserve
     reserve = () if kept is None else (kept.seeds_per_arm,) * kept.tranches
     buyers = (*parsed.models.items(), *parsed.judges.items())
@@ -696,6 +697,17 @@ def _check_retention(document: Document, parsed: ProtocolFile) -> None:
                     f"{document.place((key, name, 'retention'))}: {section.provider} models run "
                     "here, and nobody keeps what they are sent: leave it out"
                 )
+
+
+def _check_logprobs(document: Document, parsed: ProtocolFile) -> None:
+    for name, section in parsed.models.items():
+        if not isinstance(section, OpenAISection) or section.logprobs is not None:
+            continue
+        if section.top_logprobs is not None:
+            raise StudyError(
+                f"{document.place(('models', name, 'top_logprobs'))}: it needs `logprobs:`, which "
+                "says how the server tells them: echo or prompt_logprobs"
+            )
 
 
 def _check_budget(document: Document, parsed: ProtocolFile) -> None:

@@ -368,6 +368,11 @@ def test_texts_are_put_to_models_of_a_wave_that_the_ledger_knows(
     assert result.exit_code == 2
     assert "wave 2 was not begun" in result.stderr
     assert served.requests == []
+    path = study.folder / "study.yaml"
+    path.write_text(path.read_text().replace("logprobs: echo, ", ""))
+    refused = run(study, "--wave", "2", "--texts")
+    assert refused.exit_code == 2
+    assert "top_logprobs: it needs `logprobs:`" in refused.stderr
 
 
 def test_the_wave_s_budget_stops_it_and_raised_it_goes_on(probed: tuple[Study, Served]) -> None:
