@@ -156,6 +156,10 @@ def check_plan(study: Study, registered: Preregistration) -> None:
     """Raise BrokenPromise where study.yaml plans another analysis than the registered one, or
     its tasks are other versions (a template file that was edited, for instance)."""
     now, then = record_body(study.protocol.registered_plan()), record_body(registered.plan)
+    own, promised_rules = now.get("standard"), registered.plan.standard
+    if own and promised_rules and study.protocol.plan.sensitivity is None:
+        # All analyses are those that there were on that day, not those that there are by now.
+        now["standard"] = own | {"sensitivity": promised_rules.sensitivity}
     for key in Plan.__dataclass_fields__:  # those that came later may be left out
         if (planned := now.get(key)) != (promised := then.get(key)):
             raise BrokenPromise(

@@ -20,7 +20,7 @@ from analysis.plan import look_alpha
 from analysis.reportjson import report_json
 from registry.canon import digest_value
 from registry.errors import BrokenPromise
-from registry.records import record_body
+from registry.records import Preregistration, record_body
 from registry.tables import Arm
 from registry.verify import verify_study
 from study import pipeline
@@ -28,7 +28,7 @@ from study.calibrate import Beside, look_of, make_ground
 from study.calibraterun import RunRequest, plan_run
 from study.cli import main
 from study.folder import Study, open_study
-from study.setup import init_study, registration_of
+from study.setup import check_plan, init_study, registration_of
 from tests.analysis.conftest import make_row
 from tests.study.conftest import SMALL, make_study
 
@@ -236,6 +236,27 @@ def test_p_is_adjusted_over_the_models_of_the_look(tmp_path: Path) -> None:
     assert ground.instead
     assert ground.runs is not None
     assert ground.runs.tolist() == [1] * 8
+
+
+def test_a_plan_of_all_analyses_means_those_of_the_day_that_it_was_registered(
+    tmp_path: Path,
+) -> None:
+    """So that a version that knows one more opens studies of before; what is written counts."""
+    study = make_study(tmp_path / "study", LOOKS)
+    now = registration_of(study)
+    rules = now.plan.standard
+    assert rules is not None
+
+    def promised(**given: Any) -> Preregistration:
+        return replace(now, plan=replace(now.plan, standard=replace(rules, **given)))
+
+    check_plan(study, promised(sensitivity=rules.sensitivity[:2]))
+    with pytest.raises(BrokenPromise, match="a new plan needs a new study"):
+        check_plan(study, promised(sensitivity=rules.sensitivity[:2], control_alpha=0.1))
+    text = LOOKS.replace("  permutations: 1999", "  permutations: 1999\n  sensitivity: [gee]")
+    written = make_study(tmp_path / "written", text)
+    with pytest.raises(BrokenPromise, match="standard is"):
+        check_plan(written, promised(sensitivity=rules.sensitivity[:2]))
 
 
 @pytest.mark.ray
