@@ -180,14 +180,18 @@ def text_grid(report: Report) -> Grid:
                  "#Adjusted p"),
         tuple(
             (
-                t.model, str(t.wave), MEASURES[t.measure][0], f"{t.public:.3f}",
-                f"{t.private:.3f}", f"{t.gap:+.3f}",
-                NONE if t.interval is None else "{:+.3f} to {:+.3f}".format(*t.interval),
+                t.model, str(t.wave), MEASURES[t.measure][0], _nats(t.public), _nats(t.private),
+                _nats(t.gap, "+"),
+                NONE if t.interval is None else " to ".join(_nats(e, "+") for e in t.interval),
                 p_words(t.p), p_words(t.p_adjusted),
             )
             for t in report.texts
         ),
     )  # fmt: skip
+
+
+def _nats(value: float, sign: str = "") -> str:
+    return f"{value:{sign}.3f}".replace("-", "−")
 
 
 def time_grid(report: Report, line: Timeline) -> Grid:
