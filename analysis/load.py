@@ -57,6 +57,8 @@ SCHEMA: Mapping[str, str] = MappingProxyType(
 )
 """Arrow types of the columns; ``?`` marks those that may be null."""
 
+MOST_TRANCHES = 1_000_000  # codes of stratum and tranche together stay whole numbers
+
 _KEY = ("wave", "model", "instance", "replicate", "grader")
 _UNIT = (
     "score", "score_sr", "score_dh", "score_im", "score_if", "score_key", "score_static",
@@ -169,6 +171,7 @@ def _check_burned(table: Table, place: str) -> None:
     public = (burned == 1) & (table["arm"] == Arm.PUBLIC)
     _refuse(place, public, "a public instance is no burned one: it is public from the start")
     _refuse(place, tranche < 0, "tranche lies below 0")
+    _refuse(place, tranche > MOST_TRANCHES, f"tranche lies above {MOST_TRANCHES}")
     if tranche.any():
         straddles = _straddles(table["instance"], tranche)
         _refuse(place, straddles, "its instance has another tranche in an earlier row")

@@ -127,12 +127,14 @@ def _plan_of(section: PlanFile, table: Table, path: Path | None) -> tuple[Plan, 
 
 
 def _most_seeds(table: Table) -> int:
-    """Instances in the largest arm of a stratum."""
-    _, instance = codes_of(table["instance"])
-    first = np.unique(instance, return_index=True)[1]
-    _, strata = codes_of(table["stratum"][first])
-    _, arms = codes_of(table["arm"][first])
-    return int(np.bincount(strata * 2 + arms).max())
+    """Instances in the largest arm of a stratum at a wave: of tranche 0, which a plan's number is
+    of, or of any where the table has none of it."""
+    panel = table.where(table["tranche"] == table["tranche"].min())
+    (names, instance), (waves, wave) = (codes_of(panel[name]) for name in ("instance", "wave"))
+    first = np.unique(wave * len(names) + instance, return_index=True)[1]
+    strata, arms = (codes_of(panel[name][first])[1] for name in ("stratum", "arm"))
+    cells = (strata * 2 + arms) * len(waves) + wave[first]
+    return int(np.bincount(cells).max())
 
 
 def _count_looks(table: Table, aside: set[str]) -> int:

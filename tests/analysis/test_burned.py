@@ -260,6 +260,7 @@ def test_the_plan_names_its_rule_in_words_and_refuses_another() -> None:
         ({"burned": 2}, "burned must be 0 or 1"),
         ({"burned": 1}, "a public instance is no burned one"),
         ({"tranche": -1}, "tranche lies below 0"),
+        ({"tranche": 10**7}, "tranche lies above 1000000"),
         ({"tranche": 1}, "its instance has another tranche in an earlier row"),
     ],
 )

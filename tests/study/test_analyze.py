@@ -109,6 +109,22 @@ def test_what_the_analysis_refuses_names_the_table(tmp_path: Path) -> None:
     assert "half.csv: stratum 't': rows of the public arm only" in err
 
 
+def test_tranches_and_fresh_instances_of_a_look_are_no_deviation(tmp_path: Path) -> None:
+    """What a plan leaves open is taken from the largest look and tranche 0, not from all rows."""
+    path = tmp_path / "tranches.csv"
+    rows = ["look,model,arm,stratum,instance,score,tranche"]
+    for look in (1, 2):
+        for n in range(24):
+            arm, name = ("public", "private")[n % 2], f"{look * (n > 7)}-{n}"
+            rows.append(f"{look},m,{arm},t,{name},{n % 5 / 5},{look * (n > 7)}")
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    code, out, _ = run(str(path), "--json")
+    assert code == 0
+    body = json.loads(out)
+    assert body["plan"]["seeds_per_arm"] == 4
+    assert not any("were registered" in each for each in body["deviations"])
+
+
 def test_a_second_grader_of_the_table_is_heard(tmp_path: Path) -> None:
     path, plan = tmp_path / "two.csv", tmp_path / "plan.yaml"
     rows = ["model,arm,stratum,instance,score,grader"]
