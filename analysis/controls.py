@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from analysis.cube import Cube
 from analysis.equivalence import Equivalence
 from analysis.negative import Control, pooled_control, pooled_interval
-from analysis.plan import look_alpha
+from analysis.plan import GRADER, look_alpha
+from analysis.regrading import Drift, drift_words
 from analysis.resample import permutation_seed
 from analysis.tested import Tested, test_family
 from registry.records import Plan, StandardRules
@@ -124,6 +125,37 @@ def second_opinion(
             )
         )  # fmt: skip
     return found
+
+
+def graded_exactly(wave: int, scored_by: str) -> ControlResult:
+    """C3 at a look without a second grader. Exact checks cannot drift and know no arm; of a judge
+    in a table from elsewhere nothing is known."""
+    if scored_by == GRADER:
+        says = "The verdicts rest on exact checks: no judge has a part in them."
+        return ControlResult("C3", "graded exactly", wave, (), True, None, None, None, says)
+    says = f"The scores are those of {scored_by}: neither its errors by arm nor a drift are known."
+    return ControlResult("C3", "graded by a judge", wave, (), None, None, None, None, says)
+
+
+def drift_control(
+    rules: StandardRules, wave: int, first: int, drifts: Sequence[Drift]
+) -> ControlResult:
+    """C3 at a look: what the second grader says again of the answers of wave ``first`` has moved
+    neither arm more than the other. What was not graded again does not pass."""
+    judge = rules.second_grader
+    drift = next((d for d in drifts if (d.judge, d.wave) == (judge, wave)), None)
+    what = "answers graded again"
+    if drift is None or drift.share < rules.regrade:
+        says = (
+            f"{judge} has not graded the answers of wave {first} again: "
+            f"`dosimeter grade --judge {judge} --again-at {wave}` does."
+        )
+        return ControlResult("C3", what, wave, (), False, None, None, None, says)
+    found = drift.pooled
+    return ControlResult(
+        "C3", what, wave, (), found.passed, found.gap, found.interval90, found.p,
+        drift_words(drift),
+    )  # fmt: skip
 
 
 def _negative_words(found: Control, models: Sequence[str]) -> str:

@@ -29,7 +29,7 @@ class GapEstimate:
 
 @dataclass(frozen=True, slots=True)
 class MeanEstimate:
-    """An arm's mean, averaged over strata, with a two-sided 95 % interval cut to 0…1; the
+    """An arm's mean, averaged over strata, with a two-sided 95 % interval cut to the scale; the
     interval is None where the variance cannot be estimated."""
 
     mean: float
@@ -62,15 +62,18 @@ def estimate_gap(
     return GapEstimate(gap, se, df, (gap - half, gap + half), gap + _t(0.95, df) * se, *n)
 
 
-def estimate_mean(scores: NDArray[np.float64], stratum: NDArray[np.int64]) -> MeanEstimate:
-    """The mean over strata of one arm's seed means, with the same kind of interval."""
+def estimate_mean(
+    scores: NDArray[np.float64], stratum: NDArray[np.int64], *, least: float = 0.0
+) -> MeanEstimate:
+    """The mean over strata of one arm's seed means, with the same kind of interval, cut to
+    ``least``…1."""
     cells = _cells(scores, stratum, np.ones(len(scores), dtype=bool))
     mean = float(cells.mean.mean())
     se, df = _satterthwaite(cells.variance, cells.n, len(cells.mean))
     if se is None or df is None:
         return MeanEstimate(mean, None, len(scores))
     half = _t(0.975, df) * se
-    return MeanEstimate(mean, (max(0.0, mean - half), min(1.0, mean + half)), len(scores))
+    return MeanEstimate(mean, (max(least, mean - half), min(1.0, mean + half)), len(scores))
 
 
 def _cells(

@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
-from analysis.rates import Rate, Z, rate_of
+from analysis.rates import Rate, Z, rate_of, rate_of_counts
 from analysis.resample import permute_gaps
 from analysis.twosided import two_sided_p
 
+Floats = NDArray[np.float64]
 LABELS = 400  # criteria labelled by hand that a correction asks for
 LEVEL = 0.05
 
@@ -105,15 +106,47 @@ def compare_errors(
     arm = public[first]
     if (arm[codes] != public).any():
         raise AnalysisError("an answer sheet has labelled criteria in both arms")
-    if arm.all() or not arm.any():
+    counts = [_count(truth == kind, truth, verdict, codes) for kind in (True, False)]
+    right, total, ungraded = (np.stack([each[at] for each in counts], 1) for at in range(3))
+    return compare_counts(
+        right, total, np.zeros(len(arm), dtype=np.int64), arm, ungraded=ungraded,
+        permutations=permutations, enumerate_up_to=enumerate_up_to, seed=seed,
+    )  # fmt: skip
+
+
+def compare_counts(
+    right: Floats,
+    total: Floats,
+    stratum: NDArray[np.int64],
+    public: NDArray[np.bool_],
+    *,
+    ungraded: Floats | None = None,
+    permutations: int,
+    enumerate_up_to: int,
+    seed: int,
+) -> ErrorsByArm:
+    """The same from counts by answer sheet, arms permuted within strata: of criteria that are met,
+    and of those that are not, how many the judge decided (``total``, (sheets, 2)), how many rightly
+    and how many it left. All answers to one instance are one sheet, since they share its arm.
+    Raises AnalysisError where all sheets are of one arm."""
+    if public.all() or not public.any():
         raise AnalysisError("labelled criteria of one arm only: both are wanted to compare errors")
-    excess = np.stack([_excess(truth == kind, truth, verdict, codes) for kind in (True, False)], 1)
+    pooled = right.sum(axis=0) / np.maximum(total.sum(axis=0), 1)
     gaps = permute_gaps(
-        excess[:, :, None], np.zeros(len(arm), dtype=np.int64), arm,
+        (right - total * pooled)[:, :, None], stratum, public,
         permutations=permutations, enumerate_up_to=enumerate_up_to, seed=seed,
     )  # fmt: skip
     p = two_sided_p(gaps)
-    by_arm = [measure_errors(truth[m], verdict[m], sheet[m]) for m in (public, ~public)]
+    left = np.zeros_like(total) if ungraded is None else ungraded
+    by_arm = [
+        Errors(
+            *(
+                rate_of_counts(right[arm, kind], total[arm, kind], int(left[arm, kind].sum()))
+                for kind in (0, 1)
+            )
+        )
+        for arm in (public, ~public)
+    ]
     rates = [rate for each in by_arm for rate in (each.sensitivity, each.specificity)]
     enough = sum(each.labels for each in by_arm) >= LABELS and all(r.answers for r in rates)
     return ErrorsByArm(by_arm[0], by_arm[1], float(p[0]), float(p[1]), enough)
@@ -133,19 +166,18 @@ def measure_errors(
     return Errors(sensitivity, specificity)
 
 
-def _excess(
+def _count(
     kind: NDArray[np.bool_],
     truth: NDArray[np.bool_],
-    verdict: NDArray[np.float64],
+    verdict: Floats,
     codes: NDArray[np.int64],
-) -> NDArray[np.float64]:
-    """By sheet, right verdicts on criteria of a kind less their number times the pooled rate."""
-    own, sheets = kind & ~np.isnan(verdict), int(codes.max()) + 1
+) -> tuple[Floats, Floats, Floats]:
+    """By sheet, right verdicts on criteria of a kind, verdicts, and criteria without one."""
+    own, none, sheets = kind & ~np.isnan(verdict), kind & np.isnan(verdict), int(codes.max()) + 1
     right = ((verdict > 0.5) == truth).astype(np.float64)
     y = np.bincount(codes[own], weights=right[own], minlength=sheets)
-    m = np.bincount(codes[own], minlength=sheets)
-    excess: NDArray[np.float64] = y - m * (y.sum() / max(m.sum(), 1))
-    return excess
+    m, left = (np.bincount(codes[each], minlength=sheets) for each in (own, none))
+    return y.astype(np.float64), m.astype(np.float64), left.astype(np.float64)
 
 
 def _corrected(mean: float, se: float, errors: Errors) -> tuple[float, float, float] | None:

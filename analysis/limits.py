@@ -73,6 +73,11 @@ def _control_limits(rules: StandardRules, calibrated: Sequence[str]) -> Iterator
         yield _without_spiked(calibrated)
     if not rules.second_grader:
         yield "No second grader is asked for the same verdict."
+    elif not rules.regrade:
+        yield (
+            f"The second grader, {rules.second_grader}, is not asked to grade archived answers "
+            "again: that it judges as it did would show in its verdicts alone."
+        )
 
 
 def _without_spiked(calibrated: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from analysis.load import Table, one_of
 from analysis.means import ArmCount, SeedMeans, count_arms, seed_means
 from analysis.multiplicity import holm, westfall_young
 from analysis.plan import GRADER, KEEP, STANDARD, control_models, look_alpha, validate_plan
+from analysis.regrading import Drift
 from analysis.resample import max_t, p_values, permutation_seed
 from analysis.standard import StandardResult, run_standard
 from analysis.verdict import Rule, Verdict, decide, decide_nothing
@@ -57,18 +58,25 @@ def analyse(
     *,
     grader: str = GRADER,
     published: date | None = None,
+    drifts: Sequence[Drift] = (),
+    scored_by: str = GRADER,
 ) -> Analysis:
     """Run the registered plan over every wave of the table.
 
     With basic-v1 each wave is one look; with standard-v1 each that has a model which is no
-    control, and ``published``, the day of the first release, is held against the dates of those.
+    control, and ``published``, the day of the first release, is held against the dates of those;
+    ``drifts`` and ``scored_by`` are as ``run_standard`` takes them.
 
     ``registration`` is the digest of the Preregistration: it seeds the permutations. Waves
     beyond the registered looks are marked exploratory, as is any grader but the registered one.
     Raises AnalysisError for an invalid plan, or a table without rows that the plan can use.
     """
     if plan.name == STANDARD and grader == GRADER:
-        return _analyse_standard(plan, table, registration, published)
+        validate_plan(plan)
+        found = run_standard(
+            plan, table, registration, published=published, drifts=drifts, scored_by=scored_by
+        )
+        return _with_means(plan, table, registration, found)
     hypothesis = "primary" if grader == GRADER else f"grader {grader}"
     return _analyse(plan, table, registration, grader, hypothesis, exploratory=grader != GRADER)
 
@@ -93,11 +101,7 @@ def explore(
     return _analyse(other, table, registration, grader, label, exploratory=True)
 
 
-def _analyse_standard(
-    plan: Plan, table: Table, registration: str, published: date | None
-) -> Analysis:
-    validate_plan(plan)
-    found = run_standard(plan, table, registration, published=published)
+def _with_means(plan: Plan, table: Table, registration: str, found: StandardResult) -> Analysis:
     held = table.where((table["grader"] == GRADER) & one_of(table["stratum"], plan.strata))
     waves = sorted(set(held["wave"].tolist()))
     means = [m for w in waves for m in _arm_means(seed_means(held, w, plan.outcomes, plan.strata))]

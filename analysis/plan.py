@@ -120,6 +120,7 @@ def standard_plan(
     hypotheses: Sequence[str] = HYPOTHESES,
     released: Sequence[tuple[str, str]] = (),
     burned: str = LEAVE_OUT,
+    regrade: float = 0.0,
 ) -> Plan:
     """The preset standard-v1: D1 to B1 of spec/statistics.md, §5. Raises AnalysisError for what
     ``validate_plan`` refuses."""
@@ -155,6 +156,7 @@ def standard_plan(
                 hypotheses=tuple(hypotheses),
                 released=tuple(released),
                 burned=burned,
+                regrade=regrade,
             ),
         )
     )
@@ -250,6 +252,10 @@ def _rate_complaints(plan: Plan, rules: StandardRules) -> Iterator[str]:
         )
     if rules.onset_looks < plan.looks:
         yield f"onset_looks: {rules.onset_looks} is fewer than the plan's {plan.looks} looks"
+    if not 0 <= rules.regrade <= 1:
+        yield f"regrade: {rules.regrade} is no share; 0 for none, 1 for all answers"
+    if rules.regrade and not rules.second_grader:
+        yield "regrade: it is the second grader that grades answers again, and none is named"
     for field in ("missing_alpha", "missing_share", "control_alpha", "control_margin"):
         if not 0 < getattr(rules, field) < 1:
             yield f"{field}: {getattr(rules, field)} must lie between 0 and 1 (0.05 is usual)"

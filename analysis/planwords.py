@@ -135,6 +135,12 @@ def _control_words(plan: Plan) -> tuple[str, ...]:
         words += " Positive: none is registered."
     if rules.second_grader:
         words += f" A second grader, {rules.second_grader}, must give the same verdict."
+    if rules.regrade:
+        whose = "all" if rules.regrade == 1 else f"a share of {rules.regrade:g}"
+        words += (
+            f" At each later look it grades the first wave's answers again, on {whose} of the "
+            "instances; the change must be alike in the arms, by the rule of the negative control."
+        )
     return (f"{words} Where one fails, verdicts are withheld and the reason is told.",)
 
 

@@ -58,15 +58,21 @@ def rate_of(verdicts: Iterable[tuple[Any, bool | None]]) -> Rate:
             continue
         right[instance] = right.get(instance, 0) + verdict
         total[instance] = total.get(instance, 0) + 1
-    if not total:
+    return rate_of_counts(
+        np.array(list(right.values()), dtype=np.float64),
+        np.array(list(total.values()), dtype=np.float64),
+        missing,
+    )
+
+
+def rate_of_counts(right: Floats, total: Floats, missing: int = 0) -> Rate:
+    """The same from counts by instance: right answers, and answers that count."""
+    y, m = right[total > 0], total[total > 0]
+    if not len(m):
         return Rate(None, None, 0, 0, missing, 0, 0.0)
-    y = np.array(list(right.values()), dtype=np.float64)
-    m = np.array(list(total.values()), dtype=np.float64)
     mean = float(y.sum() / m.sum())
     n = float(effective_answers(y[None], m[None])[0, -1])
-    return Rate(
-        mean, wilson(mean, n), int(y.sum()), int(m.sum()), missing, len(total), n
-    )  # fmt: skip
+    return Rate(mean, wilson(mean, n), int(y.sum()), int(m.sum()), missing, len(m), n)
 
 
 def effective_answers(right: Floats, total: Floats) -> Floats:

@@ -173,7 +173,7 @@ def build_report(
         deviations=(
             *burned_departures(plan, analysis.burned),
             *_deviations(registered, sealed, runs, table, analysis),
-            *judge_departures(plan, judges, sorted({run.wave for run in runs})),
+            *judge_departures(plan, judges, sorted({run.wave for run in runs}), published),
         ),
         templates=templates,
         judges=tuple(judges),

@@ -43,9 +43,12 @@ def tables_csv(body: Body) -> dict[str, str]:
         "outcomes": list(_outcomes(body)),
         "monitoring": list(_monitored(body)),
         "onset": list(_onset(body)),
-        "judges": [_without(judge, "gaps") for judge in body["judges"]],
+        "judges": [_without(judge, "gaps", "drift") for judge in body["judges"]],
         "judge_gaps": [
             {"judge": judge["judge"], **gap} for judge in body["judges"] for gap in judge["gaps"]
+        ],
+        "judge_drift": [
+            {"judge": judge["judge"], **row} for judge in body["judges"] for row in judge["drift"]
         ],
         "deviations": [{"deviation": line} for line in body["deviations"]],
         "changes": list(_changes(body)),

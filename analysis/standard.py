@@ -15,7 +15,14 @@ import numpy as np
 from analysis.asides import DIMENSIONS, PARTS, Aside, Look, run_asides
 from analysis.burned import BurnedSeeds, Kept, hold_back, keep_rows
 from analysis.burntest import compare_look
-from analysis.controls import ControlResult, negative_control, positive_controls, second_opinion
+from analysis.controls import (
+    ControlResult,
+    drift_control,
+    graded_exactly,
+    negative_control,
+    positive_controls,
+    second_opinion,
+)
 from analysis.covariate import Adjusted
 from analysis.cube import Cube, make_cube
 from analysis.errors import AnalysisError
@@ -23,6 +30,7 @@ from analysis.load import Table, one_of
 from analysis.monitor import Monitored, monitor_looks
 from analysis.multiplicity import bh
 from analysis.plan import EXCLUSIONS, GRADER, control_models
+from analysis.regrading import Drift
 from analysis.tested import Data, Tested, look_data, primary_rule, run_tests
 from analysis.verdict import Verdict, withhold
 from registry.records import Plan, StandardRules
@@ -58,12 +66,30 @@ class StandardResult:
         return tuple(each.verdict for look in self.looks for each in look.tested)
 
 
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What judges have to do with the verdicts: the second grader's, by wave; what was graded
+    again; whose scores are tested."""
+
+    second: dict[int, tuple[Tested, ...]]
+    drifts: tuple[Drift, ...]
+    scored_by: str
+
+
 def run_standard(
-    plan: Plan, table: Table, registration: str, *, published: date | None = None
+    plan: Plan,
+    table: Table,
+    registration: str,
+    *,
+    published: date | None = None,
+    drifts: Sequence[Drift] = (),
+    scored_by: str = GRADER,
 ) -> StandardResult:
     """Run standard-v1 on all waves of the table.
 
-    ``published`` is the day of the first release of the public arm, None where there was none.
+    ``published`` is the day of the first release of the public arm, None where there was none;
+    ``drifts`` are what judges said again of archived answers; ``scored_by`` is whose scores the
+    tested rows are, where those of a table from elsewhere are a judge's.
     Raises AnalysisError where no row can be tested, a negative control was released after the
     publication, or the strata have one arm only.
     """
@@ -77,11 +103,10 @@ def run_standard(
     clean = whole.where(kept.primary)
     cube = make_cube(clean, plan.outcomes, plan.strata)
     looks = list(_looks(plan, rules, held, cube, registration, kept.seeds))
-    second = _second(plan, rules, table, registration)
-    controls = tuple(_controls(plan, rules, cube, registration, looks, second))
-    judged = tuple(_judge_look(look, controls) for look, _ in looks)
+    judged = _Judged(_second(plan, rules, table, registration), tuple(drifts), scored_by)
+    controls = tuple(_controls(plan, rules, cube, registration, looks, judged))
     return StandardResult(
-        judged,
+        tuple(_judge_look(look, controls) for look, _ in looks),
         controls,
         monitor_looks(plan, rules, _watched(plan, rules, whole, kept, looks), registration),
         (
@@ -238,7 +263,7 @@ def _controls(
     cube: Cube,
     registration: str,
     looks: Sequence[tuple[LookResult, Data]],
-    second: dict[int, tuple[Tested, ...]],
+    judged: _Judged,
 ) -> Iterator[ControlResult]:
     first = looks[0][0].wave if looks else None
     baseline = _baseline(rules, cube, first)
@@ -255,9 +280,21 @@ def _controls(
                 _lacking(cube, columns, rules.frozen), baseline,
             )  # fmt: skip
         yield from positive_controls(plan, rules, cube, registration, look.wave)
-        if rules.second_grader:
-            others = second.get(look.wave, ())
-            yield from second_opinion(look.wave, rules.second_grader, look.tested, others)
+        yield from _judge_controls(rules, cube, look, judged)
+
+
+def _judge_controls(
+    rules: StandardRules, cube: Cube, look: LookResult, judged: _Judged
+) -> Iterator[ControlResult]:
+    """C3 at a look: on each model, then on all of them."""
+    if not rules.second_grader:
+        yield graded_exactly(look.wave, judged.scored_by)
+        return
+    others = judged.second.get(look.wave, ())
+    yield from second_opinion(look.wave, rules.second_grader, look.tested, others)
+    first = min(column.wave for column in cube.columns)
+    if rules.regrade and look.wave > first:
+        yield drift_control(rules, look.wave, first, judged.drifts)
 
 
 def _baseline(rules: StandardRules, cube: Cube, first: int | None) -> list[int]:
@@ -292,9 +329,9 @@ def _judge_look(look: LookResult, controls: Sequence[ControlResult]) -> LookResu
 
 def bears_on(control: ControlResult, wave: int, model: str) -> bool:
     """Whether a model's verdict at a wave rests on a control: C1 before publication bears on all
-    looks, one at a look on that, C3 on its model."""
+    looks, one at a look on that, C3 on its model, or where it names none on the look."""
     if control.kind == "C3":
-        return control.wave == wave and model in control.models
+        return control.wave == wave and (not control.models or model in control.models)
     return control.wave == wave or (control.kind == "C1" and control.what.startswith("released"))
 
 

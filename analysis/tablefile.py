@@ -37,6 +37,13 @@ def read_result_file(path: Path, *, grader: str | None = None, second: str = "")
     lacking or unknown column, several graders without a choice, control characters in a name, and
     what ``check_table`` refuses.
     """
+    return read_graded_file(path, grader=grader, second=second)[0]
+
+
+def read_graded_file(
+    path: Path, *, grader: str | None = None, second: str = ""
+) -> tuple[Table, str]:
+    """The same, and whose scores are tested, by the name that the file has for it."""
     arrow = _rename(_read(path), path)
     lacking = [name for name in REQUIRED if name not in arrow.column_names]
     if lacking:
@@ -47,13 +54,13 @@ def read_result_file(path: Path, *, grader: str | None = None, second: str = "")
         )
     if not arrow.num_rows:
         raise AnalysisError(f"{path}: no rows below the header")
-    arrow = _one_grader(arrow, path, grader, second)
+    arrow, tested = _one_grader(arrow, path, grader, second)
     _refuse_controls(arrow, path)
     table = table_of_columns({n: _chunked(_column(arrow, n, path)) for n in SCHEMA}, str(path))
     for shown, name in (("look", "wave"), ("replicate", "replicate")):
         if (below := table[name] < 0).any():
             raise AnalysisError(f"{path}: row {int(below.argmax()) + 1}: {shown} lies below 0")
-    return table
+    return table, tested
 
 
 def _read(path: Path) -> Any:
@@ -98,8 +105,9 @@ def _rename(arrow: Any, path: Path) -> Any:
     return arrow.rename_columns(names).select(known)
 
 
-def _one_grader(arrow: Any, path: Path, wanted: str | None, second: str) -> Any:
-    """The rows of one grader, called as the plan calls the one that it tests, and of a second."""
+def _one_grader(arrow: Any, path: Path, wanted: str | None, second: str) -> tuple[Any, str]:
+    """The rows of one grader, called as the plan calls the one that it tests, and of a second; and
+    what the file calls the first."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -108,7 +116,7 @@ def _one_grader(arrow: Any, path: Path, wanted: str | None, second: str) -> Any:
             raise AnalysisError(
                 f"{path}: no column grader, of which {wanted or second!r} could be one"
             )
-        return arrow
+        return arrow, GRADER
     column = _cast(arrow["grader"], "grader", pa.string(), path)
     graders = sorted(str(name) for name in pc.unique(column).to_pylist() if name is not None)
     if second and (second not in graders or second == wanted):
@@ -124,14 +132,14 @@ def _one_grader(arrow: Any, path: Path, wanted: str | None, second: str) -> Any:
                 f"{path}: row {row} names no grader, others do: choose one with --grader"
             )
         if wanted is None:
-            return arrow.drop_columns(["grader"])
+            return arrow.drop_columns(["grader"]), GRADER
     elif wanted not in graders:
         raise AnalysisError(f"{path}: no rows by grader {wanted!r}; there are {', '.join(graders)}")
     place = arrow.column_names.index("grader")
     arrow = arrow.set_column(place, "grader", column)
     arrow = arrow.filter(pc.is_in(column, pa.array([wanted, second or wanted])))
     ours = pc.if_else(pc.equal(arrow["grader"], wanted), GRADER, arrow["grader"])
-    return arrow.set_column(place, "grader", ours)
+    return arrow.set_column(place, "grader", ours), wanted
 
 
 def _only_grader(graders: Sequence[str], path: Path) -> str | None:

@@ -102,10 +102,15 @@ def purpose_of(pin: JudgePin, wave: int | None = None, episode: str = "") -> Pur
 
 
 def judge_episode(
-    judge: Judge, instance: TaskInstance, episode: Episode, replies: Replies
+    judge: Judge,
+    instance: TaskInstance,
+    episode: Episode,
+    replies: Replies,
+    look: int | None = None,
 ) -> Grade:
-    """A judge's grade of an episode. Nobody is asked about an attempt that the infrastructure
-    failed, which has no grade, nor about an empty answer, which meets nothing.
+    """A judge's grade of an episode; at a later ``look``'s wave once more, by calls of their own.
+    Nobody is asked about an attempt that the infrastructure failed, which has no grade, nor about
+    an empty answer, which meets nothing.
 
     Raises AttemptFailed where the provider fails, HarnessError for another instance's episode.
     """
@@ -118,13 +123,14 @@ def judge_episode(
     if not answer.strip():
         none = tuple(False if is_asked(each) else None for each in rubric.criteria)
         return _grade(episode, name, rubric, GradeStatus.NO_ANSWER, none)
-    verdicts = _judge_asked(judge, submission_of(instance, episode), rubric, replies)
+    verdicts = _judge_asked(judge, submission_of(instance, episode, look), rubric, replies)
     return _grade(episode, name, rubric, GradeStatus.GRADED, verdicts)
 
 
-def submission_of(instance: TaskInstance, episode: Episode) -> Submission:
-    """What a judge looks at of an episode."""
-    return Submission(instance.brief.prompt, submitted(episode), instance.id)
+def submission_of(instance: TaskInstance, episode: Episode, look: int | None = None) -> Submission:
+    """What a judge looks at of an episode. The same at each look, under another name."""
+    salt = instance.id if look is None else f"{instance.id}/again at wave {look}"
+    return Submission(instance.brief.prompt, submitted(episode), salt)
 
 
 def _judge_asked(
@@ -153,14 +159,24 @@ def _parts(episode: Episode) -> Iterator[str]:
         )
 
 
-def keep_grade(store: Store, judge: str, grade: Grade, recipients: tuple[str, ...]) -> bool:
+def keep_grade(
+    store: Store, judge: str, grade: Grade, recipients: tuple[str, ...], look: int | None = None
+) -> bool:
     """Keep a judge's grade under its name; False where there is one."""
-    return store.put(grade_key(judge, grade.episode), encrypt(encode_grade(grade), recipients))
+    key = grade_key(judge, grade.episode, look)
+    return store.put(key, encrypt(encode_grade(grade), recipients))
 
 
-def read_grade(store: Store, judge: str, episode: str, identities: tuple[str, ...]) -> Grade | None:
-    """A judge's grade of an episode, None where there is none. Raises BrokenPromise."""
-    key = grade_key(judge, episode)
+def read_grade(
+    store: Store,
+    judge: str,
+    episode: str,
+    identities: tuple[str, ...],
+    look: int | None = None,
+) -> Grade | None:
+    """A judge's grade of an episode, that of the first time or of a later look; None where there
+    is none. Raises BrokenPromise."""
+    key = grade_key(judge, episode, look)
     if not store.exists(key):
         return None
     return decode_grade(decrypt(store.get(key), identities, key), key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from registry.canon import digest_bytes
-from registry.inventory import CALIBRATIONS, CHECKS
+from registry.inventory import CALIBRATIONS, CHECKS, grades_folder
 
 RESULTS = "results/"
 ATTEMPTS = "attempts/"
@@ -46,9 +46,10 @@ def worklist_key(recipient: str) -> str:
     return f"{RUNS}{hex_of(digest_bytes(recipient.encode()))}/worklist.age"
 
 
-def grade_key(judge: str, episode: str) -> str:
-    """Of a judge's grade of an episode; ``judge`` is the digest of its pin."""
-    return f"{GRADES}{hex_of(judge)}/{hex_of(episode)}.age"
+def grade_key(judge: str, episode: str, look: int | None = None) -> str:
+    """Of a judge's grade of an episode; ``judge`` is the digest of its pin, ``look`` the wave at
+    which it graded the episode once more."""
+    return f"{grades_folder(judge, look)}{hex_of(episode)}.age"
 
 
 def judgement_key(judge: str, call: str, tried: int) -> str:

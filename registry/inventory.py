@@ -30,6 +30,7 @@ CALIBRATIONS = "calibrations/"  # likewise, of calibrations
 _RESULTS = "results/"
 _PROBES = "probes/"
 _GRADES = "grades/"
+_REGRADES = "regrades/"
 _JUDGEMENTS = "judgements/"
 _LINES = 4096  # a part
 _LINE = re.compile(r"([0-9a-f]{64})  ([!-~]+)")
@@ -49,11 +50,11 @@ class Inventory:
 
 @dataclass(slots=True)
 class InventoryTrees:
-    """The two roots of an inventory as its lines go by, and the episodes that it has grades of:
-    those of the results, or of the judge whose digest it is given, as 64 hexadecimal digits. With
-    the digest of a ``model`` it counts that model's probes instead."""
+    """The two roots of an inventory as its lines go by, and the episodes that it has grades of, in
+    the ``folder`` that is given: that of the results, or of a judge (``grades_folder``). With the
+    digest of a ``model``, as 64 hexadecimal digits, it counts that model's probes instead."""
 
-    judge: str = ""
+    folder: str = _RESULTS
     model: str = ""
     objects: MerkleTree = field(default_factory=MerkleTree)
     results: MerkleTree = field(default_factory=MerkleTree)
@@ -72,7 +73,7 @@ class InventoryTrees:
         if self.model:
             folder, _, name = key.rpartition("/")
             return folder == f"{_PROBES}{self.model}" and _PROBE.fullmatch(name) is not None
-        return key.startswith(f"{_GRADES}{self.judge}/" if self.judge else _RESULTS)
+        return key.startswith(self.folder)
 
     @property
     def episodes(self) -> str:
@@ -96,17 +97,35 @@ def run_objects(store: Store, manifest: RunManifest, episodes: Collection[str]) 
     yield from store.list(manifest.run_key.rpartition("/")[0] + "/")
 
 
-def judge_objects(
-    store: Store, judge: str, episodes: Collection[str], before: Iterable[str]
-) -> Iterator[str]:
-    """The keys of a judge's grades of some episodes, and of its replies that no inventory
-    ``before``, of which the roots are given, lists; in key order. Digests name judge and
-    episodes."""
+def grades_folder(judge: str, look: int | None = None) -> str:
+    """Where a judge's grades lie, those of the first time or those of a later look's wave;
+    ``judge`` is the digest of its pin."""
     own = judge.removeprefix("sha256:")
+    return f"{_GRADES}{own}/" if look is None else f"{_REGRADES}{own}/{look:04d}/"
+
+
+def judge_objects(
+    store: Store,
+    judge: str,
+    episodes: Collection[str],
+    before: Iterable[str],
+    look: int | None = None,
+) -> Iterator[str]:
+    """The keys of a judge's grades of some episodes, at a ``look`` those that it made again, and of
+    its replies that no inventory ``before``, of which the roots are given, lists; in key order.
+    Digests name judge and episodes."""
     wanted = frozenset(episode.removeprefix("sha256:") for episode in episodes)
-    for key in store.list(f"{_GRADES}{own}/") if wanted else ():
-        if key.rpartition("/")[2].removesuffix(".age") in wanted:
-            yield key
+    grades = (
+        key
+        for key in (store.list(grades_folder(judge, look)) if wanted else ())
+        if key.rpartition("/")[2].removesuffix(".age") in wanted
+    )
+    yield from merge(grades, _unpromised(store, judge, before))
+
+
+def _unpromised(store: Store, judge: str, before: Iterable[str]) -> Iterator[str]:
+    """A judge's replies that no inventory lists."""
+    own = judge.removeprefix("sha256:")
     listed = [((key, True) for key, _ in read_inventory(store, root)) for root in before]
     stored = ((key, False) for key in store.list(f"{_JUDGEMENTS}{own}/"))
     for key, group in groupby(merge(stored, *listed), key=lambda each: each[0]):

@@ -43,6 +43,9 @@ class StandardRules:
     released: tuple[tuple[str, str], ...] = ()  # name and date of controls, as documented
     # B1, of private seeds that a provider may have kept: "leave-out" of P1, or "keep" in it.
     burned: str = field(default="leave-out", metadata=_LATER)
+    # C3: the share of the first wave's instances whose answers the second grader grades again at
+    # each look after it; 0 for none.
+    regrade: float = field(default=0.0, metadata=_LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +195,22 @@ class Graded:
 
 
 @dataclass(frozen=True, slots=True)
+class Regraded:
+    """At the look of a later wave, a judge has graded the first wave's answers once more: all of
+    them, or those of a share of the instances. Its objects are these grades, and the replies of the
+    judge that no record before promises."""
+
+    wave: int  # of the look
+    first: int  # the wave whose answers they are
+    manifest: str  # digest of that one's, closed
+    judge: JudgePin
+    share: float  # of each stratum's instances
+    graded: int  # episodes
+    objects: int
+    objects_root: str
+
+
+@dataclass(frozen=True, slots=True)
 class JudgeChecked:
     """A judge was measured on answers whose truth is known. Nothing of it is secret: the answers
     are made from seeds that are the same for everybody."""
@@ -277,6 +296,7 @@ KINDS: dict[str, type[Any]] = {
     "run-manifest": RunManifest,
     "wave-closed": WaveClosed,
     "graded": Graded,
+    "regraded": Regraded,
     "judge-checked": JudgeChecked,
     "calibrated": CalibrationMade,
     "probed": Probed,

@@ -26,6 +26,7 @@ from registry.inventory import (
     CHECKS,
     PARTS,
     InventoryTrees,
+    grades_folder,
     head_key,
     read_inventory,
 )
@@ -36,6 +37,7 @@ from registry.records import (
     JudgeChecked,
     Leak,
     Probed,
+    Regraded,
     RunManifest,
     SealedSet,
     WaveClosed,
@@ -59,6 +61,7 @@ _KEPT = 1000  # problems that are listed one by one
 _PROMISING = {
     "wave-closed": "closed waves",
     "graded": "waves graded by judges",
+    "regraded": "waves graded again by judges",
     "judge-checked": "checks of judges",
     "calibrated": "calibrations",
     "probed": "models probed",
@@ -164,6 +167,7 @@ def _check_links(records: _Records, findings: _Findings) -> None:
     manifests: dict[str, RunManifest] = {}
     closed: set[str] = set()
     drawn: SealedSet | None = None
+    graded: set[str] = set()
     for entry, record in records:
         if entry.kind == "sealed-set":
             roots.add(record.root)
@@ -184,6 +188,9 @@ def _check_links(records: _Records, findings: _Findings) -> None:
         elif entry.kind == "graded":
             _check_known(entry, "closed wave's manifest", record.manifest, closed, findings)
             _check_pinned(entry, record, manifests.get(record.manifest), findings)
+            graded.add(_grading(record))
+        elif entry.kind == "regraded":
+            _check_known(entry, "first grading", _grading(record), graded, findings)
         elif entry.kind == "probed":
             _check_known(entry, "plan", record.plan, plans, findings)
         elif entry.kind == "leak":
@@ -217,6 +224,11 @@ def _check_leak(entry: Entry, leak: Leak, drawn: SealedSet | None, found: _Findi
         if where.get(commitment) != (Arm.PRIVATE, leak.tranche):
             said = f"{commitment[:16]}… is no private seed of tranche {leak.tranche}"
             found.add(entry.place, f"leak: {said}")
+
+
+def _grading(record: Graded | Regraded) -> str:
+    """Which judge graded the answers of which run."""
+    return f"of {record.manifest} by judge {record.judge.name} ({record_digest(record.judge)})"
 
 
 def _check_pinned(
@@ -305,7 +317,7 @@ class _Promised:
     """A record that promises objects, and the roots of its inventory as far as it was read."""
 
     place: str
-    record: WaveClosed | Graded | JudgeChecked | CalibrationMade | Probed
+    record: WaveClosed | Graded | Regraded | JudgeChecked | CalibrationMade | Probed
     trees: InventoryTrees
     broken: bool = False
 
@@ -317,7 +329,8 @@ class _Promised:
             case Probed():
                 trees = InventoryTrees(model=record_digest(record.model).removeprefix("sha256:"))
             case _:
-                trees = InventoryTrees(record_digest(record.judge).removeprefix("sha256:"))
+                look = record.wave if isinstance(record, Regraded) else None
+                trees = InventoryTrees(grades_folder(record_digest(record.judge), look))
         return cls(entry.place, record, trees)
 
     def lines(self, store: Store, findings: _Findings) -> Iterator[tuple[str, str]]:
@@ -426,6 +439,16 @@ def _check_promised(promised: _Promised, every: Sequence[_Promised], findings: _
         case Probed():
             name = f"wave {record.wave}, {record.what} put to {record.model.name}"
             pairs.append(("probes", record.probes, promised.trees.graded))
+        case Regraded():
+            name = f"wave {record.first} by judge {record.judge.name} again at wave {record.wave}"
+            pairs.append(("grades", record.graded, promised.trees.graded))
+            pairs += [
+                ("graded episodes", other.trees.episodes, promised.trees.episodes)
+                for other in every
+                if isinstance(other.record, WaveClosed)
+                and other.record.manifest == record.manifest
+                and record.share == 1
+            ]
         case JudgeChecked():
             name = f"check of judge {record.judge.name}"
             digits = record.result.removeprefix("sha256:")

@@ -15,7 +15,7 @@ from analysis.load import Table, codes_of, one_of
 from analysis.look import analyse
 from analysis.plan import GRADER, STANDARD, basic_plan, standard_plan
 from analysis.report import Report, build_table_report
-from analysis.tablefile import read_result_file
+from analysis.tablefile import read_graded_file
 from registry.canon import digest_value
 from registry.records import Plan, record_body
 from study.errors import StudyError
@@ -40,7 +40,8 @@ def analyze_table(
     time of the report. Raises AnalysisError and StudyError that name the file.
     """
     section, notes = _read_plan(plan_path)
-    table = read_result_file(path, grader=grader, second=section.second_grader or "")
+    second = section.second_grader or ""
+    table, scored_by = read_graded_file(path, grader=grader, second=second)
     first = table.where(table["grader"] == GRADER)
     if pre_exposure:
         section = _with_controls(section, pre_exposure)
@@ -48,7 +49,7 @@ def analyze_table(
     _check_models(plan, first, path)
     registration = digest_value(record_body(plan))
     try:
-        found = analyse(plan, table, registration)
+        found = analyse(plan, table, registration, scored_by=scored_by)
     except AnalysisError as error:
         raise AnalysisError(f"{path}: {error}") from error
     told = (*notes, *more, *table_departures(plan, first))
@@ -103,6 +104,11 @@ def _plan_of(section: PlanFile, table: Table, path: Path | None) -> tuple[Plan, 
         options["outcomes"] = ("score",)
         notes.append(
             "The rows count no criteria (passed, total): the weighted score is the only outcome."
+        )
+    if options.pop("regrade", 0):
+        raise StudyError(
+            f"{path}: controls.regrade: a table has no archived answers to grade again; leave it "
+            "out"
         )
     seeds = section.seeds_per_arm or _most_seeds(table)
     options["replicates"] = section.replicates or int(table["replicate"].max()) + 1

@@ -32,6 +32,13 @@ unknown_price_option = click.option(
 )
 @click.option("--wave", type=click.IntRange(0), help="Default: every wave that was begun.")
 @click.option(
+    "--again-at",
+    type=click.IntRange(1),
+    metavar="WAVE",
+    help="Grade the first wave's answers once more, for the look at this later wave, and nothing "
+    "else: the report tells whether the judge has drifted.",
+)
+@click.option(
     "--parallel", type=click.IntRange(1, 256), default=4, show_default=True, help="Calls at once."
 )
 @unknown_price_option
@@ -40,6 +47,7 @@ def grade(
     folder: Path,
     judges: tuple[str, ...],
     wave: int | None,
+    again_at: int | None,
     parallel: int,
     allow_unknown_price: bool,
     as_json: bool,
@@ -54,13 +62,17 @@ def grade(
     Examples:
       dosimeter grade --judge haiku
       dosimeter grade --judge haiku --judge flash --wave 0 --json
+      dosimeter grade --judge flash --again-at 3
     """
+    if wave is not None and again_at is not None:
+        raise click.UsageError("--again-at grades the first wave's answers: leave --wave out")
     from registry.clock import utc_now
     from study.console import accounts_json, print_json, progress_watch
     from study.folder import open_study
     from study.judges import GradeRequest, grade_study
 
-    request = GradeRequest(tuple(dict.fromkeys(judges)), wave, parallel, allow_unknown_price)
+    named = tuple(dict.fromkeys(judges))
+    request = GradeRequest(named, wave, parallel, allow_unknown_price, again_at)
     with progress_watch("grading") as watch:
         outcome = grade_study(open_study(folder), request, watch, utc_now)
     if as_json:
@@ -69,6 +81,7 @@ def grade(
             {
                 "judges": [asdict(each) for each in outcome.judges],
                 "alpha": outcome.alpha,
+                "again_at": outcome.again_at,
                 "budget": budget,
             }
         )
@@ -90,7 +103,12 @@ def _print_grading(outcome: GradeOutcome) -> None:
     if outcome.alpha is not None:
         click.echo(f"Krippendorff's alpha between the judges: {outcome.alpha:.3f}")
     for each in outcome.judges:
-        if each.recorded:
+        if each.recorded and outcome.again_at is not None:
+            click.echo(
+                f"{each.judge}: the ledger has it that the first wave's answers are graded again "
+                f"at wave {outcome.again_at}"
+            )
+        elif each.recorded:
             waves = ", ".join(map(str, each.recorded))
             click.echo(f"{each.judge}: the ledger has it that wave {waves} is graded whole")
         for wave in each.unpinned:

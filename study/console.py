@@ -357,6 +357,10 @@ def _about(entry: Entry) -> str:
             f"wave {body['wave']} by {body['judge']['name']}: {body['graded']} episodes"
             + ("" if body["pinned"] else ", a judge chosen afterwards")
         ),
+        "regraded": lambda: (
+            f"wave {body['first']} by {body['judge']['name']} again at wave {body['wave']}: "
+            f"{body['graded']} episodes"
+        ),
         "judge-checked": lambda: f"{body['judge']['name']} on {body['criteria']} criteria",
         "calibrated": lambda: f"{body['trials']} trials, {body['how']}",
         "leak": lambda: f"tranche {body['tranche']} from {body['since']}: {body['reason']}",

@@ -98,22 +98,24 @@ def _planned(protocol: Protocol, wave: int) -> list[int]:
 
 def _pilots(study: Study, pin: JudgePin, price: Price | None) -> Iterator[Pilot]:
     """The episodes that this judge has graded, of any prompt and settings, with what they took."""
-    usages: dict[str, list[Usage]] = defaultdict(list)
+    usages: dict[tuple[int | None, str], list[Usage]] = defaultdict(list)
     if next(iter(study.store.list(JUDGEMENTS)), None) is None:
         return  # and no key is needed
     for bought in read_bought_of_judges(study.store, study.identities()):
         asked = bought.purpose
         if asked and (asked.provider, asked.version) == (pin.provider, pin.version):
-            usages[asked.episode].append(bought.usage)
-    for cell in _cells(study):
-        if values := _values(usages.get(cell.episode, ()), price):
+            # What was graded again was bought for another wave than its own.
+            usages[asked.wave, asked.episode].append(bought.usage)
+    for wave, cell in _cells(study):
+        if values := _values(usages.get((wave, cell.episode), ()), price):
             yield Pilot(cell.spec.stratum, cell.instance, values)
 
 
-def _cells(study: Study) -> Iterator[Cell]:
+def _cells(study: Study) -> Iterator[tuple[int, Cell]]:
     for wave in range(len(study.protocol.waves)):
         manifest = manifest_of(study, wave)
-        yield from () if manifest is None else cells_of(study, manifest)
+        for cell in () if manifest is None else cells_of(study, manifest):
+            yield wave, cell
 
 
 def _values(usages: Sequence[Usage], price: Price | None) -> Mapping[str, float] | None:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 from harness.codec import decode_episode
 from harness.episode import Cell, Episode, Grade
 from harness.judging import read_grade
-from harness.keys import GRADES, attempt_key, hex_of, result_key
-from harness.tabulate import EpisodeResult
+from harness.keys import attempt_key, hex_of, result_key
+from harness.tabulate import LENIENT, EpisodeResult
 from harness.work import read_result
+from registry.inventory import grades_folder
 from registry.records import JudgePin, RunManifest, record_digest
 from registry.seal import decrypt
 from study.errors import StudyError
@@ -62,9 +63,10 @@ def read_attempt(study: Study, episode: str, identities: tuple[str, ...]) -> Epi
     return decode_episode(decrypt(study.store.get(key), identities, key), key)
 
 
-def graded_by(study: Study, judge: str) -> frozenset[str]:
-    """The episodes that a judge has graded; ``judge`` is the digest of its pin."""
-    prefix = f"{GRADES}{hex_of(judge)}/"
+def graded_by(study: Study, judge: str, look: int | None = None) -> frozenset[str]:
+    """The episodes that a judge has graded, or graded again at a later look's wave; ``judge`` is
+    the digest of its pin."""
+    prefix = grades_folder(judge, look)
     keys = study.store.list(prefix)
     return frozenset(f"sha256:{key.removeprefix(prefix).removesuffix('.age')}" for key in keys)
 
@@ -80,6 +82,20 @@ def grades_of(study: Study, episode: str, identities: tuple[str, ...]) -> tuple[
         if grade is not None:
             found[f"{name}@{hex_of(digest)[:8]}" if name in found else name] = grade
     return tuple(found.items())
+
+
+def labelled(exact: Grade, judged: Grade) -> Iterator[tuple[bool, bool]]:
+    """What is true of each criterion, and what a judge said, where both is known. A templated
+    question is put to a judge as the column has it that forgives how an answer is packed
+    (harness/questions.py): that column is its truth, as on the sheets of a check."""
+    truths = dict(zip(exact.criteria, exact.verdicts, strict=True))
+    for criterion, said in zip(judged.criteria, judged.verdicts, strict=True):
+        if criterion == LENIENT or said is None:
+            continue
+        truth = truths.get(LENIENT)
+        truth = truths.get(criterion) if truth is None else truth
+        if truth is not None:
+            yield truth, said
 
 
 def judge_grades(

@@ -11,9 +11,11 @@ from harness.keys import check_key
 from registry.canon import canonical_bytes, digest_bytes
 from registry.errors import BrokenPromise
 from registry.inventory import judge_objects, write_inventory
-from registry.records import Graded, JudgeChecked, JudgePin, WaveClosed, record_digest
+from registry.records import Graded, JudgeChecked, JudgePin, Regraded, WaveClosed, record_digest
 from study.folder import Study
 from study.runs import closed_wave, closing_manifest
+
+FIRST = 0  # the wave whose answers are the archive
 
 
 def record_graded(
@@ -57,7 +59,7 @@ def find_graded(study: Study, pin: JudgePin, wave: int) -> Graded | None:
     return next((record for record in records if _is_of(record, pin, wave)), None)
 
 
-def _is_of(record: Graded, pin: JudgePin, wave: int) -> bool:
+def _is_of(record: Graded | Regraded, pin: JudgePin, wave: int) -> bool:
     return record.wave == wave and record.judge == pin
 
 
@@ -65,6 +67,49 @@ def graded_records(study: Study, pin: JudgePin) -> tuple[Graded, ...]:
     """The records of the waves that a judge has graded whole."""
     records = (entry.record for entry in study.ledger.find("graded"))
     return tuple(record for record in records if record.judge == pin)
+
+
+def record_regraded(
+    study: Study,
+    pin: JudgePin,
+    look: int,
+    share: float,
+    episodes: Collection[str],
+    now: Callable[[], str],
+) -> Regraded:
+    """Promise a judge's second grades of the first wave's answers, at a look's wave, and its
+    replies. To be called where it has made them all; the first grades are promised already."""
+    if (found := find_regraded(study, pin, look)) is not None:
+        return found
+    before = list(_roots(study, pin))
+    keys = judge_objects(study.store, record_digest(pin), episodes, before, look)
+    inventory = write_inventory(study.store, keys)
+    first = closed_wave(study, FIRST)
+    if first is None:
+        raise BrokenPromise(f"wave {FIRST} is not closed, and its answers were graded again")
+    record = Regraded(
+        wave=look,
+        first=FIRST,
+        manifest=first.manifest,
+        judge=pin,
+        share=share,
+        graded=len(episodes),
+        objects=inventory.objects,
+        objects_root=inventory.objects_root,
+    )
+    entry, _ = study.ledger.append_unless(
+        record,
+        now(),
+        lambda entry: entry.kind == "regraded" and _is_of(entry.record, pin, look),
+    )
+    kept: Regraded = entry.record
+    return kept
+
+
+def find_regraded(study: Study, pin: JudgePin, look: int) -> Regraded | None:
+    """The record that a judge has graded the first wave again at a look's wave, if it has."""
+    records = (entry.record for entry in study.ledger.find("regraded"))
+    return next((record for record in records if _is_of(record, pin, look)), None)
 
 
 def rates_of(study: Study, pin: JudgePin) -> JudgeRates | None:
@@ -111,7 +156,7 @@ def record_checked(
 
 def _roots(study: Study, pin: JudgePin) -> Iterator[str]:
     """Of the inventories that promise replies of this judge already."""
-    for kind in ("graded", "judge-checked"):
+    for kind in ("graded", "regraded", "judge-checked"):
         for entry in study.ledger.find(kind):
             if entry.record.judge == pin:
                 yield entry.record.objects_root

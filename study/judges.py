@@ -32,14 +32,15 @@ from harness.questions import questions_of
 from harness.tabulate import LENIENT
 from harness.work import instance_of, read_result
 from registry.errors import RegistryError
-from registry.records import Graded, JudgePin, record_digest
+from registry.records import Graded, JudgePin, Regraded, record_digest
 from study.alone import alone
 from study.folder import Study
 from study.judgebudget import open_judge_purse
 from study.judgegrades import graded_by, judge_pin, read_attempt, waves_there
-from study.judgerecords import record_graded
+from study.judgerecords import record_graded, record_regraded
 from study.money import Money, check_prices, judge_money
 from study.parallel import run_each
+from study.regrading import archive_to_grade, share_of
 
 Watch = Callable[[str, int, int], None]  # what, done, of
 
@@ -51,12 +52,14 @@ HELD = "not paid for by the budget"
 
 @dataclass(frozen=True, slots=True)
 class GradeRequest:
-    """Who grades what. ``wave`` None is every wave that was begun."""
+    """Who grades what. ``wave`` None is every wave that was begun; ``again_at`` is the wave at
+    whose look the first wave's answers are graded once more, and nothing else."""
 
     judges: tuple[str, ...]
     wave: int | None = None
     parallel: int = 4  # episodes at once
     allow_unknown_price: bool = False
+    again_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ class GradeOutcome:
     judges: tuple[JudgeOutcome, ...]
     alpha: float | None  # Krippendorff's, over the judges, where there are several
     accounts: tuple[tuple[int, tuple[Account, ...]], ...] = ()  # the budget, by wave
+    again_at: int | None = None
 
     @property
     def complete(self) -> bool:
@@ -100,7 +104,8 @@ class _Bench:
 
     study: Study
     judge: Judge
-    wave: int
+    wave: int  # that pays
+    look: int | None  # where it grades again: at this wave
     price: Price | None
     purse: JudgePurse | None
     recipients: tuple[str, ...]
@@ -135,17 +140,23 @@ def grade_study(
     study: Study, request: GradeRequest, watch: Watch, now: Callable[[], str]
 ) -> GradeOutcome:
     """Have each judge grade every episode that has a result, where it has not, as far as the
-    budget of its wave goes; and put into the ledger which closed waves it has graded whole.
-    Killed at any moment, it goes on where it was.
+    budget of its wave goes; and put into the ledger which closed waves it has graded whole. Or,
+    for a later look, every episode of the archive once more, paid for by the look's wave. Killed
+    at any moment, it goes on where it was.
 
     Raises StudyError, RegistryError, HarnessError (a judge that cannot be built).
     """
+    look = request.again_at
     pins = [judge_pin(study, name) for name in request.judges]
     money = check_prices(
         judge_money(study.folder, study.protocol, pins, request.allow_unknown_price), study.folder
     )
     judges = [build_judge(pin, str(study.folder.resolve())) for pin in pins]
-    waves = {manifest.wave: cells for manifest, cells in waves_there(study, request.wave, True)}
+    waves: Waves = (
+        {manifest.wave: cells for manifest, cells in waves_there(study, request.wave, True)}
+        if look is None
+        else {look: archive_to_grade(study, pins, look)}
+    )
     with ExitStack() as stack:
         for judge in judges:
             stack.callback(judge.close)
@@ -154,9 +165,9 @@ def grade_study(
         made = [
             _grade_waves(study, judge, waves, purses, money, request, watch) for judge in judges
         ]
-        found = _tell(study, judges, waves, made, money, now)
+        found = _tell(study, judges, waves, made, money, look, now)
     accounts = tuple((wave, purse.accounts()) for wave, purse in purses.items() if purse)
-    return GradeOutcome(*found, accounts)
+    return GradeOutcome(*found, accounts, look)
 
 
 def _lock(study: Study, waves: Iterable[int], stack: ExitStack) -> None:
@@ -170,7 +181,9 @@ def _lock(study: Study, waves: Iterable[int], stack: ExitStack) -> None:
 
 def _purse(study: Study, wave: int, money: Money, pins: Sequence[JudgePin]) -> JudgePurse | None:
     digests: list[str] = [record_digest(pin) for pin in pins]
-    graded = {digest: graded_by(study, digest) for digest in digests}
+    graded = {
+        digest: graded_by(study, digest) | graded_by(study, digest, wave) for digest in digests
+    }
     return open_judge_purse(study, wave, money, pins, graded)
 
 
@@ -185,7 +198,7 @@ def _grade_waves(
 ) -> list[_Tried]:
     """Grade, wave by wave, what a judge has not graded; what came of each."""
     price = money.price_of(judge.pin.name)
-    done = graded_by(study, judge.digest)
+    done = graded_by(study, judge.digest, request.again_at)
     every = sum(map(len, waves.values()))
     owed = {wave: [c for c in cells if c.episode not in done] for wave, cells in waves.items()}
     graded = every - sum(map(len, owed.values()))
@@ -193,8 +206,8 @@ def _grade_waves(
     stop = threading.Event()  # one for all waves: a dead provider is dead for all
     for wave, cells in owed.items():
         bench = _Bench(
-            study, judge, wave, price, purses[wave], study.recipients(), study.identities(),
-            stop, threading.Event(),
+            study, judge, wave, request.again_at, price, purses[wave], study.recipients(),
+            study.identities(), stop, threading.Event(),
         )  # fmt: skip
         for each in run_each(partial(_grade_cell, bench), cells, request.parallel, stop, "judge"):
             tried.append(each)
@@ -225,8 +238,8 @@ def _grade_paid(bench: _Bench, cell: Cell, instance: TaskInstance, episode: Epis
         return _Tried(HELD)
     replies, failure = bench.replies(cell.episode), f"{Boundary.WORKER}:stopped"
     try:
-        grade = judge_episode(bench.judge, instance, episode, replies)
-        keep_grade(bench.study.store, bench.judge.digest, grade, bench.recipients)
+        grade = judge_episode(bench.judge, instance, episode, replies, bench.look)
+        keep_grade(bench.study.store, bench.judge.digest, grade, bench.recipients, bench.look)
         failure = ""
     except AttemptFailed as failed:
         if failed.error_class in _HOPELESS:
@@ -244,7 +257,8 @@ def _bound(bench: _Bench, instance: TaskInstance, episode: Episode) -> Decimal |
     if bench.price is None:
         return None
     questions = questions_of(instance.rubric)
-    return judgement_bound(bench.judge, submission_of(instance, episode), questions, bench.price)
+    submission = submission_of(instance, episode, bench.look)
+    return judgement_bound(bench.judge, submission, questions, bench.price)
 
 
 def _tell(
@@ -253,6 +267,7 @@ def _tell(
     waves: Waves,
     made: Sequence[Sequence[_Tried]],
     money: Money,
+    look: int | None,
     now: Callable[[], str],
 ) -> tuple[tuple[JudgeOutcome, ...], float | None]:
     """What was done, and how the graders agree on what they have both graded."""
@@ -265,11 +280,11 @@ def _tell(
     columns: list[list[bool | None]] = []
     outcomes: list[JudgeOutcome] = []
     for judge, tried in zip(judges, made, strict=True):
-        grades = [read_grade(study.store, judge.digest, x.episode, identities) for x in cells]
+        grades = [read_grade(study.store, judge.digest, x.episode, identities, look) for x in cells]
         said = [x.verdicts if x else (None,) * len(t.verdicts) for x, t in _both(grades, truths)]
         columns.append([verdict for verdicts in said for verdict in verdicts])
         asked = [verdict for x, t in _both(grades, truths) if x for verdict in _asked(x, t)]
-        records = _record(study, judge, waves, now)
+        records = _record(study, judge, waves, look, now)
         outcomes.append(
             JudgeOutcome(
                 judge=judge.pin.name,
@@ -284,22 +299,32 @@ def _tell(
                 failed_tries=_counted(kind for each in tried for kind in each.failed),
                 cost_usd=_cost(money.price_of(judge.pin.name), tried),
                 recorded=tuple(record.wave for record in records),
-                unpinned=tuple(record.wave for record in records if not record.pinned),
+                unpinned=tuple(
+                    record.wave
+                    for record in records
+                    if isinstance(record, Graded) and not record.pinned
+                ),
             )
         )
     alpha = krippendorff_alpha(columns) if len(columns) > 1 else None
     return tuple(outcomes), alpha
 
 
-def _record(study: Study, judge: Judge, waves: Waves, now: Callable[[], str]) -> list[Graded]:
-    """The ledger's records of the waves that the judge has graded whole."""
-    done = graded_by(study, judge.digest)
-    found = []
+def _record(
+    study: Study, judge: Judge, waves: Waves, look: int | None, now: Callable[[], str]
+) -> list[Graded | Regraded]:
+    """The ledger's records of the waves that the judge has graded whole, or of the archive that
+    it has graded again."""
+    done = graded_by(study, judge.digest, look)
+    found: list[Graded | Regraded] = []
     for wave, cells in waves.items():
         episodes = [cell.episode for cell in cells]
-        if done.issuperset(episodes):
-            record = record_graded(study, judge.pin, wave, episodes, now)
-            found += [record] if record else []
+        if not done.issuperset(episodes):
+            continue
+        if look is not None:
+            found.append(record_regraded(study, judge.pin, look, share_of(study), episodes, now))
+        elif record := record_graded(study, judge.pin, wave, episodes, now):
+            found.append(record)
     return found
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
 from analysis.breakdowntables import TableSet, make_tables
+from analysis.judgearms import Labels
 from analysis.judgecolumns import JudgeColumn, JudgeFacts, judge_column
 from analysis.load import Table, make_table
 from analysis.look import Analysis, analyse, explore
+from analysis.regrading import Drift, Regrading, measure_drift
 from analysis.report import Report, build_report
 from analysis.reportfiles import report_files, write_files
 from harness.tabulate import judged_row, rows_of
@@ -25,9 +28,10 @@ from study.calibrations import calibrations_of
 from study.errors import StudyError
 from study.exposure import exposure_of, texts_of
 from study.folder import Study
-from study.judgegrades import judge_grades
+from study.judgegrades import judge_grades, labelled
 from study.judgerecords import graded_records, rates_of
 from study.protocol import relatives_of
+from study.regrading import regradings_of
 from study.reportparts import (
     REPORTS,
     check_report,
@@ -85,9 +89,11 @@ def build_look(study: Study, through: int | None, now: str) -> Look:
     """A look at the closed waves. Nothing is written."""
     registered = registration_of(study)
     runs = _closed_runs(study, through)
-    rows = _sorted(read_rows(study, runs))
+    labels: dict[str, Labels] = defaultdict(Labels)
+    rows = _sorted(read_rows(study, runs, labels))
     last = runs[-1].wave
-    table_digest = digest_value(columns_of(rows))
+    regradings = regradings_of(study, [run.wave for run in runs])
+    table_digest = _digest(rows, regradings)
     plan_digest = digest_value(record_body(registered))
     entries = study.ledger.entries()
     calibrations = calibrations_of(study, plan_digest, last)
@@ -95,7 +101,8 @@ def build_look(study: Study, through: int | None, now: str) -> Look:
     entries = known_before(entries, issue)
     published = published_on(entries)
     table = make_table(rows)
-    judges = _judge_columns(study, registered.plan, table)
+    drifts = tuple(measure_drift(registered.plan, each, plan_digest) for each in regradings)
+    judges = _judge_columns(study, registered.plan, table, plan_digest, labels, drifts)
     texts, text_notes = texts_of(study, registered.plan, plan_digest, [run.wave for run in runs])
     report = build_report(
         registered=registered,
@@ -107,6 +114,7 @@ def build_look(study: Study, through: int | None, now: str) -> Look:
             table,
             plan_digest,
             published=date.fromisoformat(published) if published else None,
+            drifts=drifts,
         ),
         issued=issue.time if issue else now,
         explored=_by_judges(registered.plan, table, plan_digest, judges),
@@ -127,8 +135,28 @@ def build_look(study: Study, through: int | None, now: str) -> Look:
     return Look(tell_changes(study, entries, report), tuple(rows), table_digest)
 
 
-def _judge_columns(study: Study, plan: Plan, table: Table) -> tuple[JudgeColumn, ...]:
+def _digest(rows: Sequence[ResultRow], regradings: Sequence[Regrading]) -> str:
+    """Of what is looked at: the rows, and with them what judges said again."""
+    columns = columns_of(rows)
+    if not regradings:
+        return digest_value(columns)
+    again = [
+        [each.judge, each.wave, columns_of(each.before), columns_of(each.after)]
+        for each in regradings
+    ]
+    return digest_value([columns, again])
+
+
+def _judge_columns(
+    study: Study,
+    plan: Plan,
+    table: Table,
+    registration: str,
+    labels: Mapping[str, Labels],
+    drifts: Sequence[Drift],
+) -> tuple[JudgeColumn, ...]:
     """The judges that have graded a wave whole, or of which the plan asks something."""
+    released = {each.name: each.released for each in study.protocol.judge_facts}
     wanted = {*table["grader"].tolist(), *(rule.name for rule in plan.judges)}
     return tuple(
         judge_column(
@@ -139,7 +167,11 @@ def _judge_columns(study: Study, plan: Plan, table: Table) -> tuple[JudgeColumn,
                 rates_of(study, pin),
                 graded_records(study, pin),
                 relatives_of(study.protocol, pin.name),
+                labels.get(pin.name),
+                tuple(drift for drift in drifts if drift.judge == pin.name),
+                day.isoformat() if (day := released[pin.name]) else "",
             ),
+            registration,
         )
         for pin in study.protocol.judges
         if pin.name in wanted
@@ -182,9 +214,12 @@ def _add_deviations(report: Report, more: tuple[str, ...]) -> Report:
     return replace(report, deviations=tuple(dict.fromkeys((*report.deviations, *more))))
 
 
-def read_rows(study: Study, runs: list[RunManifest]) -> Iterator[ResultRow]:
+def read_rows(
+    study: Study, runs: list[RunManifest], labels: Mapping[str, Labels] | None = None
+) -> Iterator[ResultRow]:
     """The results of some waves, joined to the arms, the tranches and what is burned. Only for who
-    holds the study's key."""
+    holds the study's key. ``labels``, by judge, count what each says of criteria whose truth the
+    exact grader knows."""
     entries = {entry.instance: entry for entry in study.entries()}
     burned = burned_tranches(study.ledger.entries())
     for manifest in runs:
@@ -196,6 +231,9 @@ def read_rows(study: Study, runs: list[RunManifest]) -> Iterator[ResultRow]:
             yield from (_joined(row, entry, burned) for row in rows_of(result, entry.arm))
         for result, grade in judge_grades(study, results, study.identities()):
             entry = entries[result.instance]
+            if labels is not None:
+                told = labelled(result.grade, grade)
+                labels[grade.grader].add(result.instance, result.stratum, entry.arm, told)
             yield _joined(judged_row(result, grade, entry.arm), entry, burned)
 
 

@@ -36,6 +36,7 @@ class ControlsSection(Section):
     spiked: Names = ()
     alpha: Rate | None = None
     margin: Rate | None = None
+    regrade: Annotated[float, Field(ge=0, le=1)] | None = None
 
 
 class CovariateSection(Section):
@@ -118,6 +119,13 @@ def make_plan(
         )
     aside = {*controls.pre_exposure, *controls.frozen, *controls.spiked}
     looks = max(1, sum(1 for wave in waves if set(wave) - aside))
+    if section.second_grader is None and controls.regrade:
+        raise AnalysisError(
+            "controls.regrade: it is the second grader that grades answers again; name a "
+            "`second_grader`"
+        )
+    # What the preset asks for, where a judge has a part in the verdict (spec/statistics.md, C3).
+    options |= {"regrade": 1.0 if section.second_grader else 0.0} | options
     dated = sorted({*controls.pre_exposure, *controls.frozen} & set(released))
     facts = [(name, released[name].isoformat()) for name in dated]
     return standard_plan(strata, seeds_per_arm, released=facts, **{"looks": looks} | options)
@@ -142,6 +150,7 @@ def plan_options(section: PlanSection) -> dict[str, Any]:
             "spiked": controls.spiked,
             "control_alpha": controls.alpha,
             "control_margin": controls.margin,
+            "regrade": controls.regrade,
             "covariate_runs": (section.covariate or CovariateSection()).runs,
             "missing_alpha": missing.alpha,
             "missing_share": missing.share,

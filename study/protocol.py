@@ -259,6 +259,7 @@ class Protocol:
     prices: str | None = None  # path of the price file
     budget: BudgetSection | None = None
     facts: tuple[ModelFacts, ...] = ()
+    judge_facts: tuple[ModelFacts, ...] = ()
     reserve: tuple[int, ...] = ()  # seeds per arm of each reserve tranche
     tranches: tuple[tuple[Tranches, ...], ...] = ()  # by wave, of its models; () for the panel
     retention: tuple[tuple[str, str], ...] = ()  # of models and judges that state theirs
@@ -365,6 +366,10 @@ def read_protocol(folder: Path, name: str = FILE_NAME) -> Protocol:
         facts=tuple(
             ModelFacts(name, section.family, section.released, section.cutoff)
             for name, section in parsed.models.items()
+        ),
+        judge_facts=tuple(
+            ModelFacts(name, section.family, section.released, section.cutoff)
+            for name, section in parsed.judges.items()
         ),
         reserve=reserve,
         tranches=planned_tranches(document, parsed.waves, said, reserve),

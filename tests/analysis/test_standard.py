@@ -76,8 +76,12 @@ def test_the_controls_are_run_at_their_waves(analysis):
     assert [(c.kind, c.wave) for c in analysis.standard.controls] == [
         ("C1", 0),
         ("C1", 1),
+        ("C3", 1),
         ("C1", 2),
+        ("C3", 2),
     ]
+    exact = analysis.standard.controls[2]
+    assert (exact.what, exact.passed) == ("graded exactly", True)
     assert analysis.standard.controls[0].models == tuple(a.name for a in OLD)
 
 
@@ -128,7 +132,7 @@ def test_a_positive_control_that_is_not_found_withholds_verdicts(rows):
 
 def test_a_frozen_model_is_held_against_the_margin_together_with_those_before(rows, analysis):
     """Alone its interval would be wider than any margin; its own p tells of a drift."""
-    first, frozen, _ = analysis.standard.controls
+    first, frozen, *_ = analysis.standard.controls
     alone = analyse(plan_of(), make_table([r for r in rows if r.wave == 1]), REGISTRATION)
     low, high = alone.standard.controls[0].interval90
     assert high - low > 0.1 > frozen.interval90[1] - frozen.interval90[0]
@@ -138,7 +142,8 @@ def test_a_frozen_model_is_held_against_the_margin_together_with_those_before(ro
         if (r.wave, r.model, r.arm) == (2, "old-0", Arm.PUBLIC) else r
         for r in rows
     ]  # fmt: skip
-    late = analyse(plan_of(), make_table(drifted), REGISTRATION).standard.controls[2]
+    found = analyse(plan_of(), make_table(drifted), REGISTRATION).standard.controls
+    late = [control for control in found if control.kind == "C1"][2]
     assert not late.passed
     assert late.p < 0.05
 

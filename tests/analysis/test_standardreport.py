@@ -156,7 +156,8 @@ def tags(html) -> list[tuple[str, dict[str, str | None]]]:
 def test_controls_stand_in_the_page_and_behind_each_verdict(html):
     assert "C1, released before publication" in html
     assert html.count("C1, frozen, run again") == 2
-    assert "Both controls that it rests on passed: C1 (released before publication)" in html
+    assert "All 3 controls that it rests on passed: C1 (released before publication)" in html
+    assert "C3, graded exactly" in html
 
 
 def test_a_failing_control_withholds_and_says_why_in_every_form(rows):
@@ -242,8 +243,9 @@ def test_limits_are_those_of_the_plan():
     assert not any("is part of the plan" in each and "negative" in each for each in standard)
     assert any("within 20 points, not the usual 5" in each for each in standard)
     assert any("No second grader" in each for each in standard)
-    whole = limits_of(plan_of(spiked=["told"], second_grader="judge", control_margin=0.05))
-    assert whole == ALWAYS
+    judged = {"second_grader": "judge", "control_margin": 0.05}
+    assert limits_of(plan_of(spiked=["told"], regrade=1.0, **judged)) == ALWAYS
+    assert "grade archived answers again" in limits_of(plan_of(spiked=["told"], **judged))[-1]
     assert "taken on trust" in limits_of(plan_of(), of_study=False)[-1]
 
 

@@ -36,6 +36,7 @@ from registry.records import (
     Plan,
     Preregistration,
     Provenance,
+    Regraded,
     RunManifest,
     SealedSet,
     WaveClosed,
@@ -207,6 +208,37 @@ def test_a_record_of_grades_that_are_not_so_is_found(
 ) -> None:
     found = graded(folder, 1, **wrong)
     assert any(problem in told for _, told in found.problems), found.problems
+
+
+@pytest.mark.parametrize(
+    ("count", "wrong", "problem"),
+    [
+        (3, {}, ""),
+        (2, {}, "grades 3, 2 found"),
+        (2, {"graded": 2}, "graded episodes"),
+        (2, {"graded": 2, "share": 0.5}, ""),  # which episodes they are is not told in public
+        (3, {"wave": 2}, "grades 3, 0 found"),
+        (3, {"judge": replace(PIN, version="j-2")}, "first grading of"),
+    ],
+)
+def test_what_a_judge_graded_again_is_the_first_waves_and_was_graded_before(
+    folder: Path, count: int, wrong: dict[str, object], problem: str
+) -> None:
+    graded(folder, 0)
+    store, judge = FolderStore(folder, durable=False), record_digest(PIN)
+    ledger = Ledger(store)
+    (first, *_) = (entry.record for entry in ledger.find("graded"))
+    for episode in EPISODES[:3]:
+        key = f"regrades/{judge[7:]}/0001/{episode}.age"
+        store.put(key, encrypt(key.encode(), [RECIPIENT]))
+    episodes = EPISODES[:count]
+    keys = judge_objects(store, judge, episodes, [first.objects_root], 1)
+    made = write_inventory(store, keys)
+    record = Regraded(1, 0, first.manifest, PIN, 1.0, 3, made.objects, made.objects_root)
+    ledger.append(replace(record, **wrong), NOW)
+    found = _verify(folder)
+    assert dict(found.counts)["waves graded again by judges"] == 1
+    assert any(problem in told for _, told in found.problems) if problem else found.holds
 
 
 def test_replies_are_promised_once(folder: Path) -> None:

@@ -70,6 +70,26 @@ def test_a_plan_file_is_run_as_it_stands(table: Path, tmp_path: Path) -> None:
     assert body["deviations"][0].startswith("The plan is that of plan.yaml; no ledger shows")
 
 
+def test_of_a_judges_scores_no_control_is_told(table: Path, tmp_path: Path) -> None:
+    """A table by one judge: exact grading cannot be said of it, nor is there an archive."""
+    judged, plan = tmp_path / "judged.csv", tmp_path / "plan.yaml"
+    with table.open(encoding="utf-8", newline="") as old, judged.open("w", newline="") as new:
+        writer = csv.DictWriter(new, [*COLUMNS, "grader"])
+        writer.writeheader()
+        writer.writerows(row | {"grader": "one"} for row in csv.DictReader(old))
+    plan.write_text("preset: standard-v1\npermutations: 499\nsensitivity: []\n")
+    for path, passed, says in (
+        (judged, None, "The scores are those of one: neither its errors by arm nor a drift"),
+        (table, True, "The verdicts rest on exact checks: no judge has a part in them."),
+    ):
+        body = json.loads(run(str(path), "--plan", str(plan), "--json")[1])
+        told = [c for c in body["controls"] if c["kind"] == "C3"]
+        assert {c["passed"] for c in told} == {passed}
+        assert all(c["says"].startswith(says) for c in told)
+    plan.write_text("preset: standard-v1\ncontrols: {regrade: 1}\n")
+    assert "a table has no archived answers" in run(str(table), "--plan", str(plan))[2]
+
+
 def test_the_report_of_a_table_is_a_page_too(table: Path, tmp_path: Path) -> None:
     code, out, _ = run(str(table), "--out", str(tmp_path / "r"))
     assert code == 0

@@ -151,6 +151,7 @@ def test_the_standard_plan_is_read_with_its_controls(tmp_path: Path) -> None:
     assert plan.standard is not None
     assert plan.standard.pre_exposure == ("honest",)
     assert plan.standard.released == (("remote", "2025-11-03"),)
+    assert plan.standard.regrade == 0.0, "no judge has a part in the verdict"
     pin = read_protocol(study(tmp_path, text)).models[1]
     assert "released" not in dict(pin.settings)  # what is told of a model is no part of its run
 
@@ -166,6 +167,8 @@ def test_the_standard_plan_is_read_with_its_controls(tmp_path: Path) -> None:
         ("standard-v1", "basic-v1", "the preset basic-v1 has no 'onset_alpha'"),
         ("onset_alpha: 0.005", "second_grader: jury", "there is no judge 'jury'"),
         ("frozen: [remote]", "alpha: 2.0", "plan.controls.alpha.*less than 1"),
+        ("frozen: [remote]", "regrade: 2", "plan.controls.regrade.*less than or equal to 1"),
+        ("frozen: [remote]", "regrade: 0.5", "it is the second grader that grades answers again"),
     ],
 )
 def test_a_standard_plan_is_refused_by_line(tmp_path: Path, old: str, new: str, said: str) -> None:

@@ -1,5 +1,5 @@
 """A look at a study's data as files: nothing private in them, the same look the same bytes, what
-changed since the last one, and a second judge that says something else."""
+changed since the last one, a second judge that says something else, and one that has drifted."""
 
 from __future__ import annotations
 
@@ -8,31 +8,43 @@ import io
 import json
 import shutil
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from analysis.reportfiles import report_files
+from harness.budget import Spend
+from harness.judging import submitted
+from harness.prices import read_prices
 from harness.work import Workbench, run_cell
 from registry.clock import utc_now
 from registry.errors import BrokenPromise
+from registry.records import record_digest
 from registry.seal import decrypt
 from registry.tables import Arm
+from registry.verify import verify_study
 from study import pipeline
+from study.cli import main
 from study.errors import StudyError
 from study.folder import Study
 from study.images import NO_IMAGE, PinnedImage
 from study.internal import write_internal
+from study.judgegrades import graded_by, read_attempt, results_there
+from study.judgemoney import spent_by_judges
 from study.judges import GradeRequest, grade_study
 from study.looks import build_look
 from study.protocol import ModelFacts
+from study.regrading import archived_cells
 from study.reportparts import check_report
 from study.runs import SweepRequest, begin_wave, cells_of, close_wave, context_of
 from study.setup import init_study, registration_of
-from tests.harness.openai_server import Served, serve
-from tests.study.test_judges import both
+from tests.harness.openai_server import Answer, Json, Served, serve
+from tests.study.test_judges import CALL, answer_of, both, reads, verdicts
 
 PROTOCOL = """\
 study: reported
@@ -113,8 +125,10 @@ def test_a_second_judge_that_sees_no_gap_withholds_the_verdict(study: Study) -> 
     grade(study)
     after, page = pipeline.report(study)
     assert after.standard is not None
-    c1, c3 = after.standard.controls
+    c1, c3, again = after.standard.controls
     assert (c1.kind, c1.passed, c3.kind, c3.passed) == ("C1", True, "C3", False)
+    assert (again.what, again.passed) == ("answers graded again", False)
+    assert "`dosimeter grade --judge kind --again-at 1` does" in again.says
     assert after.verdicts[0].verdict == "withheld"
     assert after.verdicts[0].p_adjusted <= 0.001, "the exact grader sees the gap"
     assert "kind says of reader: inconclusive" in page.read_text(encoding="utf-8")
@@ -214,3 +228,200 @@ def test_an_internal_report_is_sealed_and_has_a_row_for_every_episode(
     with pytest.raises(StudyError, match="is there already"):
         write_internal(study, None, path, utc_now())
     assert path.read_bytes() == sealed
+
+
+# The first wave's answers, graded again at a later look
+
+
+Told = dict[str, Any]
+ARCHIVE = 2 * 2 * 4  # tasks, arms, seeds
+
+
+def careful(request: Json) -> Answer:
+    return verdicts(request, reads)
+
+
+@pytest.fixture(scope="module")
+def graded(
+    closed: tuple[Path, Served], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Served]:
+    """The study with both waves graded by its second grader, which is a careful judge now."""
+    folder, served = tmp_path_factory.mktemp("graded") / "study", closed[1]
+    shutil.copytree(closed[0], folder)
+    served.always = careful
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JUDGE_KEY", "none")
+        assert run(pipeline.open_study(folder), "grade", "--judge", "kind")[0] == 0
+    served.always = both
+    return folder, served
+
+
+@pytest.fixture
+def archived(
+    graded: tuple[Path, Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Study, Served]]:
+    folder, served = graded
+    monkeypatch.setenv("JUDGE_KEY", "none")
+    shutil.copytree(folder, tmp_path / "study")
+    served.always = careful
+    served.requests.clear()
+    yield pipeline.open_study(tmp_path / "study"), served
+    served.always = both
+
+
+def run(study: Study, *arguments: str) -> tuple[int, Told, str]:
+    """Exit code, what --json says, and the error."""
+    result = CliRunner().invoke(main, [*arguments, "--study", str(study.folder), "--json"])
+    return result.exit_code, json.loads(result.stdout or "{}"), result.stderr
+
+
+def again(study: Study, *options: str) -> tuple[int, Told, str]:
+    return run(study, "grade", "--judge", "kind", "--again-at", "1", *options)
+
+
+def arms_of(study: Study) -> dict[str, Arm]:
+    """The arm of each answer of the first wave, by its text: what no judge can know."""
+    arms, identities = {entry.instance: entry.arm for entry in study.entries()}, study.identities()
+    return {
+        submitted(read_attempt(study, cell.episode, identities)): arms[cell.instance]
+        for cell in results_there(study, 0)
+    }
+
+
+def test_archived_answers_are_graded_again_once_and_the_look_may_speak(
+    archived: tuple[Study, Served],
+) -> None:
+    held, served = archived
+    kept = set(held.store.list())
+
+    code, told, _ = again(held)
+    assert (code, told["again_at"], len(served.requests)) == (0, 1, ARCHIVE)
+    (row,) = told["judges"]
+    assert [row["owed"], row["graded"], row["fresh"], row["recorded"]] == [
+        ARCHIVE, ARCHIVE, ARCHIVE, [1]
+    ]  # fmt: skip
+    added = Counter(key.partition("/")[0] for key in set(held.store.list()) - kept)
+    assert added == {"regrades": ARCHIVE, "judgements": ARCHIVE, "inventory": 2, "ledger": 1}
+    assert again(held)[1]["judges"][0]["fresh"] == 0
+    assert len(served.requests) == ARCHIVE, "nothing is bought twice"
+    assert run(held, "grade", "--judge", "kind")[1]["judges"][0]["fresh"] == 0
+    # What the look's wave pays for is no part of what the first one cost.
+    prices = read_prices(held.folder / "prices.yaml")
+    costs = [spent_by_judges(held, wave, prices)[0][1] for wave in (0, 1)]
+    assert costs == [Spend(ARCHIVE * CALL), Spend(2 * ARCHIVE * CALL)]
+
+    after = run(held, "report")[1]
+    (verdict,) = after["models"]
+    assert verdict["verdict"] == "contaminated", verdict["note"]
+    c3 = [control for control in after["controls"] if control["kind"] == "C3"]
+    assert [(each["what"], each["passed"]) for each in c3] == [
+        ("graded by kind", True), ("answers graded again", True)
+    ]  # fmt: skip
+    (judge,) = after["judges"]
+    assert [row["model"] for row in judge["drift"]] == [None, "before"]
+    assert judge["drift"][0]["gap"] == 0
+    assert judge["errors_by_arm"]["p_specificity"] > 0.05
+    page = held.folder / "reports" / "wave-1"
+    html = (page / "report.html").read_text(encoding="utf-8")
+    assert "Archived answers graded again" in html
+    assert "Errors by arm" in html
+    assert "p_specificity" in (page / "tables" / "judges.csv").read_text(encoding="utf-8")
+    assert "before" in (page / "tables" / "judge_drift.csv").read_text(encoding="utf-8")
+
+    found = verify_study(held.store, held.identities())
+    assert found.holds, found.problems
+    assert dict(found.counts)["waves graded again by judges"] == 1
+    assert "open objects (no record names them yet)" not in dict(found.counts)
+    log = CliRunner().invoke(main, ["log", "--study", str(held.folder)]).stdout
+    assert f"wave 0 by kind again at wave 1: {ARCHIVE} episodes" in " ".join(log.split())
+    gone = next(held.store.list("regrades/"))
+    (held.folder / "store" / gone).unlink()
+    assert (gone, "missing: it was removed from the store") in verify_study(held.store).problems
+
+
+def test_a_judge_that_moved_in_one_arm_withholds_the_verdict(
+    archived: tuple[Study, Served],
+) -> None:
+    held, served = archived
+    arms = arms_of(held)
+
+    def drifted(request: Json) -> Answer:
+        unkind = arms[answer_of(request)[0]] is Arm.PRIVATE
+        return verdicts(request, lambda text, each: not unkind and reads(text, each))
+
+    served.always = drifted
+    assert again(held)[0] == 0
+    report = build_look(held, None, utc_now()).report
+    (verdict,) = report.verdicts
+    assert verdict.verdict == "withheld"
+    assert "C3 (answers graded again): kind graded 16 answers of wave 0" in verdict.note
+    assert verdict.p_adjusted <= 0.001, "the numbers stay"
+    (drift,) = report.judges[0].drifts
+    assert drift.pooled.gap is not None
+    assert drift.pooled.gap > 0.3
+    whole = drift.models[0]
+    assert whole.public is not None
+    assert whole.private is not None
+    assert whole.private.mean < -0.3 < whole.public.mean == 0
+    assert any("the change is not alike in the arms" in each for each in report.deviations)
+
+
+def test_killed_between_a_reply_and_its_grade_it_buys_nothing_again(
+    archived: tuple[Study, Served],
+) -> None:
+    held, served = archived
+    assert again(held)[0] == 0
+    # As a kill leaves it: the last grade and the record were not written.
+    for key in (next(held.store.list("regrades/")), max(held.store.list("ledger/"))):
+        (held.folder / "store" / key).unlink()
+    code, told, _ = again(held)
+    assert (code, told["judges"][0]["fresh"], len(served.requests)) == (0, 1, ARCHIVE)
+    assert verify_study(held.store, held.identities()).holds
+
+
+def test_the_budget_of_the_looks_wave_pays(archived: tuple[Study, Served]) -> None:
+    held, served = archived
+    path = held.folder / "study.yaml"
+    # The wave's own grades took 0.48; 0.6 leaves four calls, of which the last cannot be sure.
+    budget = "budget: {judges: {kind: 0.6}}\nsandbox:"
+    path.write_text(path.read_text().replace("sandbox:", budget))
+    held = pipeline.open_study(held.folder)
+    code, told, _ = again(held, "--parallel", "1")
+    assert code == 3
+    assert 0 < told["judges"][0]["graded"] < 5
+    assert told["judges"][0]["recorded"] == []
+    assert told["budget"][0]["wave"] == 1
+    path.write_text(path.read_text().replace("kind: 0.6", "kind: 1"))
+    code, told, _ = again(pipeline.open_study(held.folder))
+    assert (code, told["judges"][0]["recorded"], len(served.requests)) == (0, [1], ARCHIVE)
+
+
+def test_a_share_is_drawn_alike_from_the_arms_and_the_same_each_time(
+    archived: tuple[Study, Served],
+) -> None:
+    held, _ = archived
+    entries = {entry.instance: entry for entry in held.entries()}
+    drawn = archived_cells(held, 0.5)
+    cells = Counter((entries[c.instance].stratum, entries[c.instance].arm) for c in drawn)
+    assert set(cells.values()) == {2}
+    assert len(cells) == 4
+    assert archived_cells(held, 0.5) == drawn
+    assert {c.episode for c in drawn} < {c.episode for c in archived_cells(held, 0.75)}
+    digest = record_digest(held.protocol.judges[0])
+    assert {c.episode for c in archived_cells(held, 1.0)} <= graded_by(held, digest)
+
+
+def test_what_cannot_be_graded_again_is_one_line(
+    archived: tuple[Study, Served], tmp_path: Path
+) -> None:
+    held, served = archived
+    late = run(held, "grade", "--judge", "kind", "--again-at", "7")
+    assert (late[0], "wave 7 was not begun" in late[2]) == (2, True)
+    both = run(held, "grade", "--judge", "kind", "--again-at", "1", "--wave", "0")
+    assert (both[0], "leave --wave out" in both[2]) == (2, True)
+    text = (held.folder / "study.yaml").read_text()
+    other = f'  other: {{provider: openai, model: o-1, base_url: "{served.url}", api_key_env: ""}}'
+    (held.folder / "study.yaml").write_text(text.replace("plan:", f"{other}\nplan:", 1))
+    ungraded = run(held, "grade", "--judge", "other", "--again-at", "1")
+    assert (ungraded[0], "judge 'other' has not graded wave 0 whole" in ungraded[2]) == (2, True)
+    assert not served.requests
