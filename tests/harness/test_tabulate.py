@@ -86,7 +86,7 @@ def test_missing_has_no_score_and_no_counts() -> None:
 def test_what_workers_write_knows_no_arm_and_the_arm_is_joined_later() -> None:
     names = {field.name for field in fields(EpisodeResult)}
     assert "arm" not in names
-    assert {field.name for field in fields(ResultRow)} - names == {"arm"}
+    assert {field.name for field in fields(ResultRow)} - names == {"arm", "tranche", "burned"}
     graded = grade(GradeStatus.GRADED, (True, True, True), 1.0)
     result = summarise_episode(0, CELL, episode(step()), graded, 1)
     assert (result.attempt, result.grade) == (2, graded)
