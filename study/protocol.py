@@ -97,7 +97,7 @@ class OpenAISection(_ServedSection):
     # How the server tells log-probabilities of a text that it is given, and of how many of the
     # likeliest tokens beside the text's own: docs/probes.md.
     logprobs: Literal["echo", "prompt_logprobs"] | None = None
-    top_logprobs: int | None = Field(default=None, ge=0, le=1_000_000)
+    top_logprobs: int | None = Field(default=None, ge=1, le=1_000_000)
 
 
 class AnthropicSection(_ServedSection):
@@ -377,7 +377,7 @@ def read_protocol(folder: Path, name: str = FILE_NAME) -> Protocol:
             (name, section.retention) for name, section in buyers if section.retention is not None
         ),
         logprobs=tuple(
-            (name, section.logprobs, section.top_logprobs or 0)
+            (name, section.logprobs, section.top_logprobs or 1)
             for name, section in parsed.models.items()
             if isinstance(section, OpenAISection) and section.logprobs is not None
         ),

@@ -28,10 +28,11 @@ def asked_of(request: TextRequest, version: str) -> dict[str, Any]:
         "max_tokens": 1,
         "temperature": 0,
     }
+    rivals = max(request.top, 1)  # some servers take 0 for none at all
     if request.way == ECHO:
-        return {**body, "echo": True, "logprobs": request.top}
+        return {**body, "echo": True, "logprobs": rivals}
     if request.way == PROMPT_LOGPROBS:
-        return {**body, "prompt_logprobs": request.top}
+        return {**body, "prompt_logprobs": rivals}
     raise ProviderError("bad_request", "no way to ask")
 
 

@@ -149,7 +149,7 @@ def test_a_server_is_asked_as_it_wants_and_its_bytes_are_kept() -> None:
     assert reply.raw == json.dumps(answer.body).encode()
     assert read_likelihood(reply.raw, TEXT, START) == TokenScores((-2.0, -3.0, -0.5))
     _, (request,), _ = weigh(Answer(vllm(*PLACES)), way=PROMPT_LOGPROBS)
-    assert request["prompt_logprobs"] == 0
+    assert request["prompt_logprobs"] == 1
     assert "echo" not in request
 
 

@@ -334,7 +334,7 @@ def test_who_tells_no_log_probabilities_gets_a_note(
     def answer(request: Json) -> Answer:
         if "messages" in request:
             return shrugs(request)
-        assert request["prompt_logprobs"] == 0
+        assert request["prompt_logprobs"] == 1
         if refuses:
             return failure(404)
         return Answer({"model": "mute-1-a", "choices": [{"text": "!", "logprobs": None}]})
