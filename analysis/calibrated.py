@@ -23,6 +23,7 @@ class KeptCalibration:
     wave: int
     known: str
     beside: tuple[str, ...]
+    multiplicity: str  # of the plan
     notes: tuple[str, ...]
     found: Calibration
     body: Mapping[str, Any]
@@ -42,7 +43,8 @@ def read_calibrated(body: Mapping[str, Any], place: str, result: str, made: str)
             model=str(body["model"]),
             wave=int(body["wave"]),
             known=str(body["known"]),
-            beside=tuple(map(str, body.get("beside", ()))),
+            beside=tuple(map(str, body["beside"])),
+            multiplicity=str(body["plan"]["multiplicity"]),
             notes=tuple(map(str, body["notes"])),
             found=_read_found(body),
             body=body,
@@ -67,6 +69,7 @@ def _read_found(body: Mapping[str, Any]) -> Calibration:
         limit_dose=_maybe(body["dose_at_limit"]),
         enough=_maybe(body["dose_at_80"]),
         enough_interval=(_maybe(low), _maybe(high)),
+        family=int(body["models_adjusted_over"]),
     )
 
 
@@ -80,6 +83,7 @@ def _read_dose(each: Mapping[str, Any]) -> Dose:
         interval=(float(low), float(high)),
         gap=float(each["gap"]),
         fitted=_maybe(each["fitted"]),
+        unbound=int(each["lost_to_missing_runs"]),
     )
 
 

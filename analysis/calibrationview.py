@@ -12,17 +12,17 @@ from analysis.reportwords import points, signed
 def calibration_words(made: KeptCalibration) -> tuple[str, ...]:
     """What a calibration says, a sentence or two each, its notes last."""
     found = made.found
-    said = [_ground_words(made)]
+    said = [_ground_words(made), _rule_words(made)]
     if found.se is not None and found.blank is not None and found.limit is not None:
         dose = found.limit_dose
         at = (
-            "a gap that not even a model that knows every public instance makes"
+            "more than a model makes that knows every public instance"
             if dose is None
             else f"the gap of a model that knows {100 * dose:.0f} % of the public instances"
         )
         said.append(
-            f"The gap's standard error is {points(found.se)} points. Limit of blank: "
-            f"{points(found.blank)} points, which 5 % of clean models exceed. Limit of detection: "
+            f"The gap's standard error is {points(found.se)} points: limit of blank "
+            f"{points(found.blank)} points, which 5 % of clean models exceed; limit of detection "
             f"{points(found.limit)} points, {at}."
         )
     return (*said, _enough_words(made), *made.notes)
@@ -37,6 +37,19 @@ def _ground_words(made: KeptCalibration) -> str:
     return (
         f"Known leaks were put into the stored scores of {made.model}, wave {made.wave}, on "
         f"{size}; knowing an instance brings {made.known}, and {alpha}."
+    )
+
+
+def _rule_words(made: KeptCalibration) -> str:
+    """By which rule a dose counts as found."""
+    family = made.found.family
+    if family == 1:
+        return "Found: p of this model alone, which needs no adjusting, is at most alpha."
+    named = "Holm" if made.multiplicity == "holm" else "Westfall–Young"
+    place = " (this one in the place of each in turn)" if len(made.beside) == family else ""
+    return (
+        f"Found: p adjusted by {named} over {family} models of the look, beside "
+        f"{', '.join(made.beside)}{place}, is at most alpha."
     )
 
 

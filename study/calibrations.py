@@ -44,6 +44,11 @@ def record_calibration(study: Study, made: Calibrated, now: str) -> CalibrationM
     return kept
 
 
+def as_kept(made: Calibrated, result: str = "", time: str = "") -> KeptCalibration:
+    """A calibration as it is read back."""
+    return read_calibrated(plain_values(made.as_json()), "the calibration", result, time)
+
+
 def calibrations_of(study: Study, registration: str, through: int) -> tuple[KeptCalibration, ...]:
     """What a report through a wave shows: of stored scores and of agents one each, on the newest
     wave, of such the one with most trials, of such the last. Raises BrokenPromise where one is

@@ -116,6 +116,9 @@ def _doses(text: str) -> tuple[float, ...]:
 
 
 def _print(made: Calibrated, files: tuple[Path, Path]) -> None:
+    from analysis.calibrationview import calibration_words
+    from analysis.reportwords import signed
+    from study.calibrations import as_kept
     from study.console import print_records
 
     found = made.found
@@ -126,56 +129,12 @@ def _print(made: Calibrated, files: tuple[Path, Path]) -> None:
             "rate": f"{100 * each.rate:.0f} %",
             "95 %": f"{100 * each.interval[0]:.0f}…{100 * each.interval[1]:.0f}",
             "curve": "–" if each.fitted is None else f"{100 * each.fitted:.0f} %",
-            "gap, points": f"{100 * each.gap:+.1f}",
+            "gap, points": signed(each.gap),
         }
         for each in found.doses
     ]
     where = f"{made.model}, wave {made.wave}" if made.how == "resampled" else made.model
     print_records(rows, False, title=f"Known leaks: {where}")
-    for line in (*_words(made), *made.notes):
+    for line in calibration_words(as_kept(made)):
         click.echo(line)
     click.echo(f"wrote {files[0]} and {files[1]}")
-
-
-def _words(made: Calibrated) -> list[str]:
-    found = made.found
-    lines = [
-        f"{found.n_public} public and {found.n_private} private instances; one-sided alpha "
-        f"{found.alpha:.3g} a look; knowing an instance brings {made.known}.",
-        _rule(made),
-    ]
-    if found.se is not None and found.blank is not None and found.limit is not None:
-        dose = found.limit_dose
-        at = "more than all known make" if dose is None else f"that of {100 * dose:.0f} % known"
-        lines.append(
-            f"SE of the gap {100 * found.se:.1f} points: limit of blank {100 * found.blank:.1f}, "
-            f"limit of detection {100 * found.limit:.1f}, {at}."
-        )
-    low, high = found.enough_interval
-    ends = f"{_end(low)}…{_end(high)}"
-    if found.enough is None:
-        lines.append(
-            f"Which share is found with probability 0.8 cannot be told from these (95 %: {ends})."
-        )
-    else:
-        lines.append(
-            f"Found with probability 0.8: {100 * found.enough:.1f} % of the public arm ({ends})."
-        )
-    return lines
-
-
-def _rule(made: Calibrated) -> str:
-    """By which rule a dose counts as found."""
-    family = made.found.family
-    if family == 1:
-        return "Found: p of this model alone, which needs no adjusting, is at most alpha."
-    named = "Holm" if made.plan.multiplicity == "holm" else "Westfall–Young"
-    place = " (this one in the place of each in turn)" if len(made.beside) == family else ""
-    return (
-        f"Found: p adjusted by {named} over {family} models of the look, beside "
-        f"{', '.join(made.beside)}{place}, is at most alpha."
-    )
-
-
-def _end(value: float | None) -> str:
-    return "?" if value is None else f"{100 * value:.1f}"

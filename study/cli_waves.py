@@ -48,10 +48,8 @@ def _shown(row: dict[str, object]) -> dict[str, object]:
     return {
         "wave": row["wave"],
         "models": ", ".join(map(_named, row["tranches"].items())),  # type: ignore[attr-defined] # a mapping
-        "state": row["state"],
         "look": "controls" if look is None else f"{look} (beyond)" if row["beyond"] else look,
-        "begun": str(row["begun"])[:10],
-        "closed": str(row["closed"])[:10],
+        "state": f"{row['state']} {str(row['closed'] or row['begun'])[:10]}".rstrip(),
         "reported": str(row["reported"])[:10],
         "scored": "" if row["scored"] is None else row["scored"],
         "missing": "" if row["missing"] is None else row["missing"],

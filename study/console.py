@@ -399,10 +399,10 @@ def _gap(estimate: float | None, interval: Sequence[float] | None) -> str:
     if estimate is None or interval is None:
         return "–"
     low, high = interval
-    return f"{100 * estimate:+.1f} ({100 * low:+.1f}…{100 * high:+.1f})"
+    return f"{100 * estimate:+.1f} ({100 * low:+.1f}…{100 * high:+.1f})".replace("-", "−")
 
 
 def _probability(value: float | None) -> str:
     if value is None:
         return "–"
-    return f"{value:.4f}" if value >= 0.0001 else f"{value:.1e}"
+    return f"{value:.4f}" if value >= 0.001 else f"{value:.5f}"

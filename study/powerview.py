@@ -7,6 +7,7 @@ from typing import Any
 
 from analysis.errors import AnalysisError
 from analysis.plan import look_alpha
+from analysis.planwords import number
 from analysis.power import Point
 from study.errors import StudyError
 from study.power import PowerAnswer
@@ -54,10 +55,11 @@ def _premises(answer: PowerAnswer) -> list[str]:
     )
     lines = [
         f"Plan {plan.name}: {len(plan.strata)} strata × {plan.seeds_per_arm} instances an arm × "
-        f"{plan.replicates} runs; {plan.looks} looks of {setting.models} new models; one-sided "
-        f"alpha {plan.alpha:g}, {look_alpha(plan):.3g} a look; {adjusted}.",
-        f"Variance from {answer.source}: SD of a run {spread}; {everyone:.1%} of the variance is "
-        f"the instance's for every model, {own:.1%} for one model, {run:.1%} the run's.",
+        f"{number(plan.replicates, 'run')}; {plan.looks} looks of {setting.models} new models; "
+        f"one-sided alpha {plan.alpha:g}, {look_alpha(plan):.3g} a look; {adjusted}.",
+        f"Variance from {answer.source}: SD of a run {spread}; {100 * everyone:.1f} % of the "
+        f"variance is the instance's for every model, {100 * own:.1f} % for one model, "
+        f"{100 * run:.1f} % the run's.",
     ]
     if answer.pilot is not None:
         pilot = answer.pilot

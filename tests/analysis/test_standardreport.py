@@ -96,11 +96,14 @@ def make_report(rows: list[ResultRow], plan: Any, waves: int = 3, **given: Any) 
 def dose(share: float, found: int) -> dict[str, Any]:
     low, high = wilson(found / 20, 20.0)
     return {"dose": share, "replicates": 20, "detected": found, "rate": found / 20,
-            "interval": [low, high], "gap": 0.3 * share, "fitted": share}  # fmt: skip
+            "interval": [low, high], "gap": 0.3 * share, "fitted": share,
+            "lost_to_missing_runs": 0}  # fmt: skip
 
 
 CALIBRATION: dict[str, Any] = {
-    "how": "resampled", "model": "old-0", "wave": 0, "known": "full marks", "notes": ["A note."],
+    "how": "resampled", "plan": {"multiplicity": "westfall-young"}, "beside": ["a", "b"],
+    "models_adjusted_over": 2, "model": "old-0", "wave": 0, "known": "full marks",
+    "notes": ["A note."],
     "alpha": 0.0125, "n_public": 48, "n_private": 48, "se": 0.04, "sd_of_blanks": 0.05,
     "limit_of_blank": 0.0658, "limit_of_detection": 0.1316, "dose_at_limit": 0.44,
     "dose_at_80": 0.3, "dose_at_80_interval": [0.2, None],
@@ -275,7 +278,7 @@ def test_probes_from_memory_stand_apart(report, html):
 
 
 def test_a_calibration_is_told_in_words_a_table_and_a_figure(report, html, files):
-    assert "Limit of detection: 13.2 points" in html
+    assert "limit of detection 13.2 points" in html
     assert "knows 30.0\u00a0% of the public instances" in html
     assert "(95\u00a0% interval: at least 20.0\u00a0%, without an upper end)" in html
     assert "| 20 % | 9 of 20 | 45 % |" in files["report.md"]
@@ -467,6 +470,7 @@ def test_nothing_overflows_in_a_browser(files, tmp_path: Path, width: int, dark:
     assert found["out"] == []
     assert found["over"] <= 0
     assert found["drawn"] == 5
+    assert not any("(verdicts)" in name for name in found["scrolls"])
     if width < 700:
         assert found["scrolls"] == []
     assert found["ground"] == ("rgb(22, 23, 26)" if dark else "rgb(253, 253, 251)")
