@@ -47,13 +47,31 @@ def burned_tranches(entries: Sequence[Entry]) -> Burned:
     for entry, run in _runs(entries):
         leaked = {leak.tranche for leak in leaks if leak.since <= entry.time[:10]}
         for pin in run.models:
-            seen = {
-                each.tranche
-                for each in sent
-                if each.after < entry.sequence and each.provider == provider_of(pin)
-            }
-            found.setdefault((run.wave, pin.name), frozenset(seen | leaked))  # as it was begun
+            seen = _seen(sent, pin, entry.sequence)
+            found.setdefault((run.wave, pin.name), seen | leaked)  # as it was begun
     return found
+
+
+def burned_of_wave(study: Study, entries: Sequence[Entry], wave: int) -> dict[str, tuple[int, ...]]:
+    """Of the tranches that each model of a wave runs, those that are burned for it, where any are:
+    as the wave was begun, or as it would be begun now."""
+    begun = burned_tranches(entries)
+    sent = list(_sent(entries))
+    leaked = {entry.record.tranche for entry in entries if entry.kind == "leak"}
+    found = {}
+    for pin in study.protocol.wave_models(wave):
+        burned = begun.get((wave, pin.name), _seen(sent, pin, len(entries)) | leaked)
+        if own := burned & set(study.protocol.wave_tranches(wave)[pin.name]):
+            found[pin.name] = tuple(sorted(own))
+    return found
+
+
+def _seen(sent: Sequence[Sent], pin: ModelPin, sequence: int) -> frozenset[int]:
+    """What a model's provider was sent before a place in the ledger."""
+    own = provider_of(pin)
+    return frozenset(
+        each.tranche for each in sent if each.after < sequence and each.provider == own
+    )
 
 
 def provider_of(pin: ModelPin | JudgePin) -> str:

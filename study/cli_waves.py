@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -43,11 +44,13 @@ def list_(folder: Path, as_json: bool) -> None:
     print_records(rows, as_json, title="Waves")
 
 
-def _shown(row: dict[str, object]) -> dict[str, object]:
+def _shown(row: dict[str, Any]) -> dict[str, object]:
     look = row["look"]
     return {
         "wave": row["wave"],
-        "models": ", ".join(map(_named, row["tranches"].items())),  # type: ignore[attr-defined] # a mapping
+        "models": ", ".join(
+            _named(name, own, row["burned"]) for name, own in row["tranches"].items()
+        ),
         "look": "controls" if look is None else f"{look} (beyond)" if row["beyond"] else look,
         "state": f"{row['state']} {str(row['closed'] or row['begun'])[:10]}".rstrip(),
         "reported": str(row["reported"])[:10],
@@ -56,10 +59,13 @@ def _shown(row: dict[str, object]) -> dict[str, object]:
     }
 
 
-def _named(each: tuple[str, tuple[int, ...]]) -> str:
-    """A model, with the tranches that it runs where these are not the panel alone."""
-    name, tranches = each
-    return name if tranches == (0,) else f"{name} (tranche {', '.join(map(str, tranches))})"
+def _named(name: str, tranches: tuple[int, ...], burned: Any) -> str:
+    """A model, with the tranches that it runs where these are not the panel alone, unburned."""
+    lost = burned.get(name, ())
+    if tranches == (0,) and not lost:
+        return name
+    each = (f"{tranche}{' burned' if tranche in lost else ''}" for tranche in tranches)
+    return f"{name} (tranche {', '.join(each)})"
 
 
 @wave.command("open")
@@ -86,12 +92,21 @@ def open_(folder: Path, models: str, tranches: tuple[str, ...], as_json: bool) -
       dosimeter wave open --models control,new-one --tranche new-one=2 --tranche control=0,2
     """
     from study import pipeline
+    from study.burning import burned_of_wave
     from study.console import print_records
     from study.waves import open_wave
 
     named = [name.strip() for name in models.split(",") if name.strip()]
     chosen = _read_tranches(tranches, named)
     number, fresh = open_wave(pipeline.open_study(folder), named, chosen)
+    study = pipeline.open_study(folder)
+    for name, own in burned_of_wave(study, study.ledger.entries(), number).items():
+        click.echo(
+            f"note: tranche {', '.join(map(str, own))} is burned for {name}: its private seeds "
+            "were sent to who may have kept them, or have leaked; --tranche gives it another "
+            "(docs/waves.md)",
+            err=True,
+        )
     row = {"wave": number, "models": ", ".join(named), "opened": "now" if fresh else "before"}
     print_records([row], as_json, title="Wave")
 

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from harness.keys import attempt_key, result_key
 from registry.errors import BrokenPromise
 from registry.records import Plan, ReportIssued, WaveClosed
+from study.burning import burned_of_wave
 from study.errors import StudyError
 from study.folder import Study
 from study.money import NO_MONEY
@@ -29,6 +30,7 @@ class Wave:
     wave: int
     models: tuple[str, ...]
     tranches: dict[str, Tranches]  # that each model runs; 0 is the panel
+    burned: dict[str, Tranches]  # of these, what its provider may have kept or has leaked
     state: str
     look: int | None
     beyond: bool  # the plan's looks
@@ -42,6 +44,7 @@ class Wave:
 def list_waves(study: Study) -> list[Wave]:
     """Every wave that study.yaml plans, as far as the ledger knows it."""
     begun, closed, reported = _times(study)
+    entries = study.ledger.entries()
     plan = study.protocol.registered_plan()
     looks = _looks(study.protocol, plan)
     found = []
@@ -52,6 +55,7 @@ def list_waves(study: Study) -> list[Wave]:
                 wave=wave,
                 models=models,
                 tranches=study.protocol.wave_tranches(wave),
+                burned=burned_of_wave(study, entries, wave),
                 state="closed" if record else "begun" if wave in begun else "planned",
                 look=looks.get(wave),
                 beyond=looks.get(wave, 0) > plan.looks,

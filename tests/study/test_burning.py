@@ -164,6 +164,20 @@ def test_it_is_what_every_pair_of_runs_says(waves: list[list[Run]]) -> None:
             assert found[wave, f"m{n}"] == expected
 
 
+def test_a_wave_is_warned_of_before_it_is_begun(tmp_path: Path) -> None:
+    text = RESERVED.replace("plan: {permutations: 1999}", "plan: {permutations: 1999, looks: 8}")
+    study = make_study(tmp_path / "study", text)
+    study.ledger.append(Leak(0, "2026-11-01", "seen"), "2026-11-05T00:00:00Z")
+    command = ["wave", "open", "--study", str(study.folder), "--models", "honest,spiked"]
+    result = CliRunner().invoke(main, [*command, "--tranche", "honest=1"], catch_exceptions=False)
+    assert "note: tranche 0 is burned for spiked" in result.stderr
+    assert "for honest" not in result.stderr
+    listed = CliRunner().invoke(main, ["wave", "list", "--study", str(study.folder), "--json"])
+    assert [row["burned"] for row in json.loads(listed.stdout)] == [
+        {"honest": [0]}, {"honest": [0], "spiked": [0]}, {"spiked": [0]},
+    ]  # fmt: skip
+
+
 RESERVED = SMALL.replace(
     "seeds_per_arm: 6\n", "seeds_per_arm: 2\nreserve: {tranches: 2, seeds_per_arm: 1}\n"
 )
