@@ -30,6 +30,7 @@ from registry.ledger import Ledger
 from registry.memory import MemoryStore
 from registry.merkle import merkle_root
 from registry.records import (
+    CalibrationMade,
     Graded,
     JudgePin,
     Leak,
@@ -190,6 +191,47 @@ def test_what_a_judge_graded_holds_and_is_the_waves_episodes(folder: Path) -> No
     assert dict(found.counts)["waves graded by judges"] == 1
     # Those of the other wave, which no record promises, are open still.
     assert dict(found.counts)["open objects (no record names them yet)"] == 3
+
+
+def calibrated(folder: Path, **wrong: object) -> Verification:
+    """What is found of a study with a calibration on record, if that is so recorded."""
+    store = FolderStore(folder, durable=False)
+    ledger, data = Ledger(store), b'{"rates":[]}'
+    plan = record_digest(ledger.find("preregistration")[0].record)
+    digest = digest_bytes(data)
+    key = f"calibrations/{digest.removeprefix('sha256:')}.json"
+    store.put(key, data)
+    made = write_inventory(store, [key])
+    record = CalibrationMade(
+        plan, "resampled", 0, 120, digest, key, made.objects, made.objects_root
+    )  # fmt: skip
+    ledger.append(replace(record, **wrong), NOW)
+    if wrong.get("how") == "altered":
+        (folder / key).chmod(0o644)
+        (folder / key).write_bytes(b"{}")
+    return _verify(folder, key=False)
+
+
+def test_a_calibration_on_record_holds(folder: Path) -> None:
+    found = calibrated(folder)
+    assert found.holds, found.problems
+    assert dict(found.counts)["calibrations"] == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"how": "altered"}, "was altered"),
+        ({"plan": "sha256:" + "0" * 64}, "its plan"),
+        ({"result": "sha256:" + "0" * 64}, "the name of its result"),
+        ({"objects": 2}, "objects 2, 1 found"),
+    ],
+)
+def test_a_calibration_that_is_not_as_recorded_is_found(
+    folder: Path, wrong: dict[str, object], problem: str
+) -> None:
+    found = calibrated(folder, **wrong)
+    assert any(problem in told for _, told in found.problems), found.problems
 
 
 @pytest.mark.parametrize(
