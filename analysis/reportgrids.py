@@ -103,7 +103,8 @@ def control_grid(report: Report) -> Grid:
     return Grid(
         "controls",
         "Controls at their waves. C1: models that cannot have seen the published instances show no "
-        "gap. C2: an agent that was given public keys is found. C3: a second grader says the same.",
+        "gap. C2: an agent that was given public keys is found. C3: all is graded exactly; or a "
+        "second grader says the same, and what it now says of archived answers moved no arm alone.",
         _columns("Control", "#Wave", "Result", "#Gap", "#90 % interval", "#p", "What was seen"),
         tuple(
             (
