@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analysis.exposure import Exposure
 from registry.ledger import Entry, Ledger
 from registry.memory import MemoryStore
 from registry.records import (
@@ -26,7 +27,9 @@ from registry.tables import Arm
 from registry.verify import verify_study
 from study.burning import burned_tranches, provider_of
 from study.cli import main
+from study.exposure import _adjusted
 from study.folder import open_study
+from study.probes import entries_of_model
 from tests.study.conftest import SMALL, make_study
 
 MADE = Provenance("9f" * 20, False, "sha256:" + "ab" * 32, "none", "3.11", ())
@@ -231,6 +234,19 @@ def test_a_leak_that_cannot_be_is_refused(
     assert said in result.output
     assert not any(name in result.output for name in (*names.values(), "nonsense"))
     assert not study.ledger.find("leak")
+
+
+def test_a_model_is_probed_on_what_it_runs_and_groups_are_adjusted_together(
+    reserved: Path,
+) -> None:
+    study = open_study(reserved)
+    entries = study.entries()
+    own = entries_of_model(study, 1, study.protocol.wave_models(1)[1], entries)
+    assert len(own) == 2 * 2 * 2
+    assert {entry.tranche for entry in own} == {0}
+    row = Exposure(1, "m", 0.5, 0.4, 0.1, (0.0, 0.2), 0.01, 0.02, 0.025, True, 4, 4, 1)
+    assert _adjusted(row, 1) is row
+    assert (_adjusted(row, 2).p_adjusted, _adjusted(row, 2).exposed) == (0.04, False)
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from study.cli import main
 from study.errors import StudyError
 from study.estimate import _planned
 from study.folder import Study
+from study.judgeestimate import _planned as judged_each
 from study.setup import init_study
 from study.waves import close_wave_now, list_waves, open_wave
 from tests.study.conftest import SMALL, make_study
@@ -179,6 +180,7 @@ def test_a_wave_owes_its_tranches_and_no_other(tmp_path: Path) -> None:
         "honest": {"count_circles/easy": 8, "compute_average/easy": 8},
         "spiked": {"count_circles/easy": 2, "compute_average/easy": 2},
     }
+    assert judged_each(study.protocol, 1) == [1] * 6 + [1] * 2 + [1] * 2
     manifest = begin_wave(
         study, SweepRequest(1, allow_dirty=True), registration_of(study),
         study.protocol.wave_models(1), pinned_image(study.protocol), lambda: "2026-01-01T00:00:00Z",
