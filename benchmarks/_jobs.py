@@ -12,6 +12,7 @@ import numpy as np
 from analysis.simulate import REGIMES, Design, Effect, moments
 from benchmarks._looks import Scene, count_looks, count_models
 from benchmarks._trials import (
+    count_bayes,
     count_equivalence,
     count_mixed,
     count_power,
@@ -93,6 +94,13 @@ def _mixed(design: Design, regime: str) -> Job:
         return rates(count_mixed(design, REGIMES[regime], count, stream), count)
 
     return Job(run, 0.2)
+
+
+def _bayes(design: Design, regime: str, part: float) -> Job:
+    def run(count: int, stream: np.random.Generator) -> Cells:
+        return rates(count_bayes(design, REGIMES[regime], count, stream), count)
+
+    return Job(run, part)
 
 
 def _saved(regime: str, runs: int) -> Job:
@@ -184,6 +192,9 @@ def all_jobs() -> dict[str, Job]:
     }
     jobs |= {f"looks {name}": _looks(scene) for name, scene in SCENES.items()}
     jobs["mixed C K4 S4 R3"] = _mixed(Design(4, 4, 3), "C")
+    # A second or two each: as many as the specification made.
+    jobs["bayes A K4 S4 R1"] = _bayes(Design(4, 4), "A", 0.06)
+    jobs["bayes C K4 S4 R3"] = _bayes(Design(4, 4, 3), "C", 0.03)
     jobs |= {
         "models A": _models("A", 0),
         "models C": _models("C", 0),

@@ -180,6 +180,10 @@ def _sizes() -> Table:
     ]  # fmt: skip
     mixed = Figure("mixed C K4 S4 R3", "mixed", 0.064)
     rows.append(Row("mixed model, seed intercept (S3)", (None, None, None, mixed, None)))
+    bayes = [Figure(f"bayes {where}", "bayes", spec)
+             for where, spec in (("A K4 S4 R1", 0.78), ("C K4 S4 R3", 0.77))]  # fmt: skip
+    label = "mixed logistic model of criteria, variational Bayes (120 and 60 replications)"
+    rows.append(Row(label, (bayes[0], None, None, bayes[1], None)))
     heads = tuple(
         f"{regime} K{d.tasks} S{d.seeds}" + (f" R{d.runs}" if d.runs > 1 else "")
         for d, regime in SIZES
@@ -363,6 +367,8 @@ def _wrong() -> Table:
     rows = (
         Row("Criteria are not trials | pooled Fisher over criteria | .05",
             (Figure(small, "pooled criteria", 0.734), Figure(small, "permutation", 0.047))),
+        Row("… nor made so by a mixed model of them | variational Bayes, its SD as an error | .05",
+            (Figure("bayes A K4 S4 R1", "bayes", 0.78), Figure(small, "permutation", 0.047))),
         Row("Runs are not instances | runs as independent, z (C, R3) | .05",
             (Figure(repeated, "runs", 0.198), Figure(repeated, "permutation", 0.056))),
         Row("Looks that share seeds are not independent | Stouffer's sum against LD-OBF (C) | .025",

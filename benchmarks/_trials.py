@@ -15,6 +15,7 @@ from analysis.rivals import (
     Tested,
     arms_of,
     article_interval,
+    bayes_mixed,
     cluster_robust,
     degrees,
     logit_gee,
@@ -71,6 +72,14 @@ def count_mixed(design: Design, regime: Regime, count: int, stream: np.random.Ge
         for scores in arms_of(data):
             p = mixed_gap(scores.ravel(), place, task, public).p
             hits["mixed"] += int(p is not None and min(p, 1 - p) <= ALPHA / 2)
+    return hits
+
+
+def count_bayes(design: Design, regime: Regime, count: int, stream: np.random.Generator) -> Hits:
+    """Two-sided rejections of a Bayesian logistic mixed model of criteria, by variational Bayes."""
+    hits: Hits = Counter()
+    for data, _ in _batches(design, regime, Effect(), count, stream):
+        hits["bayes"] += _count(bayes_mixed(data).p <= ALPHA)
     return hits
 
 

@@ -13,6 +13,7 @@ from analysis.resample import TOLERANCE, permute_gaps
 from analysis.rivals import (
     arms_of,
     article_interval,
+    bayes_mixed,
     cluster_robust,
     degrees,
     logit_gee,
@@ -146,6 +147,27 @@ def test_the_gee_over_seeds_is_statsmodels_over_criteria() -> None:
         ours = logit_gee(data, bias_reduced=bias_reduced)
         assert ours.gap[b] == pytest.approx(fit.parameters[-1], rel=1e-6)
         assert ours.se[b] == pytest.approx(np.sqrt(fit.covariance[-1, -1]), rel=1e-6)
+
+
+def test_variational_bayes_is_statsmodels_own_and_takes_criteria_for_trials() -> None:
+    """Without effect its SD is a fraction of the error that the sandwich finds."""
+    import pandas as pd
+    from statsmodels.genmod.bayes_mixed_glm import BinomialBayesMixedGLM
+
+    data = simulate(Design(2, 4), A, Effect(), 1, _stream("bayes"))
+    rows = [
+        (h, f"{h}{seed}", int(seed < 4), float(number < each[0, seed].sum()))
+        for h, (each, criteria) in enumerate(zip(data.passed, (125, 38), strict=True))
+        for seed in range(8)
+        for number in range(criteria)
+    ]
+    frame = pd.DataFrame(rows, columns=["task", "seed", "public", "passed"])
+    formula = "passed ~ 0 + C(task) + public"
+    model = BinomialBayesMixedGLM.from_formula(formula, {"seed": "0 + C(seed)"}, frame)
+    theirs, ours = model.fit_vb(rng=1), bayes_mixed(data)
+    assert ours.gap[0] == pytest.approx(theirs.fe_mean[-1], abs=2e-3)
+    assert ours.se[0] == pytest.approx(theirs.fe_sd[-1], rel=0.01)
+    assert ours.se[0] < 0.5 * logit_gee(data, bias_reduced=True).se[0]
 
 
 def _sandwich(scores: NDArray[np.float64]) -> float:
