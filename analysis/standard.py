@@ -123,9 +123,10 @@ def check_dates(rules: StandardRules, published: date | None) -> None:
     if published is None:
         return
     for name, day in rules.released:
-        if name in rules.pre_exposure and date.fromisoformat(day) >= published:
+        named = "pre_exposure" if name in rules.pre_exposure else "frozen"
+        if name in getattr(rules, named) and date.fromisoformat(day) >= published:
             raise AnalysisError(
-                f"plan: pre_exposure: {name!r} was released on {day}, and the public arm on "
+                f"plan: {named}: {name!r} was released on {day}, and the public arm on "
                 f"{published}: it may have been exposed and cannot be a negative control"
             )
 

@@ -374,6 +374,9 @@ def test_a_control_that_came_after_the_publication_is_refused(rows):
     analyse(plan, table, REGISTRATION, published=date(2026, 6, 1))
     with pytest.raises(AnalysisError, match="'old-1' was released on 2026-05-01, and the public"):
         analyse(plan, table, REGISTRATION, published=date(2026, 4, 1))
+    late = plan_of(frozen=["honest"], released=[("honest", "2026-05-01")])
+    with pytest.raises(AnalysisError, match="plan: frozen: 'honest' was released on 2026-05-01"):
+        analyse(late, table, REGISTRATION, published=date(2026, 4, 1))
 
 
 def test_looks_beyond_the_registered_ones_are_exploratory(rows):
