@@ -99,6 +99,7 @@ class Report:
     published: str = ""  # day of the first release of the public arm
     ledger_head: str = ""  # digest of the newest record when this look was first reported
     changes: Changes | None = None  # since the report before
+    reserve: tuple[int, ...] = ()  # seeds per arm and stratum of each reserve tranche
     burned: tuple[BurnedSeeds, ...] = ()  # of the models that have any
     exposure: tuple[Exposure, ...] = ()  # probes from memory, of models asked about everything
     calibrations: tuple[KeptCalibration, ...] = ()  # how large a leak it sees
@@ -163,6 +164,7 @@ def build_report(
         registration=analysis.registration,
         registered=registered,
         sealed_root=sealed.root,
+        reserve=sealed.reserve,
         entropy=sealed.entropy,
         runs=tuple(sorted(runs, key=lambda run: run.wave)),
         served=_served(runs, table),

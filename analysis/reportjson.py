@@ -47,6 +47,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "through_wave": report.through_wave,
         "registration": report.registration,
         "sealed_root": report.sealed_root or None,
+        "reserve": list(report.reserve),
         "entropy": report.entropy or None,
         "plan": asdict(report.plan),
         "plan_in_words": describe_plan(report.plan).split("\n"),

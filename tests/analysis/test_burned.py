@@ -337,6 +337,7 @@ def test_what_was_owed_follows_the_tranches_of_the_manifest() -> None:
         for arm in ("public", "private")
     }
     assert not [line for line in report.deviations if "instances" in line]
+    assert report.reserve == (12, 12)
     served = {s.model: (s.tranches, s.retention) for s in report.served}
     assert served["new"] == ((1,), "kept")
     short = make_table([r for r in rows if r.instance != rows[-1].instance])
