@@ -29,6 +29,8 @@ tasks:
   - {{family: count_circles, difficulty: medium}}
   - {{family: compute_average, difficulty: medium}}
 seeds_per_arm: 24        # in each stratum, public and private alike
+# Further tranches, for models whose provider keeps what it is sent: see docs/waves.md.
+# reserve: {{tranches: 8, seeds_per_arm: 24}}
 
 models:
   my-model:
@@ -36,6 +38,7 @@ models:
     model: name-at-the-server
     base_url: http://127.0.0.1:8000/v1
     api_key_env: OPENAI_API_KEY
+    # retention: none    # where the provider is documented to keep nothing of what it is sent
 
 # One list of models a wave: before the release first, then after it.
 waves:
