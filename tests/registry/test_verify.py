@@ -440,7 +440,9 @@ def test_a_wave_closed_without_an_inventory_is_said_to_be_unchecked() -> None:
 def _forge(change: Callable[[SealedSet, tuple[SealedEntry, ...]], object]) -> Verification:
     """A study whose sealed set was made dishonestly from the start, so that digests agree."""
     store = MemoryStore()
-    drawn = draw([("f", "1", "easy")], 3, SystemEntropy(), lambda *a: "sha256:" + a[3].hex())
+    drawn = draw(
+        [("f", "1", "easy")], 3, FixedEntropy(bytes(32)), lambda *a: "sha256:" + a[3].hex()
+    )
     honest = seal_draw(MemoryStore(), Ledger(MemoryStore()), drawn, [RECIPIENT], NOW)
     changed = change(honest, drawn.entries)
     record, entries = changed if isinstance(changed, tuple) else (changed, drawn.entries)
