@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import count
-from typing import Any
 
 from generators.answer import Answer, parse_answer
 from generators.catalog import family as find_family
-from generators.checks import check_as_json
+from generators.checks import Check
 from generators.rubric import Rubric, check_answer, score_verdicts
 from generators.seed import Seed
 from generators.task import Brief, ClosedBook, TaskInstance
@@ -90,7 +89,8 @@ def score_probe(instance: TaskInstance, reply: str) -> float:
 
 def probe_digest() -> str:
     """What pins how models are probed."""
-    return digest_value({"texts": [SYSTEM, TEXT_SCHEMA, _FILES], "examples": EXAMPLES})
+    said = {"texts": [SYSTEM, TEXT_SCHEMA, _FILES], "examples": EXAMPLES, "compared": "checks"}
+    return digest_value(said)
 
 
 def probe_call(study: str, wave: int, pin: ModelPin, instance: str) -> str:
@@ -206,9 +206,9 @@ def _differing_of(family: str, version: str, difficulty: str) -> frozenset[str]:
     return frozenset(k for k in keys if any(e.get(k) != examples[0].get(k) for e in examples))
 
 
-def _checks(rubric: Rubric) -> Mapping[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
+def _checks(rubric: Rubric) -> Mapping[str, list[Check]]:
+    found: dict[str, list[Check]] = {}
     for criterion in rubric.criteria:
         if criterion.check is not None and criterion.weight > 0:
-            found.setdefault(criterion.metarubric, []).append(check_as_json(criterion.check))
+            found.setdefault(criterion.metarubric, []).append(criterion.check)
     return found
