@@ -9,6 +9,7 @@ from pathlib import Path
 from analysis.breakdowntables import table_csv
 from analysis.calibrated import RESAMPLED
 from analysis.calibrationfigure import plot_calibration
+from analysis.errors import AnalysisError
 from analysis.figures import plot_arms, plot_gaps
 from analysis.monitorfigure import plot_monitoring
 from analysis.report import Report
@@ -22,6 +23,7 @@ from analysis.wholefile import write_whole
 
 PAGE, DATA, SUMMARY = "report.html", "report.json", "report.md"
 TABLES, FIGURES, TEMPLATES = "tables", "figures", "templates"  # folders beside the page
+_ENDINGS = {TABLES: ".csv", FIGURES: ".svg", TEMPLATES: ".csv"}
 
 
 def report_files(report: Report) -> dict[str, str]:
@@ -44,16 +46,36 @@ def report_files(report: Report) -> dict[str, str]:
 
 def write_files(folder: Path, files: Mapping[str, str]) -> tuple[Path, Path]:
     """Write the files into the folder, each whole or not at all; tables and figures of an
-    earlier report that are not among them are removed. The page and the JSON."""
-    for part in (TABLES, FIGURES, TEMPLATES):
-        for old in (folder / part).glob("*"):
-            if f"{part}/{old.name}" not in files:
-                old.unlink()
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, text)
+    earlier report that are not among them are removed. The page and the JSON. Raises
+    AnalysisError where a file cannot be written."""
+    try:
+        for part, ending in _ENDINGS.items():
+            for old in (folder / part).glob(f"*{ending}"):
+                if f"{part}/{old.name}" not in files:
+                    old.unlink()
+        # The JSON first: it tells that what lies beside it is a report's, should we be killed.
+        for name, text in sorted(files.items(), key=lambda file: file[0] != DATA):
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, text)
+    except OSError as error:
+        raise AnalysisError(f"{folder}: cannot be written ({error.strerror})") from error
     return folder / PAGE, folder / DATA
+
+
+def check_folder(folder: Path) -> None:
+    """Raise AnalysisError for a folder that no report can go into: that cannot be made, or whose
+    tables or figures are somebody else's, which a report would replace."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise AnalysisError(f"{folder}: no folder can be made ({error.strerror})") from error
+    there = [part for part in _ENDINGS if (folder / part).exists()]
+    if there and not (folder / DATA).exists():
+        raise AnalysisError(
+            f"{folder}: has {there[0]}/ of something else, since there is no {DATA}: give a folder "
+            "that is new or holds a report"
+        )
 
 
 def write_report(folder: Path, report: Report) -> tuple[Path, Path]:

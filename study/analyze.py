@@ -19,7 +19,7 @@ from analysis.tablefile import read_graded_file
 from registry.canon import digest_value
 from registry.records import Plan, record_body
 from study.errors import StudyError
-from study.planfile import ControlsSection, PlanFile, plan_options
+from study.planfile import ControlsSection, PlanFile, plan_options, refuse_keys_of_others
 from study.yamlfile import Document, read_yaml
 
 if TYPE_CHECKING:
@@ -63,19 +63,26 @@ def _read_plan(path: Path | None) -> tuple[PlanFile, list[str]]:
             f"No plan was given: the preset {STANDARD} was run. It was not registered before the "
             "data were seen."
         ]
+    if not path.exists():
+        raise StudyError(f"{path}: no such file")
     document = read_yaml(path)
     value = document.value
     if not isinstance(value, dict):
         raise StudyError(f"{path}:1: a plan is a mapping, such as `preset: {STANDARD}`")
-    held = value.get("plan", value) if "preset" not in value else value
+    inside = "plan" in value and "preset" not in value
+    held = value["plan"] if inside else value
     try:
         found = PlanFile.model_validate_json(json.dumps(held, default=str))
     except ValidationError as error:
-        raise _explain(document, error, inside="plan" in value and "preset" not in value) from error
-    return found, [
+        raise _explain(document, error, inside=inside) from error
+    refuse_keys_of_others(document, found, ("plan",) if inside else ())
+    told = [
         f"The plan is that of {path.name}; no ledger shows that it was registered before the data "
         "were seen."
     ]
+    if found.judges:
+        told.append("What the plan asks of judges is left aside: a table has no judge's check.")
+    return found, told
 
 
 def _explain(document: Document, error: ValidationError, *, inside: bool) -> StudyError:

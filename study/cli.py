@@ -36,9 +36,13 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except Exception as error:
-            if not _is_house_error(error):
+            if isinstance(error, OSError) and isinstance(error.filename, str):
+                said = f"{error.filename}: {error.strerror}"  # a full disk, a folder of others
+            elif _is_house_error(error):
+                said = str(error)
+            else:
                 raise
-            click.echo(f"dosimeter: {error}", err=True)
+            click.echo(f"dosimeter: {said}", err=True)
             ctx.exit(2)
         except KeyboardInterrupt:
             click.echo("\ninterrupted; run the same command again to resume", err=True)

@@ -22,7 +22,7 @@ _FILE = click.Path(path_type=Path)
     "are adjusted by. More than once for more.",
 )
 @click.option("--grader", help="Whose rows are tested, where the table has several graders.")
-@click.option("--out", type=_FILE, help="A folder for report.html and report.json.")
+@click.option("--out", type=_FILE, help="A folder for the report's files.")
 @json_option
 def analyze(
     table: Path,
@@ -42,11 +42,13 @@ def analyze(
       dosimeter analyze results.csv --pre-exposure older-model --json
       dosimeter analyze results.parquet --plan plan.yaml --out report
     """
-    from analysis.reportfiles import write_report
+    from analysis.reportfiles import check_folder, write_report
     from registry.clock import utc_now
     from study.analyze import analyze_table
     from study.console import print_verdicts
 
+    if out is not None:
+        check_folder(out)  # before a large table is analysed
     report = analyze_table(table, plan, pre_exposure=pre_exposure, grader=grader, now=utc_now())
     page = write_report(out, report)[0] if out is not None else None
     print_verdicts(report, page, as_json)

@@ -234,6 +234,9 @@ def print_verdicts(report: Report, path: Path | None, as_json: bool) -> None:
         )
     console = stdout()
     console.print(table)
+    for why in dict.fromkeys(row["note"] for row in body["models"] if row["note"]):
+        about = (f"{r['model']} at wave {r['wave']}" for r in body["models"] if r["note"] == why)
+        console.print(f"[yellow]{escape(', '.join(about))}:[/] {escape(why)}", soft_wrap=True)
     for deviation in body["deviations"]:
         console.print(f"[yellow]deviation:[/] {escape(deviation)}", soft_wrap=True)
     if path is not None:

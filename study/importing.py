@@ -179,10 +179,10 @@ def _task(path: Path, index: int, body: Any) -> _Task:
     place = f"{path}: task_results[{index}]"
     parts = _get(place, body, "metarubrics", list)
     return _Task(
-        model=_get(place, body, "model", str),
-        judge=_get(place, body, "judge", str) or "unknown judge",
-        task=_get(place, body, "task", str),
-        difficulty=_get(place, body, "difficulty", str),
+        model=_name(place, body, "model"),
+        judge=_name(place, body, "judge", "unknown judge"),
+        task=_name(place, body, "task"),
+        difficulty=_name(place, body, "difficulty"),
         seed=str(_get(place, body, "seed", (int, str))),
         parts=tuple(_part(f"{place}.metarubrics[{at}]", each) for at, each in enumerate(parts)),
     )
@@ -197,6 +197,14 @@ def _part(place: str, body: Any) -> _Part:
         raise StudyError(f"{place}: weight {weight}: a number from 0 is right")
     named = str(body.get("dimension", "")).strip().lower()
     return _Part(_DIMENSIONS.get(named, ""), weight, passed, total)
+
+
+def _name(place: str, body: Any, key: str, default: str = "") -> str:
+    """A text that may be printed, and that a row may be named by."""
+    text: str = _get(place, body, key, str) or default
+    if not text or not text.isprintable():
+        raise StudyError(f"{place}.{key}: a name is wanted, of characters that can be printed")
+    return text
 
 
 def _get(place: str, body: Any, key: str, kind: Any) -> Any:
@@ -300,7 +308,8 @@ def _row(model: str, arm: Arm, look: int, stratum: str, instance: str, grader: s
 
 def write_rows(path: Path, rows: Sequence[ResultRow], append: bool) -> int:
     """Write the rows as Parquet, whole or not at all; with ``append``, after those that are
-    there. How many the file then has. Raises StudyError, AnalysisError for a repeated row."""
+    there. How many the file then has. Raises StudyError, as for a repeated row."""
+    from analysis.errors import AnalysisError
     from analysis.load import make_table, read_rows, read_table, write_table
 
     if path.suffix != ".parquet":
@@ -308,9 +317,14 @@ def write_rows(path: Path, rows: Sequence[ResultRow], append: bool) -> int:
     there = path.exists()
     if there and not append:
         raise StudyError(f"{path}: is there already; --append adds to it")
-    held = [*(read_rows(read_table(path)) if there else ()), *rows]
-    make_table(held)
     if not path.parent.is_dir():
         raise StudyError(f"{path.parent}: no such folder")
+    held = [*(read_rows(read_table(path)) if there else ()), *rows]
+    try:
+        make_table(held)
+    except AnalysisError as error:
+        raise StudyError(
+            f"{path}: {error}; is a folder imported twice, or in both arms?"
+        ) from error
     write_table(path, held)
     return len(held)

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from registry.records import Plan
+from study.errors import StudyError
+from study.yamlfile import Document
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Rate = Annotated[float, Field(gt=0, lt=1)]
@@ -91,6 +93,18 @@ class PlanFile(PlanSection):
     strata: Names | None = None
     seeds_per_arm: Count | None = None
     replicates: Count | None = None
+
+
+def refuse_keys_of_others(
+    document: Document, section: PlanSection, place: tuple[str, ...] = ("plan",)
+) -> None:
+    """Raise StudyError for a key that the preset has not; ``place`` is the section's."""
+    for key in STANDARD_ONLY if section.preset != "standard-v1" else ():
+        if getattr(section, key) is not None:
+            raise StudyError(
+                f"{document.place((*place, key))}: the preset {section.preset} has no {key!r}; "
+                "write `preset: standard-v1`"
+            )
 
 
 def make_plan(

@@ -23,13 +23,13 @@ from registry.records import JudgePin, JudgeRule, ModelPin, Plan, record_digest
 from study.errors import StudyError
 from study.planfile import (
     SECTIONS,
-    STANDARD_ONLY,
     ControlsSection,
     Count,
     JudgeRuleSection,
     PlanSection,
     Section,
     make_plan,
+    refuse_keys_of_others,
 )
 from study.templatefile import read_template
 from study.wavefile import PANEL, ReserveSection, Tranches, planned_tranches, spell_out_waves
@@ -614,13 +614,8 @@ def _check_judges(document: Document, parsed: ProtocolFile) -> None:
 def _check_plan(document: Document, parsed: ProtocolFile) -> None:
     """Refuse keys that the preset has not, and controls that there are not or have no date."""
     plan = parsed.plan
+    refuse_keys_of_others(document, plan)
     if plan.preset != "standard-v1":
-        for key in STANDARD_ONLY:
-            if getattr(plan, key) is not None:
-                raise StudyError(
-                    f"{document.place(('plan', key))}: the preset {plan.preset} has no {key!r}; "
-                    "write `preset: standard-v1`"
-                )
         return
     if plan.second_grader is not None and plan.second_grader not in parsed.judges:
         raise StudyError(

@@ -121,6 +121,36 @@ def test_a_bad_plan_is_one_error(table: Path, tmp_path: Path, plan: str, said: s
     assert re.search(said, err)
 
 
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        ("controls: {pre_exposure: [old-0]}", "plan.yaml:1: controls: the preset basic-v1 has no"),
+        ("alpha: 0.01\nsensitivity: [gee]", "plan.yaml:2: sensitivity: the preset basic-v1"),
+        ("plan:\n  exclusions: []", "plan.yaml:2: plan.exclusions: the preset basic-v1 has no"),
+    ],
+)
+def test_no_key_of_the_other_preset_is_passed_over(tmp_path: Path, plan: str, said: str) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(plan + "\n", encoding="utf-8")
+    code, out, err = run(str(tmp_path / "never-read.csv"), "--plan", str(path), "--json")
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+def test_a_report_never_takes_the_place_of_anything_else(tmp_path: Path) -> None:
+    """Nor is a table analysed for minutes before that is told."""
+    mine = tmp_path / "paper" / "figures" / "mine.svg"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("<svg/>", encoding="utf-8")
+    for folder, said in (("paper", "figures/ of something else"), ("paper/figures/mine.svg/x", "")):
+        code, out, err = run(str(tmp_path / "never-read.csv"), "--out", str(tmp_path / folder))
+        assert (code, out) == (2, "")
+        assert folder in err
+        assert said in err
+        assert err.count("\n") == 1
+    assert mine.read_text("utf-8") == "<svg/>"
+
+
 def test_what_the_analysis_refuses_names_the_table(tmp_path: Path) -> None:
     path = tmp_path / "half.csv"
     path.write_text("model,arm,stratum,instance,score\nm,public,t,a,1\n", encoding="utf-8")
