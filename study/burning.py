@@ -147,6 +147,10 @@ def declare_leak(
     record names the commitments, which are public, and nothing else. Raises StudyError, which
     names file and line and never what stands there.
     """
+    if not reason.strip() or not reason.isprintable():  # it stays for good, and is public
+        raise StudyError("--reason: say it in words, on one line")
+    if since > now[:10]:
+        raise StudyError(f"--since: {since} is still to come; a day up to {now[:10]} is right")
     sealed = study.sealed_set()
     drawn = range(len(sealed.reserve) + 1)
     found = [] if named is None else _named(study, named)

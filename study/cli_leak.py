@@ -14,7 +14,9 @@ from study.options import json_option, study_option
 @study_option
 @click.option("--tranche", type=click.IntRange(0), help="That leaked; 0 is the panel.")
 @click.option("--reason", required=True, help="In words, for readers: it is public.")
-@click.option("--since", metavar="DATE", help="From when on; today where left out.")
+@click.option(
+    "--since", metavar="DATE", help="From when on, today or before; today where left out."
+)
 @click.option(
     "--named",
     type=click.Path(path_type=Path),
