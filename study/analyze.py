@@ -19,7 +19,7 @@ from analysis.tablefile import read_graded_file
 from registry.canon import digest_value
 from registry.records import Plan, record_body
 from study.errors import StudyError
-from study.planfile import ControlsSection, PlanFile, plan_options, refuse_keys_of_others
+from study.planfile import ControlsSection, PlanFile, plan_options, refuse_idle_keys
 from study.yamlfile import Document, read_yaml
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _read_plan(path: Path | None) -> tuple[PlanFile, list[str]]:
         found = PlanFile.model_validate_json(json.dumps(held, default=str))
     except ValidationError as error:
         raise _explain(document, error, inside=inside) from error
-    refuse_keys_of_others(document, found, ("plan",) if inside else ())
+    refuse_idle_keys(document, found, ("plan",) if inside else ())
     told = [
         f"The plan is that of {path.name}; no ledger shows that it was registered before the data "
         "were seen."

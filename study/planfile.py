@@ -95,16 +95,21 @@ class PlanFile(PlanSection):
     replicates: Count | None = None
 
 
-def refuse_keys_of_others(
+def refuse_idle_keys(
     document: Document, section: PlanSection, place: tuple[str, ...] = ("plan",)
 ) -> None:
-    """Raise StudyError for a key that the preset has not; ``place`` is the section's."""
+    """Raise StudyError for a key that would do nothing; ``place`` is the section's."""
     for key in STANDARD_ONLY if section.preset != "standard-v1" else ():
         if getattr(section, key) is not None:
             raise StudyError(
                 f"{document.place((*place, key))}: the preset {section.preset} has no {key!r}; "
                 "write `preset: standard-v1`"
             )
+    if section.onset_looks is not None and not section.onset_alpha:
+        raise StudyError(
+            f"{document.place((*place, 'onset_looks'))}: without `onset_alpha` no e-process for an "
+            "onset is run; give it one (0.005 is usual), or leave `onset_looks` out"
+        )
 
 
 def make_plan(

@@ -29,7 +29,7 @@ from study.planfile import (
     PlanSection,
     Section,
     make_plan,
-    refuse_keys_of_others,
+    refuse_idle_keys,
 )
 from study.templatefile import read_template
 from study.wavefile import PANEL, ReserveSection, Tranches, planned_tranches, spell_out_waves
@@ -612,9 +612,9 @@ def _check_judges(document: Document, parsed: ProtocolFile) -> None:
 
 
 def _check_plan(document: Document, parsed: ProtocolFile) -> None:
-    """Refuse keys that the preset has not, and controls that there are not or have no date."""
+    """Refuse keys that would do nothing, and controls that there are not or have no date."""
     plan = parsed.plan
-    refuse_keys_of_others(document, plan)
+    refuse_idle_keys(document, plan)
     if plan.preset != "standard-v1":
         return
     if plan.second_grader is not None and plan.second_grader not in parsed.judges:

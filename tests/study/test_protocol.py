@@ -165,6 +165,12 @@ def test_the_standard_plan_is_read_with_its_controls(tmp_path: Path) -> None:
         ("controls", "contrls", "unknown key; did you mean 'controls'"),
         ("frozen", "frosen", "unknown key; did you mean 'frozen'"),
         ("standard-v1", "basic-v1", "the preset basic-v1 has no 'onset_alpha'"),
+        (
+            "onset_alpha: 0.005",
+            "onset_looks: 6",
+            "plan.onset_looks: without `onset_alpha` no e-pro",
+        ),
+        ("0.005", "0\n  onset_looks: 6", "plan.onset_looks: without `onset_alpha`"),
         ("onset_alpha: 0.005", "second_grader: jury", "there is no judge 'jury'"),
         ("frozen: [remote]", "alpha: 2.0", "plan.controls.alpha.*less than 1"),
         ("frozen: [remote]", "regrade: 2", "plan.controls.regrade.*less than or equal to 1"),
