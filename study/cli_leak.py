@@ -15,7 +15,9 @@ from study.options import json_option, study_option
 @click.option("--tranche", type=click.IntRange(0), help="That leaked; 0 is the panel.")
 @click.option("--reason", required=True, help="In words, for readers: it is public.")
 @click.option(
-    "--since", metavar="DATE", help="From when on, today or before; today where left out."
+    "--since",
+    metavar="DATE",
+    help="The day from whose beginning on, today or before; today where left out.",
 )
 @click.option(
     "--named",

@@ -324,7 +324,8 @@ def write_rows(path: Path, rows: Sequence[ResultRow], append: bool) -> int:
         make_table(held)
     except AnalysisError as error:
         raise StudyError(
-            f"{path}: {error}; is a folder imported twice, or in both arms?"
+            f"{path}: {error}; is a folder imported twice, or in both arms? Further runs of the "
+            "same seeds are imported in one command with the first, which numbers them"
         ) from error
     write_table(path, held)
     return len(held)

@@ -166,3 +166,4 @@ def test_both_arms_go_into_one_file_and_are_analysed(tmp_path: Path) -> None:
     twice = runner.invoke(main, [*arguments, "--append"])
     assert twice.exit_code == 2
     assert "repeats another row's" in twice.stderr
+    assert "in one command with the first" in twice.stderr
