@@ -276,9 +276,10 @@ def _foresee(study: Study, wave: int, dry_run: bool, pilot: str | None, as_json:
         print_dry_run(*render_wave(study, wave), as_json)
         return
     from study.estimate import estimate_wave
-    from study.judgeestimate import estimate_judges
+    from study.judgeestimate import estimate_judges, estimate_regrading
 
-    print_estimate(estimate_wave(study, wave, pilot), estimate_judges(study, wave), as_json)
+    made = estimate_wave(study, wave, pilot)
+    print_estimate(made, estimate_judges(study, wave), estimate_regrading(study, wave), as_json)
 
 
 main.add_command(grade)

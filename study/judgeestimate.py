@@ -4,10 +4,12 @@ graded already, else what an example of each stratum tells."""
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 
+from analysis.plan import control_models
 from generators.catalog import family
 from generators.task import TaskInstance
 from harness.budget import Tariff
@@ -34,10 +36,12 @@ from study.estimate import (
     sum_interval,
 )
 from study.folder import Study
-from study.judgegrades import graded_by
+from study.judgegrades import graded_by, judge_pin
+from study.judgerecords import FIRST
 from study.money import judge_money
 from study.protocol import Protocol, Task
-from study.runs import cells_of, manifest_of
+from study.regrading import archived_cells
+from study.runs import cells_of, closed_wave, manifest_of
 
 REPLY = 60  # tokens of a verdict with its evidence, as judges write them
 _BYTES = 4  # of a character at the most
@@ -49,12 +53,25 @@ def estimate_judges(study: Study, wave: int) -> tuple[Forecast, ...]:
     judges = study.protocol.judges
     tariffs = judge_money(study.folder, study.protocol, judges, True).tariffs
     return tuple(
-        _forecast(study, wave, pin, tariff) for pin, tariff in zip(judges, tariffs, strict=True)
+        _forecast(study, pin, tariff, _owed(study, wave, record_digest(pin)))
+        for pin, tariff in zip(judges, tariffs, strict=True)
     )
 
 
-def _forecast(study: Study, wave: int, pin: JudgePin, tariff: Tariff) -> Forecast:
-    owed = _owed(study, wave, record_digest(pin))
+def estimate_regrading(study: Study, wave: int) -> Forecast | None:
+    """What it still takes to have the second grader grade the first wave's answers again for the
+    look at a wave; None where the plan asks for none there. Raises HarnessError, RegistryError."""
+    plan = study.protocol.registered_plan()
+    tested = set(study.protocol.waves[wave]) - control_models(plan)
+    if wave <= FIRST or not tested or plan.standard is None or not plan.standard.regrade:
+        return None
+    pin = judge_pin(study, plan.standard.second_grader)
+    (tariff,) = judge_money(study.folder, study.protocol, [pin], True).tariffs
+    owed = _owed_again(study, wave, record_digest(pin), plan.standard.regrade)
+    return _forecast(study, pin, tariff, owed)
+
+
+def _forecast(study: Study, pin: JudgePin, tariff: Tariff, owed: Owed) -> Forecast:
     episodes = sum(map(sum, owed.values()))
     if tariff.free or not episodes:
         basis = FREE if tariff.free else OWN
@@ -74,12 +91,22 @@ def _owed(study: Study, wave: int, digest: str) -> Owed:
     if manifest is None:
         counts = _planned(study.protocol, wave)
         return {task.stratum: counts for task in study.protocol.tasks}
-    done = graded_by(study, digest)
-    left = Counter(
-        (cell.spec.stratum, cell.instance)
-        for cell in cells_of(study, manifest)
-        if cell.episode not in done
-    )
+    return _left(cells_of(study, manifest), graded_by(study, digest))
+
+
+def _owed_again(study: Study, wave: int, digest: str, share: float) -> Owed:
+    """The same of the archive, planned until the first wave is closed: a share of the instances
+    of each arm, spread over the tranches."""
+    if closed_wave(study, FIRST) is not None:
+        return _left(archived_cells(study, share), graded_by(study, digest, wave))
+    counts = _planned(study.protocol, FIRST)
+    drawn = 2 * math.ceil(share * len(counts) / 2 - 1e-9)
+    spread = [counts[place * len(counts) // drawn] for place in range(drawn)]
+    return {task.stratum: spread for task in study.protocol.tasks}
+
+
+def _left(cells: Iterable[Cell], done: Collection[str]) -> Owed:
+    left = Counter((cell.spec.stratum, cell.instance) for cell in cells if cell.episode not in done)
     owed: dict[str, list[int]] = defaultdict(list)
     for (stratum, _), count in left.items():
         owed[stratum].append(count)

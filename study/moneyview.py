@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.markup import escape
@@ -29,11 +30,16 @@ from study.estimate import (
 from study.money import ALLOW
 
 
-def print_estimate(made: Estimate, judges: Sequence[Forecast], as_json: bool) -> None:
-    """``judges`` tells what it takes to have the wave graded by each."""
+def print_estimate(
+    made: Estimate, judges: Sequence[Forecast], again: Forecast | None, as_json: bool
+) -> None:
+    """``judges`` tells what it takes to have the wave graded by each, ``again`` to have the first
+    wave's answers graded again for its look."""
     if as_json:
-        print_json(_estimate_json(made, judges))
+        print_json(_estimate_json(made, judges, again))
         return
+    if again is not None:
+        judges = [*judges, replace(again, model=f"{again.model}, wave 0 again")]
     print_records(
         [_row(each) for each in made.forecasts], False, title=f"What wave {made.wave} still owes"
     )
@@ -102,7 +108,9 @@ def _usd_range(sent: float, longest: float | None) -> str:
     return f"{sent:.4f} … {'no bound' if longest is None else f'{longest:.4f}'}"
 
 
-def _estimate_json(made: Estimate, judges: Sequence[Forecast]) -> dict[str, Any]:
+def _estimate_json(
+    made: Estimate, judges: Sequence[Forecast], again: Forecast | None
+) -> dict[str, Any]:
     return {
         "wave": made.wave,
         "level": LEVEL,
@@ -111,6 +119,7 @@ def _estimate_json(made: Estimate, judges: Sequence[Forecast]) -> dict[str, Any]
         "cost_usd": _interval_json(made.cost_usd),
         "judges": [_forecast_json(each, "judge") for each in judges],
         "judges_cost_usd": _interval_json(total_usd(judges)),
+        "regrading": None if again is None else _forecast_json(again, "judge"),
     }
 
 

@@ -294,8 +294,15 @@ def test_archived_answers_are_graded_again_once_and_the_look_may_speak(
     held, served = archived
     kept = set(held.store.list())
 
+    foretold = run(held, "sweep", "--wave", "1", "--estimate")[1]["regrading"]
     code, told, _ = again(held)
     assert (code, told["again_at"], len(served.requests)) == (0, 1, ARCHIVE)
+    assert (foretold["judge"], foretold["episodes"], foretold["basis"]) == (
+        "kind", ARCHIVE, "pilots"
+    )  # fmt: skip
+    assert foretold["cost_usd"]["mean"] == pytest.approx(float(ARCHIVE * CALL))
+    assert run(held, "sweep", "--wave", "1", "--estimate")[1]["regrading"]["episodes"] == 0
+    assert run(held, "sweep", "--wave", "0", "--estimate")[1]["regrading"] is None
     (row,) = told["judges"]
     assert [row["owed"], row["graded"], row["fresh"], row["recorded"]] == [
         ARCHIVE, ARCHIVE, ARCHIVE, [1]
