@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from analysis.covariate import centre_within
 from analysis.dimensions import drop_one_armed
 from analysis.equivalence import Equivalence, tost
 from analysis.estimators import GapEstimate, estimate_gap
+from analysis.resample import permute_gaps
 from analysis.twosided import two_sided_p
 
 LEVEL = 0.05  # a control that is sound fails this often
@@ -81,6 +83,38 @@ def pooled_interval(
     there = ~np.isnan(pooled[:, 0])
     gap = estimate_gap(pooled[there, 0], stratum[there], public[there])
     return tost(gap.gap, gap.se, gap.df, margin)
+
+
+def clean_controls(
+    pooled: Floats,
+    stratum: Ints,
+    public: Bools,
+    *,
+    models: Sequence[int],
+    permutations: int,
+    enumerate_up_to: int,
+    seed: int,
+    margin: float = MARGIN,
+    level: float = LEVEL,
+    wider: Floats | None = None,
+) -> tuple[Control, ...]:
+    """``pooled_control`` of many controls on one allocation, for planning.
+
+    ``pooled`` (n, B, outcomes) are pools (``pool_models``) of so many ``models`` (B,), none
+    missing; ``wider`` (n, B) the first outcome of the pools whose intervals count, where these are
+    others. All share the permutations.
+    """
+    gaps = permute_gaps(
+        pooled, stratum, public,
+        permutations=permutations, enumerate_up_to=enumerate_up_to, seed=seed,
+    )  # fmt: skip
+    found = []
+    for b, (p, n) in enumerate(zip(two_sided_p(gaps).tolist(), models, strict=True)):
+        gap = estimate_gap(pooled[:, b, 0], stratum, public)
+        large = gap if wider is None else estimate_gap(wider[:, b], stratum, public)
+        small = tost(large.gap, large.se, large.df, margin)
+        found.append(_control(gap, p, small, level, n))
+    return tuple(found)
 
 
 def regrade_drift(

@@ -5,13 +5,14 @@ against the look's alpha over its models by the functions that the plan runs (P1
 monitoring over looks likewise (P4). Formulas stand beside, and tell where to look.
 
 One of a look's models is inflated where power for a model is asked, so that the step-down over
-models gives it nothing; all models from the onset on where it is asked for the study.
+models gives it nothing; all models from the onset on where it is asked for the study. Where the
+plan names negative controls, they are drawn on the same instances and held to C1 by its own rule.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,11 +20,20 @@ from numpy.typing import NDArray
 
 from analysis.components import Components, check_components
 from analysis.covariate import adjust
+from analysis.draws import (
+    allocation,
+    batches,
+    draw_columns,
+    draw_normal,
+    draw_shared,
+    rate_error,
+)
 from analysis.errors import AnalysisError
 from analysis.multiplicity import holm, westfall_young
 from analysis.plan import look_alpha, validate_plan
 from analysis.resample import Permuted, max_t, p_values, permute_gaps
 from analysis.sequential import linear_spending, remove_rows, scan_windows, tie_keys
+from analysis.withholding import Held, NegativeControls, hold_controls
 from registry.records import Plan
 
 Floats = NDArray[np.float64]
@@ -31,8 +41,6 @@ Bools = NDArray[np.bool_]
 Watch = Callable[[int, int], None]  # steps done, of
 
 MOST_SEEDS = 20_000  # an arm and stratum: beyond it a number is not worth having
-_CELLS = 1 << 21  # scores at a time
-_SHARING = 20  # replications on one draw of permutations, whose own error they then share
 _LADDER = (0.7, 0.85, 1.0, 1.2, 1.45)  # of what the formula says
 _LEAST, _MOST = 0.02, 0.98  # powers that a straight line through probits may rest on
 
@@ -40,13 +48,15 @@ _LEAST, _MOST = 0.02, 0.98  # powers that a straight line through probits may re
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What is varied beside the plan: the new models of a look, the runs of pre-exposure models
-    on each instance (0: no covariate), the inflation, and the look at which it begins."""
+    on each instance (0: no covariate), the inflation, and the look at which it begins; the
+    negative controls, None where nothing of them is asked."""
 
     models: int = 1
     covariate_runs: int = 0
     gap: float = 0.05
     final_only: bool = False  # the first outcome alone is inflated
     onset: int = 1
+    controls: NegativeControls | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +88,11 @@ class Point:
     study_power: float | None = None  # to reject for the study by the last look (P4)
     study_error: float | None = None
     study_look: float | None = None  # mean look of rejection
+    withheld: float | None = None  # by C1 at a look, of clean controls
+    withheld_error: float | None = None
+    half_width: float | None = None  # mean, of the 90 % interval that C1 holds to its margin
+    issued: float | None = None  # power to name the model in a verdict that is not withheld
+    issued_error: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +138,14 @@ def power_at(
     where the plan monitors one (standard-v1)."""
     check_setting(plan, setting, effort)
     check_components(components)
-    named = _named_rate(plan, components, setting, effort)
+    named, held = _one_look(plan, components, setting, effort)
+    power = float(named.mean())
     point = Point(
-        plan.seeds_per_arm, setting.gap, named, _error(named, effort.replications),
+        plan.seeds_per_arm, setting.gap, power, rate_error(power, effort.replications),
         formula_power(plan, components, setting),
     )  # fmt: skip
+    if held is not None:
+        point = _withhold(point, named, held, effort)
     if not study or plan.standard is None:
         return point
     alpha = plan.standard.study_alpha - plan.standard.onset_alpha  # the e-process has its own
@@ -136,7 +154,7 @@ def power_at(
     return replace(
         point,
         study_power=rate,
-        study_error=_error(rate, effort.studies),
+        study_error=rate_error(rate, effort.studies),
         study_look=float(looks[looks > 0].mean()) if rate else None,
     )
 
@@ -199,7 +217,7 @@ def standard_error(plan: Plan, components: Components, setting: Setting) -> floa
     everyone, own, run = components.parts
     mean = everyone + own + run / plan.replicates
     if setting.covariate_runs:
-        noise = (own + run) / setting.covariate_runs
+        noise = _covariate_noise(plan, components, setting)
         mean -= everyone**2 / (everyone + noise) if everyone else 0.0
     n = len(plan.strata) * plan.seeds_per_arm
     inflated = components.sd[: 1 if setting.final_only else len(plan.outcomes)]
@@ -300,34 +318,78 @@ def first_rejections(
     )
 
 
-def _named_rate(plan: Plan, components: Components, setting: Setting, effort: Effort) -> float:
-    """How often the one inflated model of a look is named."""
-    stratum, public = _allocation(plan)
+def _withhold(point: Point, named: Bools, held: Held, effort: Effort) -> Point:
+    """The point, and what C1 leaves of its power."""
+    lost, issued = float(held.withheld.mean()), float((named & ~held.withheld).mean())
+    return replace(
+        point,
+        withheld=lost,
+        withheld_error=rate_error(lost, effort.replications),
+        half_width=float(held.half_width.mean()),
+        issued=issued,
+        issued_error=rate_error(issued, effort.replications),
+    )
+
+
+def _one_look(
+    plan: Plan, components: Components, setting: Setting, effort: Effort
+) -> tuple[Bools, Held | None]:
+    """Whether the one inflated model of a look is named, and what C1 says, by study."""
+    stratum, public = allocation(plan)
     tested = replace(plan, permutations=effort.permutations)
     outcomes = len(plan.outcomes)
-    size = len(stratum) * setting.models * outcomes
-    named = 0
-    for count, stream, seed in _batches(effort, "model", effort.replications, size):
-        shared, x = _instances(components, setting, outcomes, (len(stratum), count), stream)
+    columns = 0 if setting.controls is None else len(setting.controls.columns)
+    size = len(stratum) * (setting.models + columns) * outcomes
+    named, held = [], []
+    for count, stream, seed in batches(effort.seed, "model", effort.replications, size):
+        shared = draw_shared(components, outcomes, (len(stratum), count), stream)
+        controls = _controls(plan, components, setting, shared, stream)
+        x = _covariate(plan, components, setting, shared, controls, stream)
         _, own, run = components.parts
         spread = math.sqrt(own + run / plan.replicates)
         shape = (len(stratum), count, setting.models)
-        noise = spread * _normal(components, outcomes, shape, stream)
+        noise = spread * draw_normal(components, outcomes, shape, stream)
         values = shared[:, :, None] + noise
         values[public, :, 0] += _raise(setting, outcomes)
-        named += int(claims(tested, values, x, stratum, public, seed)[:, 0].sum())
-    return named / effort.replications
+        named.append(claims(tested, values, x, stratum, public, seed)[:, 0])
+        if controls is not None:
+            held.append(_hold(tested, setting, controls, stratum, public, seed))
+    return np.concatenate(named), _joined(held) if held else None
+
+
+def _hold(
+    plan: Plan,
+    setting: Setting,
+    values: Floats,
+    stratum: NDArray[np.int64],
+    public: Bools,
+    seed: int,
+) -> Held:
+    if plan.standard is None or setting.controls is None:
+        raise AnalysisError(f"plan {plan.name!r} holds nothing to negative controls")
+    return hold_controls(
+        plan.standard, setting.controls, values, stratum, public,
+        permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to, seed=seed + 1,
+    )  # fmt: skip
+
+
+def _joined(held: Sequence[Held]) -> Held:
+    return Held(
+        np.concatenate([each.withheld for each in held]),
+        np.concatenate([each.half_width for each in held]),
+    )
 
 
 def _study_looks(
     plan: Plan, components: Components, setting: Setting, effort: Effort, alpha: float
 ) -> NDArray[np.int64]:
     """The look at which each simulated study rejects, all models inflated from the onset on."""
-    stratum, public = _allocation(plan)
+    stratum, public = allocation(plan)
     found = []
     size = len(stratum) * plan.looks
-    for count, stream, seed in _batches(effort, "study", effort.studies, size):
-        shared, x = _instances(components, setting, 1, (len(stratum), count), stream)
+    for count, stream, seed in batches(effort.seed, "study", effort.studies, size):
+        shared = draw_shared(components, 1, (len(stratum), count), stream)
+        x = _covariate(plan, components, setting, shared, None, stream)
         _, own, run = components.parts
         spread = components.sd[0] * math.sqrt((own + run / plan.replicates) / setting.models)
         shape = (len(stratum), count, plan.looks)
@@ -346,37 +408,51 @@ def _study_looks(
     return np.concatenate(found)
 
 
-def _allocation(plan: Plan) -> tuple[NDArray[np.int64], Bools]:
-    per = 2 * plan.seeds_per_arm
-    stratum = np.repeat(np.arange(len(plan.strata)), per)
-    return stratum, np.tile(np.arange(per) < plan.seeds_per_arm, len(plan.strata))
-
-
-def _instances(
+def _controls(
+    plan: Plan,
     components: Components,
     setting: Setting,
-    outcomes: int,
-    shape: tuple[int, int],
+    shared: Floats,
     stream: np.random.Generator,
-) -> tuple[Floats, Floats | None]:
-    """What every model shares of instances (n, B, outcomes), and the covariate that sees it."""
-    everyone, own, run = components.parts
-    shared = math.sqrt(everyone) * _normal(components, outcomes, shape, stream)
+) -> Floats | None:
+    """The negative controls' scores (n, B, columns, outcomes); None where there are none."""
+    if setting.controls is None:
+        return None
+    return draw_columns(components, shared, setting.controls.columns, plan.replicates, stream)
+
+
+def _covariate(
+    plan: Plan,
+    components: Components,
+    setting: Setting,
+    shared: Floats,
+    controls: Floats | None,
+    stream: np.random.Generator,
+) -> Floats | None:
+    """x (n, B, outcomes): the mean of the controls' scores where they are as many runs as the
+    setting says, else drawn on its own; None without a covariate."""
     if not setting.covariate_runs:
-        return shared, None
-    noise = math.sqrt((own + run) / setting.covariate_runs)
-    return shared, shared + noise * _normal(components, outcomes, shape, stream)
+        return None
+    if controls is not None and _made_by_controls(plan, setting) and setting.controls is not None:
+        return np.asarray(controls[:, :, setting.controls.covariate].mean(axis=2))
+    noise = math.sqrt(_covariate_noise(plan, components, setting))
+    n, studies, outcomes = shared.shape
+    return shared + noise * draw_normal(components, outcomes, (n, studies), stream)
 
 
-def _normal(
-    components: Components, outcomes: int, shape: Sequence[int], stream: np.random.Generator
-) -> Floats:
-    """Normal deviates (…, outcomes) with the outcomes' SDs and their correlation."""
-    drawn = stream.standard_normal((*shape, outcomes))
-    if outcomes > 1:
-        r = components.correlation
-        drawn[..., 1] = r * drawn[..., 0] + math.sqrt(1 - r * r) * drawn[..., 1]
-    return np.asarray(drawn * np.array(components.sd[:outcomes]))
+def _made_by_controls(plan: Plan, setting: Setting) -> bool:
+    held = setting.controls
+    return held is not None and held.runs(plan.replicates) == setting.covariate_runs
+
+
+def _covariate_noise(plan: Plan, components: Components, setting: Setting) -> float:
+    """The share of a run's variance by which x strays from what all models share: that of so many
+    models run once, or of the controls, some of which are the same model."""
+    _, own, run = components.parts
+    models = float(setting.covariate_runs)
+    if setting.controls is not None and _made_by_controls(plan, setting):
+        models = setting.controls.models
+    return own / models + run / setting.covariate_runs
 
 
 def _raise(setting: Setting, outcomes: int) -> Floats:
@@ -384,18 +460,6 @@ def _raise(setting: Setting, outcomes: int) -> Floats:
     if setting.final_only:
         raised[1:] = 0.0
     return raised
-
-
-def _batches(
-    effort: Effort, name: str, wanted: int, size: int
-) -> Iterator[tuple[int, np.random.Generator, int]]:
-    """Batches of replications that fit in memory, each with a stream and a permutation seed."""
-    step = max(1, min(_SHARING, _CELLS // max(size, 1)))
-    for start in range(0, wanted, step):
-        path = [effort.seed, start, *name.encode()]
-        stream = np.random.Generator(np.random.PCG64(path))
-        seed = int(stream.integers(1 << 62))
-        yield min(step, wanted - start), stream, seed
 
 
 def _crossing(points: Sequence[tuple[float, float]], target: float) -> float | None:
@@ -409,11 +473,6 @@ def _crossing(points: Sequence[tuple[float, float]], target: float) -> float | N
     z = ndtri(np.array([each[1] for each in kept]))
     slope, level = np.polyfit(x, z, 1)
     return None if slope <= 0 else float((ndtri(target) - level) / slope)
-
-
-def _error(rate: float, of: int) -> float:
-    kept = min(max(rate, 1 / of), 1 - 1 / of)
-    return math.sqrt(kept * (1 - kept) / of)
 
 
 def _tell(watch: Watch | None, done: int, of: int) -> None:

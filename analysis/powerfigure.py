@@ -12,7 +12,7 @@ from typing import Any
 from analysis.power import Curve, Point
 
 _INK, _MUTED, _RULE = "#1b1f24", "#57606a", "#d0d7de"
-_MODEL, _STUDY = "#0550ae", "#953800"  # told apart by marker and dash too
+_MODEL, _ISSUED, _STUDY = "#0550ae", "#1a7f37", "#953800"  # told apart by marker and dash too
 _STYLE = {
     "svg.fonttype": "none", "svg.hashsalt": "dosimeter", "font.family": "sans-serif",
     "font.size": 9.5, "text.parse_math": False, "text.color": _INK, "axes.labelcolor": _INK,
@@ -40,7 +40,7 @@ def plot_power(seeds: Curve, gaps: Curve, strata: int, cost: Callable[[int], flo
         _mark(right, gaps, None if gaps.value is None else 100 * gaps.value, "{:.1f}")
         lines, labels = right.get_legend_handles_labels()
         figure.legend(
-            lines, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=8.5
+            lines, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8.5
         )
         return _svg(figure)
 
@@ -49,6 +49,9 @@ def _draw(axes: Any, curve: Curve, x: Callable[[Point], float]) -> None:
     points = curve.points
     at = [x(point) for point in points]
     _band(axes, at, [(p.power, p.error) for p in points], _MODEL, "o", "a model (P3)")
+    issued = [(p.issued or 0.0, p.issued_error or 0.0) for p in points]
+    if any(p.issued is not None for p in points):
+        _band(axes, at, issued, _ISSUED, "^", "a model, not withheld by C1")
     studies = [(p.study_power or 0.0, p.study_error or 0.0) for p in points]
     if any(p.study_power is not None for p in points):
         _band(axes, at, studies, _STUDY, "s", "the study by its last look (P4)")

@@ -33,6 +33,10 @@ _SHARE = click.FloatRange(0, 1)
 @click.option("--final-only", is_flag=True, help="Only the weighted score is inflated.")
 @click.option("--covariate-runs", type=click.IntRange(0), help="Of models from before, on each "
               "instance; 0 for no adjustment.")  # fmt: skip
+@click.option("--pre-exposure", type=_COUNT, help="Models from before the publication, the "
+              "negative control. Default: the study's, else 4.")  # fmt: skip
+@click.option("--frozen", type=click.IntRange(0), help="How many of them are run again at every "
+              "look. Default: the study's, else none.")  # fmt: skip
 @click.option("--onset", type=_COUNT, help="The look from which all new models are inflated, for "
               "the study's power. Default: the middle one.")  # fmt: skip
 @click.option("--sd", type=float, help="Of a run's score within a stratum.")
@@ -59,6 +63,8 @@ def power(
     outcomes: tuple[str, ...],
     final_only: bool,
     covariate_runs: int | None,
+    pre_exposure: int | None,
+    frozen: int | None,
     onset: int | None,
     sd: float | None,
     seed_share: float | None,
@@ -73,8 +79,9 @@ def power(
     """Seeds that a study needs, and the smallest inflation that it can see.
 
     Studies are simulated and put through the plan's own test: a model's power is to be named at
-    its look (P3), the study's to reject by its last (P4). Formulas stand beside. What is taken
-    from results is blind to the arms.
+    its look (P3), the study's to reject by its last (P4). Formulas stand beside. The negative
+    controls are simulated too: how often C1 withholds the verdicts of a look although they are
+    clean, and the power that is left. What is taken from results is blind to the arms.
 
     \b
     Examples:
@@ -91,7 +98,8 @@ def power(
     request = PowerRequest(
         study=study, source=source, gap=gap, target=target, strata=strata, seeds=seeds,
         replicates=replicates, looks=looks, models=models, alpha=alpha,
-        outcomes=tuple(dict.fromkeys(outcomes)), covariate_runs=covariate_runs, onset=onset,
+        outcomes=tuple(dict.fromkeys(outcomes)), covariate_runs=covariate_runs,
+        pre_exposure=pre_exposure, frozen=frozen, onset=onset,
         final_only=final_only, sd=sd, seed_share=seed_share, shared=shared_share,
         cost_per_episode=cost_per_episode, effort=Effort(replications, permutations, seed),
     )  # fmt: skip

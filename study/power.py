@@ -22,6 +22,7 @@ from analysis.power import (
     power_at,
     seeds_curve,
 )
+from analysis.withholding import ALARM, NegativeControls, Remedy, find_models, find_seeds
 from registry.records import Plan
 from study.errors import StudyError
 from study.folder import is_study, open_study
@@ -29,7 +30,8 @@ from study.protocol import Protocol, read_protocol
 
 Watch = Callable[[str, int, int], None]
 
-STRATA, SEEDS, LOOKS, MODELS = 4, 64, 8, 3  # where neither study nor option says
+STRATA, SEEDS, LOOKS, MODELS, BEFORE = 4, 64, 8, 3, 4  # where neither study nor option says
+_CONFIRM = 2.5  # times the replications, of what would keep verdicts from being withheld
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class PowerRequest:
     alpha: float | None = None
     outcomes: tuple[str, ...] = ()
     covariate_runs: int | None = None
+    pre_exposure: int | None = None  # models, run once over before the first look
+    frozen: int | None = None  # of them, run again at the look
     onset: int | None = None
     final_only: bool = False
     sd: float | None = None
@@ -72,12 +76,26 @@ class PowerAnswer:
     seeds: Curve
     gaps: Curve
     cost_per_episode: float | None
+    remedies: tuple[Remedy, ...] = ()  # where C1 would withhold verdicts of too many looks
+
+    @property
+    def often_withheld(self) -> bool:
+        return self.planned.withheld is not None and self.planned.withheld > ALARM
 
     def episodes(self, seeds: int) -> int:
-        """Of all looks, with the pre-exposure runs."""
+        """Of all looks, with the runs of models from before and of frozen ones."""
         instances = 2 * seeds * len(self.plan.strata)
         each = self.plan.looks * self.setting.models * self.plan.replicates
-        return instances * (each + self.setting.covariate_runs)
+        return instances * (each + self._control_runs())
+
+    def _control_runs(self) -> int:
+        held, adjusting = self.setting.controls, self.setting.covariate_runs
+        if held is None:
+            return adjusting
+        baseline = max(adjusting, len(held.baseline) * self.plan.replicates)
+        if held.runs(self.plan.replicates) == adjusting:  # some of them are the frozen models'
+            baseline = len(held.baseline) * self.plan.replicates
+        return baseline + self.plan.looks * len(held.frozen) * self.plan.replicates
 
     def cost(self, seeds: int) -> float | None:
         """USD of all episodes; None where a price is not known."""
@@ -99,8 +117,22 @@ class PowerAnswer:
             "effort": asdict(self.effort),
             "cost_per_episode_usd": self.cost_per_episode,
             "planned": self._point(self.planned),
+            "controls": self._controls(),
             "needed": self._curve(self.seeds, "seeds"),
             "detectable": self._curve(self.gaps, "gap"),
+        }  # fmt: skip
+
+    def _controls(self) -> dict[str, Any] | None:
+        """What C1 does to the plan; None where it names no negative control."""
+        held, rules = self.setting.controls, self.plan.standard
+        if held is None or rules is None:
+            return None
+        return {
+            "baseline": list(held.baseline), "frozen": list(held.frozen),
+            "alpha": rules.control_alpha, "margin": rules.control_margin,
+            "half_width": self.planned.half_width, "withheld": self.planned.withheld,
+            "withheld_error": self.planned.withheld_error, "often_withheld": self.often_withheld,
+            "remedies": [asdict(each) for each in self.remedies],
         }  # fmt: skip
 
     def _point(self, point: Point) -> dict[str, Any]:
@@ -124,7 +156,7 @@ def answer_power(request: PowerRequest, watch: Watch | None = None) -> PowerAnsw
     plan = _plan(request, protocol)
     pilot, source = _pilot(request, plan)
     components = _components(request, plan, pilot)
-    setting = _setting(request, plan, protocol)
+    setting = plan_setting(request, plan, protocol)
     check_setting(plan, setting, request.effort)
     check_target(plan, request.target)
     check_components(components)
@@ -135,9 +167,25 @@ def answer_power(request: PowerRequest, watch: Watch | None = None) -> PowerAnsw
     planned = power_at(plan, components, setting, request.effort)
     seeds = seeds_curve(plan, components, setting, request.effort, request.target, parts.first)
     gaps = gaps_curve(plan, components, setting, request.effort, request.target, parts.second)
-    return PowerAnswer(
+    answer = PowerAnswer(
         plan, setting, components, source, pilot, request.effort, planned, seeds, gaps, price
     )
+    return replace(answer, remedies=_remedies(answer)) if answer.often_withheld else answer
+
+
+def _remedies(answer: PowerAnswer) -> tuple[Remedy, ...]:
+    """More instances, or more models from before, that would keep C1 from withholding."""
+    controls, effort = answer.setting.controls, answer.effort
+    if controls is None:
+        return ()
+    found = [
+        find(
+            answer.plan, answer.components, controls, seed=effort.seed,
+            replications=round(_CONFIRM * effort.replications), permutations=effort.permutations,
+        )
+        for find in (find_seeds, find_models)
+    ]  # fmt: skip
+    return tuple(each for each in found if each is not None)
 
 
 @dataclass(slots=True)
@@ -159,7 +207,10 @@ def _plan(request: PowerRequest, protocol: Protocol | None) -> Plan:
     """The study's plan, or the preset standard-v1, with what the request changes in it."""
     if protocol is None:
         plan = standard_plan(
-            _strata(STRATA), SEEDS, looks=LOOKS, pre_exposure=("a model from before",)
+            _strata(STRATA),
+            SEEDS,
+            looks=LOOKS,
+            pre_exposure=_before(request.pre_exposure or BEFORE),
         )
     else:
         plan = protocol.registered_plan()
@@ -178,15 +229,64 @@ def _strata(count: int) -> tuple[str, ...]:
     return tuple(f"stratum {number}" for number in range(1, count + 1))
 
 
-def _setting(request: PowerRequest, plan: Plan, protocol: Protocol | None) -> Setting:
+def plan_setting(request: PowerRequest, plan: Plan, protocol: Protocol | None) -> Setting:
+    """What is varied beside the plan: of the study's waves, where the request does not say."""
     models = request.models
     if models is None:
         models = MODELS if protocol is None else _most_new(plan, protocol)
+    controls = _controls(request, plan, protocol)
     runs = request.covariate_runs
     if runs is None:
-        runs = plan.standard.covariate_runs if plan.standard is not None else 0
+        runs = _covariate_runs(plan, controls)
     onset = request.onset if request.onset is not None else plan.looks // 2 or 1
-    return Setting(models, runs, request.gap, request.final_only, onset)
+    return Setting(models, runs, request.gap, request.final_only, onset, controls)
+
+
+def _covariate_runs(plan: Plan, controls: NegativeControls | None) -> int:
+    """Those of the controls on each instance; 0 where they are fewer than the plan adjusts by."""
+    if plan.standard is None or controls is None:
+        return 0
+    runs = controls.runs(plan.replicates)
+    return runs if runs >= plan.standard.covariate_runs else 0
+
+
+def _controls(
+    request: PowerRequest, plan: Plan, protocol: Protocol | None
+) -> NegativeControls | None:
+    """The negative controls of the plan, each as often as the waves before the first look run it,
+    or as many as asked for; None where the plan names none."""
+    if plan.standard is None:
+        if request.pre_exposure is not None or request.frozen is not None:
+            raise AnalysisError(f"plan {plan.name} names no negative controls; standard-v1 does")
+        return None
+    named = plan.standard.pre_exposure
+    baseline = named if protocol is None else _baseline(plan, protocol.waves)
+    if request.pre_exposure is not None:
+        baseline = _before(request.pre_exposure)
+    frozen = plan.standard.frozen
+    if request.frozen is not None or request.pre_exposure is not None:
+        count = len(frozen) if request.frozen is None else request.frozen
+        frozen = tuple(dict.fromkeys(baseline))[:count]
+        if len(frozen) < count:
+            raise AnalysisError(f"{count} frozen models: only {len(frozen)} are from before")
+    return NegativeControls(baseline, frozen) if baseline or frozen else None
+
+
+def _baseline(plan: Plan, waves: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """The pre-exposure models, once for each wave that runs them before the first look; of the
+    first wave that has any where none is before, and once where no wave has them."""
+    if plan.standard is None:
+        return ()
+    named, aside = plan.standard.pre_exposure, control_models(plan)
+    first = next((i for i, wave in enumerate(waves) if set(wave) - aside), len(waves))
+    own = [[model for model in wave if model in named] for wave in waves]
+    runs = [each for each in own[:first] if each] or [each for each in own if each][:1]
+    held = [model for each in runs for model in each]
+    return (*held, *(model for model in named if model not in held))
+
+
+def _before(count: int) -> tuple[str, ...]:
+    return tuple(f"before {number}" for number in range(1, count + 1))
 
 
 def _most_new(plan: Plan, protocol: Protocol) -> int:

@@ -80,6 +80,7 @@ def _findings(answer: PowerAnswer) -> list[str]:
     lines = [
         f"As planned, {gap} in one new model: power {_share(planned.power, planned.error)} "
         f"(formula {planned.formula:.2f}).",
+        *_control_words(answer, gap),
         *_study_words(planned, gap, answer.setting.onset),
         _needed(answer, gap),
         _detectable(answer),
@@ -87,6 +88,36 @@ def _findings(answer: PowerAnswer) -> list[str]:
         + _price(answer.cost(planned.seeds)) + ".",
     ]  # fmt: skip
     return lines
+
+
+def _control_words(answer: PowerAnswer, gap: str) -> list[str]:
+    """What control C1 leaves of a look's verdicts."""
+    planned, rules, held = answer.planned, answer.plan.standard, answer.setting.controls
+    if rules is None or held is None or planned.withheld is None or planned.half_width is None:
+        return ["No negative control is named: C1 withholds nothing."]
+    named = number(len(held.baseline), "run") + " over all instances by models from before"
+    if held.frozen:
+        named += f", {len(held.frozen)} of frozen models at the look"
+    kept = _share(planned.issued or 0.0, planned.issued_error or 0.0)
+    lines = [
+        f"Negative controls: {named}. Half of their 90 % interval is {100 * planned.half_width:.1f}"
+        f" points; ±{100 * rules.control_margin:g} must hold all of it.",
+        "Verdicts of a look are withheld by C1, the controls being clean, with probability "
+        f"{_share(planned.withheld, planned.withheld_error or 0.0)}; {gap} in one new model are "
+        f"named and not withheld with power {kept}.",
+    ]
+    return [*lines, _warning(answer)] if answer.often_withheld else lines
+
+
+def _warning(answer: PowerAnswer) -> str:
+    says = "Warning: C1 would withhold the verdicts of more than one look in five. "
+    if not answer.remedies:
+        return says + "No number of instances or models within reach keeps it to 10 %."
+    found = " or ".join(
+        f"{each.count} {each.what} ({_share(each.withheld, each.error)} simulated)"
+        for each in answer.remedies
+    )
+    return says + f"To keep it to 10 %: {found}, all else as planned."
 
 
 def _study_words(planned: Point, gap: str, onset: int) -> list[str]:
@@ -133,6 +164,9 @@ def _row(answer: PowerAnswer, point: Point) -> dict[str, Any]:
     if point.study_power is not None:
         row["the study"] = _share(point.study_power, point.study_error or 0.0)
         row["mean look"] = "–" if point.study_look is None else f"{point.study_look:.1f}"
+    if point.withheld is not None:
+        row["withheld"] = _share(point.withheld, point.withheld_error or 0.0)
+        row["issued"] = _share(point.issued or 0.0, point.issued_error or 0.0)
     row["episodes"] = answer.episodes(point.seeds)
     cost = answer.cost(point.seeds)
     return row if cost is None else row | {"USD": f"{cost:,.2f}"}

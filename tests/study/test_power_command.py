@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -10,7 +11,12 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner, Result
 
+from analysis.errors import AnalysisError
+from analysis.power import Setting
+from analysis.withholding import NegativeControls
 from study.cli import main
+from study.power import PowerRequest, plan_setting
+from study.protocol import read_protocol
 
 QUICK = ("--replications", "40", "--permutations", "399")
 SMALL = ("--strata", "2", "--looks", "2", "--models", "2", "--gap", "0.3", "--seeds", "6")
@@ -42,16 +48,62 @@ def test_json_holds_the_plan_powers_and_costs() -> None:
     assert found == _json(*SMALL, "--cost-per-episode", "0.5")  # the same seed, the same answer
 
 
+def test_what_c1_withholds_is_told_with_what_would_help() -> None:
+    found = _json(*SMALL, "--frozen", "1")
+    held, planned = found["controls"], found["planned"]
+    assert (held["margin"], len(held["baseline"]), held["frozen"]) == (0.05, 4, ["before 1"])
+    assert planned["withheld"] > 0.9  # of 12 instances an arm
+    assert planned["issued"] <= planned["power"] * 0.2 + 0.05
+    assert held["half_width"] > held["margin"]
+    (seeds,) = held["remedies"]  # what models share keeps more of them from helping here
+    assert seeds["what"] == "instances an arm and stratum"
+    assert 70 <= seeds["count"] <= 140
+    assert planned["episodes"] == 2 * 6 * 2 * (2 * 2 + 4 + 2 * 1)  # the frozen one at both looks
+
+
 def test_words_and_a_plot(tmp_path: Path) -> None:
     plot = tmp_path / "power.svg"
     result = _run(*SMALL, *QUICK, "--cost-per-episode", "0.5", "--plot", str(plot))
     assert result.exit_code == 0, result.output
     assert "For power 0.8 at 30 points" in result.stdout
     assert "published results" in result.stdout
+    assert "Warning: C1 would withhold the verdicts of more than one look in five." in result.stdout
+    assert "To keep it to 10 %:" in result.stdout
     root = ElementTree.fromstring(plot.read_text())
     words = "".join(root.itertext())
     assert "Instances in each arm of each of 2 strata" in words
     assert "$" in words
+    assert "not withheld by C1" in words
+
+
+def test_controls_are_those_of_the_studys_waves() -> None:
+    demo = Path(str(files("study") / "demo"))
+    answer = _setting(PowerRequest(study=demo))
+    assert answer.controls == NegativeControls(
+        ("before-1", "before-2", "before-3", "before-4"), ("before-1",)
+    )
+    assert answer.covariate_runs == 5  # at the first look
+    more = _setting(PowerRequest(study=demo, pre_exposure=2, frozen=0))
+    assert more.controls == NegativeControls(("before 1", "before 2"))
+    assert more.covariate_runs == 0  # fewer than the plan adjusts by
+    with pytest.raises(AnalysisError, match="only 2 are from before"):
+        _setting(PowerRequest(study=demo, pre_exposure=2, frozen=3))
+
+
+def _setting(request: PowerRequest) -> Setting:
+    assert request.study is not None
+    protocol = read_protocol(request.study)
+    return plan_setting(request, protocol.registered_plan(), protocol)
+
+
+def test_a_plan_without_controls_says_so(tmp_path: Path) -> None:
+    demo = (Path(str(files("study") / "demo")) / "study.yaml").read_text()
+    (tmp_path / "study.yaml").write_text(demo[: demo.index("plan:")] + "entropy: system\n")
+    result = _run("--study", str(tmp_path), "--gap", "0.4", *QUICK)
+    assert result.exit_code == 0, result.output
+    assert "No negative control is named: C1 withholds nothing." in result.stdout
+    refused = _run("--study", str(tmp_path), "--frozen", "1", *QUICK)
+    assert "names no negative controls" in refused.stderr
 
 
 def test_a_pilot_tells_variance_and_price(tmp_path: Path) -> None:
