@@ -154,8 +154,13 @@ def ray_session(address: str | None) -> Iterator[None]:
         )
     except Exception as error:  # Ray says so too where a node does not start in time
         reason = (str(error) or type(error).__name__).splitlines()[0]
+        if address is None:
+            raise HarnessError(
+                f"Ray does not start on this machine: {reason} (is it very busy? what is done is "
+                "kept: run the same again)"
+            ) from error
         raise HarnessError(
-            f"no Ray cluster answers at {address or 'this machine'}: {reason} "
+            f"no Ray cluster answers at {address}: {reason} "
             "(give --address HOST:6379, or none to start one here)"
         ) from error
     # Ray prints of dead nodes to standard output, which is for our results.

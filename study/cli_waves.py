@@ -65,7 +65,7 @@ def _named(name: str, tranches: tuple[int, ...], burned: Any) -> str:
     if tranches == (0,) and not lost:
         return name
     each = (f"{tranche}{' burned' if tranche in lost else ''}" for tranche in tranches)
-    return f"{name} (tranche {', '.join(each)})"
+    return f"{name} (tranche{'s' if len(tranches) > 1 else ''} {', '.join(each)})"
 
 
 @wave.command("open")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -92,12 +95,16 @@ def import_parametr(folders: Sequence[Path], arm: Arm, look: int) -> Imported:
 
 
 def named_folders(texts: Iterable[str]) -> list[tuple[str, Path]]:
-    """``MODEL=DIR`` or ``DIR``, whose name the model then bears."""
+    """``MODEL=DIR`` or ``DIR``, whose name the model then bears. Raises StudyError for a name
+    that cannot be printed."""
     found = []
     for text in texts:
         name, equals, folder = text.partition("=")
         split = bool(equals and name and not Path(text).is_dir())
-        found.append((name, Path(folder)) if split else (Path(text).resolve().name, Path(text)))
+        model, place = (name, Path(folder)) if split else (Path(text).resolve().name, Path(text))
+        if not model.isprintable():
+            raise StudyError(f"{text!r}: a model's name is of characters that can be printed")
+        found.append((model, place))
     return found
 
 
@@ -308,17 +315,23 @@ def _row(model: str, arm: Arm, look: int, stratum: str, instance: str, grader: s
 
 def write_rows(path: Path, rows: Sequence[ResultRow], append: bool) -> int:
     """Write the rows as Parquet, whole or not at all; with ``append``, after those that are
-    there. How many the file then has. Raises StudyError, as for a repeated row."""
+    there. How many the file then has. Two at once lose nothing: one waits for the other. Raises
+    StudyError, as for a repeated row."""
+    if path.suffix != ".parquet":
+        raise StudyError(f"{path}: rows are written as .parquet")
+    if not path.parent.is_dir():
+        raise StudyError(f"{path.parent}: no such folder")
+    with _one_after_another(path.parent):
+        return _write(path, rows, append)
+
+
+def _write(path: Path, rows: Sequence[ResultRow], append: bool) -> int:
     from analysis.errors import AnalysisError
     from analysis.load import make_table, read_rows, read_table, write_table
 
-    if path.suffix != ".parquet":
-        raise StudyError(f"{path}: rows are written as .parquet")
     there = path.exists()
     if there and not append:
         raise StudyError(f"{path}: is there already; --append adds to it")
-    if not path.parent.is_dir():
-        raise StudyError(f"{path.parent}: no such folder")
     held = [*(read_rows(read_table(path)) if there else ()), *rows]
     try:
         make_table(held)
@@ -329,3 +342,15 @@ def write_rows(path: Path, rows: Sequence[ResultRow], append: bool) -> int:
         ) from error
     write_table(path, held)
     return len(held)
+
+
+@contextmanager
+def _one_after_another(folder: Path) -> Iterator[None]:
+    """Between the reading of a file and its replacement no other import may come. The lock is on
+    the folder, so that it leaves no file behind; the kernel lets go however this process ends."""
+    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from analysis.load import read_rows, read_table
 from registry.tables import Arm, Status
 from study.cli import main
 from study.errors import StudyError
-from study.importing import import_parametr, import_picard, named_folders
+from study.importing import import_parametr, import_picard, named_folders, write_rows
 
 Z = 1.959963984540054
 
@@ -132,8 +134,6 @@ def picard(folder: Path, answers: dict[int, str | None]) -> Path:
 
 
 def test_a_picard_folder_is_a_row_for_each_sample(tmp_path: Path) -> None:
-    from datetime import UTC, datetime
-
     run = picard(tmp_path / "llama", {1: "v1", 2: "nope", 3: None})
     again = picard(tmp_path / "second", {1: "v1"})
     named = named_folders([str(run), f"llama={again}"])
@@ -145,6 +145,25 @@ def test_a_picard_folder_is_a_row_for_each_sample(tmp_path: Path) -> None:
     assert {row.stratum for row in found.rows} == {"picard/q7"}
     assert found.rows[0].instance == found.rows[3].instance  # the same sample in two folders
     assert [row.replicate for row in found.rows] == [0, 0, 0, 1]
+
+
+def test_a_model_is_named_by_what_can_be_printed() -> None:
+    with pytest.raises(StudyError, match="of characters that can be printed"):
+        named_folders(["no\x1bva=run"])
+
+
+def test_imports_into_one_file_at_once_lose_no_row(tmp_path: Path) -> None:
+    out = tmp_path / "rows.parquet"
+
+    def add(model: str) -> int:
+        run = picard(tmp_path / model, {1: "v1", 2: "v2"})
+        found = import_picard([(model, run)], Arm.PUBLIC, 0, datetime(2026, 1, 1, tzinfo=UTC), ())
+        return write_rows(out, found.rows, append=True)
+
+    with ThreadPoolExecutor(4) as pool:
+        totals = sorted(pool.map(add, "abcd"))
+    assert totals == [2, 4, 6, 8]
+    assert {row.model for row in read_rows(read_table(out))} == set("abcd")
 
 
 def test_both_arms_go_into_one_file_and_are_analysed(tmp_path: Path) -> None:
