@@ -20,7 +20,7 @@ from registry.canon import digest_value
 from registry.records import Plan, record_body
 from study.errors import StudyError
 from study.planfile import ControlsSection, PlanFile, plan_options, refuse_idle_keys
-from study.yamlfile import Document, read_yaml
+from study.yamlfile import Document, explain_fault, read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,7 +91,7 @@ def _explain(document: Document, error: ValidationError, *, inside: bool) -> Stu
     if first["type"] == "extra_forbidden":
         known = ", ".join(PlanFile.model_fields)
         return StudyError(f"{document.place(place)}: unknown key; known are {known}")
-    return StudyError(f"{document.place(place)}: {first['msg']}")
+    return explain_fault(document, place, first)
 
 
 def _with_controls(section: PlanFile, pre_exposure: Sequence[str]) -> PlanFile:

@@ -33,7 +33,7 @@ from study.planfile import (
 )
 from study.templatefile import read_template
 from study.wavefile import PANEL, ReserveSection, Tranches, planned_tranches, spell_out_waves
-from study.yamlfile import Document, Place, read_yaml
+from study.yamlfile import Document, Place, explain_fault, read_yaml
 
 FILE_NAME = "study.yaml"
 GRADERS = (DETERMINISTIC, "lenient")  # columns that every study may have
@@ -502,11 +502,7 @@ def _explain(document: Document, error: ValidationError) -> StudyError:
     """The first thing that is wrong, in words."""
     first = error.errors()[0]
     place = tuple(part for part in first["loc"] if part not in _MODELS)
-    message = str(first["msg"])
     match first["type"]:
-        case "missing":
-            *above, key = place
-            return StudyError(f"{document.place(tuple(above))}: the key {key!r} is missing")
         case "string_pattern_mismatch" if first["ctx"]["pattern"] == _NAME:
             message = "a name has lower-case letters, digits, . _ and -, at most 63"
         case "string_pattern_mismatch" if first["ctx"]["pattern"] == _URL:
@@ -520,6 +516,8 @@ def _explain(document: Document, error: ValidationError) -> StudyError:
             message = "an age public key is age1 and 58 more letters and digits"
         case "string_pattern_mismatch" if place == ("entropy",):
             message = "'system', or 'fixed:' and 64 hexadecimal digits for a demonstration"
+        case _:
+            return explain_fault(document, place, first)
     found = first.get("input")
     shown = f" (found {found!r})" if isinstance(found, str | int | float) else ""
     return StudyError(f"{document.place(place)}: {message}{shown}")

@@ -98,7 +98,7 @@ def test_the_page_tells_what_is_sent(tmp_path: Path) -> None:
         ("tree: host", "tree: hosts", "'host' or 'bridge'"),
         ("tree: host", "tree: host\n    bridge: 127.0.0.1:0", "there is no bridge"),
         ("tree: host", "tree: host\n    round: 3", "did you mean 'rounds'"),
-        ("tree: host", "tree: host\n    rounds: 0", "greater than or equal to 1"),
+        ("tree: host", "tree: host\n    rounds: 0", "a number from 1 on is right"),
         ("bridge: 0.0.0.0:8790", "bridge: here", "HOST:PORT"),
         ("waves:", "sandbox: {kind: local}\nwaves:", "set `sandbox: {kind: docker}`"),
         ("https://agents", "https://me:secret@agents", "without a user or password"),

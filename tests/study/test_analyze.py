@@ -102,7 +102,7 @@ def test_the_report_of_a_table_is_a_page_too(table: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("plan", "said"),
     [
-        ("preset: standard-v2", "plan.yaml:1: preset: Input should be 'basic-v1' or 'standard-v1'"),
+        ("preset: standard-v2", "preset: 'standard-v2': 'basic-v1' or 'standard-v1' is right"),
         ("preset: standard-v1\nlocks: 2", "plan.yaml:2: locks: unknown key; known are preset"),
         ("- a", "plan.yaml:1: a plan is a mapping"),
         ("alpha: 0.4\npermutations: 99\nlooks: 50", "plan.yaml: plan 'basic-v1': permutations: 99"),

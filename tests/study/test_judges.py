@@ -548,7 +548,7 @@ def test_requests_that_fail_are_kept_and_counted_by_class(swept: tuple[Study, Se
         ("199}}", "199, judges: {{nobody: {{}}}}}}", 14, "no such judge"),
         ("199}}", "199, judges: {{kind: {{min_kapa: 1}}}}}}", 14, "did you mean 'min_kappa'"),
         ("199}}", "199, judges: {{kind: {{min_criteria: 50}}}}}}", 14, "400"),
-        ("199}}", "199, judges: {{kind: {{min_sensitivity: 90}}}}}}", 14, "less than"),
+        ("199}}", "199, judges: {{kind: {{min_sensitivity: 90}}}}}}", 14, "90: a number up to 1"),
     ],
 )  # fmt: skip
 def test_a_bad_judge_is_named_by_its_line(
