@@ -8,29 +8,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
+from typing import TypeVar
 
 from generators.catalog import family
 from generators.seed import Seed
 from generators.task import TaskInstance
-from harness.budget import Spend
-from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
+from harness.errors import AttemptFailed, Boundary, HarnessError
 from harness.judgepurse import JudgePurse, spend_on
 from harness.keys import PROBES, hex_of, probe_reply_key
 from harness.model import Model
 from harness.probing import ProbeStore
-from registry.errors import RegistryError
 from registry.records import ModelPin, record_digest
 from registry.seal import SealedEntry
+from registry.store import Store
 from study.folder import Study
 from study.money import Money
-from study.parallel import run_each
+from study.parallel import HELD, HOPELESS, Tried, run_each, try_unless
 
+P = TypeVar("P")
 Watch = Callable[[str, int, int], None]  # what, done, of
-
-HELD = "not paid for by the budget"
-_NOT_TRIED = "not tried after that"
-# Failures of a provider that the next question would meet as well.
-_HOPELESS = frozenset(("auth", "quota", "connection", "bad_request", "not_told"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +99,6 @@ class _Owed:
     entry: SealedEntry = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Tried:
-    """What came of one probe: why it is still owed, "" where it is done."""
-
-    failure: str = ""
-    failed: tuple[str, ...] = ()
-    spend: Spend = field(default_factory=Spend)
-
-
 def ask_every(
     bench: Bench, entries: Sequence[SealedEntry], parallel: int, watch: Watch
 ) -> ProbeOutcome:
@@ -121,12 +108,32 @@ def ask_every(
     # In the order of their names, which know of no arm.
     owed = sorted((o for o in every if o.call not in before), key=lambda o: o.call)
     done = len(every) - len(owed)
-    tried: list[_Tried] = []
+    tried: list[Tried] = []
     for each in run_each(partial(_ask, bench), owed, parallel, bench.stop, "probe"):
         tried.append(each)
         done += not each.failure
         watch(f"probing {bench.pin.name}, {bench.kind.what}", done, len(every))
     return _outcome(bench, tried, done, len(every))
+
+
+def kept_probes(
+    study: Study,
+    wave: int,
+    pin: ModelPin,
+    entries: Sequence[SealedEntry],
+    name: Callable[[str, int, ModelPin, str], str],
+    read: Callable[[Store, str, str, tuple[str, ...]], P | None],
+) -> dict[str, P]:
+    """A model's kept probes at a wave, by instance; ``name`` as a ProbeKind has it, ``read``
+    finds one by the digest of the model's pin and its name. Needs the study's key."""
+    done, identities, digest = done_calls(study, pin), study.identities(), record_digest(pin)
+    calls = ((each.instance, name(study.protocol.name, wave, pin, each.instance))
+             for each in entries)  # fmt: skip
+    found = (
+        (instance, read(study.store, digest, call, identities))
+        for instance, call in calls if call in done
+    )  # fmt: skip
+    return {instance: probe for instance, probe in found if probe is not None}
 
 
 def done_calls(study: Study, pin: ModelPin) -> frozenset[str]:
@@ -147,45 +154,37 @@ def instance_of(entry: SealedEntry) -> TaskInstance:
     return made
 
 
-def _ask(bench: Bench, owed: _Owed) -> _Tried:
+def _ask(bench: Bench, owed: _Owed) -> Tried:
     """Ask one question, if that is paid for."""
-    if bench.stop.is_set():
-        return _Tried(_NOT_TRIED)
-    if bench.held.is_set():
-        return _Tried(HELD)
-    try:
-        instance = instance_of(owed.entry)
-        return _ask_paid(bench, owed, instance)
-    except (HarnessError, RegistryError):
-        raise
-    except Exception as bug:  # what it says may quote an instance
-        return _Tried(f"{Boundary.WORKER}:{name_error(bug)}")
+    return try_unless(
+        bench.stop, bench.held, lambda: _ask_paid(bench, owed, instance_of(owed.entry))
+    )
 
 
-def _ask_paid(bench: Bench, owed: _Owed, instance: TaskInstance) -> _Tried:
+def _ask_paid(bench: Bench, owed: _Owed, instance: TaskInstance) -> Tried:
     name, journal = bench.pin.name, bench.journal(owed.call)
     stored = bench.study.store.exists(probe_reply_key(journal.digest, owed.call))
     pays = bench.purse if not stored else None  # bought before a crash: only to be read
     bound = next(t.bound for t in bench.money.tariffs if t.model == name)
     if pays is not None and not pays.take(name, owed.call, bound):
         bench.held.set()
-        return _Tried(HELD)
+        return Tried(HELD)
     failure = f"{Boundary.WORKER}:stopped"
     try:
         bench.kind.ask(instance, bench.model, journal)
         failure = ""
     except AttemptFailed as failed:
-        if failed.error_class in _HOPELESS:
+        if failed.error_class in HOPELESS:
             bench.stop.set()
         failure = f"{failed.boundary}:{failed.error_class}"
     finally:
         spend = spend_on(journal.bought, bench.money.price_of(name))
         if pays is not None:
             pays.settle(name, owed.call, spend, not failure)
-    return _Tried(failure, tuple(journal.failed), spend)
+    return Tried(failure, tuple(journal.failed), spend)
 
 
-def _outcome(bench: Bench, tried: Sequence[_Tried], done: int, owed: int) -> ProbeOutcome:
+def _outcome(bench: Bench, tried: Sequence[Tried], done: int, owed: int) -> ProbeOutcome:
     usd = sum((each.spend.usd for each in tried), Decimal())
     unpriced = bench.model.paid and bench.money.price_of(bench.pin.name) is None
     unknown = unpriced or any(each.spend.unknown for each in tried)

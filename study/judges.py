@@ -12,9 +12,9 @@ from functools import partial
 
 from analysis.agreement import cohen_kappa, krippendorff_alpha
 from generators.task import TaskInstance
-from harness.budget import Account, Spend
+from harness.budget import Account
 from harness.episode import Cell, Episode, Grade, GradeStatus
-from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
+from harness.errors import AttemptFailed, Boundary
 from harness.judge import Judge, judgement_bound
 from harness.judgepurse import JudgePurse, spend_on
 from harness.judging import (
@@ -31,7 +31,6 @@ from harness.prices import Price
 from harness.questions import questions_of
 from harness.tabulate import LENIENT
 from harness.work import instance_of, read_result
-from registry.errors import RegistryError
 from registry.records import Graded, JudgePin, Regraded, record_digest
 from study.alone import alone
 from study.folder import Study
@@ -39,15 +38,10 @@ from study.judgebudget import open_judge_purse
 from study.judgegrades import graded_by, judge_pin, read_attempt, waves_there
 from study.judgerecords import record_graded, record_regraded
 from study.money import Money, check_prices, judge_money
-from study.parallel import run_each
+from study.parallel import HELD, HOPELESS, Tried, run_each, try_unless
 from study.regrading import archive_to_grade, share_of
 
 Watch = Callable[[str, int, int], None]  # what, done, of
-
-# Failures of a provider that the next episode would meet as well.
-_HOPELESS = frozenset(("auth", "quota", "connection", "bad_request"))
-_NOT_TRIED = "not tried after that"
-HELD = "not paid for by the budget"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +118,6 @@ class _Bench:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Tried:
-    """What came of one episode: why it is still owed, "" where it is graded."""
-
-    failure: str = ""
-    failed: tuple[str, ...] = ()  # requests, by class
-    spend: Spend = field(default_factory=Spend)
-
-
 Waves = dict[int, tuple[Cell, ...]]
 
 
@@ -195,14 +180,14 @@ def _grade_waves(
     money: Money,
     request: GradeRequest,
     watch: Watch,
-) -> list[_Tried]:
+) -> list[Tried]:
     """Grade, wave by wave, what a judge has not graded; what came of each."""
     price = money.price_of(judge.pin.name)
     done = graded_by(study, judge.digest, request.again_at)
     every = sum(map(len, waves.values()))
     owed = {wave: [c for c in cells if c.episode not in done] for wave, cells in waves.items()}
     graded = every - sum(map(len, owed.values()))
-    tried: list[_Tried] = []
+    tried: list[Tried] = []
     stop = threading.Event()  # one for all waves: a dead provider is dead for all
     for wave, cells in owed.items():
         bench = _Bench(
@@ -216,40 +201,35 @@ def _grade_waves(
     return tried
 
 
-def _grade_cell(bench: _Bench, cell: Cell) -> _Tried:
+def _grade_cell(bench: _Bench, cell: Cell) -> Tried:
     """Grade one episode and keep the grade, if that is paid for."""
-    if bench.stop.is_set():
-        return _Tried(_NOT_TRIED)
-    if bench.held.is_set():
-        return _Tried(HELD)
-    try:
+
+    def work() -> Tried:
         episode = read_attempt(bench.study, cell.episode, bench.identities)
         return _grade_paid(bench, cell, instance_of(cell), episode)
-    except (HarnessError, RegistryError):
-        raise
-    except Exception as bug:  # what it says may quote a transcript
-        return _Tried(f"{Boundary.WORKER}:{name_error(bug)}")
+
+    return try_unless(bench.stop, bench.held, work)
 
 
-def _grade_paid(bench: _Bench, cell: Cell, instance: TaskInstance, episode: Episode) -> _Tried:
+def _grade_paid(bench: _Bench, cell: Cell, instance: TaskInstance, episode: Episode) -> Tried:
     name = bench.judge.pin.name
     if bench.purse and not bench.purse.take(name, cell.episode, _bound(bench, instance, episode)):
         bench.held.set()
-        return _Tried(HELD)
+        return Tried(HELD)
     replies, failure = bench.replies(cell.episode), f"{Boundary.WORKER}:stopped"
     try:
         grade = judge_episode(bench.judge, instance, episode, replies, bench.look)
         keep_grade(bench.study.store, bench.judge.digest, grade, bench.recipients, bench.look)
         failure = ""
     except AttemptFailed as failed:
-        if failed.error_class in _HOPELESS:
+        if failed.error_class in HOPELESS:
             bench.stop.set()
         failure = f"{failed.boundary}:{failed.error_class}"
     finally:
         spend = spend_on(replies.bought, bench.price)
         if bench.purse:
             bench.purse.settle(name, cell.episode, spend, not failure)
-    return _Tried(failure, tuple(replies.failed.elements()), spend)
+    return Tried(failure, tuple(replies.failed.elements()), spend)
 
 
 def _bound(bench: _Bench, instance: TaskInstance, episode: Episode) -> Decimal | None:
@@ -265,7 +245,7 @@ def _tell(
     study: Study,
     judges: Sequence[Judge],
     waves: Waves,
-    made: Sequence[Sequence[_Tried]],
+    made: Sequence[Sequence[Tried]],
     money: Money,
     look: int | None,
     now: Callable[[], str],
@@ -328,7 +308,7 @@ def _record(
     return found
 
 
-def _cost(price: Price | None, tried: Sequence[_Tried]) -> float | None:
+def _cost(price: Price | None, tried: Sequence[Tried]) -> float | None:
     if price is None or any(each.spend.unknown for each in tried):
         return None
     return float(sum(each.spend.usd for each in tried))

@@ -22,7 +22,7 @@ from harness.probing import (
     read_probe,
     run_probe,
 )
-from registry.records import ModelPin, record_digest
+from registry.records import ModelPin
 from registry.seal import SealedEntry
 from study.alone import alone
 from study.asking import (
@@ -31,8 +31,8 @@ from study.asking import (
     ProbeOutcome,
     Watch,
     ask_every,
-    done_calls,
     instance_of,
+    kept_probes,
 )
 from study.errors import StudyError
 from study.folder import Study
@@ -178,15 +178,7 @@ def probes_there(
     study: Study, wave: int, pin: ModelPin, entries: Sequence[SealedEntry]
 ) -> dict[str, Probe]:
     """A model's kept probes at a wave, by instance. Needs the study's key."""
-    done, identities, digest = done_calls(study, pin), study.identities(), record_digest(pin)
-    found = {}
-    for entry in entries:
-        call = probe_call(study.protocol.name, wave, pin, entry.instance)
-        if call in done:
-            probe = read_probe(study.store, digest, call, identities)
-            if probe is not None:
-                found[entry.instance] = probe
-    return found
+    return kept_probes(study, wave, pin, entries, probe_call, read_probe)
 
 
 def entries_of_model(

@@ -21,9 +21,9 @@ from harness.textprobe import (
     text_call,
     text_digest,
 )
-from registry.records import ModelPin, record_digest
+from registry.records import ModelPin
 from registry.seal import SealedEntry
-from study.asking import ProbeKind, ProbeOutcome, done_calls, instance_of
+from study.asking import ProbeKind, ProbeOutcome, instance_of, kept_probes
 from study.burning import NOTHING_KEPT, UNKNOWN
 from study.errors import StudyError
 from study.folder import Study
@@ -111,15 +111,7 @@ def texts_there(
     study: Study, wave: int, pin: ModelPin, entries: Sequence[SealedEntry]
 ) -> Mapping[str, TextProbe]:
     """A model's kept text probes at a wave, by instance. Needs the study's key."""
-    done, identities, digest = done_calls(study, pin), study.identities(), record_digest(pin)
-    found = {}
-    for entry in entries:
-        call = text_call(study.protocol.name, wave, pin, entry.instance)
-        if call in done:
-            probe = read_text_probe(study.store, digest, call, identities)
-            if probe is not None:
-                found[entry.instance] = probe
-    return found
+    return kept_probes(study, wave, pin, entries, text_call, read_text_probe)
 
 
 def text_notes(study: Study, wave: int, pin: ModelPin, measures: Collection[str]) -> list[str]:
