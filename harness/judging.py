@@ -24,7 +24,7 @@ from harness.judge import Judge, Replies, Submission, judge_criteria, prompt_dig
 from harness.judgement import Judgement, Purpose
 from harness.keys import grade_key, judge_try_key, judgement_key
 from harness.model import Reply, Try, Usage
-from harness.models.build import build_model
+from harness.models.build import JUDGES, build_model
 from harness.outside import OutsideAgent
 from harness.questions import is_asked, questions_of
 from harness.single_turn import InOneTurn
@@ -32,11 +32,14 @@ from registry.records import JudgePin, ModelPin
 from registry.seal import decrypt, encrypt
 from registry.store import Store
 
+_BUILT_IN = frozenset(f'"{agent}"' for agent in JUDGES)  # as a pin spells them
+
 
 def pin_judge(pin: ModelPin) -> JudgePin:
-    """The judge that a model is: at temperature 0 unless its settings say otherwise, and with the
-    digest of how it is asked."""
-    settings = {"temperature": "0.0", **dict(pin.settings)}
+    """The judge that a model is: at temperature 0 unless its settings say otherwise or it is built
+    in, and with the digest of how it is asked."""
+    usual = {} if pin.provider == "scripted" else {"temperature": "0.0"}
+    settings = {**usual, **dict(pin.settings)}
     return JudgePin(
         pin.name, pin.provider, pin.version, prompt_digest(), tuple(sorted(settings.items()))
     )
@@ -47,9 +50,12 @@ def build_judge(pin: JudgePin, folder: str = ".") -> Judge:
     agents, agents behind servers, single-turn forms."""
     if pin.prompt != prompt_digest():
         raise HarnessError(f"judge {pin.name!r} is pinned with another prompt than this code's")
-    if pin.provider == "scripted":
-        raise HarnessError(f"judge {pin.name!r}: a built-in agent cannot judge; name a model")
     settings = dict(pin.settings)
+    if pin.provider == "scripted" and settings.get("agent") not in _BUILT_IN:
+        raise HarnessError(
+            f"judge {pin.name!r}: a built-in agent cannot judge, but for {', '.join(JUDGES)}; name "
+            "a model"
+        )
     structured = settings.pop("structured", "false") == "true"
     asked = ModelPin(pin.name, pin.provider, pin.version, tuple(settings.items()))
     model = build_model(asked, folder=folder)

@@ -112,9 +112,20 @@ def main() -> None:
     metavar="NAME",
     help="A real local model takes part, for a new demo: smollm2, once its weights are fetched.",
 )
+@click.option(
+    "--judge",
+    type=click.Choice(["careless"]),
+    help="A built-in judge grades as well, for a new demo, and fails its controls: the report "
+    "withholds the verdicts and says why.",
+)
 @json_option
 def demo(
-    folder: Path, sandbox: str, tasks: tuple[str, ...], model: str | None, as_json: bool
+    folder: Path,
+    sandbox: str,
+    tasks: tuple[str, ...],
+    model: str | None,
+    judge: str | None,
+    as_json: bool,
 ) -> None:
     """Run a complete small study: an agent that has read the release is found out.
 
@@ -125,11 +136,12 @@ def demo(
       dosimeter demo
       dosimeter demo --study physics --task hubble_constant/easy --task cepheid_calibration/easy
       dosimeter models fetch smollm2 && dosimeter demo --study real --model smollm2
+      dosimeter demo --study judged --judge careless
     """
     from study.console import print_verdicts
     from study.demo.run import run_demo
 
-    report, path = run_demo(folder, sandbox, tasks, model)
+    report, path = run_demo(folder, sandbox, tasks, model, judge)
     print_verdicts(report, path, as_json)
 
 

@@ -18,6 +18,7 @@ from generators.catalog import family as find_family
 from generators.errors import GeneratorError
 from harness.grading import DETERMINISTIC
 from harness.judging import pin_judge
+from harness.models.build import JUDGES
 from harness.prices import OWN_PROVIDERS
 from registry.records import JudgePin, JudgeRule, ModelPin, Plan, record_digest
 from study.errors import StudyError
@@ -68,6 +69,14 @@ class ScriptedSection(_ModelSection):
     error_rate: float = Field(ge=0, le=1)
     release: str | None = None  # folder that a spiked agent has read
     share: float | None = Field(default=None, ge=0, le=1)  # of it that the agent remembers
+
+
+class ScriptedJudgeSection(_ModelSection):
+    """The judge that is built in; of `judges` alone."""
+
+    provider: Literal["scripted"]
+    agent: Literal["careless"]
+    release: str | None = None  # folder that it has read, from when there is one
 
 
 class _ServedSection(_ModelSection):
@@ -142,16 +151,16 @@ class AgentServerSection(_ModelSection):
     bridge_url: str | None = Field(default=None, pattern=_URL)
 
 
-ModelSection = Annotated[
-    ScriptedSection
-    | OpenAISection
+_Outside = (
+    OpenAISection
     | AnthropicSection
     | GoogleSection
     | BedrockSection
     | LocalSection
-    | AgentServerSection,
-    Field(discriminator="provider"),
-]
+    | AgentServerSection
+)
+ModelSection = Annotated[ScriptedSection | _Outside, Field(discriminator="provider")]
+JudgeSection = Annotated[ScriptedJudgeSection | _Outside, Field(discriminator="provider")]
 
 
 class SandboxSection(Section):
@@ -197,7 +206,7 @@ class ProtocolFile(Section):
     reserve: ReserveSection | None = None
     replicates: Count = 1
     models: Annotated[dict[Name, ModelSection], Field(min_length=1)]
-    judges: dict[Name, ModelSection] = Field(default_factory=dict)
+    judges: dict[Name, JudgeSection] = Field(default_factory=dict)
     waves: Annotated[tuple[tuple[str, ...], ...], Field(min_length=1)]
     plan: PlanSection = PlanSection()
     sandbox: SandboxSection = SandboxSection()
@@ -399,7 +408,7 @@ _FACTS = (
 )  # told of a model, and no part of what is run
 
 
-def _pin(name: str, section: ModelSection) -> ModelPin:
+def _pin(name: str, section: ModelSection | JudgeSection) -> ModelPin:
     values = section.model_dump(exclude_none=True, exclude=set(_FACTS))
     provider = values.pop("provider")
     # Built-in agents have no version but the commit, which is pinned beside them.
@@ -425,6 +434,7 @@ _MODELS: Mapping[str, type[Section]] = {
     "local": LocalSection,
     "agent_server": AgentServerSection,
 }
+_JUDGES: Mapping[str, type[Section]] = {**_MODELS, "scripted": ScriptedJudgeSection}
 
 
 def _spell_out_tasks(document: Document) -> None:
@@ -458,8 +468,9 @@ def _check_keys(document: Document) -> None:
     for index, task in enumerate(tasks if isinstance(tasks, list) else []):
         _refuse_unknown(document, ("tasks", index), task, TaskSection)
     _check_plan_keys(document, value.get("plan"))
-    _check_model_keys(document, "models", models)
-    _check_model_keys(document, "judges", value.get("judges"))
+    _check_model_keys(document, "models", models, _MODELS)
+    _refuse_agents(document, value.get("judges"))
+    _check_model_keys(document, "judges", value.get("judges"), _JUDGES)
 
 
 def _check_plan_keys(document: Document, plan: Any) -> None:
@@ -472,16 +483,29 @@ def _check_plan_keys(document: Document, plan: Any) -> None:
         _refuse_unknown(document, ("plan", "judges", name), rule, JudgeRuleSection)
 
 
-def _check_model_keys(document: Document, key: str, models: Any) -> None:
+def _refuse_agents(document: Document, judges: Any) -> None:
+    """Refuse a built-in agent as a judge, before its keys are held against those of one."""
+    for name, section in judges.items() if isinstance(judges, dict) else []:
+        given = section if isinstance(section, dict) else {}
+        if given.get("provider") == "scripted" and given.get("agent") not in JUDGES:
+            raise StudyError(
+                f"{document.place(('judges', name))}: a judge is a plain model: no built-in agent, "
+                f"but for {', '.join(JUDGES)}, which is none to trust"
+            )
+
+
+def _check_model_keys(
+    document: Document, key: str, models: Any, known: Mapping[str, type[Section]]
+) -> None:
     for name, model in models.items() if isinstance(models, dict) else []:
         provider = model.get("provider") if isinstance(model, dict) else None
-        if isinstance(provider, str) and provider not in _MODELS:
+        if isinstance(provider, str) and provider not in known:
             raise StudyError(
                 f"{document.place((key, name, 'provider'))}: unknown provider "
-                f"{provider!r}{_nearest(provider, _MODELS)}"
+                f"{provider!r}{_nearest(provider, known)}"
             )
         if isinstance(provider, str):
-            _refuse_unknown(document, (key, name), model, _MODELS[provider])
+            _refuse_unknown(document, (key, name), model, known[provider])
 
 
 def _refuse_unknown(document: Document, place: Place, value: Any, section: type[Section]) -> None:
@@ -596,10 +620,8 @@ def _check_judges(document: Document, parsed: ProtocolFile) -> None:
         place = document.place(("judges", name))
         if name in parsed.models or name in GRADERS:
             raise StudyError(f"{place}: the name {name!r} is taken: give the judge its own")
-        if isinstance(section, ScriptedSection | AgentServerSection):
-            raise StudyError(
-                f"{place}: a judge is a plain model: no built-in agent, and no agent server"
-            )
+        if isinstance(section, AgentServerSection):
+            raise StudyError(f"{place}: a judge is a plain model, and no agent server")
         for key in ("mode", "context"):
             if getattr(section, key, None) is not None:
                 raise StudyError(f"{document.place(('judges', name, key))}: a judge has no {key!r}")

@@ -24,6 +24,7 @@ MODES = ("agentic", "single_turn")
 TOOL_FORMS = ("native", "text")
 _FORM = ("mode", "context", *SETTINGS)  # settings of any model
 AGENTS = ("honest", "spiked", "trivial")
+JUDGES = ("careless",)  # among built-in agents
 
 _NUMBER = (int, float)
 
@@ -180,9 +181,11 @@ def _build_scripted(settings: _Settings, folder: Path) -> Model:
     from harness.models.memory import load_memory
     from harness.models.scripted import HonestAgent, SpikedAgent, TrivialAgent
 
+    agent = settings.get("agent", "honest", str)
+    if agent in JUDGES:
+        return _build_judge(settings, folder)
     settings.known(("agent", "error_rate", "release", "share"))
     name = settings.pin.name
-    agent = settings.get("agent", "honest", str)
     rate = float(settings.get("error_rate", 0.0, (int, float)))
     if not 0 <= rate <= 1:
         raise settings.wrong("error_rate", f"{rate:g} is not a probability; give 0 to 1")
@@ -199,6 +202,16 @@ def _build_scripted(settings: _Settings, folder: Path) -> Model:
     if not 0 <= share <= 1:
         raise settings.wrong("share", f"{share:g} is not a fraction; give 0 to 1")
     return SpikedAgent(name, rate, load_memory(folder / release).thin(share, name))
+
+
+def _build_judge(settings: _Settings, folder: Path) -> Model:
+    """The careless judge. It has read its release as soon as there is one."""
+    from harness.models.careless import CarelessJudge
+    from harness.models.memory import load_criteria
+
+    settings.known(("agent", "release"))
+    release = settings.get("release", "", str)
+    return CarelessJudge(settings.pin.name, load_criteria(folder / release) if release else ())
 
 
 def _build_served(settings: _Settings, environment: Mapping[str, str]) -> Model:

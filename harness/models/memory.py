@@ -1,4 +1,5 @@
-"""What the spiked agent remembers of a released dataset: input files, by content, and answers."""
+"""What built-in agents remember of a released dataset: input files, by content, and answers;
+criteria."""
 
 from __future__ import annotations
 
@@ -76,6 +77,22 @@ def load_memory(folder: Path) -> Memory:
         except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
             raise HarnessError(f"{path}: not a table of a release: {error}") from error
     return Memory(answers, questions)
+
+
+def load_criteria(folder: Path) -> tuple[frozenset[str], ...]:
+    """The texts of the criteria of each released instance; none while there is no release. Raises
+    HarnessError for tables of something else."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    found: list[frozenset[str]] = []
+    for path in sorted((folder / "data").rglob("*.parquet")):
+        try:
+            rubrics = pq.read_table(path, columns=["rubric"])["rubric"].to_pylist()
+            found += [frozenset(each["text"] for each in json.loads(text)) for text in rubrics]
+        except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+            raise HarnessError(f"{path}: not a table of a release: {error}") from error
+    return tuple(found)
 
 
 def _files_of(row: Mapping[str, Any]) -> Files:

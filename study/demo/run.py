@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from importlib.resources import files
 from pathlib import Path
@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from analysis.judgerates import shortfall
 from harness.rayenv import prepare_ray
 from registry.clock import utc_now
+from registry.records import JudgePin
 from study import pipeline
 from study.calibrate import FOLDER, CalibrateRequest, calibrate_study, write_calibration
 from study.calibrations import record_calibration
 from study.console import progress_watch, sweep_watch
 from study.folder import Study, is_study
+from study.judgecheck import CheckRequest, check_judge
+from study.judgerecords import rates_of
+from study.judges import GradeRequest, grade_study
 from study.runs import SweepRequest, closed_wave
 from study.setup import init_study
 
@@ -36,14 +41,40 @@ _LOCAL_TASKS = "[compute_average/easy]"
 _LOCAL_MODEL = "models:\n  {name}: {{provider: local, model: {name}, max_tokens: 200}}\n"
 _LOCAL_WAVE = "[before-1, honest-2, mild-2, strong-2, {name}]"
 
+# A judge whose verdicts come to nothing: what it finds is no reason to believe anything.
+_TOLD = "one that remembers all of it.\n"
+_JUDGE_TOLD = """\
+  A judge is asked for a second opinion. It reads carelessly and, as its maker changes what is
+  served, has read the release itself from the day that it is out.
+"""
+_WAVES = "\nwaves:\n"
+_JUDGE = """\
+
+# No judge to trust: it looks whether a number stands in an answer, and not of what it is said.
+judges:
+  {name}:
+    {{provider: scripted, agent: {name}, release: release, family: {name}, released: 2025-02-01}}
+"""
+_PRESET = "  preset: standard-v1\n"
+_JUDGE_RULES = """\
+  second_grader: {name}
+  judges:
+    {name}: {{min_sensitivity: 0.9, min_specificity: 0.9, min_kappa: 0.8}}
+"""
+
 
 def run_demo(
-    folder: Path, sandbox: str, tasks: Sequence[str] = (), model: str | None = None
+    folder: Path,
+    sandbox: str,
+    tasks: Sequence[str] = (),
+    model: str | None = None,
+    judge: str | None = None,
 ) -> tuple[Report, Path]:
     """Run the demo's study in a folder, from wherever it stands; its report and the file.
 
-    ``sandbox``, ``tasks`` ("family/difficulty"; none for the demo's own) and ``model``, a local
-    one that takes part, are for a new one. Raises HarnessError where its weights are not here.
+    ``sandbox``, ``tasks`` ("family/difficulty"; none for the demo's own), ``model``, a local one
+    that takes part, and ``judge``, a built-in one that is asked for a second opinion, are for a
+    new one. Raises HarnessError where the model's weights are not here.
     """
     say = Console(stderr=True, highlight=False).print
     if not is_study(folder):
@@ -51,6 +82,8 @@ def run_demo(
         text = text.replace("{kind: docker}", f"{{kind: {sandbox}}}")
         if model is not None:
             text = _with_model(text, model)
+        if judge is not None:
+            text = with_judge(text, judge)
         if tasks:
             text = text.replace(DEMO_TASKS, f"[{', '.join(tasks)}]")
             text = text.replace(_LOCAL_TASKS, f"[{', '.join(tasks)}]")
@@ -70,6 +103,7 @@ def run_demo(
             say("starting Ray on this machine")
             session.enter_context(ray_session(None))
         _sweep(study, 0)
+        judge_wave(study, 0, say)
         _calibrate(study)
         with progress_watch("publishing") as watch:
             release, _ = pipeline.publish(study, None, watch)
@@ -77,6 +111,7 @@ def run_demo(
         last = len(study.protocol.waves) - 1
         for wave in range(1, last + 1):
             _sweep(study, wave)
+            judge_wave(study, wave, say)
             if wave < last:
                 _, page = pipeline.report(study, wave)
                 say(f"a look through wave {wave}: {page}")
@@ -103,6 +138,47 @@ def _with_model(text: str, name: str) -> str:
     ):
         text = text.replace(old, new)
     return text
+
+
+def with_judge(text: str, name: str) -> str:
+    """The demo's protocol with a built-in judge as its second grader."""
+    for old, more in (
+        (_TOLD, _JUDGE_TOLD),
+        (_PRESET, _JUDGE_RULES.format(name=name)),
+    ):
+        text = text.replace(old, old + more)
+    return text.replace(_WAVES, _JUDGE.format(name=name) + _WAVES)
+
+
+def judge_wave(study: Study, wave: int, say: Callable[[str], None]) -> None:
+    """Have the study's judges, if it has any, grade a wave: measured before the first, and at a
+    later one's look asked once more about the first wave's answers."""
+    for pin in study.protocol.judges:
+        if wave == 0:
+            _measure(study, pin, say)
+        _grade(study, GradeRequest((pin.name,), wave))
+        if wave:
+            _grade(study, GradeRequest((pin.name,), again_at=wave))
+        again = ", and the answers of wave 0 again" if wave else ""
+        say(f"judge {pin.name}: has graded wave {wave}{again}")
+
+
+def _grade(study: Study, request: GradeRequest) -> None:
+    with progress_watch("grading") as watch:
+        grade_study(study, request, watch, utc_now)
+
+
+def _measure(study: Study, pin: JudgePin, say: Callable[[str], None]) -> None:
+    if rates_of(study, pin) is None:
+        with progress_watch("checking the judge") as watch:
+            check_judge(study, CheckRequest(pin.name), watch, utc_now)
+    rates = rates_of(study, pin)
+    missed = [
+        shortfall(rule, rates)
+        for rule in study.protocol.registered_plan().judges
+        if rule.name == pin.name
+    ]
+    say(f"judge {pin.name}: {'; '.join(filter(None, missed)) or 'as good as the plan asks'}")
 
 
 def _sweep(study: Study, wave: int) -> None:

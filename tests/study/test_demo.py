@@ -19,9 +19,9 @@ from study.folder import open_study
 pytestmark = [pytest.mark.docker, pytest.mark.ray]
 
 
-def start_demo(folder: Path) -> subprocess.Popen[str]:
+def start_demo(folder: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "study.cli", "demo", "--study", str(folder), "--json"],
+        [sys.executable, "-m", "study.cli", "demo", "--study", str(folder), "--json", *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -74,3 +74,24 @@ def test_a_demo_that_is_killed_resumes_and_finds_the_readers_out(tmp_path: Path)
     verification = verify_study(study.store, study.identities())
     assert verification.holds, verification.problems
     assert (folder / "reports" / "wave-2" / "report.html").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_a_demo_whose_judge_fails_withholds_every_verdict_and_says_why(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    out, err = start_demo(folder, "--judge", "careless").communicate(timeout=1100)
+    report: dict[str, Any] = json.loads(out)
+    assert {row["verdict"] for row in report["models"]} == {"withheld"}, err
+    by_exact = {row["model"]: row["p_adjusted"] for row in report["models"]}
+    assert by_exact["strong-1"] < 0.01, "the numbers stay"
+    again = [each for each in report["controls"] if each["what"] == "answers graded again"]
+    assert [(each["wave"], each["passed"]) for each in again] == [(1, False), (2, False)]
+    (judge,) = report["judges"]
+    assert "specificity" in judge["withheld"]
+    assert "kappa" in judge["withheld"]
+    study = open_study(folder)
+    verification = verify_study(study.store, study.identities())
+    assert verification.holds, verification.problems
+    assert dict(verification.counts)["waves graded by judges"] == 3
+    assert dict(verification.counts)["waves graded again by judges"] == 2
