@@ -19,6 +19,7 @@ _SHARE = click.FloatRange(0, 1)
 @click.option("--from", "source", type=_PATH, metavar="TABLE|STUDY",
               help="Results whose variance and prices are taken: a CSV or Parquet table, or the "
               "closed waves of a study.")  # fmt: skip
+@click.option("--grader", help="Whose rows of the table are taken, where it has several graders.")
 @click.option("--gap", type=float, default=0.05, show_default=True, help="Inflation to be seen.")
 @click.option("--power", "target", type=click.FloatRange(0, 1, min_open=True, max_open=True),
               default=0.8, show_default=True, help="Wanted for one inflated model.")  # fmt: skip
@@ -52,6 +53,7 @@ _SHARE = click.FloatRange(0, 1)
 def power(
     study: Path | None,
     source: Path | None,
+    grader: str | None,
     gap: float,
     target: float,
     strata: int | None,
@@ -96,8 +98,8 @@ def power(
     from study.powerview import check_place, print_power, write_plot
 
     request = PowerRequest(
-        study=study, source=source, gap=gap, target=target, strata=strata, seeds=seeds,
-        replicates=replicates, looks=looks, models=models, alpha=alpha,
+        study=study, source=source, grader=grader, gap=gap, target=target, strata=strata,
+        seeds=seeds, replicates=replicates, looks=looks, models=models, alpha=alpha,
         outcomes=tuple(dict.fromkeys(outcomes)), covariate_runs=covariate_runs,
         pre_exposure=pre_exposure, frozen=frozen, onset=onset,
         final_only=final_only, sd=sd, seed_share=seed_share, shared=shared_share,

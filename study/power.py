@@ -41,6 +41,7 @@ class PowerRequest:
 
     study: Path | None = None
     source: Path | None = None
+    grader: str | None = None  # of the table, where it has several
     gap: float = 0.05
     target: float = 0.8
     strata: int | None = None
@@ -297,8 +298,10 @@ def _most_new(plan: Plan, protocol: Protocol) -> int:
 
 def _pilot(request: PowerRequest, plan: Plan) -> tuple[Pilot | None, str]:
     if request.source is None:
+        if request.grader is not None:
+            raise StudyError("--grader: it chooses among the rows of `--from TABLE`; give both")
         return None, "published results (4 models, 16 repeated runs)"
-    table = _rows(request.source)
+    table = _rows(request.source, request.grader)
     graded = table.where(table["grader"] == GRADER)
     strata = sorted(set(graded["stratum"].tolist()))
     try:
@@ -307,12 +310,14 @@ def _pilot(request: PowerRequest, plan: Plan) -> tuple[Pilot | None, str]:
         raise AnalysisError(f"{request.source}: {error}") from error
 
 
-def _rows(source: Path) -> Table:
-    """Of a table's file, or of the closed waves of a study's folder."""
+def _rows(source: Path, grader: str | None) -> Table:
+    """Of one grader of a table's file, or of the closed waves of a study's folder."""
     if not source.is_dir():
         from analysis.tablefile import read_result_file
 
-        return read_result_file(source)
+        return read_result_file(source, grader=grader)
+    if grader is not None:
+        raise StudyError("--grader: of a study the exact grades are taken; leave it out")
     if not is_study(source):
         raise StudyError(f"{source}: neither a table nor a study's folder (no study.yaml)")
     from study.looks import read_rows

@@ -108,15 +108,17 @@ def test_a_plan_without_controls_says_so(tmp_path: Path) -> None:
 
 def test_a_pilot_tells_variance_and_price(tmp_path: Path) -> None:
     table = tmp_path / "pilot.csv"
-    lines = ["model,arm,stratum,instance,replicate,score,cost_usd"]
+    lines = ["model,arm,stratum,instance,replicate,grader,score,cost_usd"]
     for i in range(24):
         for model in ("m", "n"):
             for run in (0, 1):
                 score = ((i * 7) % 24) / 30 + 0.1 * ((i + run + (model == "m")) % 2)
                 arm = "public" if i % 4 < 2 else "private"
-                lines.append(f"{model},{arm},s{i % 2},i{i:02},{run},{score:.3f},0.125")
+                row = f"{model},{arm},s{i % 2},i{i:02},{run}"
+                lines += [f"{row},flash,{score:.3f},0.125", f"{row},kind,1,0.5"]
     table.write_text("\n".join(lines) + "\n")
-    found = _json("--from", str(table), *SMALL, "--outcome", "score")
+    assert "choose one with --grader" in _run("--from", str(table), *SMALL).stderr
+    found = _json("--from", str(table), "--grader", "flash", *SMALL, "--outcome", "score")
     assert found["cost_per_episode_usd"] == 0.125
     assert found["pilot"]["runs"] == 96
     assert found["components"]["seed_share"] > 0.8
@@ -136,6 +138,8 @@ def test_a_pilot_tells_variance_and_price(tmp_path: Path) -> None:
         (("--power", "0.001"), "power 0.001"),
         (("--from", "nowhere.csv"), "nowhere.csv"),
         (("--from", "."), "no study.yaml"),
+        (("--from", ".", "--grader", "flash"), "of a study the exact grades are taken"),
+        (("--grader", "flash"), "it chooses among the rows of `--from TABLE`"),
         (("--study", "nowhere"), "nowhere"),
         (("--plot", "nowhere/power.svg"), "no folder nowhere"),
     ],
