@@ -100,6 +100,8 @@ def _ends(low: float | None, high: float | None) -> str:
         return ""
     if low is None:
         return f"at most {100 * (high or 0.0):.1f} %"
+    if low > 1:  # a share of which there is none
+        return "beyond 100 %"
     if high is None:
         return f"at least {100 * low:.1f} %, without an upper end"
     return f"{100 * low:.1f} to {100 * high:.1f} %"

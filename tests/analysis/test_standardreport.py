@@ -490,3 +490,10 @@ def browse(page: Path, profile: Path, dark: bool) -> tuple[dict[str, Any], Itera
     return json.loads(
         match[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
     ), said
+
+
+def test_no_share_above_the_whole_is_told(report):
+    (kept, *_) = report.calibrations
+    beyond = replace(kept, found=replace(kept.found, enough=None, enough_interval=(1.738, None)))
+    html = report_files(replace(report, calibrations=(beyond,)))["report.html"]
+    assert "(95\u00a0% interval: beyond 100\u00a0%)" in html
