@@ -58,6 +58,8 @@ def negative_control(
         small=_interval(cube.pick(sorted({*columns, *beside})), rules) if beside else None,
     )  # fmt: skip
     says = _negative_words(found, models)
+    if beside:
+        says += " The interval is of all negative controls together."
     if lacking:
         says = f"{', '.join(lacking)}: promised and not run. {says}"
     return ControlResult(
