@@ -45,7 +45,7 @@ class Commands(click.Group):
             click.echo(f"dosimeter: {said}", err=True)
             ctx.exit(2)
         except KeyboardInterrupt:
-            click.echo("\ninterrupted; run the same command again to resume", err=True)
+            click.echo("\ninterrupted; what is finished is kept: run it again", err=True)
             ctx.exit(130)
 
 
@@ -184,12 +184,9 @@ def draw(folder: Path, as_json: bool) -> None:
 
     with progress_watch("drawing") as watch:
         sealed, fresh = pipeline.draw(pipeline.open_study(folder), watch)
-    print_step(
-        sealed,
-        as_json,
-        f"{sealed.count} seeds in {len(sealed.strata)} strata, Merkle root {sealed.root}",
-        fresh,
-    )
+    strata = len(sealed.strata)
+    said = f"{strata} strata" if strata > 1 else "1 stratum"
+    print_step(sealed, as_json, f"{sealed.count} seeds in {said}, Merkle root {sealed.root}", fresh)
 
 
 @main.command()
