@@ -260,6 +260,7 @@ def test_a_plan_of_all_analyses_means_those_of_the_day_that_it_was_registered(
 
 
 @pytest.mark.ray
+@pytest.mark.slow
 def test_agents_that_know_a_part_go_through_the_pipeline(tmp_path: Path) -> None:
     study = make_study(tmp_path / "study", TINY.replace("0.6", "1.0"))
     head = study.ledger.entries()
