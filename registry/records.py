@@ -208,6 +208,7 @@ class Regraded:
     graded: int  # episodes
     objects: int
     objects_root: str
+    retention: str = field(default="", metadata=_LATER)  # as documented when it was; "" if not
 
 
 @dataclass(frozen=True, slots=True)

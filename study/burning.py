@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from harness.models.build import usual_address
 from harness.prices import OWN_PROVIDERS
 from registry.ledger import Entry
-from registry.records import Graded, JudgePin, Leak, ModelPin, Probed, RunManifest
+from registry.records import Graded, JudgePin, Leak, ModelPin, Probed, Regraded, RunManifest
 from registry.seal import SealedEntry, commitments_of
 from registry.tables import Arm
 from study.errors import StudyError
@@ -112,7 +112,7 @@ def _sent(entries: Sequence[Entry]) -> Iterator[Sent]:
                 if retention_of(run, pin) != NOTHING_KEPT:
                     for tranche in tranches[pin.name]:
                         yield Sent(provider_of(pin), tranche, entry.sequence)
-        elif entry.kind == "graded":
+        elif entry.kind in ("graded", "regraded"):
             yield from _read_by_judge(entry, begun)
         elif entry.kind == "probed":
             yield from _told_by_probes(entry)
@@ -128,8 +128,8 @@ def _told_by_probes(entry: Entry) -> Iterator[Sent]:
 
 
 def _read_by_judge(entry: Entry, begun: Mapping[int, RunManifest]) -> Iterator[Sent]:
-    graded: Graded = entry.record
-    run = begun.get(graded.wave)
+    graded: Graded | Regraded = entry.record
+    run = begun.get(graded.first if isinstance(graded, Regraded) else graded.wave)
     if run is None:
         return
     if (graded.retention or retention_of(run, graded.judge)) == NOTHING_KEPT:

@@ -49,8 +49,12 @@ def _graded(study: Study, pin: JudgePin, closed: WaveClosed, episodes: Collectio
         graded=len(episodes),
         objects=inventory.objects,
         objects_root=inventory.objects_root,
-        retention=dict(study.protocol.retention).get(pin.name, ""),
+        retention=_retention(study, pin),
     )
+
+
+def _retention(study: Study, pin: JudgePin) -> str:
+    return dict(study.protocol.retention).get(pin.name, "")
 
 
 def find_graded(study: Study, pin: JudgePin, wave: int) -> Graded | None:
@@ -96,6 +100,7 @@ def record_regraded(
         graded=len(episodes),
         objects=inventory.objects,
         objects_root=inventory.objects_root,
+        retention=_retention(study, pin),
     )
     entry, _ = study.ledger.append_unless(
         record,

@@ -20,6 +20,7 @@ from registry.records import (
     Leak,
     ModelPin,
     Provenance,
+    Regraded,
     RunManifest,
     record_digest,
 )
@@ -110,6 +111,12 @@ def test_a_judge_that_has_read_a_wave_burns_it_for_its_provider() -> None:
     assert after("none") == frozenset()
     graded = Graded(0, record_digest(run), judge, False, 4, 4, "00")
     assert not burned_tranches(ledger_of(run, later, graded))[1, "b"], "graded afterwards"
+    first = Graded(0, record_digest(run), judge, False, 4, 4, "00", "none")
+    again = Regraded(1, 0, record_digest(run), judge, 1.0, 4, 4, "00", "kept")
+    third = run_of(2, pin("b", "anthropic"))
+    look = run_of(1, pin("s", "scripted"))
+    assert not burned_tranches(ledger_of(run, first, look, third))[2, "b"]
+    assert burned_tranches(ledger_of(run, first, look, again, third))[2, "b"] == {0, 2}
 
 
 def test_a_leak_burns_for_everybody_from_its_day_on() -> None:
