@@ -94,10 +94,16 @@ def probe_digest() -> str:
 
 
 def probe_call(study: str, wave: int, pin: ModelPin, instance: str) -> str:
-    """The name of a probe. An instance's id holds a nonce, so that nobody can guess it."""
+    """The name of a probe."""
+    return name_call("probe", probe_digest(), study, wave, pin, instance)
+
+
+def name_call(kind: str, method: str, study: str, wave: int, pin: ModelPin, instance: str) -> str:
+    """The name of what a model is asked once about an instance, in a way whose digest is
+    ``method``. An instance's id holds a nonce, so that nobody can guess it."""
     return digest_value(
         {
-            "probe": probe_digest(),
+            kind: method,
             "study": study,
             "wave": wave,
             "model": record_digest(pin),

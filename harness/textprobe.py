@@ -22,9 +22,9 @@ from harness.keys import probe_key
 from harness.likelihood import read_likelihood
 from harness.membership import SHARE, weigh_tokens
 from harness.model import TextRequest, Weighing
-from harness.probing import EXAMPLES, ProbeStore
+from harness.probing import EXAMPLES, ProbeStore, name_call
 from registry.canon import digest_value
-from registry.records import ModelPin, record_digest
+from registry.records import ModelPin
 from registry.seal import decrypt, encrypt
 from registry.store import Store
 
@@ -60,16 +60,8 @@ def text_digest() -> str:
 
 
 def text_call(study: str, wave: int, pin: ModelPin, instance: str) -> str:
-    """The name of a text probe; an instance's id holds a nonce."""
-    return digest_value(
-        {
-            "text": text_digest(),
-            "study": study,
-            "wave": wave,
-            "model": record_digest(pin),
-            "instance": instance,
-        }
-    )
+    """The name of a text probe."""
+    return name_call("text", text_digest(), study, wave, pin, instance)
 
 
 def run_text_probe(
