@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.calibrated import RUN, KeptCalibration
+from analysis.numberwords import points, signed
 from analysis.reportgrids import NONE, Column, Grid
-from analysis.reportwords import points, signed
 
 
 def calibration_words(made: KeptCalibration) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from analysis.cube import Cube
 from analysis.equivalence import Equivalence
 from analysis.negative import Control, pooled_control, pooled_interval
+from analysis.numberwords import p_words, signed
 from analysis.plan import GRADER, look_alpha
 from analysis.regrading import Drift, drift_words
 from analysis.resample import permutation_seed
@@ -91,7 +92,7 @@ def positive_controls(
         says = "was found" if passed else "was not found: the instrument is too blunt at this look"
         found.append(
             ControlResult("C2", _TOLD, wave, (column.model,), passed, gap, None, p,
-                          f"{column.model}, which was given public keys, {says} (p {p:.4f}).")
+                          f"{column.model}, which was given public keys, {says} (p {p_words(p)}).")
         )  # fmt: skip
     return [*found, *lost]
 
@@ -163,6 +164,6 @@ def drift_control(
 def _negative_words(found: Control, models: Sequence[str]) -> str:
     named = ", ".join(models)
     if found.passed:
-        gap = f"{0.0 if found.gap is None else 100 * found.gap:+.1f}".replace("-", "−")
-        return f"{named}: no gap where there can be none ({gap} points, p {found.p:.3f})."
+        gap = signed(found.gap or 0.0)
+        return f"{named}: no gap where there can be none ({gap} points, p {p_words(found.p)})."
     return f"{named}: {'; '.join(found.reasons)}."

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from analysis.errors import AnalysisError
 from analysis.estimators import estimate_gap
 from analysis.multiplicity import westfall_young
+from analysis.numberwords import p_words, signed
 from analysis.plan import look_alpha
 from analysis.resample import max_t, p_values, permutation_seed, permute_gaps
 from registry.records import Plan
@@ -91,7 +92,7 @@ def exposure_json(rows: Sequence[Exposure]) -> list[dict[str, Any]]:
 def exposure_words(row: Exposure) -> str:
     """A sentence for readers."""
     said = f"{100 * row.public:.1f} % of public values against {100 * row.private:.1f} % of private"
-    tail = f"(gap {100 * row.gap:+.1f} points, adjusted p {row.p_adjusted:.4f})"
+    tail = f"(gap {signed(row.gap)} points, adjusted p {p_words(row.p_adjusted)})"
     if row.exposed:
         return f"{row.model} knows public instances without their data: {said} {tail}."
     return f"{row.model} shows no knowledge of public instances without their data: {said} {tail}."

@@ -148,10 +148,9 @@ def _arm_departures(column: JudgeColumn) -> Iterator[str]:
     """Where a judge is not alike in the arms: in its errors, or in what it says again."""
     errors = column.errors
     if errors is not None and errors.enough and errors.differ:
-        yield (
-            f"Judge {column.judge} errs more in one arm than in the other (p "
-            f"{errors.p_sensitivity:.4f} of sensitivity, {errors.p_specificity:.4f} of "
-            "specificity): its own gaps may come of that."
+        yield (  # without numbers, which change from look to look: the table has them
+            f"Judge {column.judge} errs more in one arm than in the other "
+            f"({' and '.join(errors.differing)}): its own gaps may come of that."
         )
     for drift in column.drifts:
         if not drift.pooled.passed:

@@ -63,8 +63,14 @@ class ErrorsByArm:
 
     @property
     def differ(self) -> bool:
-        """Whether either rate is shown to differ; the smaller p is held against half of .05."""
-        return min(self.p_sensitivity, self.p_specificity) < LEVEL / 2
+        """Whether either rate is shown to differ."""
+        return bool(self.differing)
+
+    @property
+    def differing(self) -> tuple[str, ...]:
+        """The rates that are shown to differ; each p is held against half of .05."""
+        p = {"sensitivity": self.p_sensitivity, "specificity": self.p_specificity}
+        return tuple(name for name, each in p.items() if each < LEVEL / 2)
 
 
 def correct_by_arm(

@@ -14,6 +14,7 @@ from analysis.covariate import centre_within
 from analysis.dimensions import drop_one_armed
 from analysis.equivalence import Equivalence, tost
 from analysis.estimators import GapEstimate, estimate_gap
+from analysis.numberwords import p_words, signed
 from analysis.resample import permute_gaps
 from analysis.twosided import two_sided_p
 
@@ -184,18 +185,14 @@ def _gap_and_p(
 def _control(gap: GapEstimate, p: float, small: Equivalence, level: float, models: int) -> Control:
     reasons = []
     if p < level:
-        reasons.append(f"the arms differ by {_signed(gap.gap)} points (two-sided p = {p:.4f})")
+        reasons.append(f"the arms differ by {signed(gap.gap)} points (two-sided p = {p_words(p)})")
     if not small.equivalent:
-        low, high = map(_signed, small.interval90)
+        low, high = map(signed, small.interval90)
         reasons.append(
             f"the 90 % interval, {low} to {high} points, does not lie inside "
             f"±{100 * small.margin:g}"
         )
     return Control(gap.gap, small.interval90, p, models, not reasons, tuple(reasons))
-
-
-def _signed(share: float) -> str:
-    return f"{100 * share:+.1f}".replace("-", "−")
 
 
 def _nothing(models: int, why: str) -> Control:

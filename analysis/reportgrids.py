@@ -12,17 +12,15 @@ from dataclasses import dataclass
 
 from analysis.asides import Aside
 from analysis.controls import ControlResult
+from analysis.numberwords import p_words, points, signed
 from analysis.plan import SENSITIVITY, look_alpha
 from analysis.report import FunnelRow, Report
 from analysis.reportwords import (
     control_count,
     evidence_words,
-    p_words,
-    points,
     range_words,
     score_words,
     short,
-    signed,
 )
 from analysis.tested import Tested
 from analysis.textexposure import MEASURES

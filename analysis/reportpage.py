@@ -14,6 +14,7 @@ from analysis.calibrationview import calibration_grid, calibration_words, title_
 from analysis.figures import plot_arms, plot_gaps
 from analysis.judgecolumns import JudgeColumn
 from analysis.monitorfigure import plot_monitoring
+from analysis.numberwords import p_words, points, signed
 from analysis.palette import DARK, LIGHT, PRINT
 from analysis.planwords import describe_plan
 from analysis.report import Report
@@ -47,10 +48,7 @@ from analysis.reportwords import (
     finding,
     monitored_words,
     onset_words,
-    p_words,
-    points,
     short,
-    signed,
     time_words_of,
 )
 from analysis.samplesize import Guidance

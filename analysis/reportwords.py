@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.controls import ControlResult
+from analysis.numberwords import p_words, points, signed
 from analysis.report import Report
 from analysis.standard import StandardResult, bears_on
 from analysis.verdict import CONTAMINATED, NO_INFLATION, WITHHELD, Verdict
@@ -139,15 +140,6 @@ def range_words(interval: tuple[float, float] | None) -> str:
     return "–" if interval is None else f"{signed(interval[0])} to {signed(interval[1])}"
 
 
-def points(value: float) -> str:
-    return f"{100 * value:.1f}"
-
-
-def signed(value: float) -> str:
-    text = f"{100 * value:+.1f}"
-    return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", "−")
-
-
 def evidence_words(e: float) -> str:
     """E of the onset process: a number, or a power of ten where it is far from one."""
     if e == 0 or 1e-3 <= e < 1e6:
@@ -165,10 +157,6 @@ def time_words_of(stamp: str) -> str:
     """A time in UTC, to the minute, as people read it."""
     day, _, clock = stamp.partition("T")
     return f"{day}, {clock[:5]} UTC" if clock else stamp
-
-
-def p_words(value: float) -> str:
-    return f"{value:.4f}" if value >= 0.001 else f"{value:.5f}"
 
 
 def short(text: str) -> str:

@@ -18,6 +18,7 @@ from analysis.equivalence import Equivalence, tost
 from analysis.estimators import GapEstimate, estimate_gap
 from analysis.missingness import adverse_bounds, lost_share, test_by_arm
 from analysis.multiplicity import holm, westfall_young
+from analysis.numberwords import p_words
 from analysis.plan import look_alpha
 from analysis.resample import Permuted, max_t, p_values, permutation_seed
 from analysis.verdict import (
@@ -236,7 +237,9 @@ def _survive(verdict: Verdict, missing: Missing, rule: Rule) -> Verdict:
     """The verdict, unless a claim hangs on runs that are missing (D4)."""
     p, upper, why = missing.bound_p_adjusted, missing.bound_upper, ""
     if verdict.verdict == CONTAMINATED and p is not None and p > rule.alpha:
-        why = f"the gap does not survive the adverse bound of missing runs (adjusted p {p:.4f})"
+        why = (
+            f"the gap does not survive the adverse bound of missing runs (adjusted p {p_words(p)})"
+        )
     if verdict.verdict == NO_INFLATION and upper is not None and not upper < rule.margin:
         why = (
             "missing runs could hide an inflation: with public ones at 1 and private ones at 0 the "

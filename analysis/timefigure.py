@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from analysis.numberwords import signed
 from analysis.report import ModelFact
-from analysis.reportwords import signed
 from analysis.svg import (
     COLOUR,
     MUTED,

@@ -117,7 +117,7 @@ def _doses(text: str) -> tuple[float, ...]:
 
 def _print(made: Calibrated, files: tuple[Path, Path]) -> None:
     from analysis.calibrationview import calibration_words
-    from analysis.reportwords import signed
+    from analysis.numberwords import signed
     from study.calibrations import as_kept
     from study.console import print_records
 
