@@ -21,7 +21,7 @@ engine: setup
 	@scripts/engine
 
 image: engine
-	@.venv/bin/python -m harness.image
+	@.venv/bin/python -m harness.sandboxes.image
 
 demo: setup
 	@scripts/demo
@@ -39,7 +39,7 @@ bench: image
 	@scripts/bench
 
 gallery: setup
-	@.venv/bin/python -m study.gallery
+	@.venv/bin/python -m study.tasks.gallery
 
 lock: setup
 	@scripts/lock

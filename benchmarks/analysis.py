@@ -38,11 +38,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import permutation_test
 
-from analysis.multiplicity import westfall_young
-from analysis.resample import max_t, p_values, permutation_seed, permute_gaps
-from analysis.sequential import LookScores, monitor
-from analysis.threads import cores
-from benchmarks._report import report
+from analysis.stats.multiplicity import westfall_young
+from analysis.stats.parallel import cores
+from analysis.stats.permutation import max_t, p_values, permutation_seed, permute_gaps
+from analysis.stats.sequential import LookScores, monitor
+from benchmarks.report_study import report
 
 MODELS, STRATA, ARM, TRANCHE, LOOKS = 24, 12, 128, 32, 8
 PERMUTATIONS, SCIPY_RESAMPLES, REPEATS, TURNS = 19_999, 200, 3, 5

@@ -23,25 +23,25 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
-from benchmarks._inspect import measure_samples
+from benchmarks.inspect_peer import measure_samples
 from generators.catalog import family
 from generators.seed import Seed
 from generators.task import Asset, Limits, TaskInstance
-from harness.agent import MemoryJournal
+from harness.agent.commandline import Plan
+from harness.agent.loop import MemoryJournal
+from harness.build_model import build_model
 from harness.codec import encode_episode, encode_result
-from harness.commandline import Plan
 from harness.episode import Cell
-from harness.grading import grade_episode
-from harness.keys import attempt_key, result_key
-from harness.models.build import build_model
-from harness.rollout import run_attempt
-from harness.sandbox import ExecResult, Sandbox, SandboxRefused
-from harness.schedule import Subject, schedule_cells
-from harness.tabulate import summarise_episode
-from harness.work import RunContext, Workbench, run_cell
-from registry.records import ModelPin
-from registry.seal import encrypt, new_identity
-from registry.store import open_store
+from harness.episodes.grading import grade_episode
+from harness.episodes.result import summarise_episode
+from harness.episodes.rollout import run_attempt
+from harness.sandboxes.base import ExecResult, Sandbox, SandboxRefused
+from harness.store_keys import attempt_key, result_key
+from harness.sweep.run_cell import RunContext, Workbench, run_cell
+from harness.sweep.schedule import Subject, schedule_cells
+from registry.ledger.records import ModelPin
+from registry.sealing import encrypt, new_identity
+from registry.stores.base import open_store
 
 FEW, MANY, INSTANCES, WARM_UP = 1_000, 20_000, 100, 50
 TARGET_MS = 3.0

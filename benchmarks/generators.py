@@ -28,7 +28,7 @@ if __name__ == "generators":
 
 from generators.catalog import entries, family
 from generators.task import DIFFICULTIES
-from generators.validate import public_seeds
+from generators.validation.validate import public_seeds
 
 CPU_SECONDS = 2.0
 MOST = 1000

@@ -25,14 +25,14 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
 
-from benchmarks._server import Json, call, serve_chat, text, tool_results
 from benchmarks.episodes import NoSandboxes, owed_cells, resident_mb, workbench
+from benchmarks.openai_stub import Json, call, serve_chat, text, tool_results
+from harness.build_model import build_model
 from harness.episode import Cell
-from harness.hand import CellsHeld, pull
-from harness.leases import Outcome
-from harness.models.build import build_model
-from harness.work import Workbench
-from registry.records import ModelPin
+from harness.sweep.leases import Outcome
+from harness.sweep.run_cell import Workbench
+from harness.sweep.worker_process import CellsHeld, pull
+from registry.ledger.records import ModelPin
 
 COUNT, TURNS, TARGET_MB = 1_000, 2, 400
 MAX_LEASED = 64  # at a time, as by a coordinator
@@ -109,7 +109,10 @@ class Book:
 
 def shell_mb() -> float:
     """Of a fresh process with what the actor of a worker has loaded."""
-    program = "import harness.actors; from benchmarks.episodes import resident_mb as r; print(r())"
+    program = (
+        "import harness.sweep.ray_actors; "
+        "from benchmarks.episodes import resident_mb as r; print(r())"
+    )
     return float(subprocess.check_output([sys.executable, "-c", program], text=True))
 
 

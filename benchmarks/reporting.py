@@ -25,10 +25,10 @@ _RUN = """
 import json, resource, sys, time
 from pathlib import Path
 start, cpu = time.perf_counter(), time.process_time()
-from study.analyze import analyze_table
+from study.reporting.external_table import analyze_table
 report = analyze_table(Path(sys.argv[1]), now="2026-01-01T00:00:00Z")
 if len(sys.argv) > 2:
-    from analysis.reportfiles import write_report
+    from analysis.report.write import write_report
     write_report(Path(sys.argv[2]), report)
 print(json.dumps({
     "seconds": round(time.perf_counter() - start, 1),

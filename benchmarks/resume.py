@@ -28,11 +28,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks._server import Json, call, serve_chat, text, tool_results
+from benchmarks.openai_stub import Json, call, serve_chat, text, tool_results
 from generators.catalog import family
 from study import pipeline
-from study.folder import Study
-from study.setup import init_study
+from study.workspace.setup import init_study
+from study.workspace.study import Study
 
 KILLS, TURNS, LONGEST = 5, 4, 1.0
 STUDY = """\
@@ -129,7 +129,16 @@ def listen(till: Till) -> int:
 
 
 def start(study: Study) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "study.cli", "sweep", "--wave", "0", "--allow-dirty", "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "study.cli.main",
+        "sweep",
+        "--wave",
+        "0",
+        "--allow-dirty",
+        "--json",
+    ]
     options = ["--allow-unknown-price", "--study", str(study.folder)]
     pipe = subprocess.PIPE
     return subprocess.Popen([*command, *options], stdout=pipe, stderr=pipe, text=True)

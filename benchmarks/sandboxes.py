@@ -13,10 +13,10 @@ import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from benchmarks._inspect import measure_sandboxed
+from benchmarks.inspect_peer import measure_sandboxed
 from generators.task import Asset, Limits
-from harness.image import ensure_image
 from harness.sandboxes.docker import DockerSandboxes
+from harness.sandboxes.image import ensure_image
 
 SERIAL, WIDE, EPISODES = 12, 8, 64
 ASSETS = (Asset("data.csv", "text/csv", b"x\n" * 1000),)

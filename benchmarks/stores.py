@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from registry.folder import FolderStore
-from registry.memory import MemoryStore
-from registry.seal import decrypt, encrypt, new_identity
-from registry.store import Store, open_store
+from registry.sealing import decrypt, encrypt, new_identity
+from registry.stores.base import Store, open_store
+from registry.stores.folder import FolderStore
+from registry.stores.memory import MemoryStore
 
 BODY = os.urandom(4096)
 OBJECTS = 500

@@ -21,8 +21,8 @@ from statistics import median
 from generators.catalog import add_template
 from generators.seed import Seed
 from generators.templates.family import TemplateFamily
-from study.preparation import write_samples
-from study.templatefile import read_template
+from study.picard.prepare import write_samples
+from study.protocol.template_file import read_template
 
 ROUNDS = 15
 TARGET = 4000

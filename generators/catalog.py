@@ -54,7 +54,7 @@ def add_template(name: str, text: str) -> TemplateFamily:
     Raises TemplateError for a template that does not hold, and for the name of another family.
     """
     from generators.templates.family import TemplateFamily
-    from generators.templates.source import parse_template
+    from generators.templates.language.parse import parse_template
 
     found = TemplateFamily(parse_template(text, name), template_name(name))
     return _TEMPLATES.setdefault(f"{found.name}@{found.version}", found)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Generic, Protocol, TypeVar
 
-from generators.draws import SeedStreams, Streams
-from generators.rubric import Rubric
+from generators.grading.rubric import Rubric
 from generators.seed import Seed
+from generators.streams import SeedStreams, Streams
 from generators.task import Asset, Brief, GroundTruth, Limits, TaskInstance, TaskSpec, make_instance
 
 
@@ -28,7 +28,7 @@ P = TypeVar("P", bound=Meant)
 class Parts(Generic[P]):
     """The parts of a family that need no library to be loaded."""
 
-    package: str  # where solve.py lies
+    package: str  # where solver.py lies
     parameters_of: Callable[[str], P]  # raises GeneratorError for an unknown difficulty
     make_prompt: Callable[[P], str]
     answer_schema: str
@@ -88,4 +88,4 @@ class FamilyOfParts(ABC, Generic[P]):
         return self.parts.make_nulls(self.parts.parameters_of(instance.spec.difficulty))
 
     def solver(self) -> str:
-        return files(self.parts.package).joinpath("solve.py").read_text(encoding="utf-8")
+        return files(self.parts.package).joinpath("solver.py").read_text(encoding="utf-8")

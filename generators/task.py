@@ -8,10 +8,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from generators.canon import canonical_bytes
-from generators.rubric import Rubric
+from generators.canonical import canonical_bytes
+from generators.grading.rubric import Rubric
 from generators.seed import Seed
-from generators.table import Table
+
+# --- Small frozen tables of truth ---
+
+Scalar = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Named columns over rows; each cell keeps its own type (spec/physics.md, R5)."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Scalar, ...], ...]
+
+    def __post_init__(self) -> None:
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise ValueError(f"a row does not have the {len(self.columns)} columns")
+
+    def column(self, name: str) -> tuple[Scalar, ...]:
+        index = self.columns.index(name)
+        return tuple(row[index] for row in self.rows)
+
+    def records(self) -> list[dict[str, Scalar]]:
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"columns": list(self.columns), "rows": [list(row) for row in self.rows]}
+
 
 DIFFICULTIES = ("easy", "medium", "hard")
 

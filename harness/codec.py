@@ -11,10 +11,10 @@ from typing import Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from harness.episode import Cell, Episode, Grade
-from harness.judgement import Judgement, Probe, TextProbe
+from harness.episodes.result import EpisodeResult
 from harness.model import Reply, Try
-from harness.tabulate import EpisodeResult
-from registry.canon import canonical_bytes
+from harness.spending.paid_call import Judgement, Probe, TextProbe
+from registry.canonical import canonical_bytes
 from registry.errors import BrokenPromise
 
 T = TypeVar("T")

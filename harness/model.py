@@ -158,7 +158,8 @@ class Model(Protocol):
 @dataclass(frozen=True, slots=True)
 class TextRequest:
     """A text of which a model is asked how likely it finds each token. ``way`` is how its server
-    is asked (``harness.likelihood``), ``top`` how many rivals of each token it is to tell."""
+    is asked (``harness.models.token_logprobs``), ``top`` how many rivals of each token it is
+    to report."""
 
     text: str = field(repr=False)
     seed: Seed
@@ -173,8 +174,9 @@ class Weighing(Protocol):
     """A model that may tell how likely it finds a given text."""
 
     def weigh(self, request: TextRequest) -> Reply:
-        """One reply, whose ``raw`` ``harness.likelihood`` reads. Raises AttemptFailed(PROVIDER,
-        …)."""
+        """One reply, whose ``raw`` ``harness.models.token_logprobs`` reads.
+
+        Raises AttemptFailed(PROVIDER, …)."""
         ...
 
 

@@ -19,14 +19,14 @@ from typing import Any
 
 from generators.task import DIFFICULTIES, Asset
 from generators.templates.family import TemplateFamily
-from publish.card import CardFacts, CardTask, render_card
+from publish.dataset_card import CardFacts, CardTask, render_card
 from publish.errors import PublishError
-from publish.leak import FindFamily, regenerate, release_files
-from registry.canon import Digest, canonical_bytes, digest_bytes
+from publish.leakcheck.check import FindFamily, regenerate, release_files
+from registry.canonical import Digest, canonical_bytes, digest_bytes
 from registry.errors import RegistryError
-from registry.records import SealedSet
-from registry.seal import SealedEntry, commitments_of, commitments_root
-from registry.tables import Arm
+from registry.ledger.records import SealedSet
+from registry.result_row import Arm
+from registry.sealing import SealedEntry, commitments_of, commitments_root
 
 SHARD_BYTES = 256 << 20  # of content, before compression
 ROW_GROUP = 64

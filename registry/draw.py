@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple, Protocol
 
-from registry.canon import digest_bytes
+from registry.canonical import digest_bytes
 from registry.errors import RegistryError
-from registry.ledger import Ledger
-from registry.records import SealedSet
-from registry.seal import SealedEntry, commitments_of, commitments_root, seal_entries
-from registry.store import Store
-from registry.tables import Arm
+from registry.ledger.chain import Ledger
+from registry.ledger.records import SealedSet
+from registry.result_row import Arm
+from registry.sealing import SealedEntry, commitments_of, commitments_root, seal_entries
+from registry.stores.base import Store
 
 Identify = Callable[[str, str, str, bytes], str]  # family, version, difficulty, seed → instance id
 

@@ -8,9 +8,9 @@ import subprocess
 from importlib import metadata
 from pathlib import Path
 
-from registry.canon import digest_bytes
+from registry.canonical import digest_bytes
 from registry.errors import BrokenPromise
-from registry.records import Provenance
+from registry.ledger.records import Provenance
 
 _PACKAGES = (
     "docker",

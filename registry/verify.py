@@ -18,10 +18,11 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from registry.canon import digest_bytes
+from registry.canonical import digest_bytes
 from registry.draw import allocate, sealed_key
 from registry.errors import BrokenPromise, MissingKey, RegistryError, StoreError
-from registry.inventory import (
+from registry.ledger.chain import GENESIS, Entry, inspect_chain
+from registry.ledger.inventory import (
     CALIBRATIONS,
     CHECKS,
     PARTS,
@@ -30,8 +31,7 @@ from registry.inventory import (
     head_key,
     read_inventory,
 )
-from registry.ledger import GENESIS, Entry, inspect_chain
-from registry.records import (
+from registry.ledger.records import (
     CalibrationMade,
     Graded,
     JudgeChecked,
@@ -43,7 +43,8 @@ from registry.records import (
     WaveClosed,
     record_digest,
 )
-from registry.seal import (
+from registry.result_row import Arm
+from registry.sealing import (
     SealedEntry,
     commitments_of,
     commitments_root,
@@ -51,8 +52,7 @@ from registry.seal import (
     open_entries,
     recipient_of,
 )
-from registry.store import Store
-from registry.tables import Arm
+from registry.stores.base import Store
 
 Progress = Callable[[int, int], None]  # objects checked, and of how many (0 if not known)
 

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from registry.clock import utc_now
-from registry.records import Preregistration, Release, SealedSet
-from study import setup
-from study.folder import Study, open_study
+from registry.ledger.records import Preregistration, Release, SealedSet
+from study.workspace import setup
+from study.workspace.study import Study, open_study
 
 if TYPE_CHECKING:
-    from analysis.report import Report
-    from harness.leases import Progress
+    from analysis.report.report import Report
+    from harness.sweep.leases import Progress
     from registry.verify import Verification
-    from study.runs import SweepOutcome, SweepRequest
+    from study.sweeps.sweep import SweepOutcome, SweepRequest
 
 Watch = Callable[[str, int, int], None]  # what, done, of
 
@@ -38,21 +38,21 @@ def register(
 
 def sweep(study: Study, request: SweepRequest, watch: Callable[[Progress], None]) -> SweepOutcome:
     """Instance → brief → episode → grade → result, for all that the wave still owes."""
-    from study.runs import sweep_wave
+    from study.sweeps.sweep import sweep_wave
 
     return sweep_wave(study, request, watch, utc_now)
 
 
 def publish(study: Study, upload: bool | None, watch: Watch) -> tuple[Release, bool]:
     """The public arm into a release folder, and to the Hub, after the leak check."""
-    from study.releases import publish_arm
+    from study.release import publish_arm
 
     return publish_arm(study, upload, watch, utc_now)
 
 
 def report(study: Study, through: int | None = None) -> tuple[Report, Path]:
     """Result rows → verdicts by the registered plan → the report."""
-    from study.looks import report_study
+    from study.reporting.look import report_study
 
     return report_study(study, through, utc_now())
 
@@ -69,7 +69,7 @@ def verify(study: Study, head: str | None, watch: Watch) -> Verification:
 
 def status(study: Study) -> list[dict[str, object]]:
     """What is done, and what is owed, one record a step."""
-    from study.progress import read_status
+    from study.reporting.status import read_status
 
     return read_status(study)
 

@@ -16,8 +16,11 @@ from generators.catalog import template_name
 from generators.errors import TemplateError, TemplateLimitError
 from generators.seed import Seed
 from generators.templates.components import Given, compile_component
-from generators.templates.edits import complete_edit
-from generators.templates.expand import (
+from generators.templates.functions import OpenFile, check_call
+from generators.templates.language.components_section import CONTENT_KEYS
+from generators.templates.language.diagnostics import Problem, foremost
+from generators.templates.language.parse import Reading, read_template
+from generators.templates.language.placeholders import (
     Call,
     Constant,
     Scope,
@@ -27,13 +30,10 @@ from generators.templates.expand import (
     parse_text,
     variables_of,
 )
-from generators.templates.form import Problem, foremost
-from generators.templates.functions import OpenFile, check_call
-from generators.templates.model import Component, Place, Question, TemplateFile
+from generators.templates.language.template import Component, Place, Question, TemplateFile
+from generators.templates.language.variables import draw_values
 from generators.templates.prepare import Prepared, compile_question, prepare
-from generators.templates.sandbox import CONTENT_KEYS
-from generators.templates.source import Reading, read_template
-from generators.templates.variables import draw_values
+from generators.templates.scoring.json_edit import complete_edit
 
 SAMPLES = 200  # that are simulated of each question
 GUESSABLE = 0.15  # share of the most frequent answer above which a question is warned of

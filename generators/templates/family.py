@@ -8,21 +8,22 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from generators.checks import Scored
 from generators.errors import TemplateError
-from generators.rubric import Metarubric, fill_rubric
+from generators.grading.checks import Scored
+from generators.grading.rubric import Metarubric, fill_rubric
 from generators.seed import Seed
-from generators.table import Table
 from generators.task import (
     Asset,
     Brief,
     GroundTruth,
     Limits,
+    Table,
     TaskInstance,
     TaskSpec,
     make_instance,
 )
-from generators.templates.model import Key, TemplateFile
+from generators.templates.language.template import Key, TemplateFile
+from generators.templates.library import library_solver
 from generators.templates.prepare import (
     ARTIFACTS,
     VERSION,
@@ -31,7 +32,6 @@ from generators.templates.prepare import (
     compile_question,
     prepare,
 )
-from generators.templates.solvers import library_solver
 
 LIMITS = Limits(turns=20)  # the round limit of spec/templates.md, "Its agentic server"
 _MEDIA = {

@@ -11,15 +11,18 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from hashlib import sha256
+from json.encoder import encode_basestring
 from typing import Any, TypeVar
 
 from generators.errors import TemplateError, TemplateLimitError
 from generators.seed import Seed
 from generators.stream import Stream
 from generators.templates.components import Given, compile_component
-from generators.templates.edits import complete_edit
-from generators.templates.expand import (
+from generators.templates.components.folder_tree import draw_tree
+from generators.templates.functions import OpenFile
+from generators.templates.language.placeholders import (
     CONSTANTS,
     Constant,
     Fill,
@@ -32,8 +35,7 @@ from generators.templates.expand import (
     target_name,
     variables_of,
 )
-from generators.templates.functions import OpenFile
-from generators.templates.model import (
+from generators.templates.language.template import (
     Component,
     Key,
     MadeFile,
@@ -42,8 +44,8 @@ from generators.templates.model import (
     Question,
     TemplateFile,
 )
-from generators.templates.tree import draw_tree
-from generators.templates.variables import Variable, draw_values
+from generators.templates.language.variables import Variable, draw_values
+from generators.templates.scoring.json_edit import complete_edit
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -469,3 +471,49 @@ def _place(file: TemplateFile, place: Place) -> str:
         held = held[:-1]
     key = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in place).lstrip(".")
     return f"{file.name}:{file.lines.get(held, 1)}: {key}"
+
+
+# --- Writing ``precheck.jsonl``: what each sample asked, and the key to it ---
+
+
+class Json(str):
+    """A text that is JSON already."""
+
+    __slots__ = ()
+
+
+def precheck_writer(question: Question) -> Callable[[Prepared], str]:
+    """What writes the samples of a question, each as ``json.dumps(precheck_record(prepared),
+    ensure_ascii=False)`` would.
+
+    Most of a line is the question as it was written, which is put into JSON once.
+    """
+    components = Json(_dumps(written_components(question)))
+    template = encode_basestring(question.template)
+
+    def line(prepared: Prepared) -> str:
+        record = precheck_record(prepared, components)
+        record["template"] = Json(template)
+        return "{" + ", ".join([_start(name) + _json(each) for name, each in record.items()]) + "}"
+
+    return line
+
+
+@lru_cache(maxsize=1024)
+def _start(name: str) -> str:
+    return f"{encode_basestring(name)}: "
+
+
+def _json(value: Any) -> str:
+    kind = type(value)
+    if kind is str:
+        return encode_basestring(value)
+    if kind is Json:
+        return str(value)
+    if kind is int:
+        return repr(value)
+    return f"[{', '.join(map(_json, value))}]" if kind is list else _dumps(value)
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

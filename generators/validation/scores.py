@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from generators.answer import MAX_ANSWER_BYTES, Answer, parse_answer
 from generators.errors import GeneratorError
-from generators.noise import misread
-from generators.rubric import DIMENSIONS, check_answer, score_verdicts
+from generators.grading.answer import MAX_ANSWER_BYTES, Answer, parse_answer
+from generators.grading.rubric import DIMENSIONS, check_answer, score_verdicts
 from generators.seed import Seed
 from generators.task import Family, TaskInstance
+from generators.validation.careless_reader import misread
 
 BEYOND_INSTRUCTIONS = ("SR", "DH", "IM")
 NOISE_RATE = 0.1  # of the numbers of its answer, the careless reader gets wrong

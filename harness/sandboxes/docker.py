@@ -32,13 +32,12 @@ from docker.utils import kwargs_from_env
 
 from generators.task import Asset, Limits
 from harness.errors import AttemptFailed, Boundary, HarnessError
-from harness.sandbox import Sandbox
-from harness.sandboxes import server
-from harness.sandboxes.death import Coroner, Stream
-from harness.sandboxes.line import Line
+from harness.sandboxes import tool_server as server
+from harness.sandboxes.admission import SHARE, Room
+from harness.sandboxes.base import Sandbox
+from harness.sandboxes.client import Line, ServedSandbox, fill
+from harness.sandboxes.exit_cause import Coroner, Stream
 from harness.sandboxes.pool import PoolClosed, WarmPool
-from harness.sandboxes.room import SHARE, Room
-from harness.sandboxes.served import ServedSandbox, fill
 
 WORK = "/work"
 AGENT = 65534

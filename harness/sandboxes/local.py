@@ -22,11 +22,10 @@ from pathlib import Path
 
 from generators.task import Asset, Limits
 from harness.errors import AttemptFailed, Boundary
-from harness.image import locked_libraries
-from harness.sandbox import Sandbox
-from harness.sandboxes import server
-from harness.sandboxes.line import Line
-from harness.sandboxes.served import ServedSandbox, fill
+from harness.sandboxes import tool_server as server
+from harness.sandboxes.base import Sandbox
+from harness.sandboxes.client import Line, ServedSandbox, fill
+from harness.sandboxes.image import locked_libraries
 
 _PREFIX = "dosimeter-"
 KEEP = "keep"  # to the tool server: leave the work folder as it is

@@ -10,23 +10,28 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from analysis.judgerates import shortfall
-from harness.rayenv import prepare_ray
+from analysis.judges.error_rates import shortfall
+from harness.sweep.ray_env import prepare_ray
 from registry.clock import utc_now
-from registry.records import JudgePin
+from registry.ledger.records import JudgePin
 from study import pipeline
-from study.calibrate import FOLDER, CalibrateRequest, calibrate_study, write_calibration
-from study.calibrations import record_calibration
-from study.console import progress_watch, sweep_watch
-from study.folder import Study, is_study
-from study.judgecheck import CheckRequest, check_judge
-from study.judgerecords import rates_of
-from study.judges import GradeRequest, grade_study
-from study.runs import SweepRequest, closed_wave
-from study.setup import init_study
+from study.calibration.from_scores import (
+    FOLDER,
+    CalibrateRequest,
+    calibrate_study,
+    write_calibration,
+)
+from study.calibration.records import record_calibration
+from study.cli.output import progress_watch, sweep_watch
+from study.judging.check import CheckRequest, check_judge
+from study.judging.grade import GradeRequest, grade_study
+from study.judging.records import rates_of
+from study.sweeps.sweep import SweepRequest, closed_wave
+from study.workspace.setup import init_study
+from study.workspace.study import Study, is_study
 
 if TYPE_CHECKING:
-    from analysis.report import Report
+    from analysis.report.report import Report
 
 DEMO_TASKS = "[count_circles/medium, compute_average/medium]"  # the lines to switch
 DEMO_SEEDS, DEMO_MODELS = "seeds_per_arm: 12", "models:\n"
@@ -98,7 +103,7 @@ def run_demo(
     with ExitStack() as session:
         if any(closed_wave(study, wave) is None for wave in range(len(study.protocol.waves))):
             prepare_ray(None)
-            from harness.actors import ray_session
+            from harness.sweep.ray_actors import ray_session
 
             say("starting Ray on this machine")
             session.enter_context(ray_session(None))
@@ -127,7 +132,7 @@ def _calibrate(study: Study) -> None:
 
 def _with_model(text: str, name: str) -> str:
     """The demo's protocol with a local model in its last wave."""
-    from harness.models.weights import find_weights
+    from harness.models.local.weights import find_weights
 
     find_weights(name)
     for old, new in (

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from analysis.plan import basic_plan
-from registry.canon import digest_value
-from registry.records import (
+from analysis.plan.presets import basic_plan
+from registry.canonical import digest_value
+from registry.ledger.records import (
     ModelPin,
     Plan,
     Preregistration,
@@ -20,7 +20,7 @@ from registry.records import (
     SealedSet,
     record_body,
 )
-from registry.tables import Arm, ResultRow, Status
+from registry.result_row import Arm, ResultRow, Status
 
 STRATA = ("count_circles/easy", "compute_average/medium")
 

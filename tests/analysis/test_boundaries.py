@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from analysis.boundaries import (
+from analysis.errors import AnalysisError
+from benchmarks.statistics.boundaries import (
     crossing,
     equal_information,
     inflation,
@@ -16,7 +17,6 @@ from analysis.boundaries import (
     pocock,
     spending_boundary,
 )
-from analysis.errors import AnalysisError
 
 pytestmark = pytest.mark.filterwarnings("error")
 

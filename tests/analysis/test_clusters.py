@@ -8,8 +8,8 @@ import statsmodels.api as sm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.clusters import cluster_mean, questions_needed
 from analysis.errors import AnalysisError
+from tests.analysis.miller import cluster_mean, questions_needed
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from analysis.errors import AnalysisError
-from analysis.onlinefdr import lord_plus_plus, saffron
+from benchmarks.statistics.online_fdr import lord_plus_plus, saffron
 
 P = (2.9e-8, 0.06743, 0.01514, 0.08174, 0.00171, 3.6e-5, 0.79149, 0.27201, 0.28295, 7.59e-8,
      0.69274, 0.30443, 0.00136, 0.72342, 0.54757)  # fmt: skip

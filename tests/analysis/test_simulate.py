@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from analysis.estimators import estimate_gap
-from analysis.power import first_rejections
-from analysis.resample import TOLERANCE, permute_gaps
-from analysis.rivals import (
+from analysis.planning.power import first_rejections
+from analysis.stats.intervals import estimate_gap
+from analysis.stats.permutation import TOLERANCE, permute_gaps
+from benchmarks.statistics.rival_tests import (
     arms_of,
     article_interval,
     bayes_mixed,
@@ -22,7 +22,7 @@ from analysis.rivals import (
     satterthwaite,
     welch_pooled,
 )
-from analysis.simulate import (
+from benchmarks.statistics.simulate_process import (
     REGIMES,
     TEMPLATES,
     Design,
@@ -133,7 +133,7 @@ def test_rivals_agree_with_scipy_and_the_sandwich_written_out() -> None:
 
 
 def test_the_gee_over_seeds_is_statsmodels_over_criteria() -> None:
-    from analysis.mixed import fit_gee
+    from analysis.stats.mixed_models import fit_gee
 
     data = simulate(Design(2, 4), A, Effect("all", 0.1), 2, _stream("gee"))
     place = np.arange(16).repeat([125] * 8 + [38] * 8)

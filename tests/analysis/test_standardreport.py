@@ -20,22 +20,22 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from analysis.calibrated import read_calibrated
-from analysis.changes import changes_since
+from analysis.calibration.records import read_calibrated
+from analysis.data.table import make_table
 from analysis.errors import AnalysisError
-from analysis.exposure import Exposure
-from analysis.limits import ALWAYS, limits_of
-from analysis.load import make_table
-from analysis.look import analyse
-from analysis.plan import basic_plan, standard_plan
-from analysis.rates import wilson
-from analysis.report import ModelFact, Report, build_report, build_table_report
-from analysis.reportfiles import report_files, write_files
-from analysis.reportjson import report_json
-from analysis.reportmarkdown import render_markdown
-from analysis.reportpage import render_html
-from analysis.tooluse import Conduct, Use, tabulate_tools
-from registry.tables import Arm, ResultRow, Status
+from analysis.plan.look import analyse
+from analysis.plan.presets import basic_plan, standard_plan
+from analysis.probes.closed_book import Exposure
+from analysis.report.changes import changes_since
+from analysis.report.html import render_html
+from analysis.report.json import report_json
+from analysis.report.limits import ALWAYS, limits_of
+from analysis.report.markdown import render_markdown
+from analysis.report.report import ModelFact, Report, build_report, build_table_report
+from analysis.report.sections.tool_use import Conduct, Use, tabulate_tools
+from analysis.report.write import report_files, write_files
+from analysis.stats.proportions import wilson
+from registry.result_row import Arm, ResultRow, Status
 from tests.analysis.conftest import STRATA, Agent, make_records, simulate
 
 pytestmark = pytest.mark.filterwarnings("error")

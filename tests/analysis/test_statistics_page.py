@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks._jobs import all_jobs, stream_of
-from benchmarks._statisticspage import COMMAND, agreement, render
+from benchmarks.statistics.jobs import all_jobs, stream_of
+from benchmarks.statistics.page import COMMAND, agreement, render
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

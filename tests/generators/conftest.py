@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from generators.catalog import families
 from generators.task import DIFFICULTIES, Family, TaskInstance
-from generators.validate import NULL_SEEDS, public_seeds
+from generators.validation.validate import NULL_SEEDS, public_seeds
 
 # The same examples on every run, nothing written into the checkout, no timed tests.
 settings.register_profile(

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from generators.catalog import families
 from generators.task import DIFFICULTIES
-from generators.validate import instance_digest, public_seeds
+from generators.validation.validate import instance_digest, public_seeds
 
 GOLDEN = Path(__file__).with_name("golden.json")
 SEEDS = 2

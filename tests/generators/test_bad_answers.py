@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generators.answer import Answer, parse_answer
 from generators.catalog import families
-from generators.items import MAX_ITEMS
-from generators.rubric import check_answer
-from generators.validate import BEYOND_INSTRUCTIONS, public_seeds
+from generators.grading.answer import Answer, parse_answer
+from generators.grading.item_lists import MAX_ITEMS
+from generators.grading.rubric import check_answer
+from generators.validation.validate import BEYOND_INSTRUCTIONS, public_seeds
 
 FAMILIES = {
     each.name: each

@@ -9,19 +9,19 @@ from decimal import ROUND_HALF_EVEN, Decimal
 import pytest
 from scipy import stats
 
-from generators.answer import Answer
 from generators.basics.compute_average import FAMILY
 from generators.basics.compute_average.parameters import BY_DIFFICULTY, UNIT, Parameters
 from generators.basics.compute_average.render import encode_lines, write_number
 from generators.basics.compute_average.rubric import make_rubric
 from generators.basics.compute_average.sample import draw_sample, is_degenerate
 from generators.basics.compute_average.truth import make_truth
-from generators.draws import SeedStreams
 from generators.errors import GuardExhausted
-from generators.rubric import check_answer, score_verdicts
+from generators.grading.answer import Answer
+from generators.grading.rubric import check_answer, score_verdicts
 from generators.stream import Stream
+from generators.streams import SeedStreams
 from generators.task import Asset, Limits
-from generators.validate import public_seeds
+from generators.validation.validate import public_seeds
 
 FIXED = re.compile(r"-?\d{1,3}\.\d{6}")
 EXPONENT = re.compile(r"-?\d(\.\d+)?e[+-]\d+")

@@ -12,7 +12,6 @@ import pytest
 from PIL import Image
 from scipy import ndimage, stats
 
-from generators.answer import Answer
 from generators.basics.count_circles import FAMILY
 from generators.basics.count_circles.nulls import make_nulls
 from generators.basics.count_circles.parameters import GAP, MARGIN, RADIUS, SIDE, Parameters
@@ -20,13 +19,14 @@ from generators.basics.count_circles.render import draw_image, encode_png
 from generators.basics.count_circles.rubric import make_rubric
 from generators.basics.count_circles.sample import draw_sample, place
 from generators.basics.count_circles.truth import make_truth
-from generators.draws import SeedStreams
 from generators.errors import GuardExhausted
-from generators.rubric import check_answer, score_verdicts
+from generators.grading.answer import Answer
+from generators.grading.rubric import check_answer, score_verdicts
 from generators.seed import Seed
 from generators.stream import Stream
+from generators.streams import SeedStreams
 from generators.task import Asset, Limits
-from generators.validate import BEYOND_INSTRUCTIONS, NULL_SCORE, public_seeds
+from generators.validation.validate import BEYOND_INSTRUCTIONS, NULL_SCORE, public_seeds
 
 
 def streams_of(seed: Seed) -> SeedStreams:

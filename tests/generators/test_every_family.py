@@ -9,11 +9,11 @@ import re
 import jsonschema
 import pytest
 
-from generators.answer import Answer, parse_answer
 from generators.errors import GeneratorError
-from generators.rubric import DIMENSIONS, check_answer, is_static, score_verdicts
+from generators.grading.answer import Answer, parse_answer
+from generators.grading.rubric import DIMENSIONS, check_answer, is_static, score_verdicts
 from generators.task import TaskInstance
-from generators.validate import (
+from generators.validation.validate import (
     BEYOND_INSTRUCTIONS,
     NULL_SCORE,
     SOLVER_SCORE,

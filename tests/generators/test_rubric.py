@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from generators.answer import Answer
-from generators.checks import Answered, Gated, ListsNumber, NumberPrecision, ValueEquals
-from generators.rubric import (
+from generators.grading.answer import Answer
+from generators.grading.checks import Answered, Gated, ListsNumber, NumberPrecision, ValueEquals
+from generators.grading.rubric import (
     Criterion,
     Metarubric,
     Rubric,
@@ -14,8 +14,8 @@ from generators.rubric import (
     fill_rubric,
     score_parts,
 )
-from generators.rubric import score_verdicts as score
-from generators.table import Table
+from generators.grading.rubric import score_verdicts as score
+from generators.task import Table
 
 TABLES = {"images": Table(("name", "count"), (("a", 1), ("b", 2), ("c", 3), ("d", 4)))}
 RUBRIC = fill_rubric(

@@ -11,32 +11,16 @@ import pytest
 from PIL import Image, PngImagePlugin
 from scipy.stats import binomtest
 
-from generators.answer import Answer
 from generators.basics.compute_average import FAMILY as AVERAGE
 from generators.basics.compute_average import ComputeAverage
 from generators.basics.count_circles import FAMILY as CIRCLES
-from generators.checks import ValueEquals
-from generators.items import PAIRS, ItemList, ItemNumber
-from generators.noise import misread
-from generators.rubric import Criterion, Rubric
-from generators.table import Table
-from generators.task import Asset, StatesInputs
-from generators.validate import (
-    Survey,
-    Validation,
-    public_seeds,
-    rising_scores,
-    shared_fingerprints,
-    survey,
-)
-from generators.validation.leaks import (
-    LEAK_INSTANCES,
-    LeakSearch,
-    brief_texts,
-    hidden_notes,
-    significand,
-    written_numbers,
-)
+from generators.grading.answer import Answer
+from generators.grading.checks import ValueEquals
+from generators.grading.item_lists import PAIRS, ItemList, ItemNumber
+from generators.grading.rubric import Criterion, Rubric
+from generators.task import Asset, StatesInputs, Table
+from generators.validation.careless_reader import misread
+from generators.validation.rubrics import artefacts, unsteady
 from generators.validation.scores import (
     MeanScore,
     pass_rates,
@@ -44,8 +28,22 @@ from generators.validation.scores import (
     solver_score,
     wilson_interval,
 )
-from generators.validation.steady import unsteady
-from generators.validation.wording import artefacts
+from generators.validation.truth_leaks import (
+    LEAK_INSTANCES,
+    LeakSearch,
+    brief_texts,
+    hidden_notes,
+    significand,
+    written_numbers,
+)
+from generators.validation.validate import (
+    Survey,
+    Validation,
+    public_seeds,
+    rising_scores,
+    shared_fingerprints,
+    survey,
+)
 
 SEEDS = public_seeds(LEAK_INSTANCES)
 
@@ -264,7 +262,7 @@ class Borrowing(ComputeAverage):
 
 
 def test_what_two_difficulties_share_is_named_by_both(monkeypatch):
-    monkeypatch.setattr("generators.validate.digests_elsewhere", lambda *given: [])
+    monkeypatch.setattr("generators.validation.validate.digests_elsewhere", lambda *given: [])
     found = survey([Borrowing()], 2)
     assert not found.holds
     one, other = found.across

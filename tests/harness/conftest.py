@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from generators.task import Asset, Limits
-from harness.image import ensure_image
-from harness.sandbox import Sandbox
+from harness.sandboxes.base import Sandbox
+from harness.sandboxes.image import ensure_image
 from harness.sandboxes.local import LocalSandboxes
 
 if TYPE_CHECKING:

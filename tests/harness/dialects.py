@@ -13,10 +13,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from harness.models.anthropic import AnthropicModel
-from harness.models.bedrock import BedrockModel
-from harness.models.google import GoogleModel
-from harness.models.served import ServedModel
+from harness.models.providers.anthropic import AnthropicModel
+from harness.models.providers.base import ServedModel
+from harness.models.providers.bedrock import BedrockModel
+from harness.models.providers.google import GoogleModel
 from tests.harness.openai_server import Answer, Json, Served, serve
 
 Calls = list[tuple[str, str, Json]]

@@ -10,11 +10,11 @@ from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.codec import encode_episode
 from harness.episode import Cell
-from harness.journal import StoreJournal
-from harness.models.openai import OpenAIModel
-from harness.rollout import run_attempt
+from harness.episodes.rollout import run_attempt
+from harness.models.providers.openai import OpenAIModel
 from harness.sandboxes.local import LocalSandboxes
-from registry.store import open_store
+from harness.spending.purchases import StoreJournal
+from registry.stores.base import open_store
 from tests.harness.script import brief, noon
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from generators.catalog import family
 from generators.seed import Seed
 from generators.task import TaskSpec
+from harness.build_model import build_model
 from harness.episode import Cell
-from harness.models.build import build_model
-from harness.schedule import Subject, schedule_cells
-from harness.work import RunContext, Workbench, run_cell
-from registry.records import ModelPin
-from registry.seal import recipient_of
-from registry.store import open_store
+from harness.sweep.run_cell import RunContext, Workbench, run_cell
+from harness.sweep.schedule import Subject, schedule_cells
+from registry.ledger.records import ModelPin
+from registry.sealing import recipient_of
+from registry.stores.base import open_store
 from tests.harness.paid_attempt import Vouched
 from tests.harness.script import noon
 

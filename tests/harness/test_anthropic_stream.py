@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from generators.seed import Seed
+from harness.agent.tools import TOOLS
 from harness.model import Message, ModelRequest, Role, Usage
-from harness.models.anthropic import AnthropicModel
-from harness.models.served import Sampling
-from harness.tools import TOOLS
+from harness.models.providers.anthropic import AnthropicModel
+from harness.models.providers.base import Sampling
 from tests.harness.dialects import ANTHROPIC, KEY, streamed
 
 SEED = Seed(bytes(32))

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.budget import Budget, Tariff, attempt_bound
-from harness.leases import LeaseBook, Progress
 from harness.model import Usage
-from harness.prices import Price
-from harness.work import Workbench, count_spend, open_purse, read_result, run_cell
-from registry.folder import FolderStore
-from registry.records import ModelPin
-from registry.seal import new_identity
+from harness.spending.budget import Budget, Tariff, attempt_bound
+from harness.spending.prices import Price
+from harness.sweep.leases import LeaseBook, Progress
+from harness.sweep.run_cell import Workbench, count_spend, open_purse, read_result, run_cell
+from registry.ledger.records import ModelPin
+from registry.sealing import new_identity
+from registry.stores.folder import FolderStore
 from tests.harness import paid_cells
 from tests.harness.openai_server import Answer, Json, completion, failure, serve
 from tests.harness.script import noon

@@ -15,9 +15,9 @@ from generators.seed import Seed
 from generators.task import TaskSpec
 from harness import codec
 from harness.episode import Cell, Episode, Grade, GradeStatus, Step, StopReason, ToolUse
+from harness.episodes.result import summarise_episode
 from harness.model import Image, Message, Reply, Role, ToolCall, Usage
-from harness.tabulate import summarise_episode
-from registry.canon import canonical_bytes
+from registry.canonical import canonical_bytes
 from registry.errors import BrokenPromise, RegistryError
 from tests.harness.script import noon
 
@@ -131,7 +131,7 @@ _VALUES = st.recursive(
 @given(_VALUES)
 @settings(max_examples=500, deadline=None)
 def test_canonical_bytes_are_those_of_the_reference_implementation(value: Any) -> None:
-    """registry.canon takes a short cut, on which every digest rests."""
+    """registry.canonical takes a short cut, on which every digest rests."""
     try:
         expected = rfc8785.dumps(value)
     except rfc8785.CanonicalizationError:

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from generators.task import Asset, Limits
-from harness.commandline import MAX_COMMANDS, BadLine, Plan, plan_json, read_line
-from harness.image import ensure_image
-from harness.sandbox import ExecResult, Sandbox
+from harness.agent.commandline import MAX_COMMANDS, BadLine, Plan, plan_json, read_line
+from harness.agent.tools import COMMANDS
+from harness.sandboxes.base import ExecResult, Sandbox
+from harness.sandboxes.image import ensure_image
 from harness.sandboxes.local import LocalSandboxes
-from harness.tools import COMMANDS
 
 LIMITS = Limits(output_bytes=20_000)
 FILES = {

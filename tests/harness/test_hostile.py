@@ -28,19 +28,19 @@ import requests
 from generators.catalog import family
 from generators.seed import Seed
 from generators.task import Limits, TaskSpec
-from harness.agent import MemoryJournal
+from harness.agent.loop import MemoryJournal
 from harness.codec import decode_episode, decode_result, encode_episode, encode_result
 from harness.episode import Cell, Episode, GradeStatus, StopReason
-from harness.grading import grade_episode
-from harness.image import ensure_image
+from harness.episodes.grading import grade_episode
+from harness.episodes.result import EpisodeResult, summarise_episode
+from harness.episodes.rollout import run_attempt
 from harness.model import Model, Reply
-from harness.models.scripted import HonestAgent
-from harness.rollout import run_attempt
+from harness.models.scripted.agents import HonestAgent
 from harness.sandboxes.docker import WORK, DockerSandboxes, connect
-from harness.tabulate import EpisodeResult, summarise_episode
-from registry.tables import Status
+from harness.sandboxes.image import ensure_image
+from registry.result_row import Status
+from tests.harness.agent.test_tools import png_claiming
 from tests.harness.script import Playback, call, noon, say
-from tests.harness.test_tools import png_claiming
 
 pytestmark = pytest.mark.docker
 

@@ -18,21 +18,21 @@ import pytest
 from generators.catalog import family
 from generators.seed import Seed
 from generators.task import Brief, Limits
-from harness.agent import MemoryJournal
+from harness.agent.loop import MemoryJournal
+from harness.build_model import build_model
 from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, Episode, StopReason
-from harness.grading import grade_episode
-from harness.likelihood import read_likelihood
-from harness.membership import weigh_tokens
+from harness.episodes.grading import grade_episode
+from harness.episodes.rollout import run_attempt
 from harness.model import Message, ModelRequest, Role, TextRequest, weighing
-from harness.models.build import build_model
-from harness.models.local import LocalModel
-from harness.models.textcalls import TextCalls
-from harness.models.weights import WEIGHTS
-from harness.rollout import run_attempt
-from registry.records import ModelPin
+from harness.models.local.model import LocalModel
+from harness.models.local.weights import WEIGHTS
+from harness.models.membership import weigh_tokens
+from harness.models.text_tool_calls import TextCalls
+from harness.models.token_logprobs import read_likelihood
+from registry.ledger.records import ModelPin
 from study.errors import StudyError
-from study.weights import fetch_weights
+from study.tasks.fetch_weights import fetch_weights
 from tests.harness.script import noon
 
 pytestmark = [pytest.mark.slow]
@@ -80,7 +80,8 @@ def test_a_closed_model_leaves_no_server_and_opens_again(small: TextCalls) -> No
 
 def test_the_server_ends_with_a_parent_that_is_killed(weights: Path) -> None:
     program = (
-        "import sys, time; from pathlib import Path; from harness.models.local import start_server;"
+        "import sys, time; from pathlib import Path; "
+        "from harness.models.local.model import start_server;"
         f"server = start_server(Path({str(weights)!r}), 'x', 'k', 1, 512);"
         "print(server.process.pid, flush=True); time.sleep(600)"
     )

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
+from harness.build_model import build_model
 from harness.errors import HarnessError
-from harness.models.anthropic import AnthropicModel
-from harness.models.bedrock import BedrockModel
-from harness.models.build import build_model
-from harness.models.google import GoogleModel
-from harness.models.openai import OpenAIModel
-from harness.models.scripted import HonestAgent, TrivialAgent
-from harness.models.textcalls import TextCalls
-from harness.models.weights import weights_path
-from registry.records import ModelPin
+from harness.models.local.weights import weights_path
+from harness.models.providers.anthropic import AnthropicModel
+from harness.models.providers.bedrock import BedrockModel
+from harness.models.providers.google import GoogleModel
+from harness.models.providers.openai import OpenAIModel
+from harness.models.scripted.agents import HonestAgent, TrivialAgent
+from harness.models.text_tool_calls import TextCalls
+from registry.ledger.records import ModelPin
 
 KEY = {"OPENAI_API_KEY": "sk-never-shown"}
 

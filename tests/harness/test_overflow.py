@@ -13,18 +13,18 @@ import pytest
 
 from generators.seed import Seed
 from generators.task import Brief, Limits, TaskSpec
-from harness.agent import MemoryJournal
+from harness.agent.loop import MemoryJournal
 from harness.codec import decode_episode, decode_reply, encode_episode, encode_reply
 from harness.episode import Cell, Episode, StopReason
+from harness.episodes.result import EpisodeResult
+from harness.episodes.rollout import run_attempt
 from harness.model import OVERFLOW, Model
-from harness.models.openai import OpenAIModel
-from harness.models.served import Sampling
-from harness.rollout import run_attempt
-from harness.tabulate import EpisodeResult
-from harness.work import read_result, run_cell
-from registry.folder import FolderStore
-from registry.seal import new_identity
-from registry.tables import Status
+from harness.models.providers.base import Sampling
+from harness.models.providers.openai import OpenAIModel
+from harness.sweep.run_cell import read_result, run_cell
+from registry.result_row import Status
+from registry.sealing import new_identity
+from registry.stores.folder import FolderStore
 from tests.harness import paid_cells
 from tests.harness.dialects import DIALECTS
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve

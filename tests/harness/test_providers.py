@@ -13,16 +13,16 @@ import pytest
 
 from generators.catalog import family
 from generators.seed import Seed
-from harness.agent import MemoryJournal
+from harness.agent.loop import MemoryJournal
+from harness.agent.tools import TOOLS
 from harness.codec import decode_episode, decode_reply, encode_episode, encode_reply
 from harness.episode import Cell, StopReason
+from harness.episodes.grading import grade_episode
+from harness.episodes.rollout import run_attempt
 from harness.errors import AttemptFailed, Boundary
-from harness.grading import grade_episode
 from harness.model import Image, Message, ModelRequest, Role, Try, Usage
-from harness.models.served import Sampling, ServedModel
-from harness.models.trying import RETRIED, RETRIED_ONCE
-from harness.rollout import run_attempt
-from harness.tools import TOOLS
+from harness.models.providers.base import Sampling, ServedModel
+from harness.models.providers.retry import RETRIED, RETRIED_ONCE
 from tests.harness.dialects import DIALECTS, GOOGLE, GOOGLE_SAFETY, KEY, Dialect
 from tests.harness.openai_server import Answer, Served
 from tests.harness.script import noon

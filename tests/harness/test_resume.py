@@ -21,18 +21,18 @@ import pytest
 
 from generators.catalog import family
 from generators.task import Asset, Limits
+from harness.agent.commandline import Plan
 from harness.codec import decode_episode, decode_reply
-from harness.commandline import Plan
 from harness.episode import Cell, Episode, StopReason
+from harness.episodes.result import EpisodeResult, row_of
 from harness.errors import AttemptFailed, Boundary
-from harness.keys import attempt_key, response_key, result_key
-from harness.leases import LeaseBook, Progress
-from harness.sandbox import ExecResult, Sandbox, SandboxProvider
-from harness.tabulate import EpisodeResult, row_of
-from harness.work import Workbench, close_cell, read_result, run_cell
-from registry.folder import FolderStore
-from registry.seal import decrypt, new_identity
-from registry.tables import Arm, Status
+from harness.sandboxes.base import ExecResult, Sandbox, SandboxProvider
+from harness.store_keys import attempt_key, response_key, result_key
+from harness.sweep.leases import LeaseBook, Progress
+from harness.sweep.run_cell import Workbench, close_cell, read_result, run_cell
+from registry.result_row import Arm, Status
+from registry.sealing import decrypt, new_identity
+from registry.stores.folder import FolderStore
 from tests.harness import paid_cells
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.harness.script import noon

@@ -16,10 +16,10 @@ import pytest
 
 from generators.task import Asset, Limits
 from harness.errors import AttemptFailed, HarnessError
-from harness.image import ensure_image
-from harness.sandbox import ExecResult, Sandbox, SandboxRefused
 from harness.sandboxes import docker
+from harness.sandboxes.base import ExecResult, Sandbox, SandboxRefused
 from harness.sandboxes.docker import DockerSandboxes
+from harness.sandboxes.image import ensure_image
 
 pytestmark = pytest.mark.docker
 

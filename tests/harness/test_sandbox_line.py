@@ -13,9 +13,8 @@ import pytest
 
 from generators.task import Limits
 from harness.errors import AttemptFailed, Boundary
-from harness.sandbox import SandboxRefused
-from harness.sandboxes.line import Line, LineBroken
-from harness.sandboxes.served import Coroner, ServedSandbox
+from harness.sandboxes.base import SandboxRefused
+from harness.sandboxes.client import Coroner, Line, LineBroken, ServedSandbox
 
 GOOD = {"ok": True, "exit": 0, "total": 2, "seconds": 0.1, "limits": []}
 

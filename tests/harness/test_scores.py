@@ -9,20 +9,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.load import make_table
-from analysis.means import seed_means
-from generators.checks import Answered, Check, NumberWithin
-from generators.rubric import Criterion, Rubric
+from analysis.data.seed_means import seed_means
+from analysis.data.table import make_table
+from generators.grading.checks import Answered, Check, NumberWithin
+from generators.grading.rubric import Criterion, Rubric
 from generators.seed import Seed
 from generators.task import Asset, Brief, GroundTruth, Limits, TaskInstance, TaskSpec
 from harness.episode import Cell, Episode, GradeStatus, StopReason
-from harness.grading import grade_episode
-from harness.judge import Judge
-from harness.judging import judge_episode
+from harness.episodes.grading import grade_episode
+from harness.episodes.result import judged_row, row_of, summarise_episode
+from harness.judging.grade import judge_episode
+from harness.judging.judge import Judge
 from harness.model import Message, ModelRequest, Reply, Role, Try, Usage
-from harness.tabulate import judged_row, row_of, summarise_episode
-from registry.records import JudgePin
-from registry.tables import Arm, ResultRow, Status
+from registry.ledger.records import JudgePin
+from registry.result_row import Arm, ResultRow, Status
 from tests.harness.script import noon
 
 # Three metarubrics, of weight 5, 3 and 2, in three dimensions:

@@ -9,12 +9,12 @@ import pytest
 
 from generators.catalog import built_in
 from generators.task import DIFFICULTIES, Family, TaskSpec
-from generators.validate import SOLVER_SCORE, public_seeds
-from harness.agent import MemoryJournal
+from generators.validation.validate import SOLVER_SCORE, public_seeds
+from harness.agent.loop import MemoryJournal
 from harness.episode import Cell, StopReason
-from harness.grading import grade_episode
-from harness.models.scripted import HonestAgent
-from harness.rollout import run_attempt
+from harness.episodes.grading import grade_episode
+from harness.episodes.rollout import run_attempt
+from harness.models.scripted.agents import HonestAgent
 from tests.harness.script import noon
 
 if TYPE_CHECKING:

@@ -18,25 +18,25 @@ import pytest
 from PIL import Image
 
 from generators import catalog
-from generators.checks import NumberWithin
-from generators.rubric import Metarubric, fill_rubric
+from generators.grading.checks import NumberWithin
+from generators.grading.rubric import Metarubric, fill_rubric
 from generators.seed import Seed
-from generators.table import Table
 from generators.task import (
     Asset,
     Brief,
     Family,
     GroundTruth,
+    Table,
     TaskInstance,
     TaskSpec,
     make_instance,
 )
-from publish.leak import release_needles
-from publish.needles import Needles
+from publish.leakcheck.check import release_needles
+from publish.leakcheck.secrets import Needles
 from publish.release import ReleaseManifest, ReleaseText, build_release
-from registry.records import SealedSet
-from registry.seal import SealedEntry, commitments_of, commitments_root
-from registry.tables import Arm
+from registry.ledger.records import SealedSet
+from registry.result_row import Arm
+from registry.sealing import SealedEntry, commitments_of, commitments_root
 
 TEXT = ReleaseText(study="letters", title="Letters and numbers")
 SCHEMA = '{"properties":{"total":{"type":"number"}},"type":"object"}'

@@ -17,8 +17,8 @@ import pytest
 from generators.seed import Seed
 from publish.errors import PublishError
 from publish.hub import Uploaded, upload_release
-from publish.leak import check_folder
-from publish.needles import Needles
+from publish.leakcheck.check import check_folder
+from publish.leakcheck.secrets import Needles
 from publish.release import ReleaseManifest, ReleaseText, build_release
 
 pytestmark = pytest.mark.hub
@@ -189,7 +189,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from publish.hub import upload_release
-from publish.leak import release_files
+from publish.leakcheck.check import release_files
 
 check = lambda folder: list(release_files(folder))
 print(upload_release(Path(sys.argv[1]), sys.argv[2], "v1", check).revision)

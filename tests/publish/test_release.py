@@ -21,7 +21,7 @@ from PIL import Image
 from generators import catalog
 from generators.seed import Seed
 from generators.task import Family
-from publish.card import VERIFIER
+from publish.dataset_card import VERIFIER
 from publish.errors import PublishError
 from publish.release import ReleaseManifest, ReleaseText, build_release, read_release
 
@@ -126,8 +126,8 @@ import json, os, signal, sys
 from pathlib import Path
 from generators import catalog
 from publish.release import ReleaseText, build_release
-from registry.records import SealedSet, read_record
-from registry.seal import SealedEntry
+from registry.ledger.records import SealedSet, read_record
+from registry.sealing import SealedEntry
 
 given = json.load(sys.stdin)
 place = Path(given["place"])

@@ -14,16 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from registry.canon import digest_bytes
+from registry.canonical import digest_bytes
 from registry.draw import Draw, FixedEntropy, SystemEntropy, allocate, draw, seal_draw
 from registry.errors import RegistryError
-from registry.folder import FolderStore
-from registry.ledger import Ledger
-from registry.memory import MemoryStore
-from registry.records import record_body
-from registry.seal import commitments_of, decrypt, new_identity, open_entries
-from registry.store import Store
-from registry.tables import Arm
+from registry.ledger.chain import Ledger
+from registry.ledger.records import record_body
+from registry.result_row import Arm
+from registry.sealing import commitments_of, decrypt, new_identity, open_entries
+from registry.stores.base import Store
+from registry.stores.folder import FolderStore
+from registry.stores.memory import MemoryStore
 
 ROOT = Path(__file__).resolve().parents[2]
 STRATA = (("circles", "1", "easy"), ("circles", "1", "hard"), ("average", "2", "easy"))
@@ -224,8 +224,8 @@ def test_a_study_is_drawn_once() -> None:
 KILLED = """
 import os, signal, sys
 from registry.draw import FixedEntropy, draw, seal_draw
-from registry.folder import FolderStore
-from registry.ledger import Ledger
+from registry.stores.folder import FolderStore
+from registry.ledger.chain import Ledger
 
 class Killed(Ledger):
     def append(self, *args, **kwargs):

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-import registry.inventory as inventory_module
-from registry.canon import canonical_bytes, digest_bytes
+import registry.ledger.inventory as inventory_module
+from registry.canonical import canonical_bytes, digest_bytes
 from registry.draw import FixedEntropy, SystemEntropy, allocate, draw, seal_draw, sealed_key
 from registry.errors import RegistryError, StoreError
-from registry.folder import FolderStore
-from registry.inventory import (
+from registry.ledger.chain import Ledger
+from registry.ledger.inventory import (
     head_key,
     judge_objects,
     objects_root,
@@ -26,10 +26,8 @@ from registry.inventory import (
     run_objects,
     write_inventory,
 )
-from registry.ledger import Ledger
-from registry.memory import MemoryStore
-from registry.merkle import merkle_root
-from registry.records import (
+from registry.ledger.merkle import merkle_root
+from registry.ledger.records import (
     CalibrationMade,
     Graded,
     JudgePin,
@@ -43,7 +41,8 @@ from registry.records import (
     WaveClosed,
     record_digest,
 )
-from registry.seal import (
+from registry.result_row import Arm
+from registry.sealing import (
     SealedEntry,
     commitments_of,
     commitments_root,
@@ -51,8 +50,9 @@ from registry.seal import (
     new_identity,
     seal_entries,
 )
-from registry.store import Store
-from registry.tables import Arm
+from registry.stores.base import Store
+from registry.stores.folder import FolderStore
+from registry.stores.memory import MemoryStore
 from registry.verify import Verification, verify_study
 
 IDENTITY, RECIPIENT = new_identity()

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.rayenv import prepare_ray
+from harness.sweep.ray_env import prepare_ray
 from study import pipeline
-from study.folder import Study
-from study.runs import SweepRequest
-from study.setup import init_study
+from study.sweeps.sweep import SweepRequest
+from study.workspace.setup import init_study
+from study.workspace.study import Study
 
 SMALL = """\
 study: small
@@ -49,7 +49,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Study:
     """Both waves swept, the public arm released between them, the report written."""
     study = make_study(tmp_path_factory.mktemp("study") / "small")
     prepare_ray(None)
-    from harness.actors import ray_session
+    from harness.sweep.ray_actors import ray_session
 
     with ray_session(None):
         sweep(study, 0)

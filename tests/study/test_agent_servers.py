@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.agentic import Agent, make_server
-from harness.models.agent_server import FOLDER_LINE, ROUNDS
-from harness.models.scripted import HonestAgent
-from registry.tables import Status
+from examples.agent_server.server import Agent, make_server
+from harness.external_agents.client import FOLDER_LINE, ROUNDS
+from harness.models.scripted.agents import HonestAgent
+from registry.result_row import Status
 from registry.verify import verify_study
 from study.errors import StudyError
-from study.protocol import read_protocol
-from study.runs import manifest_of, read_results
+from study.protocol.protocol import read_protocol
+from study.sweeps.sweep import manifest_of, read_results
 from tests.harness.chat_server import running
 from tests.study.conftest import make_study, sweep
 

@@ -14,14 +14,23 @@ from typing import Any
 import pytest
 
 from registry.verify import verify_study
-from study.folder import open_study
+from study.workspace.study import open_study
 
 pytestmark = [pytest.mark.docker, pytest.mark.ray]
 
 
 def start_demo(folder: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "study.cli", "demo", "--study", str(folder), "--json", *options],
+        [
+            sys.executable,
+            "-m",
+            "study.cli.main",
+            "demo",
+            "--study",
+            str(folder),
+            "--json",
+            *options,
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

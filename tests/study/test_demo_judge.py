@@ -12,9 +12,9 @@ from registry.verify import verify_study
 from study import pipeline
 from study.demo.run import judge_wave, with_judge
 from study.errors import StudyError
-from study.looks import build_look
-from study.protocol import read_protocol
-from study.setup import init_study
+from study.protocol.protocol import read_protocol
+from study.reporting.look import build_look
+from study.workspace.setup import init_study
 from tests.study.test_reports import run_wave
 
 PROTOCOL = """\

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from study import pipeline
-from study.setup import init_study
+from study.workspace.setup import init_study
 from tests.hub_server import HubServer
 
 pytestmark = pytest.mark.hub

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.sheets import make_sheets
-from study.cli import main
-from study.setup import init_study
+from harness.judging.answer_sheets import make_sheets
+from study.cli.main import main
+from study.workspace.setup import init_study
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 
 PROTOCOL = """\

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from registry.tables import Arm
+from registry.result_row import Arm
 from registry.verify import verify_study
 from study import pipeline
-from study.cli import main
-from study.folder import Study
-from study.runs import SweepRequest
+from study.cli.main import main
+from study.sweeps.sweep import SweepRequest
+from study.workspace.study import Study
 
 pytestmark = pytest.mark.ray
 
@@ -149,7 +149,7 @@ def test_swapped_sealed_files_are_refused(copied: Path) -> None:
 
 
 def test_another_key_is_refused_by_name(copied: Path) -> None:
-    from registry.seal import write_identity
+    from registry.sealing import write_identity
 
     key = copied / "keys" / "study.txt"
     key.unlink()

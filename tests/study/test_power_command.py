@@ -12,11 +12,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from analysis.errors import AnalysisError
-from analysis.power import Setting
-from analysis.withholding import NegativeControls
-from study.cli import main
-from study.power import PowerRequest, plan_setting
-from study.protocol import read_protocol
+from analysis.planning.control_power import NegativeControls
+from analysis.planning.power import Setting
+from study.cli.main import main
+from study.planning.power import PowerRequest, plan_setting
+from study.protocol.protocol import read_protocol
 
 QUICK = ("--replications", "40", "--permutations", "399")
 SMALL = ("--strata", "2", "--looks", "2", "--models", "2", "--gap", "0.3", "--seeds", "6")

@@ -15,19 +15,17 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from harness.work import Workbench, run_cell
+from harness.sweep.run_cell import Workbench, run_cell
 from registry.clock import utc_now
 from registry.errors import BrokenPromise
-from registry.ledger import Ledger
-from registry.records import RunManifest
-from registry.store import Store
+from registry.ledger.chain import Ledger
+from registry.ledger.records import RunManifest
+from registry.stores.base import Store
 from registry.verify import verify_study
 from study import pipeline
-from study.cli import main
-from study.folder import Study
-from study.images import NO_IMAGE, PinnedImage
-from study.looks import report_study
-from study.runs import (
+from study.cli.main import main
+from study.reporting.look import report_study
+from study.sweeps.sweep import (
     SweepRequest,
     begin_wave,
     cells_of,
@@ -37,7 +35,9 @@ from study.runs import (
     manifests_of,
     sweep_wave,
 )
-from study.setup import init_study, registration_of
+from study.workspace.image import NO_IMAGE, PinnedImage
+from study.workspace.setup import init_study, registration_of
+from study.workspace.study import Study
 
 NOW = "2026-11-01T12:00:00Z"
 TINY = """\
@@ -159,7 +159,7 @@ def test_a_wave_that_went_on_at_another_commit_is_whole_and_the_report_says_so(
     tree.mkdir()
     git(tree, "init", "-q")
     git(tree, "commit", "-q", "--allow-empty", "-m", "one")
-    for module in ("study.runs", "study.setup"):
+    for module in ("study.sweeps.sweep", "study.workspace.setup"):
         monkeypatch.setattr(f"{module}.CHECKOUT", tree)
     init_study(tmp_path / "study", TINY)
     study = pipeline.open_study(tmp_path / "study")
@@ -293,7 +293,7 @@ def test_steps_that_are_killed_anywhere_are_finished_by_the_next(tmp_path: Path)
     moments = random.Random(5)
 
     def kill_and_finish(step: str) -> None:
-        command = [sys.executable, "-m", "study.cli", step, "--study", str(study.folder)]
+        command = [sys.executable, "-m", "study.cli.main", step, "--study", str(study.folder)]
         for _ in range(4):
             process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
@@ -315,7 +315,7 @@ def test_steps_that_are_killed_anywhere_are_finished_by_the_next(tmp_path: Path)
 
 
 def test_a_draw_and_a_registration_need_public_keys_only(tmp_path: Path) -> None:
-    from registry.seal import new_identity, write_identity
+    from registry.sealing import new_identity, write_identity
 
     identity, recipient = new_identity()
     init_study(tmp_path / "study", f"{TINY}recipients: [{recipient}]\n")

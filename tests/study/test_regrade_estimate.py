@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from study.cli import main
+from study.cli.main import main
 
 STUDY = """\
 study: pilot

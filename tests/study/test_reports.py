@@ -17,34 +17,34 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from analysis.reportfiles import report_files
-from harness.budget import Spend
-from harness.judging import submitted
-from harness.prices import read_prices
-from harness.work import Workbench, run_cell
+from analysis.report.write import report_files
+from harness.judging.grade import submitted
+from harness.spending.budget import Spend
+from harness.spending.prices import read_prices
+from harness.sweep.run_cell import Workbench, run_cell
 from registry.clock import utc_now
 from registry.errors import BrokenPromise
-from registry.records import record_digest
-from registry.seal import decrypt
-from registry.tables import Arm
+from registry.ledger.records import record_digest
+from registry.result_row import Arm
+from registry.sealing import decrypt
 from registry.verify import verify_study
 from study import pipeline
-from study.cli import main
+from study.cli.main import main
 from study.errors import StudyError
-from study.folder import Study
-from study.images import NO_IMAGE, PinnedImage
-from study.internal import write_internal
-from study.judgegrades import graded_by, read_attempt, results_there
-from study.judgemoney import spent_by_judges
-from study.judges import GradeRequest, grade_study
-from study.looks import build_look
-from study.protocol import ModelFacts
-from study.regrading import archived_cells
-from study.reportparts import check_report
-from study.runs import SweepRequest, begin_wave, cells_of, close_wave, context_of
-from study.setup import init_study, registration_of
+from study.judging.drift import archived_cells
+from study.judging.grade import GradeRequest, grade_study
+from study.judging.grades import graded_by, read_attempt, results_there
+from study.protocol.protocol import ModelFacts
+from study.reporting.context import check_report
+from study.reporting.internal import write_internal
+from study.reporting.look import build_look
+from study.spending import spent_by_judges
+from study.sweeps.sweep import SweepRequest, begin_wave, cells_of, close_wave, context_of
+from study.workspace.image import NO_IMAGE, PinnedImage
+from study.workspace.setup import init_study, registration_of
+from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, serve
-from tests.study.test_judges import CALL, answer_of, both, reads, verdicts
+from tests.study.judging.test_grade import CALL, answer_of, both, reads, verdicts
 
 PROTOCOL = """\
 study: reported

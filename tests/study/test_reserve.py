@@ -8,21 +8,19 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.reportjson import report_json
-from analysis.reportmarkdown import render_markdown
-from analysis.reporttables import tables_csv
+from analysis.report.csv import tables_csv
+from analysis.report.json import report_json
+from analysis.report.markdown import render_markdown
 from generators.catalog import family
-from harness.work import Workbench, run_cell
-from publish.leak import leaks_in, release_needles
-from registry.records import Leak
-from registry.tables import Arm
+from harness.sweep.run_cell import Workbench, run_cell
+from publish.leakcheck.check import leaks_in, release_needles
+from registry.ledger.records import Leak
+from registry.result_row import Arm
 from registry.verify import verify_study
 from study import pipeline
-from study.folder import Study
-from study.images import NO_IMAGE, PinnedImage
-from study.looks import build_look, read_rows
-from study.reportparts import check_report
-from study.runs import (
+from study.reporting.context import check_report
+from study.reporting.look import build_look, read_rows
+from study.sweeps.sweep import (
     SweepRequest,
     begin_wave,
     cells_of,
@@ -31,7 +29,9 @@ from study.runs import (
     closing_manifest,
     context_of,
 )
-from study.setup import registration_of
+from study.workspace.image import NO_IMAGE, PinnedImage
+from study.workspace.setup import registration_of
+from study.workspace.study import Study
 from tests.study.conftest import make_study
 
 PROTOCOL = """\

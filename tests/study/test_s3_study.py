@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness.rayenv import prepare_ray
+from harness.sweep.ray_env import prepare_ray
 from registry.verify import verify_study
 from study import pipeline
-from study.runs import SweepRequest
-from study.setup import init_study
+from study.sweeps.sweep import SweepRequest
+from study.workspace.setup import init_study
 
 pytestmark = [pytest.mark.s3, pytest.mark.ray]
 

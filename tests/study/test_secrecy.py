@@ -21,11 +21,11 @@ import pytest
 from generators.catalog import family
 from generators.seed import Seed
 from generators.task import Asset
-from registry.seal import SealedEntry
-from registry.tables import Arm
+from registry.result_row import Arm
+from registry.sealing import SealedEntry
 from study import pipeline
-from study.folder import Study
-from study.setup import init_study
+from study.workspace.setup import init_study
+from study.workspace.study import Study
 from tests.study.test_promises import begin
 
 pytestmark = pytest.mark.ray
@@ -68,7 +68,7 @@ def study(tmp_path: Path) -> Study:
 
 def start(study: Study, rooms: Path, *arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "study.cli", *arguments, "--study", str(study.folder)],
+        [sys.executable, "-m", "study.cli.main", *arguments, "--study", str(study.folder)],
         env={
             **os.environ,
             "RAY_TMPDIR": str(rooms / "ray"),

@@ -21,11 +21,11 @@ from generators.catalog import family
 from harness.codec import decode_episode, decode_reply, decode_try
 from harness.episode import Episode
 from harness.model import Role
-from registry.seal import decrypt
+from registry.sealing import decrypt
 from registry.verify import verify_study
 from study import pipeline
-from study.folder import Study
-from study.setup import init_study
+from study.workspace.setup import init_study
+from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 
 pytestmark = [pytest.mark.docker, pytest.mark.ray]
@@ -82,7 +82,7 @@ def dosimeter(
     folder: Path, *arguments: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "study.cli", *arguments, "--study", str(folder)],
+        [sys.executable, "-m", "study.cli.main", *arguments, "--study", str(folder)],
         env={**{n: v for n, v in os.environ.items() if n != VARIABLE}, **environment},
         capture_output=True,
         text=True,

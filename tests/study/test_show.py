@@ -12,15 +12,15 @@ from click.testing import CliRunner, Result
 
 from harness.codec import encode_episode
 from harness.episode import Episode, Step, StopReason, ToolUse
-from harness.keys import attempt_key, hex_of
 from harness.model import Image, Message, Reply, Role, ToolCall, Usage
-from registry.canon import digest_bytes
-from registry.seal import encrypt
+from harness.store_keys import attempt_key, hex_of
+from registry.canonical import digest_bytes
+from registry.sealing import encrypt
 from study import pipeline
-from study.attempts import list_episodes, read_attempt
-from study.cli import main
-from study.folder import Study
-from study.visible import fold_lines, neutralise, on_one_line
+from study.cli.main import main
+from study.transcripts.find import list_episodes, read_attempt
+from study.transcripts.sanitize import fold_lines, neutralise, on_one_line
+from study.workspace.study import Study
 
 PICTURE = b"\x89PNG not quite"
 # Clears the screen, sets the title, goes back to the line's start, turns text round, C1, DEL.

@@ -18,13 +18,13 @@ import pytest
 
 from harness.episode import Episode
 from harness.errors import HarnessError
-from harness.leases import Progress
-from harness.rayenv import prepare_ray
+from harness.sweep.leases import Progress
+from harness.sweep.ray_env import prepare_ray
 from registry.verify import verify_study
 from study import pipeline
-from study.folder import Study
-from study.runs import SweepRequest
-from study.setup import init_study
+from study.sweeps.sweep import SweepRequest
+from study.workspace.setup import init_study
+from study.workspace.study import Study
 
 pytestmark = pytest.mark.ray
 
@@ -56,7 +56,16 @@ def make_study(folder: Path, seeds: int) -> Study:
 def start_sweep(study: Study, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [
-            *(sys.executable, "-m", "study.cli", "sweep", "--wave", "0", "--allow-dirty", "--json"),
+            *(
+                sys.executable,
+                "-m",
+                "study.cli.main",
+                "sweep",
+                "--wave",
+                "0",
+                "--allow-dirty",
+                "--json",
+            ),
             *("--study", str(study.folder), *options),
         ],
         stdout=subprocess.PIPE,
@@ -89,7 +98,7 @@ def wait_for_results(
 
 def episodes_of(study: Study) -> list[Episode]:
     from harness.codec import decode_episode
-    from registry.seal import decrypt
+    from registry.sealing import decrypt
 
     keys = study.identities()
     return [
@@ -176,7 +185,7 @@ def test_workers_that_die_are_replaced_for_as_long_as_something_gets_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepare_ray(None)
-    from harness import actors
+    from harness.sweep import ray_actors as actors
 
     monkeypatch.setattr(actors._Crew, "MAX_DEATHS", 1)
     study, killed_at = make_study(tmp_path / "study", 20), [0]
@@ -200,7 +209,7 @@ def test_a_cluster_that_does_not_start_is_one_clear_error(
     monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
     prepare_ray(None)
-    from harness import actors
+    from harness.sweep import ray_actors as actors
 
     def fail(**_: object) -> None:
         raise Exception(said)  # as Ray does on a machine that is too busy

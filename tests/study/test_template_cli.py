@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from generators.templates.library import library_text
-from study.cli import main
+from study.cli.main import main
 
 BROKEN = """\
 tests:
@@ -82,7 +82,7 @@ def test_what_is_no_template_is_refused_in_one_line(tmp_path: Path, data: bytes)
 
 def test_help_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from click.testing import CliRunner; from study.cli import main; "
+        "import sys; from click.testing import CliRunner; from study.cli.main import main; "
         "assert CliRunner().invoke(main, ['template', '--help']).exit_code == 0; "
         "heavy = ('numpy', 'yaml', 'rich', 'generators.templates.check'); "
         "print([name for name in heavy if name in sys.modules])"

@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from analysis.breakdown import break_down
+from analysis.picard.breakdown import break_down
 from generators.catalog import add_template
-from generators.templates.source import parse_template
-from registry.tables import Arm, ResultRow, Status
-from study.cli import main
-from study.preparation import prepare_template
-from study.protocol import read_protocol
-from study.questionfacts import facts_of_precheck, facts_of_template
-from study.templateanswers import answers_of_rows, facts_of_study
-from study.templatefile import read_template
-from study.templatereport import report_runs
+from generators.templates.language.parse import parse_template
+from registry.result_row import Arm, ResultRow, Status
+from study.cli.main import main
+from study.picard.answers import answers_of_rows, facts_of_study
+from study.picard.prepare import prepare_template
+from study.picard.question_facts import facts_of_precheck, facts_of_template
+from study.picard.report import report_runs
+from study.protocol.protocol import read_protocol
+from study.protocol.template_file import read_template
 
 GROUP = "301+302+303+304"
 SAMPLES = 6

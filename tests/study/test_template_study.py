@@ -10,17 +10,17 @@ import pytest
 
 from generators.catalog import add_template
 from generators.errors import GeneratorError
-from harness.rayenv import prepare_ray
-from harness.tabulate import EpisodeResult
+from harness.episodes.result import EpisodeResult
+from harness.sweep.ray_env import prepare_ray
 from registry.errors import BrokenPromise, RegistryError
-from registry.records import Preregistration
+from registry.ledger.records import Preregistration
 from registry.verify import verify_study
 from study import pipeline
 from study.errors import StudyError
-from study.folder import Study
-from study.protocol import FILE_NAME, read_protocol
-from study.runs import manifest_of, read_results
-from study.templatefile import library_names, read_template
+from study.protocol.protocol import FILE_NAME, read_protocol
+from study.protocol.template_file import library_names, read_template
+from study.sweeps.sweep import manifest_of, read_results
+from study.workspace.study import Study
 from tests.study.conftest import make_study, sweep
 
 QUESTIONS = {"past": 10, "formats": 4}
@@ -61,7 +61,7 @@ def results_of(study: Study, wave: int) -> list[EpisodeResult]:
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Study:
     study = make_study(tmp_path_factory.mktemp("templates") / "study", PROTOCOL)
     prepare_ray(None)
-    from harness.actors import ray_session
+    from harness.sweep.ray_actors import ray_session
 
     with ray_session(None):
         sweep(study, 0)
@@ -174,7 +174,7 @@ def test_the_library_is_what_the_paper_gives():
 
 
 def test_prepared_bytes_depend_on_file_and_seed_alone(tmp_path: Path):
-    from study.preparation import prepare_template
+    from study.picard.prepare import prepare_template
 
     told: list[tuple[int, int]] = []
     for name in ("one", "two"):

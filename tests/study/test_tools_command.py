@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from study.attempts import list_episodes
-from study.cli import main
-from study.folder import Study
+from study.cli.main import main
+from study.transcripts.find import list_episodes
+from study.workspace.study import Study
 
 pytestmark = pytest.mark.ray
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from generators.basics.compute_average.nulls import make_nulls
+from generators.basics.compute_average.null_answers import make_nulls
 from generators.basics.compute_average.parameters import (
     INPUT,
     NAME,
@@ -18,8 +18,8 @@ from generators.basics.compute_average.render import encode_lines, write_lines
 from generators.basics.compute_average.rubric import make_rubric
 from generators.basics.compute_average.sample import draw_sample
 from generators.basics.compute_average.truth import make_key, make_truth
-from generators.draws import Streams
 from generators.family import Drawn, FamilyOfParts, Parts
+from generators.streams import Streams
 from generators.task import Asset, GroundTruth
 
 PARTS = Parts(__name__, parameters_of, make_prompt, ANSWER_SCHEMA, make_rubric, make_nulls)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from generators.basics.compute_average.parameters import AVERAGE_TOLERANCE, NUMBER_TOLERANCE
-from generators.checks import (
+from generators.grading.checks import (
     Answered,
     Gated,
     ListsNumber,
@@ -15,9 +15,8 @@ from generators.checks import (
     NumberWithin,
     ShareOf,
 )
-from generators.rubric import Metarubric, Rubric, fill_rubric
-from generators.table import Scalar
-from generators.task import GroundTruth
+from generators.grading.rubric import Metarubric, Rubric, fill_rubric
+from generators.task import GroundTruth, Scalar
 
 _LIST = ("numbers",)
 

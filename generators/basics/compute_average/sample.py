@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from generators.basics.compute_average.parameters import BOUND, UNIT, Parameters
-from generators.draws import Streams, redraw
+from generators.streams import Streams, redraw
 
 _CENT = UNIT // 100
 _TIE_MARGIN = UNIT // 10_000  # 10⁻⁴

@@ -8,8 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from generators.basics.compute_average.parameters import AVERAGE_TOLERANCE, NAME, NUMBER_TOLERANCE
-from generators.table import Table
-from generators.task import Asset, GroundTruth
+from generators.task import Asset, GroundTruth, Table
 
 
 def make_truth(lines: Sequence[str], asset: Asset) -> GroundTruth:

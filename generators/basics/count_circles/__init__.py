@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from generators.basics.count_circles.nulls import make_nulls
+from generators.basics.count_circles.null_answers import make_nulls
 from generators.basics.count_circles.parameters import (
     NAME,
     VERSION,
@@ -16,8 +16,8 @@ from generators.basics.count_circles.parameters import (
 from generators.basics.count_circles.prompt import ANSWER_SCHEMA, make_prompt
 from generators.basics.count_circles.rubric import make_rubric
 from generators.basics.count_circles.truth import make_key, make_truth
-from generators.draws import Streams
 from generators.family import Drawn, FamilyOfParts, Parts
+from generators.streams import Streams
 from generators.task import Asset, GroundTruth
 
 PARTS = Parts(__name__, parameters_of, make_prompt, ANSWER_SCHEMA, make_rubric, make_nulls)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from generators.basics.count_circles.parameters import AVERAGE_TOLERANCE, NAME
-from generators.checks import Gated, MeanAgrees, NumberWithin, ShareOf, ValueEquals
-from generators.rubric import Metarubric, Rubric, fill_rubric
-from generators.table import Scalar
-from generators.task import GroundTruth
+from generators.grading.checks import Gated, MeanAgrees, NumberWithin, ShareOf, ValueEquals
+from generators.grading.rubric import Metarubric, Rubric, fill_rubric
+from generators.task import GroundTruth, Scalar
 
 
 def make_rubric(truth: GroundTruth) -> Rubric:

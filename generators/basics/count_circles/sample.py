@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from generators.basics.count_circles.parameters import GAP, MARGIN, SIDE, Parameters
-from generators.draws import Streams, redraw
 from generators.stream import Stream
+from generators.streams import Streams, redraw
 
 Centres = tuple[tuple[float, float], ...]
 

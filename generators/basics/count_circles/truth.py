@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from generators.basics.count_circles.parameters import AVERAGE_TOLERANCE, NAME
-from generators.table import Table
-from generators.task import Asset, GroundTruth
+from generators.task import Asset, GroundTruth, Table
 
 
 def make_truth(

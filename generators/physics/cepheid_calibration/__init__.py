@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from generators.draws import Streams
 from generators.family import Drawn, FamilyOfParts, Parts
-from generators.physics.cepheid_calibration.nulls import make_nulls
+from generators.physics.cepheid_calibration.null_answers import make_nulls
 from generators.physics.cepheid_calibration.parameters import (
     NAME,
     VERSION,
@@ -19,6 +18,7 @@ from generators.physics.cepheid_calibration.render import render_sample
 from generators.physics.cepheid_calibration.rubric import make_rubric
 from generators.physics.cepheid_calibration.sample import draw_sample
 from generators.physics.cepheid_calibration.truth import make_key, make_truth
+from generators.streams import Streams
 from generators.task import GroundTruth
 
 PARTS = Parts(__name__, parameters_of, make_prompt, ANSWER_SCHEMA, make_rubric, make_nulls)

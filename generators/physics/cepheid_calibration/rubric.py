@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from generators.checks import Gated, NumberWithin, ShareOf, ValueEquals
-from generators.items import (
+from generators.grading.checks import Gated, NumberWithin, ShareOf, ValueEquals
+from generators.grading.item_lists import (
     ItemList,
     ItemNumber,
     ItemPrecision,
@@ -13,10 +13,9 @@ from generators.items import (
     ListsItem,
     OmitsItem,
 )
+from generators.grading.rubric import Metarubric, Rubric, fill_rubric
 from generators.physics.cepheid_calibration.parameters import FIT, NEAR, Z_TOLERANCE
-from generators.rubric import Metarubric, Rubric, fill_rubric
-from generators.table import Scalar
-from generators.task import GroundTruth
+from generators.task import GroundTruth, Scalar
 
 Row = Mapping[str, Scalar]
 

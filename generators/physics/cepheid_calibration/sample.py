@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from generators.draws import Streams, redraw
 from generators.physics.cepheid_calibration.fit import distance_of, spread
 from generators.physics.cepheid_calibration.parameters import (
     DECIMALS,
@@ -27,6 +26,7 @@ from generators.physics.cepheid_calibration.parameters import (
 )
 from generators.physics.spectra import is_identifiable, keep_lines
 from generators.stream import Stream
+from generators.streams import Streams, redraw
 
 _Z_DECIMALS = 12
 

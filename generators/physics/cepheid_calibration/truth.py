@@ -13,8 +13,7 @@ from generators.physics.cepheid_calibration.parameters import (
     Parameters,
 )
 from generators.physics.cepheid_calibration.sample import Galaxy, Sample
-from generators.table import Scalar, Table
-from generators.task import GroundTruth
+from generators.task import GroundTruth, Scalar, Table
 
 # Decimals that are kept of what logarithms lead to: the last bits of those depend on the C library.
 _DECIMALS = 9

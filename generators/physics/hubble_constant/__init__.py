@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from generators.draws import Streams
 from generators.family import Drawn, FamilyOfParts, Parts
-from generators.physics.hubble_constant.nulls import make_nulls
+from generators.physics.hubble_constant.null_answers import make_nulls
 from generators.physics.hubble_constant.parameters import NAME, VERSION, Parameters, parameters_of
 from generators.physics.hubble_constant.prompt import ANSWER_SCHEMA, make_prompt
 from generators.physics.hubble_constant.render import draw_assets
 from generators.physics.hubble_constant.rubric import make_rubric
 from generators.physics.hubble_constant.sample import draw_sample
 from generators.physics.hubble_constant.truth import make_key, make_truth
+from generators.streams import Streams
 from generators.task import GroundTruth
 
 PARTS = Parts(__name__, parameters_of, make_prompt, ANSWER_SCHEMA, make_rubric, make_nulls)

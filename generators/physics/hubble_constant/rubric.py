@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from generators.checks import Gated, NumberWithin, ShareOf, ValueEquals
-from generators.items import ItemCount, ItemList, ItemNumber, ItemPrecision, ItemRecall
+from generators.grading.checks import Gated, NumberWithin, ShareOf, ValueEquals
+from generators.grading.item_lists import ItemCount, ItemList, ItemNumber, ItemPrecision, ItemRecall
+from generators.grading.rubric import Metarubric, Rubric, fill_rubric
 from generators.physics.hubble_constant.parameters import GATE_TOLERANCE, NAME
-from generators.rubric import Metarubric, Rubric, fill_rubric
-from generators.table import Scalar
-from generators.task import GroundTruth
+from generators.task import GroundTruth, Scalar
 
 _REDSHIFTS = ItemList(("redshifts",), "id")
 _SOURCE = "analyzed_galaxies.galaxy_ID"

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from generators.draws import Streams, redraw
 from generators.physics.hubble_constant.parameters import (
     CONSTANT_RANGE,
     DECOY_RANGE,
@@ -21,6 +20,7 @@ from generators.physics.hubble_constant.parameters import (
 from generators.physics.hubble_constant.relations import apparent_magnitude, velocity
 from generators.physics.spectra import is_identifiable, keep_lines
 from generators.stream import Stream
+from generators.streams import Streams, redraw
 
 _ID_DIGITS = 10  # few enough to read, so many that two instances share none
 

@@ -8,8 +8,7 @@ from typing import Any
 from generators.physics.hubble_constant.parameters import NAME, Parameters
 from generators.physics.hubble_constant.relations import Fit, distance, fit_constant, velocity
 from generators.physics.hubble_constant.sample import Sample
-from generators.table import Table
-from generators.task import GroundTruth
+from generators.task import GroundTruth, Table
 
 # Decimals that are kept of what logarithms and powers give: the last bits of those depend on
 # the C library.

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from generators.draws import Streams
 from generators.family import Drawn, FamilyOfParts, Parts
-from generators.physics.invariant_mass_reconstruction.nulls import make_nulls
+from generators.physics.invariant_mass_reconstruction.null_answers import make_nulls
 from generators.physics.invariant_mass_reconstruction.parameters import (
     CALORIMETER_FILE,
     LONGITUDINAL_FILE,
@@ -20,6 +19,7 @@ from generators.physics.invariant_mass_reconstruction.parameters import (
 )
 from generators.physics.invariant_mass_reconstruction.prompt import ANSWER_SCHEMA, make_prompt
 from generators.physics.invariant_mass_reconstruction.rubric import make_rubric
+from generators.streams import Streams
 from generators.task import Asset, GroundTruth
 
 PARTS = Parts(__name__, parameters_of, make_prompt, ANSWER_SCHEMA, make_rubric, make_nulls)

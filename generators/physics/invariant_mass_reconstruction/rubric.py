@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from generators.checks import (
+from generators.grading.checks import (
     Check,
     Gated,
     ListsNumber,
@@ -13,16 +13,22 @@ from generators.checks import (
     ShareOf,
     ValueEquals,
 )
-from generators.items import PAIRS, ItemCount, ItemList, ItemNumber, ItemRecall, ItemsNear
+from generators.grading.item_lists import (
+    PAIRS,
+    ItemCount,
+    ItemList,
+    ItemNumber,
+    ItemRecall,
+    ItemsNear,
+)
+from generators.grading.rubric import Metarubric, Rubric, fill_rubric
 from generators.physics.invariant_mass_reconstruction.parameters import (
     GATE_SHARE,
     GATE_TOLERANCES,
     NAME,
     RADIUS_TOLERANCE,
 )
-from generators.rubric import Metarubric, Rubric, fill_rubric
-from generators.table import Scalar, Table
-from generators.task import GroundTruth
+from generators.task import GroundTruth, Scalar, Table
 
 _EVENTS = ItemList(("events",), PAIRS)
 _INTERVAL_DECIMALS = 6

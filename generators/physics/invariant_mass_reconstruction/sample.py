@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass
 from functools import partial
 
-from generators.draws import Streams, redraw
 from generators.physics.invariant_mass_reconstruction.parameters import (
     BEND,
     CALORIMETER_RADII,
@@ -34,6 +33,7 @@ from generators.physics.invariant_mass_reconstruction.parameters import (
 )
 from generators.physics.invariant_mass_reconstruction.reference import Reference, fit_reference
 from generators.stream import Stream
+from generators.streams import Streams, redraw
 
 _MASS_DECIMALS = 10
 _PARTICLE_DECIMALS = 6

@@ -13,8 +13,7 @@ from generators.physics.invariant_mass_reconstruction.parameters import (
     Parameters,
 )
 from generators.physics.invariant_mass_reconstruction.sample import Sample
-from generators.table import Table
-from generators.task import Asset, GroundTruth
+from generators.task import Asset, GroundTruth, Table
 
 _INTERVAL_DECIMALS = 6
 

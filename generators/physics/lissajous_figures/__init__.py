@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from generators.draws import Streams
 from generators.family import Drawn, FamilyOfParts, Parts
-from generators.physics.lissajous_figures.nulls import make_nulls
+from generators.physics.lissajous_figures.null_answers import make_nulls
 from generators.physics.lissajous_figures.parameters import (
     NAME,
     TABLE,
@@ -19,6 +18,7 @@ from generators.physics.lissajous_figures.parameters import (
 from generators.physics.lissajous_figures.prompt import ANSWER_SCHEMA, make_prompt
 from generators.physics.lissajous_figures.rubric import make_rubric
 from generators.physics.lissajous_figures.truth import make_key, make_truth
+from generators.streams import Streams
 from generators.task import Asset, GroundTruth
 
 PARTS = Parts(__name__, parameters_of, make_prompt, ANSWER_SCHEMA, make_rubric, make_nulls)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from generators.checks import Check, Gated, ShareOf
-from generators.items import (
+from generators.grading.checks import Check, Gated, ShareOf
+from generators.grading.item_lists import (
     TEXTS,
     ItemList,
     ItemNumber,
@@ -16,10 +16,9 @@ from generators.items import (
     ListsItem,
     OmitsItem,
 )
+from generators.grading.rubric import Metarubric, Rubric, fill_rubric
 from generators.physics.lissajous_figures.parameters import FREQUENCY_TOLERANCE
-from generators.rubric import Metarubric, Rubric, fill_rubric
-from generators.table import Scalar
-from generators.task import GroundTruth
+from generators.task import GroundTruth, Scalar
 
 FAULTY = ItemList(("faulty",), "supply_id")
 MACHINES = ItemList(("machines",), TEXTS)

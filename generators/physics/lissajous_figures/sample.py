@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from generators.draws import Streams, redraw
 from generators.physics.lissajous_figures.parameters import (
     AMPLITUDES,
     OPENNESS,
@@ -20,6 +19,7 @@ from generators.physics.lissajous_figures.parameters import (
     Ratio,
 )
 from generators.stream import Stream
+from generators.streams import Streams, redraw
 
 _MACHINE_LENGTH = 6
 _SUPPLY_DIGITS = 10

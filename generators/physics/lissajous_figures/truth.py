@@ -14,8 +14,7 @@ from generators.physics.lissajous_figures.parameters import (
     WORST_RATE,
     Ratio,
 )
-from generators.table import Scalar, Table
-from generators.task import GroundTruth
+from generators.task import GroundTruth, Scalar, Table
 
 _SUPPLY_COLUMNS = ("supply_id", "machine", "batch", "frequency_hz", "hertz", "measurement_id")
 _MACHINE_COLUMNS = ("machine", "tested", "faulty", "percent")

@@ -11,15 +11,15 @@ from typing import Any, Protocol
 
 from generators.errors import nearest
 from generators.stream import Stream
-from generators.templates.components.clutter import Clutter, compile_clutter
 from generators.templates.components.csv_table import CsvTable, compile_csv
+from generators.templates.components.distractors import Clutter, compile_clutter
 from generators.templates.components.documents import compile_json, compile_xml, compile_yaml
-from generators.templates.components.fields import Problems, mapping, refuse
-from generators.templates.components.files import compile_files
+from generators.templates.components.folder_tree import Tree, compile_tree
 from generators.templates.components.schema import Given
-from generators.templates.components.sqlite import compile_sqlite
-from generators.templates.components.tree import Tree, compile_tree
-from generators.templates.model import Component, MadeFile, Maker
+from generators.templates.components.sqlite.database import compile_sqlite
+from generators.templates.components.text_files import compile_files
+from generators.templates.language.field_reader import Problems, mapping, refuse
+from generators.templates.language.template import Component, MadeFile, Maker
 
 __all__ = ["COMPONENTS", "Given", "compile_component"]
 

@@ -10,7 +10,16 @@ from typing import Any
 
 from generators.errors import TemplateError
 from generators.stream import Stream
-from generators.templates.components.fields import (
+from generators.templates.functions.csv_file import Table
+from generators.templates.functions.parsed_file import OpenFile
+from generators.templates.language.data_types import (
+    DataType,
+    data_type,
+    drawn_columns,
+    infer_type,
+    sizes_of,
+)
+from generators.templates.language.field_reader import (
     Problems,
     check_size,
     line,
@@ -19,15 +28,6 @@ from generators.templates.components.fields import (
     sequence,
     whole,
 )
-from generators.templates.datatypes import (
-    DataType,
-    data_type,
-    drawn_columns,
-    infer_type,
-    sizes_of,
-)
-from generators.templates.functions.csvfile import Table
-from generators.templates.functions.openfile import OpenFile
 
 DEFAULT_HEADERS, DEFAULT_ROWS = ("name", "email", "age"), 10
 

@@ -1,15 +1,15 @@
-"""``create_json``, ``create_yaml`` and ``create_xml``: documents drawn by a schema."""
+"""Writing JSON, YAML and XML. Our own, so that the bytes change with no library's taste."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from json.encoder import encode_basestring
 from typing import Any
+from xml.sax.saxutils import escape
 
 from generators.stream import Stream
-from generators.templates.components.emit import json_text, xml_text, yaml_text
-from generators.templates.components.fields import check_size, line, mapping, refuse
-from generators.templates.components.nodes import Array, Node, Object
 from generators.templates.components.schema import (
     DEEPEST,
     DEFAULT_SCHEMA,
@@ -17,6 +17,133 @@ from generators.templates.components.schema import (
     element_name,
     is_xml_character,
 )
+from generators.templates.components.schema_nodes import Array, Leaf, Node, Object
+from generators.templates.language.data_types import text
+from generators.templates.language.field_reader import check_size, line, mapping, refuse
+
+# Letters first, then nothing that YAML could read as other than text.
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./@()&+-]*(?: [A-Za-z0-9_./@()+-]+)*", re.ASCII)
+_NOT_TEXT = frozenset(
+    ["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf", "none"]
+)  # in any case, for readers of every age
+# What YAML does not allow unescaped between double quotes, beside what JSON escapes.
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+
+
+def json_text(value: Any, indent: str = "\n") -> str:
+    """JSON, indented by two, keys in the order in which they were drawn."""
+    if isinstance(value, str):
+        return encode_basestring(value)
+    inner = indent + "  "
+    if isinstance(value, dict):
+        if not value:
+            return "{}"
+        pairs = [
+            f"{inner}{encode_basestring(key)}: {json_text(each, inner)}"
+            for key, each in value.items()
+        ]
+        return "{" + ",".join(pairs) + indent + "}"
+    if isinstance(value, list):
+        if not value:
+            return "[]"
+        return "[" + ",".join([inner + json_text(each, inner) for each in value]) + indent + "]"
+    return "null" if value is None else text(value)
+
+
+def yaml_text(value: Any) -> str:
+    """YAML in block style, indented by two, keys in the order in which they were drawn."""
+    if (one := _yaml_scalar(value)) is not None:
+        return one + "\n"
+    return "\n".join(_yaml_lines(value, "")) + "\n"
+
+
+def _yaml_lines(value: Any, indent: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _yaml_entry(f"{indent}{_yaml_string(key)}:", each, indent, True)
+    else:
+        for each in value:
+            yield from _yaml_entry(f"{indent}-", each, indent, False)
+
+
+def _yaml_entry(head: str, value: Any, indent: str, in_mapping: bool) -> Iterator[str]:
+    if (one := _yaml_scalar(value)) is not None:
+        yield f"{head} {one}"
+    elif in_mapping:
+        yield head
+        yield from _yaml_lines(value, indent if isinstance(value, list) else indent + "  ")
+    else:
+        inner = _yaml_lines(value, indent + "  ")
+        yield head + next(inner)[len(indent) + 1 :]
+        yield from inner
+
+
+def _yaml_scalar(value: Any) -> str | None:
+    """A value that stands on one line; None for what needs more."""
+    if isinstance(value, str):
+        return _yaml_string(value)
+    if isinstance(value, dict | list):
+        return None if value else ("{}" if isinstance(value, dict) else "[]")
+    if isinstance(value, float):
+        return _yaml_float(value)
+    return "null" if value is None else text(value)
+
+
+def _yaml_float(value: float) -> str:
+    """With the point that YAML 1.1 wants before an exponent: 1.0e+20, not 1e+20."""
+    written = repr(value)
+    mantissa, e, exponent = written.partition("e")
+    if not e:
+        return written
+    return f"{mantissa if '.' in mantissa else mantissa + '.0'}e{exponent}"
+
+
+def _yaml_string(value: str) -> str:
+    if _PLAIN.fullmatch(value) and value.lower() not in _NOT_TEXT:
+        return value
+    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", encode_basestring(value))
+
+
+def xml_text(node: Node, value: Any, root: str, namespace: str | None) -> str:
+    """XML, indented by two: a key is an element, an array's items are elements of one name."""
+    attributes = "" if namespace is None else f' xmlns="{escape(namespace, {chr(34): "&quot;"})}"'
+    lines = _xml_lines(node, value, root, attributes, "")
+    return "\n".join(('<?xml version="1.0" encoding="UTF-8"?>', *lines, ""))
+
+
+def _xml_lines(node: Node, value: Any, name: str, more: str, indent: str) -> Iterator[str]:
+    if isinstance(node, Leaf) and not isinstance(value, dict | list):
+        written = escape((node.write or text)(value))
+        yield f"{indent}<{name}{more}>{written}</{name}>" if written else f"{indent}<{name}{more}/>"
+        return
+    children = list(_children(node, value))
+    if not children:
+        yield f"{indent}<{name}{more}/>"
+        return
+    yield f"{indent}<{name}{more}>"
+    for child, each, tag in children:
+        yield from _xml_lines(child, each, tag, "", indent + "  ")
+    yield f"{indent}</{name}>"
+
+
+def _children(node: Node, value: Any) -> Iterable[tuple[Node, Any, str]]:
+    if isinstance(node, Array):
+        return [(node.items, each, node.element) for each in value]
+    if isinstance(node, Object):
+        known = dict(zip(node.keys, node.nodes, strict=True))
+        return [(known.get(key) or _extra(node), each, key) for key, each in value.items()]
+    if isinstance(value, dict):  # a literal
+        return [(node, each, key) for key, each in value.items()]
+    return [(node, each, "item") for each in value]
+
+
+def _extra(node: Object) -> Node:
+    if node.extra is None:
+        raise LookupError("an object with a key that it does not have")
+    return node.extra
+
+
+# --- ``create_json``, ``create_yaml`` and ``create_xml``: documents drawn by a schema ---
 
 DEFAULT_ROOT = "root"
 

@@ -13,8 +13,16 @@ from typing import Any
 
 from generators.errors import nearest
 from generators.stream import Stream
-from generators.templates.components import lorem
-from generators.templates.components.fields import (
+from generators.templates.components import text_files as lorem
+from generators.templates.components.regex_sampler import Piece, compile_pattern, log10_sum
+from generators.templates.components.schema_nodes import Array, Leaf, Node, Object, leaf
+from generators.templates.language.data_types import (
+    DATA_TYPES,
+    hundredths,
+    indices,
+    integers,
+)
+from generators.templates.language.field_reader import (
     Problems,
     mapping,
     number,
@@ -25,15 +33,7 @@ from generators.templates.components.fields import (
     whole,
     writable,
 )
-from generators.templates.components.nodes import Array, Leaf, Node, Object, leaf
-from generators.templates.components.pattern import Piece, compile_pattern, log10_sum
-from generators.templates.datatypes import (
-    DATA_TYPES,
-    hundredths,
-    indices,
-    integers,
-)
-from generators.templates.pools import LATIN
+from generators.templates.language.word_pools import LATIN
 
 DEFAULT_SCHEMA = {"message": "lorem_words", "timestamp": "date", "id": "id"}
 DEFAULT_COUNT, DEFAULT_ITEMS, DEFAULT_ELEMENT = 5, "lorem_words", "item"

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from generators.errors import TemplateError, TemplateLimitError, nearest
-from generators.templates.functions.arithmetic import ARITHMETIC
-from generators.templates.functions.csvfile import CSV
-from generators.templates.functions.function import Function
-from generators.templates.functions.openfile import OpenFile
-from generators.templates.functions.sqlitefile import SQLITE
-from generators.templates.functions.text import TEXT
-from generators.templates.functions.tree import TREE
-from generators.templates.functions.xmlfile import XML
+from generators.templates.functions.base import Function
+from generators.templates.functions.csv_file import CSV
+from generators.templates.functions.json_yaml import TREE
+from generators.templates.functions.numbers import ARITHMETIC
+from generators.templates.functions.parsed_file import OpenFile
+from generators.templates.functions.sqlite_file import SQLITE
+from generators.templates.functions.text_file import TEXT
+from generators.templates.functions.xml_file import XML
 
 __all__ = ["FUNCTIONS", "Function", "OpenFile", "call_function", "check_call"]
 

@@ -9,12 +9,12 @@ from math import nan
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from generators.errors import TemplateError, TemplateLimitError
-from generators.templates.functions.numeric import to_number
+from generators.templates.functions.numbers import to_number
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-    from generators.templates.functions.xmlfile import Document
+    from generators.templates.functions.xml_file import Document
 
 MAX_WORK = 1_000_000  # elements looked at for one path
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from importlib.resources import files
 
 from generators.errors import TemplateError, nearest
-from generators.templates.model import TemplateFile
+from generators.templates.language.template import TemplateFile
 
 NAMES = ("past", "formats")
+QUESTION_FILE = "question.txt"
 
 
 def library_text(name: str) -> str:
@@ -24,6 +25,13 @@ def library_text(name: str) -> str:
 
 def library_template(name: str) -> TemplateFile:
     """A template that ships, by name. Raises TemplateError for a name of none."""
-    from generators.templates.source import parse_template
+    from generators.templates.language.parse import parse_template
 
     return parse_template(library_text(name), f"{name}.yml")
+
+
+def library_solver() -> str:
+    """The source of a program that solves the library's questions: an honest agent for sweeps and
+    tests. It reads ``question.txt`` and the input files, and writes what the question asks for and
+    ``answer.json``; it exits with an error on a question of any other template."""
+    return files(__package__).joinpath("solver.py").read_text("utf-8")

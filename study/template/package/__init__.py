@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from generators.draws import Streams
 from generators.family import Drawn, FamilyOfParts, Parts
+from generators.streams import Streams
 from generators.task import Asset, GroundTruth
 
-from .nulls import make_nulls
+from .null_answers import make_nulls
 from .parameters import INPUT, NAME, VERSION, Parameters, parameters_of
 from .prompt import ANSWER_SCHEMA, make_prompt
 from .render import write_table

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from generators.checks import Gated, NumberWithin, ShareOf, ValueEquals
-from generators.items import TEXTS, ItemList, ItemPrecision, ItemRecall, ListsItem
-from generators.rubric import Metarubric, Rubric, fill_rubric
-from generators.table import Scalar
-from generators.task import GroundTruth
+from generators.grading.checks import Gated, NumberWithin, ShareOf, ValueEquals
+from generators.grading.item_lists import TEXTS, ItemList, ItemPrecision, ItemRecall, ListsItem
+from generators.grading.rubric import Metarubric, Rubric, fill_rubric
+from generators.task import GroundTruth, Scalar
 
 from .parameters import MEAN_TOLERANCE, NAME
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from generators.draws import Streams, redraw
+from generators.streams import Streams, redraw
 
 from .parameters import HIGH, LOW, Parameters
 

@@ -7,8 +7,7 @@ import io
 from math import fsum
 from typing import Any
 
-from generators.table import Table
-from generators.task import Asset, GroundTruth
+from generators.task import Asset, GroundTruth, Table
 
 from .parameters import MEAN_TOLERANCE, NAME
 

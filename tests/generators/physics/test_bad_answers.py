@@ -10,17 +10,17 @@ import math
 import jsonschema
 import pytest
 
-from generators.answer import MAX_ANSWER_BYTES, parse_answer
-from generators.draws import SeedStreams
-from generators.items import MAX_ITEMS
+from generators.grading.answer import MAX_ANSWER_BYTES, parse_answer
+from generators.grading.item_lists import MAX_ITEMS
+from generators.grading.rubric import check_answer, score_verdicts
 from generators.physics import cepheid_calibration, hubble_constant
 from generators.physics.cepheid_calibration import parameters as cepheid_parameters
 from generators.physics.cepheid_calibration import sample as cepheid_sample
 from generators.physics.hubble_constant import parameters as hubble_parameters
 from generators.physics.hubble_constant import sample as hubble_sample
-from generators.rubric import check_answer, score_verdicts
+from generators.streams import SeedStreams
 from generators.task import DIFFICULTIES
-from generators.validate import BEYOND_INSTRUCTIONS, KEY_SCORE, public_seeds
+from generators.validation.validate import BEYOND_INSTRUCTIONS, KEY_SCORE, public_seeds
 
 FAMILIES = {each.FAMILY.name: each.FAMILY for each in (cepheid_calibration, hubble_constant)}
 BOTH = pytest.mark.parametrize("name", FAMILIES)

@@ -14,12 +14,12 @@ import pytest
 from PIL import Image
 from scipy import stats
 
-from generators.answer import Answer, parse_answer
-from generators.draws import SeedStreams
 from generators.errors import GeneratorError, GuardExhausted
+from generators.grading.answer import Answer, parse_answer
+from generators.grading.rubric import check_answer, score_verdicts
 from generators.physics.cepheid_calibration import FAMILY
 from generators.physics.cepheid_calibration.fit import fit_line, fit_relation
-from generators.physics.cepheid_calibration.nulls import LITERATURE, expected_errors
+from generators.physics.cepheid_calibration.null_answers import LITERATURE, expected_errors
 from generators.physics.cepheid_calibration.parameters import (
     LAB_IMAGE,
     P_MISSING,
@@ -37,10 +37,10 @@ from generators.physics.cepheid_calibration.sample import (
 )
 from generators.physics.cepheid_calibration.truth import make_key, make_truth
 from generators.physics.spectra import LAB_LINES, is_identifiable
-from generators.rubric import check_answer, score_verdicts
 from generators.stream import Stream
+from generators.streams import SeedStreams
 from generators.task import DIFFICULTIES, Asset
-from generators.validate import (
+from generators.validation.validate import (
     BEYOND_INSTRUCTIONS,
     NULL_SCORE,
     SOLVER_SCORE,

@@ -17,9 +17,9 @@ import pytest
 import statsmodels.api as sm
 from PIL import Image
 
-from generators.answer import Answer, parse_answer
-from generators.draws import SeedStreams
 from generators.errors import GeneratorError, GuardExhausted
+from generators.grading.answer import Answer, parse_answer
+from generators.grading.rubric import check_answer, score_verdicts
 from generators.physics.hubble_constant import FAMILY
 from generators.physics.hubble_constant.parameters import (
     GATE_TOLERANCE,
@@ -48,11 +48,11 @@ from generators.physics.hubble_constant.sample import (
 )
 from generators.physics.hubble_constant.truth import make_key, make_truth
 from generators.physics.spectra import LAB_LINES, is_identifiable
-from generators.rubric import check_answer, score_verdicts
 from generators.seed import Seed
 from generators.stream import Stream
+from generators.streams import SeedStreams
 from generators.task import DIFFICULTIES, Asset
-from generators.validate import BEYOND_INSTRUCTIONS, KEY_SCORE, NULL_SCORE, public_seeds
+from generators.validation.validate import BEYOND_INSTRUCTIONS, KEY_SCORE, NULL_SCORE, public_seeds
 
 HIGHEST, LOWEST = (1 << 64) - 1, 0
 

@@ -21,9 +21,9 @@ import pytest
 from PIL import Image
 from scipy import optimize, stats
 
-from generators.answer import Answer, parse_answer
-from generators.draws import SeedStreams
 from generators.errors import GuardExhausted
+from generators.grading.answer import Answer, parse_answer
+from generators.grading.rubric import check_answer, score_verdicts
 from generators.physics.invariant_mass_reconstruction import FAMILY, sample
 from generators.physics.invariant_mass_reconstruction.parameters import (
     BY_DIFFICULTY,
@@ -45,10 +45,10 @@ from generators.physics.invariant_mass_reconstruction.render import (
     fixed,
 )
 from generators.physics.invariant_mass_reconstruction.sample import Detector, Electron, Particle
-from generators.rubric import check_answer, score_verdicts
 from generators.stream import Stream
-from generators.validate import BEYOND_INSTRUCTIONS, instance_digest, public_seeds
+from generators.streams import SeedStreams
 from generators.validation.scores import solver_answer
+from generators.validation.validate import BEYOND_INSTRUCTIONS, instance_digest, public_seeds
 
 DIFFICULTIES = ("easy", "medium", "hard")
 EASY = parameters_of("easy")
@@ -299,7 +299,7 @@ def test_masses_that_determine_nothing_are_drawn_again():
 
 
 def test_masses_that_never_determine_anything_fail_loudly(monkeypatch):
-    monkeypatch.setattr("generators.draws.MAX_ATTEMPTS", 3)
+    monkeypatch.setattr("generators.streams.MAX_ATTEMPTS", 3)
     flat = Forced(lambda purpose, *_: NEAR_ONE if purpose == "mass" else None)
     with pytest.raises(GuardExhausted, match="spectrum: degenerate in 3 draws"):
         sample.draw_sample(EASY, flat)
@@ -763,7 +763,7 @@ def test_same_bytes_in_another_process_without_simd(tunables):
     slow = {"NPY_DISABLE_CPU_FEATURES": " ".join(chosen)} if chosen else {}
     program = (
         "from generators.physics.invariant_mass_reconstruction import FAMILY\n"
-        "from generators.validate import instance_digest, public_seeds\n"
+        "from generators.validation.validate import instance_digest, public_seeds\n"
         f"for level in {DIFFICULTIES!r}:\n"
         "    print(instance_digest(FAMILY.generate(level, public_seeds(1)[0])))\n"
     )

@@ -21,10 +21,11 @@ import pytest
 from PIL import Image
 from scipy import stats
 
-from generators.answer import Answer, parse_answer
-from generators.draws import SeedStreams
 from generators.errors import GeneratorError, GuardExhausted
-from generators.physics.lissajous_figures import FAMILY, solve
+from generators.grading.answer import Answer, parse_answer
+from generators.grading.rubric import check_answer, score_verdicts
+from generators.physics.lissajous_figures import FAMILY
+from generators.physics.lissajous_figures import solver as solve
 from generators.physics.lissajous_figures.parameters import (
     AMPLITUDES,
     BY_DIFFICULTY,
@@ -53,11 +54,12 @@ from generators.physics.lissajous_figures.sample import (
     tip_gap,
 )
 from generators.physics.lissajous_figures.truth import make_truth
-from generators.rubric import check_answer, score_verdicts
 from generators.seed import Seed
 from generators.stream import Stream
+from generators.streams import SeedStreams
 from generators.task import DIFFICULTIES, Asset
-from generators.validate import (
+from generators.validation.reproducibility import _without_simd, instance_digest
+from generators.validation.validate import (
     BEYOND_INSTRUCTIONS,
     NULL_SCORE,
     SOLVER_SCORE,
@@ -67,7 +69,6 @@ from generators.validate import (
     shared_fingerprints,
     solver_score,
 )
-from generators.validation.sameness import _without_simd, instance_digest
 
 EASY, MEDIUM, HARD = (BY_DIFFICULTY[level] for level in DIFFICULTIES)
 EVERY_RATIO = tuple(dict.fromkeys((*HARD.ratios, *MEDIUM.ratios)))
@@ -604,7 +605,7 @@ _ELSEWHERE = """
 import sys
 from generators.physics.lissajous_figures import FAMILY
 from generators.seed import Seed
-from generators.validation.sameness import instance_digest
+from generators.validation.reproducibility import instance_digest
 print(instance_digest(FAMILY.generate(sys.argv[1], Seed.from_hex(sys.stdin.read().strip()))))
 """
 

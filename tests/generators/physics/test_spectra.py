@@ -27,7 +27,7 @@ from generators.physics.spectra import (
     lab_spectrum,
     observe,
 )
-from generators.validate import public_seeds
+from generators.validation.validate import public_seeds
 
 DRAWN = {"bars": (draw_bars, TOP_OF_BARS), "strip": (draw_strip, TOP_OF_STRIP)}
 BOTH = pytest.mark.parametrize("kind", DRAWN)

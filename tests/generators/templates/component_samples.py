@@ -17,8 +17,8 @@ from typing import Any
 
 from generators.seed import Seed
 from generators.templates.components import compile_component
-from generators.templates.datatypes import DATA_TYPES
-from generators.templates.model import Component, MadeFile, Maker
+from generators.templates.language.data_types import DATA_TYPES
+from generators.templates.language.template import Component, MadeFile, Maker
 
 GOLDEN = Path(__file__).with_name("component_digests.json")
 SEED = Seed.from_hex("5e" * 32)

@@ -19,9 +19,9 @@ from generators.templates.check import (
     check_text,
     constant_guess,
 )
+from generators.templates.language.parse import read_template
+from generators.templates.language.word_pools import POOLS
 from generators.templates.library import NAMES, library_template, library_text
-from generators.templates.pools import POOLS
-from generators.templates.source import read_template
 
 TABLE = """\
 tests:

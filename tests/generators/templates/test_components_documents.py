@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from generators.errors import TemplateError
 from generators.seed import Seed
 from generators.templates.components import Given
-from generators.templates.components.emit import json_text, yaml_text
-from generators.templates.components.pattern import compile_pattern
+from generators.templates.components.documents import json_text, yaml_text
+from generators.templates.components.regex_sampler import compile_pattern
 
 _PATH = Path(__file__).with_name("component_samples.py")
 _SPEC = importlib.util.spec_from_file_location("component_samples", _PATH)

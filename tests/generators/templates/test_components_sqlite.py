@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from generators.errors import TemplateError
 from generators.seed import Seed
-from generators.templates.components.sqlite_file import PAGE, Pages, encoded, varint
+from generators.templates.components.sqlite.file_format import PAGE, Pages, encoded, varint
 
 _PATH = Path(__file__).with_name("component_samples.py")
 _SPEC = importlib.util.spec_from_file_location("component_samples", _PATH)

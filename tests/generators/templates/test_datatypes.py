@@ -11,8 +11,8 @@ import pytest
 
 from generators.errors import TemplateError
 from generators.seed import Seed
-from generators.templates import pools
-from generators.templates.datatypes import (
+from generators.templates.language import word_pools as pools
+from generators.templates.language.data_types import (
     DATA_TYPES,
     MOMENT,
     DataType,

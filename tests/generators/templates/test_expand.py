@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from generators.errors import TemplateError
-from generators.templates.expand import (
+from generators.templates.functions import OpenFile
+from generators.templates.language.placeholders import (
     Call,
     Constant,
     Scope,
@@ -14,8 +15,7 @@ from generators.templates.expand import (
     target_name,
     variables_of,
 )
-from generators.templates.functions import OpenFile
-from generators.templates.variables import Variable
+from generators.templates.language.variables import Variable
 
 TABLE = OpenFile("t.csv", b"id,who said,n\n1,a:b,10\n2,it's,32\n")
 

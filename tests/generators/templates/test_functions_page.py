@@ -62,6 +62,6 @@ def test_an_example_gives_what_the_page_says(names: str, example: str, gives: st
 
 @pytest.mark.parametrize(("names", "example", "gives"), ROWS, ids=[row[1][:40] for row in ROWS])
 def test_an_example_may_stand_in_a_template(names: str, example: str, gives: str) -> None:
-    expand = pytest.importorskip("generators.templates.expand")
+    expand = pytest.importorskip("generators.templates.language.placeholders")
     scope = expand.Scope({}, lambda path: OpenFile(path, data_of(path)))
     assert expand.fill_text(expand.parse_text(f"<{example}>"), scope) == f"<{gives}>"

@@ -10,8 +10,8 @@ import pytest
 
 from generators.errors import TemplateError
 from generators.templates.functions import OpenFile, call_function
-from generators.templates.functions.openfile import MAX_BYTES
-from generators.templates.functions.treefile import MAX_YAML
+from generators.templates.functions.json_yaml_reader import MAX_YAML
+from generators.templates.functions.parsed_file import MAX_BYTES
 
 SECONDS = 20.0  # of CPU; what is refused here took minutes or all memory if it were computed
 
@@ -216,7 +216,7 @@ def _nulls(count: int) -> str:
 def test_queries_that_never_end_are_stopped(
     sql: str, numbers: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("generators.templates.functions.sqlitefile.MAX_SECONDS", 0.2)
+    monkeypatch.setattr("generators.templates.functions.sqlite_file.MAX_SECONDS", 0.2)
     assert "takes more than 0.2 seconds" in refused("sqlite_query", sql, numbers)
 
 

@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from generators.templates import pools
-from generators.templates.pools import POOLS
+from generators.templates.language import word_pools as pools
+from generators.templates.language.word_pools import POOLS
 
 _VALUE_LISTS = """
     FIRST_NAMES LAST_NAMES MAIL_DOMAINS CITIES COMPANIES PRODUCTS STATUSES DEPARTMENTS REGIONS

@@ -17,13 +17,18 @@ from generators.catalog import add_template
 from generators.errors import TemplateError, TemplateLimitError
 from generators.seed import Seed
 from generators.templates.check import check_text
-from generators.templates.expand import Scope
-from generators.templates.precheck import precheck_writer
-from generators.templates.prepare import ATTEMPTS, Prepared, precheck_record, prepare
-from generators.templates.source import parse_template
-from generators.templates.tree import draw_tree
-from generators.templates.variables import NUMBER_KINDS, find_variable
-from study.templatefile import read_template
+from generators.templates.components.folder_tree import draw_tree
+from generators.templates.language.parse import parse_template
+from generators.templates.language.placeholders import Scope
+from generators.templates.language.variables import NUMBER_KINDS, find_variable
+from generators.templates.prepare import (
+    ATTEMPTS,
+    Prepared,
+    precheck_record,
+    precheck_writer,
+    prepare,
+)
+from study.protocol.template_file import read_template
 
 SEED = Seed(bytes(31) + b"\x07")
 
@@ -98,7 +103,7 @@ import hashlib
 from pathlib import Path
 from generators.catalog import add_template
 from generators.seed import Seed
-from study.templatefile import read_template
+from study.protocol.template_file import read_template
 digest = hashlib.sha256()
 for name in ("past", "formats"):
     family = add_template(*read_template(Path(), name))
@@ -224,7 +229,7 @@ def test_a_bound_that_is_struck_is_the_templates_and_nothing_is_drawn_again(
     call: str, said: str, monkeypatch: pytest.MonkeyPatch
 ):
     seconds = 0.1
-    monkeypatch.setattr("generators.templates.functions.sqlitefile.MAX_SECONDS", seconds)
+    monkeypatch.setattr("generators.templates.functions.sqlite_file.MAX_SECONDS", seconds)
     text = ASKED.replace("QUERY", call)
     compiled = add_template("ours.yml", text).compiled("1")
     begun = process_time()
@@ -334,7 +339,7 @@ def test_a_precheck_line_has_the_known_keys():
 
 
 def test_a_scope_without_a_value_says_which():
-    from generators.templates.expand import fill_text, parse_text
+    from generators.templates.language.placeholders import fill_text, parse_text
 
     with pytest.raises(TemplateError, match="expected_structure"):
         fill_text(parse_text("{{expected_structure}}"), Scope({}, lambda name: pytest.fail(name)))

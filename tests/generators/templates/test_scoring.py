@@ -13,21 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generators.errors import TemplateError
-from generators.templates.answers import MOST_READ, MOST_RESPONSE
-from generators.templates.clean import clean
-from generators.templates.editpath import find_targets, read_path
-from generators.templates.edits import complete_edit
-from generators.templates.jsonanswer import differences, read_json, same_json
-from generators.templates.lenient import as_number, same_text_leniently
-from generators.templates.model import SCORING_TYPES, Key
-from generators.templates.scoring import (
+from generators.templates.language.template import SCORING_TYPES, Key
+from generators.templates.scoring.json_answer import differences, read_json, same_json
+from generators.templates.scoring.json_edit import complete_edit, translate_edit
+from generators.templates.scoring.json_edit_path import find_targets, read_path
+from generators.templates.scoring.lenient import as_number, same_text_leniently
+from generators.templates.scoring.response import MOST_READ, MOST_RESPONSE, clean
+from generators.templates.scoring.score import (
     Failure,
     score,
     score_both,
     score_leniently,
     scoring_types,
 )
-from generators.templates.targeted import translate_edit
 
 
 class Files:
@@ -669,8 +667,8 @@ def test_a_filter_that_is_none_is_refused(wanted):
 # --- types of others
 
 PACKAGE = """
-from generators.templates.model import Verdict
-from generators.templates.scorers import Scorer
+from generators.templates.language.template import Verdict
+from generators.templates.scoring.plugins import Scorer
 
 def rows(key, response, workspace):
     return Verdict(response.count("\\n") == int(key.expected), "other rows")

@@ -8,10 +8,10 @@ import time
 import pytest
 
 from generators.errors import TemplateError
-from generators.templates.form import refusal_of_path
+from generators.templates.language.diagnostics import refusal_of_path
+from generators.templates.language.parse import parse_template, read_template
+from generators.templates.language.template import TemplateFile
 from generators.templates.library import NAMES, library_template, library_text
-from generators.templates.model import TemplateFile
-from generators.templates.source import parse_template, read_template
 
 GOOD = """\
 tests:

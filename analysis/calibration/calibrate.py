@@ -1,0 +1,363 @@
+"""How large a leak the instrument sees: a known part of the public arm, known on purpose.
+
+spec/statistics.md, C2. A clean model's stored scores are the ground. In every replicate the arms
+are dealt anew, which changes nothing where there is no leak, and each public instance is known with
+probability f: its outcomes become what knowing is worth. The plan's rule of one look is run on each
+(``detection.py``). So the rate at dose 0 is the test's size, and no luck of one draw or one run of
+the model stays in the others.
+
+The rates are joined by detection(f) = Φ(b·f − z), with z the quantile of the look's alpha, shared
+by the models that p is adjusted over: a test of this size whose statistic grows with the dose. Its
+one parameter is fitted by likelihood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.errors import AnalysisError
+from analysis.plan.presets import look_alpha
+from analysis.plan.primary import Scores, Studies, detect
+from analysis.stats.covariate import adjust
+from analysis.stats.intervals import estimate_gap
+from analysis.stats.permutation import blocks_of, permutation_seed
+from analysis.stats.proportions import wilson
+from registry.ledger.records import Plan
+
+DOSES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
+REPLICATES = 20
+WANTED = 0.8  # detection
+BLANK, LIMIT = 1.645, 3.29  # SEs: 5 % of blanks lie beyond the first, 5 % of the second below it
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ground:
+    """A clean model's seed means: ``values`` (n, outcomes), NaN where missing; ``covariate``
+    (n, outcomes), None where the plan adjusts nothing; ``stratum``, ``public`` (n,), and
+    ``tranche`` (n,), None where there is one; ``missing`` and ``runs`` (n,) count runs lost and
+    owed, None where nothing is said of them. ``beside`` are the look's other models on the same
+    instances; where ``instead``, the model takes the place of one of them."""
+
+    values: Floats
+    covariate: Floats | None
+    stratum: NDArray[np.int64]
+    public: NDArray[np.bool_]
+    tranche: NDArray[np.int64] | None = None
+    missing: NDArray[np.int64] | None = None
+    runs: NDArray[np.int64] | None = None
+    beside: Scores | None = None
+    instead: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trials:
+    """Studies to put to the plan's test, a column each, and the dose of each."""
+
+    studies: Studies
+    doses: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Dose:
+    """What came of one dose; ``gap`` is the mean over replicates, adjusted as the plan says, and
+    ``fitted`` the rate on the curve, None where no curve can be fitted."""
+
+    dose: float
+    replicates: int
+    detected: int
+    rate: float
+    interval: tuple[float, float]  # Wilson, 95 %
+    gap: float
+    fitted: float | None
+    unbound: int = 0  # not detected since the claim hung on missing runs (D4)
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Scores as shares of 1. ``se`` is that of the gap without a leak (P2), ``spread`` the SD of
+    the blanks' gaps; ``blank`` and ``limit`` are 1.645 and 3.29 SE, ``limit_dose`` the dose whose
+    gap that is, None where no dose makes it. ``enough`` is the dose detected with probability 0.8;
+    None where that lies beyond what was tried, as an end of ``enough_interval`` (95 %) is. p is
+    adjusted over ``family`` models."""
+
+    alpha: float
+    doses: tuple[Dose, ...]
+    n_public: int
+    n_private: int
+    se: float | None
+    spread: float | None
+    blank: float | None
+    limit: float | None
+    limit_dose: float | None
+    enough: float | None
+    enough_interval: tuple[float | None, float | None]
+    family: int = 1
+
+    @property
+    def size(self) -> float:
+        """How often a clean model is called at most: the look's alpha, shared by its models."""
+        return shared_alpha(self.alpha, self.family)
+
+
+def check_doses(doses: Sequence[float], replicates: int) -> tuple[float, ...]:
+    """The doses in order, the blank among them. Raises AnalysisError."""
+    for dose in doses:
+        if not 0 <= dose <= 1:
+            raise AnalysisError(f"dose {dose:g} is no share of the public arm; give 0 to 1")
+    if not any(doses):
+        raise AnalysisError("doses: give at least one above 0")
+    if not 1 <= replicates <= 10_000:
+        raise AnalysisError(f"{replicates} replicates cannot be run; give 1 to 10000")
+    return tuple(sorted({0.0, *map(float, doses)}))
+
+
+def calibrate(
+    plan: Plan,
+    ground: Ground,
+    *,
+    doses: Sequence[float] = DOSES,
+    replicates: int = REPLICATES,
+    known: Sequence[Floats] | None = None,
+    registration: str,
+    place: str,
+) -> Calibration:
+    """Known leaks of several doses put to the plan's rule of one look.
+
+    ``known``: for each stratum the outcomes (m, outcomes) that knowing an instance may bring,
+    drawn from at random; None for full marks. ``registration`` and ``place`` seed the draws.
+    Raises AnalysisError for doses that are none, and for a ground without both arms.
+    """
+    order = check_doses(doses, replicates)
+    _check_ground(ground)
+    seed = permutation_seed(registration, "C2", "calibrate", place)
+    stream = np.random.Generator(np.random.PCG64(seed))
+    trials = inject(ground, [d for d in order for _ in range(replicates)], known, stream)
+    return measure(plan, trials, seed)
+
+
+def inject(
+    ground: Ground,
+    doses: Sequence[float],
+    known: Sequence[Floats] | None,
+    stream: np.random.Generator,
+) -> Trials:
+    """A study for each of the doses, each with arms dealt anew and known instances of its own.
+    What is missing stays missing: knowing an answer mends no server."""
+    values, labels = [], []
+    own, codes = ground.values, np.unique(ground.stratum, return_inverse=True)[1].reshape(-1)
+    tranche = np.zeros_like(ground.stratum) if ground.tranche is None else ground.tranche
+    block = blocks_of(ground.stratum, tranche)
+    for dose in doses:
+        public = ground.public[_deal(block, stream)]
+        knows = public & (stream.random(len(own)) < dose)
+        gained = np.ones_like(own) if known is None else _drawn(codes, known, stream)
+        values.append(np.where(knows[:, None] & ~np.isnan(own), gained, own))
+        labels.append(public)
+    there = (~np.isnan(own[:, 0])).astype(np.int64)
+    missing = np.zeros_like(there) if ground.missing is None else ground.missing
+    runs = there if ground.runs is None else ground.runs
+    count = len(doses)
+    model = Scores(
+        np.stack(values, axis=1), ground.covariate, _repeat(missing, count), _repeat(runs, count)
+    )
+    studies = Studies(
+        model, np.stack(labels, axis=1), ground.stratum, tranche, ground.beside, ground.instead
+    )
+    return Trials(studies, tuple(doses))
+
+
+def measure(plan: Plan, trials: Trials, seed: int) -> Calibration:
+    """The plan's rule on each study, and what its rates by dose say. Raises AnalysisError where a
+    model lacks an arm of a stratum."""
+    studies = trials.studies
+    held, public = studies.model.values, studies.public
+    if studies.model.covariate is not None:
+        held = adjust(held, studies.model.covariate, studies.stratum).residuals
+    gaps = [
+        _gap(held[:, column, 0], studies.stratum, public[:, column])
+        for column in range(held.shape[1])
+    ]
+    tested = detect(plan, studies, seed)
+    found = [
+        _Trial(dose, bool(tested.found[c]), bool(tested.unbound[c]), *gaps[c])
+        for c, dose in enumerate(trials.doses)
+    ]
+    n = int(public[:, 0].sum()), int((~public[:, 0]).sum())
+    return _sum_up(found, look_alpha(plan), studies.family, n)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    dose: float
+    detected: bool
+    unbound: bool
+    gap: float
+    se: float | None
+
+
+def _gap(
+    scores: Floats, stratum: NDArray[np.int64], public: NDArray[np.bool_]
+) -> tuple[float, float | None]:
+    there = ~np.isnan(scores)
+    _check_arms(stratum[there], public[there], len(np.unique(stratum)))
+    found = estimate_gap(scores[there], stratum[there], public[there])
+    return found.gap, found.se
+
+
+def _sum_up(trials: Sequence[_Trial], alpha: float, family: int, n: tuple[int, int]) -> Calibration:
+    doses = sorted({trial.dose for trial in trials})
+    groups = [[trial for trial in trials if trial.dose == dose] for dose in doses]
+    hits = np.array([sum(t.detected for t in group) for group in groups])
+    tried = np.array([len(group) for group in groups])
+    size = shared_alpha(alpha, family)
+    enough, interval = fit_detection(np.array(doses), hits, tried, size)
+    gaps = [float(np.mean([t.gap for t in group])) for group in groups]
+    ses = [t.se for t in groups[0] if t.se is not None]
+    se = float(np.mean(ses)) if ses else None
+    slope = _slope(doses, gaps)
+    return Calibration(
+        alpha=alpha,
+        doses=tuple(
+            Dose(dose, int(m), int(k), float(k / m), wilson(float(k / m), float(m)), gap,
+                 None if enough is None else detection(dose, enough, size),
+                 sum(t.unbound for t in group))
+            for dose, k, m, gap, group in zip(doses, hits, tried, gaps, groups, strict=True)
+        ),
+        n_public=n[0],
+        n_private=n[1],
+        se=se,
+        spread=_spread([t.gap for t in groups[0]]),
+        blank=None if se is None else BLANK * se,
+        limit=None if se is None else LIMIT * se,
+        limit_dose=None if se is None or slope <= LIMIT * se else LIMIT * se / slope,
+        enough=enough,
+        enough_interval=interval,
+        family=family,
+    )  # fmt: skip
+
+
+def shared_alpha(alpha: float, models: int) -> float:
+    """What of alpha one of so many models has, were they independent (Šidák 1967)."""
+    return float(-np.expm1(np.log1p(-alpha) / models))
+
+
+def detection(dose: float, enough: float, alpha: float) -> float:
+    """The curve's rate at a dose, where ``enough`` is detected with probability 0.8; ``alpha`` is
+    its rate at dose 0."""
+    from scipy.special import ndtr
+
+    z = _quantile(1 - alpha)
+    return float(ndtr((z + _quantile(WANTED)) * dose / enough - z))
+
+
+def fit_detection(
+    doses: Floats, hits: NDArray[np.int64], tried: NDArray[np.int64], alpha: float
+) -> tuple[float | None, tuple[float | None, float | None]]:
+    """The dose that is detected with probability 0.8, and its 95 % interval by the likelihood
+    ratio. None for what lies beyond 1, or where the rates do not bound it."""
+    from scipy.special import log_ndtr
+
+    grid = np.geomspace(1e-4, 1e3, 14_001)
+    z = _quantile(1 - alpha)
+    x = (z + _quantile(WANTED)) / grid[:, None] * doses - z
+    likelihood = log_ndtr(x) @ hits + log_ndtr(-x) @ (tried - hits)
+    best = int(np.argmax(likelihood))
+    inside = np.flatnonzero(likelihood >= likelihood[best] - 0.5 * 3.841458820694124)
+    low, high = int(inside[0]), int(inside[-1])
+    bounded = 0 < best < len(grid) - 1 and _climbs(likelihood, best)
+    enough = float(grid[best]) if bounded and grid[best] <= 1 else None
+    return enough, (
+        float(grid[low]) if low > 0 else None,
+        float(grid[high]) if grid[high] <= 1 else None,
+    )
+
+
+def _climbs(likelihood: Floats, best: int) -> bool:
+    """Whether the likelihood falls off to both sides, and is no plateau."""
+    falls = 1e-6
+    return bool(likelihood[0] < likelihood[best] - falls > likelihood[-1])
+
+
+def _slope(doses: Sequence[float], gaps: Sequence[float]) -> float:
+    """What a dose of 1 adds to the gap: least squares through the blank."""
+    x, y = np.array(doses) - doses[0], np.array(gaps) - gaps[0]
+    return float((x * y).sum() / (x * x).sum()) if (x * x).sum() else 0.0
+
+
+def _spread(gaps: Sequence[float]) -> float | None:
+    return float(np.std(gaps, ddof=1)) if len(gaps) > 1 else None
+
+
+def _quantile(level: float) -> float:
+    from scipy.special import ndtri
+
+    return float(ndtri(level))
+
+
+def _repeat(column: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    return np.repeat(column[:, None], count, axis=1)
+
+
+def _deal(codes: NDArray[np.int64], stream: np.random.Generator) -> NDArray[np.int64]:
+    """Places, shuffled within codes."""
+    shuffled = np.lexsort((stream.random(len(codes)), codes))
+    dealt = np.empty(len(codes), dtype=np.int64)
+    dealt[np.argsort(codes, kind="stable")] = shuffled
+    return dealt
+
+
+def _drawn(
+    codes: NDArray[np.int64], known: Sequence[Floats], stream: np.random.Generator
+) -> Floats:
+    """For each instance the outcomes of one of its stratum that is known."""
+    shares = stream.random(len(codes))
+    sizes = np.array([len(pool) for pool in known])[codes]
+    places = np.minimum((shares * sizes).astype(np.int64), sizes - 1)
+    return np.stack([known[h][at] for h, at in zip(codes, places, strict=True)])
+
+
+def _check_ground(ground: Ground) -> None:
+    there = ~np.isnan(ground.values[:, 0])
+    strata = len(np.unique(ground.stratum))
+    _check_arms(ground.stratum[there], ground.public[there], strata)
+
+
+def _check_arms(stratum: NDArray[np.int64], public: NDArray[np.bool_], strata: int) -> None:
+    if len(set(zip(stratum.tolist(), public.tolist(), strict=True))) < 2 * strata:
+        raise AnalysisError("a stratum has no scores in one of its arms: nothing to calibrate")
+
+
+def calibration_json(found: Calibration) -> dict[str, object]:
+    """As plain JSON values."""
+    return {
+        "alpha": found.alpha,
+        "models_adjusted_over": found.family,
+        "n_public": found.n_public,
+        "n_private": found.n_private,
+        "se": found.se,
+        "sd_of_blanks": found.spread,
+        "limit_of_blank": found.blank,
+        "limit_of_detection": found.limit,
+        "dose_at_limit": found.limit_dose,
+        "dose_at_80": found.enough,
+        "dose_at_80_interval": list(found.enough_interval),
+        "doses": [
+            {
+                "dose": each.dose,
+                "replicates": each.replicates,
+                "detected": each.detected,
+                "rate": each.rate,
+                "interval": list(each.interval),
+                "gap": each.gap,
+                "fitted": each.fitted,
+                "lost_to_missing_runs": each.unbound,
+            }
+            for each in found.doses
+        ],
+    }

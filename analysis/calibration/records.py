@@ -1,0 +1,91 @@
+"""A calibration as the ledger keeps it, read for a report (C2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from analysis.calibration.calibrate import Calibration, Dose
+from analysis.errors import AnalysisError
+
+RESAMPLED, RUN = "resampled", "run"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCalibration:
+    """How large a leak a study sees, and what that rests on. ``known`` is what knowing an instance
+    brings, ``beside`` the look's other models, ``body`` all of it, as ``calibrate --json`` tells
+    it; ``result`` the digest that the ledger names, ``made`` when it was first found."""
+
+    how: str  # RESAMPLED or RUN
+    model: str
+    wave: int
+    known: str
+    beside: tuple[str, ...]
+    multiplicity: str  # of the plan
+    notes: tuple[str, ...]
+    found: Calibration
+    body: Mapping[str, Any]
+    result: str
+    made: str
+
+    def as_json(self) -> dict[str, Any]:
+        """As a report's JSON has it."""
+        return {"result": self.result, "made": self.made, **self.body}
+
+
+def read_calibrated(body: Mapping[str, Any], place: str, result: str, made: str) -> KeptCalibration:
+    """What ``calibrate --json`` wrote. Raises AnalysisError where it has not that form."""
+    try:
+        return KeptCalibration(
+            how=str(body["how"]),
+            model=str(body["model"]),
+            wave=int(body["wave"]),
+            known=str(body["known"]),
+            beside=tuple(map(str, body["beside"])),
+            multiplicity=str(body["plan"]["multiplicity"]),
+            notes=tuple(map(str, body["notes"])),
+            found=_read_found(body),
+            body=body,
+            result=result,
+            made=made,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise AnalysisError(f"{place}: not a calibration: {error!r}") from error
+
+
+def _read_found(body: Mapping[str, Any]) -> Calibration:
+    low, high = body["dose_at_80_interval"]
+    return Calibration(
+        alpha=float(body["alpha"]),
+        doses=tuple(map(_read_dose, body["doses"])),
+        n_public=int(body["n_public"]),
+        n_private=int(body["n_private"]),
+        se=_maybe(body["se"]),
+        spread=_maybe(body["sd_of_blanks"]),
+        blank=_maybe(body["limit_of_blank"]),
+        limit=_maybe(body["limit_of_detection"]),
+        limit_dose=_maybe(body["dose_at_limit"]),
+        enough=_maybe(body["dose_at_80"]),
+        enough_interval=(_maybe(low), _maybe(high)),
+        family=int(body["models_adjusted_over"]),
+    )
+
+
+def _read_dose(each: Mapping[str, Any]) -> Dose:
+    low, high = each["interval"]
+    return Dose(
+        dose=float(each["dose"]),
+        replicates=int(each["replicates"]),
+        detected=int(each["detected"]),
+        rate=float(each["rate"]),
+        interval=(float(low), float(high)),
+        gap=float(each["gap"]),
+        fitted=_maybe(each["fitted"]),
+        unbound=int(each["lost_to_missing_runs"]),
+    )
+
+
+def _maybe(value: Any) -> float | None:
+    return None if value is None else float(value)

@@ -1,0 +1,244 @@
+"""Results from elsewhere: a CSV or Parquet file as a Table (docs/result-rows.md).
+
+At the least ``model``, ``arm``, ``stratum``, ``instance`` and ``score``; what else is known of an
+episode may stand beside them. Errors name the file and a row, counted from 1 after the header.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from analysis.data.table import SCHEMA, Table, table_of_columns
+from analysis.errors import AnalysisError
+from analysis.plan.presets import GRADER
+from registry.result_row import Status
+
+REQUIRED = ("model", "arm", "stratum", "instance", "score")
+RENAMED: Mapping[str, str] = {"look": "wave"}  # what people call it: what we do
+_DEFAULTS: Mapping[str, Any] = {
+    "wave": 0, "replicate": 0, "grader": GRADER, "stop_reason": "", "error_class": "",
+    "limits_hit": "", "turns": 0, "tool_calls": 0, "seconds": 0.0, "attempts": 1,
+    "served_version": "", "tranche": 0, "burned": 0, "family": None, "difficulty": None,
+    "status": None,
+}  # fmt: skip
+_WANTED: Mapping[str, str] = {"int64": "whole numbers", "float64": "numbers", "string": "texts"}
+MAX_BYTES = 4_000_000_000
+_CONTROLS = r"[\p{Cc}\x{2028}\x{2029}\x{202A}-\x{202E}\x{2066}-\x{2069}]"
+
+
+def read_result_file(path: Path, *, grader: str | None = None, second: str = "") -> Table:
+    """The table of a CSV (``.csv``, ``.csv.gz``) or Parquet file.
+
+    An empty score is a missing run; ``status`` may say otherwise. One grader's rows are kept, as
+    those that the plan tests, and those of ``second`` beside them: ``grader`` names the first
+    where the file has several others. Raises AnalysisError for a file that cannot be read, a
+    lacking or unknown column, several graders without a choice, control characters in a name, and
+    what ``check_table`` refuses.
+    """
+    return read_graded_file(path, grader=grader, second=second)[0]
+
+
+def read_graded_file(
+    path: Path, *, grader: str | None = None, second: str = ""
+) -> tuple[Table, str]:
+    """The same, and whose scores are tested, by the name that the file has for it."""
+    arrow = _rename(_read(path), path)
+    lacking = [name for name in REQUIRED if name not in arrow.column_names]
+    if lacking:
+        need = ", ".join(REQUIRED)
+        raise AnalysisError(
+            f"{path}: no column {', '.join(lacking)}; at the least {need} are needed "
+            "(docs/result-rows.md)"
+        )
+    if not arrow.num_rows:
+        raise AnalysisError(f"{path}: no rows below the header")
+    arrow, tested = _one_grader(arrow, path, grader, second)
+    _refuse_controls(arrow, path)
+    table = table_of_columns({n: _chunked(_column(arrow, n, path)) for n in SCHEMA}, str(path))
+    for shown, name in (("look", "wave"), ("replicate", "replicate")):
+        if (below := table[name] < 0).any():
+            raise AnalysisError(f"{path}: row {int(below.argmax()) + 1}: {shown} lies below 0")
+    return table, tested
+
+
+def _read(path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.csv as csv
+    import pyarrow.parquet as pq
+
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise AnalysisError(f"{path}: more than {MAX_BYTES:,} bytes")
+        if path.suffix == ".parquet":
+            return pq.read_table(path)
+        if not path.name.endswith((".csv", ".csv.gz")):
+            raise AnalysisError(f"{path}: a table is a .csv, .csv.gz or .parquet file")
+        texts = {name: pa.string() for name, kind in SCHEMA.items() if kind == "string"}
+        options = csv.ConvertOptions(
+            column_types=texts, null_values=[""], strings_can_be_null=True,
+            quoted_strings_can_be_null=True, true_values=[], false_values=[],
+        )  # fmt: skip
+        return csv.read_csv(path, convert_options=options)
+    except FileNotFoundError:
+        raise AnalysisError(f"{path}: no such file") from None
+    except (OSError, pa.ArrowException) as error:
+        kind = "Parquet" if path.suffix == ".parquet" else "CSV"
+        said = str(error).splitlines()[0]
+        raise AnalysisError(f"{path}: not a readable {kind} file ({said})") from error
+
+
+def _rename(arrow: Any, path: Path) -> Any:
+    """Columns by our names; those that are unknown are refused, for one may be misspelt."""
+    import difflib
+
+    names = [RENAMED.get(name, name) for name in arrow.column_names]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise AnalysisError(f"{path}: the column {repeated[0]!r} is there twice")
+    for given, name in zip(arrow.column_names, names, strict=True):
+        if name not in SCHEMA:
+            close = difflib.get_close_matches(name, [*SCHEMA, *RENAMED], n=1, cutoff=0.75)
+            if close:
+                raise AnalysisError(f"{path}: unknown column {given!r}; is {close[0]!r} meant?")
+    known = [name for name in names if name in SCHEMA]
+    return arrow.rename_columns(names).select(known)
+
+
+def _one_grader(arrow: Any, path: Path, wanted: str | None, second: str) -> tuple[Any, str]:
+    """The rows of one grader, called as the plan calls the one that it tests, and of a second; and
+    what the file calls the first."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if "grader" not in arrow.column_names:
+        if wanted is not None or second:
+            raise AnalysisError(
+                f"{path}: no column grader, of which {wanted or second!r} could be one"
+            )
+        return arrow, GRADER
+    column = _cast(arrow["grader"], "grader", pa.string(), path)
+    graders = sorted(str(name) for name in pc.unique(column).to_pylist() if name is not None)
+    if second and (second not in graders or second == wanted):
+        others = ", ".join(name for name in graders if name != wanted)
+        raise AnalysisError(
+            f"{path}: no rows by the second grader {second!r}; there are {others or 'no others'}"
+        )
+    if wanted is None:
+        wanted = _only_grader([name for name in graders if name != second], path)
+        if graders and column.null_count:
+            row = pc.index(pc.is_null(column), True).as_py() + 1
+            raise AnalysisError(
+                f"{path}: row {row} names no grader, others do: choose one with --grader"
+            )
+        if wanted is None:
+            return arrow.drop_columns(["grader"]), GRADER
+    elif wanted not in graders:
+        raise AnalysisError(f"{path}: no rows by grader {wanted!r}; there are {', '.join(graders)}")
+    place = arrow.column_names.index("grader")
+    arrow = arrow.set_column(place, "grader", column)
+    arrow = arrow.filter(pc.is_in(column, pa.array([wanted, second or wanted])))
+    ours = pc.if_else(pc.equal(arrow["grader"], wanted), GRADER, arrow["grader"])
+    return arrow.set_column(place, "grader", ours), wanted
+
+
+def _only_grader(graders: Sequence[str], path: Path) -> str | None:
+    if len(graders) > 1:
+        raise AnalysisError(
+            f"{path}: rows by {len(graders)} graders ({', '.join(graders[:8])}): scores of two "
+            "graders are no runs of one model; choose one with --grader"
+        )
+    return graders[0] if graders else None
+
+
+def _refuse_controls(arrow: Any, path: Path) -> None:
+    """Names go to terminals and pages: no escape sequence, no line break, no turned text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name in arrow.column_names:
+        if SCHEMA[name] != "string":
+            continue
+        column = _cast(arrow[name], name, pa.string(), path)
+        distinct = pc.unique(column)
+        bad = distinct.filter(pc.match_substring_regex(distinct, _CONTROLS))
+        if len(bad):
+            row = pc.index(column, bad[0]).as_py() + 1
+            raise AnalysisError(f"{path}: row {row}: {name} holds a control character")
+
+
+def _chunked(column: Any) -> Any:
+    import pyarrow as pa
+
+    return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+
+
+def _column(arrow: Any, name: str, path: Path) -> Any:
+    """A column as the table holds it: given, or its default, or worked out from others."""
+    import pyarrow as pa
+
+    kinds = {"int64": pa.int64(), "float64": pa.float64(), "string": pa.string()}
+    kind = kinds[SCHEMA[name].rstrip("?")]
+    if name not in arrow.column_names:
+        return _default(arrow, name, kind, path)
+    column = arrow[name]
+    cast = _cast(column, name, kind, path)
+    if name == "status":
+        return cast.fill_null(_default(arrow, name, kind, path))
+    if not SCHEMA[name].endswith("?") and _DEFAULTS.get(name) is not None:
+        return cast.fill_null(_DEFAULTS[name])
+    return cast
+
+
+def _cast(column: Any, name: str, kind: Any, path: Path) -> Any:
+    import pyarrow as pa
+
+    try:
+        return column.cast(kind)
+    except pa.ArrowException as error:
+        shown = next((given for given, ours in RENAMED.items() if ours == name), name)
+        wanted = _WANTED[SCHEMA[name].rstrip("?")]
+        if row := _first_unlike(column, kind):
+            raise AnalysisError(f"{path}: row {row}: {shown}: {wanted} are wanted") from error
+        raise AnalysisError(
+            f"{path}: column {shown} has type {column.type}; {wanted} are wanted "
+            f"({str(error).splitlines()[0]})"
+        ) from error
+
+
+def _first_unlike(column: Any, kind: Any) -> int:
+    """The first row of a column of single values that does not turn into ``kind``; 0 where the
+    column is of another sort."""
+    import pyarrow as pa
+
+    plain = pa.types.is_string(column.type) or pa.types.is_floating(column.type)
+    if not plain:
+        return 0
+    low, high = 0, len(column)  # the first failure lies in this range
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            column.slice(low, middle - low).cast(kind)
+        except pa.ArrowException:
+            high = middle
+        else:
+            low = middle
+    return low + 1
+
+
+def _default(arrow: Any, name: str, kind: Any, path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    rows = arrow.num_rows
+    if name == "status":
+        scored = pc.is_valid(arrow["score"])
+        return pc.if_else(scored, str(Status.SCORED), str(Status.MISSING))
+    if name in ("family", "difficulty"):
+        parts = pc.split_pattern(arrow["stratum"].cast(pa.string()), "/", max_splits=1)
+        if name == "family":
+            return pc.list_element(parts, 0)
+        return pa.chunked_array([pa.array([""] * rows)])
+    if SCHEMA[name].endswith("?"):
+        return pa.nulls(rows, kind)
+    return pa.array([_DEFAULTS[name]], kind).take(pa.array([0] * rows))

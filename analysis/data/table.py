@@ -1,0 +1,292 @@
+"""Result rows to a frozen columnar table, in memory and as Parquet.
+
+Errors name row numbers, never an instance or a grade: rows of the private arm pass through.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.errors import AnalysisError
+from registry.result_row import COLUMNS, Arm, ResultRow, Status, columns_of
+
+SCHEMA: Mapping[str, str] = MappingProxyType(
+    {
+        "wave": "int64",
+        "model": "string",
+        "arm": "string",
+        "stratum": "string",
+        "family": "string",
+        "difficulty": "string",
+        "instance": "string",
+        "replicate": "int64",
+        "grader": "string",
+        "status": "string",
+        "score": "float64?",
+        "passed": "int64?",
+        "total": "int64?",
+        "score_sr": "float64?",
+        "score_dh": "float64?",
+        "score_im": "float64?",
+        "score_if": "float64?",
+        "stop_reason": "string",
+        "error_class": "string",
+        "limits_hit": "string",
+        "turns": "int64",
+        "tool_calls": "int64",
+        "input_tokens": "int64?",
+        "output_tokens": "int64?",
+        "cost_usd": "float64?",
+        "seconds": "float64",
+        "attempts": "int64",
+        "served_version": "string",
+        "score_key": "float64?",
+        "score_static": "float64?",
+        "tranche": "int64",
+        "burned": "int64",
+    }
+)
+"""Arrow types of the columns; ``?`` marks those that may be null."""
+
+MOST_TRANCHES = 1_000_000  # codes of stratum and tranche together stay whole numbers
+
+_KEY = ("wave", "model", "instance", "replicate", "grader")
+_UNIT = (
+    "score", "score_sr", "score_dh", "score_im", "score_if", "score_key", "score_static",
+)  # fmt: skip
+_LATER = {f.name: f.default for f in fields(ResultRow) if f.default is not MISSING}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Validated result rows by column, read-only. Text is held as objects, whole numbers as
+    int64; columns that may be null are float64 with NaN for null."""
+
+    columns: Mapping[str, NDArray[Any]]
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.columns[name]
+
+    def __len__(self) -> int:
+        return len(self.columns["wave"])
+
+    def where(self, mask: NDArray[np.bool_]) -> Table:
+        """The rows that the mask picks."""
+        if mask.all():
+            return self
+        return _frozen({name: column[mask] for name, column in self.columns.items()})
+
+
+def make_table(rows: Iterable[ResultRow]) -> Table:
+    """The table of some rows. Raises AnalysisError for what ``check_table`` refuses."""
+    return _from_arrow(_arrow_table(rows, "rows"), "rows")
+
+
+def read_table(path: Path) -> Table:
+    """The table of a Parquet file. Raises AnalysisError where it cannot be read, lacks a column,
+    or ``check_table`` refuses it. Columns beyond the contract are left out."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        arrow = pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise AnalysisError(f"{path}: not a readable Parquet file ({error})") from error
+    lacking = [name for name in COLUMNS if name not in arrow.column_names]
+    if needed := [name for name in lacking if name not in _LATER]:
+        raise AnalysisError(f"{path}: no column {', '.join(needed)}; needed: {', '.join(COLUMNS)}")
+    for name in lacking:  # written before there was such a column
+        kind = _arrow_schema().field(name)
+        values = pa.repeat(pa.scalar(_LATER[name], kind.type), arrow.num_rows)
+        arrow = arrow.append_column(kind, values)
+    for wanted in _arrow_schema():
+        found = arrow.schema.field(wanted.name).type
+        if found != wanted.type:
+            raise AnalysisError(
+                f"{path}: column {wanted.name} has type {found}; {wanted.type} is wanted"
+            )
+    return _from_arrow(arrow, str(path))
+
+
+def table_of_columns(columns: Mapping[str, Any], place: str) -> Table:
+    """The table of Arrow columns, one for each of COLUMNS. Raises AnalysisError for what
+    ``check_table`` refuses; ``place`` names where they are from."""
+    return check_table(_frozen({n: _array(columns[n], n, place) for n in COLUMNS}), place)
+
+
+def write_table(path: Path, rows: Iterable[ResultRow]) -> None:
+    """Write rows as Parquet under SCHEMA, whole or not at all."""
+    import pyarrow.parquet as pq
+
+    arrow = _arrow_table(rows, str(path))
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    try:
+        pq.write_table(arrow, name, compression="zstd")
+        os.replace(name, path)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def read_rows(table: Table) -> list[ResultRow]:
+    """The table as rows again, in its order."""
+    columns = [_values(table[name], SCHEMA[name]) for name in COLUMNS]
+    made = (dict(zip(COLUMNS, values, strict=True)) for values in zip(*columns, strict=True))
+    return [ResultRow(**(r | {"arm": Arm(r["arm"]), "status": Status(r["status"])})) for r in made]
+
+
+def check_table(table: Table, place: str) -> Table:
+    """The table itself, if it keeps the contract of ResultRow. Raises AnalysisError for an
+    unknown arm or status, a score that is outside 0…1 or does not go with its status, a repeated
+    (wave, model, instance, replicate, grader), or an instance in two arms or strata."""
+    _refuse(place, ~one_of(table["arm"], Arm), "arm must be 'public' or 'private'")
+    known = ", ".join(Status)
+    _refuse(place, ~one_of(table["status"], Status), f"status must be one of {known}")
+    for name in _UNIT:
+        outside = (table[name] < 0) | (table[name] > 1)  # false for null
+        _refuse(place, outside, f"{name} lies outside 0…1")
+    _check_status(table, place)
+    _check_counts(table, place)
+    repeats = _repeats([table[name] for name in _KEY])
+    _refuse(place, repeats, f"repeats another row's {', '.join(_KEY)}")
+    for name in ("arm", "stratum"):
+        straddles = _straddles(table["instance"], table[name])
+        _refuse(place, straddles, f"its instance has another {name} in an earlier row")
+    _check_burned(table, place)
+    return table
+
+
+def _check_burned(table: Table, place: str) -> None:
+    burned, tranche = table["burned"], table["tranche"]
+    _refuse(place, (burned != 0) & (burned != 1), "burned must be 0 or 1")
+    public = (burned == 1) & (table["arm"] == Arm.PUBLIC)
+    _refuse(place, public, "a public instance is no burned one: it is public from the start")
+    _refuse(place, tranche < 0, "tranche lies below 0")
+    _refuse(place, tranche > MOST_TRANCHES, f"tranche lies above {MOST_TRANCHES}")
+    if tranche.any():
+        straddles = _straddles(table["instance"], tranche)
+        _refuse(place, straddles, "its instance has another tranche in an earlier row")
+
+
+def one_of(values: NDArray[Any], names: Iterable[Any]) -> NDArray[np.bool_]:
+    """Which values are among the names. Texts are hashed: to sort a million takes seconds."""
+    import pandas as pd
+
+    held = pd.Series(values, dtype=values.dtype, copy=False)  # objects as they are, not as texts
+    return np.asarray(held.isin([*names]).to_numpy(), dtype=bool)
+
+
+def codes_of(values: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:
+    """The distinct values in order, and for each value its place among them."""
+    if values.dtype != object:
+        distinct, codes = np.unique(values, return_inverse=True)
+        return distinct.tolist(), codes.reshape(-1).astype(np.int64)
+    import pandas as pd
+
+    codes, distinct = pd.factorize(values, sort=True)  # sorting a million texts takes a minute
+    return distinct.tolist(), codes.astype(np.int64)
+
+
+def _check_status(table: Table, place: str) -> None:
+    score, status = table["score"], table["status"]
+    none = np.isnan(score)
+    _refuse(place, (status == Status.SCORED) & none, "status 'scored' needs a score")
+    _refuse(place, (status == Status.MISSING) & ~none, "status 'missing' stands without a score")
+    failed = (status == Status.MODEL_FAILURE) & ~none & (score != 0)
+    _refuse(place, failed, "status 'model_failure' scores 0")
+
+
+def _check_counts(table: Table, place: str) -> None:
+    passed, total = table["passed"], table["total"]
+    _refuse(place, np.isnan(passed) != np.isnan(total), "passed and total go together")
+    _refuse(place, (total <= 0) | (passed < 0) | (passed > total), "passed must lie in 0…total")
+
+
+def _refuse(place: str, bad: NDArray[np.bool_], why: str) -> None:
+    if bad.any():
+        more = "" if bad.sum() == 1 else f" (and {int(bad.sum()) - 1} more rows)"
+        raise AnalysisError(f"{place}: row {int(np.argmax(bad)) + 1}{more}: {why}")
+
+
+def _repeats(columns: list[NDArray[Any]]) -> NDArray[np.bool_]:
+    """Which rows repeat an earlier one in all columns."""
+    key = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        distinct, codes = codes_of(column)
+        key = codes_of(key * max(len(distinct), 1) + codes)[1]  # kept below rows² by recoding
+    seen = np.ones(len(key), dtype=bool)
+    seen[np.unique(key, return_index=True)[1]] = False
+    return seen
+
+
+def _straddles(instance: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which rows give their instance another value than its first row does."""
+    _, codes = codes_of(instance)
+    _, values = codes_of(other)
+    first = np.unique(codes, return_index=True)[1]
+    straddles: NDArray[np.bool_] = values != values[first[codes]]
+    return straddles
+
+
+def _from_arrow(arrow: Any, place: str) -> Table:
+    return table_of_columns({n: arrow[n] for n in COLUMNS}, place)
+
+
+def _array(column: Any, name: str, place: str) -> NDArray[Any]:
+    """A column in numpy. A null is honest where it may stand; a NaN or an infinity never is."""
+    null = np.asarray(column.is_null().to_numpy(), dtype=bool)
+    if not SCHEMA[name].endswith("?"):
+        _refuse(place, null, f"{name} is null")
+    if SCHEMA[name] == "string":
+        return np.asarray(column.to_numpy(), dtype=object)
+    numbers: NDArray[Any] = column.to_numpy()  # null becomes NaN
+    _refuse(place, ~np.isfinite(numbers) & ~null, f"{name} is not a finite number")
+    kind = np.float64 if SCHEMA[name].endswith("?") else SCHEMA[name]
+    return numbers.astype(kind)  # a copy of our own
+
+
+def _values(column: NDArray[Any], kind: str) -> list[Any]:
+    if not kind.endswith("?"):
+        return list(column.tolist())
+    whole = int if kind.startswith("int") else float
+    return [None if np.isnan(v) else whole(v) for v in column.tolist()]
+
+
+def _frozen(columns: dict[str, NDArray[Any]]) -> Table:
+    for column in columns.values():
+        column.setflags(write=False)
+    return Table(MappingProxyType(columns))
+
+
+def _arrow_table(rows: Iterable[ResultRow], place: str) -> Any:
+    import pyarrow as pa
+
+    columns = columns_of(rows)
+    try:
+        return pa.table(
+            {n: [_plain(value) for value in columns[n]] for n in COLUMNS}, schema=_arrow_schema()
+        )
+    except pa.ArrowException as error:
+        raise AnalysisError(f"{place}: a value has the wrong type ({error})") from error
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, str) else value
+
+
+def _arrow_schema() -> Any:
+    import pyarrow as pa
+
+    kinds = {"int64": pa.int64(), "float64": pa.float64(), "string": pa.string()}
+    return pa.schema(
+        [pa.field(n, kinds[k.rstrip("?")], nullable=k.endswith("?")) for n, k in SCHEMA.items()]
+    )

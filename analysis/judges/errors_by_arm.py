@@ -1,0 +1,304 @@
+"""A judge whose errors differ between the arms: whether they do, and the gap freed of them
+(spec/statistics.md, C3).
+
+Of criteria of which the share π is met, a judge of sensitivity se and specificity sp passes the
+share p = se·π + (1 − sp)(1 − π), so that π = (p + sp − 1)/J with J = se + sp − 1 (Rogan and Gladen
+1978). Errors that are alike in both arms only shrink a gap, to J times what it is; it is enough
+to divide by J. Errors that differ make one: a judge that wrongly passes 3 % more on public ones
+adds up to 3 points.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.data.table import codes_of
+from analysis.errors import AnalysisError
+from analysis.stats.permutation import permutation_seed, permute_gaps, two_sided_p
+from analysis.stats.proportions import Rate, Z, rate_of, rate_of_counts
+from registry.ledger.records import JudgeRule, Plan
+from registry.result_row import Arm
+
+Floats = NDArray[np.float64]
+LABELS = 400  # criteria labelled by hand that a correction asks for
+LEVEL = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectedByArm:
+    """The gap of what is met, by the rates of each arm, with its standard error and 95 % interval,
+    which count the errors of the means and of the rates; ``skill`` is J by arm, public first."""
+
+    gap: float
+    se: float
+    interval: tuple[float, float]
+    skill: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """A judge's rates over some labelled criteria."""
+
+    sensitivity: Rate
+    specificity: Rate
+
+    @property
+    def labels(self) -> int:
+        return self.sensitivity.answers + self.specificity.answers
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorsByArm:
+    """A judge's rates in either arm, and the two-sided p of their being the same, by permutation
+    of whole answer sheets. ``enough`` says that there are 400 labels, and some of each kind in
+    either arm."""
+
+    public: Errors
+    private: Errors
+    p_sensitivity: float
+    p_specificity: float
+    enough: bool
+
+    @property
+    def differ(self) -> bool:
+        """Whether either rate is shown to differ."""
+        return bool(self.differing)
+
+    @property
+    def differing(self) -> tuple[str, ...]:
+        """The rates that are shown to differ; each p is held against half of .05."""
+        p = {"sensitivity": self.p_sensitivity, "specificity": self.p_specificity}
+        return tuple(name for name, each in p.items() if each < LEVEL / 2)
+
+
+def correct_by_arm(
+    public: tuple[float, float], private: tuple[float, float], errors: ErrorsByArm
+) -> CorrectedByArm | None:
+    """The gap where each arm has its own errors: π of public minus π of private, with an interval
+    by the delta method. ``public`` and ``private`` are an arm's mean and its standard error.
+
+    None where an arm has no rates, or rates that do not rule out a judge no better than chance.
+    """
+    first, second = (
+        _corrected(*arm, own) for arm, own in ((public, errors.public), (private, errors.private))
+    )
+    if first is None or second is None:
+        return None
+    gap, se = first[0] - second[0], math.sqrt(first[1] + second[1])
+    return CorrectedByArm(gap, se, (gap - Z * se, gap + Z * se), (first[2], second[2]))
+
+
+def compare_errors(
+    truth: NDArray[np.bool_],
+    verdict: NDArray[np.float64],
+    sheet: NDArray[np.int64],
+    public: NDArray[np.bool_],
+    *,
+    permutations: int,
+    enumerate_up_to: int,
+    seed: int,
+) -> ErrorsByArm:
+    """A judge's errors by arm, from criteria labelled by hand.
+
+    All (criteria,): what is true, what the judge said (1, 0, NaN where it left it ungraded), whose
+    answer sheet and which arm. The test permutes the arm over sheets, since criteria of one sheet
+    go together: its statistic, for each of the two rates, is the gap of a sheet's right verdicts
+    less what the pooled rate foretells. Raises AnalysisError where all sheets are of one arm, or a
+    sheet is of both.
+    """
+    first, codes = np.unique(sheet, return_index=True, return_inverse=True)[1:]
+    arm = public[first]
+    if (arm[codes] != public).any():
+        raise AnalysisError("an answer sheet has labelled criteria in both arms")
+    counts = [_count(truth == kind, truth, verdict, codes) for kind in (True, False)]
+    right, total, ungraded = (np.stack([each[at] for each in counts], 1) for at in range(3))
+    return compare_counts(
+        right, total, np.zeros(len(arm), dtype=np.int64), arm, ungraded=ungraded,
+        permutations=permutations, enumerate_up_to=enumerate_up_to, seed=seed,
+    )  # fmt: skip
+
+
+def compare_counts(
+    right: Floats,
+    total: Floats,
+    stratum: NDArray[np.int64],
+    public: NDArray[np.bool_],
+    *,
+    ungraded: Floats | None = None,
+    permutations: int,
+    enumerate_up_to: int,
+    seed: int,
+) -> ErrorsByArm:
+    """The same from counts by answer sheet, arms permuted within strata: of criteria that are met,
+    and of those that are not, how many the judge decided (``total``, (sheets, 2)), how many rightly
+    and how many it left. All answers to one instance are one sheet, since they share its arm.
+    Raises AnalysisError where all sheets are of one arm."""
+    if public.all() or not public.any():
+        raise AnalysisError("labelled criteria of one arm only: both are wanted to compare errors")
+    pooled = right.sum(axis=0) / np.maximum(total.sum(axis=0), 1)
+    gaps = permute_gaps(
+        (right - total * pooled)[:, :, None], stratum, public,
+        permutations=permutations, enumerate_up_to=enumerate_up_to, seed=seed,
+    )  # fmt: skip
+    p = two_sided_p(gaps)
+    left = np.zeros_like(total) if ungraded is None else ungraded
+    by_arm = [
+        Errors(
+            *(
+                rate_of_counts(right[arm, kind], total[arm, kind], int(left[arm, kind].sum()))
+                for kind in (0, 1)
+            )
+        )
+        for arm in (public, ~public)
+    ]
+    rates = [rate for each in by_arm for rate in (each.sensitivity, each.specificity)]
+    enough = sum(each.labels for each in by_arm) >= LABELS and all(r.answers for r in rates)
+    return ErrorsByArm(by_arm[0], by_arm[1], float(p[0]), float(p[1]), enough)
+
+
+def measure_errors(
+    truth: NDArray[np.bool_], verdict: NDArray[np.float64], sheet: NDArray[np.int64]
+) -> Errors:
+    """Sensitivity and specificity of verdicts, as in ``compare_errors``, with intervals that know
+    which criteria share a sheet."""
+    said = [None if np.isnan(v) else bool(v) for v in verdict.tolist()]
+    rows = list(zip(sheet.tolist(), truth.tolist(), said, strict=True))
+    sensitivity, specificity = (
+        rate_of((s, None if v is None else v is t) for s, t, v in rows if t is kind)
+        for kind in (True, False)
+    )
+    return Errors(sensitivity, specificity)
+
+
+def _count(
+    kind: NDArray[np.bool_],
+    truth: NDArray[np.bool_],
+    verdict: Floats,
+    codes: NDArray[np.int64],
+) -> tuple[Floats, Floats, Floats]:
+    """By sheet, right verdicts on criteria of a kind, verdicts, and criteria without one."""
+    own, none, sheets = kind & ~np.isnan(verdict), kind & np.isnan(verdict), int(codes.max()) + 1
+    right = ((verdict > 0.5) == truth).astype(np.float64)
+    y = np.bincount(codes[own], weights=right[own], minlength=sheets)
+    m, left = (np.bincount(codes[each], minlength=sheets) for each in (own, none))
+    return y.astype(np.float64), m.astype(np.float64), left.astype(np.float64)
+
+
+def _corrected(mean: float, se: float, errors: Errors) -> tuple[float, float, float] | None:
+    """π of an arm, its variance, and J."""
+    met, unmet = errors.sensitivity, errors.specificity
+    if met.mean is None or unmet.mean is None:
+        return None
+    skill, noise = met.mean + unmet.mean - 1, (_variance(met), _variance(unmet))
+    if skill <= Z * math.sqrt(sum(noise)):
+        return None
+    rate = (mean + unmet.mean - 1) / skill
+    known = rate**2 * noise[0] + (1 - rate) ** 2 * noise[1]
+    return rate, (se**2 + known) / skill**2, skill
+
+
+def _variance(rate: Rate) -> float:
+    """Of a rate, from Wilson's interval: not 0 where all verdicts were right."""
+    low, high = rate.interval or (0.0, 1.0)
+    return ((high - low) / (2 * Z)) ** 2
+
+
+# --- A judge's errors by arm, on the study's own answers ---
+
+
+@dataclass(slots=True)
+class Labels:
+    """Counts of a judge's verdicts on criteria of known truth, by instance: met and said to be
+    met, met, not met and said not to be, not met."""
+
+    counts: dict[str, list[int]] = field(default_factory=dict, repr=False)
+    places: dict[str, tuple[str, Arm]] = field(default_factory=dict, repr=False)  # stratum, arm
+
+    def add(self, instance: str, stratum: str, arm: Arm, said: Iterable[tuple[bool, bool]]) -> None:
+        """Count an answer's criteria: what is true of each, and what the judge said."""
+        self.places[instance] = stratum, arm
+        own = self.counts.setdefault(instance, [0, 0, 0, 0])
+        for truth, verdict in said:
+            kind = 0 if truth else 2
+            own[kind] += verdict is truth
+            own[kind + 1] += 1
+
+
+def errors_by_arm(plan: Plan, labels: Labels, judge: str, registration: str) -> ErrorsByArm | None:
+    """The judge's errors in either arm over the plan's strata; None where a stratum has labelled
+    criteria in one arm only, or there are none."""
+    held = sorted(name for name, (stratum, _) in labels.places.items() if stratum in plan.strata)
+    if not held:
+        return None
+    strata, stratum = codes_of(np.array([labels.places[each][0] for each in held], dtype=object))
+    public = np.array([labels.places[each][1] is Arm.PUBLIC for each in held])
+    if len(set(zip(stratum.tolist(), public.tolist(), strict=True))) < 2 * len(strata):
+        return None
+    counts = np.array([labels.counts[each] for each in held], dtype=np.float64)
+    return compare_counts(
+        counts[:, [0, 2]], counts[:, [1, 3]], stratum, public,
+        permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to,
+        seed=permutation_seed(registration, "C3", "errors", judge),
+    )  # fmt: skip
+
+
+def arm_shortfall(rule: JudgeRule | None, errors: ErrorsByArm | None) -> str:
+    """Why no gap is corrected by arm, in words; "" where it may be. ``rule`` is what the plan asks
+    of the judge: it holds in either arm."""
+    if errors is None:
+        return "no criterion of known truth in both arms of every stratum"
+    return "; ".join(_shortfalls(rule, errors))
+
+
+def _shortfalls(rule: JudgeRule | None, errors: ErrorsByArm) -> Iterator[str]:
+    least = LABELS if rule is None else max(LABELS, rule.min_criteria)
+    count = errors.public.labels + errors.private.labels
+    if count < least:
+        yield f"{count} criteria of known truth, {least} or more are wanted"
+    for arm, own in ((Arm.PUBLIC, errors.public), (Arm.PRIVATE, errors.private)):
+        for name, rate, asked in _rates(own, rule):
+            if rate.mean is None:
+                yield f"{name} unknown on {arm} instances"
+            elif asked is not None and rate.mean < asked:
+                said = f"{name} {rate.mean:.3f} on {arm} instances"
+                yield f"{said}, the plan asks for {asked:g} or more"
+
+
+def _rates(errors: Errors, rule: JudgeRule | None) -> Iterator[tuple[str, Rate, float | None]]:
+    yield "sensitivity", errors.sensitivity, None if rule is None else rule.min_sensitivity
+    yield "specificity", errors.specificity, None if rule is None else rule.min_specificity
+
+
+def arm_mean(scores: NDArray[np.float64], stratum: NDArray[np.int64]) -> tuple[float, float] | None:
+    """An arm's mean over strata and its standard error; None where a stratum has one instance."""
+    parts = [scores[stratum == h] for h in np.unique(stratum)]
+    if any(len(part) < 2 for part in parts):
+        return None
+    variance = sum(float(part.var(ddof=1)) / len(part) for part in parts)
+    mean = float(np.mean([part.mean() for part in parts]))
+    return mean, math.sqrt(variance) / len(parts)
+
+
+def errors_json(errors: ErrorsByArm) -> dict[str, Any]:
+    """As plain JSON values: rates by arm with intervals and criteria, and p of a difference."""
+    return {
+        **{
+            f"{name}_{arm}": {
+                "rate": rate.mean,
+                "interval": rate.interval,
+                "criteria": rate.answers,
+            }
+            for arm, own in (("public", errors.public), ("private", errors.private))
+            for name, rate, _ in _rates(own, None)
+        },
+        "p_sensitivity": errors.p_sensitivity,
+        "p_specificity": errors.p_specificity,
+        "enough": errors.enough,
+        "differ": errors.differ,
+    }

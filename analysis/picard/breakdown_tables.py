@@ -1,0 +1,202 @@
+"""The breakdown as plain tables: the rows of the CSV files, of ``report.json`` and of the page.
+
+Shares, intervals and widths are fractions of 1, rounded to 6 decimals; what is not known is empty
+(CSV) or null (JSON), never 0.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from analysis.files import write_whole
+from analysis.picard.breakdown import (
+    FORMAT_NAMES,
+    Answers,
+    Breakdown,
+    FailureMode,
+    QuestionFacts,
+    Rounds,
+    Subject,
+    Tally,
+    break_down,
+)
+from analysis.picard.sample_size import WIDTHS, Guidance, guide
+from analysis.stats.proportions import NOTHING, Rate
+
+_DECIMALS = 6
+_STUDY = ("wave", "arm")  # columns that run folders have no use for
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableSet:
+    """All that is said of answers to templated questions. ``tables`` holds rows by table name."""
+
+    breakdown: Breakdown
+    guidance: Guidance
+    tables: Mapping[str, tuple[Row, ...]]
+
+    def as_json(self) -> dict[str, Any]:
+        """The tables as plain JSON values."""
+        return {name: [dict(row) for row in rows] for name, rows in self.tables.items()}
+
+
+def make_tables(
+    answers: Answers, seed: str, *, of_study: bool, widths: Sequence[float] = WIDTHS
+) -> TableSet:
+    """All tables of some answers; ``seed`` is that of the subsets of ``samplesize.guide``.
+
+    Tables ``of_study`` have the columns wave and arm.
+    """
+    found, guidance = break_down(answers), guide(answers, seed, widths)
+    facts = answers.facts
+    tables = {
+        "overall": [_tally_row(each, "") for each in found.overall],
+        "questions": [
+            _tally_row(each, "question", facts[each.name]) for each in found.questions
+        ],
+        "scoring_types": [_tally_row(each, "scoring_type") for each in found.scoring_types],
+        "rounds": [_rounds_row(each) for each in found.rounds],
+        "failure_modes": [_mode_row(each) for each in found.failure_modes],
+        "progressive": _curve_rows(guidance),
+        "sample_sizes": _need_rows(guidance),
+    }  # fmt: skip
+    return TableSet(found, guidance, MappingProxyType({
+        name: tuple(_finish(row, of_study) for row in rows) for name, rows in tables.items()
+    }))  # fmt: skip
+
+
+def write_tables(folder: Path, tables: TableSet) -> list[Path]:
+    """Write each table that has rows as ``<name>.csv`` into the folder, each whole or not at
+    all; a file of a table without rows is removed, so that no old one is taken for new."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, rows in tables.tables.items():
+        path = folder / f"{name}.csv"
+        if not rows:
+            path.unlink(missing_ok=True)
+            continue
+        write_whole(path, table_csv(rows))
+        written.append(path)
+    return written
+
+
+def table_csv(rows: Sequence[Row]) -> str:
+    """Rows of the same columns as CSV, with a header (RFC 4180, but lines end in LF)."""
+    held = io.StringIO()
+    writer = csv.DictWriter(held, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)  # None is written empty
+    return held.getvalue()
+
+
+def _tally_row(each: Tally, label: str, facts: QuestionFacts | None = None) -> dict[str, Any]:
+    named = {label: each.name} if label else {}
+    if facts is not None:
+        named |= {
+            "scoring_type": facts.scoring_type, "output": facts.output, "format": facts.format,
+        }  # fmt: skip
+    return {
+        **each.subject._asdict(),
+        **named,
+        "answers": each.strict.answers,
+        "missing": each.strict.missing,
+        "instances": each.strict.instances,
+        "right": each.strict.right,
+        **_rate_columns("accuracy", each.strict),
+        "lenient_answers": each.lenient.answers,
+        "lenient_right": each.lenient.right,
+        **_rate_columns("lenient_accuracy", each.lenient),
+        "formatting_failures": each.formatting,
+        "task_failures": each.task,
+        "unanswered": each.unanswered,
+        "undetermined": each.undetermined,
+    }
+
+
+def _rounds_row(each: Rounds) -> dict[str, Any]:
+    low, high = each.interval or (None, None)
+    return {
+        **each.subject._asdict(),
+        "question": each.question,
+        "average": each.average,
+        "average_low": low,
+        "average_high": high,
+        "maximum": each.most,
+        "minimum": each.least,
+        "mode": each.mode,
+        "answers": each.answers,
+        "missing": each.missing,
+    }
+
+
+def _mode_row(each: FailureMode) -> dict[str, Any]:
+    row: dict[str, Any] = {**each.subject._asdict(), "group": each.group}
+    formats = dict(each.formats)
+    for name in FORMAT_NAMES.values():
+        rate, slug = formats.get(name, NOTHING), format_slug(name)
+        row |= {f"{slug}_right": rate.right, f"{slug}_answers": rate.answers}
+        row |= _rate_columns(slug, rate)
+    for name, rate in (("file", each.file), ("direct", each.direct), ("overall", each.overall)):
+        row |= _rate_columns(name, rate)
+    low, high = each.gap_interval or (None, None)
+    row |= {"gap": each.gap, "gap_low": low, "gap_high": high}
+    return row | {"missing": each.overall.missing, "weakness_pattern": each.pattern,
+                  "gap_excludes_zero": each.clear}  # fmt: skip
+
+
+def format_slug(name: str) -> str:
+    """A format's name as the beginning of a column's: ``File + JSON`` is ``file_json``."""
+    return name.lower().replace(" + ", "_").replace(" ", "_")
+
+
+def _curve_rows(guidance: Guidance) -> list[dict[str, Any]]:
+    return [
+        {
+            **curve.subject._asdict(), "question": curve.question, "samples": point.samples,
+            "mean": point.mean, "mean_p05": point.low, "mean_p95": point.high,
+            "interval_width": point.width, "elbow": point.samples == curve.elbow,
+        }
+        for curve in guidance.curves for point in curve.points
+    ]  # fmt: skip
+
+
+def _need_rows(guidance: Guidance) -> list[dict[str, Any]]:
+    """A row a question, with a pair of columns for each width."""
+    elbows = {(curve.subject, curve.question): curve for curve in guidance.curves}
+    rows: dict[tuple[Subject, str], dict[str, Any]] = {}
+    for need in guidance.needs:
+        key = need.subject, need.question
+        curve = elbows[key]
+        if key not in rows:
+            rows[key] = {
+                **need.subject._asdict(), "question": need.question,
+                "samples_seen": curve.points[-1].samples, "width_seen": curve.points[-1].width,
+                "elbow": curve.elbow,
+            }  # fmt: skip
+        name = f"samples_for_width_{need.width:g}"
+        rows[key] |= {name: need.samples, f"{name}_cautious": need.samples_cautious}
+    return list(rows.values())
+
+
+def _rate_columns(name: str, rate: Rate) -> dict[str, float | None]:
+    low, high = rate.interval or (None, None)
+    return {name: rate.mean, f"{name}_low": low, f"{name}_high": high}
+
+
+def _finish(row: Mapping[str, Any], of_study: bool) -> Row:
+    """Rounded, without the columns that are not asked for."""
+    return MappingProxyType(
+        {
+            name: round(value, _DECIMALS) + 0.0 if isinstance(value, float) else value
+            for name, value in row.items()
+            if of_study or name not in _STUDY
+        }
+    )

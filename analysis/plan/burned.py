@@ -1,0 +1,221 @@
+"""Burned private instances: how many there are, and which leave the primary test
+(spec/statistics.md, B1).
+
+A burned instance is a private one whose input the provider of a model may have kept, or that has
+leaked. If it was learnt, the private arm is no longer clean and hides a gap: that makes no false
+alarm, but no proof of anything small either. By the rule ``leave-out`` such instances leave P1,
+with the public ones of their tranche, so that labels are still permuted as they were allotted.
+Where a stratum would be left without ``LEAST`` virgin instances in each arm, the model keeps all of
+its own, and ``hold_back`` sees to what is then not said of it. Nothing here looks at a score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.data.table import Table, codes_of, one_of
+from analysis.plan.presets import LEAVE_OUT
+from analysis.plan.primary import Data
+from analysis.plan.sensitivity import Aside, BurnTest, compare_burned
+from analysis.plan.verdict import INCONCLUSIVE, NO_INFLATION, Verdict
+from analysis.stats.multiplicity import holm
+from analysis.stats.permutation import permutation_seed
+from registry.ledger.records import Plan
+from registry.result_row import Arm
+
+LEAST = 2  # instances in each arm of each stratum that a model runs
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class BurnedSeeds:
+    """A model's private instances at a wave: ``burned`` of them are, ``virgin`` are not, and of
+    the burned ``left_out`` have left P1."""
+
+    wave: int
+    model: str
+    burned: int
+    virgin: int
+    left_out: int
+
+    @property
+    def staying(self) -> int:
+        return self.burned - self.left_out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """Which rows stay: in P1, and in the monitoring of the study (P4), whose labels move in whole
+    tranches over all looks."""
+
+    primary: Mask
+    monitored: Mask
+    seeds: tuple[BurnedSeeds, ...]
+
+
+def keep_rows(table: Table, rule: str, aside: Collection[str] = ()) -> Kept:
+    """What the rule makes of a table, one grader's; of models ``aside`` (controls) every row stays:
+    a gap of theirs is no finding. Blind to scores."""
+    every = np.ones(len(table), dtype=bool)
+    if not table["burned"].any():
+        return Kept(every, every, ())
+    instance = codes_of(table["instance"])[1]
+    primary, monitored, found = every.copy(), every.copy(), list[BurnedSeeds]()
+    fresh = ~one_of(table["model"], aside) if aside else every
+    for wave in np.unique(table["wave"][(table["burned"] == 1) & fresh]).tolist():
+        here = np.flatnonzero((table["wave"] == wave) & fresh)
+        units = [_units(table, instance, here, model) for model in _names(table["model"][here])]
+        scattered = _scattered(units) if rule == LEAVE_OUT else frozenset()
+        for own in units:
+            lost = own.whole if rule == LEAVE_OUT and own.lasts_without(scattered) else _none(own)
+            gone = lost | np.isin(own.unit, sorted(scattered))
+            rows = own.rows
+            monitored[rows[np.isin(instance[rows], own.unit[lost])]] = False
+            primary[rows[np.isin(instance[rows], own.unit[gone])]] = False
+            if own.burned.any():
+                found.append(own.told(wave, gone))
+    return Kept(primary, monitored, tuple(found))
+
+
+def hold_back(verdict: Verdict, seeds: BurnedSeeds | None) -> Verdict:
+    """The verdict, with what is burned told; one of no material inflation is none where burned
+    instances stay in the test, since they may hide a gap."""
+    if seeds is None or not seeds.burned:
+        return verdict
+    said = burned_words(seeds)
+    note = f"{verdict.note}; {said}" if verdict.note else said
+    if seeds.staying and verdict.verdict == NO_INFLATION:
+        return replace(verdict, verdict=INCONCLUSIVE, note=note)
+    return replace(verdict, note=note)
+
+
+def burned_words(seeds: BurnedSeeds) -> str:
+    """Of a model's burned instances, in half a sentence."""
+    total = seeds.burned + seeds.virgin
+    said = f"{seeds.burned} of {total} private instances are burned"
+    if not seeds.staying:
+        return f"{said} and left out of the test"
+    some = "" if not seeds.left_out else f"{seeds.staying} of them "
+    return f"{said} and {some}stay in the test, where they may hide a gap and make none"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Units:
+    """A model's instances at a wave: columns by instance; ``whole`` marks those, of both arms,
+    of a tranche all of whose private ones in the stratum are burned."""
+
+    model: str
+    rows: NDArray[np.int64]
+    unit: NDArray[np.int64]
+    stratum: NDArray[np.int64]
+    public: Mask
+    burned: Mask
+    whole: Mask
+
+    def lasts_without(self, scattered: Collection[int]) -> bool:
+        """Whether the test can do without those of whole tranches, and the scattered ones."""
+        return self._lasts(self.whole | np.isin(self.unit, sorted(scattered)))
+
+    def survives(self, scattered: Collection[int]) -> bool:
+        return self._lasts(np.isin(self.unit, sorted(scattered)))
+
+    def told(self, wave: int, gone: Mask) -> BurnedSeeds:
+        burned, private = int(self.burned.sum()), int((~self.public).sum())
+        left = int((self.burned & gone).sum())
+        return BurnedSeeds(wave, self.model, burned, private - burned, left)
+
+    def _lasts(self, gone: Mask) -> bool:
+        for h in np.unique(self.stratum):
+            for arm in (self.public, ~self.public):
+                own = arm & (self.stratum == h)
+                if (own & ~gone).sum() < min(LEAST, int(own.sum())):
+                    return False
+        return True
+
+
+def _units(
+    table: Table, instance: NDArray[np.int64], here: NDArray[np.int64], model: str
+) -> _Units:
+    rows = here[table["model"][here] == model]
+    unit, first = np.unique(instance[rows], return_index=True)
+    at = rows[first]
+    burned = np.isin(unit, instance[rows[table["burned"][rows] == 1]])
+    stratum = codes_of(table["stratum"][at])[1]
+    public = np.asarray(table["arm"][at] == Arm.PUBLIC, dtype=bool)
+    tranche = table["tranche"][at]
+    block = stratum * (int(tranche.max(initial=0)) + 1) + tranche
+    virgin = np.isin(block, block[~public & ~burned])
+    whole = ~virgin & np.isin(block, block[burned])
+    return _Units(model, rows, unit, stratum, public, burned, whole)
+
+
+def _scattered(units: Sequence[_Units]) -> frozenset[int]:
+    """Burned instances among virgin ones of their tranche: they leave the look for all of its
+    models, or labels could not be permuted in common; none, where a model would not last."""
+    found = frozenset(
+        int(unit) for own in units for unit in own.unit[own.burned & ~own.whole].tolist()
+    )
+    return found if all(own.survives(found) for own in units) else frozenset()
+
+
+def _names(values: NDArray[np.object_]) -> list[str]:
+    return list(codes_of(values)[0])
+
+
+def _none(own: _Units) -> Mask:
+    return np.zeros(len(own.unit), dtype=bool)
+
+
+NAME = "burned-versus-virgin"
+LEVEL = 0.05
+_LEAKED = "burned private instances are answered better than virgin ones: they may have leaked"
+
+
+def compare_look(
+    plan: Plan, table: Table, data: Data, wave: int, registration: str
+) -> Iterator[Aside]:
+    """A row for each model of a look that ran burned and virgin private instances of one stratum;
+    p is adjusted over these models. ``data`` is of all instances that were run."""
+    found: list[tuple[str, BurnTest, int]] = []
+    for number, (burned, ran, models) in enumerate(_groups(table, data, wave)):
+        cube = data.cube
+        test = compare_burned(
+            data.adjusted.residuals[ran][:, models], cube.stratum[ran], cube.public[ran],
+            burned[ran], permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to,
+            seed=permutation_seed(registration, "B1", str(wave), str(number)),
+        )  # fmt: skip
+        if test is not None:
+            found += ((cube.columns[m].model, test, place) for place, m in enumerate(models))
+    one = len({id(test) for _, test, _ in found}) == 1
+    over = holm(np.array([test.p[place] for _, test, place in found])) if found else np.empty(0)
+    for row, (model, test, place) in enumerate(found):
+        adjusted = float(test.p_adjusted[place] if one else over[row])
+        yield _aside(wave, model, test, place, adjusted)
+
+
+def _groups(table: Table, data: Data, wave: int) -> Iterator[tuple[Mask, Mask, list[int]]]:
+    """Models of one look that ran the same instances, of which the same are burned for them: the
+    burned, the run, and the models' columns."""
+    cube = data.cube
+    groups: dict[tuple[bytes, bytes], tuple[Mask, Mask, list[int]]] = {}
+    for m, column in enumerate(cube.columns):
+        here = (table["wave"] == wave) & (table["model"] == column.model) & (table["burned"] == 1)
+        burned = np.asarray(np.isin(cube.unit.astype(str), table["instance"][here].astype(str)))
+        ran = (cube.scored[:, m] + cube.missing[:, m]) > 0
+        key = burned.tobytes(), ran.tobytes()
+        groups.setdefault(key, (burned & ran, ran, []))[2].append(m)
+    yield from groups.values()
+
+
+def _aside(wave: int, model: str, test: BurnTest, place: int, adjusted: float) -> Aside:
+    gap = test.gaps[place]
+    return Aside(
+        NAME, wave, model, f"{test.burned} burned, {test.virgin} virgin",
+        None if gap is None else gap.gap, None if gap is None else gap.interval,
+        float(test.p[place]), adjusted, _LEAKED if adjusted <= LEVEL else "",
+    )  # fmt: skip

@@ -1,0 +1,182 @@
+"""A plan in words, for who reads what was registered."""
+
+from __future__ import annotations
+
+from analysis.judges.error_rates import rule_words
+from analysis.plan.presets import BURNED, EXCLUSIONS, SENSITIVITY, look_alpha
+from registry.ledger.records import Plan
+
+
+def describe_plan(plan: Plan) -> str:
+    """The plan in words, one paragraph a line."""
+    return "\n".join(
+        (
+            *_hypothesis_words(plan),
+            _design_words(plan),
+            _test_words(plan),
+            _error_words(plan),
+            *_study_words(plan),
+            _verdict_words(plan),
+            *_control_words(plan),
+            *_judge_words(plan),
+            f"Missing data. {plan.missing}{_missing_words(plan)}",
+            *_burned_words(plan),
+            f"Exclusions. {_exclusion_words(plan)}",
+            *_sensitivity_words(plan),
+        )
+    )
+
+
+def _judge_words(plan: Plan) -> tuple[str, ...]:
+    """What is asked of judges before their columns are shown."""
+    return (f"Judges. {' '.join(map(rule_words, plan.judges))}",) if plan.judges else ()
+
+
+def _design_words(plan: Plan) -> str:
+    return (
+        f"Design. {number(plan.seeds_per_arm, 'instance')} in each arm of each of "
+        f"{number(len(plan.strata), 'stratum', 'strata')} ({', '.join(plan.strata)}), allocated "
+        f"to the public or the private arm at random; {number(plan.replicates, 'run')} of each "
+        "model on each instance. The unit of the analysis is the instance: its score is the mean "
+        "over its runs."
+    )
+
+
+def _test_words(plan: Plan) -> str:
+    words = {"score": "weighted score", "fraction": "fraction of criteria passed"}
+    several = "" if len(plan.outcomes) == 1 else (
+        "; the same permutation serves all outcomes, each gap is divided by its permutation "
+        "standard deviation, and the larger one is the statistic (max-T)"
+    )  # fmt: skip
+    return (
+        "Test. For each model: does it score higher on public than on private instances? "
+        f"One-sided, on the {' and the '.join(words[name] for name in plan.outcomes)}, as the "
+        f"difference of arm means averaged over strata{_covariate_words(plan)}. Arm labels are "
+        f"permuted within strata with each arm's count fixed, {plan.permutations:,} times, or all "
+        f"allocations are enumerated where there are {plan.enumerate_up_to:,} or fewer{several}."
+    )
+
+
+def _error_words(plan: Plan) -> str:
+    over = (
+        "by the Westfall–Young step-down max-T method on permutations common to the models"
+        if plan.multiplicity == "westfall-young"
+        else "by Holm's method"
+    )
+    return (
+        "Error rates. The chance of calling any clean model contaminated is held to "
+        f"{plan.alpha:g} (one-sided) over {number(plan.looks, 'look')} and all models: each "
+        f"look, one wave, has {look_alpha(plan):.4g}, and p-values are adjusted over the models of "
+        f"a look {over}."
+    )
+
+
+def _verdict_words(plan: Plan) -> str:
+    return (
+        "Verdicts. “Contaminated” where the adjusted p-value is at most the look's alpha. "
+        "Otherwise “no material inflation” where the one-sided 95 % upper bound of the gap in the "
+        f"{plan.outcomes[0]} lies below {plan.margin:g} (t interval, Satterthwaite's degrees of "
+        "freedom). Otherwise “inconclusive”: a test that does not reject proves nothing."
+    )
+
+
+def _hypothesis_words(plan: Plan) -> tuple[str, ...]:
+    if plan.standard is None or not plan.standard.hypotheses:
+        return ()
+    return (f"Hypotheses. {' '.join(plan.standard.hypotheses)}",)
+
+
+def _covariate_words(plan: Plan) -> str:
+    if plan.standard is None:
+        return ""
+    return (
+        ", of scores adjusted for each instance's mean score by the models that were released "
+        "before publication: one slope for all instances, fitted blind to the arms, where each "
+        f"instance has {number(plan.standard.covariate_runs, 'such run')} or more, and none "
+        "otherwise"
+    )
+
+
+def _study_words(plan: Plan) -> tuple[str, ...]:
+    rules = plan.standard
+    if rules is None:
+        return ()
+    words = (
+        "Study-level monitoring. A family of its own: the average model of each look, over every "
+        "window of looks up to the present, labels permuted jointly across looks. Its chance of a "
+        f"false alarm is held to {rules.study_alpha - rules.onset_alpha:g} (one-sided) over "
+        f"{number(plan.looks, 'look')}, spent in equal parts."
+    )
+    if rules.onset_alpha:
+        words += (
+            f" An e-process for an onset at any look runs beside it at {rules.onset_alpha:g}, and "
+            f"may go on to {number(rules.onset_looks, 'look')} at the most."
+        )
+    return (words,)
+
+
+def _control_words(plan: Plan) -> tuple[str, ...]:
+    rules = plan.standard
+    if rules is None:
+        return ()
+    named = [f"{', '.join(rules.pre_exposure)} before publication"] if rules.pre_exposure else []
+    named += [f"{', '.join(rules.frozen)} again at every look"] if rules.frozen else []
+    words = (
+        "Controls. Negative: none is named."
+        if not named
+        else (
+            f"Controls. Negative: {'; '.join(named)}; their pooled gap has a two-sided p of "
+            f"{rules.control_alpha:g} or more and a 90 % interval inside ±{rules.control_margin:g}."
+        )
+    )
+    if rules.spiked:
+        words += f" Positive: {', '.join(rules.spiked)}, given public keys, must be detected."
+    else:
+        words += " Positive: none is registered."
+    if rules.second_grader:
+        words += f" A second grader, {rules.second_grader}, must give the same verdict."
+    if rules.regrade:
+        whose = "all" if rules.regrade == 1 else f"a share of {rules.regrade:g}"
+        words += (
+            f" At each later look it grades the first wave's answers again, on {whose} of the "
+            "instances; the change must be alike in the arms, by the rule of the negative control."
+        )
+    return (f"{words} Where one fails, verdicts are withheld and the reason is told.",)
+
+
+def _missing_words(plan: Plan) -> str:
+    if plan.standard is None:
+        return ""
+    return (
+        f" (A permutation p below {plan.standard.missing_alpha:g}, or a share above "
+        f"{plan.standard.missing_share:g}.) A verdict of no material inflation must then hold with "
+        "the converse."
+    )
+
+
+def _burned_words(plan: Plan) -> tuple[str, ...]:
+    if plan.standard is None:
+        return ()
+    return (
+        "Burned instances. Private ones whose inputs a model's provider may have kept from an "
+        f"earlier run, or that have leaked. {BURNED[plan.standard.burned]} Where burned instances "
+        "are in a test, the model is not said to show no material inflation: they may hide a gap, "
+        "and make none. At each look they are held against private ones that nobody has seen.",
+    )
+
+
+def _exclusion_words(plan: Plan) -> str:
+    if not plan.exclusions:
+        return "None."
+    return f"Not tested: {'; '.join(EXCLUSIONS.get(each, each) for each in plan.exclusions)}."
+
+
+def _sensitivity_words(plan: Plan) -> tuple[str, ...]:
+    if plan.standard is None or not plan.standard.sensitivity:
+        return ()
+    named = "; ".join(SENSITIVITY[name] for name in plan.standard.sensitivity)
+    return (f"Sensitivity. Shown beside the test, deciding nothing: {named}.",)
+
+
+def number(count: int, noun: str, plural: str = "") -> str:
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"

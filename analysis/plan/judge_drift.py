@@ -1,0 +1,154 @@
+"""A judge's second grades of archived answers: did it move one arm more than the other?
+
+spec/statistics.md, C3. What is graded again is the same text. That a judge now says something else
+of it is drift; it makes no gap as long as both arms move alike, so that what must be null is the
+gap of the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.data.seed_means import SeedMeans, seed_means
+from analysis.data.table import make_table
+from analysis.plan.controls import LEVEL, MARGIN, Control, regrade_drift
+from analysis.stats.intervals import MeanEstimate, estimate_mean
+from analysis.stats.permutation import permutation_seed
+from registry.ledger.records import Plan
+from registry.result_row import ResultRow
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Regrading:
+    """What a judge said of the answers of wave ``first``, then and again at the look of ``wave``:
+    a row an episode in both, in any order. ``share`` of the instances were drawn for it."""
+
+    judge: str
+    wave: int
+    first: int
+    share: float
+    before: tuple[ResultRow, ...]
+    after: tuple[ResultRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDrift:
+    """How the grades of a model's answers changed, of all models together where ``model`` is "".
+    ``public`` and ``private`` are mean changes over strata, None where there are none; ``control``
+    holds their gap, tested two-sided."""
+
+    model: str
+    public: MeanEstimate | None
+    private: MeanEstimate | None
+    control: Control
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """A judge at a look: all models together first, then each. Of the plan's first outcome;
+    ``answers`` were scored both times."""
+
+    judge: str
+    wave: int
+    first: int
+    share: float
+    answers: int
+    models: tuple[ModelDrift, ...]
+
+    @property
+    def pooled(self) -> Control:
+        return self.models[0].control
+
+
+def measure_drift(plan: Plan, regrading: Regrading, registration: str) -> Drift:
+    """The drift of a judge, by the plan's levels for controls. Raises AnalysisError where the rows
+    are not of one wave, or a stratum holds one arm only."""
+    before, after = (
+        seed_means(make_table(rows), regrading.first, plan.outcomes[:1], plan.strata)
+        for rows in (regrading.before, regrading.after)
+    )
+    change = after.values[:, :, 0] - before.values[:, :, 0]
+    scored = (_scored(regrading.before), _scored(regrading.after))
+    columns = [list(range(len(before.models))), *([m] for m in range(len(before.models)))]
+    names = ["", *before.models]
+    return Drift(
+        regrading.judge, regrading.wave, regrading.first, regrading.share,
+        len(scored[0] & scored[1]),
+        tuple(
+            ModelDrift(
+                name,
+                _mean(change[:, own], before, before.public),
+                _mean(change[:, own], before, ~before.public),
+                _control(plan, before, after, own, _seed(registration, regrading, name)),
+            )
+            for name, own in zip(names, columns, strict=True)
+        ),
+    )  # fmt: skip
+
+
+def drift_json(drift: Drift) -> list[dict[str, Any]]:
+    """A row for all models together, ``model`` null, and one for each: mean change by arm, their
+    gap with a 90 % interval and two-sided p, and why it is not null, where it is not."""
+    return [
+        {
+            "wave": drift.wave,
+            "answers_of_wave": drift.first,
+            "share": drift.share,
+            "answers": drift.answers if not each.model else None,
+            "model": each.model or None,
+            "public": each.public and each.public.mean,
+            "public_interval": each.public and each.public.interval,
+            "private": each.private and each.private.mean,
+            "private_interval": each.private and each.private.interval,
+            "gap": each.control.gap,
+            "interval90": each.control.interval90,
+            "p": each.control.p,
+            "passed": each.control.passed,
+            "reasons": list(each.control.reasons),
+        }
+        for each in drift.models
+    ]
+
+
+def drift_words(drift: Drift) -> str:
+    """A sentence on all models together."""
+    found, who = drift.pooled, f"{drift.judge} graded {drift.answers} answers of wave {drift.first}"
+    if not found.passed:
+        return f"{who} again, and the change is not alike in the arms: {'; '.join(found.reasons)}."
+    gap = 0.0 if found.gap is None else 100 * found.gap
+    return f"{who} again: no gap in what changed ({gap:+.1f} points, p {found.p:.3f})."
+
+
+def _control(
+    plan: Plan, before: SeedMeans, after: SeedMeans, columns: Sequence[int], seed: int
+) -> Control:
+    rules = plan.standard
+    return regrade_drift(
+        before.values[:, columns, 0], after.values[:, columns, 0], before.stratum, before.public,
+        permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to, seed=seed,
+        margin=MARGIN if rules is None else rules.control_margin,
+        level=LEVEL if rules is None else rules.control_alpha,
+    )  # fmt: skip
+
+
+def _mean(change: Floats, data: SeedMeans, arm: NDArray[np.bool_]) -> MeanEstimate | None:
+    """The mean change of an arm: of each instance over its models, then over strata."""
+    there = arm & ~np.isnan(change).all(axis=1)
+    if not there.any():
+        return None
+    return estimate_mean(np.nanmean(change[there], axis=1), data.stratum[there], least=-1.0)
+
+
+def _scored(rows: Sequence[ResultRow]) -> set[tuple[str, str, int]]:
+    return {(r.model, r.instance, r.replicate) for r in rows if r.score is not None}
+
+
+def _seed(registration: str, regrading: Regrading, model: str) -> int:
+    return permutation_seed(registration, "C3", regrading.judge, str(regrading.wave), model)

@@ -1,0 +1,155 @@
+"""Study-level monitoring as a plan registers it (spec/statistics.md, P4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analysis.plan.primary import Data
+from analysis.stats.eprocess import cumulative_gaps, onset_process
+from analysis.stats.permutation import permutation_seed
+from analysis.stats.sequential import LookScores, Monitoring, monitor, study_scores
+from registry.ledger.records import Plan, StandardRules
+
+
+@dataclass(frozen=True, slots=True)
+class MonitoredLook:
+    """The study at one look. ``gap`` is of the average model of this look alone; ``statistic`` is
+    the largest over windows of looks that end here, the window ``onset``…``wave`` (waves);
+    ``crossed`` says that the study rejects here."""
+
+    wave: int
+    models: tuple[str, ...]
+    gap: float
+    statistic: float
+    onset: int
+    threshold: float | None
+    share: float
+    spent: float  # of alpha, up to here
+    crossed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Onset:
+    """The e-process for an onset at any look (P4, last part): E by wave; it rejects at the wave
+    where E first reaches 1/``alpha``."""
+
+    alpha: float
+    values: tuple[tuple[int, float], ...]
+    rejected_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Monitored:
+    """``alpha`` is what P4 may spend; ``rejected_at`` the wave at which it rejected, ``window`` the
+    waves whose gap did it. ``note`` says why there is nothing, where there is nothing."""
+
+    alpha: float
+    looks: tuple[MonitoredLook, ...]
+    rejected_at: int | None
+    window: tuple[int, int] | None
+    note: str = ""
+    onset: Onset | None = None  # where the plan has one
+
+
+def monitor_looks(
+    plan: Plan,
+    rules: StandardRules,
+    looks: Sequence[tuple[int, Data]],
+    registration: str,
+) -> Monitored:
+    """P4 over the registered looks so far: each its wave and its data, in order.
+
+    A look of which every model is excluded, or every run missing, is passed over. One that has
+    an arm of a stratum without a score ends the monitoring before it, with a note: what was said
+    until then stands.
+    """
+    alpha = rules.study_alpha - rules.onset_alpha
+    every, note = _sound(looks[: rules.onset_looks])
+    registered = {wave for wave, _ in looks[: plan.looks]}
+    held = [(wave, data) for wave, data in every if wave in registered]
+    if not held:
+        return Monitored(alpha, (), None, None, note or "No look has a model that is tested.")
+    found = monitor(
+        [_scores(data) for _, data in held],
+        alpha=alpha,
+        looks_planned=plan.looks,
+        permutations=plan.permutations,
+        seed=permutation_seed(registration, "P4"),
+    )
+    onset = _onset(rules, every)
+    return replace(_told(alpha, held, found), note=note, onset=onset)
+
+
+def _sound(looks: Sequence[tuple[int, Data]]) -> tuple[list[tuple[int, Data]], str]:
+    """The looks that have models, up to the first whose gap cannot be had; and why it ends."""
+    held: list[tuple[int, Data]] = []
+    for wave, data in looks:
+        if np.isnan(data.cube.values[:, :, :1]).all():  # no model, or no run that has a score
+            continue
+        if lacking := _one_armed(data):
+            where = ", ".join(lacking)
+            return held, f"It ends before wave {wave}: an arm of {where} has no score there."
+        held.append((wave, data))
+    return held, ""
+
+
+def _one_armed(data: Data) -> list[str]:
+    """The strata of a look that have scores in one arm only, all models taken together."""
+    cube = data.cube
+    there = ~np.isnan(cube.values[:, :, 0]).all(axis=1)
+    return [
+        cube.strata[h]
+        for h in np.unique(cube.stratum)
+        if len(np.unique(cube.public[there & (cube.stratum == h)])) == 1
+    ]
+
+
+def _onset(rules: StandardRules, looks: Sequence[tuple[int, Data]]) -> Onset | None:
+    if not rules.onset_alpha:
+        return None
+    gaps = cumulative_gaps([_scores(data) for _, data in looks])
+    found = onset_process(gaps.gap, gaps.se, alpha=rules.onset_alpha, looks_most=rules.onset_looks)
+    waves = [wave for wave, _ in looks]
+    at = found.rejected_at
+    values = tuple(zip(waves, found.values, strict=True))
+    return Onset(found.alpha, values, None if at is None else waves[at - 1])
+
+
+def _scores(data: Data) -> LookScores:
+    cube = data.cube
+    names = np.array(cube.strata, dtype=object)[cube.stratum]
+    return LookScores(
+        unit=cube.unit,
+        stratum=names,
+        tranche=cube.tranche,
+        public=cube.public,
+        scores=study_scores(data.adjusted.residuals[:, :, 0], cube.stratum),
+    )
+
+
+def _told(alpha: float, held: Sequence[tuple[int, Data]], found: Monitoring) -> Monitored:
+    waves = [wave for wave, _ in held]
+    steps = tuple(
+        MonitoredLook(
+            wave,
+            tuple(column.model for column in data.cube.columns),
+            step.gap,
+            step.statistic,
+            waves[step.onset - 1],
+            step.threshold,
+            step.share,
+            found.spending[place],
+            step.rejected,
+        )
+        for place, ((wave, data), step) in enumerate(zip(held, found.looks, strict=True))
+    )
+    at, window = found.rejected_at, found.window
+    return Monitored(
+        alpha,
+        steps,
+        None if at is None else waves[at - 1],
+        None if window is None else (waves[window[0] - 1], waves[window[1] - 1]),
+    )

@@ -1,0 +1,286 @@
+"""What a registered Plan means: its presets and what they allow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from analysis.errors import AnalysisError
+from registry.ledger.records import Plan, StandardRules
+
+BASIC, STANDARD = "basic-v1", "standard-v1"
+GRADER = "deterministic"  # whose rows a plan tests; any other grader's are exploratory
+OUTCOMES = ("score", "fraction")
+MULTIPLICITY = ("westfall-young", "holm")
+MISSING = (
+    "A model's own failure (refusal, turn limit, unreadable answer) scores 0. An episode that "
+    "infrastructure failed on every attempt is missing; a seed is dropped only when all of its "
+    "runs are missing. Missing episodes are counted by arm and reported."
+)
+
+
+MISSING_BOUNDS = MISSING + (
+    " Where missingness differs between the arms, or much is missing, a claim must hold also with "
+    "every missing public run counted 0 and every missing private one 1."
+)
+SENSITIVITY: Mapping[str, str] = MappingProxyType(
+    {
+        "unadjusted": "the same test without the covariate",
+        "leave-one-stratum-out": "at the newest look, the same test without each stratum in turn",
+        "dimensions": "the largest gap over the dimensions of the rubrics (max-T)",
+        "key-static": "the gap of criteria that need the instance's answer key, against that of "
+        "criteria that are the same in every instance, where no leak can help",
+        "gee": "at the newest look, a bias-reduced GEE of the scores, clustered on the instance",
+        "mixed": "at the newest look, a mixed model with a random intercept for each instance",
+        "shrinkage": "the models' gaps, shrunken towards their mean",
+    }
+)
+EXCLUSIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "version-changed": "a model that was served in several versions within a look",
+        "mostly-missing": "a model of which more than half of the episodes of a look are missing",
+    }
+)
+LEAVE_OUT, KEEP = "leave-out", "keep"
+BURNED: Mapping[str, str] = MappingProxyType(
+    {
+        LEAVE_OUT: "They leave the test of the model, with the public ones of their tranche; where "
+        "a stratum would be left without two others in each arm, all stay.",
+        KEEP: "They stay in the test.",
+    }
+)
+HYPOTHESES = (
+    "H1, of each model that is new at a look: it scores higher on public instances than on "
+    "private ones.",
+    "H2, of the study: over some window of looks up to the present, the models of those looks "
+    "score higher on public instances.",
+    "H3, of each model: it scores less than the margin higher on public instances.",
+)
+
+
+def basic_plan(
+    strata: Sequence[str],
+    seeds_per_arm: int,
+    *,
+    replicates: int = 1,
+    looks: int = 1,
+    alpha: float = 0.025,
+    permutations: int = 19_999,
+    enumerate_up_to: int = 20_000,
+    margin: float = 0.05,
+    outcomes: Sequence[str] = OUTCOMES,
+    multiplicity: str = "westfall-young",
+) -> Plan:
+    """The preset basic-v1. Raises AnalysisError for what ``validate_plan`` refuses."""
+    return validate_plan(
+        Plan(
+            name=BASIC,
+            strata=tuple(strata),
+            seeds_per_arm=seeds_per_arm,
+            replicates=replicates,
+            looks=looks,
+            alpha=alpha,
+            outcomes=tuple(outcomes),
+            permutations=permutations,
+            enumerate_up_to=enumerate_up_to,
+            margin=margin,
+            multiplicity=multiplicity,
+            missing=MISSING,
+        )
+    )
+
+
+def standard_plan(
+    strata: Sequence[str],
+    seeds_per_arm: int,
+    *,
+    pre_exposure: Sequence[str],
+    frozen: Sequence[str] = (),
+    spiked: Sequence[str] = (),
+    replicates: int = 1,
+    looks: int = 8,
+    alpha: float = 0.025,
+    permutations: int = 19_999,
+    enumerate_up_to: int = 20_000,
+    margin: float = 0.05,
+    outcomes: Sequence[str] = OUTCOMES,
+    multiplicity: str = "westfall-young",
+    covariate_runs: int = 4,
+    study_alpha: float = 0.025,
+    onset_alpha: float = 0.0,
+    onset_looks: int | None = None,
+    missing_alpha: float = 0.05,
+    missing_share: float = 0.05,
+    control_alpha: float = 0.05,
+    control_margin: float = 0.05,
+    second_grader: str = "",
+    sensitivity: Sequence[str] = tuple(SENSITIVITY),
+    exclusions: Sequence[str] = (),
+    hypotheses: Sequence[str] = HYPOTHESES,
+    released: Sequence[tuple[str, str]] = (),
+    burned: str = LEAVE_OUT,
+    regrade: float = 0.0,
+) -> Plan:
+    """The preset standard-v1: D1 to B1 of spec/statistics.md, §5. Raises AnalysisError for what
+    ``validate_plan`` refuses."""
+    return validate_plan(
+        Plan(
+            name=STANDARD,
+            strata=tuple(strata),
+            seeds_per_arm=seeds_per_arm,
+            replicates=replicates,
+            looks=looks,
+            alpha=alpha,
+            outcomes=tuple(outcomes),
+            permutations=permutations,
+            enumerate_up_to=enumerate_up_to,
+            margin=margin,
+            multiplicity=multiplicity,
+            missing=MISSING_BOUNDS,
+            exclusions=tuple(exclusions),
+            standard=StandardRules(
+                pre_exposure=tuple(pre_exposure),
+                frozen=tuple(frozen),
+                spiked=tuple(spiked),
+                covariate_runs=covariate_runs,
+                study_alpha=study_alpha,
+                onset_alpha=onset_alpha,
+                onset_looks=onset_looks or looks * (2 if onset_alpha else 1),
+                missing_alpha=missing_alpha,
+                missing_share=missing_share,
+                control_alpha=control_alpha,
+                control_margin=control_margin,
+                second_grader=second_grader,
+                sensitivity=tuple(sensitivity),
+                hypotheses=tuple(hypotheses),
+                released=tuple(released),
+                burned=burned,
+                regrade=regrade,
+            ),
+        )
+    )
+
+
+def validate_plan(plan: Plan) -> Plan:
+    """The plan itself, if it can be run as it stands. Raises AnalysisError naming the field."""
+    if complaint := next(_complaints(plan), ""):
+        raise AnalysisError(f"plan {plan.name!r}: {complaint}")
+    return plan
+
+
+def look_alpha(plan: Plan) -> float:
+    """What each look may spend: alpha shared equally (spec/statistics.md, P3)."""
+    return plan.alpha / plan.looks
+
+
+def control_models(plan: Plan) -> set[str]:
+    """The models that are controls: their gaps are no findings."""
+    rules = plan.standard
+    return set() if rules is None else {*rules.pre_exposure, *rules.frozen, *rules.spiked}
+
+
+def _complaints(plan: Plan) -> Iterator[str]:
+    if plan.name not in (BASIC, STANDARD):
+        yield f"name: no such preset; known: {BASIC}, {STANDARD}"
+    if not plan.strata or len(set(plan.strata)) != len(plan.strata):
+        yield "strata: name at least one, and none twice"
+    for field in ("seeds_per_arm", "replicates", "looks"):
+        if getattr(plan, field) < 1:
+            yield f"{field}: {getattr(plan, field)} is not a count; give 1 or more"
+    yield from _number_complaints(plan)
+    yield from _name_complaints("outcomes", plan.outcomes, OUTCOMES)
+    if not plan.outcomes:
+        yield "outcomes: name at least one"
+    if plan.multiplicity not in MULTIPLICITY:
+        yield f"multiplicity: {plan.multiplicity!r}; known: {', '.join(MULTIPLICITY)}"
+    if plan.name == STANDARD:
+        yield from _standard_complaints(plan)
+    else:
+        yield from _basic_complaints(plan)
+
+
+def _basic_complaints(plan: Plan) -> Iterator[str]:
+    if plan.missing != MISSING:
+        yield f"missing: {BASIC} has one rule for missing data; leave its text as the preset has it"
+    if plan.exclusions:
+        yield f"exclusions: {BASIC} excludes nothing; leave the list empty"
+    if plan.standard is not None:
+        yield f"standard: {BASIC} has no such rules; the preset {STANDARD} has"
+
+
+def _standard_complaints(plan: Plan) -> Iterator[str]:
+    rules = plan.standard
+    if rules is None:
+        yield f"standard: the preset {STANDARD} has rules for controls and looks; give them"
+        return
+    if plan.missing != MISSING_BOUNDS:
+        yield f"missing: {STANDARD} has one rule for missing data; leave its text as it is"
+    yield from _name_complaints("exclusions", plan.exclusions, EXCLUSIONS)
+    yield from _name_complaints("sensitivity", rules.sensitivity, SENSITIVITY)
+    yield from _control_complaints(rules)
+    if rules.burned not in BURNED:
+        yield f"burned: {rules.burned!r}; known: {', '.join(BURNED)}"
+    if rules.covariate_runs < 1:
+        yield f"covariate_runs: {rules.covariate_runs} is not a count; 4 is usual"
+    yield from _rate_complaints(plan, rules)
+
+
+def _control_complaints(rules: StandardRules) -> Iterator[str]:
+    for field in ("pre_exposure", "frozen", "spiked"):
+        names = getattr(rules, field)
+        if len(set(names)) != len(names):
+            yield f"{field}: names a model twice"
+    if both := sorted(set(rules.spiked) & {*rules.pre_exposure, *rules.frozen}):
+        yield f"spiked: {both[0]!r} is a negative control too; it cannot be both"
+
+
+def _rate_complaints(plan: Plan, rules: StandardRules) -> Iterator[str]:
+    if not 0 < rules.study_alpha < 0.5:
+        yield f"study_alpha: {rules.study_alpha} must lie between 0 and 0.5 (0.025 is usual)"
+    elif (plan.permutations + 1) * (rules.study_alpha - rules.onset_alpha) < plan.looks and (
+        rules.onset_alpha < rules.study_alpha
+    ):
+        yield (
+            f"permutations: {plan.permutations} are too few to spend study_alpha "
+            f"{rules.study_alpha} over {plan.looks} looks (19999 is usual)"
+        )
+    if not 0 <= rules.onset_alpha < rules.study_alpha:
+        yield (
+            f"onset_alpha: {rules.onset_alpha} is taken from study_alpha and must lie below it; "
+            "0 for none, 0.005 is usual"
+        )
+    if rules.onset_looks < plan.looks:
+        yield f"onset_looks: {rules.onset_looks} is fewer than the plan's {plan.looks} looks"
+    if not 0 <= rules.regrade <= 1:
+        yield f"regrade: {rules.regrade} is no share; 0 for none, 1 for all answers"
+    if rules.regrade and not rules.second_grader:
+        yield "regrade: it is the second grader that grades answers again, and none is named"
+    for field in ("missing_alpha", "missing_share", "control_alpha", "control_margin"):
+        if not 0 < getattr(rules, field) < 1:
+            yield f"{field}: {getattr(rules, field)} must lie between 0 and 1 (0.05 is usual)"
+
+
+def _name_complaints(
+    field: str, names: Sequence[str], known: Sequence[str] | Mapping[str, str]
+) -> Iterator[str]:
+    if len(set(names)) != len(names):
+        yield f"{field}: name none twice"
+    if unknown := [name for name in names if name not in known]:
+        yield f"{field}: {unknown[0]!r} is not one; known: {', '.join(known)}"
+
+
+def _number_complaints(plan: Plan) -> Iterator[str]:
+    if not 0 < plan.alpha < 0.5:
+        yield f"alpha: {plan.alpha} must lie between 0 and 0.5 (one-sided; 0.025 is usual)"
+    if not 0 < plan.margin < 1:
+        yield f"margin: {plan.margin} must lie between 0 and 1 (0.05 is five points)"
+    if not 0 <= plan.enumerate_up_to <= 1_000_000:
+        yield f"enumerate_up_to: {plan.enumerate_up_to} must lie between 0 and 1000000"
+    if 0 < plan.alpha < 0.5 and plan.looks >= 1:
+        least = math.ceil(plan.looks / plan.alpha) - 1
+        if plan.permutations < least:
+            yield (
+                f"permutations: {plan.permutations} are too few to reach alpha {plan.alpha} over "
+                f"{plan.looks} looks; give {least} or more (19999 is usual)"
+            )

@@ -1,0 +1,413 @@
+"""Sensitivity analyses that a plan names (spec/statistics.md, S2, S3): shown, deciding nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.data.seed_means import Cube, outcome_of
+from analysis.data.table import Table, codes_of
+from analysis.errors import AnalysisError
+from analysis.plan.controls import LEVEL as CONTROL_LEVEL
+from analysis.plan.dimensions import contrast_key_with_static, drop_one_armed, max_t_over_categories
+from analysis.plan.primary import Data, Tested
+from analysis.stats.intervals import GapEstimate, estimate_gap
+from analysis.stats.mixed_models import gee_gap, mixed_gap, shrink_gaps
+from analysis.stats.multiplicity import westfall_young
+from analysis.stats.permutation import (
+    Permuted,
+    blocks_of,
+    count_allocations,
+    max_t,
+    p_values,
+    permutation_seed,
+    permute_gaps,
+    weigh_blocks,
+)
+from registry.ledger.records import Plan
+from registry.result_row import Arm, Status
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+_Part = tuple[Permuted, int]  # the gaps of some strata, and how many these are
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LeftOut:
+    """The test again without each stratum (or task) in turn: ``strata`` (k,) holds their codes,
+    ``gaps`` (k, models) the gap of the first outcome over the others, ``p`` (k, models) P1's on
+    them."""
+
+    strata: Ints
+    gaps: Floats
+    p: Floats
+
+    @property
+    def least_gap(self) -> Floats:
+        """The smallest gap that any one stratum's absence leaves (models,)."""
+        return np.asarray(self.gaps.min(axis=0))
+
+    @property
+    def largest_p(self) -> Floats:
+        """The largest p that any one stratum's absence gives (models,)."""
+        return np.asarray(self.p.max(axis=0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BurnTest:
+    """Private seeds that a provider may have kept against private seeds that it never saw.
+
+    Per model (models,): ``gaps`` estimate burned minus virgin on the first outcome, ``p``
+    one-sided, ``p_adjusted`` over the models. ``burned`` and ``virgin`` count seeds in the
+    ``strata`` strata that hold both.
+    """
+
+    gaps: tuple[GapEstimate | None, ...]
+    p: Floats
+    p_adjusted: Floats
+    burned: int
+    virgin: int
+    strata: int
+
+
+def leave_one_stratum_out(
+    values: Floats,
+    stratum: Ints,
+    public: Bools,
+    *,
+    permutations: int,
+    enumerate_up_to: int,
+    seed: int,
+) -> LeftOut:
+    """P1 without each stratum in turn (spec/statistics.md, S3). ``values`` (n, models, outcomes).
+
+    Strata are permuted apart from each other, so that a row's gap without some is made of the
+    others' parts: it costs little more than the test itself. What is left is enumerated where
+    that is small enough. Raises AnalysisError where nothing would be left.
+    """
+    return _leave_out(values, stratum, public, stratum, permutations, enumerate_up_to, seed)
+
+
+def leave_one_task_out(
+    values: Floats,
+    stratum: Ints,
+    public: Bools,
+    task: Ints,
+    *,
+    permutations: int,
+    enumerate_up_to: int,
+    seed: int,
+) -> LeftOut:
+    """The same without all strata of each task in turn; ``task`` (n,) is one to a stratum."""
+    return _leave_out(values, stratum, public, task, permutations, enumerate_up_to, seed)
+
+
+def compare_burned(
+    values: Floats,
+    stratum: Ints,
+    public: Bools,
+    burned: Bools,
+    *,
+    permutations: int,
+    enumerate_up_to: int,
+    seed: int,
+) -> BurnTest | None:
+    """Burned against virgin private seeds, one-sided, by stratified permutation
+    (spec/statistics.md, B1).
+
+    ``values`` (n, models, outcomes); ``burned`` (n,) marks private instances whose inputs a
+    provider may have kept. None where no stratum holds both kinds. Raises AnalysisError where a
+    public instance is called burned.
+    """
+    if (burned & public).any():
+        raise AnalysisError("burned seeds are private ones: a public seed is public from the start")
+    own = ~public & _strata_with_both(stratum, public, burned)
+    if not own.any():
+        return None
+    held, labels, kept = stratum[own], burned[own], values[own]
+    permuted = permute_gaps(
+        kept, held, labels,
+        permutations=permutations, enumerate_up_to=enumerate_up_to, seed=seed,
+    )  # fmt: skip
+    statistics = max_t(permuted)
+    first, _ = drop_one_armed(kept[:, :, :1], held, labels)
+    gaps = tuple(_estimate(first[:, m, 0], held, labels) for m in range(kept.shape[1]))
+    return BurnTest(
+        gaps, p_values(statistics), westfall_young(statistics),
+        int(labels.sum()), int((~labels).sum()), len(np.unique(held)),
+    )  # fmt: skip
+
+
+def keep_virgin(public: Bools, burned: Bools) -> Bools:
+    """Which instances stay in P1: burned private ones leave it (spec/statistics.md, B1)."""
+    return np.asarray(public | ~burned)
+
+
+def _alone(
+    values: Floats, stratum: Ints, public: Bools, own: Bools, enumerate_up_to: int
+) -> Permuted:
+    """All allocations of some strata: nothing is drawn."""
+    return permute_gaps(
+        values[own], stratum[own], public[own],
+        permutations=0, enumerate_up_to=enumerate_up_to, seed=0,
+    )  # fmt: skip
+
+
+def _leave_out(
+    values: Floats,
+    stratum: Ints,
+    public: Bools,
+    group: Ints,
+    permutations: int,
+    enumerate_up_to: int,
+    seed: int,
+) -> LeftOut:
+    codes = np.unique(group)
+    if len(codes) < 2:
+        raise AnalysisError("leaving the only stratum or task out leaves nothing to test")
+    rest = [group != g for g in codes]
+    small = [count_allocations(stratum[r], public[r]) <= enumerate_up_to for r in rest]
+    parts: list[_Part] = []
+    if not all(small):
+        parts = [_part(values, stratum, public, group == g, permutations, seed) for g in codes]
+    found = [
+        _alone(values, stratum, public, own, enumerate_up_to) if few else _without(parts, place)
+        for place, (own, few) in enumerate(zip(rest, small, strict=True))
+    ]
+    gaps = np.array([each.observed[:, 0] for each in found])
+    return LeftOut(codes, gaps, np.array([p_values(max_t(each)) for each in found]))
+
+
+def _part(
+    values: Floats, stratum: Ints, public: Bools, own: Bools, permutations: int, seed: int
+) -> _Part:
+    """The gaps of some strata, under rows of labels that are drawn for them alone."""
+    strata = np.unique(stratum[own])
+    gaps = permute_gaps(
+        values[own], stratum[own], public[own],
+        permutations=permutations, enumerate_up_to=0,
+        seed=permutation_seed(str(seed), *map(str, strata.tolist())),
+    )  # fmt: skip
+    return gaps, len(strata)
+
+
+def _without(parts: list[_Part], place: int) -> Permuted:
+    others = parts[:place] + parts[place + 1 :]
+    observed = np.zeros_like(others[0][0].observed)
+    permuted = np.zeros_like(others[0][0].permuted)
+    for gaps, strata in others:
+        observed += gaps.observed * strata
+        permuted += gaps.permuted * strata
+    total = sum(strata for _, strata in others)
+    return Permuted(observed / total, permuted / total, False)
+
+
+def _strata_with_both(stratum: Ints, public: Bools, burned: Bools) -> Bools:
+    has_burned = np.isin(stratum, stratum[burned])
+    return np.asarray(has_burned & np.isin(stratum, stratum[~public & ~burned]))
+
+
+def _estimate(scores: Floats, stratum: Ints, labels: Bools) -> GapEstimate | None:
+    there = ~np.isnan(scores)
+    return estimate_gap(scores[there], stratum[there], labels[there]) if there.any() else None
+
+
+DIMENSIONS: Mapping[str, str] = {
+    "score_sr": "scientific reasoning",
+    "score_dh": "data handling",
+    "score_im": "image data extraction",
+    "score_if": "instruction following",
+}
+
+PARTS = ("score_key", "score_static")
+_STATIC_NOTE = "two-sided p: a negative control, since knowing an instance cannot help here"
+_FAULT_NOTE = "; this small, it tells of something else that differs between the arms"
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """One number beside the test. None where it could not be had; ``note`` then says why."""
+
+    analysis: str
+    wave: int
+    model: str
+    detail: str  # the stratum left out, the dimension; "" for the whole
+    estimate: float | None
+    interval: tuple[float, float] | None  # two-sided 95 %
+    p: float | None  # one-sided, unless the note says otherwise
+    p_adjusted: float | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Look:
+    """What the analyses of one look need."""
+
+    plan: Plan
+    registration: str
+    wave: int
+    data: Data
+    tested: tuple[Tested, ...]
+    newest: bool  # models are fitted at the newest look alone: earlier reports hold the others
+    rows: Table  # of the tested models at the wave, one grader's
+    parts: Cube  # the same columns, outcomes DIMENSIONS and PARTS
+
+    @property
+    def models(self) -> list[str]:
+        return [column.model for column in self.data.cube.columns]
+
+
+def run_asides(look: Look) -> tuple[Aside, ...]:
+    """Every sensitivity analysis that the plan names, in the plan's order."""
+    rules = look.plan.standard
+    named = () if rules is None else rules.sensitivity
+    return tuple(aside for name in named for aside in _ANALYSES[name](look))
+
+
+def _unadjusted(look: Look) -> Iterator[Aside]:
+    for each in look.tested:
+        if each.unadjusted is not None:
+            yield Aside(
+                "unadjusted", look.wave, each.verdict.model, "", each.unadjusted.gap,
+                each.unadjusted.interval, each.p_unadjusted, each.p_adjusted_unadjusted, "",
+            )  # fmt: skip
+
+
+def _leave_one_out(look: Look) -> Iterator[Aside]:
+    cube = look.data.cube
+    name = "leave-one-stratum-out"
+    if not look.newest or len(np.unique(cube.stratum)) < 2:
+        return
+    block = blocks_of(cube.stratum, cube.tranche)
+    found = leave_one_task_out(
+        weigh_blocks(look.data.adjusted.residuals, cube.stratum, block), block, cube.public,
+        cube.stratum, **_permuting(look, name),
+    )  # fmt: skip
+    for row, code in enumerate(found.strata.tolist()):
+        for m, model in enumerate(look.models):
+            yield Aside(
+                name, look.wave, model, f"without {cube.strata[code]}",
+                float(found.gaps[row, m]), None, float(found.p[row, m]), None, "",
+            )  # fmt: skip
+
+
+def _by_dimension(look: Look) -> Iterator[Aside]:
+    cube = look.parts
+    there = [
+        o
+        for o, name in enumerate(cube.outcomes)
+        if name in DIMENSIONS and not np.isnan(cube.values[:, :, o]).all()
+    ]
+    if not there:
+        return
+    found = max_t_over_categories(
+        cube.values[:, :, there], blocks_of(cube.stratum, cube.tranche), cube.public,
+        **_permuting(look, "dimensions"),
+    )  # fmt: skip
+    for m, column in enumerate(cube.columns):
+        for place, o in enumerate(there):
+            gap = float(found.gaps[m, place])
+            if not np.isnan(gap):
+                yield Aside(
+                    "dimensions", look.wave, column.model, DIMENSIONS[cube.outcomes[o]], gap, None,
+                    float(found.p[m, place]), float(found.p_adjusted[m, place]), "",
+                )  # fmt: skip
+
+
+def _key_and_static(look: Look) -> Iterator[Aside]:
+    """Over the instances that have criteria of both kinds, so that the third row is the first less
+    the second."""
+    cube, name = look.parts, "key-static"
+    key, static = (cube.values[:, :, cube.outcomes.index(part)] for part in PARTS)
+    both = ~np.isnan(key) & ~np.isnan(static)
+    if not both.any():
+        return
+    found = contrast_key_with_static(
+        np.where(both, key, np.nan), np.where(both, static, np.nan),
+        blocks_of(cube.stratum, cube.tranche), cube.public, **_permuting(look, name),
+    )  # fmt: skip
+    for column, each in zip(cube.columns, found, strict=True):
+        fault = each.p_static < CONTROL_LEVEL
+        rows = (
+            ("answer key", each.key, each.p_key, ""),
+            ("static", each.static, each.p_static, _STATIC_NOTE + (_FAULT_NOTE if fault else "")),
+            ("answer key minus static", each.excess, each.p_excess, ""),
+        )
+        for part, gap, p, note in rows:
+            if gap is not None:
+                interval = None if gap.se is None else gap.interval  # all alike: no spread to tell
+                yield Aside(name, look.wave, column.model, part, gap.gap, interval, p, None, note)
+
+
+def _gee(look: Look) -> Iterator[Aside]:
+    for model, runs in _runs(look) if look.newest else ():
+        fit = gee_gap(*runs)
+        note = "; ".join(fit.notes)
+        yield Aside("gee", look.wave, model, "", fit.gap, fit.interval, fit.p, None, note)
+
+
+def _mixed(look: Look) -> Iterator[Aside]:
+    for model, runs in _runs(look) if look.newest else ():
+        fit = mixed_gap(*runs)
+        note = "; ".join(fit.notes)
+        yield Aside("mixed", look.wave, model, "", fit.gap, fit.interval, fit.p, None, note)
+
+
+def _shrinkage(look: Look) -> Iterator[Aside]:
+    """Gaps of the look's models, drawn towards their mean."""
+    known = [each for each in look.tested if each.verdict.estimate is not None]
+    gaps = np.array([each.verdict.estimate for each in known], dtype=np.float64)
+    ses = np.array(
+        [np.nan if each.verdict.se is None else each.verdict.se for each in known],
+        dtype=np.float64,
+    )
+    found = shrink_gaps(gaps, ses)
+    if found is None:
+        return
+    for place, each in enumerate(known):
+        gap, se = float(found.gaps[place]), float(found.ses[place])
+        if not np.isnan(gap):
+            yield Aside(
+                "shrinkage", look.wave, each.verdict.model, "", gap,
+                (gap - 1.96 * se, gap + 1.96 * se), None, None, "",
+            )  # fmt: skip
+
+
+_ANALYSES: Mapping[str, Callable[[Look], Iterator[Aside]]] = {
+    "unadjusted": _unadjusted,
+    "leave-one-stratum-out": _leave_one_out,
+    "dimensions": _by_dimension,
+    "key-static": _key_and_static,
+    "gee": _gee,
+    "mixed": _mixed,
+    "shrinkage": _shrinkage,
+}
+
+Runs = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
+
+
+def _runs(look: Look) -> Iterator[tuple[str, Runs]]:
+    """Each model's scored runs: scores, seeds, strata, arms."""
+    table = look.rows
+    scores = outcome_of(table, look.plan.outcomes[0])
+    _, seeds = codes_of(table["instance"])
+    _, strata = codes_of(table["stratum"])
+    public = np.asarray(table["arm"] == Arm.PUBLIC, dtype=bool)
+    there = (table["status"] != Status.MISSING) & ~np.isnan(scores)
+    for model in look.models:
+        own = there & (table["model"] == model)
+        if own.any():
+            yield model, (scores[own], seeds[own], strata[own], public[own])
+
+
+def _permuting(look: Look, name: str) -> dict[str, int]:
+    return {
+        "permutations": look.plan.permutations,
+        "enumerate_up_to": look.plan.enumerate_up_to,
+        "seed": permutation_seed(look.registration, name, str(look.wave)),
+    }

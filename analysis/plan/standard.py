@@ -1,0 +1,366 @@
+"""The plan standard-v1, run: looks, controls, monitoring, what stands beside them.
+
+spec/statistics.md, §5. Each function takes what is registered and the table; nothing is chosen
+by what the data say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+import numpy as np
+
+from analysis.data.seed_means import Cube, make_cube
+from analysis.data.table import Table, one_of
+from analysis.errors import AnalysisError
+from analysis.plan.burned import BurnedSeeds, Kept, compare_look, hold_back, keep_rows
+from analysis.plan.controls import (
+    ControlResult,
+    drift_control,
+    graded_exactly,
+    negative_control,
+    positive_controls,
+    second_opinion,
+)
+from analysis.plan.judge_drift import Drift
+from analysis.plan.monitoring import Monitored, monitor_looks
+from analysis.plan.presets import EXCLUSIONS, GRADER, control_models
+from analysis.plan.primary import Data, Tested, look_data, primary_rule, run_tests
+from analysis.plan.sensitivity import DIMENSIONS, PARTS, Aside, Look, run_asides
+from analysis.plan.verdict import Verdict, withhold
+from analysis.stats.covariate import Adjusted
+from analysis.stats.multiplicity import bh
+from registry.ledger.records import Plan, StandardRules
+from registry.result_row import Status
+
+MOSTLY = 0.5  # missing, of the exclusion "mostly-missing"
+
+
+@dataclass(frozen=True, slots=True)
+class LookResult:
+    """One look: ``number`` from 1; ``covered`` is the share of instances with a covariate."""
+
+    number: int
+    wave: int
+    beyond: bool  # the registered looks: exploratory
+    alpha: float
+    covered: float
+    covariate_models: tuple[str, ...]
+    tested: tuple[Tested, ...]
+    excluded: tuple[tuple[str, str], ...]  # model, why
+
+
+@dataclass(frozen=True, slots=True)
+class StandardResult:
+    looks: tuple[LookResult, ...]
+    controls: tuple[ControlResult, ...]
+    monitored: Monitored
+    asides: tuple[Aside, ...]
+    burned: tuple[BurnedSeeds, ...] = ()  # of the models that have any
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        return tuple(each.verdict for look in self.looks for each in look.tested)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What judges have to do with the verdicts: the second grader's, by wave; what was graded
+    again; whose scores are tested."""
+
+    second: dict[int, tuple[Tested, ...]]
+    drifts: tuple[Drift, ...]
+    scored_by: str
+
+
+def run_standard(
+    plan: Plan,
+    table: Table,
+    registration: str,
+    *,
+    published: date | None = None,
+    drifts: Sequence[Drift] = (),
+    scored_by: str = GRADER,
+) -> StandardResult:
+    """Run standard-v1 on all waves of the table.
+
+    ``published`` is the day of the first release of the public arm, None where there was none;
+    ``drifts`` are what judges said again of archived answers; ``scored_by`` is whose scores the
+    tested rows are, where those of a table from elsewhere are a judge's.
+    Raises AnalysisError where no row can be tested, a negative control was released after the
+    publication, or the strata have one arm only.
+    """
+    rules = _rules(plan)
+    check_dates(rules, published)
+    held = table.where(table["grader"] == GRADER)
+    if not len(held):
+        raise AnalysisError(f"no rows by grader {GRADER!r}: nothing to test")
+    whole = held.where(one_of(held["stratum"], plan.strata))
+    kept = keep_rows(whole, rules.burned, control_models(plan))
+    clean = whole.where(kept.primary)
+    cube = make_cube(clean, plan.outcomes, plan.strata)
+    looks = list(_looks(plan, rules, held, cube, registration, kept.seeds))
+    judged = _Judged(_second(plan, rules, table, registration), tuple(drifts), scored_by)
+    controls = tuple(_controls(plan, rules, cube, registration, looks, judged))
+    return StandardResult(
+        tuple(_judge_look(look, controls) for look, _ in looks),
+        controls,
+        monitor_looks(plan, rules, _watched(plan, rules, whole, kept, looks), registration),
+        (
+            *_asides(plan, clean, looks, registration),
+            *_burn_tests(plan, rules, whole, kept.seeds, [look for look, _ in looks], registration),
+            *_discoveries([look for look, _ in looks]),
+        ),
+        kept.seeds,
+    )
+
+
+def check_dates(rules: StandardRules, published: date | None) -> None:
+    """Raise AnalysisError where a negative control may have seen the public arm."""
+    if published is None:
+        return
+    for name, day in rules.released:
+        named = "pre_exposure" if name in rules.pre_exposure else "frozen"
+        if name in getattr(rules, named) and date.fromisoformat(day) >= published:
+            raise AnalysisError(
+                f"plan: {named}: {name!r} was released on {day}, and the public arm on "
+                f"{published}: it may have been exposed and cannot be a negative control"
+            )
+
+
+def _rules(plan: Plan) -> StandardRules:
+    if plan.standard is None:
+        raise AnalysisError(f"plan {plan.name!r} has no rules of standard-v1")
+    return plan.standard
+
+
+def _looks(
+    plan: Plan,
+    rules: StandardRules,
+    table: Table,
+    cube: Cube,
+    registration: str,
+    burned: Sequence[BurnedSeeds],
+) -> Iterator[tuple[LookResult, Data]]:
+    seeds = {(each.wave, each.model): each for each in burned}
+    aside = control_models(plan)
+    waves = sorted({column.wave for column in cube.columns if column.model not in aside})
+    for number, wave in enumerate(waves, start=1):
+        here = [column.model for column in cube.columns if column.wave == wave]
+        fresh = [model for model in here if model not in aside]
+        excluded = tuple(_excluded(plan, table, wave, fresh))
+        dropped = {model for model, _ in excluded}
+        tested = cube.where(wave, [model for model in fresh if model not in dropped])
+        before = _before(rules, cube, wave)
+        beyond = number > plan.looks
+        rule = primary_rule(plan, beyond=beyond)
+        if tested:
+            data = look_data(cube, tested, before, rules.covariate_runs)
+            found = tuple(
+                replace(each, verdict=hold_back(each.verdict, seeds.get((wave, each.model))))
+                for each in run_tests(plan, rules, data, registration, rule, wave=wave)
+            )
+        else:
+            data, found = _nothing(cube), ()
+        used = sorted({cube.columns[place].model for place in before}) if data.covered else []
+        yield (
+            LookResult(
+                number, wave, beyond, rule.alpha, data.covered, tuple(used), found, excluded
+            ),
+            data,
+        )
+
+
+def _before(rules: StandardRules, cube: Cube, wave: int) -> list[int]:
+    """The columns of pre-exposure models up to a wave."""
+    return [
+        place
+        for place, column in enumerate(cube.columns)
+        if column.model in rules.pre_exposure and column.wave <= wave
+    ]
+
+
+def _watched(
+    plan: Plan,
+    rules: StandardRules,
+    table: Table,
+    kept: Kept,
+    looks: Sequence[tuple[LookResult, Data]],
+) -> list[tuple[int, Data]]:
+    """What P4 looks at: as P1, but for single burned instances, which stay."""
+    if np.array_equal(kept.primary, kept.monitored):
+        return [(look.wave, data) for look, data in looks]
+    cube = make_cube(table.where(kept.monitored), plan.outcomes, plan.strata)
+    return [(look.wave, _data_of(rules, cube, look)) for look, _ in looks]
+
+
+def _data_of(rules: StandardRules, cube: Cube, look: LookResult) -> Data:
+    """A look's models in another cube than the one that they were tested in."""
+    columns = cube.where(look.wave, [each.model for each in look.tested])
+    if not columns:
+        return _nothing(cube)
+    return look_data(cube, columns, _before(rules, cube, look.wave), rules.covariate_runs)
+
+
+def _burn_tests(
+    plan: Plan,
+    rules: StandardRules,
+    table: Table,
+    burned: Sequence[BurnedSeeds],
+    looks: Sequence[LookResult],
+    registration: str,
+) -> Iterator[Aside]:
+    """B1 at each look that has burned instances, on all of the instances that were run."""
+    if not burned:
+        return
+    cube = make_cube(table, plan.outcomes, plan.strata)
+    for look in looks:
+        if look.wave in {each.wave for each in burned}:
+            data = _data_of(rules, cube, look)
+            yield from compare_look(plan, table, data, look.wave, registration)
+
+
+def _nothing(cube: Cube) -> Data:
+    """A look of which every model is excluded."""
+    own = cube.pick([])
+    empty = np.empty((0, len(cube.outcomes)))
+    return Data(own, Adjusted(own.values, empty, empty), None, 0.0)
+
+
+def _excluded(
+    plan: Plan, table: Table, wave: int, models: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Models that the plan leaves out of a look, with the reason in words."""
+    for model in models if plan.exclusions else ():
+        here = (table["wave"] == wave) & (table["model"] == model)
+        served = set(table["served_version"][here]) - {""}
+        lost = float((table["status"][here] == Status.MISSING).mean())
+        if "version-changed" in plan.exclusions and len(served) > 1:
+            yield model, EXCLUSIONS["version-changed"]
+        elif "mostly-missing" in plan.exclusions and lost > MOSTLY:
+            yield model, EXCLUSIONS["mostly-missing"]
+
+
+def _second(
+    plan: Plan, rules: StandardRules, table: Table, registration: str
+) -> dict[int, tuple[Tested, ...]]:
+    """The same test on the second grader's scores, by wave."""
+    held = table.where(table["grader"] == rules.second_grader)
+    if not rules.second_grader or not len(held):
+        return {}
+    held = held.where(one_of(held["stratum"], plan.strata))
+    kept = keep_rows(held, rules.burned, control_models(plan))
+    cube = make_cube(held.where(kept.primary), plan.outcomes, plan.strata)
+    looks = _looks(plan, rules, held, cube, registration, kept.seeds)
+    return {look.wave: look.tested for look, _ in looks}
+
+
+def _controls(
+    plan: Plan,
+    rules: StandardRules,
+    cube: Cube,
+    registration: str,
+    looks: Sequence[tuple[LookResult, Data]],
+    judged: _Judged,
+) -> Iterator[ControlResult]:
+    first = looks[0][0].wave if looks else None
+    baseline = _baseline(rules, cube, first)
+    wave = min((cube.columns[place].wave for place in baseline), default=first or 0)
+    yield negative_control(
+        plan, rules, cube, baseline, registration, wave, "released before publication",
+        _lacking(cube, baseline, rules.pre_exposure),
+    )  # fmt: skip
+    for look, _ in looks:
+        if rules.frozen:
+            columns = cube.where(look.wave, rules.frozen)
+            yield negative_control(
+                plan, rules, cube, columns, registration, look.wave, "frozen, run again",
+                _lacking(cube, columns, rules.frozen), baseline,
+            )  # fmt: skip
+        yield from positive_controls(plan, rules, cube, registration, look.wave)
+        yield from _judge_controls(rules, cube, look, judged)
+
+
+def _judge_controls(
+    rules: StandardRules, cube: Cube, look: LookResult, judged: _Judged
+) -> Iterator[ControlResult]:
+    """C3 at a look: on each model, then on all of them."""
+    if not rules.second_grader:
+        yield graded_exactly(look.wave, judged.scored_by)
+        return
+    others = judged.second.get(look.wave, ())
+    yield from second_opinion(look.wave, rules.second_grader, look.tested, others)
+    first = min(column.wave for column in cube.columns)
+    if rules.regrade and look.wave > first:
+        yield drift_control(rules, look.wave, first, judged.drifts)
+
+
+def _baseline(rules: StandardRules, cube: Cube, first: int | None) -> list[int]:
+    """The columns of pre-exposure models of the waves before the first look; where there are none,
+    of the earliest wave that has any. Later waves do not change what it says."""
+    every = [
+        place for place, column in enumerate(cube.columns) if column.model in rules.pre_exposure
+    ]
+    before = [place for place in every if first is None or cube.columns[place].wave < first]
+    earliest = min((cube.columns[place].wave for place in every), default=0)
+    return before or [place for place in every if cube.columns[place].wave == earliest]
+
+
+def _lacking(cube: Cube, columns: Sequence[int], named: Sequence[str]) -> tuple[str, ...]:
+    run = {cube.columns[place].model for place in columns}
+    return tuple(name for name in named if name not in run)
+
+
+def _judge_look(look: LookResult, controls: Sequence[ControlResult]) -> LookResult:
+    """The look, its verdicts withheld where a control failed that they rest on."""
+    tested = []
+    for each in look.tested:
+        why = [
+            f"{control.kind} ({control.what}): {control.says.rstrip('.')}"
+            for control in controls
+            if control.passed is False and bears_on(control, look.wave, each.verdict.model)
+        ]
+        verdict = withhold(each.verdict, "; ".join(why)) if why else each.verdict
+        tested.append(replace(each, verdict=verdict))
+    return replace(look, tested=tuple(tested))
+
+
+def bears_on(control: ControlResult, wave: int, model: str) -> bool:
+    """Whether a model's verdict at a wave rests on a control: C1 before publication bears on all
+    looks, one at a look on that, C3 on its model, or where it names none on the look."""
+    if control.kind == "C3":
+        return control.wave == wave and (not control.models or model in control.models)
+    return control.wave == wave or (control.kind == "C1" and control.what.startswith("released"))
+
+
+def _discoveries(looks: Sequence[LookResult]) -> Iterator[Aside]:
+    """p of every model at every look, adjusted for false discovery over all (P3, exploratory)."""
+    found = [each for look in looks for each in look.tested if each.verdict.estimate is not None]
+    if len(found) < 2:
+        return
+    adjusted = bh(np.array([each.verdict.p for each in found]))
+    for each, q in zip(found, adjusted.tolist(), strict=True):
+        verdict = each.verdict
+        yield Aside(
+            "false-discovery", verdict.wave, verdict.model, "over all models and looks",
+            verdict.estimate, verdict.interval, verdict.p, q, "exploratory, at q = 0.05",
+        )  # fmt: skip
+
+
+def _asides(
+    plan: Plan, table: Table, looks: Sequence[tuple[LookResult, Data]], registration: str
+) -> Iterator[Aside]:
+    parts = make_cube(table, (*DIMENSIONS, *PARTS), plan.strata)
+    last = looks[-1][0].number if looks else 0
+    for look, data in looks:
+        if not look.tested:
+            continue
+        models = [column.model for column in data.cube.columns]
+        rows = table.where((table["wave"] == look.wave) & one_of(table["model"], models))
+        rows = rows.where(one_of(rows["stratum"], plan.strata))
+        own = parts.pick(parts.where(look.wave, models))
+        yield from run_asides(
+            Look(plan, registration, look.wave, data, look.tested, look.number == last, rows, own)
+        )

@@ -1,0 +1,275 @@
+"""What control C1 withholds of a planned study whose negative controls are clean
+(spec/statistics.md, C1, P6).
+
+The rule is that of ``analysis.plan.controls``, put together as in ``analysis.plan.standard``:
+verdicts of a look are withheld where the models from before the publication fail, or the frozen ones at the
+look, whose interval is that of all of them together. What shows itself only in the data, such as
+lost runs, is not simulated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.plan.controls import clean_controls, pool_models
+from analysis.planning.simulate_seed_means import (
+    allocation,
+    batches,
+    draw_columns,
+    draw_shared,
+    rate_error,
+)
+from analysis.planning.variance_components import Components
+from registry.ledger.records import Plan, StandardRules
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+TARGET = 0.10  # what a remedy brings the share of withheld looks to
+ALARM = 0.20  # a larger share is warned of
+MOST_SEEDS = 20_000  # an arm and stratum
+MOST_MODELS = 64  # before publication
+_DRAWS = 40_000  # of the formula
+_TRIES = 6  # of a remedy, a tenth more each time
+
+
+@dataclass(frozen=True, slots=True)
+class NegativeControls:
+    """The negative controls that a look rests on, a name for each run of a model over all
+    instances: those before the first look, and the frozen ones at the look."""
+
+    baseline: tuple[str, ...]
+    frozen: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.baseline, *self.frozen)
+
+    @property
+    def covariate(self) -> tuple[int, ...]:
+        """The places among ``columns`` whose scores make the covariate: of models that are
+        pre-exposure ones."""
+        return tuple(i for i, name in enumerate(self.columns) if name in self.baseline)
+
+    @property
+    def models(self) -> float:
+        """So many different models would make a covariate of as little of their own."""
+        names = [self.columns[place] for place in self.covariate]
+        return len(names) ** 2 / sum(names.count(name) for name in names)
+
+    def runs(self, replicates: int) -> int:
+        """On each instance, of what makes the covariate."""
+        return replicates * len(self.covariate)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """Studies (B,): whether C1 withholds a look's verdicts, and half the 90 % interval that must
+    fit into the margin, the widest where there are two."""
+
+    withheld: Bools
+    half_width: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """So many ``what`` ("instances an arm and stratum", "pre-exposure models"), at which so many
+    looks are withheld, by simulation."""
+
+    what: str
+    count: int
+    withheld: float
+    error: float
+
+
+def hold_controls(
+    rules: StandardRules,
+    controls: NegativeControls,
+    values: Floats,
+    stratum: NDArray[np.int64],
+    public: Bools,
+    *,
+    permutations: int,
+    enumerate_up_to: int,
+    seed: int,
+) -> Held:
+    """C1 of one look of many studies. ``values`` (n, B, columns, outcomes) are the controls'
+    scores, none missing; the studies share the permutations."""
+    first, studies = len(controls.baseline), values.shape[1]
+    parts = [p for p in (values[:, :, :first], values[:, :, first:]) if p.shape[2]]
+    pools = [pool_studies(part, stratum) for part in parts]
+    intervals = [pools[0], pool_studies(values, stratum)][: len(parts)]
+    found = clean_controls(
+        np.concatenate(pools, axis=1), stratum, public,
+        models=[part.shape[2] for part in parts for _ in range(studies)],
+        permutations=permutations, enumerate_up_to=enumerate_up_to, seed=seed,
+        margin=rules.control_margin, level=rules.control_alpha,
+        wider=np.concatenate([pool[:, :, 0] for pool in intervals], axis=1),
+    )  # fmt: skip
+    failed = np.array([not each.passed for each in found])
+    half = np.array([(each.interval90[1] - each.interval90[0]) / 2 for each in found])
+    by_study = (len(parts), studies)
+    withheld = np.logical_or.reduce(failed.reshape(by_study), axis=0)
+    return Held(np.asarray(withheld), half.reshape(by_study).max(axis=0))
+
+
+def pool_studies(values: Floats, stratum: NDArray[np.int64]) -> Floats:
+    """``pool_models`` of many studies: (n, B, columns, outcomes) to (n, B, outcomes)."""
+    n, studies, columns, outcomes = values.shape
+    wide = np.moveaxis(values, 2, 1).reshape(n, columns, studies * outcomes)
+    return pool_models(wide, stratum).reshape(n, studies, outcomes)
+
+
+def withheld_rate(
+    plan: Plan,
+    components: Components,
+    controls: NegativeControls,
+    *,
+    replications: int,
+    permutations: int,
+    seed: int,
+) -> tuple[float, float]:
+    """The share of looks that C1 withholds, and its Monte-Carlo error."""
+    rules = _rules(plan)
+    stratum, public = allocation(plan)
+    outcomes = len(plan.outcomes)
+    size, lost = len(stratum) * len(controls.columns) * outcomes, 0
+    for count, stream, drawn in batches(seed, "controls", replications, size):
+        shared = draw_shared(components, outcomes, (len(stratum), count), stream)
+        values = draw_columns(components, shared, controls.columns, plan.replicates, stream)
+        held = hold_controls(
+            rules, controls, values, stratum, public,
+            permutations=permutations, enumerate_up_to=plan.enumerate_up_to, seed=drawn,
+        )  # fmt: skip
+        lost += int(held.withheld.sum())
+    rate = lost / replications
+    return rate, rate_error(rate, replications)
+
+
+def withheld_by_formula(plan: Plan, components: Components, controls: NegativeControls) -> float:
+    """The same with normal gaps of known spread: a control fails where |z| of an outcome passes
+    the point that it should pass so often, or |gap| + t SE the margin."""
+    from scipy.special import stdtrit
+
+    rules = _rules(plan)
+    pools = [pool for pool in (controls.baseline, controls.frozen) if pool]
+    covariance = _pool_covariance(plan, components, pools)
+    gaps = _normal_gaps(components, covariance, len(plan.outcomes))
+    share = np.array([len(pool) for pool in pools]) / len(controls.columns)
+    weights = [np.eye(len(pools))[0], share][: len(pools)]
+    n = len(plan.strata) * (plan.seeds_per_arm - 1)
+    t = float(stdtrit(max(1, 2 * n), 0.95))
+    lost = np.zeros(len(gaps), dtype=bool)
+    for place, weight in enumerate(weights):
+        z = np.abs(gaps[:, place] / math.sqrt(covariance[place, place])).max(axis=1)
+        lost |= z > np.quantile(z, 1 - rules.control_alpha)
+        half = t * math.sqrt(float(weight @ covariance @ weight)) * components.sd[0]
+        estimate = np.abs(gaps[:, :, 0] @ weight) * components.sd[0]
+        lost |= estimate + half >= rules.control_margin
+    return float(lost.mean())
+
+
+def find_seeds(
+    plan: Plan, components: Components, controls: NegativeControls, *,
+    replications: int, permutations: int, seed: int,
+) -> Remedy | None:  # fmt: skip
+    """The instances an arm and stratum at which ``TARGET`` is met: by formula, then simulated,
+    and more where it did not hold. None where nothing within reach does."""
+
+    def planned(count: int) -> tuple[Plan, NegativeControls]:
+        return replace(plan, seeds_per_arm=count), controls
+
+    return _find(
+        "instances an arm and stratum", planned, components, plan.seeds_per_arm, MOST_SEEDS,
+        replications, permutations, seed,
+    )  # fmt: skip
+
+
+def find_models(
+    plan: Plan, components: Components, controls: NegativeControls, *,
+    replications: int, permutations: int, seed: int,
+) -> Remedy | None:  # fmt: skip
+    """The models from before publication, each run once over, that do it at the planned seeds."""
+    first = len(controls.baseline)
+
+    def planned(count: int) -> tuple[Plan, NegativeControls]:
+        more = tuple(f"one more {number}" for number in range(count - first))
+        return plan, replace(controls, baseline=(*controls.baseline, *more))
+
+    return _find(
+        "pre-exposure models", planned, components, first, MOST_MODELS,
+        replications, permutations, seed,
+    )  # fmt: skip
+
+
+def _find(
+    what: str,
+    planned: Callable[[int], tuple[Plan, NegativeControls]],
+    components: Components,
+    least: int,
+    most: int,
+    replications: int,
+    permutations: int,
+    seed: int,
+) -> Remedy | None:
+    def formula(count: int) -> float:
+        plan, controls = planned(count)
+        return withheld_by_formula(plan, components, controls)
+
+    count = _first_within(formula, least + 1, most)
+    for _ in range(_TRIES):
+        if count is None or count > most:
+            return None
+        plan, controls = planned(count)
+        rate, error = withheld_rate(
+            plan, components, controls,
+            replications=replications, permutations=permutations, seed=seed,
+        )  # fmt: skip
+        if rate <= TARGET + 2 * error:
+            return Remedy(what, count, rate, error)
+        count = math.ceil(1.1 * count)
+    return None
+
+
+def _first_within(formula: Callable[[int], float], low: int, high: int) -> int | None:
+    """The least number from low to high at which a falling formula is at ``TARGET``."""
+    if low > high or formula(high) > TARGET:
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if formula(middle) <= TARGET else (middle + 1, high)
+    return low
+
+
+def _pool_covariance(plan: Plan, components: Components, pools: Sequence[Sequence[str]]) -> Floats:
+    """Of the gaps of pools of columns, in units of a run's variance."""
+    everyone, own, run = components.parts
+    found = np.full((len(pools), len(pools)), everyone)
+    for i, one in enumerate(pools):
+        for j, two in enumerate(pools):
+            same = sum(one.count(name) * two.count(name) for name in set(one))
+            found[i, j] += own * same / (len(one) * len(two))
+        found[i, i] += run / plan.replicates / len(one)
+    return np.asarray(found * 2 / (len(plan.strata) * plan.seeds_per_arm))
+
+
+def _normal_gaps(components: Components, covariance: Floats, outcomes: int) -> Floats:
+    """Draws (N, pools, outcomes), the same ones every time."""
+    drawn = np.random.Generator(np.random.PCG64(1)).standard_normal(
+        (_DRAWS, len(covariance), outcomes)
+    )
+    if outcomes > 1:
+        r = components.correlation
+        drawn[..., 1] = r * drawn[..., 0] + math.sqrt(1 - r * r) * drawn[..., 1]
+    return np.asarray(np.einsum("ij,njo->nio", np.linalg.cholesky(covariance), drawn))
+
+
+def _rules(plan: Plan) -> StandardRules:
+    if plan.standard is None:
+        raise ValueError(f"plan {plan.name!r} has no negative controls")
+    return plan.standard

@@ -1,0 +1,480 @@
+"""Power and sample size, by simulation of the plan's own test (spec/statistics.md, sections 3, 5).
+
+Seed means are drawn from variance components; each study is adjusted (D5), permuted and held
+against the look's alpha over its models by the functions that the plan runs (P1, P3), and the
+monitoring over looks likewise (P4). Formulas stand beside, and tell where to look.
+
+One of a look's models is inflated where power for a model is asked, so that the step-down over
+models gives it nothing; all models from the onset on where it is asked for the study. Where the
+plan names negative controls, they are drawn on the same instances and held to C1 by its own rule.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.errors import AnalysisError
+from analysis.plan.presets import look_alpha, validate_plan
+from analysis.planning.control_power import Held, NegativeControls, hold_controls
+from analysis.planning.simulate_seed_means import (
+    allocation,
+    batches,
+    draw_columns,
+    draw_normal,
+    draw_shared,
+    rate_error,
+)
+from analysis.planning.variance_components import Components, check_components
+from analysis.stats.covariate import adjust
+from analysis.stats.multiplicity import holm, westfall_young
+from analysis.stats.permutation import Permuted, max_t, p_values, permute_gaps
+from analysis.stats.sequential import linear_spending, remove_rows, scan_windows, tie_keys
+from registry.ledger.records import Plan
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Watch = Callable[[int, int], None]  # steps done, of
+
+MOST_SEEDS = 20_000  # an arm and stratum: beyond it a number is not worth having
+_LADDER = (0.7, 0.85, 1.0, 1.2, 1.45)  # of what the formula says
+_LEAST, _MOST = 0.02, 0.98  # powers that a straight line through probits may rest on
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is varied beside the plan: the new models of a look, the runs of pre-exposure models
+    on each instance (0: no covariate), the inflation, and the look at which it begins; the
+    negative controls, None where nothing of them is asked."""
+
+    models: int = 1
+    covariate_runs: int = 0
+    gap: float = 0.05
+    final_only: bool = False  # the first outcome alone is inflated
+    onset: int = 1
+    controls: NegativeControls | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is simulated. ``permutations`` take the place of the plan's: fewer are enough to
+    tell power, and cost it a little. Of the study's power, which takes longer and is mostly near
+    1, a quarter of the replications is made, or 100."""
+
+    replications: int = 400
+    permutations: int = 1999
+    seed: int = 1
+
+    @property
+    def studies(self) -> int:
+        return min(self.replications, max(100, self.replications // 4))
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One design. Powers are simulated, with their Monte-Carlo errors; ``formula`` is what
+    (gap / SE − z) gives for the least noisy outcome that is inflated, alpha shared equally by the
+    look's models."""
+
+    seeds: int  # an arm and stratum
+    gap: float
+    power: float  # to name a model that is inflated (P3)
+    error: float
+    formula: float
+    study_power: float | None = None  # to reject for the study by the last look (P4)
+    study_error: float | None = None
+    study_look: float | None = None  # mean look of rejection
+    withheld: float | None = None  # by C1 at a look, of clean controls
+    withheld_error: float | None = None
+    half_width: float | None = None  # mean, of the 90 % interval that C1 holds to its margin
+    issued: float | None = None  # power to name the model in a verdict that is not withheld
+    issued_error: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Points, and the value at which power reaches ``target``; None where nothing within reach
+    does. ``formula`` is the value by formula."""
+
+    target: float
+    points: tuple[Point, ...]
+    value: float | None
+    formula: float | None
+
+
+def check_setting(plan: Plan, setting: Setting, effort: Effort) -> None:
+    """Raise AnalysisError where nothing can be simulated as asked."""
+    validate_plan(plan)
+    if not 0 < setting.gap < 1:
+        raise AnalysisError(f"gap {setting.gap:g} must lie between 0 and 1 (0.05 is five points)")
+    if setting.models < 1 or setting.covariate_runs < 0:
+        raise AnalysisError("give one new model a look or more, and no negative number of runs")
+    if not 1 <= setting.onset <= plan.looks:
+        raise AnalysisError(f"onset {setting.onset}: the plan has looks 1 to {plan.looks}")
+    if effort.replications < 20:
+        raise AnalysisError(f"{effort.replications} replications say nothing; give 20 or more")
+    least = math.ceil(plan.looks / plan.alpha) - 1
+    if effort.permutations < least:
+        raise AnalysisError(
+            f"{effort.permutations} permutations cannot reach alpha {plan.alpha:g} over "
+            f"{plan.looks} looks; give {least} or more"
+        )
+
+
+def check_target(plan: Plan, target: float) -> None:
+    """Raise AnalysisError where no design has that power, or every one."""
+    if not look_alpha(plan) < target < 1:
+        raise AnalysisError(f"power {target:g} must lie between alpha and 1 (0.8 is usual)")
+
+
+def power_at(
+    plan: Plan, components: Components, setting: Setting, effort: Effort, *, study: bool = True
+) -> Point:
+    """Power of one design: the plan's strata, seeds, runs, looks, alpha, outcomes; the study's
+    where the plan monitors one (standard-v1)."""
+    check_setting(plan, setting, effort)
+    check_components(components)
+    named, held = _one_look(plan, components, setting, effort)
+    power = float(named.mean())
+    point = Point(
+        plan.seeds_per_arm, setting.gap, power, rate_error(power, effort.replications),
+        formula_power(plan, components, setting),
+    )  # fmt: skip
+    if held is not None:
+        point = _withhold(point, named, held, effort)
+    if not study or plan.standard is None:
+        return point
+    alpha = plan.standard.study_alpha - plan.standard.onset_alpha  # the e-process has its own
+    looks = _study_looks(plan, components, setting, effort, alpha)
+    rate = float((looks > 0).mean())
+    return replace(
+        point,
+        study_power=rate,
+        study_error=rate_error(rate, effort.studies),
+        study_look=float(looks[looks > 0].mean()) if rate else None,
+    )
+
+
+def seeds_curve(
+    plan: Plan,
+    components: Components,
+    setting: Setting,
+    effort: Effort,
+    target: float,
+    watch: Watch | None = None,
+) -> Curve:
+    """Power over seeds an arm and stratum, and how many reach the target: simulated about what
+    the formula says, a line through the probits over √seeds, and simulated again there."""
+    start = formula_seeds(plan, components, setting, target)
+    if start > MOST_SEEDS:
+        return Curve(target, (), None, None)
+    tried = sorted({max(2, round(start * step)) for step in _LADDER})
+    points: list[Point] = []
+    for seeds in tried:
+        points.append(power_at(replace(plan, seeds_per_arm=seeds), components, setting, effort))
+        _tell(watch, len(points), len(tried) + 1)
+    root = _crossing([(math.sqrt(p.seeds), p.power) for p in points], target)
+    if root is None or root < 0 or root**2 > MOST_SEEDS:
+        return Curve(target, tuple(points), None, start)
+    needed = max(2, math.ceil(root**2))
+    if needed not in tried:
+        own = replace(plan, seeds_per_arm=needed)
+        points.append(power_at(own, components, setting, effort))
+    _tell(watch, len(tried) + 1, len(tried) + 1)
+    return Curve(target, tuple(sorted(points, key=lambda p: p.seeds)), needed, start)
+
+
+def gaps_curve(
+    plan: Plan,
+    components: Components,
+    setting: Setting,
+    effort: Effort,
+    target: float,
+    watch: Watch | None = None,
+) -> Curve:
+    """Power over the inflation at the plan's seeds, and the smallest that reaches the target."""
+    start = formula_gap(plan, components, setting, target)
+    tried = sorted({min(0.9, start * math.sqrt(step)) for step in _LADDER})
+    points: list[Point] = []
+    for gap in tried:
+        points.append(power_at(plan, components, replace(setting, gap=gap), effort))
+        _tell(watch, len(points), len(tried))
+    found = _crossing([(p.gap, p.power) for p in points], target)
+    value = found if found is not None and 0 < found < 1 else None
+    return Curve(target, tuple(points), value, start)
+
+
+# Formulas
+
+
+def standard_error(plan: Plan, components: Components, setting: Setting) -> float:
+    """Of a model's gap in the least noisy outcome that is inflated, adjusted where there is a
+    covariate."""
+    everyone, own, run = components.parts
+    mean = everyone + own + run / plan.replicates
+    if setting.covariate_runs:
+        noise = _covariate_noise(plan, components, setting)
+        mean -= everyone**2 / (everyone + noise) if everyone else 0.0
+    n = len(plan.strata) * plan.seeds_per_arm
+    inflated = components.sd[: 1 if setting.final_only else len(plan.outcomes)]
+    return min(inflated) * math.sqrt(2 * mean / n)
+
+
+def formula_power(plan: Plan, components: Components, setting: Setting) -> float:
+    """Φ(gap / SE − z), z of the look's alpha shared by its models."""
+    from scipy.special import ndtr
+
+    se = standard_error(plan, components, setting)
+    return float(ndtr(setting.gap / se - _critical(plan, setting)))
+
+
+def formula_gap(plan: Plan, components: Components, setting: Setting, target: float) -> float:
+    """The gap of that power."""
+    return _total_z(plan, setting, target) * standard_error(plan, components, setting)
+
+
+def formula_seeds(plan: Plan, components: Components, setting: Setting, target: float) -> int:
+    """The seeds an arm and stratum of that power."""
+    one = standard_error(replace(plan, seeds_per_arm=1), components, setting)
+    return max(2, math.ceil((_total_z(plan, setting, target) * one / setting.gap) ** 2))
+
+
+def _critical(plan: Plan, setting: Setting) -> float:
+    from scipy.special import ndtri
+
+    return float(-ndtri(look_alpha(plan) / setting.models))
+
+
+def _total_z(plan: Plan, setting: Setting, target: float) -> float:
+    from scipy.special import ndtri
+
+    check_target(plan, target)
+    return _critical(plan, setting) + float(ndtri(target))
+
+
+# The plan's test on many simulated studies at once
+
+
+def claims(
+    plan: Plan,
+    values: Floats,
+    covariate: Floats | None,
+    stratum: NDArray[np.int64],
+    public: Bools,
+    seed: int,
+) -> Bools:
+    """Which models of which studies the plan names (B, models): D5, P1, P3 of one look.
+
+    ``values`` (n, B, models, outcomes) are seed means of B studies on the same allocation;
+    ``covariate`` (n, B, outcomes). The studies share the permutations.
+    """
+    n, studies, models, outcomes = values.shape
+    flat = values.reshape(n, studies * models, outcomes)
+    if covariate is not None:
+        wide = np.repeat(covariate, models, axis=1)
+        flat = adjust(flat, wide, stratum).residuals
+    gaps = permute_gaps(
+        flat, stratum, public,
+        permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to, seed=seed,
+    )  # fmt: skip
+    found = np.empty((studies, models), dtype=bool)
+    for b in range(studies):
+        own = slice(b * models, (b + 1) * models)
+        statistics = max_t(Permuted(gaps.observed[own], gaps.permuted[:, own], gaps.exact))
+        if plan.multiplicity == "holm":
+            adjusted = holm(p_values(statistics))
+        else:
+            adjusted = westfall_young(statistics)
+        found[b] = adjusted <= look_alpha(plan)
+    return found
+
+
+def first_rejections(
+    scores: Floats,
+    stratum: NDArray[np.int64],
+    public: Bools,
+    *,
+    alpha: float,
+    permutations: int,
+    seed: int,
+) -> NDArray[np.int64]:
+    """P4 of many studies at once: the look at which each rejects, from 1, 0 for never.
+    ``scores`` (n, B, looks) are D on seeds that all looks use."""
+    n, studies, looks = scores.shape
+    gaps = permute_gaps(
+        scores.reshape(n, studies * looks, 1), stratum, public,
+        permutations=permutations, enumerate_up_to=0, seed=seed,
+    )  # fmt: skip
+    rows = np.concatenate([gaps.observed[None], gaps.permuted])[..., 0]
+    spent = np.array(linear_spending(alpha, looks)) * (permutations + 1)
+    quota, keys = np.floor(spent + 1e-9).astype(np.int64), tie_keys(permutations + 1, seed)
+    each = rows.reshape(len(rows), studies, looks)
+    return np.array(
+        [remove_rows(scan_windows(each[:, b]).statistics, quota, keys)[0] for b in range(studies)]
+    )
+
+
+def _withhold(point: Point, named: Bools, held: Held, effort: Effort) -> Point:
+    """The point, and what C1 leaves of its power."""
+    lost, issued = float(held.withheld.mean()), float((named & ~held.withheld).mean())
+    return replace(
+        point,
+        withheld=lost,
+        withheld_error=rate_error(lost, effort.replications),
+        half_width=float(held.half_width.mean()),
+        issued=issued,
+        issued_error=rate_error(issued, effort.replications),
+    )
+
+
+def _one_look(
+    plan: Plan, components: Components, setting: Setting, effort: Effort
+) -> tuple[Bools, Held | None]:
+    """Whether the one inflated model of a look is named, and what C1 says, by study."""
+    stratum, public = allocation(plan)
+    tested = replace(plan, permutations=effort.permutations)
+    outcomes = len(plan.outcomes)
+    columns = 0 if setting.controls is None else len(setting.controls.columns)
+    size = len(stratum) * (setting.models + columns) * outcomes
+    named, held = [], []
+    for count, stream, seed in batches(effort.seed, "model", effort.replications, size):
+        shared = draw_shared(components, outcomes, (len(stratum), count), stream)
+        controls = _controls(plan, components, setting, shared, stream)
+        x = _covariate(plan, components, setting, shared, controls, stream)
+        _, own, run = components.parts
+        spread = math.sqrt(own + run / plan.replicates)
+        shape = (len(stratum), count, setting.models)
+        noise = spread * draw_normal(components, outcomes, shape, stream)
+        values = shared[:, :, None] + noise
+        values[public, :, 0] += _raise(setting, outcomes)
+        named.append(claims(tested, values, x, stratum, public, seed)[:, 0])
+        if controls is not None:
+            held.append(_hold(tested, setting, controls, stratum, public, seed))
+    return np.concatenate(named), _joined(held) if held else None
+
+
+def _hold(
+    plan: Plan,
+    setting: Setting,
+    values: Floats,
+    stratum: NDArray[np.int64],
+    public: Bools,
+    seed: int,
+) -> Held:
+    if plan.standard is None or setting.controls is None:
+        raise AnalysisError(f"plan {plan.name!r} holds nothing to negative controls")
+    return hold_controls(
+        plan.standard, setting.controls, values, stratum, public,
+        permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to, seed=seed + 1,
+    )  # fmt: skip
+
+
+def _joined(held: Sequence[Held]) -> Held:
+    return Held(
+        np.concatenate([each.withheld for each in held]),
+        np.concatenate([each.half_width for each in held]),
+    )
+
+
+def _study_looks(
+    plan: Plan, components: Components, setting: Setting, effort: Effort, alpha: float
+) -> NDArray[np.int64]:
+    """The look at which each simulated study rejects, all models inflated from the onset on."""
+    stratum, public = allocation(plan)
+    found = []
+    size = len(stratum) * plan.looks
+    for count, stream, seed in batches(effort.seed, "study", effort.studies, size):
+        shared = draw_shared(components, 1, (len(stratum), count), stream)
+        x = _covariate(plan, components, setting, shared, None, stream)
+        _, own, run = components.parts
+        spread = components.sd[0] * math.sqrt((own + run / plan.replicates) / setting.models)
+        shape = (len(stratum), count, plan.looks)
+        scores = shared + spread * stream.standard_normal(shape)
+        scores[public, :, setting.onset - 1 :] += setting.gap
+        if x is not None:
+            flat = scores.reshape(len(stratum), -1, 1)
+            wide = np.repeat(x, plan.looks, axis=1)
+            scores = adjust(flat, wide, stratum).residuals.reshape(shape)
+        found.append(
+            first_rejections(
+                scores, stratum, public,
+                alpha=alpha, permutations=effort.permutations, seed=seed,
+            )
+        )  # fmt: skip
+    return np.concatenate(found)
+
+
+def _controls(
+    plan: Plan,
+    components: Components,
+    setting: Setting,
+    shared: Floats,
+    stream: np.random.Generator,
+) -> Floats | None:
+    """The negative controls' scores (n, B, columns, outcomes); None where there are none."""
+    if setting.controls is None:
+        return None
+    return draw_columns(components, shared, setting.controls.columns, plan.replicates, stream)
+
+
+def _covariate(
+    plan: Plan,
+    components: Components,
+    setting: Setting,
+    shared: Floats,
+    controls: Floats | None,
+    stream: np.random.Generator,
+) -> Floats | None:
+    """x (n, B, outcomes): the mean of the controls' scores where they are as many runs as the
+    setting says, else drawn on its own; None without a covariate."""
+    if not setting.covariate_runs:
+        return None
+    if controls is not None and _made_by_controls(plan, setting) and setting.controls is not None:
+        return np.asarray(controls[:, :, setting.controls.covariate].mean(axis=2))
+    noise = math.sqrt(_covariate_noise(plan, components, setting))
+    n, studies, outcomes = shared.shape
+    return shared + noise * draw_normal(components, outcomes, (n, studies), stream)
+
+
+def _made_by_controls(plan: Plan, setting: Setting) -> bool:
+    held = setting.controls
+    return held is not None and held.runs(plan.replicates) == setting.covariate_runs
+
+
+def _covariate_noise(plan: Plan, components: Components, setting: Setting) -> float:
+    """The share of a run's variance by which x strays from what all models share: that of so many
+    models run once, or of the controls, some of which are the same model."""
+    _, own, run = components.parts
+    models = float(setting.covariate_runs)
+    if setting.controls is not None and _made_by_controls(plan, setting):
+        models = setting.controls.models
+    return own / models + run / setting.covariate_runs
+
+
+def _raise(setting: Setting, outcomes: int) -> Floats:
+    raised = np.full(outcomes, setting.gap)
+    if setting.final_only:
+        raised[1:] = 0.0
+    return raised
+
+
+def _crossing(points: Sequence[tuple[float, float]], target: float) -> float | None:
+    """Where a line through the probits reaches the target; None where it does not rise."""
+    from scipy.special import ndtri
+
+    kept = [(x, float(np.clip(y, _LEAST, _MOST))) for x, y in points if 0 < y < 1]
+    if len(kept) < 2:
+        return None
+    x = np.array([each[0] for each in kept])
+    z = ndtri(np.array([each[1] for each in kept]))
+    slope, level = np.polyfit(x, z, 1)
+    return None if slope <= 0 else float((ndtri(target) - level) / slope)
+
+
+def _tell(watch: Watch | None, done: int, of: int) -> None:
+    if watch is not None:
+        watch(done, of)

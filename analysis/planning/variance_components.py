@@ -1,0 +1,170 @@
+"""Where the variance of scores comes from: instances, models, runs. What planning needs.
+
+Within a stratum the score of model m on run r of instance s is a mean plus shared_s + own_sm +
+run_smr: what makes an instance hard for every model, for this one, and the luck of a run. All of
+it is estimated blind to the arms, so to look at it is no look at the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.data.seed_means import outcome_of
+from analysis.data.table import Table, codes_of
+from analysis.errors import AnalysisError
+from registry.result_row import Status
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """``sd`` of a run's score within a stratum, by outcome; ``seed_share`` of its variance stays
+    with the instance, ``shared`` of that with all models; ``correlation`` between outcomes."""
+
+    sd: tuple[float, ...]
+    seed_share: float
+    shared: float
+    correlation: float = 0.0
+
+    @property
+    def parts(self) -> tuple[float, float, float]:
+        """Shares of the variance: every model's, the model's own, the run's."""
+        everyone = self.seed_share * self.shared
+        return everyone, self.seed_share - everyone, 1 - self.seed_share
+
+
+# Weighted score and fraction of criteria of published results (spec/statistics.md, section 3,
+# regime A; the fraction and its correlation as in benchmarks/statistics/simulate_process.py)
+ARTICLE = Components(sd=(0.267, 0.215), seed_share=0.04, shared=0.6, correlation=0.79)
+
+
+@dataclass(frozen=True, slots=True)
+class Pilot:
+    """Components from rows, and what they rest on. ``notes`` say what could not be told apart."""
+
+    components: Components
+    runs: int
+    instances: int
+    models: tuple[str, ...]
+    repeats: int  # runs beyond the first of an instance and model
+    pairs: int  # of models on an instance
+    cost_usd: float | None  # mean of an episode; None where no row has a price
+    notes: tuple[str, ...]
+
+
+def check_components(components: Components) -> Components:
+    """The components themselves. Raises AnalysisError where they cannot be any."""
+    for sd in components.sd:
+        if not 0 < sd <= 0.5:
+            raise AnalysisError(f"an SD of {sd:g}: scores in 0…1 have one above 0 and up to 0.5")
+    for name in ("seed_share", "shared"):
+        value = getattr(components, name)
+        if not 0 <= value <= 1:
+            raise AnalysisError(f"{name.replace('_', ' ')} {value:g}: a share lies in 0…1")
+    if not -1 <= components.correlation <= 1:
+        raise AnalysisError(f"correlation {components.correlation:g} lies outside -1…1")
+    return components
+
+
+def estimate_components(table: Table, outcomes: Sequence[str], strata: Sequence[str]) -> Pilot:
+    """Components of one grader's rows, by the method of moments.
+
+    Runs are centred in each wave, model and stratum, blind to the arms. The run's variance is that
+    between runs of one model on one instance; the shared one is the mean covariance of two models
+    on an instance. Without repeats, and without two models, the seed's part cannot be told from
+    the run's, and counts as what other models share. Raises AnalysisError for a table without two
+    instances in a stratum, or scores without spread.
+    """
+    held = table.where(
+        np.isin(table["stratum"], list(strata)) & (table["status"] != Status.MISSING)
+    )
+    if not len(held):
+        raise AnalysisError(f"no scored rows in the strata {', '.join(strata)}: no pilot")
+    instance = codes_of(held["instance"])[1]
+    models, model = codes_of(held["model"])
+    cell = _cells(codes_of(held["wave"])[1], model, codes_of(held["stratum"])[1])
+    unit = _cells(cell, instance)
+    y = np.stack([outcome_of(held, outcome) for outcome in outcomes], axis=1)
+    centred, freedom = _centre(y, cell)
+    if freedom < 1:
+        raise AnalysisError("no stratum has two runs of one model: nothing tells how scores vary")
+    covariance = centred.T @ centred / freedom
+    variance = np.diag(covariance)
+    if not (variance > 1e-12).all():
+        raise AnalysisError("all scores of a stratum are alike: nothing tells how they vary")
+    within, repeats = _run_variance(y[:, 0], unit)
+    between, pairs = _shared_covariance(centred[:, 0], unit, instance, model)
+    total = float(variance[0])
+    shared = min(max(between, 0.0), total)
+    stable = shared if within is None else min(max(total - within, shared), total)
+    share = stable / total
+    correlation = float(covariance[0, -1] / np.sqrt(variance[0] * variance[-1]))
+    components = Components(
+        tuple(np.sqrt(variance).tolist()), share, shared / stable if stable else 0.0, correlation
+    )
+    priced = held["cost_usd"][~np.isnan(held["cost_usd"])]
+    return Pilot(
+        components, len(held), len(np.unique(instance)), tuple(models), repeats, pairs,
+        float(priced.mean()) if len(priced) else None, tuple(_notes(repeats, pairs)),
+    )  # fmt: skip
+
+
+def _notes(repeats: int, pairs: int) -> list[str]:
+    notes = []
+    if not repeats:
+        notes.append(
+            "no model has two runs of one instance: what stays with an instance for one model "
+            "alone counts as the run's"
+        )
+    elif repeats < 30:
+        notes.append(f"only {repeats} repeated runs: the seed's share is uncertain")
+    if not pairs:
+        notes.append("no instance has two models: nothing is known of what models share")
+    return notes
+
+
+def _cells(*codes: Ints) -> Ints:
+    """One code for each combination."""
+    found = codes[0]
+    for more in codes[1:]:
+        found = codes_of(found * (int(more.max()) + 1) + more)[1]
+    return found
+
+
+def _centre(y: Floats, cell: Ints) -> tuple[Floats, int]:
+    """Scores (runs, outcomes) minus their cell's mean, and the degrees of freedom left."""
+    count = np.bincount(cell)
+    mean = np.stack([np.bincount(cell, weights=column) / count for column in y.T], axis=1)
+    return y - mean[cell], int((count - 1).sum())
+
+
+def _run_variance(y: Floats, unit: Ints) -> tuple[float | None, int]:
+    """Between runs of one model on one instance; None without repeats."""
+    centred, repeats = _centre(y[:, None], unit)
+    return (float((centred**2).sum() / repeats) if repeats else None), repeats
+
+
+def _shared_covariance(
+    centred: Floats, unit: Ints, instance: Ints, model: Ints
+) -> tuple[float, int]:
+    """The mean product of two models' means on one instance, of whatever waves, and how many such
+    pairs there are. A model's runs at two waves are no pair: they share what is its own too."""
+    count = np.bincount(unit)
+    mean = np.bincount(unit, weights=centred) / count
+    first = np.unique(unit, return_index=True)[1]
+    place, own = instance[first], _cells(instance, model)[first]
+    every, same = (_products(mean, codes) for codes in (place, own))
+    pairs = every[1] - same[1]
+    return ((every[0] - same[0]) / pairs if pairs else 0.0), pairs // 2
+
+
+def _products(mean: Floats, codes: Ints) -> tuple[float, int]:
+    """Sums over groups of the products of all ordered pairs, a value with itself among them."""
+    total, n = np.bincount(codes, weights=mean), np.bincount(codes)
+    return float((total**2).sum()), int((n**2).sum())

@@ -1,0 +1,134 @@
+"""The study-level monitoring, look by look."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from analysis.plan.monitoring import Monitored, Onset
+from analysis.plan.verdict import CONTAMINATED
+from analysis.report.figures.style import (
+    COLOUR,
+    INK,
+    MUTED,
+    PAPER,
+    RULE,
+    WIDE,
+    add_axes,
+    draw_svg,
+    new_figure,
+    slug,
+)
+from analysis.report.wording import evidence_words, power
+
+_LEFT, _RIGHT, _HIGH, _FOOT, _HEAD = 0.75, 0.25, 1.6, 0.55, 0.3  # inches
+_SMALLEST, _LARGEST = 1e-3, 1e6  # of E, as it is drawn
+
+
+def plot_monitoring(found: Monitored, width: float = WIDE) -> str:
+    """The statistic of each look against its threshold, and, where the plan has one, the onset
+    process against its bound, on a logarithmic scale. SVG text for inlining in HTML."""
+    panels = 1 if found.onset is None else 2
+    height = panels * (_HIGH + _FOOT + _HEAD)
+    figure = new_figure(width, height)
+    waves = [look.wave for look in found.looks]
+    if found.onset is not None:
+        waves = sorted({*waves, *(wave for wave, _ in found.onset.values)})
+    top = _panel(figure, width, height, 0, waves)
+    _draw_statistic(top, found)
+    if found.onset is not None:
+        below = _panel(figure, width, height, 1, waves)
+        _draw_onset(below, found.onset)
+    title = "Study-level monitoring by wave"
+    return draw_svg(figure, f"monitor-{slug(width)}", title, monitor_words(found))
+
+
+def monitor_words(found: Monitored) -> str:
+    """What the figure shows."""
+    said = [
+        f"Wave {look.wave}: statistic {look.statistic:.2f}"
+        + (f", threshold {look.threshold:.2f}" if look.threshold is not None else "")
+        + (", rejects." if look.crossed else ".")
+        for look in found.looks
+    ]
+    if found.onset is not None:
+        said += [
+            f"Onset process at wave {wave}: E {evidence_words(e)}."
+            for wave, e in found.onset.values
+        ]
+    return " ".join(said)
+
+
+def _panel(figure: Any, width: float, height: float, place: int, waves: Sequence[int]) -> Any:
+    bottom = height - (place + 1) * (_HIGH + _FOOT + _HEAD) + _FOOT
+    wide = (width - _LEFT - _RIGHT) / width
+    axes = add_axes(figure, (_LEFT / width, bottom / height, wide, _HIGH / height))
+    axes.set_xlim(min(waves, default=0) - 0.5, max(waves, default=0) + 0.5)
+    axes.set_xticks(waves, [str(wave) for wave in waves])
+    axes.set_xlabel("Wave")
+    axes.grid(axis="y", color=RULE, lw=0.6)
+    axes.tick_params(axis="both", length=3, color=RULE)
+    return axes
+
+
+def _draw_statistic(axes: Any, found: Monitored) -> None:
+    waves = [look.wave for look in found.looks]
+    statistics = [look.statistic for look in found.looks]
+    axes.plot(waves, statistics, color=INK, lw=1.4)
+    for look in found.looks:
+        if look.threshold is not None:
+            axes.plot([look.wave - 0.3, look.wave + 0.3], [look.threshold] * 2, color=MUTED,
+                      lw=1.4, dashes=(4, 3))  # fmt: skip
+        past = found.rejected_at is not None and look.wave >= found.rejected_at
+        _mark(axes, look.wave, look.statistic, crossed=past)
+    _name_line(axes, found)
+    ends = [0.0, *statistics, *(x.threshold for x in found.looks if x.threshold is not None)]
+    pad = 0.12 * (max(ends) - min(ends) or 1.0)
+    axes.set_ylim(min(ends) - pad, max(ends) + pad)
+    axes.set_title("Largest standardised gap over windows of looks", loc="left", fontsize=9.5)
+    axes.set_ylabel("T")
+
+
+def _draw_onset(axes: Any, onset: Onset) -> None:
+    waves = [wave for wave, _ in onset.values]
+    values = [min(max(e, _SMALLEST), _LARGEST) for _, e in onset.values]
+    axes.set_yscale("log")
+    axes.plot(waves, values, color=INK, lw=1.4)
+    axes.axhline(1 / onset.alpha, color=MUTED, lw=1.4, dashes=(4, 3))
+    _note(axes, axes.get_xlim()[1], 1 / onset.alpha, f"bound, {1 / onset.alpha:g}", "right")
+    for wave, e in zip(waves, values, strict=True):
+        past = onset.rejected_at is not None and wave >= onset.rejected_at
+        _mark(axes, wave, e, crossed=past)
+    low = min([0.5, *values]) / 2
+    high = max([2 / onset.alpha, *values]) * 3
+    axes.set_ylim(low, high)
+    first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
+    ticks = list(range(first, last + 1, max(1, (last - first) // 4)))
+    axes.set_yticks([10.0**t for t in ticks], [_power(t) for t in ticks])
+    axes.minorticks_off()
+    axes.set_title("Onset process: evidence for a gap from some look on", loc="left", fontsize=9.5)
+    axes.set_ylabel("E")
+
+
+def _mark(axes: Any, x: float, y: float, *, crossed: bool) -> None:
+    colour = COLOUR[CONTAMINATED] if crossed else INK
+    axes.plot([x], [y], "D" if crossed else "o", ms=6.5, mfc=colour if crossed else PAPER,
+              mec=colour, mew=1.5, clip_on=False)  # fmt: skip
+
+
+def _name_line(axes: Any, found: Monitored) -> None:
+    for look in found.looks:
+        if look.threshold is not None:
+            _note(axes, look.wave - 0.3, look.threshold, "threshold", "left")
+            return
+
+
+def _note(axes: Any, x: float, y: float, text: str, side: str) -> None:
+    """A word above a line."""
+    axes.annotate(text, (x, y), xytext=(0, 2), textcoords="offset points", fontsize=8.5,
+                  color=MUTED, ha=side, va="bottom")  # fmt: skip
+
+
+def _power(exponent: int) -> str:
+    return f"{10.0**exponent:g}" if -3 <= exponent <= 3 else f"10{power(exponent)}"

@@ -1,0 +1,174 @@
+"""SVG from matplotlib whose colours are the page's, so that it follows its light and dark.
+
+Bytes are deterministic: no date, ids from a fixed salt, text as text.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from types import MappingProxyType
+from typing import Any
+
+from analysis.plan.verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Word
+
+# --- The colours of a page and of its figures, by the names of CSS variables ---
+
+LIGHT: Mapping[str, str] = MappingProxyType(
+    {
+        "paper": "#fdfdfb", "wash": "#f4f4ef", "ink": "#1c1d20", "muted": "#5b5f66",
+        "rule": "#dcdcd6", "contaminated": "#b3470a", "clean": "#0b66a3", "unsure": "#66686e",
+        "withheld": "#7a3f9d",
+    }
+)  # fmt: skip
+DARK: Mapping[str, str] = MappingProxyType(
+    {
+        "paper": "#16171a", "wash": "#1e2024", "ink": "#e6e5e1", "muted": "#a3a5aa",
+        "rule": "#35373c", "contaminated": "#f0924f", "clean": "#63b5ec", "unsure": "#a9abb1",
+        "withheld": "#c79be6",
+    }
+)  # fmt: skip
+PRINT: Mapping[str, str] = MappingProxyType(
+    {
+        "paper": "#ffffff", "wash": "#ffffff", "ink": "#000000", "muted": "#444444",
+        "rule": "#bbbbbb", "contaminated": "#9a3a05", "clean": "#08507f", "unsure": "#444444",
+        "withheld": "#5c2a7d",
+    }
+)  # fmt: skip
+GROUNDS = ("paper", "wash")
+TEXTS = ("ink", "muted", "contaminated", "clean", "unsure", "withheld")
+
+
+WIDE, NARROW = 7.4, 3.7  # inches of 72 points: a desktop column, a phone
+
+# Stand-ins that the page's CSS variables replace; shapes tell verdicts apart without colour.
+INK, MUTED, RULE, PAPER = "#010101", "#020202", "#030303", "#070707"
+COLOUR = {
+    CONTAMINATED: "#040404", NO_INFLATION: "#050505", INCONCLUSIVE: "#060606", WITHHELD: "#080808",
+}  # fmt: skip
+MARKER = {CONTAMINATED: "D", NO_INFLATION: "o", INCONCLUSIVE: "s", WITHHELD: "X"}
+_VARIABLES = {
+    INK: "ink", MUTED: "muted", RULE: "rule", PAPER: "paper",
+    COLOUR[CONTAMINATED]: "contaminated", COLOUR[NO_INFLATION]: "clean",
+    COLOUR[INCONCLUSIVE]: "unsure", COLOUR[WITHHELD]: "withheld",
+}  # fmt: skip
+STYLE = {
+    "svg.fonttype": "none", "svg.hashsalt": "dosimeter", "font.family": "sans-serif",
+    "font.size": 9.5, "text.parse_math": False, "text.color": INK, "axes.labelcolor": INK,
+    "axes.edgecolor": RULE, "xtick.color": MUTED, "ytick.color": INK, "lines.solid_capstyle":
+    "butt", "axes.spines.top": False, "axes.spines.right": False, "axes.spines.left": False,
+    "figure.facecolor": "none", "axes.facecolor": "none", "axes.unicode_minus": True,
+}  # fmt: skip
+_FONTS = 'system-ui, "Segoe UI", Roboto, Helvetica, Arial, "DejaVu Sans", sans-serif'
+
+
+def draw_svg(figure: Any, name: str, title: str, words: str) -> str:
+    """The figure as an ``<svg>`` element for a page: ids of its own, the page's colours, a title
+    and a description that says in ``words`` what it shows."""
+    from matplotlib import rc_context
+
+    held = io.StringIO()
+    with rc_context(STYLE):
+        none = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        figure.savefig(held, format="svg", metadata=none, transparent=True)
+    text = held.getvalue()
+    view = re.search(r'viewBox="[^"]+"', text)
+    body = text[text.index("<defs") : text.rindex("</svg>")]
+    body = re.sub(r"<(style|metadata).*?</\1>", "", body, flags=re.DOTALL)  # would reach the page
+    body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", body.replace("xlink:href", "href"))
+    body = re.sub("|".join(_VARIABLES), lambda found: f"var(--{_VARIABLES[found.group(0)]})", body)
+    body = re.sub(r'font-family: [^;"]*', "font-family: var(--sans)", body)
+    return (
+        f'<svg {view.group(0) if view else ""} role="img" aria-labelledby="{name}-t {name}-d">'
+        f'<title id="{name}-t">{escape(title)}</title><desc id="{name}-d">{escape(words)}</desc>'
+        f"{body}</svg>"
+    )
+
+
+def standalone(svg: str) -> str:
+    """A page's figure as a file of its own: light, on its own ground."""
+    text = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+    text = text.replace("font-family: var(--sans)", f"font-family: {escape(_FONTS)}")
+    for name, colour in LIGHT.items():
+        text = text.replace(f"var(--{name})", colour)
+    ground = f'<rect width="100%" height="100%" fill="{LIGHT["paper"]}"/>'
+    text = text.replace("</desc>", f"</desc>{ground}", 1)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+
+
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure in inches, in our style."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(STYLE):
+        return Figure(figsize=(width, height))
+
+
+def add_axes(figure: Any, place: tuple[float, float, float, float]) -> Any:
+    """Axes at a place (left, bottom, width, height, as shares), in our style."""
+    from matplotlib import rc_context
+
+    with rc_context(STYLE):
+        axes = figure.add_axes(place)
+        axes.set_axisbelow(True)
+    return axes
+
+
+def mark_verdict(axes: Any, x: float, y: float, verdict: Word, size: float = 7.0) -> None:
+    """The mark of a verdict: its shape and colour, open where it is inconclusive."""
+    colour = COLOUR[verdict]
+    axes.plot(
+        [x], [y], MARKER[verdict], ms=size, mfc=PAPER if verdict == INCONCLUSIVE else colour,
+        mec=colour, mew=1.6 if verdict != WITHHELD else 0.6, clip_on=False,
+    )  # fmt: skip
+
+
+def add_key(figure: Any, marks: Sequence[Any], top: float, columns: int) -> None:
+    """A key in one or more rows, ``top`` inches below the figure's upper edge; ``marks`` are
+    matplotlib's lines, labelled."""
+    width, height = figure.get_size_inches()
+    figure.legend(
+        handles=list(marks), loc="upper left", ncols=columns, frameon=False, fontsize=8.5,
+        bbox_to_anchor=(0.1 / width, 1 - top / height), borderpad=0, borderaxespad=0,
+        handletextpad=0.4, columnspacing=1.4, handlelength=1.2, labelcolor=INK,
+    )  # fmt: skip
+
+
+def verdict_marks(words: Iterable[Word]) -> list[Any]:
+    """A labelled mark for each verdict, in the order of the key."""
+    from matplotlib.lines import Line2D
+
+    present = set(words)
+    return [
+        Line2D([], [], lw=0, marker=MARKER[word], ms=6, mec=COLOUR[word], label=word,
+               mfc=PAPER if word == INCONCLUSIVE else COLOUR[word],
+               mew=1.6 if word != WITHHELD else 0.6)
+        for word in COLOUR if word in present
+    ]  # fmt: skip
+
+
+def points_axis(axis: Any) -> None:
+    """Ticks of a share as points of 100."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{100 * x:.0f}".replace("-", "−")))
+
+
+def gap_range(ends: Sequence[float], margin: float) -> tuple[float, float]:
+    """Limits that hold some gaps, no gap and twice the margin."""
+    low, high = min([-margin, *ends]), max([2 * margin, *ends])
+    pad = 0.05 * (high - low)
+    return max(-1.0, low - pad), min(1.0, high + pad)
+
+
+def slug(width: float) -> str:
+    return "narrow" if width <= NARROW else "wide"
+
+
+def cut(text: str, room: int) -> str:
+    """A text cut to what there is room for."""
+    return text if len(text) <= room else text[: room - 1] + "…"

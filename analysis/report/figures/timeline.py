@@ -1,0 +1,251 @@
+"""The gap over time, a panel for each family of models."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from analysis.plan.verdict import Verdict
+from analysis.report.figures.style import (
+    COLOUR,
+    MUTED,
+    NARROW,
+    PAPER,
+    RULE,
+    WIDE,
+    add_axes,
+    add_key,
+    cut,
+    draw_svg,
+    gap_range,
+    mark_verdict,
+    new_figure,
+    points_axis,
+    slug,
+    verdict_marks,
+)
+from analysis.report.report import ModelFact
+from analysis.stats.number_format import signed
+
+_ACROSS = {WIDE: 3, NARROW: 1}
+_LEFT, _RIGHT, _GAP, _FOOT, _HEAD, _HIGH = 0.55, 0.12, 0.3, 0.62, 0.36, 1.55  # inches
+_LETTER, _LINE = 4.4, 9.5  # points, of a name
+_SHIFTS = (1.5, -11.0, 11.0, -21.0, 21.0, 31.0, -31.0)  # points that a name may move
+_LABELLED = 6  # models; more names than that in a panel run into each other
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A verdict in time: ``x`` is a day (its ordinal) or a wave; ``cutoff`` a day, if known."""
+
+    family: str
+    x: float
+    cutoff: float | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Points by family, in the order of time. ``dated``: by release date, not by wave."""
+
+    dated: bool
+    published: float | None
+    families: tuple[tuple[str, tuple[Point, ...]], ...]
+
+
+def make_timeline(
+    verdicts: Sequence[Verdict], facts: Mapping[str, ModelFact], published: str
+) -> Timeline:
+    """The verdicts with an estimate in time: by release date where each of their models has one,
+    else by wave."""
+    rows = [verdict for verdict in verdicts if verdict.estimate is not None]
+    known = {v.model: facts.get(v.model, ModelFact(v.model)) for v in rows}
+    dated = bool(rows) and all(fact.released for fact in known.values())
+    points = sorted(
+        (_point(v, known[v.model], dated) for v in rows),
+        key=lambda point: (point.x, point.verdict.model),
+    )
+    names = list(dict.fromkeys(point.family for point in points))
+    return Timeline(
+        dated,
+        _day(published) if dated and published else None,
+        tuple((name, tuple(p for p in points if p.family == name)) for name in names),
+    )
+
+
+def plot_time(line: Timeline, margin: float, width: float = WIDE) -> str:
+    """A panel a family: gaps with 95 % intervals over release dates, or waves; where a training
+    cut-off is known, a dotted line from it. SVG text for inlining in HTML."""
+    count = max(1, len(line.families))
+    across = min(_ACROSS[width], count)
+    down = math.ceil(count / across)
+    cell = _FOOT + _HEAD + _HIGH
+    marks = verdict_marks(p.verdict.verdict for _, own in line.families for p in own)
+    columns = 2 if width <= NARROW else 4
+    key = 0.1 + 0.2 * math.ceil(len(marks) / columns)
+    height = down * cell + key
+    figure = new_figure(width, height)
+    add_key(figure, marks, 0.05, columns)
+    wide = (width - _LEFT - _RIGHT - (across - 1) * _GAP) / across
+    limits = _limits(line)
+    points = [point for _, own in line.families for point in own]
+    ends = [end for p in points for end in (*p.verdict.interval, p.verdict.estimate or 0.0)]
+    span = gap_range(ends, margin)
+    for place, (family, own) in enumerate(line.families):
+        row, column = divmod(place, across)
+        left = _LEFT + column * (wide + _GAP)
+        bottom = height - key - (row + 1) * cell + _FOOT
+        axes = add_axes(figure, (left / width, bottom / height, wide / width, _HIGH / height))
+        axes.set_xlim(*limits)
+        axes.set_ylim(*span)
+        _draw_panel(axes, line, own, margin, named=len(own) <= _LABELLED)
+        axes.set_title(cut(family, int(wide * 12)), loc="left", fontsize=9.5, pad=7)
+        if column:
+            axes.tick_params(axis="y", labelleft=False)
+        else:
+            axes.set_ylabel("Gap, points")
+    title = "Gap over time by family of models"
+    return draw_svg(figure, f"time-{slug(width)}", title, time_words(line))
+
+
+def time_words(line: Timeline) -> str:
+    """What the figure shows."""
+    said = []
+    for family, own in line.families:
+        parts = [
+            f"{p.verdict.model}, {_when(p, line)}: {signed(p.verdict.estimate or 0.0)}, "
+            f"{p.verdict.verdict}"
+            for p in own
+        ]
+        said.append(f"{family}: {'; '.join(parts)}.")
+    return " ".join(said)
+
+
+def _point(verdict: Verdict, fact: ModelFact, dated: bool) -> Point:
+    family = fact.family or "no family stated"
+    cutoff = _day(fact.cutoff) if dated and fact.cutoff else None
+    return Point(family, _day(fact.released) if dated else verdict.wave, cutoff, verdict)
+
+
+def _day(text: str) -> float:
+    return float(date.fromisoformat(text).toordinal())
+
+
+def _when(point: Point, line: Timeline) -> str:
+    if line.dated:
+        return f"released {date.fromordinal(int(point.x)).isoformat()}, wave {point.verdict.wave}"
+    return f"wave {point.verdict.wave}"
+
+
+def _limits(line: Timeline) -> tuple[float, float]:
+    points = [point for _, own in line.families for point in own]
+    every = [p.x for p in points] + [p.cutoff for p in points if p.cutoff is not None]
+    every += [line.published] if line.published is not None else []
+    low, high = min(every, default=0.0), max(every, default=1.0)
+    pad = max(0.09 * (high - low), 20.0 if line.dated else 0.5)
+    return low - pad, high + pad
+
+
+def _draw_panel(
+    axes: Any, line: Timeline, own: Sequence[Point], margin: float, *, named: bool
+) -> None:
+    axes.grid(axis="y", color=RULE, lw=0.6)
+    axes.axhline(0, color=MUTED, lw=1)
+    axes.axhline(margin, color=MUTED, lw=1, dashes=(4, 3))
+    if line.published is not None:
+        axes.axvline(line.published, color=MUTED, lw=1, dashes=(1.5, 2))
+    for point, x in zip(own, _apart(own, axes.get_xlim()), strict=True):
+        _draw_point(axes, point, x)
+    if named:
+        _name_points(axes, own, _apart(own, axes.get_xlim()))
+    axes.tick_params(axis="both", length=3, color=RULE)
+    points_axis(axes.yaxis)
+    _time_axis(axes, dated=line.dated)
+
+
+def _draw_point(axes: Any, point: Point, x: float) -> None:
+    gap, colour = point.verdict.estimate or 0.0, COLOUR[point.verdict.verdict]
+    low, high = axes.get_ylim()
+    ends = [min(max(end, low), high) for end in point.verdict.interval]
+    if point.cutoff is not None:
+        axes.plot([point.cutoff, x], [gap, gap], color=colour, lw=1, ls=(0, (1, 1.6)))
+        axes.plot([point.cutoff], [gap], "|", color=colour, ms=6)
+    axes.plot([x, x], ends, color=colour, lw=1.6)
+    mark_verdict(axes, x, gap, point.verdict.verdict, 6.0)
+
+
+def _apart(own: Sequence[Point], limits: tuple[float, float]) -> list[float]:
+    """Where the points of a panel are drawn: those of one time side by side."""
+    step = 0.035 * (limits[1] - limits[0])
+    found = []
+    for place, point in enumerate(own):
+        same = [p for p, other in enumerate(own) if other.x == point.x]
+        found.append(point.x + step * (same.index(place) - (len(same) - 1) / 2))
+    return found
+
+
+def _name_points(axes: Any, own: Sequence[Point], xs: Sequence[float]) -> None:
+    """Names beside the marks, once for each model, moved up or down where they would meet."""
+    room = axes.get_window_extent().transformed(axes.figure.dpi_scale_trans.inverted())
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    taken: list[tuple[float, float, float, float]] = []
+    seen: set[str] = set()
+    for point, x in zip(own, xs, strict=True):
+        if point.verdict.model in seen:
+            continue
+        seen.add(point.verdict.model)
+        name = cut(point.verdict.model, 18)
+        # In points of 72 an inch, from the lower left corner of the panel.
+        at = 72 * room.width * (x - left) / (right - left)
+        up = 72 * room.height * ((point.verdict.estimate or 0.0) - low) / (high - low)
+        wide, backward = _LETTER * len(name), x > left + 0.55 * (right - left)
+        start = at - 7 - wide if backward else at + 7
+        for shift in _SHIFTS:
+            box = (start, up + shift, start + wide, up + shift + _LINE)
+            if not any(_meet(box, other) for other in taken) and 0 <= box[1] <= 72 * room.height:
+                break
+        taken.append(box)
+        axes.annotate(
+            name, (x, point.verdict.estimate or 0.0), xytext=(-7 if backward else 7, shift + 1.5),
+            textcoords="offset points", fontsize=7.5, color=MUTED,
+            ha="right" if backward else "left", va="bottom",
+            bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.4},
+        )  # fmt: skip
+
+
+def _meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _time_axis(axes: Any, *, dated: bool) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    if not dated:
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axes.set_xlabel("Wave")
+        return
+    low, high = (date.fromordinal(max(1, int(x))) for x in axes.get_xlim())
+    axes.set_xticks(_ticks(low, high))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: _month(date.fromordinal(int(x)))))
+    axes.set_xlabel("Released")
+
+
+def _ticks(low: date, high: date) -> list[int]:
+    """Firsts of months, at most five, a round number of months apart."""
+    months = [
+        (year, month) for year in range(low.year, high.year + 1) for month in range(1, 13)
+    ]  # fmt: skip
+    firsts = [date(year, month, 1) for year, month in months]
+    inside = [day for day in firsts if low <= day <= high]
+    for step in (1, 2, 3, 6, 12, 24, 60, 120):
+        kept = [day for day in inside if (12 * day.year + day.month - 1) % step == 0]
+        if len(kept) <= 4:
+            return [day.toordinal() for day in kept]
+    return []
+
+
+def _month(day: date) -> str:
+    return f"{day.year}-{day.month:02d}"

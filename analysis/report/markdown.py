@@ -1,0 +1,141 @@
+"""The report's summary as Markdown, for a wiki, an issue or a message."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from analysis.report.report import Report
+from analysis.report.sections.calibration import calibration_grid, calibration_words, title_of
+from analysis.report.tables import (
+    Cell,
+    Grid,
+    Said,
+    burn_test_grid,
+    burned_grid,
+    control_grid,
+    cost_grid,
+    exposure_grid,
+    funnel_grid,
+    monitor_grid,
+    text_grid,
+    verdict_grid,
+)
+from analysis.report.wording import (
+    cite_words,
+    command_words,
+    finding,
+    monitored_words,
+    onset_words,
+    time_words_of,
+)
+
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|~#])")
+
+
+def render_markdown(report: Report) -> str:
+    """The summary: verdicts, controls, monitoring, exposure, changes, deviations, limits."""
+    return "\n".join(_lines(report)).rstrip() + "\n"
+
+
+def _lines(report: Report) -> Iterator[str]:
+    yield from (f"# {_plain(report.study)}: contamination report", "")
+    registered = "registered as" if report.registered else "not registered,"
+    issued = time_words_of(report.issued)
+    yield f"Through wave {report.through_wave}, issued {issued}; plan {report.plan.name},"
+    yield f"{registered} `{report.registration}`."
+    if report.description:
+        yield from ("", _plain(report.description))
+    yield from ("", "## Verdicts", "", *_table(verdict_grid(report)), "")
+    for verdict in report.verdicts:
+        word = f"**{_plain(verdict.model)}**, wave {verdict.wave}: **{verdict.verdict}**."
+        yield f"- {word} {_plain(finding(verdict, report.standard))}"
+    yield ""
+    if said := monitored_words(report.standard):
+        said = f"{said} {onset_words(report.standard)}".rstrip()
+        yield from ("## The study as a whole", "", said, "", *_table(monitor_grid(report)), "")
+    yield from ("## Controls", "")
+    controls = control_grid(report)
+    if controls.rows:
+        yield from (*_table(controls), "")
+    else:
+        yield from ("None is part of the plan.", "")
+    for made in report.calibrations:
+        yield from (f"## Calibration: {title_of(made).lower()}", "")
+        yield from (" ".join(_plain(line) for line in calibration_words(made)), "")
+        yield from (*_table(calibration_grid(made)), "")
+    yield from _exposure_lines(report)
+    yield from _change_lines(report)
+    yield from ("## Deviations", "", *_bullets(report.deviations or ("None.",)), "")
+    yield from _burned_lines(report)
+    yield from ("## Episodes", "", *_table(funnel_grid(report)), "")
+    yield from ("## Cost", "", *_table(cost_grid(report)), "")
+    yield from ("## Limits", "", *_bullets(report.limits), "")
+    yield from ("## How to cite and verify", "", _plain(cite_words(report)), "", "```sh")
+    yield from (command_words(report), "```", "")
+    yield "The page `report.html` beside this file has all of it, with figures; `report.json` and"
+    yield "`tables/` have every number."
+
+
+def _burned_lines(report: Report) -> Iterator[str]:
+    """What of the private arm is burned, and whether it shows; nothing where nothing is."""
+    if not report.burned:
+        return
+    yield from ("## Burned instances", "", *_table(burned_grid(report)), "")
+    if (tested := burn_test_grid(report)) is not None:
+        yield from (tested.caption, "", *_table(tested), "")
+
+
+def _change_lines(report: Report) -> Iterator[str]:
+    changes = report.changes
+    if changes is None:
+        return
+    yield from ("## New since the last report", "")
+    issued = time_words_of(changes.issued)
+    yield f"The last one went through wave {changes.through_wave}, issued {issued}."
+    yield ""
+    for each in changes.turned:
+        note = f": {_plain(each.note)}" if each.note else ""
+        where = f"{_plain(each.model)} at wave {each.wave}"
+        yield f"- {where} was {each.before} and is {each.now}{note}."
+    if not changes.turned:
+        yield "- No earlier verdict has changed."
+    for model, wave, word in changes.added:
+        yield f"- New: {_plain(model)} at wave {wave}, {word}."
+    if changes.study:
+        yield f"- {changes.study}"
+    yield from (f"- New deviation: {_plain(line)}" for line in changes.deviations)
+    yield from (f"- No longer told: {_plain(line)}" for line in changes.settled)
+    yield ""
+
+
+def _table(grid: Grid) -> Iterator[str]:
+    yield f"| {' | '.join(column.label for column in grid.columns)} |"
+    yield f"|{'|'.join('---:' if column.number else '---' for column in grid.columns)}|"
+    for row in grid.rows:
+        yield f"| {' | '.join(_cell(cell) for cell in row)} |"
+
+
+def _bullets(lines: Sequence[str]) -> Iterator[str]:
+    return (f"- {_plain(line)}" for line in lines)
+
+
+def _cell(cell: Cell) -> str:
+    return f"**{cell.word}**" if isinstance(cell, Said) else _plain(cell)
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown shows as it stands, on one line."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def _exposure_lines(report: Report) -> Iterator[str]:
+    """What models know without an instance's data; nothing where nobody was asked."""
+    grids = [grid for grid in (exposure_grid(report), text_grid(report)) if grid.rows]
+    if not grids and not report.text_notes:
+        return
+    yield from ("## Exposure", "")
+    for grid in grids:
+        yield from (grid.caption, "", *_table(grid), "")
+    if report.text_notes:
+        yield from (*_bullets([f"{note}." for note in report.text_notes]), "")

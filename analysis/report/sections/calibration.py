@@ -1,0 +1,107 @@
+"""A calibration as a reader sees it: in words, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.calibration.records import RUN, KeptCalibration
+from analysis.report.tables import NONE, Column, Grid
+from analysis.stats.number_format import points, signed
+
+
+def calibration_words(made: KeptCalibration) -> tuple[str, ...]:
+    """What a calibration says, a sentence or two each, its notes last."""
+    found = made.found
+    said = [_ground_words(made), _rule_words(made)]
+    if found.se is not None and found.blank is not None and found.limit is not None:
+        dose = found.limit_dose
+        at = (
+            "more than a model makes that knows every public instance"
+            if dose is None
+            else f"the gap of a model that knows {100 * dose:.0f} % of the public instances"
+        )
+        said.append(
+            f"The gap's standard error is {points(found.se)} points: limit of blank "
+            f"{points(found.blank)} points, which 5 % of clean models exceed; limit of detection "
+            f"{points(found.limit)} points, {at}."
+        )
+    return (*said, _enough_words(made), *made.notes)
+
+
+def _ground_words(made: KeptCalibration) -> str:
+    found = made.found
+    size = f"{found.n_public} public and {found.n_private} private instances"
+    alpha = f"the test has the one-sided alpha of one look, {found.alpha:.3g}"
+    if made.how == RUN:
+        return f"Built-in agents ran in a scratch study of {size}; {alpha}."
+    return (
+        f"Known leaks were put into the stored scores of {made.model}, wave {made.wave}, on "
+        f"{size}; knowing an instance brings {made.known}, and {alpha}."
+    )
+
+
+def _rule_words(made: KeptCalibration) -> str:
+    """By which rule a dose counts as found."""
+    family = made.found.family
+    if family == 1:
+        return "Found: p of this model alone, which needs no adjusting, is at most alpha."
+    named = "Holm" if made.multiplicity == "holm" else "Westfall–Young"
+    place = " (this one in the place of each in turn)" if len(made.beside) == family else ""
+    return (
+        f"Found: p adjusted by {named} over {family} models of the look, beside "
+        f"{', '.join(made.beside)}{place}, is at most alpha."
+    )
+
+
+def _enough_words(made: KeptCalibration) -> str:
+    found = made.found
+    ends = _ends(*found.enough_interval)
+    if found.enough is None:
+        said = "Which share is found with probability 0.8 cannot be told from these trials"
+    else:
+        share = f"{100 * found.enough:.1f} % of the public instances"
+        said = f"Found with probability 0.8: a model that knows {share}"
+    return f"{said} (95 % interval: {ends})." if ends else f"{said}."
+
+
+def calibration_grid(made: KeptCalibration) -> Grid:
+    """A row a dose."""
+    return Grid(
+        f"calibration-{made.how}",
+        f"{title_of(made)}: known share of the public instances, and how often the registered "
+        "test found it, in % with Wilson's 95 % interval. Gap in points of 100, the mean over "
+        "trials.",
+        (
+            Column("Known"), Column("Found", True), Column("Rate", True),
+            Column("95 % interval", True), Column("Fitted curve", True), Column("Gap", True),
+        ),
+        tuple(
+            (
+                f"{100 * each.dose:g} %", f"{each.detected} of {each.replicates}",
+                f"{100 * each.rate:.0f} %", _percents(each.interval),
+                NONE if each.fitted is None else f"{100 * each.fitted:.0f} %", signed(each.gap),
+            )
+            for each in made.found.doses
+        ),
+    )  # fmt: skip
+
+
+def title_of(made: KeptCalibration) -> str:
+    return "Agents that know a part" if made.how == RUN else "Known leaks in stored scores"
+
+
+def _percents(interval: Sequence[float]) -> str:
+    return f"{100 * interval[0]:.0f} to {100 * interval[1]:.0f} %"
+
+
+def _ends(low: float | None, high: float | None) -> str:
+    """The ends that are bounded."""
+    if low is None and high is None:
+        return ""
+    if low is None:
+        return f"at most {100 * (high or 0.0):.1f} %"
+    if low > 1:  # a share of which there is none
+        return "beyond 100 %"
+    if high is None:
+        return f"at least {100 * low:.1f} %, without an upper end"
+    return f"{100 * low:.1f} to {100 * high:.1f} %"

@@ -1,0 +1,55 @@
+"""Mean scores by dimension of the rubrics and arm, for readers; no test is made of them here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.data.seed_means import SeedMeans, seed_means
+from analysis.data.table import Table, one_of
+from analysis.plan.sensitivity import DIMENSIONS
+from analysis.stats.intervals import MeanEstimate, estimate_mean
+from registry.ledger.records import Plan
+from registry.result_row import Arm
+
+
+@dataclass(frozen=True, slots=True)
+class DimensionMean:
+    """A model's mean in one dimension and arm, over the strata that have it in both arms."""
+
+    wave: int
+    model: str
+    dimension: str
+    arm: Arm
+    strata: int
+    estimate: MeanEstimate
+
+
+def dimension_means(plan: Plan, table: Table) -> tuple[DimensionMean, ...]:
+    """The means of one grader's rows, in the plan's strata; none where rows tell no dimension."""
+    held = table.where(one_of(table["stratum"], plan.strata))
+    if all(np.isnan(held[name]).all() for name in DIMENSIONS):
+        return ()
+    waves = sorted(set(held["wave"].tolist()))
+    return tuple(
+        mean
+        for wave in waves
+        for mean in _means(seed_means(held, wave, tuple(DIMENSIONS), plan.strata))
+    )
+
+
+def _means(data: SeedMeans) -> Iterator[DimensionMean]:
+    for m, model in enumerate(data.models):
+        for o, name in enumerate(data.outcomes):
+            there = ~np.isnan(data.values[:, m, o])
+            both = set(data.stratum[there & data.public].tolist())
+            both &= set(data.stratum[there & ~data.public].tolist())
+            if not both:
+                continue
+            there &= np.isin(data.stratum, list(both))
+            for arm in (Arm.PUBLIC, Arm.PRIVATE):
+                own = there & (data.public == (arm == Arm.PUBLIC))
+                estimate = estimate_mean(data.values[own, m, o], data.stratum[own])
+                yield DimensionMean(data.wave, model, DIMENSIONS[name], arm, len(both), estimate)

@@ -1,0 +1,165 @@
+"""Numbers and verdicts in words, for pages that people read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.plan.controls import ControlResult
+from analysis.plan.standard import StandardResult, bears_on
+from analysis.plan.verdict import CONTAMINATED, NO_INFLATION, WITHHELD, Verdict
+from analysis.report.report import Report
+from analysis.stats.number_format import p_words, points, signed
+
+
+def summarise(verdict: Verdict) -> str:
+    """One verdict in a sentence or two of plain words."""
+    if verdict.estimate is None:
+        return "Not testable: an arm of a stratum holds no scored instance."
+    gap, (low, high) = verdict.estimate, verdict.interval
+    direction = "higher" if gap >= 0 else "lower"
+    said = f"Scores {points(abs(gap))} points {direction} on public than on private instances"
+    said += f" (95 % interval {signed(low)} to {signed(high)})."
+    if verdict.verdict == WITHHELD:
+        return f"{said} No verdict is issued; {verdict.note}."
+    if verdict.verdict == CONTAMINATED:
+        more = f" By chance alone so large a gap has probability {p_words(verdict.p_adjusted)}"
+        said += f"{more}, adjusted for the models of this look."
+    elif verdict.verdict == NO_INFLATION:
+        bound = f"An inflation above {points(verdict.upper)} points"
+        said += f" {bound if verdict.upper > 0 else 'Any inflation'} is ruled out (95 % bound)."
+    else:
+        said += f" Neither is a gap shown, nor one up to {signed(verdict.upper)} points ruled out."
+    return said + (f" Note: {verdict.note}." if verdict.note else "")
+
+
+def finding(verdict: Verdict, found: StandardResult | None) -> str:
+    """A verdict in words, with how the controls went that it rests on."""
+    controls = [] if found is None else [
+        control for control in found.controls if bears_on(control, verdict.wave, verdict.model)
+    ]  # fmt: skip
+    return f"{summarise(verdict)} {control_words(controls)}".rstrip()
+
+
+def monitored_words(found: StandardResult | None) -> str:
+    """What the monitoring of the study says so far, or why it says nothing; "" where no plan asks
+    for it."""
+    if found is None:
+        return ""
+    monitored = found.monitored
+    if not monitored.looks:
+        return monitored.note
+    if monitored.window is None:
+        said = "Over the looks so far, the models taken together show no gap that can be told."
+    else:
+        first, last = monitored.window
+        window = f"wave {last}" if first == last else f"waves {first} to {last}"
+        said = f"The study as a whole shows a gap: its models of {window} together."
+    return f"{said} {monitored.note}".rstrip()
+
+
+def onset_words(found: StandardResult | None) -> str:
+    """What the onset process says so far; "" where no plan has one."""
+    onset = None if found is None else found.monitored.onset
+    if onset is None:
+        return ""
+    if onset.rejected_at is None:
+        return "The onset process has not reached its bound."
+    return f"The onset process reached its bound at wave {onset.rejected_at}."
+
+
+def all_control_words(found: StandardResult | None) -> str:
+    """How the controls went in all, in a sentence; "" where none was run."""
+    ran = [] if found is None else [c for c in found.controls if c.passed is not None]
+    failed = sum(not control.passed for control in ran)
+    if not ran:
+        return ""
+    if failed:
+        return f"Of {len(ran)} controls, {failed} failed."
+    return {1: "The one control passed."}.get(len(ran), f"All {len(ran)} controls passed.")
+
+
+def control_count(verdict: Verdict, found: StandardResult | None) -> str:
+    """How many passed of the controls that a verdict rests on."""
+    ran = [
+        control
+        for control in (() if found is None else found.controls)
+        if control.passed is not None and bears_on(control, verdict.wave, verdict.model)
+    ]
+    passed = sum(bool(control.passed) for control in ran)
+    return f"{passed} of {len(ran)}" if ran else "none"
+
+
+def cite_words(report: Report) -> str:
+    """How the report is cited."""
+    if report.registered is None:
+        return (
+            f"Cite as: {report.study}, a table analysed by dosimeter with the plan "
+            f"{report.plan.name} ({report.registration}), {report.issued[:10]}."
+        )
+    head = f", ledger head {report.ledger_head}" if report.ledger_head else ""
+    return (
+        f"Cite as: {report.study}, contamination report through wave {report.through_wave}, "
+        f"{report.issued[:10]}. dosimeter, registration {report.registration}{head}."
+    )
+
+
+def command_words(report: Report) -> str:
+    """The command lines that check it, a line each."""
+    if report.registered is None:
+        return "dosimeter analyze TABLE --plan PLAN --json"
+    head = f" --head {report.ledger_head}" if report.ledger_head else ""
+    return (
+        f"dosimeter verify --study DIR{head}\n"
+        f"dosimeter report --study DIR --through {report.through_wave} --json\n"
+        "sha256sum report.json"
+    )
+
+
+def control_words(controls: Sequence[ControlResult]) -> str:
+    """How the controls went that a verdict rests on, in a sentence; "" where there are none."""
+    ran = [control for control in controls if control.passed is not None]
+    if not ran:
+        return ""
+    failed = [control for control in ran if not control.passed]
+    names = ", ".join(dict.fromkeys(f"{c.kind} ({c.what})" for c in (failed or ran)))
+    if failed:
+        return f"Of {len(ran)} controls that it rests on, {len(failed)} failed: {names}."
+    what = {1: "The control", 2: "Both controls"}.get(len(ran), f"All {len(ran)} controls")
+    return f"{what} that it rests on passed: {names}."
+
+
+def score_words(mean: float, interval: tuple[float, float] | None) -> str:
+    """A mean in points with its interval."""
+    if interval is None:
+        return points(mean)
+    return f"{points(mean)} ({points(interval[0])}–{points(interval[1])})"
+
+
+def range_words(interval: tuple[float, float] | None) -> str:
+    """An interval of gaps."""
+    return "–" if interval is None else f"{signed(interval[0])} to {signed(interval[1])}"
+
+
+def evidence_words(e: float) -> str:
+    """E of the onset process: a number, or a power of ten where it is far from one."""
+    if e == 0 or 1e-3 <= e < 1e6:
+        return f"{e:.3g}"
+    digits, _, exponent = f"{e:.1e}".partition("e")
+    return f"{digits} × 10{power(int(exponent))}"
+
+
+def power(exponent: int) -> str:
+    """An exponent in superscript."""
+    return str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def time_words_of(stamp: str) -> str:
+    """A time in UTC, to the minute, as people read it."""
+    day, _, clock = stamp.partition("T")
+    return f"{day}, {clock[:5]} UTC" if clock else stamp
+
+
+def short(text: str) -> str:
+    """A digest or commit, shortened for reading; the JSON has it whole."""
+    head, _, digits = text.rpartition(":")
+    return f"{head}:{digits[:12]}…" if head and len(digits) > 20 else text

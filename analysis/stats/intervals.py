@@ -1,0 +1,154 @@
+"""Estimates with intervals: arrays in, frozen results out. Notation of spec/statistics.md, P2."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.errors import AnalysisError
+
+LEVEL = 0.05  # of each one-sided test
+
+
+@dataclass(frozen=True, slots=True)
+class Equivalence:
+    """Two one-sided tests of a gap against ± margin, each at 5 % (Schuirmann 1987).
+
+    ``p_lower`` is against a gap ≤ −margin, ``p_upper`` against one ≥ margin. ``interval90`` is
+    two-sided; ``equivalent`` says that it lies inside ± margin, ``no_inflation`` that its upper
+    end, which is the one-sided 95 % bound, lies below margin.
+    """
+
+    p_lower: float
+    p_upper: float
+    equivalent: bool
+    interval90: tuple[float, float]
+    no_inflation: bool
+    margin: float
+
+
+def tost(gap: float, se: float | None, df: float | None, margin: float) -> Equivalence:
+    """Equivalence of the arms from a gap, its standard error and degrees of freedom (P2, P5).
+
+    Where the variance is not known (``se`` or ``df`` None) nothing is claimed: p is 1 and the
+    interval that of the scale. Raises AnalysisError for a margin or SE that is not positive.
+    """
+    if not margin > 0:
+        raise AnalysisError(f"margin {margin}: a gap above 0 is wanted (0.05 is 5 points)")
+    if se is None or df is None:
+        return Equivalence(1.0, 1.0, False, (-1.0, 1.0), False, margin)
+    if not (se > 0 and df > 0):
+        raise AnalysisError(f"SE {se} on {df} degrees of freedom: both must be above 0, or None")
+    from scipy.special import stdtr, stdtrit
+
+    half = float(stdtrit(df, 1 - LEVEL)) * se
+    low, high = gap - half, gap + half
+    return Equivalence(
+        p_lower=float(stdtr(df, -(gap + margin) / se)),
+        p_upper=float(stdtr(df, (gap - margin) / se)),
+        equivalent=-margin < low and high < margin,
+        interval90=(low, high),
+        no_inflation=high < margin,
+        margin=margin,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GapEstimate:
+    """Public minus private mean, averaged over strata.
+
+    ``interval`` is two-sided 95 %, ``upper`` the one-sided 95 % bound. Where the variance cannot
+    be estimated (one seed in an arm of a stratum, or no spread at all), ``se`` and ``df`` are
+    None and the bounds are those of the scale, -1…1: nothing is known beyond them.
+    """
+
+    gap: float
+    se: float | None
+    df: float | None
+    interval: tuple[float, float]
+    upper: float
+    n_public: int
+    n_private: int
+
+
+@dataclass(frozen=True, slots=True)
+class MeanEstimate:
+    """An arm's mean, averaged over strata, with a two-sided 95 % interval cut to the scale; the
+    interval is None where the variance cannot be estimated."""
+
+    mean: float
+    interval: tuple[float, float] | None
+    seeds: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cells:
+    """Per stratum: mean, s²/n and n of one arm."""
+
+    mean: NDArray[np.float64]
+    variance: NDArray[np.float64]
+    n: NDArray[np.int64]
+
+
+def estimate_gap(
+    scores: NDArray[np.float64], stratum: NDArray[np.int64], public: NDArray[np.bool_]
+) -> GapEstimate:
+    """g ± t_nu SE, with SE² = K⁻² Σ_h (s²_pub/n_pub + s²_prv/n_prv) and Satterthwaite's nu.
+    ``scores`` (n,) are seed means without NaN; each stratum has both arms."""
+    pub, prv = _cells(scores, stratum, public), _cells(scores, stratum, ~public)
+    k = len(pub.mean)
+    gap = float((pub.mean - prv.mean).mean())
+    se, df = _satterthwaite(np.append(pub.variance, prv.variance), np.append(pub.n, prv.n), k)
+    n = int(pub.n.sum()), int(prv.n.sum())
+    if se is None or df is None:
+        return GapEstimate(gap, None, None, (-1.0, 1.0), 1.0, *n)
+    half = _t(0.975, df) * se
+    return GapEstimate(gap, se, df, (gap - half, gap + half), gap + _t(0.95, df) * se, *n)
+
+
+def estimate_mean(
+    scores: NDArray[np.float64], stratum: NDArray[np.int64], *, least: float = 0.0
+) -> MeanEstimate:
+    """The mean over strata of one arm's seed means, with the same kind of interval, cut to
+    ``least``…1."""
+    cells = _cells(scores, stratum, np.ones(len(scores), dtype=bool))
+    mean = float(cells.mean.mean())
+    se, df = _satterthwaite(cells.variance, cells.n, len(cells.mean))
+    if se is None or df is None:
+        return MeanEstimate(mean, None, len(scores))
+    half = _t(0.975, df) * se
+    return MeanEstimate(mean, (max(least, mean - half), min(1.0, mean + half)), len(scores))
+
+
+def _cells(
+    scores: NDArray[np.float64], stratum: NDArray[np.int64], mask: NDArray[np.bool_]
+) -> _Cells:
+    parts = [scores[mask & (stratum == h)] for h in np.unique(stratum)]
+    n = np.array([len(part) for part in parts], dtype=np.int64)
+    mean = np.array([part.mean() for part in parts])
+    variance = np.array([_mean_variance(part) for part in parts])
+    return _Cells(mean, variance, n)
+
+
+def _mean_variance(part: NDArray[np.float64]) -> float:
+    return float(part.var(ddof=1)) / len(part) if len(part) > 1 else math.nan
+
+
+def _satterthwaite(
+    variance: NDArray[np.float64], n: NDArray[np.int64], k: int
+) -> tuple[float | None, float | None]:
+    """SE and degrees of freedom from the cells' s²/n; None where these give none."""
+    total = float(variance.sum())
+    if not total > 1e-24:  # NaN, or rounding of constants
+        return None, None
+    df = total**2 / float((variance**2 / (n - 1)).sum())
+    return math.sqrt(total) / k, df
+
+
+def _t(level: float, df: float) -> float:
+    from scipy.special import stdtrit
+
+    return float(stdtrit(df, level))

@@ -1,0 +1,384 @@
+"""Stratified permutation of arm labels, common to all outcomes and models of a look.
+
+Labels are permuted within strata, with each arm's count fixed, over the union of the instances
+that any model has; each model then uses the instances that it has. A missing cell stays with its
+instance, so the test is exact under the hypothesis that arm touches neither score nor missingness.
+(spec/statistics.md, P1, P3.)
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.stats.parallel import in_chunks
+
+# --- Arm labels under permutation: drawing them, and multiplying by them ---
+
+Flags = NDArray[np.bool_]  # (rows, n): public or not
+Labels = NDArray[np.float64]  # (rows, n): 1 public, 0 private
+Keys = NDArray[np.unsignedinteger[Any]]  # (rows, n)
+
+_SHORT, _LONG = np.dtype("<u2"), np.dtype("<u4")
+_SHORT_UP_TO = 1 << 12  # units: with more, too many rows would hold equal keys of 16 bits
+_PERIOD = 1 << 128  # of PCG64
+_CHUNK = 1 << 16  # labels at a time: what a processor's cache holds
+_PRODUCT = 1 << 18  # multiplications at a time: up to here, OpenBLAS starts no threads
+_ROWS = 16  # at a time at the least, where a product is cut; thinner ones are slow
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Units that are permuted among each other: their columns, and how many are public."""
+
+    columns: slice
+    public: int
+
+    @property
+    def size(self) -> int:
+        return int(self.columns.stop - self.columns.start)
+
+
+def rows_at_once(blocks: Sequence[Block]) -> int:
+    """How many rows ``draw_labels`` is best asked for."""
+    return max(1, _CHUNK // max(block.size for block in blocks))
+
+
+def draw_labels(seed: int, blocks: Sequence[Block], first: int, rows: int) -> Iterator[Flags]:
+    """Rows ``first`` and on of the permutations that ``seed`` names, block by block. The blocks
+    lie side by side, from column 0 on.
+
+    A row has a key for every unit, and the units with the smallest keys of a block are public.
+    Row i takes the raw words i·w to (i + 1)·w - 1 of PCG64(seed), the low bits of a word first,
+    four keys of 16 bits to a word, or two of 32 where a block has more than 4,096 units; w is
+    how many words a row fills, the last perhaps in part. So no chunk, thread or version of numpy
+    moves a draw, and more rows leave the earlier ones as they are.
+
+    Where equal keys straddle the count, that block of that row is drawn again, from the same
+    words of PCG64(seed).jumped(1), then of jumped(2) and so on. All this treats units alike, so
+    that, words being uniform, every allocation is exactly as likely as any other.
+    """
+    source = _Source(seed, blocks)
+    keys = source.keys(first, rows)
+    for block in blocks:
+        chosen, tied = smallest(keys[:, block.columns], block.public)
+        jumps = 1
+        while tied.size:
+            again = np.concatenate([source.keys(first + i, 1, jumps) for i in tied.tolist()])
+            chosen[tied], still = smallest(again[:, block.columns], block.public)
+            tied, jumps = tied[still], jumps + 1
+        yield chosen
+
+
+def smallest(keys: Keys, count: int) -> tuple[Flags, NDArray[np.intp]]:
+    """Which ``count`` keys of each row are smallest; and the rows that cannot say, because equal
+    keys straddle the count: there, more are flagged."""
+    if count in (0, keys.shape[1]):
+        return np.full(keys.shape, count > 0), np.empty(0, dtype=np.intp)
+    last = np.partition(keys, count - 1, axis=1)[:, count - 1, None]
+    chosen: Flags = keys <= last
+    if np.count_nonzero(chosen) == count * len(keys):
+        return chosen, np.empty(0, dtype=np.intp)
+    found = np.bitwise_count(np.packbits(chosen, axis=1)).sum(axis=1)  # quicker than their sum
+    return chosen, np.flatnonzero(found != count)
+
+
+class _Source:
+    """Where the keys of a draw come from, for one thread."""
+
+    def __init__(self, seed: int, blocks: Sequence[Block]) -> None:
+        short = max(block.size for block in blocks) <= _SHORT_UP_TO
+        self._kind = _SHORT if short else _LONG
+        self._n = max(block.columns.stop for block in blocks)
+        self._words = -(-self._n * self._kind.itemsize // 8)  # of a row
+        self._streams = [np.random.PCG64(seed)]  # by jumps
+        self._at = [0]
+
+    def keys(self, first: int, rows: int, jumps: int = 0) -> Keys:
+        while jumps >= len(self._streams):
+            self._streams.append(self._streams[0].jumped(len(self._streams)))
+            self._at.append(self._at[0])
+        start, bits = first * self._words, self._streams[jumps]
+        bits.advance((start - self._at[jumps]) % _PERIOD)
+        self._at[jumps] = start + rows * self._words
+        raw = np.asarray(bits.random_raw((rows, self._words)), dtype="<u8")
+        return raw.view(self._kind)[:, : self._n]
+
+
+def product(labels: Labels, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """labels @ weights in slices. OpenBLAS would share a large product among threads that wait
+    for each other busily: on a machine with other work, that took ten times as long."""
+    rows, (deep, columns) = len(labels), weights.shape
+    depth = max(min(deep, _PRODUCT // (_ROWS * max(columns, 1))), 1)
+    step = max(_PRODUCT // (max(columns, 1) * depth), 1)
+    total, even = np.empty((rows, columns)), rows // step * step
+    for part, high in ((slice(0, even), step), (slice(even, rows), rows - even)):
+        if part.start < part.stop:
+            slices = labels[part].reshape(-1, high, deep)
+            _multiply(slices, weights, depth, total[part].reshape(-1, high, columns))
+    return total
+
+
+def _multiply(
+    labels: Labels, weights: NDArray[np.float64], depth: int, out: NDArray[np.float64]
+) -> None:
+    """A stack of products, each of ``depth`` places at a time."""
+    np.matmul(labels[:, :, :depth], weights[:depth], out=out)
+    for left in range(depth, len(weights), depth):
+        out += labels[:, :, left : left + depth] @ weights[left : left + depth]
+
+
+TOLERANCE = 1e-9  # on z: sums of the same numbers in another order count as equal
+_NO_SPREAD = 1e-12  # an SD below this is rounding of a constant
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Permuted:
+    """Gaps (public minus private mean, averaged over strata) under the observed labels,
+    ``observed`` (models, outcomes), and others, ``permuted`` (rows, models, outcomes). Where
+    ``exact``, the rows are all allocations, the observed one among them."""
+
+    observed: NDArray[np.float64]
+    permuted: NDArray[np.float64]
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Statistics:
+    """The max-T statistic M over outcomes: ``observed`` (models,), ``permuted`` (rows, models)."""
+
+    observed: NDArray[np.float64]
+    permuted: NDArray[np.float64]
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stratum:
+    columns: slice  # of the units, which are sorted by stratum
+    size: int
+    public: int
+    sums: NDArray[np.float64]  # (size, models x outcomes): centred values, 0 where absent
+    weighted: NDArray[np.float64]  # the sums x (1/public + 1/private)
+    present: NDArray[np.float64]  # (size, models)
+    complete: bool
+
+
+def permutation_seed(registration: str, *path: str) -> int:
+    """First 8 bytes of SHA-256("registration|path|…"). The path is model and look, or, where
+    the models of a look share their permutations, the look alone."""
+    text = "|".join((registration, *path))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
+
+def count_allocations(stratum: NDArray[np.int64], public: NDArray[np.bool_]) -> int:
+    """In how many ways the labels can fall: the product over strata of n choose public."""
+    return math.prod(
+        math.comb(int((stratum == h).sum()), int(public[stratum == h].sum()))
+        for h in np.unique(stratum)
+    )
+
+
+def permute_gaps(
+    values: NDArray[np.float64],
+    stratum: NDArray[np.int64],
+    public: NDArray[np.bool_],
+    *,
+    permutations: int,
+    enumerate_up_to: int,
+    seed: int,
+) -> Permuted:
+    """Gaps under permuted labels: all allocations where there are ``enumerate_up_to`` or fewer,
+    else ``permutations`` drawn ones. ``values`` (n, models, outcomes), NaN where absent.
+
+    Memory does not grow with ``permutations`` but for the gaps returned. ``draw_labels`` says
+    which words of PCG64(seed) a row takes; a block is a stratum. The number of threads, which
+    are as many as the cores, moves nothing.
+    """
+    order = np.argsort(stratum, kind="stable")
+    strata = _split(values[order], stratum[order], public[order])
+    shape = (-1, *values.shape[1:])
+    labels = public[order][None].astype(np.float64)
+    observed = _gaps(strata, (labels[:, part.columns] for part in strata), values.shape[1:])
+    exact = count_allocations(stratum, public) <= enumerate_up_to
+    rows = _enumerate(strata, values) if exact else _sample(strata, values, permutations, seed)
+    return Permuted(observed.reshape(shape)[0], rows.reshape(shape), exact)
+
+
+def max_t(gaps: Permuted) -> Statistics:
+    """M = max over outcomes of gap / SD, the SD over permuted rows and the observed one. An
+    outcome without spread gives 0 in every row."""
+    every = gaps.permuted
+    if not gaps.exact:
+        every = np.concatenate([gaps.observed[None], gaps.permuted])
+    sd = every.std(axis=0)
+    scale = np.where(sd > _NO_SPREAD, 1.0 / np.maximum(sd, _NO_SPREAD), 0.0)
+    observed, permuted = gaps.observed * scale, gaps.permuted * scale
+    return Statistics(_largest(observed), _largest(permuted), gaps.exact)
+
+
+def _largest(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Over outcomes. They are few, for which numpy's own ``max`` is slow."""
+    return np.asarray(functools.reduce(np.maximum, np.moveaxis(z, -1, 0)))
+
+
+def p_values(statistics: Statistics) -> NDArray[np.float64]:
+    """One-sided p by model: (1 + #{M_b ≥ M_obs}) / (P + 1) when drawn, # / total when all."""
+    hits = (statistics.permuted >= statistics.observed - TOLERANCE).sum(axis=0)
+    return rate(hits, len(statistics.permuted), statistics.exact)
+
+
+def rate(hits: NDArray[np.int64], rows: int, exact: bool) -> NDArray[np.float64]:
+    """Hits as a p-value; the observed allocation counts itself once."""
+    value: NDArray[np.float64] = hits / rows if exact else (hits + 1) / (rows + 1)
+    return value
+
+
+def _split(
+    values: NDArray[np.float64], stratum: NDArray[np.int64], public: NDArray[np.bool_]
+) -> list[_Stratum]:
+    starts = [*np.unique(stratum, return_index=True)[1].tolist(), len(stratum)]
+    return [_stratum(slice(a, b), values[a:b], public[a:b]) for a, b in pairwise(starts)]
+
+
+def _stratum(columns: slice, values: NDArray[np.float64], public: NDArray[np.bool_]) -> _Stratum:
+    there = ~np.isnan(values[:, :, 0])
+    held = np.where(there[:, :, None], values, 0.0)
+    centre = held.sum(axis=0) / np.maximum(there.sum(axis=0), 1)[:, None]  # gaps do not feel it
+    sums = np.where(there[:, :, None], held - centre, 0.0).reshape(len(values), -1)
+    size, chosen = len(values), int(public.sum())
+    weighted = sums * (1 / max(chosen, 1) + 1 / max(size - chosen, 1))
+    return _Stratum(
+        columns, size, chosen, sums, weighted, there.astype(np.float64), bool(there.all())
+    )
+
+
+def _gaps(
+    strata: list[_Stratum], labels: Iterable[Labels], shape: tuple[int, ...]
+) -> NDArray[np.float64]:
+    """(rows, models x outcomes) gaps under rows of labels, given stratum by stratum."""
+    parts = (_differences(part, own, shape) for part, own in zip(strata, labels, strict=True))
+    total = next(parts)
+    for part in parts:
+        total += part
+    total /= len(strata)
+    return total
+
+
+def _differences(
+    part: _Stratum, labels: NDArray[np.float64], shape: tuple[int, ...]
+) -> NDArray[np.float64]:
+    """Public minus private mean in one stratum; 0 where a row leaves a model an empty arm."""
+    if part.complete:
+        return np.asarray(product(labels, part.weighted))  # values are centred: both arms sum to 0
+    there, public = part.present.sum(axis=0), product(labels, part.present)
+    both = public * (there - public)
+    each = there / np.where(both > 0.5, both, np.inf)  # 1/public + 1/private
+    chosen = product(labels, part.sums).reshape(len(labels), *shape)
+    chosen *= each[:, :, None]  # what one arm gains on the centre, the other has lost
+    return chosen.reshape(len(labels), -1)
+
+
+def _sample(
+    strata: list[_Stratum], values: NDArray[np.float64], permutations: int, seed: int
+) -> NDArray[np.float64]:
+    shape = values.shape[1:]
+    gaps = np.empty((permutations, math.prod(shape)))
+    blocks = [Block(part.columns, part.public) for part in strata]
+
+    def fill(first: int, rows: int) -> None:
+        drawn = draw_labels(seed, blocks, first, rows)
+        labels = (flags.astype(np.float64) for flags in drawn)
+        gaps[first : first + rows] = _gaps(strata, labels, shape)
+
+    in_chunks(fill, permutations, rows_at_once(blocks))
+    return gaps
+
+
+def _enumerate(strata: list[_Stratum], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Gaps of every allocation: each stratum's own, summed over the product of strata."""
+    shape = values.shape[1:]
+    total = np.zeros((1, math.prod(shape)))
+    for part in strata:
+        own = _differences(part, _all_labels(part.size, part.public), shape)
+        total = (total[:, None] + own[None]).reshape(-1, own.shape[1])
+    return total / len(strata)
+
+
+def _all_labels(size: int, public: int) -> NDArray[np.float64]:
+    chosen = np.array(list(combinations(range(size), public)), dtype=np.int64)
+    labels = np.zeros((len(chosen), size))
+    np.put_along_axis(labels, chosen, 1.0, axis=1)
+    return labels
+
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def permute_blocks(
+    values: Floats,
+    stratum: Ints,
+    tranche: Ints,
+    public: NDArray[np.bool_],
+    *,
+    permutations: int,
+    enumerate_up_to: int,
+    seed: int,
+) -> Permuted:
+    """``permute_gaps`` with labels permuted within the tranches of each stratum. ``values``
+    (n, models, outcomes), NaN where absent; ``tranche`` (n,). With one tranche it is the same."""
+    block = blocks_of(stratum, tranche)
+    return permute_gaps(
+        weigh_blocks(values, stratum, block), block, public,
+        permutations=permutations, enumerate_up_to=enumerate_up_to, seed=seed,
+    )  # fmt: skip
+
+
+def blocks_of(stratum: Ints, tranche: Ints) -> Ints:
+    """Codes of stratum and tranche together (n,); those of the strata where one tranche is all."""
+    if not len(tranche) or (tranche == tranche[0]).all():
+        return stratum
+    return np.asarray(stratum * (int(tranche.max()) + 1) + tranche, dtype=np.int64)
+
+
+def weigh_blocks(values: Floats, stratum: Ints, block: Ints) -> Floats:
+    """Values such that the mean of their gaps over blocks is the mean over strata of gaps in which
+    each block counts by the instances that the model has in it."""
+    if block is stratum:
+        return values
+    there = ~np.isnan(values[:, :, 0])
+    codes = np.unique(block, return_inverse=True)[1].reshape(-1)
+    strata = np.unique(stratum, return_inverse=True)[1].reshape(-1)
+    in_block, in_stratum = _counts(there, codes), _counts(there, strata)
+    share = in_block[codes] / np.maximum(in_stratum[strata], 1.0)
+    return np.asarray(values * (share * (len(in_block) / len(in_stratum)))[:, :, None])
+
+
+def _counts(there: NDArray[np.bool_], codes: Ints) -> Floats:
+    """How many instances of each code every model has (codes, models)."""
+    found = np.zeros((int(codes.max(initial=-1)) + 1, there.shape[1]))
+    np.add.at(found, codes, there)
+    return found
+
+
+def fold(gaps: Permuted) -> Statistics:
+    """M = max over outcomes of |gap| / SD, the SD as in ``max_t``: max-T over each outcome and
+    its negative."""
+    return max_t(Permuted(_both_signs(gaps.observed), _both_signs(gaps.permuted), gaps.exact))
+
+
+def two_sided_p(gaps: Permuted) -> NDArray[np.float64]:
+    """Two-sided p by model, over all outcomes at once. 1 where no outcome has any spread."""
+    return p_values(fold(gaps))
+
+
+def _both_signs(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.concatenate([values, -values], axis=-1)

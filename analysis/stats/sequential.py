@@ -1,0 +1,368 @@
+"""Study-level monitoring over looks by joint randomisation (spec/statistics.md, P4).
+
+One permutation row gives every unit (an instance) one label for all looks, so that looks that
+share units stay as dependent under permutation as they are in truth. Nothing is kept between
+looks: ``monitor`` on looks 1…k repeats what it said of looks 1…k-1.
+
+How that is kept: units are permuted in blocks of one stratum, one tranche and one look of entry
+(the first at which a unit is listed, with a score or with NaN), and each block draws from a
+stream of its own, whose seed follows from the registered seed and the block's name. What enters
+later makes new blocks and moves no earlier row. List a tranche whole from its first look on; a
+unit that comes late is permuted among those that come with it. Counts by arm are fixed in each
+block; a block with one arm only keeps its labels.
+
+Looks are counted from 1, as in the specification. Rows are P permutations and the observed one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.errors import AnalysisError
+from analysis.stats.parallel import in_chunks
+from analysis.stats.permutation import (
+    TOLERANCE,
+    Block,
+    draw_labels,
+    permutation_seed,
+    product,
+    rows_at_once,
+)
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_NO_SPREAD = 1e-12  # an SD below this is rounding of a constant
+_WHOLE = 1e-9  # a quota this little below a whole number is that number
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LookScores:
+    """D of one look, by unit, in any order (``study_scores`` makes them).
+
+    ``unit`` (n,) names units, each once; ``stratum``, ``tranche`` and ``public`` (n,) are the
+    same for a unit at every look; ``scores`` (n,) is NaN where no model of the look has a score.
+    """
+
+    unit: NDArray[Any]
+    stratum: NDArray[Any]
+    tranche: NDArray[Any]
+    public: NDArray[np.bool_]
+    scores: Floats
+
+    def __post_init__(self) -> None:
+        columns = (self.unit, self.stratum, self.tranche, self.public, self.scores)
+        if len({len(column) for column in columns}) != 1:
+            raise AnalysisError("a look's columns differ in length; give each unit one value")
+        if np.isinf(self.scores).any():
+            raise AnalysisError("a look holds an infinite score; scores are numbers or missing")
+
+
+@dataclass(frozen=True, slots=True)
+class LookStep:
+    """What one look said. ``statistic`` is T_k, of the window of looks ``onset``…k; ``removed``
+    rows fell at this look, the last of them with ``threshold``, None where none fell. ``share``
+    of all rows reach the observed statistic: a p-value of this look alone, not of the looks."""
+
+    gap: float
+    statistic: float
+    onset: int
+    removed: int
+    threshold: float | None
+    share: float
+    rejected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Monitoring:
+    """P4 over the looks so far. ``rejected_at`` is the look at which the observed row was
+    removed, ``window`` the looks (first, last) whose summed gap did it."""
+
+    looks: tuple[LookStep, ...]
+    rejected_at: int | None
+    window: tuple[int, int] | None
+    spending: tuple[float, ...]
+    permutations: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scan:
+    """T_k (rows, looks), and the look at which its window begins, counted from 1."""
+
+    statistics: Floats
+    onset: Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Panel:
+    """Every unit of the looks, sorted by block and name. ``scores`` (n, looks), NaN if absent."""
+
+    stratum: NDArray[Any]
+    public: NDArray[np.bool_]
+    scores: Floats
+    blocks: tuple[tuple[tuple[str, str, int], slice], ...]
+
+
+@dataclass(slots=True)
+class _Sums:
+    """One stratum under permutation: sums of centred public scores, and counts of each arm."""
+
+    chosen: Floats  # (rows, looks)
+    public: Floats
+    total: Floats  # (looks,)
+
+
+def monitor(
+    looks: Sequence[LookScores],
+    *,
+    alpha: float,
+    looks_planned: int,
+    permutations: int,
+    seed: int,
+    spending: Sequence[float] | None = None,
+) -> Monitoring:
+    """P4 on the looks so far: at look k, of the rows still live those with the largest T_k are
+    removed, until floor(cum_k (P+1)) are gone; the study rejects when the observed row goes.
+
+    ``spending`` is cum_k, one a planned look; alpha k/T where it is not given. ``seed`` is the
+    registration's, the same at every look; it also orders rows that are equal. Raises
+    AnalysisError for more looks than planned, spending that falls or exceeds alpha, too few
+    permutations to reject at all, a unit that changes arm, stratum or tranche or stands twice in
+    a look, and a stratum with one arm at a look.
+    """
+    spent = check_spending(spending, alpha, looks_planned)
+    rows = permutations + 1
+    quota = np.floor(np.asarray(spent) * rows + _WHOLE).astype(np.int64)
+    _check_looks(len(looks), looks_planned, permutations, int(quota[-1]))
+    gaps = permute_looks(looks, permutations=permutations, seed=seed)
+    scan = scan_windows(gaps)
+    removed = remove_rows(scan.statistics, quota[: len(looks)], tie_keys(rows, seed))
+    steps = tuple(_step(k, gaps, scan, removed) for k in range(len(looks)))
+    at = int(removed[0]) or None
+    window = None if at is None else (steps[at - 1].onset, at)
+    return Monitoring(steps, at, window, spent, permutations)
+
+
+def linear_spending(alpha: float, looks: int) -> tuple[float, ...]:
+    """cum_k = alpha k/T."""
+    return tuple(alpha * k / looks for k in range(1, looks + 1))
+
+
+def check_spending(spending: Sequence[float] | None, alpha: float, looks: int) -> tuple[float, ...]:
+    """The cumulative spending by look. Raises AnalysisError where it is not one."""
+    if looks < 1 or not 0 < alpha < 1:
+        raise AnalysisError(f"{looks} looks at alpha {alpha}: give one or more, and 0 < alpha < 1")
+    spent = linear_spending(alpha, looks) if spending is None else tuple(map(float, spending))
+    if len(spent) != looks:
+        raise AnalysisError(f"spending has {len(spent)} values for {looks} planned looks")
+    rises = all(a <= b for a, b in zip((0.0, *spent), spent, strict=False))
+    if not rises or spent[-1] > alpha + 1e-12:
+        raise AnalysisError(
+            f"spending {spent} must not fall, and must end at alpha {alpha} or less"
+        )
+    return spent
+
+
+def study_scores(values: Floats, stratum: NDArray[Any]) -> Floats:
+    """D (n,): the average over a look's models of e, ``values`` (n, models), NaN where absent.
+
+    Each model is centred in each stratum first, blind to the arms. That changes no gap where
+    nothing is missing; where a model lacks a unit, its level does not move that unit's average.
+    """
+    centred = values.astype(np.float64)
+    for h in np.unique(stratum):
+        here = stratum == h
+        centred[here] -= _mean(centred[here])
+    return _mean(centred.T)
+
+
+def permute_looks(looks: Sequence[LookScores], *, permutations: int, seed: int) -> Floats:
+    """Gaps by look (P+1, looks), the observed ones first: public minus private mean, averaged
+    over the strata that have scores at the look. A row that leaves an arm of a stratum empty at
+    a look (where units are missing) has no difference there."""
+    panel = _gather(looks)
+    sums = _permuted_sums(panel, permutations, seed)
+    total = np.zeros((permutations + 1, len(looks)))
+    strata = np.zeros(len(looks))
+    for part in sums.values():
+        total += _difference(part)
+        strata += part.total > 0
+    return np.asarray(total / np.maximum(strata, 1))
+
+
+def scan_windows(gaps: Floats) -> Scan:
+    """T_k = max over j ≤ k of the gap summed over looks j…k, divided by its SD over all rows.
+    ``gaps`` (rows, looks). A window without spread counts 0 in every row."""
+    sums = np.concatenate([np.zeros((len(gaps), 1)), gaps.cumsum(axis=1)], axis=1)
+    found = [_largest_window(sums[:, k, None] - sums[:, :k]) for k in range(1, sums.shape[1])]
+    statistics, onset = zip(*found, strict=True)
+    return Scan(np.stack(statistics, axis=1), np.stack(onset, axis=1))
+
+
+def remove_rows(statistics: Floats, quota: Ints, keys: NDArray[np.uint64]) -> Ints:
+    """At which look each row is removed, 0 for never. At look k the live rows with the largest
+    statistics fall until ``quota[k]`` have fallen in all. Statistics that differ by rounding are
+    equal, and the smaller key falls first. Rows are treated alike: that makes the test exact."""
+    removed = np.zeros(len(statistics), dtype=np.int64)
+    for k in range(len(quota)):
+        live = np.flatnonzero(removed == 0)
+        count = int(quota[k]) - (len(removed) - len(live))
+        removed[live[_ranked(statistics[live, k], keys[live])[: max(count, 0)]]] = k + 1
+    return removed
+
+
+def tie_keys(rows: int, seed: int) -> NDArray[np.uint64]:
+    """The registered random keys by row."""
+    bits = np.random.PCG64(permutation_seed(str(seed), "ties"))
+    return np.asarray(bits.random_raw(rows), dtype=np.uint64)
+
+
+def _ranked(values: Floats, keys: NDArray[np.uint64]) -> Ints:
+    """Places from the largest value down; values within TOLERANCE of the next are one value."""
+    order = np.argsort(-values, kind="stable")
+    drops = np.diff(values[order]) < -TOLERANCE
+    level = np.concatenate([[0], drops.cumsum()])[: len(values)]
+    return np.asarray(order[np.lexsort((keys[order], level))])
+
+
+def _largest_window(sums: Floats) -> tuple[Floats, Ints]:
+    """``sums`` (rows, windows), the longest first: the largest in SD units, and where it begins."""
+    sd = sums.std(axis=0)
+    z = np.divide(sums, sd, out=np.zeros_like(sums), where=sd > _NO_SPREAD)
+    first = z.argmax(axis=1)
+    return np.take_along_axis(z, first[:, None], axis=1)[:, 0], first + 1
+
+
+def _step(k: int, gaps: Floats, scan: Scan, removed: Ints) -> LookStep:
+    statistic, fallen = scan.statistics[:, k], removed == k + 1
+    return LookStep(
+        gap=float(gaps[0, k]),
+        statistic=float(statistic[0]),
+        onset=int(scan.onset[0, k]),
+        removed=int(fallen.sum()),
+        threshold=float(statistic[fallen].min()) if fallen.any() else None,
+        share=float((statistic >= statistic[0] - TOLERANCE).mean()),
+        rejected=bool(fallen[0]),
+    )
+
+
+def _gather(looks: Sequence[LookScores]) -> _Panel:
+    """Units with what is fixed of them, in blocks, and their scores by look."""
+    held: dict[Any, tuple[str, str, int, bool]] = {}
+    for k, look in enumerate(looks, start=1):
+        _admit(held, look, k)
+    names = sorted(held, key=lambda unit: (*held[unit][:3], str(unit)))
+    place = {unit: i for i, unit in enumerate(names)}
+    scores = np.full((len(names), len(looks)), np.nan)
+    for k, look in enumerate(looks):
+        scores[[place[unit] for unit in look.unit.tolist()], k] = look.scores
+    stratum = np.array([held[unit][0] for unit in names], dtype=object)
+    public = np.array([held[unit][3] for unit in names], dtype=bool)
+    panel = _Panel(stratum, public, scores, tuple(_blocks([held[unit][:3] for unit in names])))
+    _check_arms(panel)
+    return panel
+
+
+def _admit(held: dict[Any, tuple[str, str, int, bool]], look: LookScores, k: int) -> None:
+    """Take in the units of look k; those known must be what they were."""
+    if len(set(look.unit.tolist())) != len(look.unit):
+        raise AnalysisError(f"look {k}: a unit stands twice; give each unit of a look one score")
+    fixed = zip(look.unit.tolist(), look.stratum.tolist(), look.tranche.tolist(),
+                look.public.tolist(), strict=True)  # fmt: skip
+    for unit, stratum, tranche, public in fixed:
+        now = (str(stratum), str(tranche), k, bool(public))
+        known = held.setdefault(unit, now)
+        if (*known[:2], known[3]) != (*now[:2], now[3]):
+            raise AnalysisError(
+                f"look {k}: a unit has another arm, stratum or tranche than at look {known[2]}; "
+                "these are allocated once"
+            )
+
+
+def _blocks(keys: list[tuple[str, str, int]]) -> Iterator[tuple[tuple[str, str, int], slice]]:
+    start = 0
+    for i in range(1, len(keys) + 1):
+        if i == len(keys) or keys[i] != keys[start]:
+            yield keys[start], slice(start, i)
+            start = i
+
+
+def _permuted_sums(panel: _Panel, permutations: int, seed: int) -> dict[str, _Sums]:
+    """By stratum: its blocks drawn, each from its own stream, and added up."""
+    there = ~np.isnan(panel.scores)
+    centred = np.where(there, panel.scores, 0.0)
+    looks, sums = centred.shape[1], {}
+    for stratum in dict.fromkeys(panel.stratum.tolist()):
+        here = panel.stratum == stratum
+        centred[here] -= np.where(there[here], _mean(panel.scores[here]), 0.0)
+        empty = np.zeros((permutations + 1, looks))
+        sums[stratum] = _Sums(empty, empty.copy(), there[here].sum(axis=0).astype(np.float64))
+    for name, columns in panel.blocks:
+        both = np.concatenate([centred[columns], there[columns]], axis=1)
+        drawn = _draw_block(both, panel.public[columns], permutations, _block_seed(seed, name))
+        sums[name[0]].chosen += drawn[:, :looks]
+        sums[name[0]].public += drawn[:, looks:]
+    return sums
+
+
+def _block_seed(seed: int, name: tuple[str, str, int]) -> int:
+    stratum, tranche, entry = name
+    return permutation_seed(str(seed), "rows", str(len(stratum)), stratum, tranche, str(entry))
+
+
+def _draw_block(columns: Floats, public: NDArray[np.bool_], permutations: int, seed: int) -> Floats:
+    """Sums of the columns over the public units (P+1, columns), the observed ones first."""
+    block = Block(slice(0, len(public)), int(public.sum()))
+    sums = np.empty((permutations + 1, columns.shape[1]))
+    sums[0] = public @ columns
+
+    def fill(first: int, rows: int) -> None:
+        (flags,) = draw_labels(seed, [block], first, rows)
+        sums[first + 1 : first + 1 + rows] = product(flags.astype(np.float64), columns)
+
+    in_chunks(fill, permutations, rows_at_once([block]))
+    return sums
+
+
+def _difference(part: _Sums) -> Floats:
+    """Public minus private mean. Scores are centred: what one arm gains, the other has lost."""
+    private = part.total - part.public
+    both = (part.public > 0.5) & (private > 0.5)
+    one, other = (1 / np.where(both, count, np.inf) for count in (part.public, private))
+    return np.asarray(part.chosen * (one + other))
+
+
+def _mean(values: Floats) -> Floats:
+    """Means down the columns of what is there; NaN where nothing is."""
+    there = ~np.isnan(values)
+    count = there.sum(axis=0)
+    mean = np.where(there, values, 0.0).sum(axis=0) / np.maximum(count, 1)
+    return np.where(count > 0, mean, np.nan)
+
+
+def _check_looks(looks: int, planned: int, permutations: int, quota: int) -> None:
+    if not 1 <= looks <= planned:
+        raise AnalysisError(
+            f"{looks} looks, where {planned} are planned: their alpha is all there is"
+        )
+    if permutations < 1 or quota < 1:
+        raise AnalysisError(f"{permutations} permutations are too few to reject at any look")
+
+
+def _check_arms(panel: _Panel) -> None:
+    for k in range(panel.scores.shape[1]):
+        there = ~np.isnan(panel.scores[:, k])
+        if not there.any():
+            raise AnalysisError(f"look {k + 1} has no scores: there is nothing to look at")
+        for stratum in dict.fromkeys(panel.stratum[there].tolist()):
+            arms = panel.public[there & (panel.stratum == stratum)]
+            if arms.all() or not arms.any():
+                raise AnalysisError(
+                    f"look {k + 1}, stratum {stratum!r}: scores in the "
+                    f"{'public' if arms.all() else 'private'} arm only; a gap needs both"
+                )

@@ -1,0 +1,82 @@
+"""Size, power and coverage by simulation from the specification's process: prints one JSON line.
+
+    python -m benchmarks.statistics.run                 40 replications of everything, kept nowhere
+    python -m benchmarks.statistics.run --write         2000, into docs/statistics.json and .md
+
+What docs/statistics.json holds with as many replications is not made again, so that a run that
+was stopped goes on; ``--anew WORD`` makes those again whose name holds the word.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.statistics.jobs import all_jobs, stream_of
+from benchmarks.statistics.page import COMMAND, agreement, render
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+STORED, PAGE = ROOT / "docs/statistics.json", ROOT / "docs/statistics.md"
+
+
+def main() -> None:
+    options = _options()
+    start = time.process_time()
+    jobs, made = all_jobs(), 0
+    held: dict[str, Any] = {}
+    if options.write and STORED.exists():
+        stored = json.loads(STORED.read_text())["jobs"]
+        held = {key: value for key, value in stored.items() if key in jobs}
+    for key, job in jobs.items():
+        count = max(20, round(options.replications * job.part))
+        known = held.get(key)
+        if known and known["of"] == count and not (options.anew and options.anew in key):
+            continue
+        if options.only and options.only not in key:
+            continue
+        cells = job.run(count, stream_of(key))
+        held[key] = {"of": count, "cells": {n: [round(x, 6) for x in c] for n, c in cells.items()}}
+        made += 1
+        if options.write:
+            _store(held)
+    if options.write:
+        _store(held)
+        PAGE.write_text(render(held))
+    checked, apart = agreement(held)
+    line = {
+        "benchmark": "simulate",
+        "replications": options.replications,
+        "jobs": len(held),
+        "made": made,
+        "cpu_seconds": round(time.process_time() - start, 1),
+        "figures_beside_the_specification": checked,
+        "apart_by_more_than_3_errors": apart,
+    }
+    print(json.dumps(line))
+
+
+def _store(held: dict[str, Any]) -> None:
+    order = [key for key in all_jobs() if key in held]
+    record = {"made_by": COMMAND, "jobs": {key: held[key] for key in order}}
+    text = json.dumps(record, indent=1, ensure_ascii=False)
+    part = STORED.with_suffix(".part")
+    part.write_text(text + "\n")
+    part.replace(STORED)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="keep results, write the page")
+    parser.add_argument("--replications", type=int, help="default: 40, or 2000 with --write")
+    parser.add_argument("--only", default="", help="jobs whose name holds this")
+    parser.add_argument("--anew", default="", help="make stored jobs again whose name holds this")
+    options = parser.parse_args()
+    options.replications = options.replications or (2000 if options.write else 40)
+    return options
+
+
+if __name__ == "__main__":
+    main()

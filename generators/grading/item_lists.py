@@ -1,0 +1,249 @@
+"""Lists of identified things in an answer: galaxies, events, supplies, machines.
+
+An item stands in a list of the answer block as an object with its identifier under a key, as a
+pair [identifier, value], or as plain text. A list ``events`` may also be a CSV file with lines
+``identifier,value`` that the block names under ``events_file`` (spec/physics.md, R6). A list of
+more than MAX_ITEMS, and one that holds something but no item, are no list.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from generators.grading.answer import Answer
+
+MAX_ITEMS = 200_000
+PAIRS = "[0]"  # as ``key``: items are pairs [identifier, value]
+TEXTS = ""  # as ``key``: items are their own identifiers
+
+# What is known of an item: its fields, or None where it is listed twice with different values.
+Fields = Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemList:
+    """Where the items stand: the path of the list, and the key of the identifier in each."""
+
+    path: tuple[str, ...]
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListsItem:
+    """The item is in the list."""
+
+    items: ItemList
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class OmitsItem:
+    """There is a list, and the item is not in it."""
+
+    items: ItemList
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ItemNumber:
+    """The item's field is a number in the closed interval [low, high]. The field of a pair is
+    ``value``."""
+
+    items: ItemList
+    id: str
+    field: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class ItemValue:
+    """The item's field equals this text or whole number."""
+
+    items: ItemList
+    id: str
+    field: str
+    value: str | int
+
+
+@dataclass(frozen=True, slots=True)
+class ItemCount:
+    """The list holds exactly so many different items."""
+
+    items: ItemList
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ItemPrecision:
+    """At least ``share`` of the listed items are among the true ones (R8a). Where there are no
+    true ones, the list is there and empty. ``source`` names the truth's column."""
+
+    items: ItemList
+    ids: tuple[str, ...]
+    share: float = 0.5
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRecall:
+    """There is a list, and at least ``share`` of the true items are in it (R8a)."""
+
+    items: ItemList
+    ids: tuple[str, ...]
+    share: float = 0.5
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemsNear:
+    """For at least ``share`` of the items, the field is a number within ``tolerance`` of the
+    true value, relative to it (R8e). ``source`` names the truth's table."""
+
+    items: ItemList
+    ids: tuple[str, ...]
+    field: str
+    values: tuple[float, ...]
+    tolerance: float
+    share: float = 0.5
+    source: str = ""
+
+
+ItemCheck = (
+    ListsItem
+    | OmitsItem
+    | ItemNumber
+    | ItemValue
+    | ItemCount
+    | ItemPrecision
+    | ItemRecall
+    | ItemsNear
+)
+
+
+def passes_item(check: ItemCheck, answer: Answer) -> bool:
+    """Whether the answer meets the check. Never raises."""
+    found = items_at(answer, check.items)
+    if found is None:
+        return False
+    match check:
+        case ListsItem(id=name):
+            return name in found
+        case OmitsItem(id=name):
+            return name not in found
+        case ItemCount(count=count):
+            return len(found) == count
+        case ItemPrecision(ids=ids, share=share):
+            right = len(found.keys() & set(ids))
+            return right >= share * len(found) and bool(found) == bool(ids)
+        case ItemRecall(ids=ids, share=share):
+            return sum(name in found for name in ids) >= share * len(ids)
+        case ItemNumber(id=name, field=field, low=low, high=high):
+            number = _number((found.get(name) or {}).get(field))
+            return number is not None and low <= number <= high
+        case ItemValue(id=name, field=field, value=value):
+            return _equals((found.get(name) or {}).get(field), value)
+        case ItemsNear(ids=ids, field=field, values=values, tolerance=tolerance, share=share):
+            numbers = (_number((found.get(name) or {}).get(field)) for name in ids)
+            near = sum(
+                number is not None and abs(number - value) <= tolerance * abs(value)
+                for number, value in zip(numbers, values, strict=True)
+            )
+            return bool(ids) and near >= share * len(ids)
+
+
+def items_at(answer: Answer, where: ItemList) -> Mapping[str, Fields] | None:
+    """The items of a list by identifier, read once an answer; None where there is no list."""
+
+    def read() -> Mapping[str, Fields] | None:
+        *outer, name = where.path
+        holder: Any = answer.block
+        for part in outer:
+            holder = holder.get(part) if isinstance(holder, dict) else None
+        if not isinstance(holder, dict):
+            return None
+        listed = holder.get(name)
+        if isinstance(listed, list):
+            # Only what is empty counts as empty: a list in which nothing is an item is none.
+            return _collect(_read_items(listed, where.key)) or (None if listed else {})
+        file = holder.get(f"{name}_file")
+        if isinstance(file, str) and file in answer.files:
+            return _collect(_read_csv(answer.files[file]))
+        return None
+
+    found: Mapping[str, Fields] | None = answer.remember(where, read)
+    return found
+
+
+def _read_items(listed: list[Any], key: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    for item in listed[: MAX_ITEMS + 1]:
+        if key == TEXTS:
+            if isinstance(item, str):
+                yield item, {}
+        elif key == PAIRS:
+            if isinstance(item, list) and len(item) == 2 and (name := _name(item[0])):
+                yield name, {"value": item[1]}
+        elif isinstance(item, dict) and (name := _name(item.get(key))):
+            yield name, {field: value for field, value in item.items() if field != key}
+
+
+def _read_csv(data: bytes) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    """Lines ``identifier,value``; a header, and lines of another form, are passed over. A value
+    that is NaN or infinite is none: the item is listed and not read, as with null in a block."""
+    lines = data.decode("utf-8-sig", "replace").splitlines()[: MAX_ITEMS + 1]
+    try:
+        for row in csv.reader(lines):
+            if len(row) == 2 and (number := _parse(row[1])) is not None:
+                yield row[0].strip(), {"value": number if math.isfinite(number) else None}
+    except csv.Error:
+        return
+
+
+def _collect(items: Iterable[tuple[str, Mapping[str, Any]]]) -> Mapping[str, Fields] | None:
+    """None where there are more than MAX_ITEMS: nobody lists so many in earnest."""
+    found: dict[str, Fields] = {}
+    for count, (name, fields) in enumerate(items, 1):
+        if count > MAX_ITEMS:
+            return None
+        found[name] = fields if name not in found or _same(found[name], fields) else None
+    return found
+
+
+def _same(one: Fields, other: Fields) -> bool:
+    try:
+        return one == other
+    except RecursionError:  # nested to the very depth that the parser bears
+        return False
+
+
+def _name(value: Any) -> str:
+    """An identifier as text: text itself, or a whole number's digits."""
+    if isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def _parse(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _equals(found: Any, value: str | int) -> bool:
+    if isinstance(value, str):
+        return isinstance(found, str) and found == value
+    return _number(found) == value

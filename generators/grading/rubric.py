@@ -1,0 +1,137 @@
+"""Rubrics: metarubrics filled from the tables of the truth.
+
+A metarubric has a weight; its score is the share of its criteria that pass. The task's score
+is the weighted mean over metarubrics (spec/physics.md, §0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from generators.grading.answer import Answer
+from generators.grading.checks import Check, Gated, check_as_json, passes
+from generators.task import Scalar, Table
+
+# Scientific reasoning, data handling, image data extraction, instructions following.
+DIMENSIONS = ("SR", "DH", "IM", "IF")
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """One yes-or-no question about an answer."""
+
+    id: str  # "<metarubric key>/<row>"
+    metarubric: str
+    text: str  # for a judge who reads the prose
+    dimension: str
+    weight: float  # of the whole metarubric
+    source: str  # "<table>/<row>", or "" for a static one
+    check: Check | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rubric:
+    """The criteria of one instance."""
+
+    criteria: tuple[Criterion, ...]
+
+    def as_json(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "id": each.id,
+                "metarubric": each.metarubric,
+                "text": each.text,
+                "dimension": each.dimension,
+                "weight": each.weight,
+                "source": each.source,
+                "check": None if each.check is None else check_as_json(each.check),
+            }
+            for each in self.criteria
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Metarubric:
+    """A row of a family's metarubric table; a static one (no source) makes one criterion."""
+
+    key: str
+    dimension: str
+    weight: float
+    text: str  # a str.format template over the columns of the source row
+    check: Callable[[Mapping[str, Scalar], int], Check | None]
+    source: str | None = None
+
+
+def fill_rubric(metarubrics: tuple[Metarubric, ...], tables: Mapping[str, Table]) -> Rubric:
+    """The criteria that the metarubrics ask for, one for each row of their source table."""
+    criteria: list[Criterion] = []
+    for meta in metarubrics:
+        rows = [{}] if meta.source is None else tables[meta.source].records()
+        for index, row in enumerate(rows):
+            criteria.append(
+                Criterion(
+                    id=f"{meta.key}/{index}",
+                    metarubric=meta.key,
+                    text=meta.text.format(**row),
+                    dimension=meta.dimension,
+                    weight=meta.weight,
+                    source="" if meta.source is None else f"{meta.source}/{index}",
+                    check=meta.check(row, index),
+                )
+            )
+    return Rubric(tuple(criteria))
+
+
+def check_answer(rubric: Rubric, answer: Answer | None) -> tuple[bool | None, ...]:
+    """The deterministic verdict on each criterion; None where only a judge can tell."""
+    gates: dict[int, bool] = {}  # one gate may guard hundreds of criteria: decided once
+
+    def decide(check: Check) -> bool:
+        if not isinstance(check, Gated):
+            return passes(check, answer)
+        if id(check.gate) not in gates:
+            gates[id(check.gate)] = passes(check.gate, answer)
+        return gates[id(check.gate)] and passes(check.check, answer)
+
+    return tuple(None if c.check is None else decide(c.check) for c in rubric.criteria)
+
+
+def score_verdicts(
+    rubric: Rubric, verdicts: tuple[bool | None, ...], dimensions: tuple[str, ...] = DIMENSIONS
+) -> float | None:
+    """Weighted mean of the metarubrics' pass shares over the decided criteria of the given
+    dimensions; None where none is decided (missing is never zero)."""
+    decided: dict[str, list[bool]] = {}
+    weights: dict[str, float] = {}
+    for criterion, verdict in zip(rubric.criteria, verdicts, strict=True):
+        if verdict is not None and criterion.dimension in dimensions:
+            decided.setdefault(criterion.metarubric, []).append(verdict)
+            weights[criterion.metarubric] = criterion.weight
+    total = sum(weights.values())
+    if total == 0:
+        return None
+    return sum(weights[key] * sum(seen) / len(seen) for key, seen in decided.items()) / total
+
+
+def is_static(criterion: Criterion) -> bool:
+    """Whether a criterion asks the same of every instance: it is of no row of the truth, and no
+    gate, which holds values of the truth, guards it. All others need the instance's answer key.
+
+    `dosimeter tasks check` holds families to it (validation/steady.py)."""
+    return not criterion.source and not isinstance(criterion.check, Gated)
+
+
+def score_parts(
+    rubric: Rubric, verdicts: tuple[bool | None, ...]
+) -> tuple[float | None, float | None]:
+    """The score over the criteria that need the answer key, and over static ones, whose gap
+    between the arms is a negative control (spec/statistics.md, S2); None where none is decided."""
+    static = tuple(map(is_static, rubric.criteria))
+
+    def over(wanted: bool) -> float | None:
+        own = (v if s is wanted else None for v, s in zip(verdicts, static, strict=True))
+        return score_verdicts(rubric, tuple(own))
+
+    return over(False), over(True)

@@ -1,0 +1,112 @@
+"""Clutter: files beside a component's own that nobody asked about (the paper's third layer)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from generators.stream import Stream
+from generators.templates.components import text_files as lorem
+from generators.templates.language.data_types import MOMENT, indices
+from generators.templates.language.field_reader import check_size, mapping, refuse, shown, whole
+from generators.templates.language.template import MadeFile
+from generators.templates.language.word_pools import POOLS
+
+DEFAULT_COUNT = 5
+KINDS = ("", ".tmp", ".log", ".cache")  # "" is a hidden file: .word1234
+MOST_LINES = 6
+_LEAST_NUMBER, _NUMBERS = 1000, 9000
+_WORDS = POOLS["default"]
+_PATTERN = re.compile(r"(\*\*/)?\*(\.[A-Za-z0-9]{1,10})")
+
+
+@dataclass(frozen=True, slots=True)
+class Clutter:
+    """So many files of these kinds in the target's folder, or one folder below it.
+
+    Their names end in four digits before the ending, so that they are never the file that a
+    question asks for; what stands in the way is stepped over.
+    """
+
+    count: int
+    kinds: tuple[str, ...] = KINDS
+    nested: bool = True
+
+    @property
+    def log10_space(self) -> float:
+        places = 1 + (len(_WORDS) if self.nested else 0)
+        names = len(self.kinds) * len(_WORDS) * _NUMBERS * places
+        return self.count * (math.log10(names) + MOST_LINES * lorem.LOG10_SENTENCE)
+
+    def make(self, stream: Stream, target: str) -> tuple[MadeFile, ...]:
+        folder, slash, _ = target.rstrip("/").rpartition("/")
+        taken = {target}
+        return tuple(self._file(stream, folder + slash, taken) for _ in range(self.count))
+
+    def _file(self, stream: Stream, folder: str, taken: set[str]) -> MadeFile:
+        units = stream.uniforms(5)
+        kind = self.kinds[int(units[0] * len(self.kinds))]
+        word, below = (_WORDS[each] for each in indices(units[1:3], len(_WORDS)))
+        number = int(units[3] * _NUMBERS)
+        if self.nested and units[4] < 0.5:
+            folder = f"{folder}{below}/"
+        while (path := _path(folder, kind, word, number)) in taken:
+            number = (number + 1) % _NUMBERS
+        taken.add(path)
+        return MadeFile(path, _content(stream, kind))
+
+
+def _path(folder: str, kind: str, word: str, number: int) -> str:
+    name = f"{word}{number + _LEAST_NUMBER}"
+    return f"{folder}{name}{kind}" if kind else f"{folder}.{name}"
+
+
+def _content(stream: Stream, kind: str) -> bytes:
+    count = stream.integer(1, MOST_LINES)
+    written = lorem.sentences(stream, count)
+    if kind == ".log":
+        moments = sorted(MOMENT.draw(stream, count))
+        lines = zip(moments, written.splitlines(), strict=True)
+        written = "".join(f"{moment} {line}\n" for moment, line in lines)
+    return written.encode()
+
+
+def compile_clutter(config: Mapping[str, Any]) -> Clutter | None:
+    """The clutter that a component's ``config`` asks for; None where it asks for none.
+
+    ``clutter: true`` is five files, a number is as many, a mapping has ``count`` and ``pattern``
+    (``**/*.txt`` or ``*.txt``: files of that ending, with or without folders of their own);
+    ``count`` and ``pattern`` may stand in ``config`` itself. Raises TemplateError.
+    """
+    if "clutter" in config or not config:
+        mapping("config", config, ("clutter",))
+        path, asked = "config.clutter", config.get("clutter")
+    else:
+        mapping("config", config, ("clutter", "count", "pattern"))
+        path, asked = "config", config
+    if asked is None or asked is False:
+        return None
+    if asked is True:
+        return _clutter(path, {})
+    if isinstance(asked, Mapping):
+        return _clutter(path, mapping(path, asked, ("count", "pattern")))
+    if isinstance(asked, list):
+        refuse(path, f"true, a number or {{count, pattern}} is wanted, not {shown(asked)}")
+    return _clutter(path, {"count": whole(path, asked)})
+
+
+def _clutter(path: str, asked: Mapping[str, Any]) -> Clutter | None:
+    count = whole(f"{path}.count", asked.get("count", DEFAULT_COUNT))
+    size = MOST_LINES * (lorem.LONGEST_SENTENCE + 25) + 200
+    check_size(f"{path}.count", count * MOST_LINES * lorem.MOST_WORDS, count * size)
+    if not count:
+        return None
+    if (pattern := asked.get("pattern")) is None:
+        return Clutter(count)
+    found = _PATTERN.fullmatch(pattern) if isinstance(pattern, str) else None
+    if found is None:
+        refuse(f"{path}.pattern", f"{shown(pattern)}: **/*.txt or *.txt is wanted, with any ending")
+    return Clutter(count, (found[2],), found[1] is not None)

@@ -1,0 +1,218 @@
+"""``create_sqlite``: a database of tables whose every reference holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from generators.stream import Stream
+from generators.templates.components.sqlite.file_format import (
+    Encoded,
+    Pages,
+    encoded,
+    nothing,
+    text_kinds,
+)
+from generators.templates.components.sqlite.spec import (
+    ColumnSpec,
+    TableSpec,
+    read_tables,
+)
+from generators.templates.language.data_types import DATA_TYPES, DataType, lookup, text
+
+if TYPE_CHECKING:
+    from numpy import float64
+    from numpy.typing import NDArray
+
+    Units = NDArray[float64]
+
+SEQUENCE = "CREATE TABLE sqlite_sequence(name,seq)"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: what its values are made from, and how its affinity would store them."""
+
+    kind: DataType | None  # None for row numbers and references
+    parent: tuple[int, int] | None  # the table and column that it refers to
+    parent_rows: int  # where those are row numbers; 0 elsewhere
+    store: Callable[[list[Any]], list[Any]] | None  # None where values are stored as drawn
+    size: int  # of the index that a value is made from; 0 where it takes a uniform
+    words: bool  # whether its values are few texts, which are encoded beforehand
+
+    @property
+    def drawn(self) -> bool:
+        return self.kind is not None or self.parent is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    root: int
+    rows: int
+    columns: tuple[Column, ...]
+    order: tuple[int, ...]  # of drawing: what refers to this table's own columns comes after them
+    sizes: Units  # of the columns that are drawn, in that order, one below the other
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """Tables in an order that keeps references, and the pages that are the same every time."""
+
+    tables: tuple[Table, ...]
+    start: Pages
+    draws: int
+    log10_space: float
+
+    def content(self, stream: Stream) -> bytes:
+        units = stream.uniforms(self.draws)
+        pages = self.start.copy()
+        made: list[list[list[Any]]] = []
+        taken = 0
+        for table in self.tables:
+            count = len(table.order) * table.rows
+            part = units[taken : taken + count].reshape(len(table.order), table.rows)
+            taken += count
+            pages.table(table.root, _columns_of(table, part, made))
+        return pages.database()
+
+
+def _columns_of(table: Table, units: Units, made: list[list[list[Any]]]) -> list[Encoded]:
+    """The columns of a table as the file holds them. Their values are added to ``made``, for
+    tables that refer to them."""
+    values: list[list[Any]] = [[] for _ in table.columns]
+    made.append(values)
+    stored = [nothing(table.rows)] * len(table.columns)  # a row's number stands apart from it
+    indices = (units * table.sizes).astype("int64")
+    for row, place in enumerate(table.order):
+        column = table.columns[place]
+        if column.words and column.kind is not None:
+            stored[place] = _encoded_words(column.kind.name)(indices[row])
+            continue
+        values[place] = drawn = _values(column, indices[row] if column.size else units[row], made)
+        stored[place] = encoded(drawn if column.store is None else column.store(drawn))
+    return stored
+
+
+def _values(column: Column, drawn: Any, made: list[list[list[Any]]]) -> list[Any]:
+    if column.kind is not None:
+        return column.kind.at(drawn)
+    if column.parent is None or column.parent_rows:
+        numbers: list[Any] = (drawn + 1).tolist()
+        return numbers
+    table, index = column.parent
+    return list(map(made[table][index].__getitem__, drawn.tolist()))
+
+
+@cache
+def _encoded_words(name: str) -> Callable[[Any], Encoded]:
+    """What encodes the texts of a data type, by their indices."""
+    import numpy as np
+
+    texts = DATA_TYPES[name].texts
+    if texts is None:
+        raise LookupError(f"{name} has no list of its values")
+    bodies = [text.encode() for text in texts()]
+    table, kinds = lookup(bodies), np.array(text_kinds(bodies))
+    if kinds.max() < 256:  # as bytes, which are the kinds of a file's rows as they stand
+        short = kinds.astype(np.uint8)
+        return lambda indices: (short.take(indices).tobytes(), table.take(indices).tolist())
+
+    def encode(indices: Any) -> Encoded:
+        return kinds.take(indices).tolist(), table.take(indices).tolist()
+
+    return encode
+
+
+def compile_sqlite(content: Mapping[str, Any]) -> Database:
+    """The database that a component's ``content`` describes. Raises TemplateError."""
+    specs = read_tables(content)
+    roots = _roots(specs)
+    tables = tuple(_table(spec, specs, roots[spec.name]) for spec in specs)
+    draws = sum(table.rows * sum(each.drawn for each in table.columns) for table in tables)
+    return Database(tables, _start(specs, roots), draws, sum(map(_log10, specs)))
+
+
+def _roots(specs: Sequence[TableSpec]) -> dict[str, int]:
+    """The root pages, in the order in which the library would create the tables."""
+    names: list[str] = []
+    for spec in specs:
+        names.append(spec.name)
+        if spec.number_column is not None and "sqlite_sequence" not in names:
+            names.append("sqlite_sequence")
+    return {name: page for page, name in enumerate(names, start=2)}
+
+
+def _start(specs: Sequence[TableSpec], roots: Mapping[str, int]) -> Pages:
+    """The pages that no draw changes: the schema, and the numbers last given by auto_id."""
+    statements = {spec.name: spec.statement() for spec in specs} | {"sqlite_sequence": SEQUENCE}
+    rows = [("table", name, name, root, statements[name]) for name, root in roots.items()]
+    pages = Pages()
+    for _ in roots:
+        pages.reserve()
+    pages.table(1, _columns(rows))
+    if "sqlite_sequence" in roots:
+        numbered = [spec for spec in specs if spec.number_column is not None and spec.rows]
+        pages.table(
+            roots["sqlite_sequence"], _columns([(spec.name, spec.rows) for spec in numbered])
+        )
+    return pages
+
+
+def _columns(rows: Sequence[tuple[Any, ...]]) -> list[Encoded]:
+    return [encoded(column) for column in zip(*rows, strict=True)] or [([], [])]
+
+
+def _table(spec: TableSpec, specs: Sequence[TableSpec], root: int) -> Table:
+    import numpy as np
+
+    asked = {each.reference for table in specs for each in table.columns}
+    columns = tuple(
+        _column(each, specs, (spec.name, index) in asked) for index, each in enumerate(spec.columns)
+    )
+    places = [index for index, column in enumerate(columns) if column.drawn]
+    order = sorted(places, key=lambda index: spec.refers_to_itself(index))
+    sizes = np.array([[float(columns[index].size)] for index in order]).reshape(len(order), 1)
+    return Table(root, spec.rows, columns, tuple(order), sizes)
+
+
+def _column(spec: ColumnSpec, specs: Sequence[TableSpec], asked: bool) -> Column:
+    """``asked`` says whether others refer to its values."""
+    if spec.reference is None:
+        if spec.kind is None:
+            return Column(None, None, 0, None, 0, False)
+        store = _store(spec.affinity, spec.kind.sql, spec.kind)
+        words = spec.kind.sql == "TEXT" and spec.kind.texts is not None and not asked
+        return Column(spec.kind, None, 0, store, spec.kind.size, words and store is None)
+    places = {each.name: place for place, each in enumerate(specs)}
+    table, index = spec.reference
+    parent = specs[places[table]]
+    numbers = parent.rows if parent.number_column == index else 0
+    kind = parent.source(index, specs)
+    store = _store(spec.affinity, "INTEGER" if kind is None else kind.sql, kind)
+    return Column(None, (places[table], index), numbers, store, parent.rows, False)
+
+
+def _store(
+    affinity: str, drawn: str, kind: DataType | None
+) -> Callable[[list[Any]], list[Any]] | None:
+    """What SQLite itself would do to values of a type on their way into a column."""
+    if affinity == "TEXT" and drawn != "TEXT":
+        write = text if kind is None else kind.write
+        return lambda values: list(map(write, values))
+    if affinity == "INTEGER" and drawn == "REAL":
+        return lambda values: [int(each) if each.is_integer() else each for each in values]
+    if drawn == "BOOLEAN":
+        return lambda values: list(map(int, values))
+    if affinity == "REAL" and drawn == "INTEGER":
+        return lambda values: list(map(float, values))
+    return None
+
+
+def _log10(spec: TableSpec) -> float:
+    return sum(
+        spec.rows * (each.kind.log10_values if each.kind else math.log10(max(each.choices, 1)))
+        for each in spec.columns
+    )

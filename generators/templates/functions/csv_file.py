@@ -1,0 +1,270 @@
+"""Cells, columns and filtered columns of a CSV file.
+
+The file is read by the csv module's default dialect; a line that is empty is a row without
+cells. Rows count from 0, with the header as row 0 in ``csv_cell`` and ``csv_row``, and without
+it elsewhere. A row shorter than its header has empty cells at its end; of two headers of one
+name the first counts. A cell of white space is empty.
+
+Where the public implementation decides, so do we: ``csv_sum`` and ``csv_sum_where`` of no
+number are ``0``, of numbers a float in full; averages of none are errors (as our maxima and
+minima are); texts are compared as they stand, white space and case included. We depart from it
+in these: an operator is checked even where no row is left to compare, ``nan`` and ``inf`` are
+texts (see ``to_number``), and a byte order mark is no part of the first header.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+from generators.errors import TemplateError, nearest
+from generators.templates.functions.base import Function, table_of
+from generators.templates.functions.numbers import (
+    add_up,
+    numbers_in,
+    sum_text,
+    to_index,
+    to_number,
+)
+from generators.templates.functions.parsed_file import OpenFile
+
+Cells = list[str]
+_SHOWN = 20  # headers in an error
+
+ORDERS: dict[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+    ">=": operator.ge,
+    "<=": operator.le,
+}
+WORDS: dict[str, Callable[[str, str], bool]] = {
+    "contains": lambda cell, value: value in cell,
+    "startswith": str.startswith,
+    "endswith": str.endswith,
+}
+OPERATORS = (*ORDERS, *WORDS)
+
+
+class Table:
+    """Rows of cells, the header first; of two headers of one name the first counts."""
+
+    def __init__(self, header: Sequence[str], columns: dict[str, Cells]) -> None:
+        self._places = {header[i]: i for i in reversed(range(len(header)))}
+        self._columns = columns  # read so far
+        self._header = header
+
+    @classmethod
+    def of_rows(cls, rows: list[Cells]) -> Table:
+        table = cls(rows[0] if rows else (), {})
+        table.rows = rows
+        return table
+
+    @classmethod
+    def of_columns(cls, header: Sequence[str], columns: Sequence[Cells]) -> Table:
+        """The table of a file whose cells are known, one column of them for each header, which
+        all have names of their own: what ``read_table`` would make of it."""
+        return cls(header, dict(zip(header, columns, strict=True)))
+
+    @cached_property
+    def rows(self) -> list[Cells]:
+        columns = self._columns
+        below = zip(*(columns[name] for name in self._header), strict=True)
+        return [list(self._header), *map(list, below)]
+
+    def column(self, header: str) -> Cells:
+        """The cells below a header. Raises TemplateError with the nearest that is there."""
+        held = self._columns.get(header)
+        if held is None:
+            place = self.place(header)
+            held = [row[place] if place < len(row) else "" for row in self.rows[1:]]
+            self._columns[header] = held
+        return held
+
+    def place(self, header: str) -> int:
+        """Which column it is, from 0."""
+        if not self._header and not self.rows:
+            raise TemplateError("the file has no rows, not even a header")
+        if header not in self._places:
+            known = list(self._places)[:_SHOWN]
+            raise TemplateError(f"there is no column {header[:80]!r}; {nearest(header, known)}")
+        return self._places[header]
+
+
+def read_table(text: str) -> Table:
+    """The rows of a CSV text. Raises TemplateError for one that the csv module refuses."""
+    import csv
+    import io
+
+    try:
+        return Table.of_rows(list(csv.reader(io.StringIO(text, newline=""))))
+    except csv.Error as error:
+        raise TemplateError(f"the file is not CSV: {error}") from None
+
+
+def csv_cell(arguments: Sequence[str], file: OpenFile) -> str:
+    """The cell at a row and a column, both from 0, the header being row 0."""
+    row = _row(file.table.rows, arguments[0], "rows")
+    return _at(row, to_index(arguments[1], "the column"), "column", f"row {arguments[0]} has")
+
+
+def csv_row(arguments: Sequence[str], file: OpenFile) -> str:
+    """A row's cells joined by commas, the header being row 0; nothing is quoted."""
+    return ",".join(_row(file.table.rows, arguments[0], "rows"))
+
+
+def csv_value(arguments: Sequence[str], file: OpenFile) -> str:
+    """The cell below a header, data rows counted from 0."""
+    column = file.table.column(arguments[1])
+    return _at(column, to_index(arguments[0], "the row"), "row", "the file has data rows")
+
+
+def csv_column(arguments: Sequence[str], file: OpenFile) -> str:
+    """All cells below a header joined by commas, empty ones too; nothing is quoted."""
+    return ",".join(file.table.column(arguments[0]))
+
+
+def csv_count(arguments: Sequence[str], file: OpenFile) -> str:
+    """How many cells below a header are not empty."""
+    return str(len(_filled(file.table.column(arguments[0]))))
+
+
+def csv_sum(arguments: Sequence[str], file: OpenFile) -> str:
+    """The sum of the numbers below a header, a float; ``0`` where there is none."""
+    return sum_text(numbers_in(file.table.column(arguments[0])))
+
+
+def csv_avg(arguments: Sequence[str], file: OpenFile) -> str:
+    """The average of the numbers below a header, a float."""
+    return _average(numbers_in(file.table.column(arguments[0])))
+
+
+def csv_max(arguments: Sequence[str], file: OpenFile) -> str:
+    """The largest number below a header, a float."""
+    return repr(max(_some(numbers_in(file.table.column(arguments[0])))))
+
+
+def csv_min(arguments: Sequence[str], file: OpenFile) -> str:
+    """The smallest number below a header, a float."""
+    return repr(min(_some(numbers_in(file.table.column(arguments[0])))))
+
+
+def csv_count_where(arguments: Sequence[str], file: OpenFile) -> str:
+    """How many rows pass the filter, neither cell being empty."""
+    return str(len(select_cells(file.table, *arguments)))
+
+
+def csv_sum_where(arguments: Sequence[str], file: OpenFile) -> str:
+    """The sum of the numbers in the rows that pass; ``0`` where there is none."""
+    return sum_text(numbers_in(select_cells(file.table, *arguments)))
+
+
+def csv_avg_where(arguments: Sequence[str], file: OpenFile) -> str:
+    """The average of the numbers in the rows that pass."""
+    return _average(numbers_in(select_cells(file.table, *arguments)))
+
+
+def csv_max_where(arguments: Sequence[str], file: OpenFile) -> str:
+    """The largest number in the rows that pass."""
+    return repr(max(_some(numbers_in(select_cells(file.table, *arguments)))))
+
+
+def csv_min_where(arguments: Sequence[str], file: OpenFile) -> str:
+    """The smallest number in the rows that pass."""
+    return repr(min(_some(numbers_in(select_cells(file.table, *arguments)))))
+
+
+def select_cells(table: Table, header: str, filtered: str, sign: str, value: str) -> Cells:
+    """The cells below ``header`` in rows whose cell below ``filtered`` passes; none is empty."""
+    passes = make_filter(sign, value)
+    cells, others = table.column(header), table.column(filtered)
+    pairs = [(cell, other) for cell, other in zip(cells, others, strict=True) if cell.strip()]
+    # What is filtered by has often few values, such as departments: each is looked at once.
+    kept = {other for other in {other for _, other in pairs} if other.strip() and passes(other)}
+    return [cell for cell, other in pairs if other in kept]
+
+
+def make_filter(sign: str, value: str) -> Callable[[str], bool]:
+    """Whether a cell passes: compared as numbers where both are, else as texts.
+
+    No operator at all means ``==`` (the paper's form, ``DEPT_CD::Engineering``).
+    """
+    sign = sign or "=="
+    if sign in WORDS:
+        word = WORDS[sign]
+        return lambda cell: word(cell, value)
+    if sign not in ORDERS:
+        raise TemplateError(f"there is no operator {sign[:40]!r}; {nearest(sign, OPERATORS)}")
+    order, number = ORDERS[sign], to_number(value)
+    if number is None:
+        return lambda cell: order(cell, value)
+
+    def passes(cell: str) -> bool:
+        other = to_number(cell)
+        return order(cell, value) if other is None else order(other, number)
+
+    return passes
+
+
+def _filled(cells: Cells) -> Cells:
+    return [cell for cell in cells if cell.strip()]
+
+
+def _some(numbers: list[float]) -> list[float]:
+    if not numbers:
+        raise TemplateError("there is no number among the cells")
+    return numbers
+
+
+def _average(numbers: list[float]) -> str:
+    return repr(add_up(_some(numbers)) / len(numbers))
+
+
+def _row(rows: list[Cells], number: str, what: str) -> Cells:
+    index = to_index(number, "the row")
+    if index >= len(rows):
+        raise TemplateError(f"there is no row {index}: {_extent('the file has ' + what, rows)}")
+    return rows[index]
+
+
+def _at(cells: Cells, index: int, what: str, held: str) -> str:
+    if index >= len(cells):
+        raise TemplateError(f"there is no {what} {index}: {_extent(held, cells)}")
+    return cells[index]
+
+
+def _extent(said: str, items: Sequence[object]) -> str:
+    return f"{said} 0 to {len(items) - 1}" if items else f"{said} none"
+
+
+def _check_where(arguments: Sequence[str]) -> None:
+    make_filter(arguments[2], arguments[3])
+
+
+def _check_index(*places: int) -> Callable[[Sequence[str]], None]:
+    def check(arguments: Sequence[str]) -> None:
+        for place in places:
+            to_index(arguments[place], "the row" if place == 0 else "the column")
+
+    return check
+
+
+CSV = table_of(
+    Function("csv_cell", 2, 2, True, False, csv_cell, _check_index(0, 1)),
+    Function("csv_row", 1, 1, True, False, csv_row, _check_index(0)),
+    Function("csv_value", 2, 2, True, False, csv_value, _check_index(0)),
+    Function("csv_column", 1, 1, True, False, csv_column),
+    Function("csv_count", 1, 1, True, False, csv_count),
+    Function("csv_sum", 1, 1, True, False, csv_sum),
+    Function("csv_avg", 1, 1, True, False, csv_avg),
+    Function("csv_max", 1, 1, True, False, csv_max),
+    Function("csv_min", 1, 1, True, False, csv_min),
+    Function("csv_count_where", 4, 4, True, False, csv_count_where, _check_where),
+    Function("csv_sum_where", 4, 4, True, False, csv_sum_where, _check_where),
+    Function("csv_avg_where", 4, 4, True, False, csv_avg_where, _check_where),
+    Function("csv_max_where", 4, 4, True, False, csv_max_where, _check_where),
+    Function("csv_min_where", 4, 4, True, False, csv_min_where, _check_where),
+)

@@ -1,0 +1,328 @@
+"""Paths into JSON and YAML values: a small JSONPath.
+
+A path is ``$`` (may be left out) and steps:
+
+=====================  ====================================================================
+``.name``, ``name``    the value of a key; a name holds anything but ``.`` ``[`` ``]``
+``['a.b']``            the same, for any key; double quotes work too
+``[3]``, ``[-1]``      an item of a list, from 0; from its end
+``[*]``                every item of a list; what is no list stands for itself
+``.*``                 every value of an object, every item of a list
+``[?f>v]``             the items that pass
+=====================  ====================================================================
+
+A filter compares a field (a path into the item; ``@`` is the item itself) with a value, quoted
+or not, by ``== != > < >= <= contains startswith endswith``; comparisons are joined by ``and`` and
+``or`` (or ``&&``, ``||``), ``and`` binding closer. It compares as numbers where the field is a
+number (for the orders: or a text of one) and the value is one, else as texts; true, false and
+null may be written so or as Python does. A field that is not there passes nothing, ``!=``
+neither. A list contains its items, a text its parts.
+
+That is the public implementation's language and what its pages promise of it beyond what it
+does. Where it computes an answer, ours is the same, but for these, which it gets wrong: ``true``
+is true, 5 equals 5.0, texts have an order (dates among them), more than one index may follow
+a key, and a filter may stand anywhere in a path.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal
+
+from generators.errors import TemplateError, nearest
+from generators.templates.functions.numbers import number_of, to_number
+
+MAX_PATH = 2_000  # characters
+Kind = Literal["key", "index", "all", "values", "filter"]
+Test = Callable[[Any], bool]
+_MISSING = object()
+_SHOWN = 20  # keys in an error
+
+_QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
+_OPERATOR = re.compile(r"\s*(>=|<=|!=|==|>|<)\s*|\s+(contains|startswith|endswith)(?=[\s'\"])\s*")
+_JOIN = re.compile(r"\s+(?:and|or)\s+|\s*(?:&&|\|\|)\s*")
+_ORDERS: dict[str, Callable[[Any, Any], bool]] = {
+    ">": operator.gt,
+    "<": operator.lt,
+    ">=": operator.ge,
+    "<=": operator.le,
+}
+_WORDS: dict[str, Callable[[str, str], bool]] = {
+    "contains": lambda text, value: value in text,
+    "startswith": str.startswith,
+    "endswith": str.endswith,
+}
+_LITERALS: dict[Any, tuple[str, ...]] = {
+    True: ("true", "True"),
+    False: ("false", "False"),
+    None: ("null", "None"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step: a key, an index, a filter's test, or nothing for those that take all."""
+
+    kind: Kind
+    name: str = ""
+    index: int = 0
+    test: Test | None = field(default=None, compare=False)  # a filter's name is its text
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it leads to one value at most."""
+        return self.kind in ("key", "index")
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """Steps, and how many of the first lead to one value each."""
+
+    steps: tuple[Step, ...]
+    single: int
+
+    @property
+    def is_single(self) -> bool:
+        """Whether the whole path leads to one value."""
+        return self.single == len(self.steps)
+
+    def after(self, count: int) -> Path:
+        """What is left of it after so many steps."""
+        steps = self.steps[count:]
+        single = next((i for i, step in enumerate(steps) if not step.is_single), len(steps))
+        return Path(steps, single)
+
+    @property
+    def filters(self) -> bool:
+        """Whether it has a filter."""
+        return any(step.kind == "filter" for step in self.steps)
+
+
+@lru_cache(maxsize=4096)
+def compile_path(text: str) -> Path:
+    """The steps of a path. Raises TemplateError that shows where it stops being one."""
+    if len(text) > MAX_PATH:
+        raise TemplateError(f"the path has {len(text)} characters; at most {MAX_PATH} are read")
+    steps: list[Step] = []
+    at = 1 if text.startswith("$") else 0
+    while at < len(text):
+        if text[at] == "[":
+            end = _closing(text, at)
+            steps.append(_bracket(text[at + 1 : end].strip()))
+            at = end + 1
+        elif text[at] == "." and len(text) == at + 1 == 2 and text[0] == "$":
+            break  # "$." is the whole, as in the public implementation
+        else:
+            step, at = _name(text, at)
+            steps.append(step)
+    return Path(tuple(steps), 0).after(0)
+
+
+def follow(value: Any, steps: Sequence[Step]) -> Any:
+    """Where single steps lead. Raises TemplateError at the first that leads nowhere."""
+    for step in steps:
+        found = _one(value, step)
+        if found is _MISSING:
+            raise TemplateError(_missing(value, step))
+        value = found
+    return value
+
+
+def expand(values: list[Any], steps: Sequence[Step]) -> list[Any]:
+    """All values that steps lead to from these; those from where a step leads nowhere drop out."""
+    for step in steps:
+        if step.kind == "filter":
+            test = step.test or bool
+            values = [item for v in values if isinstance(v, list) for item in v if test(item)]
+        elif step.kind == "all":
+            values = [item for v in values for item in (v if isinstance(v, list) else (v,))]
+        elif step.kind == "values":
+            values = [item for v in values for item in _children(v)]
+        else:
+            found = [_one(value, step) for value in values]
+            values = [value for value in found if value is not _MISSING]
+    return values
+
+
+def _children(value: Any) -> Sequence[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else ()
+
+
+def _one(value: Any, step: Step) -> Any:
+    if step.kind == "key":
+        if not isinstance(value, dict):
+            return _MISSING
+        if step.name in value:
+            return value[step.name]
+        # YAML has keys that are no texts: 2024, true
+        return next((value[key] for key in value if str(key) == step.name), _MISSING)
+    if isinstance(value, list) and -len(value) <= step.index < len(value):
+        return value[step.index]
+    return _MISSING
+
+
+def _missing(value: Any, step: Step) -> str:
+    if step.kind == "key":
+        if not isinstance(value, dict):
+            return f"there is no key {step.name[:80]!r} in {name_kind(value)}"
+        known = [str(key)[:40] for key in list(value)[:_SHOWN]]
+        hint = nearest(step.name, known) if known else "the object is empty"
+        return f"there is no key {step.name[:80]!r}; {hint}"
+    if not isinstance(value, list):
+        return f"there is no item {step.index} in {name_kind(value)}"
+    return f"there is no item {step.index}: the list has {len(value)}"
+
+
+def name_kind(value: Any) -> str:
+    """What a value is, in words: an object, a list, a text, a number…"""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, bool) or value is None:
+        return "true, false or null"
+    return "a number" if isinstance(value, (int, float)) else "a text"
+
+
+def _closing(text: str, start: int) -> int:
+    """Where the bracket that opens here closes, brackets in quotes and within not counted."""
+    masked, depth = _mask(text), 0
+    for at in range(start, len(text)):
+        depth += {"[": 1, "]": -1}.get(masked[at], 0)
+        if depth == 0:
+            return at
+    raise TemplateError(f"in the path, [ is not closed: {text[start:][:60]!r}")
+
+
+def _mask(text: str) -> str:
+    """The text with what is in quotes blotted out, of the same length."""
+    return _QUOTED.sub(lambda quoted: "'" + "\0" * (len(quoted[0]) - 2) + "'", text)
+
+
+def _name(text: str, at: int) -> tuple[Step, int]:
+    start = at + 1 if text[at] == "." else at
+    if at > 0 and text[at] != ".":
+        raise TemplateError(f"in the path, a step starts with . or [, not {text[at:][:60]!r}")
+    end = start
+    while end < len(text) and text[end] not in ".[]":
+        end += 1
+    name = text[start:end].strip()
+    if not name:
+        raise TemplateError(f"in the path, a name is missing at {text[at:][:60]!r}")
+    return (Step("values") if name == "*" else Step("key", name)), end
+
+
+def _bracket(inner: str) -> Step:
+    if inner == "*":
+        return Step("all")
+    if inner.startswith("?"):
+        text = inner[1:].strip()
+        return Step("filter", text, test=_filter(text))
+    if _QUOTED.fullmatch(inner):
+        return Step("key", inner[1:-1])
+    if re.fullmatch(r"-?[0-9]{1,9}", inner):
+        return Step("index", index=int(inner))
+    raise TemplateError(
+        f"in the path, [{inner[:60]}] is none of [0], [-1], [*], ['key'], [?field>value]"
+    )
+
+
+def _filter(text: str) -> Test:
+    """The test of comparisons joined by and and or."""
+    if text.startswith("(") and text.endswith(")"):
+        text = text[1:-1].strip()
+    ways: list[list[Test]] = [[]]
+    for joined, comparison in _comparisons(text):
+        if joined == "or":
+            ways.append([])
+        ways[-1].append(_comparison(comparison))
+    return lambda item: any(all(test(item) for test in way) for way in ways)
+
+
+def _comparisons(text: str) -> list[tuple[str, str]]:
+    """Each comparison with the word that joins it to those before.
+
+    A word between parts of which the second compares nothing belongs to a value, as in
+    ``[?name==Research and Development]``.
+    """
+    masked = _mask(text)
+    parts: list[tuple[str, int, int]] = [("and", 0, len(text))]
+    for join in _JOIN.finditer(masked):
+        end = next((m.start() for m in _JOIN.finditer(masked, join.end())), len(text))
+        if _OPERATOR.search(masked, join.end(), end):
+            word = "or" if join[0].strip() in ("or", "||") else "and"
+            parts[-1] = (*parts[-1][:2], join.start())
+            parts.append((word, join.end(), len(text)))
+    return [(word, text[start:end]) for word, start, end in parts]
+
+
+def _comparison(text: str) -> Test:
+    found = _OPERATOR.search(_mask(text))
+    if found is None or not text[: found.start()].strip():
+        raise TemplateError(
+            f"the filter {text[:60]!r} compares nothing; write [?field==value], with one of "
+            f"==, !=, {', '.join((*_ORDERS, *_WORDS))}"
+        )
+    field, value = text[: found.start()].strip(), text[found.end() :].strip()
+    if _QUOTED.fullmatch(value):
+        value = value[1:-1]
+    elif value.startswith("="):
+        raise TemplateError(f"the filter {text[:60]!r} has no operator that is known")
+    steps = _field(field)
+    compare = _compare(found[1] or found[2], value)
+
+    def test(item: Any) -> bool:
+        for step in steps:
+            item = _one(item, step)
+            if item is _MISSING:
+                return False
+        return compare(item)
+
+    return test
+
+
+def _field(text: str) -> tuple[Step, ...]:
+    inner = text[1:].lstrip() if text.startswith("@") else text
+    path = compile_path("$" + inner if text.startswith("@") else inner)
+    if not path.is_single:
+        raise TemplateError(f"the field {text[:60]!r} of a filter may be more than one value")
+    return path.steps
+
+
+def _compare(sign: str, value: str) -> Test:
+    number = to_number(value)
+    if sign in ("==", "!="):
+        return lambda item: _equals(item, value, number) is (sign == "==")
+    if sign in _WORDS:
+        word = _WORDS[sign]
+        return lambda item: _has(word, sign, item, value)
+    order = _ORDERS[sign]
+
+    def test(item: Any) -> bool:
+        held = number_of(item)
+        if held is not None and number is not None:
+            return order(held, number)
+        plain = not isinstance(item, (dict, list, bool, int, float)) and item is not None
+        return plain and held is None and number is None and order(str(item), value)
+
+    return test
+
+
+def _equals(item: Any, value: str, number: float | None) -> bool:
+    if isinstance(item, bool) or item is None:
+        return value in _LITERALS[item]
+    if isinstance(item, (int, float)) and number is not None:
+        return item == number
+    return str(item) == value
+
+
+def _has(word: Callable[[str, str], bool], sign: str, item: Any, value: str) -> bool:
+    if isinstance(item, list):
+        return sign == "contains" and any(_equals(one, value, to_number(value)) for one in item)
+    return not isinstance(item, dict) and word(str(item), value)

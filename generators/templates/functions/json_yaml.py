@@ -1,0 +1,268 @@
+"""Functions over JSON and YAML, the same for both; see ``treepath`` for the paths.
+
+As in the public implementation: a value is written as Python's ``str`` has it (``True``, ``1.5``,
+nothing for null); a sum, average, maximum or minimum is a float in full, texts that are numbers
+count, what is no number is skipped, and of none it is ``0``; keys that are not there drop out of
+sums and collections, but are an error in ``path``, ``value``, ``count`` and ``keys`` and before
+the filter of ``filter`` and ``count_where``.
+
+Beyond it: an object or a list is written as JSON; a path that stops at a list means its items
+where many values are wanted (the public sum of ``$.a`` is 0 whatever the list holds); ``path``
+and ``value`` take a filter that leaves one value; ``count`` of a path with ``[*]`` or a filter is
+the number of values; null is left out by ``filter`` as by ``collect``; and three kinds are ours:
+``max_value`` and ``min_value`` (the number as the file has it: 75000 where ``max`` says 75000.0;
+none is an error), ``max_count`` (the length of the longest list or object). Public templates give
+these three two paths, labels and values, and mean the label: see ``treepairs``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from generators.errors import TemplateError
+from generators.templates.functions import numbers as numeric
+from generators.templates.functions.base import Function, parts_paths, table_of
+from generators.templates.functions.json_path import Path, compile_path, expand, follow, name_kind
+from generators.templates.functions.parsed_file import OpenFile
+
+# --- Labels of JSON and YAML values: whose value is the largest, whose list is the longest ---
+
+Read = Callable[[Any, Path], list[Any]]
+
+
+def label_of_extreme(value: Any, labels: Path, values: Path, read: Read, largest: bool) -> Any:
+    """The label whose value is the largest (or smallest). Raises TemplateError for no number."""
+    best: tuple[float, Any] | None = None
+    for item, label, rest in _things(value, labels, values, read):
+        found = read(item, rest)
+        for name, one in _paired(label, found):
+            number = numeric.number_of(one)
+            if number is None:
+                continue
+            if best is None or (number > best[0] if largest else number < best[0]):
+                best = (number, name)
+    if best is None:
+        raise TemplateError("there is no number among the values")
+    return best[1]
+
+
+def label_of_most(value: Any, labels: Path, values: Path, read: Read) -> Any:
+    """The label that has the most: items of a list, keys of an object, or values of a path with
+    ``[*]``. Raises TemplateError where there is no label."""
+    best: tuple[int, Any] | None = None
+    for item, label, rest in _things(value, labels, values, read):
+        if len(label) == 1:
+            sizes = [(label[0], _count(item, rest))]
+        else:
+            sizes = [(name, _size(one)) for name, one in _paired(label, read(item, rest))]
+        for name, size in sizes:
+            if best is None or size > best[0]:
+                best = (size, name)
+    if best is None:
+        raise TemplateError("the first path leads to no label")
+    return best[1]
+
+
+def _things(
+    value: Any, labels: Path, values: Path, read: Read
+) -> Iterator[tuple[Any, list[Any], Path]]:
+    """Each thing with its labels, and the path from it to its values."""
+    shared = 0
+    for one, other in zip(labels.steps, values.steps, strict=False):
+        if one != other:
+            break
+        shared += 1
+    to_label, to_values = labels.after(shared), values.after(shared)
+    for item in expand([value], labels.steps[:shared]):
+        names = read(item, to_label)
+        if not names and expand([item], to_values.steps):
+            raise TemplateError("there is a value without a label")
+        yield item, names, to_values
+
+
+def _paired(labels: list[Any], found: list[Any]) -> list[tuple[Any, Any]]:
+    if len(labels) == 1:
+        return [(labels[0], one) for one in found]
+    if len(labels) != len(found) and found:
+        raise TemplateError(
+            f"{len(labels)} labels and {len(found)} values do not pair up; both paths lead "
+            "through the same things, as in $.teams[*].name:$.teams[*].budget"
+        )
+    return list(zip(labels, found, strict=False))
+
+
+def _count(item: Any, path: Path) -> int:
+    found = expand([item], path.steps)
+    return sum(map(_size, found)) if path.is_single else len(found)
+
+
+def _size(value: Any) -> int:
+    if value is None:
+        return 0
+    if not isinstance(value, (dict, list)):
+        raise TemplateError(f"lists and objects are counted, not {name_kind(value)}")
+    return len(value)
+
+
+Answer = Callable[[Any, Path], str]
+
+
+def find_one(value: Any, path: Path) -> str:
+    """The one value at a path."""
+    return write_value(_one(value, path))
+
+
+def count(value: Any, path: Path) -> str:
+    """How many items a list or keys an object has; of many values, how many they are."""
+    if not path.is_single:
+        return str(len(expand([value], path.steps)))
+    found = follow(value, path.steps)
+    if not isinstance(found, (dict, list)):
+        raise TemplateError(f"lists and objects are counted, not {name_kind(found)}")
+    return str(len(found))
+
+
+def keys(value: Any, path: Path) -> str:
+    """An object's keys joined by commas, in their order."""
+    found = _one(value, path)
+    if not isinstance(found, dict):
+        raise TemplateError(f"objects have keys, not {name_kind(found)}")
+    return ",".join(map(str, found))
+
+
+def collect(value: Any, path: Path) -> str:
+    """All values joined by commas, null left out."""
+    return ",".join(write_value(one) for one in _many(value, path) if one is not None)
+
+
+def count_where(value: Any, path: Path) -> str:
+    """How many values pass the filter."""
+    return str(len(_filtered(value, path)))
+
+
+def select(value: Any, path: Path) -> str:
+    """The values that pass the filter joined by commas, null left out."""
+    return ",".join(write_value(one) for one in _filtered(value, path) if one is not None)
+
+
+def max_count(value: Any, path: Path) -> str:
+    """The length of the longest list or object among the values; ``0`` where there is none."""
+    found = expand([value], path.steps)
+    return str(max((len(one) for one in found if isinstance(one, (dict, list))), default=0))
+
+
+def write_value(value: Any) -> str:
+    """A value as a key has it."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, (dict, list)):
+        return json.dumps(_plain(value), ensure_ascii=False)
+    return str(value)
+
+
+def _plain(value: Any) -> Any:
+    """The value with what JSON has no word for (dates, keys that are no texts) as texts."""
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        return [_plain(one) for one in value]
+    return value if value is None or isinstance(value, (str, bool, int, float)) else str(value)
+
+
+def _one(value: Any, path: Path) -> Any:
+    if path.is_single:
+        return follow(value, path.steps)
+    found = expand([value], path.steps)
+    if len(found) != 1:
+        raise TemplateError(f"the path leads to {len(found)} values, where one is wanted")
+    return found[0]
+
+
+def _many(value: Any, path: Path) -> list[Any]:
+    found = expand([value], path.steps)
+    if path.is_single and len(found) == 1 and isinstance(found[0], list):
+        items: list[Any] = found[0]
+        return items
+    return found
+
+
+def _filtered(value: Any, path: Path) -> list[Any]:
+    base = follow(value, path.steps[: path.single])
+    return expand([base], path.steps[path.single :])
+
+
+def _numbers(write: Callable[[list[float]], str]) -> Answer:
+    def answer(value: Any, path: Path) -> str:
+        found = map(numeric.number_of, _many(value, path))
+        return write([number for number in found if number is not None])
+
+    return answer
+
+
+def _extreme(largest: bool) -> Answer:
+    def answer(value: Any, path: Path) -> str:
+        found = _many(value, path)
+        numbers = [numeric.number_of(one) for one in found]
+        texts = [write_value(one) for one in found]
+        return numeric.find_extreme(texts, numbers, largest)
+
+    return answer
+
+
+_ANSWERS: dict[str, tuple[int, Answer]] = {  # arguments at least, and what is computed
+    "path": (1, find_one),
+    "value": (1, find_one),
+    "count": (0, count),
+    "keys": (0, keys),
+    "sum": (1, _numbers(numeric.sum_text)),
+    "avg": (1, _numbers(numeric.average_text)),
+    "max": (1, _numbers(numeric.max_text)),
+    "min": (1, _numbers(numeric.min_text)),
+    "collect": (1, collect),
+    "count_where": (1, count_where),
+    "filter": (1, select),
+    "max_value": (1, _extreme(True)),
+    "min_value": (1, _extreme(False)),
+    "max_count": (1, max_count),
+}
+_FILTERING = ("count_where", "filter")
+_LABELS: dict[str, Callable[[Any, Path, Path], Any]] = {  # with a path of labels before
+    "max_value": lambda value, one, two: label_of_extreme(value, one, two, _many, True),
+    "min_value": lambda value, one, two: label_of_extreme(value, one, two, _many, False),
+    "max_count": lambda value, one, two: label_of_most(value, one, two, _many),
+}
+_TWO_PATHS = parts_paths("$")
+
+
+def _read_paths(verb: str, arguments: Sequence[str]) -> list[Path]:
+    paths = [compile_path(text) for text in arguments or ["$"]]
+    if verb in _FILTERING and not paths[0].filters:
+        raise TemplateError("the path has no filter, as in $.items[?price>5]")
+    return paths
+
+
+def _function(language: str, verb: str) -> Function:
+    least, answer = _ANSWERS[verb]
+    reads_json = language == "json"
+
+    def compute(arguments: Sequence[str], file: OpenFile) -> str:
+        paths = _read_paths(verb, arguments)
+        value = file.json if reads_json else file.yaml
+        if len(paths) == 1:
+            return answer(value, paths[0])
+        return write_value(_LABELS[verb](value, paths[0], paths[1]))
+
+    def check(arguments: Sequence[str]) -> None:
+        _read_paths(verb, arguments)
+
+    name = f"{language}_{verb}"
+    if verb in _LABELS:
+        return Function(name, 1, 2, True, True, compute, check, _TWO_PATHS)
+    return Function(name, least, 1, True, True, compute, check)
+
+
+TREE = table_of(*(_function(kind, verb) for kind in ("json", "yaml") for verb in _ANSWERS))

@@ -1,0 +1,406 @@
+"""Answers of a SQLite database, which is held in memory and can only be read.
+
+A query may be anything that reads. Refused are statements that write, attach, open a
+transaction or load an extension, more than one statement, PRAGMAs other than those that
+describe the database, and what may answer otherwise another time or elsewhere: chance, the
+clock and time zone (see ``sqliteclock.py``), and what tells of SQLite itself. A query may take
+two seconds of CPU, a value a quarter of a megabyte. Bounds and refusals are TemplateLimitError.
+
+As in the public implementation: a query's answer is the first column of its first row; NULL is
+the empty text, a float is written in full, no row is an error; ``sqlite_value`` takes the column
+by name or, if it is a whole number, by its place from 0, rows in the order that they are stored,
+and the first table where none is named (tables of SQLite's own left out). Beyond it, names of
+columns and tables are names, never SQL.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache
+from itertools import count
+from math import inf
+from typing import TypeAlias
+
+from generators.errors import TemplateError, TemplateLimitError, nearest
+from generators.templates.functions.base import Function, table_of
+from generators.templates.functions.numbers import to_index
+from generators.templates.functions.parsed_file import OpenFile
+
+# --- SQLite's functions of dates, kept from the clock and the time zone ---
+
+Value: TypeAlias = str | int | float | bytes | None
+
+_FUNCTIONS = ("date", "time", "datetime", "julianday", "unixepoch", "strftime")
+_DIFFERENCE = "timediff"  # of two times
+_HAS_DIFFERENCE = sqlite3.sqlite_version_info >= (3, 43)
+_LONGEST = 40  # characters that are looked at
+# As a time the latter two mean now. As modifiers they are, like the others, of some versions only.
+_NOW = frozenset(("now", "subsec", "subsecond"))
+_OF_THE_MACHINE = frozenset(("localtime", "utc", "subsec", "subsecond", "ceiling", "floor"))
+
+
+class Clock:
+    """The functions of one connection. ``refused`` says why the last call was, if any was."""
+
+    def __init__(self) -> None:
+        self.refused = ""
+
+    @cached_property
+    def _plain(self) -> sqlite3.Connection:
+        return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+
+    def bind(self, connection: sqlite3.Connection) -> None:
+        """Have the connection ask these functions instead of SQLite's own. What they answer
+        follows from their arguments, so that SQLite need not ask again."""
+        for name in _FUNCTIONS:
+            connection.create_function(name, -1, self._function(name), deterministic=True)
+        if _HAS_DIFFERENCE:
+            difference = self._function(_DIFFERENCE)
+            connection.create_function(_DIFFERENCE, 2, difference, deterministic=True)
+
+    def _function(self, name: str) -> Callable[..., Value]:
+        def compute(*values: Value) -> Value:
+            if refused := refuse_call(name, values):
+                self.refused = refused
+                raise ValueError(refused)
+            places = ",".join("?" * len(values))
+            found: Value = self._plain.execute(f"SELECT {name}({places})", values).fetchone()[0]
+            return found
+
+        return compute
+
+
+def refuse_call(name: str, values: tuple[Value, ...]) -> str:
+    """Why a key must not ask for this; nothing where it may."""
+    first = 1 if name == "strftime" else 0  # its format stands before the time
+    times = values if name == _DIFFERENCE else values[first : first + 1]
+    if not times or any(_text(time) in _NOW for time in times):
+        return (
+            f"{name}() without a date, or with 'now', asks the clock; a key must not depend on it"
+        )
+    if name != _DIFFERENCE:
+        for modifier in map(_text, values[first + 1 :]):
+            if modifier in _OF_THE_MACHINE:
+                return f"{name}() with {modifier!r} depends on the machine; a key must not"
+    return ""
+
+
+def _text(value: Value) -> str:
+    """As SQLite reads it, and a little less strictly: up to a NUL, case and blanks let be."""
+    if isinstance(value, bytes):
+        value = value[:_LONGEST].decode("utf-8", "replace")
+    return value[:_LONGEST].split("\0", 1)[0].strip().lower() if isinstance(value, str) else ""
+
+
+MAX_SECONDS = 2.0
+MAX_VALUE = 250_000  # bytes; a search in one value is a single step, which cannot be stopped
+MAX_SQL = 100_000
+_IDLE, _IDLE_SIZE = 4, 1_000_000  # databases that wait, and the bytes that one may hold
+_STATEMENTS = 16  # that a connection keeps
+_STEPS = 20_000  # of SQLite's machine, between looks at the clock
+_MAGIC = b"SQLite format 3\0"
+_MARK = 20  # characters before each statement
+_HEADER = 100  # bytes of a file before the first page's own header
+_PAGE_SIZE = slice(16, 18)
+_KEPT = 8 + 52  # bytes of the header that stand before the page in what marks a schema
+_LEAF = b"\x0d"
+_JOURNAL = slice(18, 20)  # read and write version: 2 is a write-ahead log, of which there is none
+
+_DESCRIBE = {"table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo"}
+_DESCRIBE |= {"foreign_key_list"}
+_STATE = {"user_version", "schema_version", "application_id", "encoding", "page_count"}
+_STATE |= {"page_size"}
+_FICKLE = {"random", "randomblob", "current_date", "current_time", "current_timestamp"}
+_ABOUT_ITSELF = {"sqlite_version", "sqlite_source_id", "fts5_source_id", "sqlite_offset"}
+_ABOUT_ITSELF |= {"sqlite_compileoption_get", "sqlite_compileoption_used"}
+_ABOUT_ITSELF |= {"changes", "total_changes", "last_insert_rowid"}
+_UNSAFE = {"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit", "sqlite_log"}
+_STATEMENTS_RUN = "sqlite_stmt"  # a table of what this connection has run, and its memory
+# Behind what SQLite skips: EXPLAIN is not told to an authorizer.
+_EXPLAIN = re.compile(r"(?:[\s;\ufeff]|--[^\n]*(?:\n|$)|/\*.*?(?:\*/|$))*explain\b", re.I | re.S)
+# A width is padded to in a single step, which cannot be stopped.
+_PRINTF = re.compile(r"\b(?:printf|format)\s*\(\s*('(?:[^']|'')*'\s*[,)])?", re.I)
+_WIDE = re.compile(r"%[^a-zA-Z%]*(?:\*|[0-9]{5})")
+_READS = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE})
+_LIMITS = (
+    (sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE),
+    (sqlite3.SQLITE_LIMIT_SQL_LENGTH, MAX_SQL + _MARK),
+    (sqlite3.SQLITE_LIMIT_ATTACHED, 0),
+    (sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1_000),
+)
+_WRITES = "a query may only read: SELECT, WITH, VALUES"
+
+
+class Database:
+    """A connection to a copy of a database file in memory.
+
+    A closed one waits for the next file: to load a file into a connection costs half as much as
+    to make one. It keeps its prepared statements, since to read a schema and to prepare a query
+    takes much longer than to answer it; each is marked with the schema that it was prepared for,
+    so that no file is ever asked by a statement of another schema (see ``_mark_of``).
+    """
+
+    def __init__(self) -> None:
+        self._refused = ""
+        self._deadline = 0.0
+        self._loading = False
+        self._size = 0
+        self._mark = ""
+        self._clock = Clock()
+        self._connection = connection = sqlite3.connect(
+            ":memory:",
+            isolation_level=None,
+            cached_statements=_STATEMENTS,
+            check_same_thread=False,
+        )
+        connection.execute("PRAGMA trusted_schema=OFF")
+        for limit, most in _LIMITS:
+            connection.setlimit(limit, most)
+        connection.set_authorizer(self._authorize)
+        connection.set_progress_handler(self._late, _STEPS)
+        self._clock.bind(connection)
+
+    def load(self, data: bytes) -> None:
+        """Have this file's tables instead of any other's."""
+        self._size = len(data)
+        self._mark = _mark_of(_schema_of(data)) or _new_mark()
+        self._loading = True  # to SQLite that is to attach a database
+        try:
+            self._connection.deserialize(data)
+        except sqlite3.Error as error:
+            raise TemplateError(f"the file is not a SQLite database: {error}") from None
+        finally:
+            self._loading = False
+
+    def close(self) -> None:
+        """Wait for the next file, or end the connection where enough others wait."""
+        if len(_idle) < _IDLE and self._size <= _IDLE_SIZE:
+            _idle.append(self)
+        else:
+            self._connection.close()
+
+    def first(self, sql: str, values: Sequence[str | int] = ()) -> tuple[object, ...] | None:
+        """The first row of a query, None where there is none. Raises TemplateError."""
+        self._begin()
+        cursor = self._connection.cursor()
+        try:
+            row: tuple[object, ...] | None = cursor.execute(self._mark + sql, values).fetchone()
+        except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError, MemoryError) as error:
+            raise self._reason(error) from None
+        finally:
+            cursor.close()
+        return row
+
+    def all(self, sql: str, column: int = 0) -> list[str]:
+        """One column of all rows, as texts."""
+        self._begin()
+        try:
+            return [str(row[column]) for row in self._connection.execute(self._mark + sql)]
+        except sqlite3.Error as error:
+            raise self._reason(error) from None
+
+    def _begin(self) -> None:
+        self._refused = self._clock.refused = ""
+        self._deadline = time.thread_time() + MAX_SECONDS
+
+    def _authorize(
+        self, action: int, one: str | None, two: str | None, base: str | None, within: str | None
+    ) -> int:
+        refused = ""
+        if self._loading:
+            return sqlite3.SQLITE_OK
+        if action in _READS:
+            if one == _STATEMENTS_RUN:
+                refused = f"{one} tells of SQLite itself; a key must not depend on it"
+        elif action == sqlite3.SQLITE_FUNCTION:
+            refused = _refuse_function((two or "").lower())
+        elif action == sqlite3.SQLITE_PRAGMA:
+            refused = _refuse_pragma((one or "").lower(), two)
+        elif action != sqlite3.SQLITE_UPDATE or one != "sqlite_master":
+            refused = _WRITES  # that one is asked for json_each(), and SQLite refuses it else
+        self._refused = self._refused or refused
+        return sqlite3.SQLITE_DENY if refused else sqlite3.SQLITE_OK
+
+    def _late(self) -> bool:
+        return time.thread_time() > self._deadline
+
+    def _reason(self, error: Exception) -> TemplateError:
+        said = str(error)
+        if refused := self._refused or self._clock.refused:
+            return TemplateLimitError(refused)
+        if said == "interrupted":
+            return TemplateLimitError(f"the query takes more than {MAX_SECONDS:g} seconds")
+        if "too big" in said:
+            return TemplateLimitError(f"a value is larger than {MAX_VALUE} bytes")
+        if isinstance(error, MemoryError):
+            return TemplateLimitError("the query takes more memory than there is")
+        if "one statement at a time" in said:
+            return TemplateError("there is more than one statement")
+        if said.startswith("Could not decode"):  # the rest would show the value
+            return TemplateError("the value is not UTF-8 text")
+        return TemplateError(said)
+
+
+_idle: list[Database] = []
+
+
+def _schema_of(data: bytes) -> bytes:
+    """All of a file's first page but what each change of its rows changes (its counters, how many
+    pages there are). Where that page holds the whole schema, files that are alike in it have the
+    same tables, columns and root pages: what is prepared for one is right for the other."""
+    size = int.from_bytes(data[_PAGE_SIZE], "big")
+    return data[16:24] + data[40:92] + data[_HEADER:size]
+
+
+@lru_cache(maxsize=64)
+def _mark_of(schema: bytes) -> str:
+    """The comment that marks statements of a schema; none where the first page does not hold all
+    of it, or where a virtual table keeps what it knows of a file's rows."""
+    page = schema[_KEPT:]
+    if page[:1] != _LEAF or b"virtual" in page.lower():
+        return ""
+    longest = int.from_bytes(schema[:2], "big") - schema[4] - 35  # of a row that does not go on
+    cells = int.from_bytes(page[3:5], "big")
+    places = page[8 : 8 + 2 * cells]
+    starts = [int.from_bytes(places[at : at + 2], "big") for at in range(0, len(places), 2)]
+    whole = all(_length_of(page[max(start - _HEADER, 0) :]) <= longest for start in starts)
+    return _new_mark() if whole else ""
+
+
+def _length_of(cell: bytes) -> float:
+    """Of the row in a cell; without bound where it takes more than two bytes to say."""
+    if len(cell) < 2 or (cell[0] >= 128 and cell[1] >= 128):
+        return inf
+    return cell[0] if cell[0] < 128 else (cell[0] & 0x7F) << 7 | cell[1]
+
+
+def _new_mark() -> str:
+    return f"/*{next(_marks):016x}*/"
+
+
+_marks = count()
+
+
+def open_database(data: bytes) -> Database:
+    """The database of a file's bytes. Raises TemplateError where they are none."""
+    if not data.startswith(_MAGIC) or len(data) < 100:
+        raise TemplateError("the file is not a SQLite database")
+    if 2 in data[_JOURNAL]:
+        data = data[: _JOURNAL.start] + b"\1\1" + data[_JOURNAL.stop :]
+    try:
+        database = _idle.pop()
+    except IndexError:
+        database = Database()
+    database.load(data)
+    return database
+
+
+def sqlite_query(arguments: Sequence[str], file: OpenFile) -> str:
+    """The first column of the first row of a query."""
+    check_query(arguments[0])
+    row = file.database.first(arguments[0])
+    if row is None:
+        raise TemplateError("the query has no row")
+    return to_text(row[0])
+
+
+def sqlite_value(arguments: Sequence[str], file: OpenFile) -> str:
+    """The value at a row, from 0, and a column of a table."""
+    row, database = to_index(arguments[0], "the row"), file.database
+    table, is_view = _find_table(database, arguments[2] if len(arguments) > 2 else None)
+    column = _find_column(database, table, arguments[1])
+    hint = "" if is_view else " NOT INDEXED"  # an index would give its own order
+    found = database.first(
+        f"SELECT {_quote(column)} FROM {_quote(table)}{hint} LIMIT 1 OFFSET ?",  # noqa: S608 - quoted
+        (row,),
+    )
+    if found is None:
+        raise TemplateError(f"table {table!r} has no row {row}")
+    return to_text(found[0])
+
+
+def to_text(value: object) -> str:
+    """A value as a key has it. Raises TemplateError for a blob, which is no text."""
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        raise TemplateError("the value is a blob, not a text or a number")
+    return str(value)
+
+
+@lru_cache(maxsize=1024)
+def check_query(sql: str) -> None:
+    """Raise TemplateError for what SQLite itself would not refuse or could not be stopped in."""
+    if not sql.strip():
+        raise TemplateError("there is no query")
+    if _EXPLAIN.match(sql):
+        raise TemplateLimitError("EXPLAIN tells of SQLite itself; a key must not depend on it")
+    for call in _PRINTF.finditer(sql):
+        if not call[1] or _WIDE.search(call[1]):
+            raise TemplateError(
+                "the format of printf() is a text in quotes without * and of widths below 10000"
+            )
+
+
+def _find_table(database: Database, name: str | None) -> tuple[str, bool]:
+    tables = database.all("SELECT name FROM sqlite_master WHERE type='table' ORDER BY rowid")
+    tables = [table for table in tables if not table.lower().startswith("sqlite_")]
+    if name is None:
+        if not tables:
+            raise TemplateError("the database has no table")
+        return tables[0], False
+    if name in tables:
+        return name, False
+    views = database.all("SELECT name FROM sqlite_master WHERE type='view' ORDER BY rowid")
+    for known in (*tables, *views):
+        if known.lower() == name.lower():
+            return known, known in views
+    raise TemplateError(f"there is no table {name[:80]!r}; {nearest(name, tables + views)}")
+
+
+def _find_column(database: Database, table: str, name: str) -> str:
+    columns = database.all(f"PRAGMA table_info({_quote(table)})", 1)
+    if name.isascii() and name.isdigit():
+        index = to_index(name, "the column")
+        if index >= len(columns):
+            raise TemplateError(
+                f"table {table!r} has no column {index}: it has columns 0 to {len(columns) - 1}"
+            )
+        return columns[index]
+    for column in columns:
+        if column.lower() == name.lower():
+            return column
+    raise TemplateError(f"table {table!r} has no column {name[:80]!r}; {nearest(name, columns)}")
+
+
+def _quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _refuse_function(name: str) -> str:
+    if name in _FICKLE:
+        return f"{name}() gives another answer each time; a key must not depend on it"
+    if name in _ABOUT_ITSELF:
+        return f"{name}() tells of SQLite itself; a key must not depend on it"
+    return f"{name}() is not for queries" if name in _UNSAFE else ""
+
+
+def _refuse_pragma(name: str, value: str | None) -> str:
+    if name in _DESCRIBE or (name in _STATE and value is None):
+        return ""
+    return f"PRAGMA {name} is refused: {_WRITES}"
+
+
+def _check_value(arguments: Sequence[str]) -> None:
+    to_index(arguments[0], "the row")
+
+
+SQLITE = table_of(
+    Function(
+        "sqlite_query", 1, 1, True, True, sqlite_query, lambda arguments: check_query(arguments[0])
+    ),
+    Function("sqlite_value", 2, 3, True, False, sqlite_value, _check_value),
+)

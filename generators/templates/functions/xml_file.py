@@ -1,0 +1,303 @@
+"""Values of XML files by XPath; see ``xpath`` for the part of it that is there.
+
+Paths start at the root element: ``users/user`` are its grandchildren, ``//user`` are elements
+anywhere, ``/system/users`` names the root. A value is an element's text with that of the
+elements in it, white space round it left out; the first match in document order is the one.
+
+As in the public implementation: no match is an error for ``xpath_value`` and ``xpath_attr``, the
+first match decides whether there is an attribute; sums, averages, maxima and minima are floats
+in full, skip what is no number, and are ``0`` of none. Its code of these functions is not
+public, only its tests and pages, so these are ours: values that are empty are left out of
+``xpath_collect``; ``path/@name`` is a path wherever one may stand; ``xpath_max_value`` and
+``xpath_min_value`` give the number as the file has it; ``xpath_max_count`` is the largest number
+of matches that one parent has (the most members of any one team). Public templates give these
+three two paths, labels and values, and mean the label: see ``xmlpairs``.
+
+Documents with a DOCTYPE are refused, and with them all entities of a document's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from generators.errors import TemplateError, TemplateLimitError
+from generators.templates.functions import numbers as numeric
+from generators.templates.functions.base import Function, parts_paths, table_of
+from generators.templates.functions.parsed_file import OpenFile
+from generators.templates.functions.xpath import compile_xpath
+from generators.templates.functions.xpathwalk import (
+    MAX_WORK,
+    Attribute,
+    Context,
+    Node,
+    Work,
+    XPath,
+    select,
+    select_from,
+)
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+
+MAX_DEPTH = 200
+_XML = "http://www.w3.org/XML/1998/namespace"
+
+
+class Document:
+    """A root element, and what paths need to know of the whole, found when first needed."""
+
+    def __init__(self, root: Element, text: str) -> None:
+        self.root = root
+        self._text = text
+        self.matchers: dict[str, Callable[[str], bool]] = {}  # of names in paths, as they come
+
+    @cached_property
+    def order(self) -> dict[Element, int]:
+        """Where each element stands in the document."""
+        return {element: place for place, element in enumerate(self.root.iter())}
+
+    @cached_property
+    def parents(self) -> dict[Element, Element]:
+        """The parent of each element but the root."""
+        return {child: parent for parent in self.root.iter() for child in parent}
+
+    @cached_property
+    def namespaces(self) -> dict[str, str]:
+        """The namespace of each prefix, ``""`` for the default, as first declared."""
+        from xml.etree.ElementTree import XMLPullParser
+
+        found = {"xml": _XML}
+        if "xmlns" in self._text:
+            parser: Any = XMLPullParser(["start-ns"])
+            parser.feed(self._text)  # the text has been parsed once, so it is well-formed
+            for _, (prefix, namespace) in parser.read_events():
+                found.setdefault(prefix or "", namespace)
+        return found
+
+    def tags(self, name: str) -> tuple[str, ...]:
+        """The tags that an element's name in a path may mean.
+
+        A name without prefix is one in no namespace or in the document's default one.
+        """
+        default = "" if name.startswith("{") or ":" in name else self.namespaces.get("", "")
+        return (name, f"{{{default}}}{name}") if default else (self.expand(name),)
+
+    def expand(self, name: str) -> str:
+        """``prefix:name`` as ``{namespace}name``; other names as they are."""
+        prefix, colon, local = name.rpartition(":")
+        if not colon or name.startswith("{"):
+            return name
+        if prefix not in self.namespaces:
+            raise TemplateError(f"the file declares no prefix {prefix[:40]!r}")
+        return f"{{{self.namespaces[prefix]}}}{local}"
+
+
+def read_document(text: str) -> Document:
+    """The elements of an XML text. Raises TemplateError, for a DOCTYPE too."""
+    from xml.etree import ElementTree
+
+    if _has_doctype(text):
+        raise TemplateError("the file has a DOCTYPE, which is refused")
+    try:
+        root = ElementTree.fromstring(text)  # noqa: S314 - without a DOCTYPE there are no entities
+    except ElementTree.ParseError as error:
+        raise TemplateError(f"the file is not XML: {error}") from None
+    except (ValueError, LookupError) as error:  # an encoding that is none
+        raise TemplateError(f"the file is not XML that can be read: {error}") from None
+    level, depth = [root], 1
+    while level := [child for element in level for child in element]:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise TemplateLimitError(f"the file is nested deeper than {MAX_DEPTH}")
+    return Document(root, text)
+
+
+def _has_doctype(text: str) -> bool:
+    """Whether one stands where it may: before the root, among comments and instructions."""
+    at = 0
+    while True:
+        at = text.find("<", at)
+        if text.startswith("<?", at):
+            at = text.find("?>", at)
+        elif text.startswith("<!--", at):
+            at = text.find("-->", at + 4)
+        else:
+            return text.startswith("<!", at)
+        if at < 0:
+            return False
+
+
+def xpath_value(arguments: Sequence[str], file: OpenFile) -> str:
+    """The text of the first match."""
+    found = _matches(arguments[0], file)
+    if not found:
+        raise TemplateError("the path leads to nothing in the file")
+    return text_of(found[0])
+
+
+def xpath_attr(arguments: Sequence[str], file: OpenFile) -> str:
+    """An attribute of the first match: ``path@name``; ``path/@name`` of the first that has it."""
+    path, name = _split_attribute(arguments[0])
+    if path.endswith("/"):
+        return xpath_value(arguments, file)
+    found = _matches(path or ".", file)
+    if not found:
+        raise TemplateError("the path leads to nothing in the file")
+    element = found[0]
+    value = None if isinstance(element, Attribute) else element.get(file.xml.expand(name))
+    if value is None:
+        raise TemplateError(f"the first match has no attribute {name[:80]!r}")
+    return value
+
+
+def xpath_count(arguments: Sequence[str], file: OpenFile) -> str:
+    """How many matches there are."""
+    return str(len(_matches(arguments[0], file)))
+
+
+def xpath_exists(arguments: Sequence[str], file: OpenFile) -> str:
+    """``true`` where there is a match, else ``false``."""
+    return "true" if _matches(arguments[0], file) else "false"
+
+
+def xpath_collect(arguments: Sequence[str], file: OpenFile) -> str:
+    """The texts of all matches joined by commas, empty ones left out."""
+    return ",".join(filter(None, _texts(arguments[0], file)))
+
+
+def xpath_max_count(arguments: Sequence[str], file: OpenFile) -> str:
+    """The largest number of matches that have one parent, ``0`` where there is none; of two paths
+    the label that has the most."""
+    if len(arguments) > 1:
+        groups = _groups(arguments, file)
+        return max(groups, key=lambda group: len(group[1]))[0]
+    counts: dict[Element | None, int] = {}
+    document = file.xml
+    for node in _matches(arguments[0], file):
+        parent = node.owner if isinstance(node, Attribute) else document.parents.get(node)
+        counts[parent] = counts.get(parent, 0) + 1
+    return str(max(counts.values(), default=0))
+
+
+def text_of(node: Node) -> str:
+    """The text of a match, white space round it left out."""
+    if isinstance(node, Attribute):
+        return node.text.strip()
+    return (("".join(node.itertext()) if len(node) else node.text) or "").strip()
+
+
+def _matches(path: str, file: OpenFile) -> list[Node]:
+    compiled = compile_xpath(path)  # first: what is wrong in every file is said before all else
+    return select(file.xml, compiled)
+
+
+def _texts(path: str, file: OpenFile) -> list[str]:
+    return [text_of(node) for node in _matches(path, file)]
+
+
+def _numbers(write: Callable[[list[float]], str]) -> Callable[[Sequence[str], OpenFile], str]:
+    def compute(arguments: Sequence[str], file: OpenFile) -> str:
+        return write(numeric.numbers_in(_texts(arguments[0], file)))
+
+    return compute
+
+
+def _extreme(largest: bool) -> Callable[[Sequence[str], OpenFile], str]:
+    def compute(arguments: Sequence[str], file: OpenFile) -> str:
+        if len(arguments) > 1:
+            pairs = [(label, text) for label, texts in _groups(arguments, file) for text in texts]
+            texts, numbers = [label for label, _ in pairs], [text for _, text in pairs]
+        else:
+            texts = numbers = _texts(arguments[0], file)
+        return numeric.find_extreme(texts, [numeric.to_number(text) for text in numbers], largest)
+
+    return compute
+
+
+def _groups(arguments: Sequence[str], file: OpenFile) -> list[tuple[str, list[str]]]:
+    labels, values = map(compile_xpath, arguments)
+    groups = group_by_label(file.xml, labels, values)
+    if not groups:
+        raise TemplateError("the first path leads to no label in the file")
+    return [(text_of(label), [text_of(node) for node in nodes]) for label, nodes in groups]
+
+
+def _split_attribute(text: str) -> tuple[str, str]:
+    path, at, name = text.rpartition("@")
+    if not at or not name.strip() or "]" in name:
+        raise TemplateError("the argument is path@attribute, as in users/user[1]@id")
+    return path.strip(), name.strip()
+
+
+def _check(arguments: Sequence[str]) -> None:
+    for path in arguments:
+        compile_xpath(path)
+
+
+def _check_attribute(arguments: Sequence[str]) -> None:
+    path, _ = _split_attribute(arguments[0])
+    compile_xpath(arguments[0] if path.endswith("/") else path or ".")
+
+
+def _function(name: str, compute: Callable[[Sequence[str], OpenFile], str]) -> Function:
+    check = _check_attribute if name == "xpath_attr" else _check
+    return Function(name, 1, 1, True, True, compute, check)
+
+
+def _of_labels(name: str, compute: Callable[[Sequence[str], OpenFile], str]) -> Function:
+    return Function(name, 1, 2, True, True, compute, _check, parts_paths("./@"))
+
+
+XML = table_of(
+    _function("xpath_value", xpath_value),
+    _function("xpath_attr", xpath_attr),
+    _function("xpath_count", xpath_count),
+    _function("xpath_exists", xpath_exists),
+    _function("xpath_collect", xpath_collect),
+    _function("xpath_sum", _numbers(numeric.sum_text)),
+    _function("xpath_avg", _numbers(numeric.average_text)),
+    _function("xpath_max", _numbers(numeric.max_text)),
+    _function("xpath_min", _numbers(numeric.min_text)),
+    _of_labels("xpath_max_value", _extreme(True)),
+    _of_labels("xpath_min_value", _extreme(False)),
+    _of_labels("xpath_max_count", xpath_max_count),
+)
+
+
+# --- Labels of XML elements, each with the values that are its own ---
+
+
+def group_by_label(
+    document: Document, labels: XPath, values: XPath
+) -> list[tuple[Node, list[Node]]]:
+    """Each label with its values, in the document's order. Raises TemplateError."""
+    work = Work(MAX_WORK)
+    top = Context(document, work, document.root)
+    found = [(label, _holder(label, document)) for label in select_from(labels, top)]
+    if not values.absolute:
+        return [
+            (label, select_from(values, Context(document, work, holder))) for label, holder in found
+        ]
+    owned: dict[Element, list[Node]] = {holder: [] for _, holder in found}
+    for node in select_from(values, top):
+        held: Element | None = _start(node)
+        while held is not None and held not in owned:
+            work.spend(1)
+            held = document.parents.get(held)
+        if held is not None:
+            owned[held].append(node)
+    return [(label, owned[holder]) for label, holder in found]
+
+
+def _holder(label: Node, document: Document) -> Element:
+    """The element that a label stands in; the root stands in itself."""
+    if isinstance(label, Attribute):
+        return label.owner
+    return document.parents.get(label, label)
+
+
+def _start(node: Node) -> Element:
+    return node.owner if isinstance(node, Attribute) else node

@@ -1,0 +1,323 @@
+"""The sandboxes of template files: their components, checked for form and put in order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Any
+
+from generators.errors import nearest
+from generators.templates.language.diagnostics import Form, shown
+from generators.templates.language.template import Component, Place
+
+MAX_ROWS = 1_000_000
+_MOST_TOLD = 12  # components of a circle
+
+# Component type → the keys of its content.
+_SCHEMA = ("schema",)
+CONTENT_KEYS: Mapping[str, tuple[str, ...]] = {
+    "create_files": ("type", "count", "content"),
+    "create_csv": ("headers", "header_types", "rows"),
+    "create_sqlite": ("table_name", "columns", "rows", "tables"),
+    "create_json": _SCHEMA,
+    "create_yaml": _SCHEMA,
+    "create_xml": ("schema", "root_element", "namespace"),
+    "create_tree": ("depth", "breadth", "files"),
+}
+COMPONENT_TYPES = tuple(CONTENT_KEYS)
+_SIZES = ("rows", "count")
+_COMPONENT_KEYS = (
+    "type",
+    "name",
+    "target_file",
+    "content",
+    "config",
+    "depends_on",
+    "clutter",
+    *_SIZES,
+    "description",
+)
+_CLUTTER = ("count", "pattern")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,49}")
+_TARGET = re.compile(r":\s*TARGET_FILE(\[[^\]\n{}]*\]?)?")
+
+
+@dataclass(slots=True)
+class SandboxForm(Form):
+    """The reading of ``sandbox_setup``."""
+
+    def sandbox(self, place: Place, setup: Any) -> tuple[Component, ...]:
+        """The components, in an order that keeps every depends_on."""
+        if not isinstance(setup, dict) or not setup:
+            self.error(place, f"a type, or a list of components, is wanted, not {shown(setup)}")
+            return ()
+        if "components" in setup and "type" in setup:
+            self.error(place, "has both a type and components: write all as components")
+            return ()
+        if "components" not in setup:
+            one = self.component(place, setup, named=False)
+            return () if one is None else (one,)
+        self.known_keys(place, setup, ("components", "description"))
+        given, within = setup["components"], (*place, "components")
+        if not isinstance(given, list) or not given:
+            self.error(within, f"a list of at least one component is wanted, not {shown(given)}")
+            return ()
+        made = [self.component((*within, i), each, named=True) for i, each in enumerate(given)]
+        components = tuple(component for component in made if component is not None)
+        self.names(components)
+        self.files(components)
+        return self.ordered(components)
+
+    def component(self, place: Place, given: Any, named: bool) -> Component | None:
+        given = self.mapping(place, given, _COMPONENT_KEYS)
+        if not given:
+            return None
+        kind = self.text(place, given, "type")
+        if kind is not None and kind not in CONTENT_KEYS:
+            self.error(
+                (*place, "type"),
+                f"unknown component type {shown(kind)}; {nearest(kind, COMPONENT_TYPES)}",
+            )
+            kind = None
+        name = self.name(place, given, named)
+        target = self.text(place, given, "target_file")
+        if target is not None:
+            self.path((*place, "target_file"), target, folder=kind in (None, "create_tree"))
+        content = self.content(place, given, kind)
+        config = self.config(place, given)
+        depends_on = self.depends_on(place, given)
+        return Component(kind or "?", name or "", target or "", content, config, depends_on, place)
+
+    def name(self, place: Place, given: Mapping[str, Any], named: bool) -> str | None:
+        if "name" not in given and not named:
+            return ""
+        name = self.text(place, given, "name")
+        if name is not None and not _NAME.fullmatch(name):
+            self.error(
+                (*place, "name"),
+                f"{shown(name)} is no name: a letter, then letters, digits, _ and -, "
+                "at most 50 characters in all",
+            )
+            return None
+        return name
+
+    def content(self, place: Place, given: Mapping[str, Any], kind: str | None) -> dict[str, Any]:
+        """The content, with the rows or count that stand beside it put into it."""
+        known = CONTENT_KEYS.get(kind or "", ())
+        within = (*place, "content")
+        beside = {key: given[key] for key in _SIZES if key in given}
+        if "content" not in given:
+            if kind != "create_tree" and kind is not None:
+                self.error(place, f"the key 'content' is missing, which {kind} needs")
+            content: dict[str, Any] = {}
+        else:
+            content = dict(self.mapping(within, given["content"]))
+        content.pop("clutter", None)
+        if kind is not None:
+            self.known_keys(within, content, known)
+        for key, value in beside.items():
+            if key in content and content[key] != value:
+                self.error((*place, key), f"{key} stands in `content` too, with another value")
+            elif kind is not None and key not in known:
+                self.error((*place, key), f"{kind} has no {key}")
+            content.setdefault(key, value)
+        for key in _SIZES:
+            if key in content:
+                self.size((*(within if key not in beside else place), key), content[key])
+        return content
+
+    def size(self, place: Place, value: Any) -> None:
+        """A number of rows, lines or files: whole, or a placeholder."""
+        if isinstance(value, str) and ("{{" in value or value.strip().isdecimal()):
+            return
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if not whole or not 0 <= value <= MAX_ROWS:
+            self.error(
+                place,
+                f"a whole number from 0 to {MAX_ROWS}, or a placeholder such as "
+                f"{{{{number1:10:50}}}}, is wanted, not {shown(value)}",
+            )
+
+    def config(self, place: Place, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The config, with the clutter that is written elsewhere put into it."""
+        config: dict[str, Any] = {}
+        if given.get("config") is not None:
+            config = dict(self.mapping((*place, "config"), given["config"], ("clutter", *_CLUTTER)))
+        found: list[tuple[Place, Any]] = []
+        flat = {key: config.pop(key) for key in _CLUTTER if key in config}
+        if flat:  # how clutter was written before it had a key of its own
+            found.append(((*place, "config"), flat))
+        if "clutter" in config:
+            found.append(((*place, "config", "clutter"), config["clutter"]))
+        if "clutter" in given:
+            found.append(((*place, "clutter"), given["clutter"]))
+        inner = given.get("content")
+        if isinstance(inner, dict) and "clutter" in inner:
+            found.append(((*place, "content", "clutter"), inner["clutter"]))
+        for where, _ in found[1:]:
+            self.error(where, "clutter is written twice; write it once, under `config:`")
+        if found:
+            place, config["clutter"] = found[0]
+            if isinstance(config["clutter"], dict):
+                self.known_keys(place, config["clutter"], _CLUTTER)
+        return config
+
+    def depends_on(self, place: Place, given: Mapping[str, Any]) -> tuple[str, ...]:
+        value = given.get("depends_on")
+        if value is None:
+            return ()
+        names = [value] if isinstance(value, str) else value
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            self.error(
+                (*place, "depends_on"), f"a list of component names is wanted, not {shown(value)}"
+            )
+            return ()
+        return tuple(names)
+
+    def names(self, components: tuple[Component, ...]) -> None:
+        seen: dict[str, int] = {}
+        for component in components:
+            if not component.name:
+                continue
+            place = (*component.place, "name")
+            line = self.document.line(place)
+            if component.name in seen:
+                self.error(
+                    place,
+                    f"{component.name!r} was given on line {seen[component.name]} already; "
+                    "names are unique",
+                )
+            seen.setdefault(component.name, line)
+
+    def files(self, components: tuple[Component, ...]) -> None:
+        """Refuse two components that make one file, or one inside the other's."""
+        seen: dict[str, str] = {}
+        holding: dict[str, str] = {}  # of these, the files: what is no folder
+        for component in components:
+            path, place = component.target_file, (*component.place, "target_file")
+            if not path:
+                continue
+            if path in seen:
+                self.error(place, f"component {seen[path]!r} makes this file already")
+            for other in _above(path):
+                if other in holding:
+                    self.error(
+                        place, f"lies inside the file that component {holding[other]!r} makes"
+                    )
+            if component.type != "create_tree":
+                holding.setdefault(path, component.name)
+            seen.setdefault(path, component.name)
+
+    def ordered(self, components: tuple[Component, ...]) -> tuple[Component, ...]:
+        """The components, each after those it needs; else as they were written."""
+        names = {component.name: component for component in components if component.name}
+        needs = {name: self.needs(component, names) for name, component in names.items()}
+        order = _in_order(needs)
+        left = [name for name in names if name not in order]
+        if len(order) == len(components):
+            return tuple(names[name] for name in order)
+        if not left:  # names are missing, or given twice
+            return components
+        circle = _circle(set(left), needs)
+        place = names[circle[0]].place
+        key = (*place, "depends_on") if names[circle[0]].depends_on else place
+        told = circle if len(circle) <= _MOST_TOLD else [*circle[: _MOST_TOLD - 2], "…", circle[-1]]
+        self.error(key, f"components need each other in a circle: {' → '.join(told)}")
+        return components
+
+    def needs(self, component: Component, known: Mapping[str, Component]) -> set[str]:
+        """What a component waits for: what it depends on, and files that its content reads."""
+        place = (*component.place, "depends_on")
+        for name in component.depends_on:
+            if name not in known:
+                self.error(place, f"unknown component {shown(name)}; {nearest(name, known)}")
+        read = {name for _, name in _target_names(component.content, ()) if name}
+        return {*component.depends_on, *read} & known.keys()
+
+    def targets(
+        self,
+        place: Place,
+        test: Mapping[str, Any],
+        components: tuple[Component, ...],
+        sandbox: bool,
+    ) -> None:
+        """Check the components that ``TARGET_FILE[name]`` names, wherever it stands."""
+        known = [component.name for component in components if component.name]
+        for where, name in _target_names(dict(test), place):
+            if not sandbox:
+                self.error(where, "TARGET_FILE stands for nothing: there is no sandbox_setup")
+            elif name == "" and len(components) > 1:
+                self.error(
+                    where,
+                    "TARGET_FILE may be any of several files; write "
+                    f"TARGET_FILE[NAME] with one of {', '.join(known)}",
+                )
+            elif name and components and name not in known:
+                hint = nearest(name, known) if known else "write TARGET_FILE: there is one only"
+                self.error(where, f"TARGET_FILE[{name[:60]}] names no component; {hint}")
+            elif name is None:
+                self.error(where, "TARGET_FILE[ lacks its closing ] or the name in it")
+
+
+def _target_names(value: Any, place: Place) -> Iterator[tuple[Place, str | None]]:
+    """Where ``TARGET_FILE`` is a function's file, and the name in its brackets: "" for none, None
+    for brackets that hold none."""
+    if isinstance(value, str):
+        if "{{" not in value:
+            return
+        for found in _TARGET.finditer(value):
+            bracket = found[1]
+            if bracket is None:
+                yield place, ""
+            else:
+                inner = bracket[1:-1].strip() if bracket.endswith("]") else ""
+                yield place, inner or None
+        return
+    items: Any = ()
+    if isinstance(value, Mapping):
+        items = value.items()
+    elif isinstance(value, list | tuple):
+        items = enumerate(value)
+    for key, inner in items:
+        yield from _target_names(inner, (*place, key))
+
+
+def _above(path: str) -> Iterator[str]:
+    """The folders that a path lies in, the nearest first."""
+    while (path := path.rpartition("/")[0]) != "":
+        yield path
+
+
+def _in_order(needs: Mapping[str, set[str]]) -> dict[str, None]:
+    """The names, each after those it needs and else in their order; without those in circles,
+    and what needs these."""
+    names = list(needs)
+    lacking = [len(needs[name]) for name in names]
+    waiting: dict[str, list[int]] = {}
+    for index, name in enumerate(names):
+        for other in needs[name]:
+            waiting.setdefault(other, []).append(index)
+    ready = [index for index, count in enumerate(lacking) if not count]
+    done: dict[str, None] = {}
+    while ready:
+        name = names[heappop(ready)]
+        done[name] = None
+        for index in waiting.get(name, ()):
+            lacking[index] -= 1
+            if not lacking[index]:
+                heappush(ready, index)
+    return done
+
+
+def _circle(left: set[str], needs: Mapping[str, set[str]]) -> list[str]:
+    """One circle of names that wait for each other, its first name again at its end."""
+    path = [next(name for name in needs if name in left)]
+    places = {path[0]: 0}
+    while True:
+        following = next(name for name in sorted(needs[path[-1]]) if name in left)
+        if following in places:
+            return [*path[places[following] :], following]
+        places[following] = len(path)
+        path.append(following)

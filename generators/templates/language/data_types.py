@@ -1,0 +1,406 @@
+"""The data types that columns, schemas and ``{{semanticN:TYPE}}`` draw values of.
+
+Every type makes its values from one uniform each, so that a whole table is one call of the
+stream. Numbers are numbers and truth values are booleans; ``text`` writes them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import cache
+from itertools import product
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from generators.errors import TemplateError, nearest
+from generators.stream import Stream
+from generators.templates.language import word_pools as pools
+
+if TYPE_CHECKING:
+    from numpy import float64, int64, object_
+    from numpy.typing import NDArray
+
+    Units = NDArray[float64]  # draws from the open interval (0, 1)
+    Indices = NDArray[int64]
+
+LEAST_DATE, GREATEST_DATE = date(2020, 1, 1), date(2025, 12, 31)
+SECONDS_A_DAY = 86_400
+IDS = 9999
+LEAST_WORDS, MOST_WORDS = 2, 5  # of lorem_words
+MOST_TEXTS = 1000  # whole numbers of a kind that are kept as text
+
+
+@dataclass(frozen=True, slots=True)
+class DataType:
+    """A kind of value: how many there are, what column of a database holds it, how it is drawn.
+
+    A value is made from an index below ``size``, which one uniform gives: those of whole tables
+    are computed at once. A kind without a size makes its values from the uniforms themselves.
+    """
+
+    name: str
+    sql: str  # TEXT, INTEGER, REAL or BOOLEAN
+    log10_values: float
+    size: int
+    at: Callable[[Any], list[Any]]  # the values of as many indices, or uniforms
+    longest: int  # characters of the longest value as text
+    write: Callable[[Any], str]
+    texts: Callable[[], NDArray[object_]] | None = None  # of all indices, where they are few
+    spell: Callable[[Any], list[str]] | None = None  # ``texts_at``, where there is a quicker way
+
+    def make(self, units: Units) -> list[Any]:
+        """As many values as uniforms."""
+        return self.at((units * self.size).astype("int64") if self.size else units)
+
+    def texts_at(self, drawn: Any) -> list[str]:
+        """As many values, written."""
+        if self.texts is not None:
+            found: list[str] = self.texts().take(drawn).tolist()
+            return found
+        if self.spell is not None:
+            return self.spell(drawn)
+        values = self.at(drawn)
+        return values if self.sql == "TEXT" else list(map(self.write, values))
+
+    def draw(self, stream: Stream, count: int) -> list[Any]:
+        """``count`` values. ``id`` repeats none before all 9,999 were drawn; others may."""
+        return self.make(stream.uniforms(count))
+
+
+def text(value: Any) -> str:
+    """A value as CSV, XML and questions show it: ``true``, ``12``, ``0.5``, and null as nothing."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value)
+
+
+def money(value: float) -> str:
+    """A price with both its decimals: ``12.50``."""
+    return f"{value:.2f}"
+
+
+def data_type(name: str) -> DataType:
+    """The data type of this name. Raises TemplateError with the nearest that there is."""
+    if (found := DATA_TYPES.get(name)) is None:
+        raise TemplateError(f"unknown data type {name!r}; {nearest(name, DATA_TYPES)}")
+    return found
+
+
+def indices(units: Units, size: int) -> list[int]:
+    """An index below ``size`` for each uniform."""
+    found: list[int] = (units * size).astype("int64").tolist()
+    return found
+
+
+def drawn_columns(kinds: Sequence[DataType], sizes: Units, units: Units) -> list[Any]:
+    """What ``at`` takes, for a column of each kind, from a row of uniforms for each of them.
+    ``sizes`` is as ``sizes_of`` has them."""
+    found = (units * sizes).astype("int64")
+    return [found[row] if kind.size else units[row] for row, kind in enumerate(kinds)]
+
+
+def sizes_of(kinds: Sequence[DataType]) -> Units:
+    """The sizes of the kinds, one below the other."""
+    import numpy as np
+
+    return np.array([[float(kind.size)] for kind in kinds])
+
+
+def lookup(values: Iterable[str | bytes]) -> NDArray[object_]:
+    """The values as an array of objects, to take many from at once."""
+    import numpy as np
+
+    return np.array(tuple(values), dtype=object)
+
+
+def _choice(name: str, values: Sequence[str]) -> DataType:
+    return _lazy_choice(name, lambda: values, len(values), max(map(len, values)))
+
+
+def _pairs(name: str, first: Sequence[str], second: Sequence[str]) -> DataType:
+    longest = max(map(len, first)) + 1 + max(map(len, second))
+    return _lazy_choice(
+        name,
+        lambda: [f"{one} {other}" for one, other in product(first, second)],
+        len(first) * len(second),
+        longest,
+    )
+
+
+def _lazy_choice(
+    name: str, values: Callable[[], Sequence[str]], size: int, longest: int
+) -> DataType:
+    table = cache(lambda: lookup(values()))
+
+    def at(drawn: Indices) -> list[Any]:
+        found: list[Any] = table().take(drawn).tolist()
+        return found
+
+    return DataType(name, "TEXT", math.log10(size), size, at, longest, text, table)
+
+
+def integers(name: str, low: int, high: int) -> DataType:
+    """The whole numbers from ``low`` to ``high``, both included."""
+
+    def at(drawn: Indices) -> list[Any]:
+        found: list[Any] = (drawn + low).tolist()
+        return found
+
+    size = high - low + 1
+    texts = cache(lambda: lookup(map(str, range(low, high + 1)))) if size <= MOST_TEXTS else None
+    return DataType(name, "INTEGER", math.log10(size), size, at, _width(low, high), str, texts)
+
+
+def hundredths(name: str, low: int, high: int, write: Callable[[Any], str] = repr) -> DataType:
+    """The numbers from ``low / 100`` to ``high / 100`` with two decimals."""
+
+    def at(drawn: Indices) -> list[Any]:
+        found: list[Any] = ((drawn + low) / 100).tolist()
+        return found
+
+    size = high - low + 1
+    return DataType(name, "REAL", math.log10(size), size, at, _width(low, high) + 2, write)
+
+
+def _width(low: int, high: int) -> int:
+    return max(len(str(low)), len(str(high)))
+
+
+def _identifiers(indices: Indices) -> list[Any]:
+    """Numbers of 1…9999, none of them twice in a run of 9,999: where one is taken, the next."""
+    found: list[int] = []
+    numbers = (indices + 1).tolist()
+    for start in range(0, len(numbers), IDS):
+        drawn: list[int] = numbers[start : start + IDS]
+        found += drawn if len(set(drawn)) == len(drawn) else _apart(drawn)
+    return found
+
+
+def _spelt_identifiers(indices: Indices) -> list[str]:
+    return list(map(_digits().__getitem__, _identifiers(indices)))
+
+
+@cache
+def _digits() -> tuple[str, ...]:
+    return tuple(map(str, range(IDS + 1)))
+
+
+def _apart(drawn: list[int]) -> list[int]:
+    taken: set[int] = set()
+    for index, number in enumerate(drawn):
+        while number in taken:
+            number = number % IDS + 1
+        taken.add(number)
+        drawn[index] = number
+    return drawn
+
+
+def _emails(drawn: Indices) -> list[Any]:
+    first, last, domains = _mail_parts()
+    most = len(last) * len(domains)
+    kinds = len(domains)
+    return [
+        f"{first[one // most]}.{last[one // kinds % len(last)]}@{domains[one % kinds]}"
+        for one in drawn.tolist()
+    ]
+
+
+@cache
+def _mail_parts() -> tuple[list[str], list[str], tuple[str, ...]]:
+    first = [name.lower() for name in pools.FIRST_NAMES]
+    last = [name.lower() for name in pools.LAST_NAMES]
+    return first, last, pools.MAIL_DOMAINS
+
+
+def _phones(drawn: Indices) -> list[Any]:
+    return [
+        f"({200 + one // 8_000_000}) {200 + one // 10_000 % 800}-{one % 10_000:04d}"
+        for one in drawn.tolist()
+    ]
+
+
+@cache
+def days() -> tuple[str, ...]:
+    """Every date from 2020 to 2025 as ``YYYY-MM-DD``."""
+    count = (GREATEST_DATE - LEAST_DATE).days + 1
+    return tuple((LEAST_DATE + timedelta(days=day)).isoformat() for day in range(count))
+
+
+def _moments(drawn: Indices) -> list[Any]:
+    day = days()
+    return [
+        f"{day[one // 86_400]} {one // 3600 % 24:02d}:{one // 60 % 60:02d}:{one % 60:02d}"
+        for one in drawn.tolist()
+    ]
+
+
+def _some_words(units: Units) -> list[Any]:
+    """Two to five words from one uniform: its first part says how many, the rest which."""
+    kinds = MOST_WORDS - LEAST_WORDS + 1
+    scaled = units * kinds
+    counts = scaled.astype("int64")
+    rests = (scaled - counts).tolist()
+    size, word = len(pools.LATIN), pools.LATIN
+    found: list[Any] = []
+    for count, rest in zip((counts + LEAST_WORDS).tolist(), rests, strict=True):
+        code = int(rest * size**count)
+        drawn = []
+        for _ in range(count):
+            code, index = divmod(code, size)
+            drawn.append(word[index])
+        found.append(" ".join(drawn))
+    return found
+
+
+def _booleans(drawn: Indices) -> list[Any]:
+    found: list[Any] = (drawn == 0).tolist()
+    return found
+
+
+def _all() -> dict[str, DataType]:
+    longest_word = max(map(len, pools.LATIN))
+    some_words = sum(len(pools.LATIN) ** count for count in range(LEAST_WORDS, MOST_WORDS + 1))
+    phones = 800 * 800 * 10_000
+    mails = len(pools.FIRST_NAMES) * len(pools.LAST_NAMES) * len(pools.MAIL_DOMAINS)
+    calendar = (GREATEST_DATE - LEAST_DATE).days + 1
+    longest_mail = sum(
+        max(map(len, part)) for part in (pools.FIRST_NAMES, pools.LAST_NAMES, pools.MAIL_DOMAINS)
+    )
+    types = (
+        _pairs("person_name", pools.FIRST_NAMES, pools.LAST_NAMES),
+        _choice("first_name", pools.FIRST_NAMES),
+        _choice("last_name", pools.LAST_NAMES),
+        _choice("entity_pool", pools.POOLS["default"]),
+        DataType("email", "TEXT", math.log10(mails), mails, _emails, longest_mail + 2, text),
+        integers("age", 18, 70),
+        _choice("city", pools.CITIES),
+        _choice("city_name", pools.CITIES),
+        _choice("company", pools.COMPANIES),
+        _choice("company_name", pools.COMPANIES),
+        _choice("product", pools.PRODUCTS),
+        _choice("product_name", pools.PRODUCTS),
+        integers("currency", 1000, 100_000),
+        integers("salary", 30_000, 150_000),
+        hundredths("price", 1000, 50_099, money),
+        DataType("phone", "TEXT", math.log10(phones), phones, _phones, 14, text),
+        _lazy_choice("date", days, calendar, 10),
+        _choice("status", pools.STATUSES),
+        _choice("department", pools.DEPARTMENTS),
+        _choice("region", pools.REGIONS),
+        DataType(
+            "id", "INTEGER", math.log10(IDS), IDS, _identifiers, 4, str, spell=_spelt_identifiers
+        ),
+        integers("experience", 0, 40),
+        integers("score", 60, 100),
+        _choice("course", pools.COURSES),
+        _pairs("semester", pools.SEASONS, ("2023", "2024", "2025")),
+        _choice("category", pools.CATEGORIES),
+        DataType("boolean", "BOOLEAN", math.log10(2), 2, _booleans, 5, text),
+        _choice("lorem_word", pools.LATIN),
+        DataType(
+            "lorem_words",
+            "TEXT",
+            math.log10(some_words),
+            0,
+            _some_words,
+            MOST_WORDS * (longest_word + 1),
+            text,
+        ),
+        *(_choice(name, pools.POOLS[name]) for name in SEMANTIC_POOLS),
+    )
+    return {each.name: each for each in types}
+
+
+SEMANTIC_POOLS = ("person", "place", "business", "technology")
+
+DATA_TYPES: Mapping[str, DataType] = MappingProxyType(_all())
+
+# What database columns without a data type hold (not to be asked for by name).
+CALENDAR = DATA_TYPES["date"]
+MOMENT = DataType(
+    "datetime",
+    "TEXT",
+    CALENDAR.log10_values + math.log10(SECONDS_A_DAY),
+    CALENDAR.size * SECONDS_A_DAY,
+    _moments,
+    19,
+    text,
+)
+
+_WHOLE_HEADERS = {
+    "person_name": "name full_name fullname customer customer_name client client_name",
+    "first_name": "first_name firstname first",
+    "last_name": "last_name lastname last surname",
+    "email": "email email_address",
+    "age": "age age_yrs",
+    "city": "city location city_name",
+    "company": "company employer company_name",
+    "product": "product item product_name",
+    "salary": "salary income",
+    "price": "price cost amount",
+    "phone": "phone telephone phone_number",
+    "date": "date created_date updated_date reg_dt",
+    "status": "status state",
+    "department": "department dept",
+    "region": "region area zone",
+    "id": "id",
+    "experience": "experience years_experience years exp",
+    "score": "score grade rating points",
+    "course": "course subject class",
+    "semester": "semester term quarter",
+    "category": "category type kind",
+    "boolean": "in_stock available active",
+    "currency": "total sum revenue",
+}
+_BY_WHOLE = {header: kind for kind, headers in _WHOLE_HEADERS.items() for header in headers.split()}
+
+# The first part that a header holds decides.
+_BY_PART = (
+    ("name", "person_name"),
+    ("email", "email"),
+    ("city", "city"),
+    ("company", "company"),
+    ("price", "price"),
+    ("cost", "price"),
+    ("phone", "phone"),
+    ("date", "date"),
+    ("customer", "person_name"),
+    ("client", "person_name"),
+    ("status", "status"),
+    ("department", "department"),
+    ("dept", "department"),
+    ("region", "region"),
+    ("id", "id"),
+    ("exp", "experience"),
+    ("score", "score"),
+    ("grade", "score"),
+    ("course", "course"),
+    ("subject", "course"),
+    ("category", "category"),
+    ("type", "category"),
+    ("salary", "salary"),
+    ("amount", "currency"),
+    ("product", "product"),
+    ("active", "boolean"),
+)
+
+
+def infer_type(header: str) -> str:
+    """The data type that a header's name suggests; ``lorem_words`` where it suggests none.
+
+    The names are those that the public implementation knows: first whole names in any case, then
+    ``…_id``, then parts.
+    """
+    lower = header.lower()
+    if (whole := _BY_WHOLE.get(lower)) is not None:
+        return whole
+    if lower.endswith("_id"):
+        return "id"
+    return next((kind for part, kind in _BY_PART if part in lower), "lorem_words")

@@ -1,0 +1,273 @@
+"""Template files: read whole, every error of form at once (spec/templates.md, "Template files").
+
+What a placeholder, a function or a data type is, ``check`` says; this says whether the file has
+the keys, kinds and names that a template has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any
+
+from generators.errors import TemplateError, nearest
+from generators.templates.language.components_section import SandboxForm
+from generators.templates.language.diagnostics import Problem, foremost, shown
+from generators.templates.language.template import (
+    SCORING_TYPES,
+    Component,
+    Place,
+    Question,
+    TemplateFile,
+)
+from generators.templates.scoring import json_edit as targeted
+from generators.yaml_lines import Limits, YamlError, parse_yaml
+
+MAX_BYTES = 4_000_000
+MAX_SAMPLES = 100_000  # of one question
+_LIMITS = Limits("a template file", MAX_BYTES, aliases=True)
+
+_NOTES = ("title", "description", "notes", "tags", "metadata")  # for people; nothing reads them
+_FILE_KEYS = ("tests", "name", "version", *_NOTES)
+_TEXTS, _PATHS = ("expected_response", "expected_content"), ("file_to_read",)
+_LISTS = ("files_to_check", "expected_structure")
+_ANSWERS = (*_TEXTS, *_PATHS, *_LISTS)
+_TEST_KEYS = (
+    "question_id",
+    "samples",
+    "template",
+    "scoring_type",
+    *_ANSWERS,
+    *targeted.KEYS,
+    "sandbox_setup",
+    *_NOTES,
+)
+# Scoring type → the keys that it cannot do without.
+_NEEDS: Mapping[str, tuple[str, ...]] = {
+    "stringmatch": ("expected_response",),
+    "jsonmatch": ("expected_response",),
+    "readfile_stringmatch": ("file_to_read", "expected_content"),
+    "readfile_jsonmatch": ("file_to_read", "expected_content"),
+    "readfile_jsonedit": ("file_to_read", "expected_content"),
+    targeted.NAME: targeted.KEYS,
+    "files_exist": ("files_to_check",),
+    "directory_structure": ("expected_structure",),
+}
+_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A template file as far as it could be read, and all that is wrong with its form."""
+
+    file: TemplateFile
+    errors: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+
+
+def parse_template(text: str | bytes, path: str) -> TemplateFile:
+    """The template file of some text; ``path`` is what errors call it.
+
+    Raises TemplateError with all errors of form, one a line:
+    ``file:line: key: what is wrong; what would be right``.
+    """
+    reading = read_template(text, path)
+    if reading.errors:
+        raise TemplateError("\n".join(problem.text(path) for problem in reading.errors))
+    return reading.file
+
+
+def read_template(text: str | bytes, path: str) -> Reading:
+    """The questions as far as they could be read, and everything that is wrong with their form.
+
+    Where something is wrong, what is missing is "?" or empty: enough to look at the rest of it.
+    Raises nothing.
+    """
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
+    name = PurePath(path).name
+    name = name.removesuffix(".yml").removesuffix(".yaml")
+    digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    try:
+        document = parse_yaml(data, path, _LIMITS)
+    except YamlError as error:
+        held = TemplateFile(name, digest, "", (), {})
+        return Reading(held, (_problem_of(str(error), path),), ())
+    form = _Form(document)
+    questions = form.questions()
+    form.errors += [Problem(fault.line, (), fault.what) for fault in document.faults]
+    file = TemplateFile(name, digest, data.decode("utf-8-sig"), questions, document.lines)
+    return Reading(file, foremost(form.errors), tuple(form.warnings))
+
+
+def _problem_of(message: str, path: str) -> Problem:
+    """The problem of an error's text, which starts with the file and most often its line."""
+    found = re.match(r":([0-9]+): ", message[len(path) :])
+    if not message.startswith(path) or found is None:
+        return Problem(1, (), message.removeprefix(f"{path}: "))
+    return Problem(int(found[1]), (), message[len(path) + found.end() :])
+
+
+@dataclass(slots=True)
+class _Form(SandboxForm):
+    """The reading of a whole file."""
+
+    ids: dict[str, int] = field(default_factory=dict)
+
+    # -- the file -------------------------------------------------------------------------------
+
+    def questions(self) -> tuple[Question, ...]:
+        value = self.document.value
+        if not isinstance(value, dict):
+            self.error(
+                (), f"a template file is a mapping with a list under `tests:`, not {shown(value)}"
+            )
+            return ()
+        self.known_keys((), value, _FILE_KEYS)
+        tests = value.get("tests")
+        if "tests" not in value:
+            self.error((), "the key 'tests' is missing: a list of questions")
+        elif not isinstance(tests, list) or not tests:
+            self.error(("tests",), f"a list of at least one question is wanted, not {shown(tests)}")
+        if not isinstance(tests, list):
+            return ()
+        made = [self.question(("tests", index), test) for index, test in enumerate(tests)]
+        return tuple(question for question in made if question is not None)
+
+    # -- a question -----------------------------------------------------------------------------
+
+    def question(self, place: Place, test: Any) -> Question | None:
+        if not isinstance(test, dict) or not test:
+            self.error(place, f"a question is a mapping, not {shown(test)}")
+            return None
+        id = self.id(place, test)
+        samples = self.samples(place, test)
+        template = self.text(place, test, "template")
+        scoring_type = self.scoring_type(place, test)
+        answers = self.answers(place, test, scoring_type)
+        if scoring_type == targeted.NAME:
+            scoring_type, answers = targeted.TYPE, self.targeted(place, test)
+        self.known_keys(place, test, _TEST_KEYS)
+        components: tuple[Component, ...] = ()
+        if "sandbox_setup" in test:
+            components = self.sandbox((*place, "sandbox_setup"), test["sandbox_setup"])
+        self.targets(place, test, components, "sandbox_setup" in test)
+        return Question(
+            id=id or "?",
+            samples=samples,
+            template=template or "",
+            scoring_type=scoring_type or "?",
+            components=components,
+            place=place,
+            **answers,
+        )
+
+    def id(self, place: Place, test: Mapping[str, Any]) -> str | None:
+        place = (*place, "question_id")
+        if "question_id" not in test:
+            self.error(place[:-1], "the key 'question_id' is missing: a number or a short name")
+            return None
+        value = test["question_id"]
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            self.error(place, f"a number or a short name is wanted, not {shown(value)}")
+            return None
+        id = str(value)
+        if not _ID.fullmatch(id):
+            self.error(
+                place,
+                f"{shown(id)} is no id: up to 64 letters, digits, and . _ - are wanted, "
+                "since it becomes part of file names",
+            )
+            return None
+        if id in self.ids:
+            self.error(place, f"{id} was given on line {self.ids[id]} already; ids are unique")
+        self.ids.setdefault(id, self.document.line(place))
+        return id
+
+    def samples(self, place: Place, test: Mapping[str, Any]) -> int:
+        if "samples" not in test:
+            self.error(place, "the key 'samples' is missing: how many instances are drawn")
+            return 1
+        value = test["samples"]
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if not whole or not 1 <= value <= MAX_SAMPLES:
+            self.error(
+                (*place, "samples"),
+                f"a whole number from 1 to {MAX_SAMPLES} is wanted, not {shown(value)}",
+            )
+            return 1
+        return int(value)
+
+    def scoring_type(self, place: Place, test: Mapping[str, Any]) -> str | None:
+        value = self.text(place, test, "scoring_type")
+        if value is None or value in _NEEDS:
+            return value
+        known = _scoring_types()
+        if value not in known:
+            self.error(
+                (*place, "scoring_type"),
+                f"unknown scoring type {shown(value)}; {nearest(value, known)}",
+            )
+            return None
+        return value
+
+    def answers(
+        self, place: Place, test: Mapping[str, Any], scoring_type: str | None
+    ) -> dict[str, Any]:
+        """The keys that say what is right, those only that the scoring type reads."""
+        needed = _NEEDS.get(scoring_type or "")
+        for key in needed or ():
+            if key not in test:
+                self.error(place, f"the key {key!r} is missing, which {scoring_type} needs")
+        found: dict[str, Any] = {}
+        for key in _ANSWERS:
+            if key not in test:
+                continue
+            value = self.answer(place, test, key, scoring_type)
+            if needed is not None and key not in needed:
+                self.warn((*place, key), f"{scoring_type} does not read it")
+            elif value is not None:
+                found[key] = value
+        return found
+
+    def targeted(self, place: Place, test: Mapping[str, Any]) -> dict[str, Any]:
+        """The public type for edits, as the keys of ours."""
+        if any(key not in test for key in targeted.KEYS):
+            return {}
+        files = [self.text(place, test, key) for key in ("original_file", "modified_file")]
+        for key, value in zip(("original_file", "modified_file"), files, strict=True):
+            if value is not None:
+                self.path((*place, key), value, folder=False)
+        within = (*place, "edit_verification")
+        try:
+            spec = targeted.translate_edit(test["original_file"], test["edit_verification"])
+        except TemplateError as error:
+            inner, what = targeted.place_of(str(error))
+            self.error((*within, *inner), what)
+            return {}
+        if None in files:
+            return {}
+        return {
+            "file_to_read": test["modified_file"],
+            "expected_content": targeted.write_edit(spec),
+        }
+
+    def answer(
+        self, place: Place, test: Mapping[str, Any], key: str, scoring_type: str | None
+    ) -> str | tuple[str, ...] | None:
+        if key in _LISTS:
+            return self.paths((*place, key), test[key])
+        empty = key == "expected_content" and scoring_type == "readfile_stringmatch"
+        value = self.text(place, test, key, empty)
+        if value is not None and key in _PATHS:
+            self.path((*place, key), value, folder=False)
+        return value
+
+
+def _scoring_types() -> tuple[str, ...]:
+    """The types that may be scored; installed packages may bring more than ours."""
+    from generators.templates.scoring.score import scoring_types
+
+    return tuple(dict.fromkeys((*SCORING_TYPES, *_NEEDS, *scoring_types())))

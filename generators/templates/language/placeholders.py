@@ -1,0 +1,299 @@
+"""Texts with placeholders: parsed once, filled for every sample.
+
+A placeholder is ``{{name:argument:…}}``. Arguments are split on ``:`` and stripped; one that
+starts with a quote ends with it, and may hold ``:`` and ``}``; the free text of a function such
+as ``sqlite_query`` may hold ``:`` anyway, and quotes anywhere. Arguments may hold placeholders.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from generators.errors import TemplateError, nearest
+from generators.templates.functions import FUNCTIONS, Function, OpenFile, call_function
+from generators.templates.language.variables import Variable, find_variable
+
+CONSTANTS = ("artifacts", "qs_id", "expected_structure")
+MAX_DEPTH = 16  # of calls within calls
+_TARGET = re.compile(r"TARGET_FILE(?:\[([A-Za-z][A-Za-z0-9_-]{0,49})\])?")
+_LOREM = re.compile(r"lorem:[ ]*[0-9]{1,6}[ ]*[lsp]")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_KNOWN = ("entity1", "semantic1", "number1", *CONSTANTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A value that the sample is given, not drawn."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of the answer key, its arguments still texts."""
+
+    function: Function
+    arguments: tuple[Text, ...]
+    file: Text | None
+
+
+Part = str | Variable | Constant | Call
+Text = tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a sample's placeholders stand for."""
+
+    values: Mapping[str, str]  # of variables by key, and of constants by name
+    open_file: Callable[[str], OpenFile]  # a path, or TARGET_FILE…; raises TemplateError
+
+
+@lru_cache(maxsize=4096)
+def parse_text(text: str, keep_lorem: bool = False) -> Text:
+    """The parts of a text. ``keep_lorem`` leaves ``{{lorem:…}}`` as it is, for who draws it.
+
+    Raises TemplateError for a placeholder that nothing can fill.
+    """
+    return tuple(_merge(_parts(text, keep_lorem, 0)))
+
+
+Fill = Callable[[Scope], str]
+
+
+def fill_text(text: Text, scope: Scope) -> str:
+    """The text of one sample. Raises TemplateError where a function cannot be computed."""
+    return compile_text(text)(scope)
+
+
+def compile_text(text: Text) -> Fill:
+    """What ``fill_text`` does with this text, for many samples."""
+    if is_plain(text):
+        whole = "".join(map(str, text))
+        return lambda _: whole
+    if any(isinstance(part, Call) for part in text):
+        parts = [part if isinstance(part, str) else _compile_part(part) for part in text]
+        return lambda scope: "".join(
+            [part if isinstance(part, str) else part(scope) for part in parts]
+        )
+    return _compile_names(text)
+
+
+def _compile_names(text: Text) -> Fill:
+    """Of a text in which only variables and constants stand."""
+    form = "".join([part.replace("%", "%%") if isinstance(part, str) else "%s" for part in text])
+    names = [name for part in text if (name := _name_of(part))]
+
+    def fill(scope: Scope) -> str:
+        values = scope.values
+        try:
+            return form % tuple([values[name] for name in names])
+        except KeyError as error:
+            if error.args[0] not in CONSTANTS:
+                raise
+            raise TemplateError(f"{{{{{error.args[0]}}}}} has no value here") from None
+
+    return fill
+
+
+def _name_of(part: Part) -> str:
+    """Under which a value stands in a scope; nothing for what is no value."""
+    if isinstance(part, Variable):
+        return part.key
+    return part.name if isinstance(part, Constant) else ""
+
+
+def variables_of(text: Text) -> Iterator[Variable]:
+    """The variables of a text in their order, those in arguments too."""
+    for part in text:
+        if isinstance(part, Variable):
+            yield part
+        elif isinstance(part, Call):
+            for inner in (*part.arguments, *([part.file] if part.file else [])):
+                yield from variables_of(inner)
+
+
+def calls_of(text: Text) -> Iterator[Call]:
+    """The calls of a text, the outermost ones."""
+    return (part for part in text if isinstance(part, Call))
+
+
+def is_plain(text: Text) -> bool:
+    """Whether there is nothing to fill."""
+    return all(isinstance(part, str) for part in text)
+
+
+def _compile_part(part: Variable | Constant | Call) -> Fill:
+    if not isinstance(part, Call):
+        return _compile_names((part,))
+    name, fills = part.function.name, [compile_text(argument) for argument in part.arguments]
+    if part.file is None:
+        return lambda scope: call_function(name, [fill(scope) for fill in fills], None)
+    file = compile_text(part.file)
+    return lambda scope: call_function(
+        name, [fill(scope) for fill in fills], scope.open_file(file(scope))
+    )
+
+
+def _merge(parts: Iterator[Part]) -> Iterator[Part]:
+    """The same, neighbouring strings joined, empty ones left out."""
+    held = ""
+    for part in parts:
+        if isinstance(part, str):
+            held += part
+            continue
+        if held:
+            yield held
+        held = ""
+        yield part
+    if held:
+        yield held
+
+
+def _parts(text: str, keep_lorem: bool, depth: int) -> Iterator[Part]:
+    if depth > MAX_DEPTH:
+        raise TemplateError(f"placeholders are nested deeper than {MAX_DEPTH}")
+    at = 0
+    while (start := text.find("{{", at)) >= 0:
+        while text.startswith("{{{", start):  # a brace before a placeholder is a brace
+            start += 1
+        yield text[at:start]
+        end = _end_of(text, start + 2)
+        yield _placeholder(text[start + 2 : end], keep_lorem, depth)
+        at = end + 2
+    yield text[at:]
+
+
+def _end_of(text: str, start: int) -> int:
+    """Where the placeholder that starts here closes."""
+    free = _is_free(text[start : start + 64])
+    for quoted in (True, False):  # an odd quote is a quote, not an opening one
+        end = _scan(text, start, quoted, free)
+        if end is not None:
+            return end
+    raise TemplateError(f"{_show(text[start - 2 :])} is never closed: it lacks }}}}")
+
+
+def _scan(text: str, start: int, quoted: bool, free: bool) -> int | None:
+    at, depth, quote, fresh = start, 0, "", False
+    while at < len(text):
+        letter = text[at]
+        if quote:
+            quote = "" if letter == quote else quote
+        elif text.startswith("}}", at) and depth == 0:
+            return at
+        elif text.startswith("}}", at):
+            depth, at = depth - 1, at + 1
+        elif text.startswith("{{", at):
+            depth, at = depth + 1, at + 1
+        elif quoted and letter in "'\"" and (free or fresh):
+            quote = letter
+        fresh = letter == ":" or (fresh and letter == " ")
+        at += 1
+    return None
+
+
+def _placeholder(body: str, keep_lorem: bool, depth: int) -> Part:
+    if keep_lorem and _LOREM.fullmatch(body.strip()):
+        return f"{{{{{body.strip()}}}}}"
+    name, *rest = _split(body, _is_free(body))
+    name = name.strip()
+    if name in CONSTANTS and not rest:
+        return Constant(name)
+    if name in FUNCTIONS:
+        return _call(FUNCTIONS[name], rest, keep_lorem, depth)
+    variable = find_variable(name, tuple(argument.strip() for argument in rest))
+    if variable is not None:
+        return variable
+    if name == "lorem":
+        raise TemplateError(
+            f"{_show('{{' + body + '}}')}: write {{{{lorem:N}}}} with N and l, s or p (lines, "
+            "sentences, paragraphs) as in {{lorem:3s}}, in the custom content of create_files"
+        )
+    known = (*FUNCTIONS, *_KNOWN)
+    raise TemplateError(f"unknown placeholder {_show('{{' + body + '}}')}; {_hint(name, known)}")
+
+
+def _hint(name: str, known: tuple[str, ...]) -> str:
+    said = nearest(name, known)
+    near = said.split("? known")[0]
+    return f"{near}?" if near != said else f"variables are {', '.join(_KNOWN[:3])}"
+
+
+def _call(function: Function, rest: list[str], keep_lorem: bool, depth: int) -> Call:
+    file = rest.pop().strip() if function.takes_file and rest else None
+    if function.takes_file and not file:
+        raise TemplateError(
+            f"{function.name} takes a file last: TARGET_FILE, TARGET_FILE[NAME] or a path"
+        )
+    if function.split is not None and rest:
+        rest = function.split(":".join(rest))
+    elif function.rest and len(rest) > function.max_arguments:
+        extra = len(rest) - function.max_arguments
+        rest = [":".join(rest[: extra + 1]), *rest[extra + 1 :]]
+    if not function.min_arguments <= len(rest) <= function.max_arguments:
+        raise TemplateError(
+            f"{function.name} takes {_count(function)}, not {len(rest)}: "
+            f"{', '.join(rest)[:120] or 'none'}"
+        )
+    arguments = tuple(_parse(_unquote(text.strip()), keep_lorem, depth) for text in rest)
+    if function.check is not None and all(map(is_plain, arguments)):
+        try:
+            function.check(["".join(map(str, argument)) for argument in arguments])
+        except TemplateError as error:
+            raise TemplateError(f"{function.name}: {error}") from error
+    return Call(function, arguments, _parse(file, keep_lorem, depth) if file else None)
+
+
+def _parse(text: str, keep_lorem: bool, depth: int) -> Text:
+    return tuple(_merge(_parts(text, keep_lorem, depth + 1)))
+
+
+def _count(function: Function) -> str:
+    least, most = function.min_arguments, function.max_arguments
+    number = str(least) if least == most else f"{least} to {most}"
+    return f"{number} argument{'' if number == '1' else 's'}{' and a file' * function.takes_file}"
+
+
+def _is_free(body: str) -> bool:
+    """Whether the placeholder that starts so is a function with free text, such as SQL."""
+    name = _NAME.match(body.lstrip())
+    return name is not None and name[0] in FUNCTIONS and FUNCTIONS[name[0]].rest
+
+
+def _split(body: str, free: bool) -> list[str]:
+    """The body's pieces between colons, those in quotes and in inner placeholders let be."""
+    pieces, start, at, depth, quote = [], 0, 0, 0, ""
+    while at < len(body):
+        letter = body[at]
+        if quote:
+            quote = "" if letter == quote else quote
+        elif body.startswith(("{{", "}}"), at):
+            depth, at = depth + (1 if letter == "{" else -1), at + 1
+        elif depth == 0 and letter == ":":
+            pieces.append(body[start:at])
+            start = at + 1
+        elif letter in "'\"" and body.find(letter, at + 1) > 0:
+            quote = letter if free or not body[start:at].strip() else ""
+        at += 1
+    return [*pieces, body[start:]]
+
+
+def _unquote(text: str) -> str:
+    """The text in quotes, where all of it is one quoted text."""
+    quote = text[:1]
+    whole = len(text) >= 2 and quote in ("'", '"') and text.find(quote, 1) == len(text) - 1
+    return text[1:-1] if whole else text
+
+
+def target_name(file: str) -> str | None:
+    """The component that ``TARGET_FILE[name]`` means, "" for the only one; None for a path."""
+    found = _TARGET.fullmatch(file)
+    return None if found is None else found[1] or ""
+
+
+def _show(text: str) -> str:
+    return text if len(text) <= 80 else text[:77] + "…"

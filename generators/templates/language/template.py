@@ -1,0 +1,133 @@
+"""The values that a template file is parsed into, and those that a sample is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from generators.stream import Stream
+
+if TYPE_CHECKING:
+    from generators.templates.functions.csv_file import Table
+
+Place = tuple[str | int, ...]  # keys and indices from the top of the file
+
+SCORING_TYPES = (
+    "stringmatch",
+    "jsonmatch",
+    "readfile_stringmatch",
+    "readfile_jsonmatch",
+    "files_exist",
+    "directory_structure",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One thing that the sandbox holds before the agent starts.
+
+    Both forms of ``sandbox_setup`` become this: ``rows`` and ``count`` stand in ``content``,
+    ``clutter`` in ``config``, whichever level they were written at. Values are plain data as
+    written, placeholders unresolved.
+    """
+
+    type: str  # create_files, create_csv, …
+    name: str  # "" for the single form
+    target_file: str
+    content: Mapping[str, Any]
+    config: Mapping[str, Any]
+    depends_on: tuple[str, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One test of a template file, checked for form; placeholders unresolved."""
+
+    id: str
+    samples: int
+    template: str
+    scoring_type: str
+    components: tuple[Component, ...]  # in an order that keeps every depends_on
+    place: Place
+    expected_response: str | None = None
+    file_to_read: str | None = None
+    expected_content: str | None = None
+    files_to_check: tuple[str, ...] = ()
+    expected_structure: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateFile:
+    """A template file, whole."""
+
+    name: str  # of the file, without its ending
+    digest: str  # "sha256:…" of its bytes
+    text: str = field(repr=False)
+    questions: tuple[Question, ...]
+    lines: Mapping[Place, int] = field(repr=False)
+
+    def question(self, id: str) -> Question:
+        """The question of this id. Raises TemplateError with the nearest that is there."""
+        from generators.errors import TemplateError, nearest
+
+        for question in self.questions:
+            if question.id == id:
+                return question
+        known = [question.id for question in self.questions]
+        raise TemplateError(f"{self.name}: no question {id!r}; {nearest(id, known)}")
+
+
+@dataclass(frozen=True, slots=True)
+class MadeFile:
+    """A file of a sandbox tree, at a path below its root."""
+
+    path: str
+    data: bytes
+    # What reading the bytes as CSV gives, where their writer knows it.
+    table: Table | None = field(default=None, compare=False, repr=False)
+
+
+class Maker(Protocol):
+    """A component, understood: makes its files from a stream, as often as is wanted."""
+
+    @property
+    def log10_space(self) -> float:
+        """log10 of the number of distinct contents that it may make."""
+        ...
+
+    def make(self, stream: Stream, target: str) -> tuple[MadeFile, ...]:
+        """Its files; the first is the target, clutter follows."""
+        ...
+
+
+class Workspace(Protocol):
+    """What an agent left behind, as scorers see it. Paths are as the key has them."""
+
+    def read(self, path: str) -> bytes | None:
+        """A regular file's bytes; None where there is none, or it leads out of the sandbox."""
+        ...
+
+    def kind(self, path: str) -> str | None:
+        """``file``, ``folder``, or None where there is neither."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a sample's answer is compared with: complete, nothing left to compute."""
+
+    scoring_type: str
+    expected: str = ""  # of stringmatch, jsonmatch, and the content of the read-file kinds
+    file: str = ""  # that the read-file kinds read
+    paths: tuple[str, ...] = ()  # of files_exist and directory_structure
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether one answer is right, and if not, why."""
+
+    correct: bool
+    error: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,337 @@
+"""Edits of a JSON file, verified: they were made, and everything else was preserved.
+
+The key of the scoring type ``readfile_jsonedit`` is JSON::
+
+    {"original": {"services": [{"level": "INFO", "port": 1}], "saved": "never"},
+     "edits": [{"path": "$.services[*].level", "value": "DEBUG"},
+               {"path": "$.services[?(@.port == 1)].port", "remove": true},
+               {"path": "$.log", "append": "edited"}],
+     "free": ["$.saved"]}
+
+The edits are made in order; each must lead somewhere. A value is set where it stands, or added
+to an object; ``free`` places may hold anything or be absent. ``original_file`` may stand for
+``original``: a file of the sandbox as it was made (``complete_edit`` puts it in), or, where it is
+left, one that is read when the answer is scored.
+
+Paths are those of ``editpath``. With ``"targeted": true`` (``targeted`` makes it of public
+templates) an edit that leads nowhere is none, null may be removed instead, and a number in quotes
+is a number where the original has one. A free path frees no place that an edit sets.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from generators.errors import TemplateError
+from generators.templates.language.template import Key, Place, Verdict, Workspace
+from generators.templates.scoring.json_answer import NotJson, differences, read_json, same_json
+from generators.templates.scoring.json_edit_path import (
+    Steps,
+    at_key,
+    find_targets,
+    read_path,
+    write_path,
+)
+from generators.templates.scoring.lenient import json_values, same_value_leniently
+from generators.templates.scoring.response import file_text, kept
+
+_KEYS = ("original", "original_file", "edits", "free", "targeted")
+_ACTS = ("value", "append", "remove")
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    path: str
+    steps: Steps
+    act: str
+    value: str  # JSON: one edit may set it in many places, each its own
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    original: str  # JSON: parsed afresh for each use, since edits change it
+    edits: tuple[_Edit, ...]
+    free: tuple[Steps, ...]
+    targeted: bool = False
+
+
+def complete_edit(expected: str, files: Mapping[str, bytes]) -> str:
+    """The key with the original file's JSON in it, its edits tried.
+
+    Raises TemplateError for a key of another form, a file that was not made or is no JSON, and an
+    edit that leads nowhere.
+    """
+    spec = _parse(expected)
+    if "original_file" in spec:
+        path = str(spec.pop("original_file"))
+        if path not in files:
+            raise TemplateError(f"original_file: {path!r} is none of the files that were made")
+        spec["original"] = _json_of(files[path].decode(errors="replace"), path)
+    _edited(_task(spec, None))
+    return json.dumps(spec, ensure_ascii=False)
+
+
+def score_edit(key: Key, response: str, workspace: Workspace) -> Verdict:
+    """Right where the file holds the original with every edit made and nothing else changed.
+
+    The details list the edits that were not made (``edits_missing``) and what else changed
+    (``other_changes``).
+    """
+    text = file_text(key, workspace)
+    if isinstance(text, Verdict):
+        return text
+    details: dict[str, Any] = {"expected_file": key.file, "actual_content": kept(text)}
+    try:
+        task = _task(_parse(key.expected), workspace)
+        expected, places = _edited(task)
+    except TemplateError as error:
+        return Verdict(False, f"the key: {error}", details)
+    try:
+        actual = read_json(text.strip())
+    except NotJson as error:
+        return Verdict(False, f"{key.file} is no JSON: {error}", details)
+    held = tuple(places.values())
+    expected, actual = (_compared(task, each, held) for each in (expected, actual))
+    if same_json(expected, actual):
+        return Verdict(True, details={**details, "edits_missing": [], "other_changes": []})
+    missing = [place for place, steps in places.items() if not _same_at(steps, expected, actual)]
+    others = differences(_masked(expected, held), _masked(actual, held))
+    reasons = [f"not made: {', '.join(missing[:10])}"] * bool(missing)
+    reasons += [f"changed too: {', '.join(others[:10])}"] * bool(others)
+    return Verdict(
+        False,
+        f"{key.file}: {'; '.join(reasons)}",
+        {**details, "edits_missing": missing, "other_changes": others},
+    )
+
+
+def edit_leniently(key: Key, response: str, workspace: Workspace) -> bool:
+    """The same with fences, prose and the spelling of values forgiven."""
+    text = file_text(key, workspace)
+    if isinstance(text, Verdict):
+        return False
+    try:
+        task = _task(_parse(key.expected), workspace)
+        expected, places = _edited(task)
+    except TemplateError:
+        return False
+    held = tuple(places.values())
+    expected = _compared(task, expected, held)
+    return any(
+        same_value_leniently(expected, _compared(task, value, held))
+        for value in json_values(text, type(expected))
+    )
+
+
+# --- the key
+
+
+def _parse(expected: str) -> dict[str, Any]:
+    spec = _json_of(expected, "the expected content")
+    if not isinstance(spec, dict):
+        raise TemplateError("must be an object with original, edits and free")
+    unknown = [key for key in spec if key not in _KEYS]
+    if unknown:
+        raise TemplateError(f"unknown key {unknown[0]!r}; known: {', '.join(_KEYS)}")
+    if ("original" in spec) == ("original_file" in spec):
+        raise TemplateError("needs one of original and original_file")
+    if not isinstance(spec.get("edits"), list) or not spec["edits"]:
+        raise TemplateError("edits: must be a list of at least one edit")
+    if not isinstance(spec.get("free", []), list):
+        raise TemplateError("free: must be a list of paths")
+    return spec
+
+
+def _task(spec: Mapping[str, Any], workspace: Workspace | None) -> _Task:
+    original = json.dumps(spec["original"]) if "original" in spec else _read(spec, workspace)
+    edits = tuple(_edit(index, each) for index, each in enumerate(spec["edits"]))
+    free = tuple(read_path(path, f"free[{i}]") for i, path in enumerate(spec.get("free", [])))
+    return _Task(original, edits, free, spec.get("targeted") is True)
+
+
+def _read(spec: Mapping[str, Any], workspace: Workspace | None) -> str:
+    path = str(spec["original_file"])
+    data = None if workspace is None else workspace.read(path)
+    if data is None:
+        raise TemplateError(f"original_file: {path!r} cannot be read")
+    return data.decode(errors="replace")
+
+
+def _edit(index: int, given: Any) -> _Edit:
+    where = f"edits[{index}]"
+    acts = [act for act in _ACTS if isinstance(given, dict) and act in given]
+    if len(acts) != 1 or set(given) != {"path", acts[0]}:
+        raise TemplateError(f"{where}: must be an object of path and one of {', '.join(_ACTS)}")
+    return _Edit(
+        given["path"], read_path(given["path"], where), acts[0], json.dumps(given[acts[0]])
+    )
+
+
+def _json_of(text: str, what: str) -> Any:
+    try:
+        return read_json(text.strip())
+    except NotJson as error:
+        raise TemplateError(f"{what} is no JSON: {error}") from None
+
+
+# --- documents
+
+
+def _edited(task: _Task) -> tuple[Any, dict[str, Steps]]:
+    """The document after the edits, and the places that they set or removed."""
+    document = _json_of(task.original, "the original")
+    places: dict[str, Steps] = {}
+    for edit in task.edits:
+        targets = list(find_targets(document, edit.steps, absent=edit.act == "value"))
+        if not targets and not task.targeted:
+            raise TemplateError(f"the edit of {edit.path!r} leads nowhere in the original")
+        for where, holder, key in reversed(targets):
+            _make(edit, holder, key, task.targeted)
+            if edit.act == "value" or (edit.act == "remove" and isinstance(holder, dict)):
+                places[write_path(where)] = where
+    return document, dict(reversed(places.items()))
+
+
+def _make(edit: _Edit, holder: Any, key: Any, targeted: bool) -> None:
+    if edit.act == "value":
+        value = json.loads(edit.value)
+        before = holder.get(key) if isinstance(holder, dict) else holder[key]
+        holder[key] = _as_number(value) if targeted and _is_number(before) else value
+    elif edit.act == "remove":
+        del holder[key]
+    elif isinstance(holder[key], list):
+        holder[key].append(json.loads(edit.value))
+    else:
+        raise TemplateError(f"the edit of {edit.path!r}: there is no list to append to")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _as_number(value: Any) -> Any:
+    """The number that a text is; the value itself where it is none."""
+    try:
+        number = read_json(value.strip()) if isinstance(value, str) else value
+    except NotJson:
+        return value
+    return number if _is_number(number) else value
+
+
+def _compared(task: _Task, document: Any, places: tuple[Steps, ...]) -> Any:
+    """The document without what is free; changes it."""
+    if task.targeted:  # null may as well be absent
+        for steps in places:
+            for _, holder, key in find_targets(document, steps):
+                if isinstance(holder, dict) and holder[key] is None:
+                    del holder[key]
+    return _masked(document, task.free, places)
+
+
+def _masked(document: Any, places: Iterable[Steps], but: tuple[Steps, ...] = ()) -> Any:
+    """The document with such places removed from objects and blanked in lists, ``but`` what is
+    at some; changes it."""
+    kept = frozenset(but)
+    towards = frozenset(steps[:end] for steps in but for end in range(1, len(steps) + 1))
+    for steps in places:
+        for where, holder, key in find_targets(document, steps):
+            _mask(where, holder, key, kept, towards)
+    return document
+
+
+def _mask(
+    where: Steps, holder: Any, key: Any, kept: frozenset[Steps], towards: frozenset[Steps]
+) -> None:
+    if where in kept:
+        return
+    inner = holder[key]
+    if where in towards and isinstance(inner, dict | list):
+        for each in list(inner) if isinstance(inner, dict) else range(len(inner)):
+            _mask((*where, at_key(each)), inner, each, kept, towards)
+    elif isinstance(holder, dict):
+        del holder[key]
+    else:
+        holder[key] = None
+
+
+def _same_at(steps: Steps, expected: Any, actual: Any) -> bool:
+    wanted, given = (
+        [holder[key] for _, holder, key in find_targets(each, steps)] for each in (expected, actual)
+    )
+    return same_json(wanted, given)
+
+
+# --- The public scoring type ``json_targeted_edit``, as our ``readfile_jsonedit`` ---
+
+NAME, TYPE = "json_targeted_edit", "readfile_jsonedit"
+KEYS = ("original_file", "modified_file", "edit_verification")
+
+
+def translate_edit(original_file: str, verification: Any) -> dict[str, Any]:
+    """The key of ``readfile_jsonedit`` that verifies the same.
+
+    Raises TemplateError, which starts with the key within ``edit_verification`` that is wrong.
+    """
+    about = _mapping(verification, "", ("target_changes", "preservation_spec", "description"))
+    changes = about.get("target_changes")
+    if not isinstance(changes, list) or not changes:
+        raise TemplateError("target_changes: a list of at least one change is wanted")
+    spec = _mapping(
+        about.get("preservation_spec") or {}, "preservation_spec", ("exclude_paths", "description")
+    )
+    free = spec.get("exclude_paths") or []
+    if not isinstance(free, list):
+        raise TemplateError("preservation_spec.exclude_paths: a list of paths is wanted")
+    edits = [_edit_of_targeted(index, change) for index, change in enumerate(changes)]
+    return {"original_file": original_file, "edits": edits, "free": free, "targeted": True}
+
+
+def write_edit(spec: Mapping[str, Any]) -> str:
+    """The key as JSON, the placeholders in it as they were written."""
+    text = json.dumps(spec, ensure_ascii=False, default=str)
+    parts, depth, start = [], 0, 0
+    for found in re.finditer(r"\{\{|\}\}", text):
+        if found[0] == "{{":
+            if depth == 0:
+                parts.append(text[start : found.start()])
+                start = found.start()
+            depth += 1
+        elif depth:
+            depth -= 1
+            if depth == 0:
+                parts.append(json.loads(f'"{text[start : found.end()]}"'))
+                start = found.end()
+    return "".join(parts) + text[start:]
+
+
+def place_of(complaint: str) -> tuple[Place, str]:
+    """The place within ``edit_verification`` that an error of ``translate_edit`` names, and the
+    rest of it."""
+    path, colon, what = complaint.partition(": ")
+    if not colon or not re.match(r"target_changes|preservation_spec", path):
+        return (), complaint
+    steps = re.findall(r"\[([0-9]+)\]|([^.\[\]]+)", path)
+    return tuple(int(index) if index else key for index, key in steps), what
+
+
+def _edit_of_targeted(index: int, change: Any) -> dict[str, Any]:
+    where = f"target_changes[{index}]"
+    held = _mapping(change, where, ("selector", "expected_value", "description"))
+    for key in ("selector", "expected_value"):
+        if key not in held:
+            raise TemplateError(f"{where}: the key {key!r} is missing")
+    return {"path": held["selector"], "value": held["expected_value"]}
+
+
+def _mapping(value: Any, where: str, known: tuple[str, ...]) -> Mapping[str, Any]:
+    at = f"{where}: " if where else ""
+    if not isinstance(value, Mapping):
+        raise TemplateError(f"{at}a mapping is wanted, with {', '.join(known[:-1])}")
+    for key in value:
+        if key not in known:
+            raise TemplateError(f"{at}unknown key {key!r}; known: {', '.join(known)}")
+    return value

@@ -1,0 +1,225 @@
+"""The lenient comparison: what an answer says, however it is wrapped and spelt.
+
+What it forgives, and nothing else:
+
+1. **Code fences**: the content of a fenced block, or of back quotes round the whole, is an answer.
+2. **Prose round a text**: so are the last line that is not blank; what follows a colon, an equals
+   sign, ``is`` or ``are`` in it, to its end; and what is in bold, back quotes or double quotes
+   where only one such value stands in the text. Where the key is a number, so is the only number
+   in the text. A text that merely holds the key somewhere is not right.
+3. **JSON inside other text**: where the key is an object, the last fenced block that is one and
+   the last object in the text; for a list, likewise; for another value, the text by rule 2; and
+   JSON written as a JSON string.
+4. **Numbers**: compared within a relative 1e-6 or an absolute 1e-9, whichever is wider, so 5 and
+   5.0 are one; true and false are no numbers.
+5. **Numbers as text**: digits with thousands separators, a leading $ € £ or a trailing % count as
+   the number; the words true and false, any case, as the truth value.
+6. **Texts**: case, outer quotes and emphasis (double and single quotes, back quotes, asterisks,
+   underlines), runs of white space, trailing ``. , ; : !`` and a byte order mark do not count.
+
+Keys of objects, the order and length of lists, and what files there are stay exact. An answer of
+more than 1 Mi characters, or one found in prose of which only the last 64 Ki are searched, is
+looked for no further.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import string
+from collections.abc import Iterator
+from typing import Any
+
+from generators.templates.scoring.json_answer import NotJson, read_json
+
+RELATIVE, ABSOLUTE = 1e-6, 1e-9  # the tolerances of numbers
+_MOST_READ = 1 << 20
+_MOST_SEARCHED = 1 << 16
+_MOST_TRIES = 100  # at finding JSON in a text
+_MOST_DIGITS = 64
+_LONGEST_LINE = 4096  # of which what leads to an answer is looked for
+
+_FENCE = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
+_MARKED = (
+    ("**", re.compile(r"\*\*([^*\n]+)\*\*")),
+    ("`", re.compile(r"`([^`\n]+)`")),
+    ('"', re.compile(r'"([^"\n]+)"')),
+)
+_LEAD = re.compile(r"(?:[:=]|\b(?:is|are))\s+", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"(?=\.?[0-9])(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)?(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?"
+)
+_IN_TEXT = re.compile(r"(?<![\w.,])[-+]?[0-9][0-9,]*(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?!\w)")
+_BRACKET = re.compile(r"[\[{]")
+_DECODER = json.JSONDecoder()
+_BEFORE = "\"'`*_" + string.whitespace
+_AFTER = _BEFORE + ".,;:!"
+
+
+def same_text_leniently(expected: str, text: str) -> bool:
+    """Whether a cleaned text says what is expected, by rules 1, 2 and 4 to 6."""
+    wanted = plain(expected)
+    if wanted == "":  # nothing but signs, which then do count
+        return text.strip() == expected.strip()
+    number = as_number(wanted)
+    return any(_same_plain(wanted, number, plain(answer)) for answer in _texts(text, number))
+
+
+def same_json_leniently(expected: Any, text: str) -> bool:
+    """Whether a cleaned text holds the JSON value that is expected, by rules 1 and 3 to 6."""
+    if any(same_value_leniently(expected, value) for value in json_values(text, type(expected))):
+        return True
+    spelt = isinstance(expected, str | int | float) and not isinstance(expected, bool)
+    return spelt and same_text_leniently(str(expected), text)
+
+
+def same_value_leniently(expected: Any, actual: Any) -> bool:
+    """Whether two JSON values are one by rules 4 to 6. Recurses nowhere."""
+    rest = [(expected, actual)]
+    while rest:
+        wanted, given = rest.pop()
+        if isinstance(wanted, dict):
+            if not isinstance(given, dict) or wanted.keys() != given.keys():
+                return False
+            rest += [(value, given[key]) for key, value in wanted.items()]
+        elif isinstance(wanted, list):
+            if not isinstance(given, list) or len(wanted) != len(given):
+                return False
+            rest += zip(wanted, given, strict=True)
+        elif not _same_scalar(wanted, given):
+            return False
+    return True
+
+
+def as_number(value: Any) -> int | float | None:
+    """The number that a JSON scalar is or spells, or None."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int | float):
+        return value
+    text = str(value).strip() if len(value) <= _MOST_DIGITS else ""
+    minus = text.startswith("-")
+    text = text[text[:1] in ("-", "+") :].lstrip("$€£ ").removesuffix("%").rstrip()
+    if not _NUMBER.fullmatch(text):
+        return None
+    digits = text.replace(",", "")
+    try:
+        number = int(digits)
+    except ValueError:
+        try:
+            number = float(digits)  # type: ignore[assignment] # an int where it can be
+        except ValueError:
+            return None
+    return -number if minus else number
+
+
+def same_number(wanted: int | float, given: int | float) -> bool:
+    """Whether two numbers are one within the tolerances."""
+    try:
+        return math.isclose(wanted, given, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+    except OverflowError:  # an integer beyond the floats
+        return wanted == given
+
+
+def plain(text: str) -> str:
+    """A text without what rule 6 forgives."""
+    bare = text.removeprefix("\ufeff").rstrip(_AFTER).lstrip(_BEFORE)
+    return " ".join(bare.split()).casefold()
+
+
+def _same_scalar(wanted: Any, given: Any) -> bool:
+    if isinstance(given, dict | list):
+        return False
+    if isinstance(wanted, bool) or isinstance(given, bool):
+        return _truth(wanted) is not None and _truth(wanted) == _truth(given)
+    if wanted is None or given is None:
+        return wanted is given
+    if (one := as_number(wanted)) is not None and (other := as_number(given)) is not None:
+        return same_number(one, other)
+    return isinstance(wanted, str) and isinstance(given, str) and plain(wanted) == plain(given)
+
+
+def _truth(value: Any) -> bool | None:
+    if isinstance(value, str):
+        return {"true": True, "false": False}.get(value.strip().lower())
+    return value if isinstance(value, bool) else None
+
+
+def _same_plain(wanted: str, number: int | float | None, given: str) -> bool:
+    if wanted == given:
+        return True
+    if number is None:
+        return False
+    other = as_number(given)
+    return other is not None and same_number(number, other)
+
+
+def _texts(text: str, number: int | float | None) -> Iterator[str]:
+    """What may be meant as the answer, the whole first."""
+    if len(text) > _MOST_READ:
+        return
+    yield text
+    tail = text[-_MOST_SEARCHED:]
+    if "```" in tail:
+        blocks = {block.strip() for block in _FENCE.findall(tail)}
+        if len(blocks) == 1:
+            yield blocks.pop()
+    last = next((line for line in reversed(tail.splitlines()) if line.strip("` \t")), "")
+    if last != text:
+        yield last
+    line = last[-_LONGEST_LINE:]
+    yield from (line[lead.end() :] for lead in _LEAD.finditer(line))
+    for sign, mark in _MARKED:
+        if sign not in tail:
+            continue
+        marked = {plain(each) for each in mark.findall(tail)}
+        if len(marked) == 1:
+            yield marked.pop()
+    if number is not None:
+        numbers = {each.replace(",", "") for each in _IN_TEXT.findall(tail)}
+        if len(numbers) == 1:
+            yield numbers.pop()
+
+
+def json_values(text: str, kind: type) -> Iterator[Any]:
+    """The JSON values that may be meant as the answer, by rules 1 and 3; the whole first."""
+    text = text.removeprefix("\ufeff").strip()
+    if len(text) > _MOST_READ:
+        return
+    yield from _whole(text)
+    if text[:1] == "`":
+        yield from _whole(text.strip("`").strip())
+    tail = text[-_MOST_SEARCHED:]
+    if "```" in tail:
+        blocks = [value for block in _FENCE.findall(tail) for value in _whole(block)]
+        yield from [value for value in blocks if type(value) is kind][-1:]
+    if kind in (dict, list):
+        yield from [value for value in _inside(tail) if type(value) is kind][-1:]
+
+
+def _whole(text: str) -> Iterator[Any]:
+    """The value of a text that is JSON, and of the JSON that it may be the text of."""
+    try:
+        value = read_json(text)
+        yield value
+        if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+            yield read_json(value)
+    except NotJson:
+        return
+
+
+def _inside(text: str) -> list[Any]:
+    """The objects and lists in a text; none where so many tries do not reach its end."""
+    found: list[Any] = []
+    place = 0
+    for _ in range(_MOST_TRIES):
+        bracket = _BRACKET.search(text, place)
+        if bracket is None:
+            return found
+        try:
+            value, place = _DECODER.raw_decode(text, bracket.start())
+            found.append(value)
+        except (ValueError, RecursionError):
+            place = bracket.end()
+    return []

@@ -1,0 +1,97 @@
+"""Scoring types from outside the repository: installed packages name them in an entry point
+group.
+
+In such a package's pyproject.toml:
+
+    [project.entry-points."dosimeter.scorers"]
+    "csv_rows" = "csv_rows:SCORER"
+
+The value is a Scorer, or a callable without arguments that gives one. It is loaded when it is
+first asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+from typing import Any, TypeVar
+
+from generators.errors import TemplateError
+from generators.plugins import gather, owner
+from generators.templates.language.template import Key, Verdict, Workspace
+
+GROUP = "dosimeter.scorers"
+_T = TypeVar("_T")
+
+_ENTRY = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Scorer:
+    """How answers of one type are scored.
+
+    ``leniently`` is asked about what ``score`` found wrong; without it the type has one verdict.
+    Both are given strangers' answers: they return quickly and raise nothing.
+    """
+
+    name: str
+    score: Callable[[Key, str, Workspace], Verdict]
+    leniently: Callable[[Key, str, Workspace], bool] | None = None
+
+
+def installed_scorers(reserved: Collection[str]) -> Mapping[str, Callable[[], Scorer]]:
+    """What loads each installed scorer, by its name; loads none.
+
+    Raises TemplateError, which names the distribution, for an entry whose name is none, is
+    reserved, or is given by two distributions.
+    """
+    found = gather(
+        GROUP,
+        _ENTRY,
+        "small letters, digits and _, such as csv_rows",
+        lambda name: "has the name of a built-in type: give it another" * (name in reserved),
+        _refused,
+        lambda entry: (entry.name, owner(entry)),
+    )
+    return {name: _loader(entry) for name, entry in found.items()}
+
+
+def _loader(entry: EntryPoint) -> Callable[[], Scorer]:
+    return lambda: load_scorer(entry)
+
+
+def load_scorer(entry: EntryPoint) -> Scorer:
+    """The scorer of an entry point. Raises TemplateError, which names the distribution."""
+    try:
+        found: Any = entry.load()
+        if not isinstance(found, Scorer):
+            found = found()
+    except Exception as error:  # the code is a stranger's: it may raise anything
+        raise _refused(entry, f"cannot be loaded: {type(error).__name__}: {error}") from error
+    if not isinstance(found, Scorer):
+        raise _refused(entry, f"is no Scorer: {entry.value} gives a {type(found).__name__}")
+    if found.name != entry.name:
+        raise _refused(entry, f"calls itself {found.name}: make the two the same")
+    return _guarded(found, entry)
+
+
+def _guarded(scorer: Scorer, entry: EntryPoint) -> Scorer:
+    """The same, whose failure names the package: it is never counted against an answer."""
+
+    def told(ask: Callable[[Key, str, Workspace], _T]) -> Callable[[Key, str, Workspace], _T]:
+        def asked(key: Key, response: str, workspace: Workspace) -> _T:
+            try:
+                return ask(key, response, workspace)
+            except Exception as error:
+                raise _refused(entry, f"failed: {type(error).__name__}: {error}") from error
+
+        return asked
+
+    leniently = None if scorer.leniently is None else told(scorer.leniently)
+    return Scorer(scorer.name, told(scorer.score), leniently)
+
+
+def _refused(entry: EntryPoint, reason: str) -> TemplateError:
+    return TemplateError(f"the scoring type {entry.name!r} of the package {owner(entry)} {reason}")

@@ -1,0 +1,134 @@
+"""What is taken off a response before it is compared: a model's reasoning, and its markers.
+
+The rules and their order are those of the run folders that people have (spec/templates.md,
+Cleaning); strict verdicts agree only if nothing more is cleaned.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from generators.templates.language.template import Key, Verdict, Workspace
+
+_CHANNEL, _MESSAGE = "<|channel|>", "<|message|>"
+_TAGS = ("thinking", "think", "reasoning", "thought", "internal", "reflection", "analysis")
+_PAIRS = tuple(
+    (re.compile(f"<{tag}>", re.IGNORECASE), re.compile(f"</{tag}>", re.IGNORECASE)) for tag in _TAGS
+)
+_CLOSING = re.compile("</(?:" + "|".join(f"({tag})" for tag in _TAGS) + ")>", re.IGNORECASE)
+_THINK = _TAGS.index("think") + 1  # its group in that
+
+
+def clean(text: str) -> str:
+    """The answer in a response, stripped; takes time linear in its length.
+
+    With both channel markers in it, what follows the last message marker. Else without its
+    paired reasoning tags (one kind after the other, any case, the shortest span), and of that
+    what follows the last ``</think>`` that is left.
+    """
+    return clean_telling(text)[0]
+
+
+@lru_cache(maxsize=1)  # the lenient comparison cleans what the strict one just did
+def clean_telling(text: str) -> tuple[str, bool]:
+    """The same, and whether paired reasoning tags were removed from it."""
+    if "<" not in text:
+        return text.strip(), False
+    if _MESSAGE in text and _CHANNEL in text:
+        return text[text.rindex(_MESSAGE) + len(_MESSAGE) :].strip(), False
+    if "</" not in text:
+        return text.strip(), False
+    left = _without_pairs(text)
+    answer = _after_orphan(left) if "</" in left else left
+    return answer.strip(), len(left) != len(text)
+
+
+def _closed(text: str) -> list[int]:
+    """The kinds of tags that are closed somewhere, in the order in which they are removed."""
+    return sorted({int(found.lastindex or 0) - 1 for found in _CLOSING.finditer(text)})
+
+
+def _without_pairs(text: str) -> str:
+    done = -1
+    while "</" in text and (rest := [tag for tag in _closed(text) if tag > done]):
+        done = rest[0]  # what is removed may join the two halves of another tag: look again
+        text = _without(text, *_PAIRS[done])
+    return text
+
+
+def _without(text: str, opening: re.Pattern[str], closing: re.Pattern[str]) -> str:
+    """A search for the whole span would look through the rest of the text at each opening."""
+    kept, place = [], 0
+    while (begun := opening.search(text, place)) and (ended := closing.search(text, begun.end())):
+        kept.append(text[place : begun.start()])
+        place = ended.end()
+    kept.append(text[place:])
+    return "".join(kept)
+
+
+def _after_orphan(text: str) -> str:
+    end = 0
+    for closing in _CLOSING.finditer(text):
+        if closing.lastindex == _THINK:
+            end = closing.end()
+    return text[end:]
+
+
+MOST_RESPONSE = 1 << 21  # characters; what is longer is wrong
+MOST_READ = 1 << 24  # bytes of a file; what is longer is wrong
+_MOST_TOLD = 200  # characters of an answer in a reason
+_MOST_KEPT = 4000  # characters of an answer in the details
+
+
+def cleaned_response(response: object) -> str | Verdict:
+    """The answer in a response, cleaned, or why there is none. Whatever is given, it holds."""
+    if isinstance(response, bytes) and len(response) <= 4 * MOST_RESPONSE:
+        try:
+            response = response.decode()
+        except UnicodeDecodeError:
+            return Verdict(False, "the response is no UTF-8 text")
+    if not isinstance(response, str | bytes):
+        return Verdict(False, "the response is no text")
+    if isinstance(response, bytes) or len(response) > MOST_RESPONSE:
+        return _too_long("the response", len(response), MOST_RESPONSE)
+    return clean(response)
+
+
+def file_text(key: Key, workspace: Workspace) -> str | Verdict:
+    """The text of the key's file, its line ends as one, or why there is none."""
+    if not key.file:
+        return Verdict(False, "the key names no file to read")
+    data = workspace.read(key.file)
+    details: dict[str, Any] = {"expected_file": key.file, "expected_content": key.expected.strip()}
+    if data is None:
+        kind = workspace.kind(key.file)
+        lack = {None: "does not exist", "folder": "is a folder"}.get(kind, "cannot be read")
+        return Verdict(False, f"{key.file}: {lack}", {**details, "file_exists": kind is not None})
+    details["file_exists"] = True
+    if len(data) > MOST_READ:
+        return _too_long(key.file, len(data), MOST_READ, details)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return Verdict(False, f"{key.file}: is no UTF-8 text", details)
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def kept(text: str) -> str:
+    """A text for the details: its two ends, if it is long."""
+    if len(text) <= _MOST_KEPT:
+        return text
+    return f"{text[: _MOST_KEPT // 2]} … ({len(text):,} characters) … {text[-_MOST_KEPT // 2 :]}"
+
+
+def told(text: str) -> str:
+    """A text for a reason, quoted: its beginning, if it is long."""
+    return repr(text if len(text) <= _MOST_TOLD else f"{text[:_MOST_TOLD]}…")
+
+
+def _too_long(what: str, size: int, most: int, details: Mapping[str, Any] | None = None) -> Verdict:
+    reason = f"{what} is too long to be scored: {size:,}, at most {most:,}"
+    return Verdict(False, reason, details or {})

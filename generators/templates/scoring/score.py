@@ -1,0 +1,285 @@
+"""Scores an answer: strictly as run folders that people have were scored, and leniently beside.
+
+The strict verdicts of the six types are those of the public implementation (spec/templates.md,
+Scoring types), verdict for verdict; the reasons are in our words. The lenient ones forgive what
+``generators.templates.scoring.lenient`` lists; what is right strictly is right leniently. Whatever
+is scored, nothing here raises and nothing takes long: an answer is a stranger's.
+
+    key = Key("stringmatch", expected="amber")
+    score(key, "Amber.", workspace).correct                      # False
+    score_both(key, "Amber.", workspace).failure                 # Failure.FORMATTING
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from typing import Any
+
+from generators.errors import TemplateError, nearest
+from generators.templates.language.template import SCORING_TYPES, Key, Verdict, Workspace
+from generators.templates.scoring.json_answer import NotJson, differences, read_json, same_json
+from generators.templates.scoring.json_edit import edit_leniently, score_edit
+from generators.templates.scoring.lenient import same_json_leniently, same_text_leniently
+from generators.templates.scoring.plugins import Scorer, installed_scorers
+from generators.templates.scoring.response import (
+    clean_telling,
+    cleaned_response,
+    file_text,
+    kept,
+    told,
+)
+
+
+class Failure(Enum):
+    """Why a strict score is wrong, as far as the lenient one can tell."""
+
+    FORMATTING = "formatting failure"  # the task was done, the answer not put as was asked
+    TASK = "task failure"
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Both verdicts on one answer."""
+
+    strict: Verdict
+    lenient: Verdict
+
+    @property
+    def failure(self) -> Failure | None:
+        """None where the strict score is right."""
+        if self.strict.correct:
+            return None
+        return Failure.FORMATTING if self.lenient.correct else Failure.TASK
+
+
+def scoring_types() -> tuple[str, ...]:
+    """All types that may be scored: the six, ours, and those of installed packages."""
+    return (*_BUILT_IN, *installed_scorers(_BUILT_IN))
+
+
+def score(key: Key, response: str, workspace: Workspace) -> Verdict:
+    """The strict verdict. Raises TemplateError for a scoring type that nothing scores."""
+    return _scorer(key).score(key, response, workspace)
+
+
+def score_leniently(key: Key, response: str, workspace: Workspace) -> Verdict:
+    """The lenient verdict. Raises as ``score`` does."""
+    return score_both(key, response, workspace).lenient
+
+
+def score_both(key: Key, response: str, workspace: Workspace) -> Scores:
+    """Both verdicts; each file is read once. Raises as ``score`` does."""
+    scorer = _scorer(key)
+    if scorer.leniently is None:
+        strict = scorer.score(key, response, workspace)
+        return Scores(strict, strict)
+    once = _ReadOnce(workspace)
+    strict = scorer.score(key, response, once)
+    if strict.correct or not scorer.leniently(key, response, once):
+        return Scores(strict, strict)
+    return Scores(strict, Verdict(True, details=strict.details))
+
+
+class _ReadOnce:
+    """A workspace that keeps the last file it read."""
+
+    __slots__ = ("_data", "_path", "kind", "workspace")
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace, self.kind = workspace, workspace.kind
+        self._path: str | None = None
+        self._data: bytes | None = None
+
+    def read(self, path: str) -> bytes | None:
+        if path != self._path:
+            self._path, self._data = path, self.workspace.read(path)
+        return self._data
+
+
+# --- the six types
+
+
+def _score_text(key: Key, response: str, workspace: Workspace) -> Verdict:
+    expected = key.expected.strip()
+    answer = cleaned_response(response)
+    if isinstance(answer, Verdict):
+        return answer
+    details = {"expected": expected, **_about(response, answer)}
+    if answer == expected:
+        return Verdict(True, details=details)
+    return Verdict(False, f"expected {told(expected)}, got {told(answer)}", details)
+
+
+def _score_json(key: Key, response: str, workspace: Workspace) -> Verdict:
+    answer = cleaned_response(response)
+    if isinstance(answer, Verdict):
+        return answer
+    details = {"expected_raw": key.expected.strip(), **_about(response, answer)}
+    return _compare_json(key.expected, answer, "the response", details)
+
+
+def _score_file_text(key: Key, response: str, workspace: Workspace) -> Verdict:
+    text = file_text(key, workspace)
+    if isinstance(text, Verdict):
+        return text
+    expected, actual = key.expected.strip(), text.strip()
+    details = _about_file(key, actual)
+    if actual == expected:
+        return Verdict(True, details=details)
+    return Verdict(False, f"{key.file}: expected {told(expected)}, got {told(actual)}", details)
+
+
+def _score_file_json(key: Key, response: str, workspace: Workspace) -> Verdict:
+    text = file_text(key, workspace)
+    if isinstance(text, Verdict):
+        return text
+    return _compare_json(key.expected, text.strip(), key.file, _about_file(key, text.strip()))
+
+
+def _score_existence(key: Key, response: str, workspace: Workspace) -> Verdict:
+    if not key.paths:
+        return Verdict(False, "the key names no files to check")
+    missing = [path for path in key.paths if workspace.kind(path) is None]
+    details = {
+        "files_to_check": list(key.paths),
+        "all_files_exist": not missing,
+        "missing_files": missing,
+    }
+    return Verdict(not missing, f"missing: {_listed(missing)}" if missing else "", details)
+
+
+def _score_structure(key: Key, response: str, workspace: Workspace) -> Verdict:
+    if not key.paths:
+        return Verdict(False, "the key names no paths to expect")
+    kinds = {path: workspace.kind(path) for path in key.paths}
+    missing = [path for path, kind in kinds.items() if kind is None]
+    wrong = [
+        path for path, kind in kinds.items() if kind and (kind == "folder") != path.endswith("/")
+    ]
+    details = {
+        "expected_paths": list(key.paths),
+        "all_paths_correct": not missing and not wrong,
+        "missing_paths": missing,
+        "wrong_type_paths": wrong,
+    }
+    reasons = [f"missing: {_listed(missing)}"] * bool(missing)
+    reasons += [f"of the other kind: {_listed(wrong)}"] * bool(wrong)
+    return Verdict(not reasons, "; ".join(reasons), details)
+
+
+# --- the same, leniently: called for what is strictly wrong
+
+
+def _text_leniently(key: Key, response: str, workspace: Workspace) -> bool:
+    answer = cleaned_response(response)
+    return isinstance(answer, str) and same_text_leniently(key.expected, answer)
+
+
+def _json_leniently(key: Key, response: str, workspace: Workspace) -> bool:
+    answer = cleaned_response(response)
+    return isinstance(answer, str) and _holds_json(key, answer)
+
+
+def _file_text_leniently(key: Key, response: str, workspace: Workspace) -> bool:
+    text = file_text(key, workspace)
+    return isinstance(text, str) and same_text_leniently(key.expected, text)
+
+
+def _file_json_leniently(key: Key, response: str, workspace: Workspace) -> bool:
+    text = file_text(key, workspace)
+    return isinstance(text, str) and _holds_json(key, text)
+
+
+def _holds_json(key: Key, text: str) -> bool:
+    try:
+        return same_json_leniently(read_json(key.expected.strip()), text)
+    except NotJson:
+        return False
+
+
+_BUILT_IN: Mapping[str, Scorer] = {
+    **{
+        name: Scorer(name, strict, lenient)
+        for name, strict, lenient in zip(
+            SCORING_TYPES,
+            (
+                _score_text,
+                _score_json,
+                _score_file_text,
+                _score_file_json,
+                _score_existence,
+                _score_structure,
+            ),
+            (
+                _text_leniently,
+                _json_leniently,
+                _file_text_leniently,
+                _file_json_leniently,
+                None,
+                None,
+            ),
+            strict=True,
+        )
+    },
+    "readfile_jsonedit": Scorer("readfile_jsonedit", score_edit, edit_leniently),
+}
+
+
+def _scorer(key: Key) -> Scorer:
+    built_in = _BUILT_IN.get(key.scoring_type)
+    return built_in or _installed(key.scoring_type, tuple(sys.path))
+
+
+@cache
+def _installed(scoring_type: str, path: tuple[str, ...]) -> Scorer:
+    """Loaded once: the metadata of all that is installed is read to find it."""
+    installed = installed_scorers(_BUILT_IN)
+    if scoring_type not in installed:
+        hint = nearest(scoring_type, (*_BUILT_IN, *installed))
+        raise TemplateError(f"unknown scoring type {scoring_type!r}; {hint}")
+    return installed[scoring_type]()
+
+
+# --- parts
+
+
+def _compare_json(expected: str, text: str, what: str, details: dict[str, Any]) -> Verdict:
+    try:
+        wanted = read_json(expected.strip())
+    except NotJson as error:
+        return Verdict(False, f"the key is no JSON: {error}", details)
+    try:
+        actual = read_json(text)
+    except NotJson as error:
+        return Verdict(False, f"{what} is no JSON: {error}", details)
+    if same_json(wanted, actual):
+        return Verdict(True, details=details)
+    found = differences(wanted, actual)
+    details["differences"] = found
+    return Verdict(False, f"{what} is other JSON: {found[0]}", details)
+
+
+def _about(response: object, answer: str) -> dict[str, Any]:
+    raw = response if isinstance(response, str) else answer
+    return {
+        "actual_raw": kept(raw),
+        "actual_cleaned": kept(answer),
+        "thinking_tags_found": clean_telling(raw)[1],
+    }
+
+
+def _about_file(key: Key, actual: str) -> dict[str, Any]:
+    return {
+        "expected_file": key.file,
+        "expected_content": key.expected.strip(),
+        "actual_content": kept(actual),
+        "file_exists": True,
+    }
+
+
+def _listed(paths: list[str]) -> str:
+    return ", ".join(paths[:10]) + (f" and {len(paths) - 10} more" if len(paths) > 10 else "")

@@ -1,0 +1,109 @@
+"""What only shows across strata: shared values, and scores that rise with difficulty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from itertools import pairwise
+
+from generators.task import DIFFICULTIES, TaskInstance
+from generators.validation.result import RISE, Validation
+from generators.validation.scores import NOISE_RATE, MeanScore
+
+RISE_DEVIATIONS = 3.0
+
+
+def shared_between(prints: Mapping[str, frozenset[str]]) -> Iterator[str]:
+    """The strata that share what tells instances apart, two and two."""
+    owners: dict[str, str] = {}
+    pairs: dict[tuple[str, str], int] = {}
+    for stratum, own in prints.items():
+        for each in own:
+            if each in owners:
+                pair = (owners[each], stratum)
+                pairs[pair] = pairs.get(pair, 0) + 1
+            owners[each] = stratum
+    for (one, other), count in pairs.items():
+        yield f"{one} and {other} share {count} ids, files or values"
+
+
+def rising_scores(found: Sequence[Validation]) -> Iterator[str]:
+    """Where a guess or the careless reader does better at a harder level, beyond noise."""
+    by_family: dict[tuple[str, str], list[Validation]] = {}
+    for each in found:
+        by_family.setdefault((each.family, each.version), []).append(each)
+    for (name, version), levels in by_family.items():
+        levels.sort(key=lambda each: DIFFICULTIES.index(each.difficulty))
+        for easier, harder in pairwise(levels):
+            for who, low, high in _comparable(easier, harder):
+                noise = RISE_DEVIATIONS * (low.error**2 + high.error**2) ** 0.5
+                if high.mean - low.mean > RISE + noise:
+                    yield (
+                        f"{name}@{version}: {who} scores {low.mean:.3f} at {easier.difficulty} "
+                        f"and {high.mean:.3f} at {harder.difficulty}"
+                    )
+
+
+def _comparable(one: Validation, other: Validation) -> Iterator[tuple[str, MeanScore, MeanScore]]:
+    first, second = _guesses(one), _guesses(other)
+    for name in first.keys() & second.keys():
+        yield f"the null answer {name!r}", first[name], second[name]
+    if one.noisy is not None and other.noisy is not None:
+        yield f"the key with {NOISE_RATE:.0%} of its numbers wrong", one.noisy, other.noisy
+
+
+def _guesses(found: Validation) -> dict[str, MeanScore]:
+    errors = dict(found.null_errors)
+    return {name: MeanScore(mean, errors.get(name, 0.0)) for name, mean in found.nulls}
+
+
+# --- Two seeds, difficulties or families share nothing that could tell of another instance ---
+
+# Values that a few dozen small integers make by chance tell nothing of where they are from.
+_LARGEST_COMMON_DENOMINATOR = 1000
+_SHORTEST_TELLING_TEXT = 8
+
+
+def shared_fingerprints(instances: Iterable[TaskInstance]) -> frozenset[str]:
+    """What two or more of the instances have in common and should not."""
+    return shared_among(fingerprints(instance) for instance in instances)
+
+
+def shared_among(prints: Iterable[frozenset[str]]) -> frozenset[str]:
+    """What stands in two or more of the sets."""
+    seen: set[str] = set()
+    shared: set[str] = set()
+    for own in prints:
+        shared |= seen & own
+        seen |= own
+    return frozenset(shared)
+
+
+def fingerprints(instance: TaskInstance) -> frozenset[str]:
+    """What tells an instance from all others: its id, the digests of its files and of their
+    content, and the values of its truth that could not recur by chance."""
+    files = {asset.digest for asset in instance.brief.assets}
+    content = {digest for _, digest in instance.truth.digests}
+    return frozenset({instance.id} | files | content | set(_telling_values(instance)))
+
+
+def _telling_values(instance: TaskInstance) -> Iterator[str]:
+    names = {asset.path for asset in instance.brief.assets}
+    for _, table in instance.truth.tables:
+        for row in table.rows:
+            for value in row:
+                if isinstance(value, str):
+                    if _is_telling(value) and value not in names:
+                        yield value
+                elif isinstance(value, float) and not _is_common(value):
+                    yield repr(value)
+
+
+def _is_telling(text: str) -> bool:
+    """Long, and with a digit in it: words such as ``linear_through_zero`` recur."""
+    return len(text) >= _SHORTEST_TELLING_TEXT and any(map(str.isdigit, text))
+
+
+def _is_common(value: float) -> bool:
+    near = Fraction(value).limit_denominator(_LARGEST_COMMON_DENOMINATOR)
+    return abs(value - near) <= 1e-12 * abs(value)

@@ -1,0 +1,92 @@
+"""What an episode may use up beside its turns and its time: tokens and money.
+
+A request carries the whole conversation, so the next one costs at least what the last one did:
+that much is kept back for a last question, without tools, before a limit is met.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from harness.episode import StopReason
+from harness.errors import HarnessError
+from harness.model import Usage
+from registry.ledger.records import ModelPin
+
+SETTINGS = ("episode_tokens", "episode_usd")  # of a model
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """The most tokens (input and output of all turns) and USD of an episode; None for no limit.
+    ``spent`` tells what one reply cost, None where that is unknown."""
+
+    tokens: int | None = None
+    usd: Decimal | None = None
+    spent: Callable[[Usage], Decimal | None] | None = None
+
+    def met(self, usages: Sequence[Usage]) -> tuple[StopReason, bool] | None:
+        """The limit that the turn after these would pass, and whether a last question fits under
+        it; None where there is room for both. Raises HarnessError where nobody knows."""
+        if not usages or (self.tokens is None and self.usd is None):
+            return None
+        for reason, limit, amounts in self._counts(usages):
+            if sum(amounts) + 2 * amounts[-1] > limit:
+                return reason, self._fits_once(usages)
+        return None
+
+    def _fits_once(self, usages: Sequence[Usage]) -> bool:
+        return all(sum(made) + made[-1] <= limit for _, limit, made in self._counts(usages))
+
+    def _counts(self, usages: Sequence[Usage]) -> list[tuple[StopReason, Decimal, list[Decimal]]]:
+        counts = []
+        if self.tokens is not None:
+            tokens = [_known(_tokens(usage), "tokens", SETTINGS[0]) for usage in usages]
+            counts.append((StopReason.TOKEN_LIMIT, Decimal(self.tokens), tokens))
+        if self.usd is not None:
+            price = self.spent or (lambda usage: None)
+            costs = [_known(price(usage), "cost", SETTINGS[1]) for usage in usages]
+            counts.append((StopReason.COST_LIMIT, self.usd, costs))
+        return counts
+
+
+def read_ceiling(pin: ModelPin, spent: Callable[[Usage], Decimal | None] | None = None) -> Ceiling:
+    """The ceiling that a model's settings ask for. Raises HarnessError."""
+    settings = dict(pin.settings)
+    asked = {name: _positive(pin, name, settings[name]) for name in SETTINGS if name in settings}
+    if not asked:
+        return Ceiling()
+    agentic = settings.get("mode", '"agentic"') == '"agentic"' and pin.provider != "agent_server"
+    if not agentic:
+        raise HarnessError(f"model {pin.name!r}: {' and '.join(asked)}: only our own agent loop "
+                           "can hold these; leave them out")  # fmt: skip
+    if "episode_usd" in asked and spent is None:
+        raise HarnessError(f"model {pin.name!r}: episode_usd: its price is unknown; give a price "
+                           "file that has it")  # fmt: skip
+    tokens = asked.get("episode_tokens")
+    return Ceiling(None if tokens is None else int(tokens), asked.get("episode_usd"), spent)
+
+
+def _positive(pin: ModelPin, name: str, text: str) -> Decimal:
+    value = json.loads(text, parse_float=Decimal, parse_int=Decimal)
+    whole = name == "episode_tokens"
+    if not isinstance(value, Decimal) or value <= 0 or (whole and value != int(value)):
+        kind = "a whole number" if whole else "a number"
+        raise HarnessError(f"model {pin.name!r}: setting {name!r}: {text} is not {kind} above 0")
+    return value
+
+
+def _tokens(usage: Usage) -> Decimal | None:
+    if usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    return Decimal(usage.input_tokens + usage.output_tokens)
+
+
+def _known(amount: Decimal | None, what: str, setting: str) -> Decimal:
+    if amount is None:
+        raise HarnessError(f"the {what} of a reply is unknown, so `{setting}` cannot be held: "
+                           "leave it out for this model")  # fmt: skip
+    return amount

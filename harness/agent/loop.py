@@ -1,0 +1,389 @@
+"""The agent loop: a model, its tools, and a brief."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from operator import add
+from typing import Protocol
+
+from generators.seed import Seed
+from generators.task import Brief
+from harness.agent.limits import Ceiling
+from harness.agent.tools import TOOLS, use_tool
+from harness.episode import SECONDS_DIGITS, Step, StopReason
+from harness.errors import AttemptFailed, Boundary
+from harness.model import OVERFLOW, Message, Model, ModelRequest, Reply, Role, ToolUse, Try, Usage
+from harness.sandboxes.base import Sandbox
+
+# How long a program took, as a tool tells it at its end; no two runs share it.
+_TOOK = re.compile(r"^(\[exit code \d+, )\d+\.\d\d s", re.MULTILINE)
+
+
+def recall(again: Sequence[ToolUse], heard: Sequence[ToolUse]) -> tuple[ToolUse, ...]:
+    """The uses as they were when the model was told of them; where carrying a call out again
+    brought something else, that is noted as ``diverged``."""
+    return tuple(_compared(*each) for each in zip(heard, again, strict=True))
+
+
+def _compared(heard: ToolUse, again: ToolUse) -> ToolUse:
+    same = _untimed(heard.result.text) == _untimed(again.result.text)
+    if same and heard.result.images == again.result.images:
+        return heard
+    return replace(heard, diverged=again.result.text)
+
+
+def _untimed(text: str) -> str:
+    return _TOOK.sub(r"\1", text)
+
+
+# Tool calls beyond these in one turn are answered with a refusal.
+MAX_CALLS = 16
+
+_RULES = """\
+You are working on a task on your own. Its input files, if any, lie in the work folder of a \
+sandbox: a Linux machine without network, with {libraries}. You reach it \
+through the tools only; their paths are relative to the work folder.
+
+You have {turns} turns. A turn is one message of yours, with any number of tool calls in it. \
+After each turn you are told how many are left. Your first message without a tool call is taken \
+as your final answer. When the turns are used up you are asked once more for your best answer, \
+without tools. All of it may take {minutes:g} minutes{tokens}, one tool call {seconds:g} seconds.
+"""
+
+SYSTEM = (
+    _RULES
+    + """
+End your final answer with one JSON object between a line <answer> and a line </answer>. \
+Instead, you may leave the object in the file answer.json in the work folder. It must fit this \
+JSON Schema:
+{schema}"""
+)
+
+# Where no answer block is asked for: what counts is said in the task itself.
+AS_ASKED = "Your final answer is taken word for word as your response to the task"
+SYSTEM_AS_ASKED = (
+    _RULES
+    + f"""
+Paths in the task are relative to the work folder too. {AS_ASKED}; the files and \
+folders that you leave are what the task is judged by where it asks for any."""
+)
+
+_CLOSED = (
+    "Your {budget} used up and the tools are closed. Give your best answer from what you have, "
+)
+_NO_ROOM = (
+    "The conversation has become too long for you: what your last tools answered was left out. "
+)
+_LEFT_OUT = "[left out: the conversation has become too long]"
+_BUDGETS = {
+    StopReason.TURN_LIMIT: "turns are",
+    StopReason.TOKEN_LIMIT: "budget of tokens is",
+    StopReason.COST_LIMIT: "budget is",
+    StopReason.CONTEXT_LIMIT: "context is",
+}
+_ENDING = "ending with the JSON object between the lines <answer> and </answer>."
+_ENDING_AS_ASKED = "exactly as the task asks for it."
+LAST_ASK = _CLOSED.format(budget=_BUDGETS[StopReason.TURN_LIMIT]) + _ENDING
+
+
+Libraries = tuple[tuple[str, str], ...]  # name, version
+UNLIMITED = Ceiling()
+
+
+class Journal(Protocol):
+    """Keeps each paid reply of one attempt, so that it is never bought again."""
+
+    def load(self, turn: int) -> Reply | None:
+        """The reply that this turn has already had, if any. Raises what stops the study."""
+        ...
+
+    def save(self, turn: int, reply: Reply) -> Reply:
+        """Keep it; what counts for this turn: an earlier one, if there was one."""
+        ...
+
+    def keep_try(self, turn: int, failed: Try) -> None:
+        """Keep what a request that failed brought."""
+        ...
+
+
+@dataclass(slots=True)
+class MemoryJournal:
+    """A journal that lives as long as its owner."""
+
+    replies: dict[int, Reply] = field(default_factory=dict)
+    tries: list[tuple[int, Try]] = field(default_factory=list)
+
+    def load(self, turn: int) -> Reply | None:
+        return self.replies.get(turn)
+
+    def save(self, turn: int, reply: Reply) -> Reply:
+        return self.replies.setdefault(turn, reply)
+
+    def keep_try(self, turn: int, failed: Try) -> None:
+        self.tries.append((turn, failed))
+
+
+@dataclass(frozen=True, slots=True)
+class Conduct:
+    """How an agent got on: what run_agent hands to the episode."""
+
+    opening: tuple[Message, ...]
+    steps: tuple[Step, ...]
+    stop: StopReason
+    error_class: str = ""
+    final: str | None = None  # the final message, where it is not the last step's
+
+    @property
+    def answer(self) -> str:
+        """The final message's text; empty where the agent never came to one."""
+        if self.stop in (StopReason.FAILED, StopReason.TIME_LIMIT):
+            return ""
+        if self.final is None and self.steps[-1].reply.message.calls and not self.steps[-1].prompt:
+            return ""  # a limit left no room for a last question
+        return self.steps[-1].reply.message.text if self.final is None else self.final
+
+    @property
+    def usage(self) -> Usage:
+        """Summed over the turns; unknown as soon as one turn's is."""
+        known = [step.reply.usage for step in self.steps]
+        return reduce(add, known) if known else Usage()
+
+
+def opening_messages(
+    brief: Brief, libraries: Libraries = (), ceiling: Ceiling = UNLIMITED
+) -> tuple[Message, ...]:
+    """What the model is told first: our rules, then the task's prompt. ``libraries`` are those
+    of the sandbox, Python among them."""
+    limits = brief.limits
+    rules = SYSTEM if brief.answer_schema else SYSTEM_AS_ASKED
+    system = rules.format(
+        libraries=_spell_libraries(libraries),
+        tokens="" if ceiling.tokens is None else f" and {ceiling.tokens:,} tokens (in and out)",
+        turns=limits.turns,
+        minutes=limits.episode_seconds / 60,
+        seconds=limits.tool_seconds,
+        schema=brief.answer_schema,
+    )
+    return Message(Role.SYSTEM, system), Message(Role.USER, brief.prompt)
+
+
+def _spell_libraries(libraries: Libraries) -> str:
+    versions = dict(libraries)
+    python = f"Python {versions.pop('Python', '3')}"
+    named = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return f"{python} and these libraries: {named}" if named else python
+
+
+def run_agent(
+    brief: Brief,
+    model: Model,
+    sandbox: Sandbox,
+    seed: Seed,
+    journal: Journal,
+    tick: Callable[[], float],
+    *,
+    libraries: Libraries = (),
+    ceiling: Ceiling = UNLIMITED,
+) -> Conduct:
+    """Let the model work on the brief until it answers or meets a limit: turns, time, tokens, cost,
+    the length of what it takes.
+
+    ``seed`` is the model's own; ``tick`` a monotonic clock in seconds; ``libraries`` what the
+    sandbox has. An AttemptFailed ends the conduct as FAILED, its steps so far kept. Raises
+    HarnessError where the ceiling cannot be held.
+    """
+    opening = opening_messages(brief, libraries, ceiling)
+    desk = _Desk(brief, model, sandbox, seed, journal, tick, opening, tick(), ceiling)
+    steps: list[Step] = []
+    try:
+        stop = desk.work(steps)
+    except AttemptFailed as failed:
+        error = f"{failed.boundary}:{failed.error_class}"
+        return Conduct(opening, tuple(steps), StopReason.FAILED, error)
+    return Conduct(opening, tuple(steps), stop)
+
+
+def buy_reply(model: Model, journal: Journal, turn: int, request: ModelRequest) -> Reply:
+    """The model's reply: a paid one is stored before anybody acts on it, and every try that fails
+    before another is made."""
+    if not model.paid:
+        return model.respond(request)
+    kept = journal.load(turn)
+    if kept is not None:
+        return kept
+    told = replace(request, keep=partial(journal.keep_try, turn))
+    return journal.save(turn, model.respond(told))
+
+
+def buy_or_overflow(
+    model: Model,
+    journal: Journal,
+    turn: int,
+    request: ModelRequest,
+    heard: tuple[ToolUse, ...] = (),
+) -> Reply:
+    """As ``buy_reply``; but a conversation that is too long for the model has a reply, too: one
+    without words, its finish ``OVERFLOW``, which cost nothing. Of a paid model it is stored as
+    any other, so that all who go on from it agree."""
+    tried: list[Try] = []
+
+    def keep(failed: Try) -> None:
+        tried.append(failed)
+        journal.keep_try(turn, failed)
+
+    kept = journal.load(turn) if model.paid else None
+    if kept is not None:
+        return kept
+    try:
+        reply = model.respond(replace(request, keep=keep) if model.paid else request)
+    except AttemptFailed as failed:
+        if (failed.boundary, failed.error_class) != (Boundary.PROVIDER, OVERFLOW):
+            raise
+        kinds = tuple(each.kind for each in tried)
+        raw = tried[-1].raw if tried else b""
+        silent = Message(Role.ASSISTANT, "")
+        reply = Reply(silent, Usage(0, 0), "", OVERFLOW, raw, len(kinds), kinds)
+    return journal.save(turn, replace(reply, heard=heard)) if model.paid else reply
+
+
+@dataclass(frozen=True, slots=True)
+class _Desk:
+    """What one agent works with."""
+
+    brief: Brief
+    model: Model
+    sandbox: Sandbox
+    seed: Seed
+    journal: Journal
+    tick: Callable[[], float]
+    opening: tuple[Message, ...]
+    begun: float
+    ceiling: Ceiling
+
+    def work(self, steps: list[Step]) -> StopReason:
+        """Take turns, each added to the steps as it ends, and tell what ended them. The last one
+        has no tool calls, unless time ran out or a limit leaves no room for it."""
+        messages = list(self.opening)
+        for turn in range(self.brief.limits.turns + 1):
+            if self._seconds_left() <= 0:
+                return StopReason.TIME_LIMIT
+            met = self.ceiling.met([step.reply.usage for step in steps])
+            stop, fits = met or (StopReason.TURN_LIMIT, True)
+            if met is not None or turn == self.brief.limits.turns:
+                return self._close(turn, messages, stop, steps) if fits else stop
+            step = self._take_step(turn, messages, steps)
+            if step.reply.finish == OVERFLOW:
+                return self._close_shortened(turn + 1, messages, steps)
+            steps.append(step)
+            if not step.reply.message.calls:
+                return StopReason.ANSWERED
+            messages += [step.reply.message, *(use.result for use in step.uses)]
+        raise AssertionError("the last turn returns")
+
+    def _take_step(self, turn: int, messages: list[Message], steps: list[Step]) -> Step:
+        begun = self.tick()
+        request = ModelRequest(tuple(messages), TOOLS, self._seed(turn))
+        reply = self._ask(turn, request, messages, steps)
+        uses = self._use_tools(reply)
+        return Step(reply, _tell_turns(uses, self._turns_left(turn)), self._since(begun))
+
+    def _close(
+        self, turn: int, messages: list[Message], stop: StopReason, steps: list[Step]
+    ) -> StopReason:
+        """Ask the last question, and tell what ended the turns."""
+        step = self._ask_last(turn, messages, stop, steps)
+        if step.reply.finish == OVERFLOW:
+            return self._close_shortened(turn + 1, messages, steps)
+        steps.append(step)
+        return stop
+
+    def _close_shortened(self, turn: int, messages: list[Message], steps: list[Step]) -> StopReason:
+        """The last question where the conversation has become too long: without what the last
+        tools answered, since the model took all that was before. It is asked once."""
+        if self._seconds_left() <= 0:
+            return StopReason.TIME_LIMIT
+        answered = len(steps[-1].uses)
+        kept = messages[: len(messages) - answered]
+        short = [replace(each, text=_LEFT_OUT, images=()) for each in messages[len(kept) :]]
+        step = self._ask_last(turn, kept + short, StopReason.CONTEXT_LIMIT, steps)
+        if step.reply.finish != OVERFLOW:
+            steps.append(step)
+        return StopReason.CONTEXT_LIMIT
+
+    def _ask_last(
+        self, turn: int, messages: list[Message], stop: StopReason, steps: list[Step]
+    ) -> Step:
+        begun = self.tick()
+        ending = _ENDING if self.brief.answer_schema else _ENDING_AS_ASKED
+        last_ask = _CLOSED.format(budget=_BUDGETS[stop]) + ending
+        if stop is StopReason.CONTEXT_LIMIT:
+            last_ask = _NO_ROOM + last_ask
+        asked = (*messages, Message(Role.USER, last_ask))
+        reply = self._ask(turn, ModelRequest(asked, (), self._seed(turn)), messages, steps)
+        return Step(reply, (), self._since(begun), prompt=last_ask)
+
+    def _ask(
+        self, turn: int, request: ModelRequest, messages: list[Message], steps: list[Step]
+    ) -> Reply:
+        """The reply. Where it was bought before, by a conversation that this one goes on from, the
+        last step and messages become what the model was told then.
+
+        A first request that is too long is no doing of the model's: the attempt fails.
+        """
+        if turn == 0:
+            return buy_reply(self.model, self.journal, turn, request)
+        uses = steps[-1].uses
+        reply = buy_or_overflow(self.model, self.journal, turn, request, uses)
+        if reply.heard and reply.heard is not uses:
+            steps[-1] = replace(steps[-1], uses=recall(uses, reply.heard))
+            messages[len(messages) - len(uses) :] = [use.result for use in steps[-1].uses]
+        return replace(reply, heard=())
+
+    def _use_tools(self, reply: Reply) -> tuple[ToolUse, ...]:
+        return tuple(
+            use_tool(call, self.sandbox, self.brief.limits, self._tool_seconds(), self.tick)
+            if index < MAX_CALLS
+            else _refuse(call.id, call.name)
+            for index, call in enumerate(reply.message.calls)
+        )
+
+    def _since(self, begun: float) -> float:
+        return round(self.tick() - begun, SECONDS_DIGITS)
+
+    def _seed(self, turn: int) -> Seed:
+        return self.seed.child("turn", turn)
+
+    def _turns_left(self, turn: int) -> int:
+        return self.brief.limits.turns - turn - 1
+
+    def _seconds_left(self) -> float:
+        return self.begun + self.brief.limits.episode_seconds - self.tick()
+
+    def _tool_seconds(self) -> float:
+        # A second of grace, so that a call at the very end reports its limit by itself.
+        return min(self.brief.limits.tool_seconds, max(self._seconds_left(), 1.0))
+
+
+def _refuse(call_id: str, name: str) -> ToolUse:
+    text = f"Error: at most {MAX_CALLS} tool calls are carried out in one turn"
+    return ToolUse(call_id, name, Message(Role.TOOL, text, call_id=call_id), 0.0)
+
+
+def _tell_turns(uses: tuple[ToolUse, ...], left: int) -> tuple[ToolUse, ...]:
+    """The uses, the last of which also tells the model how many turns it has left."""
+    if not uses:
+        return uses
+    *others, last = uses
+    seen = last.result
+    text = f"{seen.text}\n\n[{left} turn{'' if left == 1 else 's'} left]"
+    told = Message(seen.role, text, seen.images, call_id=seen.call_id)
+    return (
+        *others,
+        ToolUse(last.call_id, last.name, told, last.seconds, last.exit_code, last.limits),
+    )
+
+
+__all__ = ["Conduct", "Journal", "MemoryJournal", "buy_reply", "opening_messages", "run_agent"]

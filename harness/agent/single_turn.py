@@ -1,0 +1,149 @@
+"""The single-turn form of a task: one message that holds prompt and input files, no tools.
+
+How many tokens it takes is estimated before it is sent, on the safe side:
+
+- text: a token for every four letters and blanks, and for every two bytes of anything else,
+  since digits and signs are cut finer;
+- a picture: the larger of two counts in use: 85 and 170 for each tile of 512 pixels once the
+  shorter side is brought to 768, or the longer to 2048 where that comes first; and one for each
+  patch of 28 × 28 pixels as it is.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from generators.seed import Seed
+from generators.task import Asset, Brief
+from harness.agent.images import ImageRefused, Seen, check_image
+from harness.agent.loop import Conduct, Journal, buy_reply
+from harness.episode import SECONDS_DIGITS, Step, StopReason
+from harness.errors import AttemptFailed, HarnessError
+from harness.model import Image, Message, Model, ModelRequest, OverModel, Reply, Role
+
+REPLY_TOKENS = 4096  # of the context, kept for the answer
+
+SYSTEM = """\
+You are working on a task on your own, without tools: what the task calls your work folder is \
+given in full in the message. Reply once. You cannot leave files: put every list into the answer.
+
+End your reply with one JSON object between a line <answer> and a line </answer>. It must fit \
+this JSON Schema:
+{schema}"""
+
+_PLAIN = re.compile(r"[A-Za-z\s]")
+_TILE, _SHORT_SIDE, _LONG_SIDE, _PATCH = 512, 768, 2048, 28
+
+
+@dataclass(frozen=True, slots=True)
+class InOneTurn(OverModel):
+    """A model that is given each task in its single-turn form: of ``context`` tokens, ``reply``
+    are kept for what it says."""
+
+    model: Model
+    context: int
+    reply: int = REPLY_TOKENS
+
+    def respond(self, request: ModelRequest) -> Reply:
+        return self.model.respond(request)
+
+
+@dataclass(frozen=True, slots=True)
+class SingleTurn:
+    """The messages, and what they are estimated to take."""
+
+    messages: tuple[Message, ...]
+    text_tokens: int
+    picture_tokens: int
+
+    @property
+    def tokens(self) -> int:
+        return self.text_tokens + self.picture_tokens
+
+
+def single_turn(brief: Brief) -> SingleTurn:
+    """The brief as one message behind our rules, pictures as pictures, all else as text.
+
+    Raises HarnessError for a file that is neither.
+    """
+    if not brief.answer_schema:
+        raise HarnessError("this task is for agents that leave files: use `mode: agentic`")
+    parts, images, picture_tokens = [brief.prompt.rstrip()], [], 0
+    for asset in brief.assets:
+        if asset.media_type.startswith("image/"):
+            seen = _check_picture(asset)
+            images.append(Image(seen.media_type, asset.data))
+            picture_tokens += estimate_picture(seen.width, seen.height)
+            parts.append(f"File `{asset.path}`: picture {len(images)} of this message.")
+        else:
+            parts.append(_quote(asset))
+    system = Message(Role.SYSTEM, SYSTEM.format(schema=brief.answer_schema))
+    user = Message(Role.USER, "\n\n".join(parts), tuple(images))
+    text_tokens = estimate_text(system.text) + estimate_text(user.text)
+    return SingleTurn((system, user), text_tokens, picture_tokens)
+
+
+def fit_context(made: SingleTurn, context: int, reply: int = REPLY_TOKENS) -> SingleTurn:
+    """The same, if it and a reply fit into a context of so many tokens. Raises HarnessError."""
+    if made.tokens + reply > context:
+        raise HarnessError(
+            f"in its single-turn form the task takes about {made.tokens:,} tokens "
+            f"({made.text_tokens:,} of text, {made.picture_tokens:,} of "
+            f"{len(made.messages[-1].images)} pictures) and {reply:,} for the reply and to spare; "
+            f"the context of the model is {context:,}: use `mode: agentic`, an easier "
+            "difficulty, or a model with a larger context"
+        )
+    return made
+
+
+def estimate_text(text: str) -> int:
+    """Tokens of a text, on the safe side."""
+    plain = len(_PLAIN.findall(text))
+    return math.ceil(plain / 4 + (len(text.encode()) - plain) / 2)
+
+
+def estimate_picture(width: int, height: int) -> int:
+    """Tokens of a picture of this size in pixels, on the safe side."""
+    scale = min(_LONG_SIDE / max(width, height), _SHORT_SIDE / min(width, height))
+    tiles = math.ceil(width * scale / _TILE) * math.ceil(height * scale / _TILE)
+    patches = math.ceil(width / _PATCH) * math.ceil(height / _PATCH)
+    return max(85 + 170 * tiles, patches)
+
+
+def run_single_turn(
+    brief: Brief, model: InOneTurn, seed: Seed, journal: Journal, tick: Callable[[], float]
+) -> Conduct:
+    """Ask once. An AttemptFailed ends the conduct as FAILED. Raises HarnessError where the task
+    does not fit the model's context."""
+    messages = fit_context(single_turn(brief), model.context, model.reply).messages
+    begun = tick()
+    try:
+        request = ModelRequest(messages, (), seed.child("turn", 0))
+        reply = buy_reply(model, journal, 0, request)
+    except AttemptFailed as failed:
+        error = f"{failed.boundary}:{failed.error_class}"
+        return Conduct(messages, (), StopReason.FAILED, error)
+    step = Step(reply, (), round(tick() - begun, SECONDS_DIGITS))
+    return Conduct(messages, (step,), StopReason.ANSWERED)
+
+
+def _check_picture(asset: Asset) -> Seen:
+    try:
+        return check_image(asset.data)
+    except ImageRefused as refused:
+        raise HarnessError(f"input file {asset.path!r} cannot be shown: {refused}") from None
+
+
+def _quote(asset: Asset) -> str:
+    try:
+        text = asset.data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise HarnessError(
+            f"input file {asset.path!r} ({asset.media_type}) is neither text nor a picture, so "
+            "the task has no single-turn form: use `mode: agentic`"
+        ) from None
+    end = "" if text.endswith("\n") else "\n"
+    return f'<file name="{asset.path}">\n{text}{end}</file>'

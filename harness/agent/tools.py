@@ -1,0 +1,248 @@
+"""The tools that an agent may call: what it is told of them, and how a call is carried out.
+
+Whatever a model sends is answered with a message; nothing that it sends raises. What a tool
+may reach is the sandbox's to decide, here calls are only read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from generators.task import Limits
+from harness.agent.commandline import BadLine, Plan, read_line
+from harness.agent.images import ImageRefused, check_image
+from harness.episode import SECONDS_DIGITS, ToolUse
+from harness.model import Image, Message, Role, ToolCall, ToolSpec
+from harness.sandboxes.base import ExecResult, Sandbox, SandboxRefused
+
+# One megabyte of program or file is more than any task needs; more is not even parsed.
+MAX_ARGUMENT_CHARS = 1_000_000
+# The plan of a command must fit the frame that carries it into the sandbox.
+MAX_COMMAND_CHARS = 20_000
+MAX_TEXT_BYTES = 4_000_000  # of a file that read_file will look at
+MAX_IMAGE_BYTES = 5_000_000  # what the strictest large provider takes
+
+# It steers a model towards calls that work without a shell; the sandbox is what isolates.
+COMMANDS = (
+    "ls", "cat", "head", "tail", "wc", "grep", "sort", "uniq", "cut", "tr", "sed", "awk", "paste",
+    "comm", "nl", "tac", "od", "seq", "echo", "printf", "tee", "find", "stat", "du", "pwd",
+    "basename", "dirname", "diff", "cmp", "sha256sum", "md5sum", "base64", "cp", "mv", "mkdir",
+    "rmdir", "rm", "touch", "tar", "gzip", "date", "sleep", "true", "false", "test", "python3",
+)  # fmt: skip
+
+
+class BadCall(Exception):  # noqa: N818 - an answer for the model, not an error of ours
+    """A call that cannot be carried out: says what is wrong and what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a tool has to say."""
+
+    text: str
+    images: tuple[Image, ...] = ()
+    exit_code: int | None = None
+    limits: tuple[str, ...] = ()
+
+
+def use_tool(
+    call: ToolCall, sandbox: Sandbox, limits: Limits, seconds: float, tick: Callable[[], float]
+) -> ToolUse:
+    """Carry out one call, within ``seconds`` of wall time.
+
+    ``tick`` is a monotonic clock in seconds. Raises AttemptFailed where the sandbox is lost.
+    """
+    begun = tick()
+    outcome = _answer_call(call, sandbox, limits, seconds)
+    result = Message(Role.TOOL, outcome.text, outcome.images, call_id=call.id)
+    seconds = round(tick() - begun, SECONDS_DIGITS)
+    return ToolUse(call.id, call.name, result, seconds, outcome.exit_code, outcome.limits)
+
+
+def _answer_call(call: ToolCall, sandbox: Sandbox, limits: Limits, seconds: float) -> Outcome:
+    try:
+        tool = _find_tool(call.name)
+        arguments = read_arguments(call.arguments, tool.fields)
+        return tool.act(arguments, sandbox, limits, seconds)
+    except BadCall as bad:
+        return Outcome(f"Error: {bad}")
+    except SandboxRefused as refused:
+        return Outcome(f"Refused: {refused}", limits=refused.limits)
+
+
+def read_arguments(text: str, fields: tuple[str, ...]) -> Mapping[str, str]:
+    """The arguments of a call: a JSON object with exactly the given text fields. Raises BadCall."""
+    if len(text) > MAX_ARGUMENT_CHARS:
+        raise BadCall(f"the arguments have {len(text):,} characters; at most "
+                      f"{MAX_ARGUMENT_CHARS:,} are read")  # fmt: skip
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        raise BadCall("the arguments are not valid JSON") from None
+    if not isinstance(value, dict) or set(value) != set(fields):
+        raise BadCall(f"the arguments must be one JSON object with exactly: {', '.join(fields)}")
+    for name in fields:
+        _check_text(name, value[name])
+    return value
+
+
+def _check_text(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise BadCall(f"{name!r} must be a string")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise BadCall(f"{name!r} holds half of a surrogate pair, which is not text") from None
+
+
+def plan_command(command: str) -> Plan:
+    """What to carry out for a command line, without a shell. Raises BadCall."""
+    if len(command) > MAX_COMMAND_CHARS:
+        raise BadCall(f"the command has {len(command):,} characters; at most "
+                      f"{MAX_COMMAND_CHARS:,} are read: use execute_python")  # fmt: skip
+    try:
+        return read_line(command, COMMANDS)
+    except BadLine as bad:
+        raise BadCall(str(bad)) from None
+
+
+def cut_text(text: str, limit: int) -> str:
+    """The text, or its head and tail with a notice of what was cut from between them."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    notice = f"\n[… {len(text) - 2 * half:,} of {len(text):,} characters cut …]\n"
+    return text[:half] + notice + text[-half:]
+
+
+def _execute_python(
+    arguments: Mapping[str, str], sandbox: Sandbox, limits: Limits, seconds: float
+) -> Outcome:
+    program = arguments["code"].encode()
+    return _report(sandbox.run(("python3", "-"), seconds, stdin=program), limits)
+
+
+def _run_command(
+    arguments: Mapping[str, str], sandbox: Sandbox, limits: Limits, seconds: float
+) -> Outcome:
+    return _report(sandbox.run_line(plan_command(arguments["command"]), seconds), limits)
+
+
+def _report(result: ExecResult, limits: Limits) -> Outcome:
+    text = cut_text(result.output.decode("utf-8", "replace"), limits.output_bytes)
+    if result.output_bytes > len(result.output):
+        text += f"\n[output cut: {result.output_bytes:,} bytes in all; its head and tail are kept]"
+    status = f"exit code {result.exit_code}, {result.seconds:.2f} s"
+    if result.limits:
+        status += f", limits hit: {', '.join(result.limits)}"
+    separator = "" if not text or text.endswith("\n") else "\n"
+    return Outcome(f"{text}{separator}[{status}]", (), result.exit_code, result.limits)
+
+
+def _read_file(
+    arguments: Mapping[str, str], sandbox: Sandbox, limits: Limits, seconds: float
+) -> Outcome:
+    data = sandbox.read(_path(arguments), MAX_TEXT_BYTES)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise BadCall("this is not a text file; use view_image or execute_python")
+    return Outcome(cut_text(text, limits.output_bytes))
+
+
+def _write_file(
+    arguments: Mapping[str, str], sandbox: Sandbox, limits: Limits, seconds: float
+) -> Outcome:
+    data = arguments["content"].encode()
+    sandbox.write(_path(arguments), data)
+    return Outcome(f"Wrote {len(data):,} bytes.")
+
+
+def _view_image(
+    arguments: Mapping[str, str], sandbox: Sandbox, limits: Limits, seconds: float
+) -> Outcome:
+    data = sandbox.read(_path(arguments), MAX_IMAGE_BYTES)
+    try:
+        seen = check_image(data)
+    except ImageRefused as refused:
+        raise BadCall(str(refused)) from None
+    image = Image(seen.media_type, data)
+    return Outcome(f"{seen.media_type}, {seen.width} × {seen.height} pixels.", (image,))
+
+
+def _path(arguments: Mapping[str, str]) -> str:
+    path = arguments["path"]
+    if not path or "\0" in path or len(path) > 1024:
+        raise BadCall("'path' must be a relative path of 1 to 1,024 characters without NUL")
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class _Tool:
+    act: Callable[[Mapping[str, str], Sandbox, Limits, float], Outcome]
+    description: str
+    fields: tuple[str, ...]
+    explained: tuple[str, ...]
+
+
+_PATH = "Path of the file, relative to the work folder."
+_TOOLS: Mapping[str, _Tool] = {
+    "execute_python": _Tool(
+        _execute_python,
+        "Run a Python 3 program in the work folder; print what you want to see. Each call is a "
+        "new process: keep what you need in files. There is no network.",
+        ("code",),
+        ("The program's source.",),
+    ),
+    "run_command": _Tool(
+        _run_command,
+        "Run a command line in the work folder: commands with quoted words and wildcards, joined "
+        "by |, &&, || and ;, with <, >, >>, 2> and 2>&1 for files of the work folder. There is no "
+        f"shell: no variables, no $(…), no loops. Commands: {', '.join(COMMANDS)}. The list is "
+        "only a guide to what works; the sandbox limits what any program can reach.",
+        ("command",),
+        ("The command line, words quoted as in a POSIX shell.",),
+    ),
+    "read_file": _Tool(_read_file, "Read a text file of the work folder.", ("path",), (_PATH,)),
+    "write_file": _Tool(
+        _write_file,
+        "Create or replace a text file of the work folder; its folders are made.",
+        ("path", "content"),
+        (_PATH, "The file's whole content."),
+    ),
+    "view_image": _Tool(
+        _view_image,
+        "Look at an image file of the work folder (PNG, JPEG, GIF or WebP).",
+        ("path",),
+        (_PATH,),
+    ),
+}
+
+
+def _find_tool(name: str) -> _Tool:
+    tool = _TOOLS.get(name)
+    if tool is None:
+        raise BadCall(f"there is no tool {name[:80]!r}; there are: {', '.join(_TOOLS)}")
+    return tool
+
+
+def _spec(name: str, tool: _Tool) -> ToolSpec:
+    properties = {
+        field: {"type": "string", "description": text}
+        for field, text in zip(tool.fields, tool.explained, strict=True)
+    }
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "required": list(tool.fields),
+        "additionalProperties": False,
+    }
+    return ToolSpec(name, tool.description, schema)
+
+
+TOOLS: tuple[ToolSpec, ...] = tuple(_spec(name, tool) for name, tool in _TOOLS.items())

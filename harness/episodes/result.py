@@ -1,0 +1,160 @@
+"""From an episode and its grade to the row that the analysis reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from harness.episode import Cell, Episode, Grade, GradeStatus
+from harness.spending.prices import Price, total_cost
+from registry.result_row import JOINED, Arm, ResultRow, Status
+
+LENIENT = "lenient/0"  # the criterion of that column; it has no weight in the score
+
+_STATUS = {
+    GradeStatus.GRADED: Status.SCORED,
+    GradeStatus.NO_ANSWER: Status.MODEL_FAILURE,
+    GradeStatus.MISSING: Status.MISSING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeResult:
+    """What is kept of the attempt that counts: all of a ResultRow but the arm and what goes
+    with it, which workers do not know, and the grade in full."""
+
+    episode: str
+    attempt: int  # the one that counts
+    grade: Grade
+    wave: int
+    model: str
+    stratum: str
+    family: str
+    difficulty: str
+    instance: str
+    replicate: int
+    grader: str
+    status: Status
+    score: float | None
+    passed: int | None
+    total: int | None
+    score_sr: float | None
+    score_dh: float | None
+    score_im: float | None
+    score_if: float | None
+    stop_reason: str
+    error_class: str
+    limits_hit: str
+    turns: int
+    tool_calls: int
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+    seconds: float
+    attempts: int
+    served_version: str
+    score_key: float | None = None
+    score_static: float | None = None
+
+
+_SHARED = tuple(field.name for field in fields(ResultRow) if field.name not in JOINED)
+
+
+def summarise_episode(
+    wave: int,
+    cell: Cell,
+    episode: Episode,
+    grade: Grade,
+    attempts: int,
+    price: Price | None = None,
+) -> EpisodeResult:
+    """The result of a cell, told by the attempt that counts; ``attempts`` were made in all. So
+    are its cost and its tokens: what other attempts cost, the budget counts."""
+    return EpisodeResult(
+        episode=cell.episode,
+        attempt=episode.attempt,
+        grade=grade,
+        wave=wave,
+        model=cell.model,
+        stratum=cell.spec.stratum,
+        family=cell.spec.family,
+        difficulty=cell.spec.difficulty,
+        instance=cell.instance,
+        replicate=cell.replicate,
+        attempts=attempts,
+        **_graded_columns(grade),
+        **_episode_columns(episode, price),
+    )
+
+
+def row_of(result: EpisodeResult, arm: Arm) -> ResultRow:
+    """The result as a row of the arm that its instance was allotted to."""
+    return ResultRow(arm=arm, **{name: getattr(result, name) for name in _SHARED})
+
+
+def rows_of(result: EpisodeResult, arm: Arm) -> tuple[ResultRow, ...]:
+    """The result's row; and a second one, by the grader ``lenient``, where the task has a column
+    that forgives how an answer is packed."""
+    row = row_of(result, arm)
+    verdicts = dict(zip(result.grade.criteria, result.grade.verdicts, strict=True))
+    if LENIENT not in verdicts:
+        return (row,)
+    right = verdicts[LENIENT]
+    score, passed = (None, None) if right is None else (float(right), int(right))
+    lenient = replace(row, grader="lenient", score=score, passed=passed)
+    lenient = replace(lenient, score_sr=None, score_dh=None, score_im=None, score_if=None)
+    return row, replace(lenient, score_key=None, score_static=None)
+
+
+def judged_row(result: EpisodeResult, grade: Grade, arm: Arm) -> ResultRow:
+    """The row of the same episode as another grader scored it."""
+    return replace(row_of(result, arm), **_graded_columns(grade))
+
+
+def result_row(
+    wave: int, arm: Arm, cell: Cell, episode: Episode, grade: Grade, attempts: int
+) -> ResultRow:
+    """The row of one graded episode."""
+    return row_of(summarise_episode(wave, cell, episode, grade, attempts), arm)
+
+
+def _graded_columns(grade: Grade) -> dict[str, Any]:
+    decided = [
+        verdict
+        for criterion, verdict in zip(grade.criteria, grade.verdicts, strict=True)
+        if verdict is not None and criterion != LENIENT
+    ]
+    missing = grade.status is GradeStatus.MISSING
+    dimensions = dict(grade.dimension_scores)
+    return {
+        "grader": grade.grader,
+        "status": _STATUS[grade.status],
+        "score": grade.score,
+        "passed": None if missing else sum(decided),
+        "total": None if missing else len(decided),
+        **{f"score_{name.lower()}": dimensions.get(name) for name in ("SR", "DH", "IM", "IF")},
+        "score_key": grade.score_key,
+        "score_static": grade.score_static,
+    }
+
+
+def _episode_columns(episode: Episode, price: Price | None) -> dict[str, Any]:
+    uses = [use for step in episode.steps for use in step.uses]
+    cost = total_cost(price, (step.reply.usage for step in episode.steps))
+    return {
+        "stop_reason": str(episode.stop),
+        "error_class": episode.error_class,
+        "limits_hit": ",".join(sorted({limit for use in uses for limit in use.limits})),
+        "turns": len(episode.steps),
+        "tool_calls": len(uses),
+        "input_tokens": episode.usage.input_tokens,
+        "output_tokens": episode.usage.output_tokens,
+        "cost_usd": None if cost is None else float(cost),
+        "seconds": episode.seconds,
+        "served_version": _served(episode),
+    }
+
+
+def _served(episode: Episode) -> str:
+    """The version that answered; several, in the order first met, where it changed midway."""
+    return ", ".join(dict.fromkeys(step.reply.served_version for step in episode.steps))

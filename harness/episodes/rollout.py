@@ -1,0 +1,174 @@
+"""One attempt at a cell: a fresh sandbox, the agent in it, what it left behind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from generators.grading.answer import MAX_ANSWER_BYTES, parse_answer
+from generators.seed import Seed
+from generators.task import Brief
+from harness.agent.limits import Ceiling
+from harness.agent.loop import UNLIMITED, Conduct, Journal, opening_messages, run_agent
+from harness.agent.single_turn import InOneTurn, run_single_turn
+from harness.episode import SECONDS_DIGITS, Cell, Episode, StopReason
+from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
+from harness.external_agents.base import Contender, OutsideAgent
+from harness.sandboxes.base import Sandbox, SandboxProvider, SandboxRefused
+from harness.spending.purchases import CountingJournal
+from registry.errors import RegistryError
+
+ANSWER_FILE = "answer.json"
+
+
+def run_attempt(
+    cell: Cell,
+    attempt: int,
+    brief: Brief,
+    model: Contender,
+    sandboxes: SandboxProvider,
+    *,
+    run: str,
+    journal: Journal,
+    now: Callable[[], str],
+    inherited: int = 0,
+    ceiling: Ceiling = UNLIMITED,
+    tick: Callable[[], float] = time.monotonic,
+) -> Episode:
+    """The episode of one attempt. What fails in the infrastructure is recorded in it.
+
+    ``run`` is the digest of the RunManifest, ``now`` tells UTC as ISO 8601, ``tick`` is a
+    monotonic clock in seconds; of so many turns as ``inherited`` the journal has replies that an
+    attempt before this one bought, and their tool calls are carried out again. ``ceiling``
+    limits tokens and cost. Raises
+    HarnessError where a model that is not built in would run in a sandbox that does not isolate.
+    """
+    if not _may_run(model, sandboxes):
+        raise HarnessError(
+            f"model {model.name!r} is not built in, and the local sandbox does not isolate what "
+            "it runs: set `sandbox: docker` in study.yaml"
+        )
+    started, begun = now(), tick()
+    seed = model_seed(cell, attempt)
+    counting = CountingJournal(journal, inherited)
+    conduct, left, container = _work(brief, model, sandboxes, seed, counting, tick, ceiling)
+    return Episode(
+        id=cell.episode,
+        instance=cell.instance,
+        run=run,
+        model=cell.model,
+        replicate=cell.replicate,
+        attempt=attempt,
+        opening=conduct.opening,
+        steps=conduct.steps,
+        answer=conduct.answer,
+        answer_file=left.answer,
+        stop=conduct.stop,
+        usage=conduct.usage,
+        started=started,
+        seconds=round(tick() - begun, SECONDS_DIGITS),
+        container=container,
+        error_class=conduct.error_class,
+        answer_files=left.files,
+        failed_tries=counting.failed_tries(),
+        image=_rooms(model, sandboxes).image if container else "",
+        replies=counting.replies,
+        inherited=inherited,
+    )
+
+
+def _may_run(model: Contender, sandboxes: SandboxProvider) -> bool:
+    """Whether what the model runs is kept in, or is not ours to keep."""
+    if isinstance(model, OutsideAgent):
+        return sandboxes.isolates or model.folders is not None
+    return model.trusted or sandboxes.isolates or isinstance(model, InOneTurn)
+
+
+def _rooms(model: Contender, sandboxes: SandboxProvider) -> SandboxProvider:
+    """Where the model works: in the sandboxes of the run, unless it has folders of its own."""
+    own = model.folders if isinstance(model, OutsideAgent) else None
+    return sandboxes if own is None else own
+
+
+def model_seed(cell: Cell, attempt: int) -> Seed:
+    """What a model draws from. It tells nothing of the instance's seed, from which it is made."""
+    return cell.seed.child("model", cell.episode, attempt)
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What an agent left for its graders."""
+
+    answer: bytes | None = None
+    files: tuple[tuple[str, bytes], ...] = ()
+
+
+def _work(
+    brief: Brief,
+    model: Contender,
+    sandboxes: SandboxProvider,
+    seed: Seed,
+    journal: Journal,
+    tick: Callable[[], float],
+    ceiling: Ceiling,
+) -> tuple[Conduct, _Left, str]:
+    """The conduct, what was left in the work folder, and the container, whatever became of them."""
+    conduct, container = Conduct(opening_messages(brief), (), StopReason.FAILED), ""
+    try:
+        if isinstance(model, InOneTurn):  # it has no tools, so no sandbox
+            return run_single_turn(brief, model, seed, journal, tick), _Left(), container
+        with _rooms(model, sandboxes).open(brief.assets, brief.limits) as sandbox:
+            container = sandbox.id
+            if isinstance(model, OutsideAgent):
+                conduct = model.converse(brief, sandbox, seed, journal, tick)
+            else:
+                conduct = run_agent(
+                    brief, model, sandbox, seed, journal, tick,
+                    libraries=sandboxes.libraries, ceiling=ceiling,
+                )  # fmt: skip
+            return conduct, _collect(brief, conduct, sandbox), container
+    except AttemptFailed as failed:
+        error = f"{failed.boundary}:{failed.error_class}"
+    except (HarnessError, RegistryError):
+        raise
+    except Exception as bug:  # one bad cell must not end a sweep; what it said may be secret
+        error = f"{Boundary.WORKER}:{name_error(bug)}"
+    return Conduct(conduct.opening, conduct.steps, StopReason.FAILED, error), _Left(), container
+
+
+def _collect(brief: Brief, conduct: Conduct, sandbox: Sandbox) -> _Left:
+    """The answer file and the files that it points to; or what the brief has graders look at."""
+    if conduct.stop is StopReason.FAILED:
+        return _Left()
+    if not brief.answer_schema:
+        return _Left(None, tuple(_collect_paths(brief, sandbox)))
+    written = _read(sandbox, ANSWER_FILE)
+    answer = parse_answer(conduct.answer, written)
+    names = () if answer is None else answer.named_files()
+    read = ((name, _read(sandbox, name)) for name in names)
+    return _Left(written, tuple((name, data) for name, data in read if data is not None))
+
+
+def _collect_paths(brief: Brief, sandbox: Sandbox) -> Iterator[tuple[str, bytes]]:
+    """What lies at the brief's paths: files, with their bytes where graders read them, and
+    folders under a name that ends in ``/``."""
+    for path in (*brief.collect, *brief.exists):
+        try:
+            kind = sandbox.kind(path)
+        except SandboxRefused:
+            continue
+        place = path.rstrip("/")
+        if kind == "folder":
+            yield place + "/", b""
+        elif kind == "file" and path in brief.exists:
+            yield place, b""  # however large it is
+        elif kind == "file" and (data := _read(sandbox, place)) is not None:
+            yield place, data
+
+
+def _read(sandbox: Sandbox, path: str) -> bytes | None:
+    try:
+        return sandbox.read(path, MAX_ANSWER_BYTES)
+    except SandboxRefused:
+        return None

@@ -1,0 +1,424 @@
+"""Agent servers: a model and its loop behind ``POST /api/chat``, as docs/agent-servers.md has it.
+
+Either the server works in a folder of this host (``tree: host``), or it calls the tools of a
+sandbox of ours over the bridge (``tree: bridge``). What it streams is read as rounds until it
+closes, until its rounds are used up, or until the task's time is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from itertools import count, pairwise
+from operator import add
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from generators.seed import Seed
+from generators.task import Brief
+from harness.agent.loop import MAX_CALLS, Conduct, Journal
+from harness.agent.tools import use_tool
+from harness.episode import SECONDS_DIGITS, Step, StopReason, ToolUse
+from harness.errors import Boundary
+from harness.external_agents.base import OutsideAgent
+from harness.external_agents.snapshot import Kept, holds, lay_out, pack, read_tree, unpack
+from harness.external_agents.stream import MAX_STREAM_BYTES, ChatStream, MalformedStream, Round
+from harness.external_agents.tool_bridge import Bridge, BridgedTools
+from harness.model import Message, Reply, Role, ToolCall, Usage
+from harness.models.providers.retry import RETRIED, pause
+from harness.sandboxes.base import Sandbox, SandboxProvider
+from harness.sandboxes.local import LocalSandboxes, folder_of
+
+if TYPE_CHECKING:
+    import httpx2
+
+TREES = ("host", "bridge")
+_NOTHING = Usage(0, 0)
+ROUNDS = 20
+
+# Before the task's own prompt, where the server shares this host.
+FOLDER_LINE = "Your work folder is {folder} and paths are relative to it.\n\n"
+ANSWER_RULES = """
+
+End your final answer with one JSON object between a line <answer> and a line </answer>. \
+Instead, you may leave the object in the file answer.json in the work folder. It must fit this \
+JSON Schema:
+{schema}"""
+
+CLOSED, ROUNDS_USED, TIME_USED = "closed", "rounds", "time"
+_STOPS = {
+    CLOSED: StopReason.ANSWERED,
+    ROUNDS_USED: StopReason.TURN_LIMIT,
+    TIME_USED: StopReason.TIME_LIMIT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How a server is asked, and for how long it is heard. Seconds are wall time."""
+
+    base_url: str
+    tree: str  # "host" or "bridge"
+    rounds: int = ROUNDS
+    temperature: float | None = None
+    max_output_tokens: int | None = None
+    seconds: float | None = None  # for all of it, if less than the task's own
+    connect_seconds: float = 10.0
+    silence_seconds: float = 300.0  # without a byte, before it is given up
+    retries: int = 3  # before the first byte
+    backoff_seconds: float = 1.0  # before the first retry; doubled for each further one
+    bridge: str = "127.0.0.1:0"  # where the bridge listens
+    bridge_url: str = ""  # where the server finds it, if not there
+
+
+class AgentServer(OutsideAgent):
+    """An agent behind a server that speaks the streaming protocol."""
+
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        terms: Terms,
+        api_key: str = "",
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._name = name
+        self._version = version
+        self._terms = terms
+        self._api_key = api_key
+        self._sleep = sleep
+        # Made at once: this removes what processes that were killed have left.
+        self._folders = LocalSandboxes() if terms.tree == "host" else None
+        self._bridge = None if terms.tree == "host" else _open_bridge(terms)
+
+    def __repr__(self) -> str:
+        return f"AgentServer({self._name!r}, {self._version!r}, {self._terms.base_url!r})"
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def folders(self) -> SandboxProvider | None:
+        return self._folders
+
+    def close(self) -> None:
+        if self._folders is not None:
+            self._folders.close()
+
+    def converse(
+        self,
+        brief: Brief,
+        sandbox: Sandbox,
+        seed: Seed,
+        journal: Journal,
+        tick: Callable[[], float],
+    ) -> Conduct:
+        """See OutsideAgent. A conversation that is in the journal is not had again."""
+        folder = None if self._folders is None else folder_of(sandbox)
+        text = ask(brief, folder)
+        stored = journal.load(0)
+        if stored is not None:
+            heard = self._recall(unpack(stored.raw), brief, sandbox, folder, tick)
+        else:
+            heard = self._talk(text, brief, sandbox, seed, tick)
+            self._keep(heard, brief, folder, journal)
+        return self._conduct((Message(Role.USER, text),), heard)
+
+    def _talk(
+        self, text: str, brief: Brief, sandbox: Sandbox, seed: Seed, tick: Callable[[], float]
+    ) -> _Heard:
+        """Have the conversation, with the tools on the bridge for as long as it lasts."""
+        begun, limit = tick(), brief.limits.episode_seconds
+        ends = begun + min(limit, self._terms.seconds or limit)
+
+        def left() -> float:
+            return ends - tick()
+
+        body = _request(self._terms, text)
+        if self._bridge is None:
+            folder = folder_of(sandbox)
+            return self._listen(body, seed, left, tick, lambda: holds(folder, brief.assets))
+        most = self._terms.rounds * MAX_CALLS
+        tools = BridgedTools(sandbox, brief.limits, most, left, tick)
+        with self._bridge.serve(tools):
+            body["tools"] = {"url": tools.url, "token": tools.token}
+            heard = self._listen(body, seed, left, tick, lambda: not tools.touched)
+        heard.calls, heard.uses = tuple(tools.calls), tuple(tools.uses)
+        if tools.lost is not None:
+            heard.error = f"{tools.lost.boundary}:{tools.lost.error_class}"
+        return heard
+
+    def _listen(
+        self,
+        body: Mapping[str, Any],
+        seed: Seed,
+        left: Callable[[], float],
+        tick: Callable[[], float],
+        untouched: Callable[[], bool],
+    ) -> _Heard:
+        """What the server streams. A try that fails before the first byte, and before anything is
+        done to the files, may be made again."""
+        tried = 0
+        while True:
+            heard = _Heard(ChatStream(self._terms.rounds), tick, tick(), retries=tried)
+            try:
+                asyncio.run(self._exchange(body, heard, max(left(), 0.0)))
+            except _ServerError as error:
+                again = error.kind in RETRIED and tried < self._terms.retries
+                if not again or heard.received or not untouched():
+                    heard.error = f"{Boundary.PROVIDER}:{error.kind}"
+                    return heard
+                wait = pause(self._terms.backoff_seconds, tried, error.wait, seed)
+                if wait >= left():
+                    heard.error = f"{Boundary.PROVIDER}:{error.kind}"
+                    return heard
+                self._sleep(wait)
+                tried += 1
+            else:
+                return heard
+
+    async def _exchange(self, body: Mapping[str, Any], heard: _Heard, seconds: float) -> None:
+        """One request, to the end of its stream. Raises _ServerError."""
+        import httpx2
+
+        try:
+            async with asyncio.timeout(seconds), self._client() as client:
+                async with client.stream("POST", self._address, json=body) as response:
+                    _check_answer(response)
+                    # As it came: what is packed may unpack to more than memory holds.
+                    async for data in response.aiter_raw():
+                        if heard.take(data):
+                            return
+                heard.end()
+        except Exception as error:
+            if heard.stream.full:  # it was only waited for the last round's tools
+                heard.ending = ROUNDS_USED
+            elif isinstance(error, _ServerError):
+                raise
+            elif isinstance(error, TimeoutError) and heard.received:
+                heard.ending = TIME_USED
+            elif isinstance(error, (TimeoutError, MalformedStream, httpx2.HTTPError)):
+                raise _ServerError(_kind(error)) from None
+            else:
+                raise
+
+    def _client(self) -> httpx2.AsyncClient:
+        import httpx2
+
+        headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
+        if self._api_key:
+            headers["Authorization"] = f"Bearer {self._api_key}"
+        seconds = httpx2.Timeout(self._terms.silence_seconds, connect=self._terms.connect_seconds)
+        return httpx2.AsyncClient(headers=headers, timeout=seconds, verify=self._tls)
+
+    @property
+    def _address(self) -> str:
+        return self._terms.base_url.rstrip("/") + "/api/chat"
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        return ssl.create_default_context()  # slow to make: once, not for every episode
+
+    def _keep(self, heard: _Heard, brief: Brief, folder: Path | None, journal: Journal) -> None:
+        """Store a conversation that was had to its end, with what it takes to go on from it.
+
+        Of a tree too large to keep nothing is stored: a crash before the attempt is written has
+        the whole conversation again. Where another worker stored this turn first, both go on by
+        themselves: the first to write the attempt counts, with its own tree.
+        """
+        tree = () if folder is None else read_tree(folder)
+        if heard.error or tree is None:
+            return
+        given = {(asset.path, asset.data) for asset in brief.assets}
+        kept = Kept(
+            heard.ending,
+            tuple(heard.seconds()),
+            heard.retries,
+            bytes(heard.received),
+            heard.calls,
+            tuple(each for each in tree if each not in given),
+            tuple(path for path, data in tree if (path, data) in given),
+        )
+        message = Message(Role.ASSISTANT, heard.final)
+        usage = reduce(add, (each.usage for each in heard.stream.rounds), _NOTHING)
+        journal.save(0, Reply(message, usage, self._version, heard.ending, pack(kept)))
+
+    def _recall(
+        self,
+        kept: Kept,
+        brief: Brief,
+        sandbox: Sandbox,
+        folder: Path | None,
+        tick: Callable[[], float],
+    ) -> _Heard:
+        """A conversation that was had before a crash, and the sandbox as it left it."""
+        heard = _Heard(ChatStream(self._terms.rounds), tick, tick(), retries=kept.retries)
+        with suppress(
+            MalformedStream
+        ):  # what came after the last round need not be of the protocol
+            if not heard.take(kept.stream[:MAX_STREAM_BYTES]) and kept.ending == CLOSED:
+                heard.end()
+        heard.ending, heard.told_seconds, heard.calls = kept.ending, kept.seconds, kept.calls
+        if folder is not None:
+            same = [(a.path, a.data) for a in brief.assets if a.path in kept.unchanged]
+            lay_out((*kept.tree, *same), folder)
+        limits = brief.limits
+        heard.uses = tuple(
+            use_tool(call, sandbox, limits, limits.tool_seconds, tick) for call in kept.calls
+        )
+        return heard
+
+    def _conduct(self, opening: tuple[Message, ...], heard: _Heard) -> Conduct:
+        steps = tuple(self._steps(heard))
+        if heard.error:
+            return Conduct(opening, steps, StopReason.FAILED, heard.error)
+        return Conduct(opening, steps, _STOPS[heard.ending], final=heard.final)
+
+    def _steps(self, heard: _Heard) -> Iterator[Step]:
+        rounds = heard.stream.rounds
+        shares = share_uses(rounds, heard.uses) if self._bridge else _told_uses(rounds)
+        arguments = {call.id: call.arguments for call in heard.calls}
+        for number, (round, uses) in enumerate(zip(rounds, shares, strict=True)):
+            calls = tuple(
+                ToolCall(use.call_id, use.name, arguments.get(use.call_id, "")) for use in uses
+            )
+            finish = ("tool_call" if uses else "stop") if round.done else "cut"
+            reply = Reply(
+                Message(Role.ASSISTANT, round.text, calls=calls),
+                round.usage,
+                round.version or self._version,
+                finish,
+                round.raw,
+                heard.retries if number == 0 else 0,
+            )
+            yield Step(reply, uses, heard.seconds()[number])
+
+
+def ask(brief: Brief, folder: Path | None) -> str:
+    """The one message that a server is sent: where it works, the task, and what an answer is
+    where the task does not say so itself."""
+    place = "" if folder is None else FOLDER_LINE.format(folder=folder)
+    rules = ANSWER_RULES.format(schema=brief.answer_schema) if brief.answer_schema else ""
+    return f"{place}{brief.prompt}{rules}"
+
+
+def _open_bridge(terms: Terms) -> Bridge:
+    host, _, port = terms.bridge.rpartition(":")
+    return Bridge(host.strip("[]"), int(port), terms.bridge_url)
+
+
+def _request(terms: Terms, text: str) -> dict[str, Any]:
+    body: dict[str, Any] = {"messages": [{"role": "user", "content": text}]}
+    if terms.temperature is not None:
+        body["temperature"] = terms.temperature
+    if terms.max_output_tokens is not None:
+        body["max_output_tokens"] = terms.max_output_tokens
+    return body
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What has been heard of a conversation so far, and how it ended."""
+
+    stream: ChatStream
+    tick: Callable[[], float]
+    begun: float
+    retries: int = 0
+    received: bytearray = field(default_factory=bytearray)
+    marks: list[float] = field(default_factory=list)  # when each round was done
+    ending: str = ""
+    error: str = ""  # "<boundary>:<class>"
+    calls: tuple[ToolCall, ...] = ()  # over the bridge
+    uses: tuple[ToolUse, ...] = ()
+    told_seconds: tuple[float, ...] = ()  # of a conversation that was kept
+
+    def take(self, data: bytes) -> bool:
+        """Read on; whether to stop. Raises MalformedStream."""
+        self.received += data
+        stop = self.stream.take(data)
+        self.marks += [self.tick()] * (self.stream.done - len(self.marks))
+        if stop:
+            self.ending = ROUNDS_USED
+        return stop
+
+    def end(self) -> None:
+        """The server has closed the stream. Raises MalformedStream, _ServerError."""
+        if not self.stream.end():
+            raise _ServerError("connection")
+        self.marks += [self.tick()] * (self.stream.done - len(self.marks))
+        self.ending = ROUNDS_USED if self.stream.stopped else CLOSED
+
+    def seconds(self) -> list[float]:
+        """How long each round took, the tools before it included."""
+        if self.told_seconds:
+            return list(self.told_seconds)
+        marks = [self.begun, *self.marks]
+        if len(self.stream.rounds) > len(self.marks):
+            marks.append(self.tick())
+        return [round(b - a, SECONDS_DIGITS) for a, b in pairwise(marks)]
+
+    @property
+    def final(self) -> str:
+        """The last message that was said to its end and says anything."""
+        said = [each.text for each in self.stream.rounds if each.done and each.text.strip()]
+        return said[-1] if said else ""
+
+
+def share_uses(
+    rounds: tuple[Round, ...], uses: tuple[ToolUse, ...]
+) -> tuple[tuple[ToolUse, ...], ...]:
+    """The calls of the bridge by rounds: as many to each as the stream told results after it,
+    and to the last what is left."""
+    shares, at = [], 0
+    for each in rounds[:-1]:
+        shares.append(uses[at : at + len(each.results)])
+        at += len(each.results)
+    return (*shares, uses[at:]) if rounds else ()
+
+
+def _told_uses(rounds: tuple[Round, ...]) -> tuple[tuple[ToolUse, ...], ...]:
+    """The tool calls of a server that works by itself, as it told them."""
+    numbers = count(1)
+
+    def use(name: str, text: str) -> ToolUse:
+        call = f"call-{next(numbers)}"
+        return ToolUse(call, name, Message(Role.TOOL, text, call_id=call), 0.0)
+
+    return tuple(tuple(use(*told) for told in each.results) for each in rounds)
+
+
+class _ServerError(Exception):
+    """What came of one try, by what to do about it. It quotes nothing of what the server said."""
+
+    def __init__(self, kind: str, wait: float | None = None) -> None:
+        super().__init__(kind)
+        self.kind, self.wait = kind, wait
+
+
+def _check_answer(response: httpx2.Response) -> None:
+    status = response.status_code
+    if response.is_success:
+        if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise _ServerError("malformed")  # it was told to send the stream as it is
+        return
+    kinds = {401: "auth", 403: "auth", 408: "timeout", 429: "rate_limit"}
+    kind = kinds.get(status, "overload" if status >= 500 else "bad_request")
+    asked = response.headers.get("Retry-After", "")
+    raise _ServerError(kind, float(asked) if asked.isascii() and asked.isdigit() else None)
+
+
+def _kind(error: Exception) -> str:
+    import httpx2
+
+    if isinstance(error, MalformedStream):
+        return "malformed"
+    if isinstance(error, httpx2.ConnectTimeout):
+        return "connection"
+    late = isinstance(error, TimeoutError | httpx2.TimeoutException)
+    return "timeout" if late else "connection"

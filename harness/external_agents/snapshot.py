@@ -1,0 +1,166 @@
+"""What is stored of a conversation with an agent server: its stream, and what goes with it.
+
+The stream is paid for. To go on from it after a crash takes the sandbox as the server left it,
+which died with the process: so the calls of the bridge are kept beside the stream, to be carried
+out again, or the files of the host's folder, to be laid out again.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from generators.task import Asset
+from harness.model import ToolCall
+from harness.sandboxes.tool_server import RefusedError, read_file
+
+MAX_TREE_BYTES = 64 << 20
+MAX_TREE_NAMES = 10_000
+MAX_TREE_DEPTH = 100
+_ABOUT, _STREAM, _TREE = "about.json", "stream.jsonl", "tree/"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A conversation, whole. ``seconds`` of each round, ``tree`` of paths to bytes, but for the
+    input files that are ``unchanged``; a path that ends in ``/`` is a folder."""
+
+    ending: str
+    seconds: tuple[float, ...]
+    retries: int
+    stream: bytes
+    calls: tuple[ToolCall, ...] = ()
+    tree: tuple[tuple[str, bytes], ...] = ()
+    unchanged: tuple[str, ...] = ()
+
+
+def pack(kept: Kept) -> bytes:
+    """As a ZIP archive, for the journal."""
+    about = {
+        "ending": kept.ending,
+        "seconds": kept.seconds,
+        "retries": kept.retries,
+        "calls": [[call.id, call.name, call.arguments] for call in kept.calls],
+        "unchanged": kept.unchanged,
+    }
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(_ABOUT, json.dumps(about))
+        archive.writestr(_STREAM, kept.stream)
+        for path, data in kept.tree:
+            archive.writestr(zipfile.ZipInfo(_TREE + path), data)
+    return target.getvalue()
+
+
+def unpack(data: bytes) -> Kept:
+    """What ``pack`` made: of our own store, so it is taken at its word."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        about = json.loads(archive.read(_ABOUT))
+        names = [name for name in archive.namelist() if name.startswith(_TREE)]
+        return Kept(
+            about["ending"],
+            tuple(about["seconds"]),
+            about["retries"],
+            archive.read(_STREAM),
+            tuple(ToolCall(*call) for call in about["calls"]),
+            tuple((name.removeprefix(_TREE), archive.read(name)) for name in names),
+            tuple(about["unchanged"]),
+        )
+
+
+def read_tree(folder: Path) -> tuple[tuple[str, bytes], ...] | None:
+    """The files and folders below a folder, in order; None where they are too many to keep.
+
+    No link is followed; what is no plain file is left out, as are names that are not text: no
+    grader gets to see those either.
+    """
+    try:
+        paths = list(_walk(folder))
+    except _TooLargeError:
+        return None
+    tree: list[tuple[str, bytes]] = []
+    left = MAX_TREE_BYTES
+    for path in paths:
+        try:
+            data = b"" if path.endswith("/") else read_file(path, MAX_TREE_BYTES, str(folder))
+        except (OSError, RefusedError):
+            if _size(folder / path) > MAX_TREE_BYTES:
+                return None
+            continue
+        left -= len(data)
+        tree.append((path, data))
+        if left < 0:
+            return None
+    return tuple(tree)
+
+
+class _TooLargeError(Exception):
+    """A folder holds too many names, or goes too deep."""
+
+
+def _walk(folder: Path) -> Iterator[str]:
+    """The paths of what may be kept. Raises _TooLargeError."""
+    for path in _names(folder):
+        if _is_text(path) and not os.path.islink(os.path.join(folder, path.rstrip("/"))):
+            yield path
+
+
+def _names(folder: Path) -> Iterator[str]:
+    """Every path below a folder, those of folders with a slash at the end. Raises
+    _TooLargeError: to walk as deep as a file system lets one build takes more stack than there
+    is."""
+    count = 0
+    for here, folders, files in os.walk(folder, followlinks=False):
+        folders.sort()
+        count += len(folders) + len(files)
+        below = os.path.relpath(here, folder)
+        if count > MAX_TREE_NAMES or below.count("/") >= MAX_TREE_DEPTH:
+            raise _TooLargeError
+        for name in sorted((*(each + "/" for each in folders), *files)):
+            yield name if below == "." else f"{below}/{name}"
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0
+
+
+def holds(folder: Path, assets: Sequence[Asset]) -> bool:
+    """Whether a folder holds the files of a task, unchanged, and nothing else."""
+    files = {asset.path: asset.data for asset in assets}
+    folders = {f"{each}/" for path in files for each in PurePosixPath(path).parents}
+    try:
+        if set(_names(folder)) != {*files, *folders} - {"./"}:
+            return False
+    except _TooLargeError:
+        return False
+    tree = read_tree(folder) or ()
+    return files == {path: data for path, data in tree if not path.endswith("/")}
+
+
+def lay_out(tree: tuple[tuple[str, bytes], ...], folder: Path) -> None:
+    """Make a fresh folder hold the tree and nothing else."""
+    for path in reversed(list(_walk(folder))):
+        (folder / path).rmdir() if path.endswith("/") else (folder / path).unlink()
+    for path, data in tree:
+        target = folder / path
+        if path.endswith("/"):
+            target.mkdir(mode=0o700, parents=True, exist_ok=True)
+        else:
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            target.write_bytes(data)

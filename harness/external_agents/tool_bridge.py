@@ -1,0 +1,240 @@
+"""The tool bridge: the tools of one episode's sandbox over HTTP, for an agent server elsewhere.
+
+``GET /tools`` tells the tools, ``POST /tools/NAME`` with a JSON object of arguments carries one
+out. Who calls shows the episode's bearer token; after the episode it is worth nothing. One
+listener serves all episodes of a process and is there while one of them lives. It logs nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from http.server import ThreadingHTTPServer
+from typing import Any
+
+from generators.task import Limits
+from harness.agent.tools import MAX_ARGUMENT_CHARS, TOOLS, use_tool
+from harness.episode import ToolUse
+from harness.errors import AttemptFailed, HarnessError
+from harness.external_agents.http_timeout import PatientHandler
+from harness.model import ToolCall
+from harness.sandboxes.base import Sandbox
+
+MAX_BODY_BYTES = 6 * MAX_ARGUMENT_CHARS  # an escaped character takes up to six
+MAX_CONNECTIONS = 512  # at once; each takes a thread
+_POLL_SECONDS = 0.05
+
+
+@dataclass(slots=True)
+class BridgedTools:
+    """The tools of one episode, while they are open. Keeps what was called and what it came to."""
+
+    sandbox: Sandbox
+    limits: Limits
+    max_calls: int
+    seconds_left: Callable[[], float]
+    tick: Callable[[], float]
+    url: str = ""
+    token: str = field(default="", repr=False)
+    calls: list[ToolCall] = field(default_factory=list)
+    uses: list[ToolUse] = field(default_factory=list)
+    lost: AttemptFailed | None = None
+    touched: bool = False  # whether a call was begun
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _open: bool = True
+
+    def use(self, name: str, arguments: str) -> ToolUse | None:
+        """Carry out one call, after those before it. None once the tools are closed, or the
+        sandbox is lost."""
+        with self._lock:
+            if not self._open or self.lost is not None or len(self.calls) >= self.max_calls:
+                return None
+            self.touched = True
+            call = ToolCall(f"call-{len(self.calls) + 1}", name, arguments)
+            seconds = min(self.limits.tool_seconds, max(self.seconds_left(), 1.0))
+            try:
+                done = use_tool(call, self.sandbox, self.limits, seconds, self.tick)
+            except AttemptFailed as failed:
+                self.lost = failed
+                return None
+            self.calls.append(call)
+            self.uses.append(done)
+            return done
+
+    def close(self) -> None:
+        """Take no more calls. Returns when none is under way."""
+        self._open = False
+        with self._lock:
+            pass
+
+
+class Bridge:
+    """Listens at ``host`` and ``port`` (0: any that is free) while an episode's tools are open.
+
+    ``url`` is what servers are told, for where they reach this machine under another name.
+    """
+
+    def __init__(self, host: str = "127.0.0.1", port: int = 0, url: str = "") -> None:
+        self._host = host
+        self._port = port
+        self._url = url
+        self._lock = threading.Lock()
+        self._open: dict[str, BridgedTools] = {}
+        self._listener: _Listener | None = None
+
+    @contextmanager
+    def serve(self, tools: BridgedTools) -> Iterator[BridgedTools]:
+        """Let the tools be called from outside until the block ends; ``url`` and ``token`` of
+        them tell how. Raises HarnessError where the address cannot be listened at."""
+        tools.token = secrets.token_urlsafe(32)
+        with self._lock:
+            tools.url = self._listen()
+            self._open[tools.token] = tools
+        try:
+            yield tools
+        finally:
+            with self._lock:
+                del self._open[tools.token]
+                self._stop_if_idle()
+            tools.close()
+
+    def find(self, token: str) -> BridgedTools | None:
+        """The tools that a token opens. Each is compared in constant time, and all of them are."""
+        with self._lock:
+            known = list(self._open.items())
+        given = token.encode("utf-8", "replace")
+        matching = [tools for each, tools in known if hmac.compare_digest(each.encode(), given)]
+        return matching[0] if matching else None
+
+    def _listen(self) -> str:
+        if self._listener is None:
+            try:
+                self._listener = _Listener((self._host, self._port), self)
+            except OSError as error:
+                raise HarnessError(
+                    f"the tool bridge cannot listen at {self._host}:{self._port}: "
+                    f"{error.strerror or error}; give another `bridge: HOST:PORT`, or port 0 for "
+                    "any that is free"
+                ) from None
+            run = threading.Thread(
+                target=self._listener.serve_forever, args=(_POLL_SECONDS,), daemon=True
+            )
+            run.start()
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return self._url or f"http://{host}:{self._listener.server_port}"
+
+    def _stop_if_idle(self) -> None:
+        if not self._open and self._listener is not None:
+            self._listener.shutdown()
+            self._listener.server_close()
+            self._listener = None
+
+
+class _Listener(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False  # a connection that idles must not hold up the end of an episode
+
+    def __init__(self, address: tuple[str, int], bridge: Bridge) -> None:
+        self.bridge = bridge
+        self._room = threading.Semaphore(MAX_CONNECTIONS)
+        super().__init__(address, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Hang up on who comes when all threads are taken."""
+        if self._room.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: who hangs up is no news, and what is said may be private."""
+
+
+class _Handler(PatientHandler):
+    protocol_version = "HTTP/1.1"
+    server_version = "dosimeter"
+    sys_version = ""
+    server: _Listener
+
+    def do_GET(self) -> None:  # noqa: N802 - as the base class has it
+        if self._tools() is None:
+            self._refuse(401, "no such token, or its episode is over")
+        elif self.path != "/tools":
+            self._refuse(404, "there are GET /tools and POST /tools/NAME")
+        else:
+            self._send(200, list_tools())
+
+    def do_POST(self) -> None:  # noqa: N802 - as the base class has it
+        tools = self._tools()
+        if tools is None:
+            self._refuse(401, "no such token, or its episode is over")
+        elif not self.path.startswith("/tools/"):
+            self._refuse(404, "there are GET /tools and POST /tools/NAME")
+        elif (body := self._body()) is not None:
+            used = tools.use(self.path.removeprefix("/tools/"), body.decode("utf-8", "replace"))
+            if used is None:
+                self._refuse(410, "the tools are closed: out of time, of calls, or lost")
+            else:
+                self._send(200, show_result(used))
+
+    def _tools(self) -> BridgedTools | None:
+        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
+        return self.server.bridge.find(token.strip()) if scheme.lower() == "bearer" else None
+
+    def _body(self) -> bytes | None:
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdigit()):
+            self._refuse(411, "give Content-Length")
+            return None
+        if len(length) > 12 or int(length) > MAX_BODY_BYTES:
+            self._refuse(413, f"at most {MAX_BODY_BYTES:,} bytes are read")
+            return None
+        body = self.read_body(int(length))
+        self.close_connection = self.close_connection or body is None
+        return body
+
+    def _refuse(self, status: int, reason: str) -> None:
+        self.close_connection = True  # what was sent along has not been read
+        self._send(status, json.dumps({"error": reason}).encode())
+
+    def _send(self, status: int, body: bytes) -> None:
+        with suppress(OSError):  # it may have hung up
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            if self.close_connection:
+                self.send_header("Connection", "close")
+            self.end_headers()
+            self.wfile.write(body)
+
+
+@cache
+def list_tools() -> bytes:
+    """What ``GET /tools`` answers."""
+    tools = [
+        {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
+        for spec in TOOLS
+    ]
+    return json.dumps({"tools": tools}).encode()
+
+
+def show_result(used: ToolUse) -> bytes:
+    """What a call answers: text, and images in base64."""
+    images = [
+        {"media_type": image.media_type, "data": base64.b64encode(image.data).decode()}
+        for image in used.result.images
+    ]
+    return json.dumps({"text": used.result.text, "images": images}).encode()

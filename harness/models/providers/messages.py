@@ -1,0 +1,175 @@
+"""Our messages as pydantic-ai's, and its replies as ours.
+
+Where a provider signs what its model thought, it wants those parts back as they were; then a
+message keeps all of its parts in ``native`` and goes back by them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from harness.model import Message, Reply, Role, ToolCall, ToolSpec, Usage
+from harness.models.providers.retry import ProviderError
+
+if TYPE_CHECKING:
+    from pydantic_ai import messages as pm
+
+_MAX_COUNT = 2**53  # of tokens; a larger one is no number that JSON carries
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """How what a model thought goes back to its provider: as the parts that it sent (``native``),
+    or as text under a ``field`` of the message; by neither, not at all."""
+
+    system: str  # the provider's name in pydantic-ai
+    native: bool = False
+    field: str = ""
+
+
+def spoken_messages(messages: Sequence[Message], replay: Replay) -> Iterator[pm.ModelMessage]:
+    """Our messages as pydantic-ai's: runs of what goes in, and each of what came out."""
+    from pydantic_ai import messages as pm
+
+    names = {call.id: call.name for message in messages for call in message.calls}
+    for spoken, run in groupby(messages, key=lambda message: message.role is Role.ASSISTANT):
+        if spoken:
+            for message in run:
+                yield pm.ModelResponse(parts=_said(message, replay), provider_name=replay.system)
+        else:
+            heard = list(run)
+            parts = [_told(message, names) for message in heard]
+            # Not every protocol lets tools answer in images: what they show follows as a user's.
+            shown = [part for message in heard for part in _shown(message, names)]
+            yield pm.ModelRequest(parts=[*parts, *shown])
+
+
+def spoken_tool(spec: ToolSpec) -> Any:
+    from pydantic_ai.tools import ToolDefinition
+
+    return ToolDefinition(
+        name=spec.name,
+        description=spec.description,
+        parameters_json_schema=dict(spec.parameters),
+        strict=False,
+    )
+
+
+def heard_reply(response: pm.ModelResponse, raw: bytes, version: str, replay: Replay) -> Reply:
+    """The reply of a response; ``version`` where it does not tell its own. Raises ProviderError
+    for one that a filter cut off."""
+    from pydantic_ai import messages as pm
+
+    refusal = (response.provider_details or {}).get("refusal")
+    if response.finish_reason == "content_filter" and not isinstance(refusal, str):
+        raise ProviderError("content_filter")
+    texts = [part.content for part in response.parts if isinstance(part, pm.TextPart)]
+    thoughts = [part.content for part in response.parts if isinstance(part, pm.ThinkingPart)]
+    calls = [part for part in response.parts if isinstance(part, pm.ToolCallPart)]
+    message = Message(
+        Role.ASSISTANT,
+        _text(refusal if isinstance(refusal, str) else "\n\n".join(texts)),
+        calls=tuple(_call(part) for part in calls),
+        reasoning=_text("\n\n".join(thought for thought in thoughts if thought)),
+        native=_native(response.parts) if replay.native else "",
+    )
+    told = response.usage
+    usage = Usage(
+        _count(told.input_tokens), _count(told.output_tokens), _count(told.cache_read_tokens)
+    )
+    finish = "refusal" if refusal else (response.finish_reason or "stop")
+    if calls and finish == "stop":  # Google does not tell them apart
+        finish = "tool_call"
+    return Reply(message, usage, _text(response.model_name or version), finish, raw)
+
+
+def _told(message: Message, names: dict[str, str]) -> pm.ModelRequestPart:
+    from pydantic_ai import messages as pm
+
+    if message.role is Role.SYSTEM:
+        return pm.SystemPromptPart(message.text)
+    if message.role is Role.TOOL:
+        return pm.ToolReturnPart(names[message.call_id], message.text, message.call_id)
+    images = _images(message)
+    return pm.UserPromptPart([message.text, *images] if images else message.text)
+
+
+def _shown(message: Message, names: dict[str, str]) -> Iterator[pm.ModelRequestPart]:
+    from pydantic_ai import messages as pm
+
+    if message.role is Role.TOOL and message.images:
+        title = f"[what {names[message.call_id]} ({message.call_id}) showed]"
+        yield pm.UserPromptPart([title, *_images(message)])
+
+
+def _images(message: Message) -> list[pm.BinaryContent]:
+    from pydantic_ai import messages as pm
+
+    return [pm.BinaryContent(image.data, media_type=image.media_type) for image in message.images]
+
+
+def _said(message: Message, replay: Replay) -> list[pm.ModelResponsePart]:
+    from pydantic_ai import messages as pm
+
+    if message.native and replay.native:
+        return _parts(message.native)
+    parts: list[pm.ModelResponsePart] = []
+    if message.reasoning and replay.field:
+        thought = pm.ThinkingPart(message.reasoning, id=replay.field, provider_name=replay.system)
+        parts.append(thought)
+    if message.text or not message.calls:
+        parts.append(pm.TextPart(message.text))
+    parts += [pm.ToolCallPart(call.name, call.arguments, call.id) for call in message.calls]
+    return parts
+
+
+def _native(parts: Sequence[pm.ModelResponsePart]) -> str:
+    """The parts as JSON, where text and calls alone would not bring them back."""
+    if not any(_carries(part) for part in parts):
+        return ""
+    return json.dumps(_clean(_adapter().dump_python(list(parts))))
+
+
+def _carries(part: pm.ModelResponsePart) -> bool:
+    from pydantic_ai import messages as pm
+
+    return isinstance(part, pm.ThinkingPart) or bool(getattr(part, "provider_details", None))
+
+
+def _parts(native: str) -> list[pm.ModelResponsePart]:
+    parts: list[pm.ModelResponsePart] = _adapter().validate_python(json.loads(native))
+    return parts
+
+
+def _adapter() -> Any:
+    from pydantic import TypeAdapter
+    from pydantic_ai import messages as pm
+
+    return TypeAdapter(list[pm.ModelResponsePart])
+
+
+def _call(part: pm.ToolCallPart) -> ToolCall:
+    arguments = part.args if isinstance(part.args, str) else part.args_as_json_str()
+    return ToolCall(_text(part.tool_call_id), _text(part.tool_name), _text(arguments))
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, dict):
+        return {_clean(key): _clean(each) for key, each in value.items()}
+    return [_clean(each) for each in value] if isinstance(value, list) else value
+
+
+def _text(text: str) -> str:
+    """The text without lone surrogates, which JSON can smuggle in and UTF-8 cannot carry."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _count(tokens: int) -> int | None:
+    """A token count; the SDK says 0 where the server says nothing."""
+    return tokens if 0 < tokens < _MAX_COUNT else None

@@ -1,0 +1,59 @@
+"""Any server that speaks the OpenAI chat protocol, by its base URL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from generators.seed import Seed
+from harness.model import Reply, TextRequest
+from harness.models.providers.base import Connection, Sampling, ServedModel, keeping_client
+from harness.models.providers.openai_logprobs import asked_of, post_json, reply_of
+
+BASE_URL = "https://api.openai.com/v1"
+
+
+class OpenAIModel(ServedModel):
+    """A model behind an OpenAI-compatible server. Each server has its own field for what a model
+    thought, or none: it is sent back where the pin names one."""
+
+    native_replay = False
+
+    async def _connect(self) -> Connection:
+        from openai import AsyncOpenAI
+        from pydantic_ai.models.openai import OpenAIChatModel
+        from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+        client = AsyncOpenAI(
+            base_url=self._base_url,
+            api_key=self._api_key,
+            http_client=keeping_client(self._sampling.seconds),
+            max_retries=0,
+        )
+        provider = OpenAICompatibleProvider("openai-compatible", openai_client=client)
+        return Connection(OpenAIChatModel(self._version, provider=provider), client.close)
+
+    def _settings(self, seed: Seed) -> dict[str, Any]:
+        settings = super()._settings(seed)
+        settings |= {"max_retries": 0, "timeout": self._sampling.seconds}
+        # Under the protocol's own name: a compatible server's model has no profile to map it by.
+        if effort := settings.pop("thinking", None):
+            settings["extra_body"] = {"reasoning_effort": effort}
+        if self._sampling.send_seed:
+            settings["seed"] = seed.child("server").rng().integer(0, 2**31 - 1)
+        return settings
+
+    def weigh(self, request: TextRequest) -> Reply:
+        """How likely the model finds a text, as far as its server tells. As ``respond``."""
+        return self._patiently(
+            lambda: self._run(lambda line: self._weighed(line.connection.chat, request)),
+            request.seed,
+            request.keep,
+        )
+
+    async def _weighed(self, chat: Any, request: TextRequest) -> Reply:
+        with self._receiving() as received:
+            body = await post_json(chat.client, "/completions", asked_of(request, self._version))
+            return reply_of(body, self._raw(received), self._version)
+
+
+__all__ = ["BASE_URL", "OpenAIModel", "Sampling"]

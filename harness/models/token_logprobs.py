@@ -1,0 +1,133 @@
+"""What servers tell of how likely a given text is, read token by token.
+
+Three forms: ``choices[0].logprobs`` of an OpenAI-compatible server that echoes its prompt,
+``choices[0].prompt_logprobs`` of vLLM, and what our local model writes. Whose reply holds nothing
+of the kind tells nothing: None, never zeros.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from harness.models.membership import TokenScores, moments_of
+
+ECHO, PROMPT_LOGPROBS = "echo", "prompt_logprobs"  # how a server is asked
+LOCAL = "token_logprobs"  # what our local model's reply is called
+_ESCAPED = re.compile(r"\\x([0-9a-fA-F]{2})")
+_LEAST = -1e4  # servers write minus infinity in many ways
+_MOST = 1e-3  # of rounding, for what is certain
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """One token: its bytes, its log-probability, and those of its rivals as far as told."""
+
+    data: bytes
+    logprob: float | None  # None of the first, which follows nothing
+    others: Sequence[float] = ()
+    moments: tuple[float, float] | None = None
+
+
+def read_likelihood(raw: bytes, text: str, start: int) -> TokenScores | None:
+    """The tokens of ``text`` that reach beyond character ``start``, from the bytes of a reply.
+    None where it does not tell them: not of this text, not all of them, or in no form known."""
+    try:
+        tokens, most = _tokens(json.loads(raw))
+        ends = (len(tokens) - generated for generated in most)
+        tails = (_tail(tokens[:end], text.encode(), len(text[:start].encode())) for end in ends)
+        return _scores(next((tail for tail in tails if tail), []))
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError):
+        return None  # strangers wrote it
+
+
+def _scores(tokens: Sequence[_Token]) -> TokenScores | None:
+    logprobs = [token.logprob for token in tokens if _is_logprob(token.logprob)]
+    if not tokens or len(logprobs) < len(tokens):
+        return None
+    told = tuple(max(float(each), _LEAST) for each in logprobs)
+    moments = [token.moments or _moments(token) for token in tokens]
+    whole = [each for each in moments if each is not None]
+    if len(whole) < len(tokens):
+        return TokenScores(told)
+    return TokenScores(told, tuple(mean for mean, _ in whole), tuple(sd for _, sd in whole))
+
+
+def _is_logprob(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not math.isnan(value) and value < _MOST
+
+
+def _tail(tokens: Sequence[_Token], text: bytes, start: int) -> list[_Token]:
+    """The tokens that end the text, from the one that holds byte ``start``; none where tokens and
+    text do not agree there."""
+    left, found = text, []
+    for token in reversed(tokens):
+        if len(left) <= start:
+            break
+        if not token.data or not left.endswith(token.data):
+            return []
+        found.append(token)
+        left = left[: -len(token.data)]
+    return found[::-1] if len(left) <= start else []
+
+
+def _moments(token: _Token) -> tuple[float, float] | None:
+    if not token.others:
+        return None
+    return moments_of(np.maximum(np.asarray(token.others, dtype=np.float64), _LEAST))
+
+
+def _tokens(body: Any) -> tuple[list[_Token], Sequence[int]]:
+    """The tokens that are told, and how many of the last may have been generated behind the text:
+    one was asked for."""
+    if LOCAL in body:
+        return [_local_token(each) for each in body[LOCAL]], (0,)
+    choice = body["choices"][0]
+    if choice.get("prompt_logprobs"):
+        return list(_vllm_tokens(choice["prompt_logprobs"])), (0,)
+    generated = (body.get("usage") or {}).get("completion_tokens")
+    return list(_echoed_tokens(choice["logprobs"])), (generated,) if generated in (0, 1) else (1, 0)
+
+
+def _local_token(each: Mapping[str, Any]) -> _Token:
+    moments = (each["mean"], each["deviation"]) if "mean" in each else None
+    return _Token(bytes.fromhex(each["bytes"]), each["logprob"], (), moments)
+
+
+def _vllm_tokens(places: Sequence[Mapping[str, Any] | None]) -> Iterator[_Token]:
+    """Of each place the given token comes first, whatever its rank, then the most likely ones.
+    There is none for the first token, which follows nothing."""
+    for place in places:
+        if place is None:
+            yield _Token(b"", None)
+            continue
+        given, *_ = place.values()
+        others = [each["logprob"] for each in place.values()]
+        yield _Token(_bytes(given["decoded_token"]), given["logprob"], others)
+
+
+def _echoed_tokens(told: Mapping[str, Any]) -> Iterator[_Token]:
+    tokens, logprobs = told["tokens"], told["token_logprobs"]
+    rivals = told.get("top_logprobs") or [None] * len(tokens)
+    for token, logprob, top in zip(tokens, logprobs, rivals, strict=True):
+        yield _Token(_bytes(token), logprob, _rivals(token, logprob, top or {}))
+
+
+def _rivals(token: str, logprob: float | None, top: Mapping[str, float]) -> Sequence[float]:
+    """The distribution as far as told. A token beyond the most likely ones is in it too."""
+    if logprob is None or not top:
+        return ()
+    return [*top.values(), *([] if token in top else [logprob])]
+
+
+def _bytes(token: str) -> bytes:
+    """A token's bytes; of a part of a character, which servers spell out, those."""
+    if token.startswith("bytes:"):
+        return bytes(int(each, 16) for each in _ESCAPED.findall(token))
+    return token.encode()

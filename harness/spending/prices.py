@@ -1,0 +1,153 @@
+"""Prices from a file: what models cost, when that was so, and who says so.
+
+The file's digest goes into the run's manifest. A price that is not in it is unknown, and so is
+the cost of a reply that tells no token counts: neither is ever taken for zero.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from generators.yaml_lines import Document, Limits, YamlError, parse_yaml
+from harness.errors import HarnessError
+from harness.model import Usage
+from registry.canonical import digest_bytes
+from registry.ledger.records import ModelPin
+
+OWN_PROVIDERS = frozenset(("scripted", "local"))  # we run these ourselves: nothing is bought
+_MILLION = Decimal(1_000_000)
+_MAX_BYTES = 1_000_000
+_MOST = 1_000_000  # USD per million tokens; beyond it somebody mistook the unit
+_KEYS = ("provider", "model", "input", "cached_input", "output", "date", "source")
+_OPTIONAL = frozenset(("cached_input",))
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """USD per million tokens, for the model versions that a pattern names."""
+
+    provider: str
+    model: str  # a pattern: * and ? stand for any characters
+    input: Decimal
+    cached_input: Decimal  # of the input, what the provider read from its cache
+    output: Decimal
+    date: str  # when this was the price
+    source: str
+
+    def cost(self, usage: Usage) -> Decimal | None:
+        """USD for these tokens; None where their number is unknown."""
+        if usage.input_tokens is None or usage.output_tokens is None:
+            return None
+        cached = min(usage.cached_tokens or 0, usage.input_tokens)
+        fresh = usage.input_tokens - cached
+        paid = fresh * self.input + cached * self.cached_input + usage.output_tokens * self.output
+        return paid / _MILLION
+
+
+@dataclass(frozen=True, slots=True)
+class PriceList:
+    """A price file, read."""
+
+    path: str
+    digest: str
+    prices: tuple[Price, ...]
+
+    def of(self, pin: ModelPin) -> Price | None:
+        """The first price whose provider and pattern fit the version that is asked for."""
+        for price in self.prices:
+            if price.provider == pin.provider and fnmatchcase(pin.version, price.model):
+                return price
+        return None
+
+
+def total_cost(price: Price | None, usages: Iterable[Usage]) -> Decimal | None:
+    """USD for all of these; None where the price or one token count is unknown, or where there
+    is nothing that could be priced."""
+    if price is None:
+        return None
+    costs = [price.cost(usage) for usage in usages]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known, Decimal()) if costs and len(known) == len(costs) else None
+
+
+def read_prices(path: Path) -> PriceList:
+    """The prices of a file. Raises HarnessError, which names file, line and key."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        raise HarnessError(f"{path}: {error.strerror}; it is the file that `prices:` names") from (
+            error
+        )
+    try:
+        document = parse_yaml(data, str(path), Limits("a price file", _MAX_BYTES))
+    except YamlError as error:
+        raise HarnessError(str(error)) from error
+    for fault in document.faults:
+        raise HarnessError(f"{path}:{fault.line}: {fault.what}")
+    entries = document.value.get("prices") if isinstance(document.value, dict) else None
+    if not isinstance(entries, list) or set(document.value) != {"prices"}:
+        raise HarnessError(f"{path}:1: a price file is a mapping with one key, `prices:`, a list")
+    prices = tuple(_read_entry(document, index, entry) for index, entry in enumerate(entries))
+    return PriceList(str(path), digest_bytes(data), prices)
+
+
+def _read_entry(document: Document, index: int, entry: Any) -> Price:
+    place = document.place(("prices", index))
+    if not isinstance(entry, dict):
+        raise HarnessError(f"{place}: a price is a mapping with the keys {', '.join(_KEYS)}")
+    for key in entry:
+        if key not in _KEYS:
+            where = document.place(("prices", index, key))
+            raise HarnessError(f"{where}: unknown key; known are {', '.join(_KEYS)}")
+    for key in _KEYS:
+        if key not in entry and key not in _OPTIONAL:
+            raise HarnessError(f"{place}: the key {key!r} is missing")
+    fresh = _usd(document, index, entry, "input")
+    cached = _usd(document, index, entry, "cached_input") if "cached_input" in entry else fresh
+    return Price(
+        provider=_text(document, index, entry, "provider"),
+        model=_text(document, index, entry, "model"),
+        input=fresh,
+        cached_input=cached,
+        output=_usd(document, index, entry, "output"),
+        date=_day(document, index, entry),
+        source=_text(document, index, entry, "source"),
+    )
+
+
+def _usd(document: Document, index: int, entry: dict[str, Any], key: str) -> Decimal:
+    value = entry[key]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST:
+        raise HarnessError(
+            f"{document.place(('prices', index, key))}: USD per million tokens, from 0 to "
+            f"{_MOST:,} (found {value!r})"
+        )
+    return Decimal(repr(value))
+
+
+def _text(document: Document, index: int, entry: dict[str, Any], key: str) -> str:
+    value = entry[key]
+    if not isinstance(value, str) or not value.strip():
+        raise HarnessError(f"{document.place(('prices', index, key))}: a text that says something")
+    return value
+
+
+def _day(document: Document, index: int, entry: dict[str, Any]) -> str:
+    value = str(entry["date"])
+    try:
+        if not _DAY.fullmatch(value):
+            raise ValueError
+        datetime.date.fromisoformat(value)
+    except ValueError:
+        where = document.place(("prices", index, "date"))
+        raise HarnessError(f"{where}: a day as YYYY-MM-DD (found {value!r})") from None
+    return value

@@ -1,0 +1,218 @@
+"""Who works on what: leases over the owed cells of one run.
+
+Pure bookkeeping; the clock is passed in. A lost book is rebuilt from the store, so nothing
+here needs to survive: exactly-once comes from the names of the results, not from leases.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from harness.episode import Cell
+from harness.spending.budget import Account, Purse, Spend
+
+# Seconds before a failed cell is tried again, by the number of its failures so far.
+_BACKOFF = (1.0, 5.0, 20.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one lease, without content: ids and an error class only."""
+
+    episode: str
+    finished: bool
+    error_class: str = ""
+    spend: Spend | None = None  # on the cell so far, all in all, where a budget is kept
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    owed: int  # at the start of the run, finished ones included
+    finished: int
+    leased: int
+    waiting: int
+    exhausted: int  # failed as often as is allowed in one sweep
+    failures: tuple[tuple[str, int], ...]  # error class, how often
+    held: int = 0  # waiting because the budget does not pay for them
+    accounts: tuple[Account, ...] = ()  # the budget's limits
+
+    @property
+    def done(self) -> bool:
+        return self.finished + self.exhausted >= self.owed
+
+
+@dataclass(slots=True)
+class LeaseBook:
+    """The owed cells of a run, those at work, and those to be tried again."""
+
+    owed: int
+    finished: int
+    silence_seconds: float  # a worker not heard of for so long has lost its leases
+    max_failures: int
+    _cells: dict[str, Cell]
+    _ready: deque[str]
+    _later: list[tuple[float, str]] = field(default_factory=list)
+    _leases: dict[str, str] = field(default_factory=dict)  # episode → worker
+    _heard: dict[str, float] = field(default_factory=dict)  # worker → when last
+    _failed: dict[str, int] = field(default_factory=dict)
+    _classes: dict[str, int] = field(default_factory=dict)
+    _exhausted: int = 0
+    purse: Purse | None = None
+    recount: Callable[[Cell], Spend] | None = None  # what a cell cost, as the store has it
+    _held: dict[str, deque[str]] = field(default_factory=dict)  # by model: too dear just now
+
+    @classmethod
+    def open(
+        cls,
+        cells: Iterable[Cell],
+        finished: frozenset[str],
+        silence_seconds: float,
+        max_failures: int = 3,
+        purse: Purse | None = None,
+        recount: Callable[[Cell], Spend] | None = None,
+    ) -> LeaseBook:
+        """A book over the cells that have no result yet, in the order given. With a purse, a
+        cell is leased only where that pays for it."""
+        every = tuple(cells)
+        waiting = {cell.episode: cell for cell in every if cell.episode not in finished}
+        return cls(
+            owed=len(every),
+            finished=len(every) - len(waiting),
+            silence_seconds=silence_seconds,
+            max_failures=max_failures,
+            _cells=waiting,
+            _ready=deque(waiting),
+            purse=purse,
+            recount=recount,
+        )
+
+    def lease(
+        self, worker: str, count: int, now: float, holding: frozenset[str] = frozenset()
+    ) -> tuple[Cell, ...]:
+        """Up to ``count`` cells for a worker. Empty when there are none ready just now.
+
+        ``holding`` is what the worker is at: what it was leased beyond that went lost with
+        an answer that never reached it, and is queued again.
+        """
+        self.hear(worker, now)
+        self._requeue(
+            episode
+            for episode, holder in self._leases.items()
+            if holder == worker and episode not in holding
+        )
+        self._recall(now)
+        taken: list[Cell] = []
+        while len(taken) < count and (episode := self._next()) is not None:
+            self._leases[episode] = worker
+            taken.append(self._cells[episode])
+        return tuple(taken)
+
+    def stalled(self) -> bool:
+        """Whether nothing is at work and the budget pays for nothing that waits. To be asked
+        after a lease came back empty."""
+        if self.purse is None or self._leases or self._ready or not self._cells:
+            return False
+        return not any(self.purse.affords(self._cells[episode].model) for _, episode in self._later)
+
+    def report(self, worker: str, outcomes: Iterable[Outcome], now: float) -> None:
+        """Take a worker's outcomes. A late one of a lease that was handed on counts too,
+        once: the result is in the store, whoever wrote it."""
+        self.hear(worker, now)
+        for outcome in outcomes:
+            holder = self._leases.get(outcome.episode)
+            self._settle(outcome)
+            if holder is not None and (outcome.finished or holder == worker):
+                self._end_lease(outcome.episode)
+            if outcome.episode not in self._cells:
+                continue
+            if outcome.finished:
+                del self._cells[outcome.episode]
+                self.finished += 1
+            elif holder == worker:
+                self._fail(outcome, now)
+
+    def hear(self, worker: str, now: float) -> None:
+        """A worker is alive."""
+        self._heard[worker] = now
+
+    def release(self, worker: str) -> int:
+        """Take back all that a dead worker held; how many cells that was."""
+        return self._requeue(
+            episode for episode, holder in self._leases.items() if holder == worker
+        )
+
+    def progress(self) -> Progress:
+        return Progress(
+            owed=self.owed,
+            finished=self.finished,
+            leased=len(self._leases),
+            waiting=len(self._cells) - len(self._leases),
+            exhausted=self._exhausted,
+            failures=tuple(sorted(self._classes.items())),
+            held=sum(map(len, self._held.values())),
+            accounts=() if self.purse is None else self.purse.accounts(),
+        )
+
+    def _next(self) -> str | None:
+        """The next cell that is ready and paid for: first of those that were too dear before."""
+        for held in self._held.values():
+            while held and not self._is_waiting(held[0]):
+                held.popleft()
+            if held and self._pays(held[0]):
+                return held.popleft()
+        while self._ready:
+            episode = self._ready.popleft()
+            if not self._is_waiting(episode):
+                continue
+            if self._pays(episode):
+                return episode
+            self._held.setdefault(self._cells[episode].model, deque()).append(episode)
+        return None
+
+    def _is_waiting(self, episode: str) -> bool:
+        return episode in self._cells and episode not in self._leases
+
+    def _pays(self, episode: str) -> bool:
+        return self.purse is None or self.purse.reserve(episode, self._cells[episode].model)
+
+    def _settle(self, outcome: Outcome) -> None:
+        cell = self._cells.get(outcome.episode)
+        if self.purse is not None and cell is not None and outcome.spend is not None:
+            self.purse.settle(cell.episode, cell.model, outcome.spend, outcome.finished)
+
+    def _end_lease(self, episode: str) -> None:
+        del self._leases[episode]
+        if self.purse is not None:
+            self.purse.release(episode)
+
+    def _requeue(self, episodes: Iterable[str]) -> int:
+        lost = tuple(episodes)
+        for episode in lost:
+            if self.purse is not None and self.recount is not None and episode in self._cells:
+                cell = self._cells[episode]
+                self.purse.settle(episode, cell.model, self.recount(cell))
+            self._end_lease(episode)
+        self._ready.extendleft(reversed(lost))
+        return len(lost)
+
+    def _fail(self, outcome: Outcome, now: float) -> None:
+        failures = self._failed[outcome.episode] = self._failed.get(outcome.episode, 0) + 1
+        self._classes[outcome.error_class] = self._classes.get(outcome.error_class, 0) + 1
+        if failures >= self.max_failures:
+            del self._cells[outcome.episode]
+            self._exhausted += 1
+        else:
+            delay = _BACKOFF[min(failures, len(_BACKOFF)) - 1]
+            heapq.heappush(self._later, (now + delay, outcome.episode))
+
+    def _recall(self, now: float) -> None:
+        """Queue again what waited long enough, and what silent workers held."""
+        while self._later and self._later[0][0] <= now:
+            self._ready.append(heapq.heappop(self._later)[1])
+        silent = [who for who, when in self._heard.items() if now - when > self.silence_seconds]
+        for worker in silent:
+            del self._heard[worker]
+            self.release(worker)

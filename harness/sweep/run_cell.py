@@ -1,0 +1,290 @@
+"""What a worker does with one cell: an ordinary function, whatever hands out the cells."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from generators.catalog import add_template
+from generators.catalog import family as find_family
+from generators.task import Brief, TaskInstance
+from harness.agent.limits import Ceiling, read_ceiling
+from harness.build_model import build_model
+from harness.codec import decode_episode, decode_result, encode_episode, encode_result
+from harness.episode import Cell, Episode, StopReason
+from harness.episodes.grading import grade_episode
+from harness.episodes.result import EpisodeResult, summarise_episode
+from harness.episodes.rollout import run_attempt
+from harness.errors import Boundary, HarnessError, name_error
+from harness.external_agents.base import Contender
+from harness.model import close_model
+from harness.sandboxes.base import SandboxProvider
+from harness.spending.budget import Budget, Purse, Spend, Tariff, read_bought, spend_of
+from harness.spending.prices import Price
+from harness.spending.purchases import StoreJournal
+from harness.store_keys import attempt_key, result_key
+from harness.sweep.leases import Outcome
+from registry.errors import RegistryError
+from registry.ledger.records import ModelPin
+from registry.package_guard import code_digest
+from registry.sealing import decrypt, encrypt
+from registry.stores.base import Store, open_store
+
+_WARM = 16  # containers that wait ready for episodes, of a worker that runs as many or more
+_READERS = 8  # of the store at once, where all that was bought is counted
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """All that a worker needs to know of a run. It holds no arm and no study key."""
+
+    study: str
+    run: str  # digest of the RunManifest
+    wave: int
+    store: str  # uri
+    recipients: tuple[str, ...]  # the study's
+    run_recipient: str
+    run_identity: str = field(repr=False)
+    models: tuple[ModelPin, ...]
+    sandbox: str  # "docker" or "local"
+    runtime: str
+    image_tag: str
+    image_digest: str
+    parallel: int  # episodes at once in one worker
+    folder: str  # of the study, for files that models read
+    code: str  # digest of the source that the driver runs
+    templates: tuple[tuple[str, str], ...] = ()  # name and text of each template file
+    tariffs: tuple[Tariff, ...] = ()  # of the models
+    creating: int = 0  # sandboxes at once; 0 for the usual
+    executing: int = 0  # programs in them at once
+    memory_bytes: int = 0  # that all sandboxes of a machine may take
+    budget: Budget | None = None
+    allow_unknown_price: bool = False
+    judged: tuple[tuple[Tariff, Spend], ...] = ()  # what judges have cost the wave already
+
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """Everybody who may read what the run writes."""
+        return (*self.recipients, self.run_recipient)
+
+    def price(self, model: str) -> Price | None:
+        """What a model costs, where that is known."""
+        return next((each.price for each in self.tariffs if each.model == model), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Workbench:
+    """A worker's equipment: opened once, used for every cell."""
+
+    context: RunContext
+    store: Store
+    models: Mapping[str, Contender]
+    sandboxes: SandboxProvider
+    stop: threading.Event = field(default_factory=threading.Event)  # set: nothing more is bought
+
+    @classmethod
+    def open(cls, context: RunContext) -> Self:
+        """Open the store, the models and the sandboxes. Raises HarnessError, StoreError; other
+        code than the driver's, or another sandbox image than the pinned one, is refused."""
+        if code_digest() != context.code:
+            raise HarnessError(
+                f"{socket.gethostname()} runs other code than the driver of this sweep: bring the "
+                "checkouts to the same commit"
+            )
+        for name, text in context.templates:
+            add_template(name, text)
+        for pin in context.models:
+            _ceiling_of(pin.name, context)
+        models = {pin.name: build_model(pin, folder=context.folder) for pin in context.models}
+        return cls(context, open_store(context.store), models, open_sandboxes(context))
+
+    def close(self) -> None:
+        for model in self.models.values():
+            close_model(model)
+        self.sandboxes.close()
+
+
+def open_sandboxes(context: RunContext) -> SandboxProvider:
+    """The sandbox provider of a run, checked against its pin."""
+    if context.sandbox == "local":
+        from harness.sandboxes.local import LocalSandboxes
+
+        return LocalSandboxes()
+    from harness.sandboxes.docker import DockerSandboxes
+
+    provider = DockerSandboxes(
+        context.image_tag,
+        runtime=context.runtime,
+        warm=min(context.parallel, _WARM),
+        creating=context.creating,
+        executing=context.executing,
+        memory_bytes=context.memory_bytes,
+        run=context.run,
+    )
+    if provider.image != context.image_digest:
+        provider.close()
+        raise HarnessError(
+            f"sandbox image {context.image_tag} is {provider.image} on this machine, but the run "
+            f"is pinned to {context.image_digest}: build or copy the pinned image here"
+        )
+    return provider
+
+
+def run_cell(cell: Cell, bench: Workbench, now: Callable[[], str]) -> Outcome:
+    """Bring one cell forward: run the next attempt it needs, or finish what a crash left.
+
+    Safe to run any number of times, anywhere, at once: attempts and results are written
+    put-if-absent under names that follow from the cell. Raises BrokenPromise, HarnessError
+    and StoreError: replies that cannot be kept must not be bought. Whatever else fails is an
+    Outcome that is not finished; of an error of ours it tells class and place only.
+    """
+    try:
+        outcome = _advance(cell, bench, now)
+    except (HarnessError, RegistryError):
+        raise
+    except Exception as bug:
+        outcome = Outcome(cell.episode, False, f"{Boundary.WORKER}:{name_error(bug)}")
+    return replace(outcome, spend=count_spend(cell, bench.store, bench.context))
+
+
+def count_spend(cell: Cell, store: Store, context: RunContext) -> Spend | None:
+    """What a cell cost so far, read from the store; None where no budget asks, or nothing is
+    known of the price. Raises RegistryError."""
+    price = context.price(cell.model)
+    if context.budget is None or price is None:
+        return None
+    provider = next(each.provider for each in context.tariffs if each.model == cell.model)
+    return spend_of(read_bought(store, (context.run_identity,), cell.episode, provider), price)
+
+
+def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> Outcome:
+    if bench.store.exists(result_key(cell.episode)):
+        return Outcome(cell.episode, finished=True)
+    instance, attempt, inherited = instance_of(cell), 1, 0
+    while (stored := _read_attempt(cell, attempt, bench.store, bench.context)) is not None:
+        if stored.stop is not StopReason.FAILED:
+            _write_result(cell, instance, stored, attempt, bench.store, bench.context)
+            return Outcome(cell.episode, finished=True)
+        attempt, inherited = attempt + 1, stored.replies
+    episode = _run_attempt(cell, instance.brief, attempt, inherited, bench, now)
+    if not bench.store.put(
+        attempt_key(cell.episode, attempt),
+        encrypt(encode_episode(episode), bench.context.readers),
+    ):
+        return _advance(cell, bench, now)  # another worker was first: go on from its attempt
+    if episode.stop is StopReason.FAILED:
+        return Outcome(cell.episode, finished=False, error_class=episode.error_class)
+    _write_result(cell, instance, episode, attempt, bench.store, bench.context)
+    return Outcome(cell.episode, finished=True)
+
+
+def open_purse(
+    cells: Iterable[Cell], finished: frozenset[str], store: Store, context: RunContext
+) -> Purse | None:
+    """The purse of a run's budget, with all that its cells cost so far; None without a budget.
+    Raises HarnessError where the budget cannot be kept, RegistryError."""
+    if context.budget is None:
+        return None
+    purse = Purse.open(context.budget, context.tariffs, context.allow_unknown_price)
+    for tariff, spent in context.judged:
+        purse.charge(tariff, spent)
+    priced = [cell for cell in cells if context.price(cell.model) is not None]
+    with ThreadPoolExecutor(_READERS, thread_name_prefix="spent") as pool:
+        spends = pool.map(lambda cell: count_spend(cell, store, context), priced)
+        for cell, spend in zip(priced, spends, strict=True):
+            if spend is not None and (spend.usd or spend.unknown):
+                purse.settle(cell.episode, cell.model, spend, cell.episode in finished)
+    return purse
+
+
+def close_cell(cell: Cell, store: Store, context: RunContext) -> None:
+    """Record a cell by its last attempt, which failed. Raises HarnessError if it had none."""
+    attempt, last = 1, None
+    while (stored := _read_attempt(cell, attempt, store, context)) is not None:
+        attempt, last = attempt + 1, stored
+    if last is None:
+        raise HarnessError("a cell that was never tried cannot be closed; sweep the wave again")
+    _write_result(cell, instance_of(cell), last, attempt - 1, store, context)
+
+
+def read_result(store: Store, key: str, identities: tuple[str, ...]) -> EpisodeResult:
+    """A stored result, for who holds a key. Raises RegistryError, BrokenPromise."""
+    return decode_result(decrypt(store.get(key), identities, key))
+
+
+def _run_attempt(
+    cell: Cell,
+    brief: Brief,
+    attempt: int,
+    inherited: int,
+    bench: Workbench,
+    now: Callable[[], str],
+) -> Episode:
+    journal = StoreJournal(
+        bench.store,
+        cell.episode,
+        attempt,
+        bench.context.readers,
+        bench.context.run_identity,
+        inherited,
+        bench.stop.is_set,
+    )
+    return run_attempt(
+        cell,
+        attempt,
+        brief,
+        bench.models[cell.model],
+        bench.sandboxes,
+        run=bench.context.run,
+        journal=journal,
+        now=now,
+        inherited=inherited,
+        ceiling=_ceiling_of(cell.model, bench.context),
+    )
+
+
+def _ceiling_of(model: str, context: RunContext) -> Ceiling:
+    """What an episode of a model may use up. Raises HarnessError."""
+    pin = next(each for each in context.models if each.name == model)
+    price = context.price(model)
+    return read_ceiling(pin, None if price is None else price.cost)
+
+
+def instance_of(cell: Cell) -> TaskInstance:
+    """The instance that a cell is of, made again from its seed. Raises HarnessError where that is
+    another than the one drawn."""
+    instance = find_family(cell.spec.family, cell.spec.version).generate(
+        cell.spec.difficulty, cell.seed
+    )
+    if instance.id != cell.instance:
+        raise HarnessError(
+            f"{cell.spec.stratum}: the generator here makes another instance than the one drawn; "
+            "run the commit and library versions that the study is registered with"
+        )
+    return instance
+
+
+def _read_attempt(cell: Cell, attempt: int, store: Store, context: RunContext) -> Episode | None:
+    key = attempt_key(cell.episode, attempt)
+    if not store.exists(key):
+        return None
+    return decode_episode(decrypt(store.get(key), (context.run_identity,), key))
+
+
+def _write_result(
+    cell: Cell,
+    instance: TaskInstance,
+    episode: Episode,
+    attempts: int,
+    store: Store,
+    context: RunContext,
+) -> None:
+    grade = grade_episode(instance, episode)
+    result = summarise_episode(
+        context.wave, cell, episode, grade, attempts, context.price(cell.model)
+    )
+    store.put(result_key(cell.episode), encrypt(encode_result(result), context.readers))

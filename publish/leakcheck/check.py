@@ -1,0 +1,184 @@
+"""The leak check: nothing that follows from a private seed goes out.
+
+It fails closed. What cannot be opened is refused like what was found, and messages name file,
+kind and the commitment's place in the draw, never the thing itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from generators.errors import GeneratorError, GuardExhausted
+from generators.seed import Seed
+from generators.task import Family, TaskInstance
+from publish.errors import PublishError
+from publish.leakcheck.secrets import Needles, Secret, needles_of
+from publish.leakcheck.unpack import Piece, Unreadable, pieces
+from registry.result_row import Arm
+from registry.sealing import SealedEntry
+
+CONTROLS = 8  # throw-away instances in each stratum
+_CONTROL_SEED = Seed(hashlib.sha256(b"dosimeter/leak-check/control").digest())
+_SHOWN = 20
+
+FindFamily = Callable[[str], Family]  # of "name@version", as generators.catalog.family
+Instance = tuple[TaskInstance, dict[str, Any]]  # with its answer key
+
+
+@dataclass(frozen=True, slots=True)
+class Leak:
+    """One file that must not go out, and why."""
+
+    file: str
+    kind: str  # of the thing found, or "unreadable: …"
+    leaf: int | None  # whose, by the place of its commitment; None where nothing could be read
+
+    def __str__(self) -> str:
+        whose = "" if self.leaf is None else f" of private commitment {self.leaf}"
+        return f"{self.file}: {self.kind}{whose}"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A check that found nothing: how much was looked at, for how much."""
+
+    files: int
+    size: int  # bytes, as they lie in the folder
+    needles: int
+
+
+def check_release(folder: Path, entries: Sequence[SealedEntry], find_family: FindFamily) -> Checked:
+    """Refuse the folder if anything that follows from a private seed occurs in it.
+
+    ``entries`` is the whole draw in its order, both arms, as it was sealed. Raises PublishError
+    that lists where and what kind; also for links and special files, and for content that
+    cannot be opened.
+    """
+    return check_folder(folder, release_needles(entries, find_family))
+
+
+def check_folder(folder: Path, needles: Needles) -> Checked:
+    """``check_release`` with needles made before, so that a folder and what is read back from
+    the Hub are checked by the same ones."""
+    if len(needles) == 0:
+        raise PublishError("the leak check has nothing to look for: hand it the private arm")
+    files = list(release_files(folder))
+    if found := find_leaks(folder, needles):
+        raise PublishError(_refusal(folder, found))
+    return Checked(len(files), sum((folder / name).stat().st_size for name in files), len(needles))
+
+
+def find_leaks(folder: Path, needles: Needles) -> tuple[Leak, ...]:
+    """All leaks in a folder, sorted. Raises PublishError for links and special files."""
+    leaks: set[Leak] = set()
+    for number, name in enumerate(release_files(folder), 1):
+        in_name = {
+            Leak(f"file {number} of the folder, in its name", trace.kind, trace.leaf)
+            for trace in needles.find(Piece(name.encode("utf-8", "surrogateescape")))
+        }
+        shown = f"file {number} of the folder" if in_name else name
+        leaks |= in_name | set(_leaks_in(folder / name, shown, needles))
+    return tuple(sorted(leaks, key=str))
+
+
+def release_needles(entries: Sequence[SealedEntry], find_family: FindFamily) -> Needles:
+    """What to look for, from the whole draw in its order. Raises PublishError."""
+    private = [(leaf, each) for leaf, each in enumerate(entries) if each.arm is Arm.PRIVATE]
+    public = [each for each in entries if each.arm is Arm.PUBLIC]
+    secrets = [
+        Secret(leaf, bytes.fromhex(each.seed), bytes.fromhex(each.nonce), *made)
+        for leaf, each in private
+        for made in [regenerate(each, find_family)]
+    ]
+    return needles_of(secrets, _corpus(public, [each for _, each in private], find_family))
+
+
+def regenerate(entry: SealedEntry, find_family: FindFamily) -> Instance:
+    """The instance of an entry and its answer key. Raises PublishError, which says nothing of
+    the seed, where today's generators do not make the instance that was sealed."""
+    try:
+        family = find_family(f"{entry.family}@{entry.version}")
+        instance = family.generate(entry.difficulty, Seed.from_hex(entry.seed))
+    except (GeneratorError, GuardExhausted, KeyError):
+        raise PublishError(f"{entry.stratum}: a sealed instance cannot be made again") from None
+    if instance.id != entry.instance or family.version != entry.version:
+        raise PublishError(
+            f"{entry.stratum}: the generator (version {family.version}) makes another instance "
+            f"than was sealed (version {entry.version}); use the code that the draw was made with"
+        )
+    return instance, family.key(instance.truth)
+
+
+def _corpus(
+    public: Iterable[SealedEntry], private: Iterable[SealedEntry], find_family: FindFamily
+) -> Iterator[Instance]:
+    """What is no secret: the public arm, and instances of seeds that nobody drew."""
+    for entry in public:
+        yield regenerate(entry, find_family)
+    strata = {(f"{each.family}@{each.version}", each.difficulty) for each in private}
+    for name, difficulty in sorted(strata):
+        family = find_family(name)
+        for index in range(CONTROLS):
+            instance = family.generate(difficulty, _CONTROL_SEED.child(name, difficulty, index))
+            yield instance, family.key(instance.truth)
+
+
+def release_files(folder: Path) -> Iterator[str]:
+    """The regular files below a folder, as sorted relative paths. Raises PublishError for
+    anything else but folders."""
+    if folder.is_symlink() or not folder.is_dir():
+        raise PublishError(f"{folder}: not a folder")
+    names: list[str] = []
+    for place, folders, files in os.walk(folder, onerror=_unlisted):
+        for name in folders + files:
+            path = Path(place, name)
+            mode = path.lstat().st_mode
+            if stat.S_ISREG(mode):
+                names.append(path.relative_to(folder).as_posix())
+            elif not stat.S_ISDIR(mode):
+                what = "a symbolic link" if stat.S_ISLNK(mode) else "a special file"
+                raise PublishError(
+                    f"{folder}: holds {what}; a release has plain files and folders only"
+                )
+    yield from sorted(names)
+
+
+def _unlisted(error: OSError) -> None:
+    raise PublishError(f"the release has a folder that cannot be read: {error.strerror}")
+
+
+def leaks_in(shown: str, data: bytes, needles: Needles) -> tuple[Leak, ...]:
+    """All leaks in what will be a file, by the name that it is shown by, sorted."""
+    return tuple(sorted(set(_leaks_of(shown, data, needles)), key=str))
+
+
+def _leaks_in(path: Path, shown: str, needles: Needles) -> Iterator[Leak]:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        yield Leak(shown, f"unreadable: {error.strerror}", None)
+    else:
+        yield from _leaks_of(shown, data, needles)
+
+
+def _leaks_of(shown: str, data: bytes, needles: Needles) -> Iterator[Leak]:
+    try:
+        for piece in pieces(data):
+            for trace in needles.find(piece):
+                yield Leak(shown, trace.kind, trace.leaf)
+    except Unreadable as reason:
+        yield Leak(shown, f"unreadable: {reason}", None)
+
+
+def _refusal(folder: Path, leaks: Sequence[Leak]) -> str:
+    lines = [f"  {leak}" for leak in leaks[:_SHOWN]]
+    if len(leaks) > _SHOWN:
+        lines.append(f"  and {len(leaks) - _SHOWN} more")
+    head = f"{folder}: not fit to go out; remove the files named and build the release again"
+    return "\n".join([head, *lines])

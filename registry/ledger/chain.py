@@ -1,0 +1,195 @@
+"""The ledger: an append-only chain of canonical JSON records, one object each.
+
+Record ``n`` is ``ledger/<n, 8 digits>.json``: sequence, the digest of the record before it,
+kind, body, time. An edit, a gap or a swap breaks the chain at that place. Dropping records from
+the end leaves a shorter chain that is whole: only a head noted elsewhere tells of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from registry.canonical import Digest, canonical_bytes, digest_bytes, parse_canonical
+from registry.errors import BrokenPromise, RegistryError
+from registry.ledger.records import KINDS, read_record, record_body, record_kind
+from registry.stores.base import Store
+
+GENESIS = Digest("sha256:" + "0" * 64)  # what the first record names as its previous
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One record as it stands in the chain. ``digest`` is of its bytes."""
+
+    sequence: int
+    previous: Digest
+    kind: str
+    body: dict[str, Any]
+    time: str  # UTC, ISO 8601
+    digest: Digest = GENESIS
+
+    @property
+    def place(self) -> str:
+        """How messages name it."""
+        return f"ledger record {self.sequence}"
+
+    @property
+    def record(self) -> Any:
+        """The body as the record of its kind. Raises BrokenPromise where it has another form."""
+        if self.kind not in KINDS:
+            raise BrokenPromise(f"{self.place}: unknown kind {self.kind!r}")
+        return read_record(KINDS[self.kind], self.body, self.place)
+
+
+class Ledger:
+    """The chain in a store. Reading it verifies it; appending is put-if-absent on the next
+    number, so that of racing writers each gets a number of its own."""
+
+    def __init__(self, store: Store, prefix: str = "ledger/") -> None:
+        self.store = store
+        self.prefix = prefix
+
+    def append(self, record: Any, time: str, once: bool = False) -> Entry:
+        """Add a record (one of ``records.KINDS``, or its kind and body).
+
+        ``once`` refuses if the chain has a record of that kind, whoever wrote it. Raises
+        RegistryError for what is no record, BrokenPromise where the chain does not hold.
+        """
+        kind, _ = _kind_and_body(record)
+        entry, fresh = self.append_unless(record, time, lambda e: once and e.kind == kind)
+        if not fresh:
+            raise RegistryError(f"the ledger already has a {kind} record; there is one only")
+        return entry
+
+    def append_unless(
+        self, record: Any, time: str, there: Callable[[Entry], bool]
+    ) -> tuple[Entry, bool]:
+        """Add a record unless the chain has one that ``there`` picks: the newest such, or the
+        added one, and whether it was added. Of racing writers with the same question one adds.
+        Raises as ``append``."""
+        kind, body = _kind_and_body(record)
+        if not _TIME.fullmatch(time):
+            raise RegistryError(f"{time!r} is not a time: write it as 2026-01-31T12:00:00Z")
+        while True:
+            entries = self.entries()
+            if found := [entry for entry in entries if there(entry)]:
+                return found[-1], False
+            previous = entries[-1].digest if entries else GENESIS
+            entry, data = _seal_entry(Entry(len(entries), previous, kind, body, time))
+            if self.store.put(entry_key(self.prefix, entry.sequence), data):
+                return entry, True
+
+    def entries(self, expected_head: str | None = None) -> tuple[Entry, ...]:
+        """All records, first first. Raises BrokenPromise where the chain does not hold."""
+        return verify_chain(self.store, self.prefix, expected_head)
+
+    def find(self, kind: str) -> tuple[Entry, ...]:
+        """The records of a kind, first first."""
+        if kind not in KINDS:
+            raise RegistryError(f"unknown kind {kind!r}: one of {', '.join(KINDS)}")
+        return tuple(entry for entry in self.entries() if entry.kind == kind)
+
+    def last(self, kind: str) -> Entry | None:
+        """The newest record of a kind, None if there is none."""
+        found = self.find(kind)
+        return found[-1] if found else None
+
+    def head(self) -> Digest:
+        """The digest of the newest record; GENESIS while there is none. Whoever notes it
+        elsewhere can tell later that no record was dropped."""
+        entries = self.entries()
+        return entries[-1].digest if entries else GENESIS
+
+
+def entry_key(prefix: str, sequence: int) -> str:
+    return f"{prefix}{sequence:08d}.json"
+
+
+def verify_chain(
+    store: Store, prefix: str = "ledger/", expected_head: str | None = None
+) -> tuple[Entry, ...]:
+    """The records of a chain that holds. Raises BrokenPromise that names the first record
+    that does not, with the digest expected and the digest found.
+
+    ``expected_head``, a head noted earlier, must still be in the chain.
+    """
+    entries, problems = inspect_chain(store, prefix, expected_head)
+    if problems:
+        raise BrokenPromise(": ".join(problems[0]))
+    return entries
+
+
+def inspect_chain(
+    store: Store, prefix: str = "ledger/", expected_head: str | None = None
+) -> tuple[tuple[Entry, ...], tuple[tuple[str, str], ...]]:
+    """The records that can be read, and each (place, problem) found. Raises StoreError."""
+    entries: list[Entry] = []
+    problems: list[tuple[str, str]] = []
+    for key in store.list(prefix):
+        try:
+            entry = _read_entry(store.get(key), key)
+        except BrokenPromise as error:
+            problems.append((key, str(error).removeprefix(f"{key}: ")))
+            continue
+        problems.extend(_breaks(entries, entry, key, prefix))
+        entries.append(entry)
+    problems.extend(_head_missing(entries, prefix, expected_head))
+    return tuple(entries), tuple(problems)
+
+
+def _breaks(entries: list[Entry], entry: Entry, key: str, prefix: str) -> Iterator[tuple[str, str]]:
+    """What is wrong between the records so far and the next one."""
+    if key != entry_key(prefix, entry.sequence):
+        yield key, f"holds record {entry.sequence}: it was moved here"
+        return
+    expected = entries[-1].sequence + 1 if entries else 0
+    if entry.sequence != expected:
+        yield entry_key(prefix, expected), "missing, or unreadable"
+        return
+    found = entries[-1].digest if entries else GENESIS
+    if entry.previous != found:
+        place = entry_key(prefix, max(expected - 1, 0))
+        yield place, f"was altered: digest {entry.previous} expected by {key}, {found} found"
+
+
+def _head_missing(
+    entries: list[Entry], prefix: str, expected: str | None
+) -> Iterator[tuple[str, str]]:
+    if expected is None or any(entry.digest == expected for entry in entries):
+        return
+    if expected == GENESIS:
+        return
+    found = entries[-1].digest if entries else GENESIS
+    yield prefix, f"head {expected} expected in the chain, which ends with {found}: cut or replaced"
+
+
+def _kind_and_body(record: Any) -> tuple[str, dict[str, Any]]:
+    """The kind and plain body; the body is read back, so that no malformed one is written."""
+    if isinstance(record, tuple):
+        kind, body = record
+        if kind not in KINDS:
+            raise RegistryError(f"unknown kind {kind!r}: one of {', '.join(KINDS)}")
+        return kind, record_body(read_record(KINDS[kind], body, f"a new {kind} record"))
+    if type(record) not in KINDS.values():
+        raise RegistryError(f"{type(record).__name__} is not a record of the ledger")
+    return record_kind(record), record_body(record)
+
+
+def _seal_entry(entry: Entry) -> tuple[Entry, bytes]:
+    """The entry with its digest, as it will be read; and its bytes."""
+    data = canonical_bytes({k: v for k, v in asdict(entry).items() if k != "digest"})
+    return _read_entry(data, "a new record"), data
+
+
+def _read_entry(data: bytes, place: str) -> Entry:
+    value = parse_canonical(data, place)
+    entry = read_record(Entry, value, place)
+    if "digest" in value:
+        raise BrokenPromise(f"{place}: not an Entry: unknown field digest")
+    if set(value) != {"sequence", "previous", "kind", "body", "time"}:
+        raise BrokenPromise(f"{place}: not an Entry: it has other fields")
+    return replace(entry, digest=digest_bytes(data))

@@ -1,0 +1,248 @@
+"""The inventory of a run: the name and digest of each object stored for it, under one root.
+
+It is text that ``sha256sum -c`` reads. Parts of some thousand lines ``<digest>  <key>``, in key
+order over all parts, are named by their own digest, ``inventory/parts/<digest>.txt``; a head
+lists them, and is named by the root, ``inventory/<root>.txt``. A leaf of the root is the key's
+bytes and then the digest's 32. Nothing in it is secret: a store shows keys and ciphertexts to
+all who may read it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from hashlib import sha256
+from heapq import merge
+from itertools import groupby
+from typing import Any
+
+from registry.canonical import Digest, digest_bytes
+from registry.errors import BrokenPromise, RegistryError
+from registry.ledger.merkle import MerkleTree, merkle_root
+from registry.ledger.records import RunManifest
+from registry.stores.base import Store
+
+FOLDER = "inventory/"
+PARTS = "inventory/parts/"
+CHECKS = "checks/"  # results of judge checks: plain, each named by its digest
+CALIBRATIONS = "calibrations/"  # likewise, of calibrations
+_RESULTS = "results/"
+_PROBES = "probes/"
+_GRADES = "grades/"
+_REGRADES = "regrades/"
+_JUDGEMENTS = "judgements/"
+_LINES = 4096  # a part
+_LINE = re.compile(r"([0-9a-f]{64})  ([!-~]+)")
+_HEX = re.compile(r"[0-9a-f]{64}")
+_PROBE = re.compile(r"[0-9a-f]{64}\.age")  # what a probe came to; beside it lie its replies
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What ``WaveClosed`` says of a run's objects. Roots are 64 hexadecimal digits."""
+
+    objects: int
+    objects_root: str
+    results: int
+    results_root: str
+
+
+@dataclass(slots=True)
+class InventoryTrees:
+    """The two roots of an inventory as its lines go by, and the episodes that it has grades of, in
+    the ``folder`` that is given: that of the results, or of a judge (``grades_folder``). With the
+    digest of a ``model``, as 64 hexadecimal digits, it counts that model's probes instead."""
+
+    folder: str = _RESULTS
+    model: str = ""
+    objects: MerkleTree = field(default_factory=MerkleTree)
+    results: MerkleTree = field(default_factory=MerkleTree)
+    graded: int = 0
+    _episodes: Any = field(default_factory=sha256)
+
+    def add(self, key: str, digest: str) -> None:
+        self.objects.add(_object_leaf(key, digest))
+        if key.startswith(_RESULTS):
+            self.results.add(_digest_leaf(digest))
+        if self._counts(key):
+            self.graded += 1
+            self._episodes.update(key.rpartition("/")[2].encode())
+
+    def _counts(self, key: str) -> bool:
+        if self.model:
+            folder, _, name = key.rpartition("/")
+            return folder == f"{_PROBES}{self.model}" and _PROBE.fullmatch(name) is not None
+        return key.startswith(self.folder)
+
+    @property
+    def episodes(self) -> str:
+        """A digest of the names of the episodes that are graded in it."""
+        named: str = self._episodes.hexdigest()
+        return named
+
+    def inventory(self) -> Inventory:
+        objects, results = self.objects, self.results
+        return Inventory(objects.size, objects.root().hex(), results.size, results.root().hex())
+
+
+def run_objects(store: Store, manifest: RunManifest, episodes: Collection[str]) -> Iterator[str]:
+    """The keys of all that is stored for a run, in key order: its episodes' attempts,
+    responses and results, and what lies beside its key. ``episodes`` are digests."""
+    wanted = frozenset(episode.removeprefix("sha256:") for episode in episodes)
+    for folder in ("attempts/", "responses/", _RESULTS):
+        for key in store.list(folder):
+            if re.split(r"[/.]", key)[1] in wanted:
+                yield key
+    yield from store.list(manifest.run_key.rpartition("/")[0] + "/")
+
+
+def grades_folder(judge: str, look: int | None = None) -> str:
+    """Where a judge's grades lie, those of the first time or those of a later look's wave;
+    ``judge`` is the digest of its pin."""
+    own = judge.removeprefix("sha256:")
+    return f"{_GRADES}{own}/" if look is None else f"{_REGRADES}{own}/{look:04d}/"
+
+
+def judge_objects(
+    store: Store,
+    judge: str,
+    episodes: Collection[str],
+    before: Iterable[str],
+    look: int | None = None,
+) -> Iterator[str]:
+    """The keys of a judge's grades of some episodes, at a ``look`` those that it made again, and of
+    its replies that no inventory ``before``, of which the roots are given, lists; in key order.
+    Digests name judge and episodes."""
+    wanted = frozenset(episode.removeprefix("sha256:") for episode in episodes)
+    grades = (
+        key
+        for key in (store.list(grades_folder(judge, look)) if wanted else ())
+        if key.rpartition("/")[2].removesuffix(".age") in wanted
+    )
+    yield from merge(grades, _unpromised(store, judge, before))
+
+
+def _unpromised(store: Store, judge: str, before: Iterable[str]) -> Iterator[str]:
+    """A judge's replies that no inventory lists."""
+    own = judge.removeprefix("sha256:")
+    listed = [((key, True) for key, _ in read_inventory(store, root)) for root in before]
+    stored = ((key, False) for key in store.list(f"{_JUDGEMENTS}{own}/"))
+    for key, group in groupby(merge(stored, *listed), key=lambda each: each[0]):
+        if not any(promised for _, promised in group):
+            yield key
+
+
+def probe_objects(store: Store, model: str, calls: Collection[str]) -> Iterator[str]:
+    """The keys of all that is stored for some probes of a model, in key order. Digests name model
+    and probes."""
+    folder = f"{_PROBES}{model.removeprefix('sha256:')}/"
+    wanted = frozenset(call.removeprefix("sha256:") for call in calls)
+    for key in store.list(folder) if wanted else ():
+        if re.split(r"[-.]", key.removeprefix(folder))[0] in wanted:
+            yield key
+
+
+def write_inventory(
+    store: Store, keys: Iterable[str], progress: Callable[[int], None] | None = None
+) -> Inventory:
+    """Digest the objects and keep their list in the store. ``keys`` come in key order.
+
+    Reads each object once and holds one part in memory. What a kill leaves of it is named by
+    nothing; run again, it uses the parts that are there. Raises StoreError.
+    """
+    trees, parts, lines = InventoryTrees(), [], list[str]()
+    before = ""
+    for key in keys:
+        if key <= before:
+            raise RegistryError(f"{key}: an inventory takes keys in order, each once")
+        digest = digest_bytes(store.get(key))
+        trees.add(key, digest)
+        lines.append(f"{digest.removeprefix('sha256:')}  {key}\n")
+        if len(lines) == _LINES:
+            parts.append(_write_part(store, lines))
+            lines = []
+        before = key
+        if progress:
+            progress(trees.objects.size)
+    if lines:
+        parts.append(_write_part(store, lines))
+    found = trees.inventory()
+    store.put(head_key(found.objects_root), "".join(f"{part}\n" for part in parts).encode())
+    return found
+
+
+def read_inventory(store: Store, root: str) -> Iterator[tuple[str, Digest]]:
+    """The keys and digests listed under a root, in key order, one part in memory at a time.
+
+    Raises BrokenPromise where a list is not the one that was written, MissingKey where it is
+    gone. That the lines add up to the root is for the reader to check (InventoryTrees).
+    """
+    before = ""
+    for part in _read_head(store, head_key(root)):
+        for key, digest in _read_part(store, part):
+            if key <= before:
+                raise BrokenPromise(f"{part_key(part)}: {key} is out of order")
+            yield key, digest
+            before = key
+
+
+def results_root(store: Store, keys: Iterable[str]) -> str:
+    """Merkle root, in hex, over the digests (32 bytes) of the objects, sorted by key."""
+    return merkle_root(_digest_leaf(digest_bytes(store.get(key))) for key in sorted(keys)).hex()
+
+
+def objects_root(store: Store, keys: Iterable[str]) -> str:
+    """Merkle root, in hex, over key ‖ digest (32 bytes) of the objects, sorted by key."""
+    leaves = (_object_leaf(key, digest_bytes(store.get(key))) for key in sorted(keys))
+    return merkle_root(leaves).hex()
+
+
+def head_key(root: str) -> str:
+    return f"{FOLDER}{root}.txt"
+
+
+def part_key(part: str) -> str:
+    return f"{PARTS}{part}.txt"
+
+
+def _write_part(store: Store, lines: list[str]) -> str:
+    data = "".join(lines).encode()
+    name = digest_bytes(data).removeprefix("sha256:")
+    store.put(part_key(name), data)
+    return name
+
+
+def _read_head(store: Store, key: str) -> list[str]:
+    parts = _lines(store.get(key), key)
+    if not all(_HEX.fullmatch(part) for part in parts):
+        raise BrokenPromise(f"{key}: was altered: not a list of inventory parts")
+    return parts
+
+
+def _read_part(store: Store, part: str) -> Iterator[tuple[str, Digest]]:
+    key = part_key(part)
+    data = store.get(key)
+    found = digest_bytes(data)
+    if found != f"sha256:{part}":
+        raise BrokenPromise(f"{key}: was altered: digest sha256:{part} expected, {found} found")
+    for line in _lines(data, key):
+        match = _LINE.fullmatch(line)
+        if not match:
+            raise BrokenPromise(f"{key}: not a line of an inventory: {line[:80]!r}")
+        yield match[2], Digest(f"sha256:{match[1]}")
+
+
+def _lines(data: bytes, key: str) -> list[str]:
+    text = data.decode("ascii", "replace")
+    if text and not text.endswith("\n"):
+        raise BrokenPromise(f"{key}: was cut: its last line is not whole")
+    return text.split("\n")[:-1]
+
+
+def _digest_leaf(digest: str) -> bytes:
+    return bytes.fromhex(digest.removeprefix("sha256:"))
+
+
+def _object_leaf(key: str, digest: str) -> bytes:
+    return key.encode() + _digest_leaf(digest)

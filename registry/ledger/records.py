@@ -1,0 +1,350 @@
+"""The records that the ledger keeps. Each is a frozen value with one canonical form.
+
+``record_body`` and ``read_record`` go between a record and the plain JSON of a ledger entry.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from registry.canonical import Digest, digest_value
+from registry.errors import BrokenPromise
+
+R = TypeVar("R")
+
+# Of a field that came later: at its default a body leaves it out, so that the records of before
+# keep their digests.
+_LATER = {"later": True}
+
+
+@dataclass(frozen=True, slots=True)
+class StandardRules:
+    """What standard-v1 promises beyond basic-v1 (spec/statistics.md, D4 to B1)."""
+
+    pre_exposure: tuple[str, ...]  # models released before publication: covariate and control C1
+    frozen: tuple[str, ...]  # of unchanging weights, run again at every look: control C1
+    spiked: tuple[str, ...]  # agents that were given public keys: control C2
+    covariate_runs: int  # of pre-exposure models on each instance; with fewer, no adjustment
+    study_alpha: float  # P4, one-sided, over all looks; its own family
+    onset_alpha: float  # of the e-process after the last look, taken from study_alpha; 0 for none
+    onset_looks: int  # the most that it may go on for; the plan's looks where it is not run
+    missing_alpha: float  # D4: below it, or
+    missing_share: float  # above it, a claim must survive the adverse bound
+    control_alpha: float  # C1 and C3, two-sided
+    control_margin: float  # C1: the pooled 90 % interval lies inside
+    second_grader: str  # C3: a judge that must give the same verdict; "" for none
+    sensitivity: tuple[str, ...]  # S2, S3, by name
+    hypotheses: tuple[str, ...]  # in words
+    released: tuple[tuple[str, str], ...] = ()  # name and date of controls, as documented
+    # B1, of private seeds that a provider may have kept: "leave-out" of P1, or "keep" in it.
+    burned: str = field(default="leave-out", metadata=_LATER)
+    # C3: the share of the first wave's instances whose answers the second grader grades again at
+    # each look after it; 0 for none.
+    regrade: float = field(default=0.0, metadata=_LATER)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeRule:
+    """What a plan asks of a judge, by its `judge check`, before its column is shown. The least
+    rates are shares; None asks for nothing."""
+
+    name: str
+    pin: str  # digest of its JudgePin
+    min_sensitivity: float | None = None
+    min_specificity: float | None = None
+    min_kappa: float | None = None  # Cohen's, with the truth
+    min_criteria: int = 400  # that it was checked on
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The analysis that is promised before any data (spec/statistics.md, §5)."""
+
+    name: str  # preset and version, e.g. "basic-v1"
+    strata: tuple[str, ...]
+    seeds_per_arm: int  # in each stratum
+    replicates: int
+    looks: int  # waves that share alpha
+    alpha: float  # one-sided, over all looks and the models within each
+    outcomes: tuple[str, ...]  # of "score", "fraction"; the first is the one estimated
+    permutations: int
+    enumerate_up_to: int  # allocations; that many or fewer are enumerated instead
+    margin: float  # no material inflation: the upper bound lies below it
+    multiplicity: str  # "westfall-young" or "holm", over the models of a look
+    missing: str  # in words
+    exclusions: tuple[str, ...] = ()
+    standard: StandardRules | None = field(default=None, metadata=_LATER)  # of standard-v1
+    judges: tuple[JudgeRule, ...] = field(default=(), metadata=_LATER)  # in order of their names
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """The code and environment that a promise was made or kept with."""
+
+    commit: str  # full hash, or "unknown" outside a repository
+    dirty: bool
+    lock: str  # digest of requirements.lock
+    image: str  # digest of the sandbox image, or "none" for the local sandbox
+    python: str
+    packages: tuple[tuple[str, str], ...]  # name, version of those that shape results
+
+
+@dataclass(frozen=True, slots=True)
+class Preregistration:
+    study: str
+    plan: Plan
+    sealed_root: str  # Merkle root of the draw that the plan will be applied to
+    provenance: Provenance
+    tasks: tuple[str, ...] = ()  # name@version/difficulty of each stratum
+
+
+@dataclass(frozen=True, slots=True)
+class SealedSet:
+    """A draw, sealed: what is promised of it in public."""
+
+    strata: tuple[str, ...]
+    seeds_per_arm: int
+    count: int
+    commitments: tuple[str, ...]  # hex HMACs, both arms, in the order drawn
+    root: str  # hex; RFC 6962 over the commitments
+    ciphertext: str  # digest of the sealed object
+    uri: str  # its key in the store
+    recipients: tuple[str, ...]  # age public keys
+    entropy: str  # "operating system", or "fixed" for demonstrations
+    allocation_seed: str  # hex; who holds the sealed set can recompute the arms from it
+    # Seeds per arm and stratum of tranche 1 and so on; those of tranche 0, the panel, are above.
+    reserve: tuple[int, ...] = field(default=(), metadata=_LATER)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPin:
+    """An exact model: who serves it, the version asked for, and how it is sampled."""
+
+    name: str
+    provider: str
+    version: str
+    settings: tuple[tuple[str, str], ...] = ()  # values as canonical JSON text
+
+
+@dataclass(frozen=True, slots=True)
+class JudgePin:
+    name: str
+    provider: str
+    version: str
+    prompt: str  # digest
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunManifest:
+    """What one wave runs, fixed before its first episode."""
+
+    study: str
+    wave: int
+    plan: str  # digest of the Preregistration
+    instances_root: str  # Merkle root of the sealed set
+    models: tuple[ModelPin, ...]
+    judges: tuple[JudgePin, ...]
+    sandbox: str  # "docker" or "local"
+    runtime: str
+    replicates: int
+    schedule_seed: str  # hex; the order in which owed cells are shuffled
+    run_recipient: str  # age public key of the run
+    run_key: str  # store key of the run's identity, sealed to the study's recipients
+    provenance: Provenance
+    allow_dirty: bool = False
+    prices: str = field(default="", metadata=_LATER)  # digest of the price file, "" without one
+    # The tranches that each of the models runs, in their order; () where all run the panel alone.
+    tranches: tuple[tuple[int, ...], ...] = field(default=(), metadata=_LATER)
+    # Of models and judges: name, and what is documented of what its provider keeps.
+    retention: tuple[tuple[str, str], ...] = field(default=(), metadata=_LATER)
+
+
+@dataclass(frozen=True, slots=True)
+class WaveClosed:
+    """Every cell of a wave has its result, or has run out of attempts."""
+
+    wave: int
+    manifest: str  # digest
+    owed: int
+    finished: int
+    missing: int
+    results_root: str  # Merkle root over the digests of the result objects, sorted by key
+    objects: int = 0  # stored for this run, of every kind (registry/ledger/inventory.py)
+    objects_root: str = ""  # Merkle root over their keys and digests, sorted by key
+
+
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """A judge has graded every episode of a closed wave. Its objects are the wave's grades, and
+    the replies of the judge that no record before promises (registry/ledger/inventory.py)."""
+
+    wave: int
+    manifest: str  # digest of the closed wave's
+    judge: JudgePin
+    pinned: bool  # the manifest names it; any other was chosen after the wave was begun
+    graded: int  # episodes
+    objects: int
+    objects_root: str
+    retention: str = field(default="", metadata=_LATER)  # as documented when it was; "" if not
+
+
+@dataclass(frozen=True, slots=True)
+class Regraded:
+    """At the look of a later wave, a judge has graded the first wave's answers once more: all of
+    them, or those of a share of the instances. Its objects are these grades, and the replies of the
+    judge that no record before promises."""
+
+    wave: int  # of the look
+    first: int  # the wave whose answers they are
+    manifest: str  # digest of that one's, closed
+    judge: JudgePin
+    share: float  # of each stratum's instances
+    graded: int  # episodes
+    objects: int
+    objects_root: str
+    retention: str = field(default="", metadata=_LATER)  # as documented when it was; "" if not
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeChecked:
+    """A judge was measured on answers whose truth is known. Nothing of it is secret: the answers
+    are made from seeds that are the same for everybody."""
+
+    judge: JudgePin
+    sheets: str  # digest of what it was asked
+    criteria: int
+    result: str  # digest of the object that tells every verdict
+    uri: str  # its key in the store
+    objects: int  # replies of the judge that no record before promises
+    objects_root: str
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationMade:
+    """Known leaks were put to the registered test (C2). Nothing of what came of it is secret:
+    rates and gaps."""
+
+    plan: str  # digest of the Preregistration
+    how: str  # "resampled": stored scores; "run": agents in a scratch study
+    wave: int | None  # whose stored scores; None of a scratch study
+    trials: int  # tests run, over all doses
+    result: str  # digest of the object that tells them
+    uri: str  # its key in the store
+    objects: int
+    objects_root: str
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """A model was probed on every instance that it may be asked about at a wave. The objects are
+    what each probe came to, the replies, and the requests that failed (see ``inventory``)."""
+
+    wave: int
+    plan: str  # digest of the Preregistration
+    model: ModelPin
+    what: str  # "questions", or "texts"
+    method: str  # digest of what pins how it was asked
+    probes: int
+    objects: int
+    objects_root: str
+    retention: str = field(default="", metadata=_LATER)  # as documented when it was; "" if not
+    tranches: tuple[int, ...] = field(default=(), metadata=_LATER)  # () for the panel alone
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    arm: str
+    instances_root: str
+    count: int
+    content: str  # digest over the released files
+    location: str  # "folder" or the Hub repository
+    revision: str  # of the Hub, or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Leak:
+    """An id, input or answer of the private arm is known to have got out: the tranche that it is
+    of is burned for everybody (spec/statistics.md, B1). Names no instance: commitments are public.
+    """
+
+    tranche: int
+    since: str  # a day, ISO 8601: waves that were begun before it are not touched
+    reason: str  # in words, for readers
+    commitments: tuple[str, ...] = ()  # of those known to have leaked, of the sealed set's
+
+
+@dataclass(frozen=True, slots=True)
+class ReportIssued:
+    """A look at the data: what was looked at, and what was said."""
+
+    through_wave: int
+    plan: str
+    table: str  # digest of the result rows
+    report: str  # digest of report.json
+    deviations: tuple[str, ...]
+    calibrations: tuple[str, ...] = field(default=(), metadata=_LATER)  # results that it tells
+
+
+KINDS: dict[str, type[Any]] = {
+    "sealed-set": SealedSet,
+    "preregistration": Preregistration,
+    "run-manifest": RunManifest,
+    "wave-closed": WaveClosed,
+    "graded": Graded,
+    "regraded": Regraded,
+    "judge-checked": JudgeChecked,
+    "calibrated": CalibrationMade,
+    "probed": Probed,
+    "release": Release,
+    "leak": Leak,
+    "report": ReportIssued,
+}
+
+
+def record_kind(record: Any) -> str:
+    return next(kind for kind, cls in KINDS.items() if type(record) is cls)
+
+
+def record_body(record: Any) -> dict[str, Any]:
+    """The record as plain JSON values."""
+    body: dict[str, Any] = dataclasses.asdict(record)
+    _leave_out_later(record, body)
+    return body
+
+
+def _leave_out_later(record: Any, body: dict[str, Any]) -> None:
+    for each in dataclasses.fields(record):
+        value = getattr(record, each.name)
+        if each.metadata.get("later") and value == each.default:
+            del body[each.name]
+        elif dataclasses.is_dataclass(value):
+            _leave_out_later(value, body[each.name])
+
+
+def read_record(cls: type[R], body: Any, place: str) -> R:
+    """The record of a JSON body. Raises BrokenPromise where it does not have that form."""
+    form: Any = cls
+    try:
+        record: R = _adapter(form).validate_python(body)
+        return record
+    except ValidationError as error:
+        first = error.errors(include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        problem = f"{place}: not a {cls.__name__}: {where}: {first['msg']}"
+    raise BrokenPromise(problem)  # out here, so that no traceback shows what the body held
+
+
+def record_digest(record: Any) -> Digest:
+    """What names a record elsewhere: the digest of its body."""
+    return digest_value(record_body(record))
+
+
+@functools.cache
+def _adapter(cls: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(cls)

@@ -1,0 +1,210 @@
+"""Sealing: age encryption to a study's recipients, and commitments to what is sealed.
+
+A commitment to a private seed is ``HMAC-SHA256(r, m)`` with a nonce r of 32 random bytes, where
+m joins four parts, each after its length as 4 bytes, big-endian: the tag
+``dosimeter/commitment``, the version ``1``, the instance id and the seed's 32 bytes. It tells
+nothing of the seed to who lacks r; who is given both can check it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyrage
+from pyrage import x25519
+
+from registry.canonical import canonical_bytes, parse_canonical
+from registry.errors import BrokenPromise, RegistryError
+from registry.ledger.merkle import merkle_root
+from registry.ledger.records import read_record
+from registry.result_row import Arm
+
+_TAG = b"dosimeter/commitment"
+_VERSION = b"1"
+_HEX32 = re.compile("[0-9a-f]{64}")
+_FORMAT = "dosimeter/sealed-set/1"
+
+
+@dataclass(frozen=True, slots=True)
+class SealedEntry:
+    """One instance of a draw, with what opens its commitment. Its repr shows no secret."""
+
+    instance: str = field(repr=False)
+    family: str
+    version: str
+    difficulty: str
+    seed: str = field(repr=False)  # 64 hexadecimal digits
+    arm: Arm = field(repr=False)
+    nonce: str = field(repr=False)  # 64 hexadecimal digits
+    tranche: int = 0  # the panel; reserve tranches count from 1
+
+    @property
+    def stratum(self) -> str:
+        return f"{self.family}/{self.difficulty}"
+
+
+def new_identity() -> tuple[str, str]:
+    """A new age key pair: the identity, which is secret, and the recipient, which is not."""
+    identity = x25519.Identity.generate()
+    return str(identity), str(identity.to_public())
+
+
+def recipient_of(identity: str) -> str:
+    """The public key of an identity. Raises RegistryError."""
+    return str(_identity(identity, "identity").to_public())
+
+
+def encrypt(data: bytes, recipients: Sequence[str]) -> bytes:
+    """An age file that each of the recipients can open. Raises RegistryError."""
+    if not recipients:
+        raise RegistryError("nothing can be sealed to nobody: name at least one age recipient")
+    ciphertext: bytes = pyrage.encrypt(data, [_recipient(text) for text in recipients])
+    return ciphertext
+
+
+def decrypt(data: bytes, identities: Sequence[str], place: str) -> bytes:
+    """The plain bytes. ``place`` names the object in errors: RegistryError if none of the
+    identities opens it, BrokenPromise if it was altered or cut."""
+    keys = [_identity(text, "identity") for text in identities]
+    try:
+        plain: bytes = pyrage.decrypt(data, keys)
+    except pyrage.DecryptError as error:
+        if "No matching keys" in str(error):
+            raise RegistryError(_wrong_key(place, keys)) from None
+        raise BrokenPromise(f"{place}: altered or cut: it is not the age file it was") from None
+    return plain
+
+
+def read_identities(path: Path) -> tuple[str, ...]:
+    """The identities of a key file: one a line, ``#`` begins a comment. Raises RegistryError
+    with file and line, and never with what the line holds."""
+    try:
+        mode, text = path.stat().st_mode, path.read_text("ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not an age key file"
+        raise RegistryError(f"{path}: {reason}: name the study's key file") from None
+    if mode & 0o077:
+        raise RegistryError(f"{path}: others can read this key: chmod 600 {path}")
+    lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
+    kept = [(number, line) for number, line in lines if line and not line.startswith("#")]
+    for number, line in kept:
+        _identity(line, f"{path}, line {number}")
+    if not kept:
+        raise RegistryError(f"{path}: holds no AGE-SECRET-KEY-1… line")
+    return tuple(line for _, line in kept)
+
+
+def write_identity(path: Path, identity: str = "") -> str:
+    """Write a key file (a new key if none is given), mode 0600, whole or not at all; returns
+    the recipient. Raises RegistryError if the file exists: a key is never overwritten."""
+    identity = identity or new_identity()[0]
+    recipient = recipient_of(identity)
+    text = f"# public key: {recipient}\n{identity}\n"
+    try:
+        _write_new(path, text.encode())
+    except FileExistsError:
+        raise RegistryError(f"{path}: exists; a key is never overwritten") from None
+    except OSError as error:
+        raise RegistryError(f"{path}: cannot write the key: {error.strerror}") from error
+    return recipient
+
+
+def commit(nonce: bytes, instance: str, seed: bytes) -> str:
+    """The commitment to a seed, 64 hexadecimal digits (see the module's head)."""
+    if len(nonce) != 32 or len(seed) != 32:
+        raise RegistryError("a commitment takes a nonce and a seed of 32 bytes each")
+    parts = (_TAG, _VERSION, instance.encode(), seed)
+    message = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+    return hmac.new(nonce, message, hashlib.sha256).hexdigest()
+
+
+def commitments_of(entries: Iterable[SealedEntry]) -> tuple[str, ...]:
+    """The commitment of each entry, in order."""
+    return tuple(
+        commit(bytes.fromhex(entry.nonce), entry.instance, bytes.fromhex(entry.seed))
+        for entry in entries
+    )
+
+
+def commitments_root(commitments: Iterable[str]) -> str:
+    """The Merkle root over commitments (a leaf is a commitment's 32 bytes), in hex."""
+    return merkle_root(bytes.fromhex(commitment) for commitment in commitments).hex()
+
+
+def seal_entries(entries: Iterable[SealedEntry], recipients: Sequence[str]) -> bytes:
+    """The entries, in order, as one age file."""
+    value = {"format": _FORMAT, "entries": [_body(entry) for entry in entries]}
+    return encrypt(canonical_bytes(value), recipients)
+
+
+def _body(entry: SealedEntry) -> dict[str, Any]:
+    """An entry as plain values; one of the panel says nothing of tranches, as before there were
+    any."""
+    body = asdict(entry)
+    if not entry.tranche:
+        del body["tranche"]
+    return body
+
+
+def open_entries(
+    ciphertext: bytes, identities: Sequence[str], place: str
+) -> tuple[SealedEntry, ...]:
+    """What ``seal_entries`` sealed. Raises as ``decrypt`` does, and BrokenPromise for content
+    of another form."""
+    value = parse_canonical(decrypt(ciphertext, identities, place), place)
+    if not isinstance(value, dict) or value.get("format") != _FORMAT:
+        raise BrokenPromise(f"{place}: not a sealed set of the form {_FORMAT}")
+    entries = read_record(_Entries, value, place).entries
+    if not all(_HEX32.fullmatch(text) for entry in entries for text in (entry.seed, entry.nonce)):
+        raise BrokenPromise(f"{place}: a seed or nonce in it is not 64 hexadecimal digits")
+    return entries
+
+
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    format: str
+    entries: tuple[SealedEntry, ...]
+
+
+def _identity(text: str, place: str) -> x25519.Identity:
+    try:
+        return x25519.Identity.from_str(text)
+    except pyrage.IdentityError:
+        raise RegistryError(f"{place}: not an age secret key (AGE-SECRET-KEY-1…)") from None
+
+
+def _recipient(text: str) -> x25519.Recipient:
+    try:
+        return x25519.Recipient.from_str(text)
+    except pyrage.RecipientError:
+        shown = repr(text[:80]) if text.startswith("age1") else "what was given"
+        raise RegistryError(f"{shown} is not an age recipient (age1…)") from None
+
+
+def _wrong_key(place: str, keys: Sequence[x25519.Identity]) -> str:
+    given = ", ".join(str(key.to_public()) for key in keys) or "no key"
+    return (
+        f"{place}: not sealed to the key given ({given}): use the key file that the study was"
+        " drawn with, whose public key is among the recipients of its sealed-set record"
+    )
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    """Link a whole file to a name that must be free. Raises OSError."""
+    handle, temporary = tempfile.mkstemp(prefix=".key-", dir=path.parent)  # mode 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(temporary, path)
+    finally:
+        os.unlink(temporary)

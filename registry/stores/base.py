@@ -1,0 +1,68 @@
+"""Stores of immutable objects. Putting a name that is there already changes nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Protocol
+
+from registry.errors import StoreError
+
+_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*")
+
+
+class Store(Protocol):
+    """Write once, read often. ``put`` is the heart: of any number of racing writers of one
+    name exactly one is told True, and readers see its bytes whole or nothing."""
+
+    @property
+    def uri(self) -> str:
+        """What ``open_store`` takes to open this store again, without secrets."""
+        ...
+
+    def put(self, key: str, data: bytes) -> bool:
+        """Write if absent. False if the name was there. Raises StoreError."""
+        ...
+
+    def get(self, key: str) -> bytes:
+        """The object's bytes. Raises MissingKey, StoreError."""
+        ...
+
+    def exists(self, key: str) -> bool: ...
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        """The names that start with the prefix, in order of their UTF-8 bytes."""
+        ...
+
+
+def check_key(key: str) -> str:
+    """The key, if it is a plain relative path that every store can hold: parts of at most 200
+    characters, 900 in all. Raises StoreError otherwise."""
+    if not _KEY.fullmatch(key):
+        raise StoreError(f"{key!r} is not a store key: use letters, digits, . _ - and /")
+    if len(key) > 900 or max(map(len, key.split("/"))) > 200:
+        raise StoreError(f"{key[:60]!r}… is too long for a store key: 200 a part, 900 in all")
+    return key
+
+
+def check_prefix(prefix: str) -> str:
+    """The prefix, if some key can start with it; raises StoreError otherwise."""
+    if prefix and not _KEY.fullmatch(prefix.removesuffix("/")):
+        raise StoreError(f"{prefix!r} is not the beginning of a store key")
+    return prefix
+
+
+def open_store(uri: str) -> Store:
+    """The store of a URI: ``memory:``, a folder's path (or ``file:`` and a path), or
+    ``s3://bucket/prefix[?endpoint=http://host:port&region=name]``. Raises StoreError."""
+    if uri.startswith("s3://"):
+        from registry.stores.s3 import S3Store
+
+        return S3Store.from_uri(uri)
+    if uri == "memory:":
+        from registry.stores.memory import MemoryStore
+
+        return MemoryStore()
+    from registry.stores.folder import FolderStore
+
+    return FolderStore(uri.removeprefix("file:"))

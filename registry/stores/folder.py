@@ -1,0 +1,208 @@
+"""A store in a folder: one file an object, fit for git and for any POSIX file system."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+from registry.errors import MissingKey, StoreError
+from registry.stores.base import check_key, check_prefix
+
+_TEMPORARY = ".tmp"  # no key starts with a dot, so nothing in it is ever an object
+_REMEDIES = {
+    errno.ENOSPC: "the disk is full: free some space, or move the store",
+    errno.EDQUOT: "the disk quota is used up: free some space, or move the store",
+    errno.EROFS: "the file system is read-only: remount it, or choose another store",
+    errno.EACCES: "permission denied: make the folder readable and writable for this user",
+    errno.EPERM: "not permitted: the folder must be writable, its file system have hard links",
+    errno.ENOTDIR: "a file stands where a folder is needed",
+    errno.EEXIST: "a file stands where a folder is needed",
+    errno.EISDIR: "a folder stands where a file is needed",
+    errno.EOPNOTSUPP: "the file system has no hard links: put the store on one that has",
+}
+
+
+class FolderStore:
+    """Objects are files below ``path``. A put writes a temporary file and links it to its
+    name, so that a writer killed at any moment leaves nothing that can be seen.
+
+    ``durable`` syncs file and folder before a put returns, for power cuts too. Symbolic links
+    below ``path`` are refused: the store makes none, and they may lead out of it.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], durable: bool = True) -> None:
+        self.path = Path(os.path.abspath(path))
+        self.durable = durable
+        self._swept = False
+
+    @property
+    def uri(self) -> str:
+        return f"file:{self.path}"
+
+    def put(self, key: str, data: bytes) -> bool:
+        path = self._locate(key)
+        with _explained(path):
+            if os.path.lexists(path):
+                return self._occupied(path)
+            self._make_folder(path.parent)
+            self._prepare_temporary()
+            while (written := self._write_and_link(path, data)) is None:
+                pass
+            return written or self._occupied(path)
+
+    def get(self, key: str) -> bytes:
+        path = self._locate(key)
+        try:
+            return path.read_bytes()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            raise MissingKey(f"{path}: no such object") from None
+        except OSError as error:
+            raise _explain(error, path) from error
+
+    def exists(self, key: str) -> bool:
+        return self._locate(key).is_file()
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        folder, slash, _ = check_prefix(prefix).rpartition("/")
+        if folder:
+            self._locate(folder)
+        return self._walk(folder + slash, prefix)
+
+    def _locate(self, key: str) -> Path:
+        """Where the object lies. Raises StoreError where a symbolic link is on the way."""
+        place = os.path.realpath(self.path)
+        for name in check_key(key).split("/"):
+            place = os.path.join(place, name)
+            if os.path.islink(place):
+                raise _linked(self.path / key)
+        return Path(place)
+
+    def _occupied(self, path: Path) -> bool:
+        if path.is_dir():
+            raise StoreError(f"{path}: {_REMEDIES[errno.EISDIR]}")
+        return False
+
+    def _make_folder(self, folder: Path) -> None:
+        missing = []
+        while not folder.is_dir():
+            missing.append(folder)
+            folder = folder.parent
+        for each in reversed(missing):
+            each.mkdir(exist_ok=True)
+            self._sync_folder(each.parent)
+
+    def _write_and_link(self, path: Path, data: bytes) -> bool | None:
+        """True if this writer made the object, False if another did, None to try again."""
+        temporary = self._temporary / secrets.token_hex(16)
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)  # held as long as this writer lives
+            _write_all(handle, data)
+            if self.durable:
+                os.fsync(handle)
+            return self._link(temporary, path)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+            os.close(handle)
+
+    def _link(self, temporary: Path, path: Path) -> bool | None:
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
+        except FileNotFoundError:
+            if path.parent.is_dir():
+                return None  # swept in the instant before it was locked
+            raise
+        self._sync_folder(path.parent)
+        return True
+
+    @property
+    def _temporary(self) -> Path:
+        return self.path / _TEMPORARY
+
+    def _prepare_temporary(self) -> None:
+        """Make the private folder; once per opening, sweep what dead writers left in it."""
+        if self._swept:
+            return
+        self._make_folder(self._temporary)
+        for left in os.listdir(self._temporary):
+            _sweep(self._temporary / left)
+        self._swept = True
+
+    def _sync_folder(self, folder: Path) -> None:
+        if not self.durable:
+            return
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def _walk(self, folder: str, prefix: str) -> Iterator[str]:
+        """The keys below a folder, which is "" or ends in a slash."""
+        for name in self._names(folder):
+            key = folder + name
+            if not name.endswith("/"):
+                if key.startswith(prefix):
+                    yield key
+            elif key.startswith(prefix) or prefix.startswith(key):
+                yield from self._walk(key, prefix)
+
+    def _names(self, folder: str) -> tuple[str, ...]:
+        """What is in a folder, in key order: a folder sorts as its name and a slash."""
+        place = self.path / folder
+        try:
+            with os.scandir(place) as entries:
+                names = [_name(entry) for entry in entries if not entry.name.startswith(".")]
+                return tuple(sorted(names))
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+        except OSError as error:
+            raise _explain(error, place) from error
+
+
+def _name(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
+        raise _linked(Path(entry.path))
+    return entry.name + "/" if entry.is_dir() else entry.name
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
+
+
+def _sweep(path: Path) -> None:
+    """Remove a temporary file whose writer is dead: nobody holds its lock any more."""
+    with contextlib.suppress(OSError):
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(path)
+        finally:
+            os.close(handle)
+
+
+def _linked(path: Path) -> StoreError:
+    return StoreError(f"{path}: a symbolic link, which a store never holds; remove it")
+
+
+@contextlib.contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _explain(error, path) from error
+
+
+def _explain(error: OSError, path: Path) -> StoreError:
+    remedy = _REMEDIES.get(error.errno or 0, error.strerror or "it cannot be used")
+    return StoreError(f"{path}: {remedy}")

@@ -1,0 +1,231 @@
+"""A store in an S3 bucket, through boto3: put-if-absent is ``If-None-Match: *``."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import boto3
+import botocore.exceptions as failures
+from botocore.config import Config
+
+from registry.errors import MissingKey, StoreError
+from registry.stores.base import check_key, check_prefix
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+_FORM = "s3://bucket/prefix[?endpoint=http://host:port&region=name]"
+_CONFLICTS = 6  # times that a 409 is met with patience, from 50 ms up
+_READS = 3  # times that a body that breaks off is fetched
+_GONE = {"404", "NoSuchKey", "NotFound"}
+_EXISTS = {"412", "PreconditionFailed"}
+_CONFLICT = {"409", "ConditionalRequestConflict", "OperationAborted"}
+_REMEDIES = {
+    "NoSuchBucket": "no such bucket: create it, or correct its name",
+    "InvalidBucketName": "not a bucket's name: correct it",
+    "InvalidAccessKeyId": "unknown access key: set AWS_ACCESS_KEY_ID",
+    "SignatureDoesNotMatch": "wrong secret: set AWS_SECRET_ACCESS_KEY",
+    "AccessDenied": "access denied: these credentials may not do that here",
+    "403": "access denied: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and their rights",
+    "ExpiredToken": "the session token has expired: renew AWS_SESSION_TOKEN",
+    "QuotaExceeded": "the bucket is full: free some space, or raise its quota",
+    "InsufficientStorage": "the server is full: free some space",
+    "507": "the server is full: free some space",
+    "NotImplemented": "this server has no conditional puts, which the store rests on: use another",
+}
+
+
+class S3Store:
+    """Objects below a prefix of a bucket. Credentials come from the environment, as boto3
+    finds them there, and never from the URI. Opens its connection when first used; pickles
+    as its URI."""
+
+    def __init__(self, bucket: str, prefix: str = "", endpoint: str = "", region: str = "") -> None:
+        self.bucket = bucket
+        self.prefix = prefix
+        self.endpoint = endpoint
+        self.region = region
+        self._base = prefix + "/" if prefix else ""
+        self._made: S3Client | None = None
+        self._making = threading.Lock()
+        self._bucket_seen = False
+
+    @classmethod
+    def from_uri(cls, uri: str) -> S3Store:
+        """The store of ``s3://bucket/prefix[?endpoint=…&region=…]``. Raises StoreError."""
+        parts = urlsplit(uri)
+        if parts.scheme != "s3" or not parts.hostname or "@" in parts.netloc:
+            raise StoreError(f"not an S3 store: write {_FORM}, credentials in the environment")
+        options = dict(parse_qsl(parts.query))
+        if unknown := sorted(set(options) - {"endpoint", "region"}):
+            raise StoreError(f"s3://{parts.netloc}: unknown option {unknown[0]!r}: write {_FORM}")
+        endpoint = options.get("endpoint", "")
+        if endpoint:
+            _check_endpoint(endpoint, parts.netloc)
+        prefix = parts.path.strip("/")
+        if prefix:
+            check_key(prefix)
+        return cls(parts.netloc, prefix, endpoint, options.get("region", ""))
+
+    @property
+    def uri(self) -> str:
+        options = {"endpoint": self.endpoint, "region": self.region}
+        query = urlencode({name: value for name, value in options.items() if value}, safe=":/")
+        return f"{self._place}?{query}" if query else self._place
+
+    def __reduce__(self) -> tuple[Callable[[str], S3Store], tuple[str]]:
+        return S3Store.from_uri, (self.uri,)
+
+    def put(self, key: str, data: bytes) -> bool:
+        """See ``Store.put``. Each put carries a token of its own, so that a writer whose first
+        try arrived though its answer was lost still learns that the object is its own."""
+        token = secrets.token_hex(16)
+        for conflict in range(_CONFLICTS + 1):
+            code, retried = self._try_put(check_key(key), data, token)
+            if not code:
+                return True
+            if code in _EXISTS:
+                return (retried or conflict > 0) and self._token(key) == token
+            time.sleep(0.05 * 2**conflict * (1 + secrets.randbelow(1000) / 1000))
+        raise StoreError(f"{self._place}/{key}: writers keep colliding here (409); try again")
+
+    def _try_put(self, key: str, data: bytes, token: str) -> tuple[str, bool]:
+        """Empty on success, else the code of a refusal; and whether the client had to retry."""
+        with self._explained(key):
+            try:
+                self._client.put_object(
+                    Bucket=self.bucket,
+                    Key=self._base + key,
+                    Body=data,
+                    IfNoneMatch="*",
+                    Metadata={"writer": token},
+                )
+            except failures.ClientError as error:
+                if _code(error) not in _EXISTS | _CONFLICT:
+                    raise
+                return _code(error), error.response["ResponseMetadata"]["RetryAttempts"] > 0
+        return "", False
+
+    def get(self, key: str) -> bytes:
+        check_key(key)
+        for left in reversed(range(_READS)):
+            with self._explained(key):
+                try:
+                    answer = self._client.get_object(Bucket=self.bucket, Key=self._base + key)
+                    return answer["Body"].read()
+                except (failures.ResponseStreamingError, failures.IncompleteReadError):
+                    if not left:
+                        raise
+        raise AssertionError("unreachable")
+
+    def exists(self, key: str) -> bool:
+        return self._head(check_key(key)) is not None
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        """See ``Store.list``. Names are gathered and sorted here: not every server's order is
+        that of bytes (SeaweedFS goes folder by folder)."""
+        check_prefix(prefix)
+        return iter(sorted(self._names(prefix)))
+
+    def _names(self, prefix: str) -> Iterator[str]:
+        with self._explained(prefix):
+            paginator = self._client.get_paginator("list_objects_v2")
+            for page in paginator.paginate(Bucket=self.bucket, Prefix=self._base + prefix):
+                for item in page.get("Contents", []):
+                    yield item["Key"].removeprefix(self._base)
+
+    def _token(self, key: str) -> str:
+        return (self._head(key) or {}).get("writer", "")
+
+    def _head(self, key: str) -> dict[str, str] | None:
+        """The object's metadata; None if there is no such object (in a bucket that is there)."""
+        with self._explained(key):
+            try:
+                answer = self._client.head_object(Bucket=self.bucket, Key=self._base + key)
+                return answer["Metadata"]
+            except failures.ClientError as error:
+                if _code(error) not in _GONE:
+                    raise
+            self._see_bucket()
+        return None
+
+    def _see_bucket(self) -> None:
+        """A HEAD's 404 does not tell a missing object from a missing bucket: ask once."""
+        if not self._bucket_seen:
+            self._client.list_objects_v2(Bucket=self.bucket, MaxKeys=1)
+            self._bucket_seen = True
+
+    @property
+    def _place(self) -> str:
+        return f"s3://{self.bucket}" + (f"/{self.prefix}" if self.prefix else "")
+
+    @property
+    def _client(self) -> S3Client:
+        with self._making:
+            if self._made is None:
+                self._made = _connect(self.endpoint, self.region)
+            return self._made
+
+    @contextlib.contextmanager
+    def _explained(self, key: str) -> Iterator[None]:
+        try:
+            yield
+        except (failures.ClientError, failures.BotoCoreError, ValueError) as error:
+            raise self._explain(error, key) from error
+
+    def _explain(self, error: Exception, key: str) -> StoreError:
+        """One error for people: the place, what is wrong, the remedy; never a secret."""
+        place = f"{self._place}/{key}".rstrip("/")
+        if isinstance(error, failures.ClientError):
+            if _code(error) in _GONE:
+                return MissingKey(f"{place}: no such object")
+            return StoreError(f"{place}: {_refusal(error)}")
+        if isinstance(error, failures.NoCredentialsError | failures.PartialCredentialsError):
+            remedy = "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        elif isinstance(error, failures.ConnectionError | failures.HTTPClientError):
+            where = self.endpoint or "the S3 service"
+            remedy = f"{where} cannot be reached: start it, or correct endpoint"
+        else:
+            remedy = str(error)
+        return StoreError(f"{place}: {remedy}")
+
+
+def _check_endpoint(endpoint: str, bucket: str) -> None:
+    parts = urlsplit(endpoint)
+    plain = parts.scheme in {"http", "https"} and parts.hostname and "@" not in parts.netloc
+    if not plain or parts.query or parts.fragment:
+        raise StoreError(f"s3://{bucket}: endpoint must be http(s)://host[:port], without secrets")
+
+
+def _connect(endpoint: str, region: str) -> S3Client:
+    """A client of its own session: clients may be shared by threads, sessions may not."""
+    options: Any = {"addressing_style": "path"} if endpoint else {}
+    config = Config(
+        retries={"mode": "standard", "total_max_attempts": 5},
+        connect_timeout=5,
+        read_timeout=60,
+        max_pool_connections=64,
+        s3=options,
+    )
+    session = boto3.session.Session(region_name=region or None)
+    return session.client(
+        "s3",
+        endpoint_url=endpoint or None,
+        region_name=session.region_name or "us-east-1",
+        config=config,
+    )
+
+
+def _code(error: failures.ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Code", "unknown"))
+
+
+def _refusal(error: failures.ClientError) -> str:
+    message = str(error.response.get("Error", {}).get("Message", ""))[:200]
+    return _REMEDIES.get(_code(error)) or f"{_code(error)}: {message}"

@@ -1,0 +1,212 @@
+"""`dosimeter calibrate --run`: agents that know a part of a release, through the real pipeline.
+
+A scratch study of its own, in a folder of its own, with its own key and its own seeds: same tasks,
+seeds an arm, replicates, sandbox and plan. An honest agent before the release; after it, agents
+that have read the release and remember a share of it each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from analysis.calibration.calibrate import DOSES, Trials, check_doses, measure
+from analysis.data.seed_means import make_cube
+from analysis.data.table import make_table
+from analysis.plan.presets import GRADER, STANDARD
+from analysis.plan.primary import Scores, Studies, look_data
+from analysis.stats.permutation import permutation_seed
+from generators.templates.library import NAMES
+from harness.sweep.ray_env import prepare_ray
+from registry.canonical import digest_value
+from registry.ledger.records import Plan, record_body
+from study import pipeline
+from study.calibration.from_scores import Calibrated
+from study.errors import StudyError
+from study.protocol.protocol import FILE_NAME
+from study.protocol.yaml import read_yaml
+from study.reporting.look import read_rows
+from study.sweeps.sweep import SweepRequest, closed_wave, closing_manifest
+from study.workspace.setup import init_study, registration_of
+from study.workspace.study import Study, is_study, open_study
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from harness.sweep.leases import Progress
+
+HONEST = "honest"
+ERROR_RATE = 0.35  # of agents, where the study has none of its own
+_KEPT = ("tasks", "seeds_per_arm", "replicates", "sandbox", "sweep")
+_NOT_OURS = ("judges", "second_grader", "controls", "sensitivity")
+
+Watching = Callable[[str], "AbstractContextManager[Callable[[Progress], None]]"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    doses: tuple[float, ...] = DOSES
+    replicates: int = 1
+    address: str | None = None
+    workers: int | None = None
+    parallel: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """What would be run: the protocol's text, its folder, and which agent knows how much."""
+
+    folder: Path
+    text: str
+    agents: tuple[tuple[str, float], ...]
+    episodes: int
+
+
+def plan_run(study: Study, request: RunRequest, folder: Path) -> Scratch:
+    """The scratch study, its folder named by what it is, so that the same request goes on with
+    it. Nothing is written. Raises StudyError, AnalysisError."""
+    doses = check_doses(request.doses, request.replicates)
+    registered = registration_of(study)
+    agents = tuple(
+        (f"known-{round(1e4 * dose):05d}-{number:02d}", dose)
+        for dose in doses
+        for number in range(1, request.replicates + 1)
+    )
+    registration = digest_value(record_body(registered))
+    body = _protocol(study, registered.plan, agents, registration)
+    text = json.dumps(body, indent=1, ensure_ascii=False) + "\n"
+    name = hashlib.sha256(text.encode()).hexdigest()[:8]
+    instances = 2 * study.protocol.seeds_per_arm * len(study.protocol.tasks)
+    episodes = instances * study.protocol.replicates * (1 + len(agents))
+    return Scratch(folder / f"scratch-{name}", text, agents, episodes)
+
+
+def run_calibration(
+    study: Study, scratch: Scratch, request: RunRequest, watching: Watching
+) -> Calibrated:
+    """Run the scratch study from wherever it stands, and the registered test on each agent.
+    Raises what the steps of a study raise."""
+    if not is_study(scratch.folder):
+        init_study(scratch.folder, scratch.text)
+    held = open_study(scratch.folder)
+    pipeline.draw(held)
+    pipeline.register(held)
+    with ExitStack() as session:
+        if any(closed_wave(held, wave) is None for wave in (0, 1)):
+            prepare_ray(request.address)
+            from harness.sweep.ray_actors import ray_session
+
+            session.enter_context(ray_session(request.address))
+        _sweep(held, 0, request, watching)
+        pipeline.publish(held, False, lambda *step: None)
+        _sweep(held, 1, request, watching)
+    return _measure(study, held, scratch)
+
+
+def _sweep(held: Study, wave: int, request: RunRequest, watching: Watching) -> None:
+    # Of a scratch study nobody promises a commit: what it ran with is recorded.
+    wanted = SweepRequest(
+        wave, allow_dirty=True, address=request.address, workers=request.workers,
+        parallel=request.parallel,
+    )  # fmt: skip
+    with watching(f"wave {wave} of the scratch study") as watch:
+        outcome = pipeline.sweep(held, wanted, watch)
+    if outcome.closed is None:
+        raise StudyError(
+            f"{held.folder}: wave {wave}: episodes failed on every attempt; the same command "
+            f"tries them again, and `dosimeter sweep --wave {wave} --close-missing` gives them up"
+        )
+
+
+def _measure(study: Study, held: Study, scratch: Scratch) -> Calibrated:
+    registered = registration_of(study)
+    plan, registration = registered.plan, digest_value(record_body(registered))
+    records = [closed_wave(held, wave) for wave in (0, 1)]
+    runs = [closing_manifest(held, record) for record in records if record is not None]
+    table = make_table(read_rows(held, runs))
+    cube = make_cube(table.where(table["grader"] == GRADER), plan.outcomes, plan.strata)
+    doses = dict(scratch.agents)
+    tested = cube.where(1, list(doses))
+    rules = plan.standard
+    before = cube.where(0, [HONEST]) if rules is not None else []
+    data = look_data(cube, tested, before, rules.covariate_runs if rules is not None else 1)
+    own = data.cube
+    model = Scores(
+        own.values, data.covariate if data.covered else None, own.missing, own.missing + own.scored
+    )
+    labels = np.repeat(own.public[:, None], len(own.columns), axis=1)
+    studies = Studies(model, labels, own.stratum, own.tranche)
+    trials = Trials(studies, tuple(doses[column.model] for column in own.columns))
+    seed = permutation_seed(registration, "C2", "calibrate", "run")
+    found = measure(plan, trials, seed)
+    notes = (
+        "Replicates share one draw of instances and arms; agents of one dose differ in what they "
+        "remember and in their luck.",
+        "Each agent is tested alone: a look with several models adjusts p over them, and is a "
+        "little blunter.",
+    )
+    return Calibrated(
+        "run", study.protocol.name, registration, plan, "built-in agents", 1,
+        "what the agents do", data.covered, notes, found,
+    )  # fmt: skip
+
+
+def _protocol(
+    study: Study, plan: Plan, agents: tuple[tuple[str, float], ...], registration: str
+) -> dict[str, Any]:
+    """study.yaml of the scratch study."""
+    document = read_yaml(study.folder / FILE_NAME).value
+    rate = _error_rate(study)
+    models: dict[str, Any] = {HONEST: _agent("honest", rate)}
+    for name, dose in agents:
+        models[name] = _agent("spiked", rate) | {"release": "release", "share": dose}
+    section = {k: v for k, v in (document.get("plan") or {}).items() if k not in _NOT_OURS}
+    section["looks"] = plan.looks  # alpha is shared among as many
+    if plan.name == STANDARD:
+        section["controls"] = {"pre_exposure": [HONEST], "spiked": [name for name, _ in agents]}
+    draw = hashlib.sha256(f"{registration}|C2|calibrate|scratch".encode()).hexdigest()
+    kept = {key: document[key] for key in _KEPT if key in document}
+    return kept | {
+        "study": f"{study.protocol.name[:50]}-calibration",
+        "tasks": [_task(study, task) for task in document["tasks"]],
+        "models": models,
+        "waves": [[HONEST], [name for name, _ in agents]],
+        "plan": section,
+        "entropy": f"fixed:{draw}",
+    }
+
+
+def _agent(kind: str, rate: float) -> dict[str, Any]:
+    return {"provider": "scripted", "agent": kind, "error_rate": rate}
+
+
+def _error_rate(study: Study) -> float:
+    """That of the study's own built-in agents, if it has any."""
+    for pin in study.protocol.models:
+        settings = dict(pin.settings)
+        if pin.provider == "scripted" and settings.get("agent") == '"honest"':
+            return float(settings.get("error_rate", ERROR_RATE))
+    return ERROR_RATE
+
+
+def _task(study: Study, task: Any) -> Any:
+    """A task as study.yaml has it, its template file found from anywhere."""
+    if isinstance(task, str):
+        return _place(study, task) if task.endswith((".yml", ".yaml")) else task
+    if isinstance(task, dict) and "template" in task:
+        return task | {"template": _place(study, str(task["template"]))}
+    return task
+
+
+def _place(study: Study, template: str) -> str:
+    path = study.folder / template
+    if not path.is_file() and template in NAMES:
+        return template
+    return str(path.resolve())

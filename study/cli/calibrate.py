@@ -1,0 +1,145 @@
+"""The command `calibrate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from study.cli.options import json_option, study_option
+
+if TYPE_CHECKING:
+    from study.calibration.from_agents import RunRequest
+    from study.calibration.from_scores import Calibrated
+    from study.workspace.study import Study
+
+_PATH = click.Path(path_type=Path)
+
+
+@click.command()
+@study_option
+@click.option("--doses", default="0,.05,.1,.2,.5,1", show_default=True, metavar="F,F,…",
+              help="Shares of the public arm that are known.")  # fmt: skip
+@click.option("--replicates", type=int, help="Of each dose. Default: 20; with --run, 1.")
+@click.option("--wave", type=click.IntRange(0), help="Whose stored scores are taken. Default: the "
+              "newest closed one with a clean model.")  # fmt: skip
+@click.option("--model", metavar="NAME", help="The clean model. Default: one that the plan names "
+              "as released before publication or frozen.")  # fmt: skip
+@click.option("--run", "run", is_flag=True, help="Run built-in agents in a scratch study instead.")
+@click.option("--yes", is_flag=True, help="With --run: do run so many episodes.")
+@click.option("--address", help="With --run: of an existing Ray cluster, HOST:6379.")
+@click.option("--workers", type=click.IntRange(1), help="With --run: Ray workers.")
+@click.option("--parallel", type=click.IntRange(1, 1024), help="With --run: episodes at once.")
+@click.option("--out", type=_PATH, help="Folder for JSON, SVG and the scratch study. Default: "
+              "calibration, in the study's.")  # fmt: skip
+@json_option
+def calibrate(
+    folder: Path,
+    doses: str,
+    replicates: int | None,
+    wave: int | None,
+    model: str | None,
+    run: bool,
+    yes: bool,
+    address: str | None,
+    workers: int | None,
+    parallel: int | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """How large a leak the study would see: the positive control, over doses.
+
+    Known leaks are put into a clean model's stored scores, and the registered test is run on
+    each: how often is a share of the public arm found, and from which share on reliably? With
+    --run, agents that remember a share of a release go through the whole pipeline instead, in a
+    scratch study with its own seeds and key; interrupted, the same command resumes it. What
+    comes of either is put on record, and reports show it from then on.
+
+    \b
+    Examples:
+      dosimeter calibrate
+      dosimeter calibrate --doses 0,.05,.1,.15,.2 --replicates 200 --json | jq .dose_at_80
+      dosimeter calibrate --run --doses .1,.5 --replicates 3 --yes
+    """
+    from registry.clock import utc_now
+    from study import pipeline
+    from study.calibration.from_scores import (
+        FOLDER,
+        CalibrateRequest,
+        calibrate_study,
+        write_calibration,
+    )
+    from study.calibration.records import record_calibration
+    from study.cli.output import print_json
+
+    given = _doses(doses)
+    if not run and (yes or address or workers or parallel):
+        raise click.UsageError("--yes, --address, --workers and --parallel go with --run")
+    if run and (wave is not None or model is not None):
+        raise click.UsageError("--wave and --model are of stored scores: leave out --run")
+    study = pipeline.open_study(folder)
+    place = out or folder / FOLDER
+    if run:
+        from study.calibration.from_agents import RunRequest
+
+        request = RunRequest(given, 1 if replicates is None else replicates, address, workers,
+                             parallel)  # fmt: skip
+        made = _run(study, request, place, yes or as_json)
+    else:
+        count = {} if replicates is None else {"replicates": replicates}
+        made = calibrate_study(study, CalibrateRequest(given, **count, wave=wave, model=model))
+    kept = record_calibration(study, made, utc_now())
+    files = write_calibration(place, made)
+    if as_json:
+        print_json(made.as_json())
+    else:
+        _print(made, files)
+        click.echo(f"on record: {kept.uri}")
+
+
+def _run(study: Study, request: RunRequest, place: Path, agreed: bool) -> Calibrated:
+    from study.calibration.from_agents import plan_run, run_calibration
+    from study.cli.output import sweep_watch
+    from study.errors import StudyError
+
+    scratch = plan_run(study, request, place)
+    size = f"{scratch.episodes:,} episodes of built-in agents in {scratch.folder}"
+    if not agreed:
+        raise StudyError(f"{size}: nothing was run yet; add --yes to run them")
+    click.echo(size, err=True)
+    return run_calibration(study, scratch, request, sweep_watch)
+
+
+def _doses(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise click.UsageError(
+            f"--doses {text!r}: give shares between 0 and 1 with commas between, such as 0,.1,.5"
+        ) from None
+
+
+def _print(made: Calibrated, files: tuple[Path, Path]) -> None:
+    from analysis.report.sections.calibration import calibration_words
+    from analysis.stats.number_format import signed
+    from study.calibration.records import as_kept
+    from study.cli.output import print_records
+
+    found = made.found
+    rows = [
+        {
+            "known": f"{100 * each.dose:g} %",
+            "found": f"{each.detected} of {each.replicates}",
+            "rate": f"{100 * each.rate:.0f} %",
+            "95 %": f"{100 * each.interval[0]:.0f}…{100 * each.interval[1]:.0f}",
+            "curve": "–" if each.fitted is None else f"{100 * each.fitted:.0f} %",
+            "gap, points": signed(each.gap),
+        }
+        for each in found.doses
+    ]
+    where = f"{made.model}, wave {made.wave}" if made.how == "resampled" else made.model
+    print_records(rows, False, title=f"Known leaks: {where}")
+    for line in calibration_words(as_kept(made)):
+        click.echo(line)
+    click.echo(f"wrote {files[0]} and {files[1]}")

@@ -1,0 +1,160 @@
+"""The commands that look at stored attempts: `show`, `tools`, `export`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from study.cli.options import json_option, study_option
+
+wave_option = click.option("--wave", type=click.IntRange(0), help="Only this wave of study.yaml.")
+
+
+@click.command()
+@click.argument("episode", required=False)
+@click.option("--attempt", type=click.IntRange(1), help="Default: the one that counts.")
+@click.option("--grade", is_flag=True, help="The verdict on each criterion, at the end.")
+@click.option("--list", "listing", is_flag=True, help="List the episodes instead.")
+@wave_option
+@click.option("--model", help="With --list: only this model's.")
+@click.option("--arm", is_flag=True, help="Tell arms too. Who grades or reviews must not know.")
+@study_option
+@json_option
+def show(
+    episode: str | None,
+    attempt: int | None,
+    grade: bool,
+    listing: bool,
+    wave: int | None,
+    model: str | None,
+    arm: bool,
+    folder: Path,
+    as_json: bool,
+) -> None:
+    """Print the transcript of an EPISODE, named by the beginning of its digest.
+
+    Every message, tool call and result, with time, tokens, retries and limits. All of it is
+    sealed, so it needs the study's key. Control characters are shown as escapes.
+
+    \b
+    Examples:
+      dosimeter show --list --wave 1 --model some-model
+      dosimeter show 3f9a2c --grade | less -R
+      dosimeter show 3f9a2c --attempt 1 --json | jq .record.stop
+    """
+    if listing == (episode is not None):
+        raise click.UsageError("give an EPISODE, or --list")
+    if listing and (attempt or grade):
+        raise click.UsageError("--attempt and --grade go with an EPISODE")
+    if not listing and (model is not None or wave is not None):
+        raise click.UsageError("--wave and --model go with --list")
+    from study import pipeline
+
+    study = pipeline.open_study(folder)
+    if arm:
+        click.echo("warning: this tells arms; keep it from whoever is to judge blindly", err=True)
+    if listing:
+        from study.cli.output import print_records
+        from study.transcripts.show import list_records
+
+        print_records(list_records(study, wave, model, arm), as_json, title="Episodes")
+        return
+    from study.cli.output import stdout
+    from study.transcripts.show import open_transcript, print_transcript, transcript_json
+
+    found = open_transcript(study, str(episode), attempt, grade)
+    if as_json:  # escaped whole: strings of strangers, which a terminal may obey
+        click.echo(json.dumps(transcript_json(found, grade, arm), indent=2))
+        return
+    print_transcript(found, stdout(), grade, arm)
+
+
+@click.command()
+@wave_option
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), help="Write a page and CSV here."
+)
+@study_option
+@json_option
+def tools(wave: int | None, out: Path | None, folder: Path, as_json: bool) -> None:
+    """How each model used its tools: calls, rounds, seconds, failures and limits.
+
+    Counted from the stored transcripts, so it needs the study's key. With --out also a page
+    with plots by task and by seed. Both arms are counted together.
+
+    \b
+    Examples:
+      dosimeter tools --wave 1
+      dosimeter tools --out tool-use
+    """
+    from study import pipeline
+    from study.cli.output import print_json, print_records
+    from study.reporting.tool_use import model_records, tool_records, tool_tables
+
+    study = pipeline.open_study(folder)
+    tables = tool_tables(study, wave)
+    if as_json:
+        print_json(tables.as_json())
+    else:
+        print_records(model_records(tables), False, title="Models")
+        print_records(tool_records(tables), False, title="Tools")
+    if out is not None:
+        from analysis.report.tool_use_page import write_tool_files
+
+        page = write_tool_files(out, tables, study.protocol.name)
+        click.echo(f"page: {page}", err=as_json)
+
+
+@click.command()
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["inspect"]),
+    default="inspect",
+    show_default=True,
+    help="inspect: logs that `inspect view` opens, one a model and task.",
+)
+@wave_option
+@click.option(
+    "--arm",
+    type=click.Choice(["public", "private", "all"]),
+    default="public",
+    show_default=True,
+    help="Whose episodes. All but public needs --reveal.",
+)
+@click.option("--reveal", is_flag=True, help="Write private transcripts in plain text.")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="A folder that is not there yet."
+)
+@study_option
+@json_option
+def export(
+    form: str, wave: int | None, arm: str, reveal: bool, out: Path, folder: Path, as_json: bool
+) -> None:
+    """Write stored episodes as logs for another viewer, in plain text.
+
+    Messages, images, tool calls, scores, tokens and errors. Needs the study's key. Files are
+    readable by you alone.
+
+    \b
+    Examples:
+      dosimeter export --format inspect --out logs && inspect view --log-dir logs
+      dosimeter export --wave 1 --arm all --reveal --out logs
+    """
+    from dataclasses import asdict
+
+    from study import pipeline
+    from study.cli.output import print_records
+    from study.transcripts.inspect_export import export_inspect
+
+    study = pipeline.open_study(folder)
+    written = export_inspect(study, out, wave, arm, reveal)
+    if arm == "public":
+        click.echo(f"warning: {out} holds transcripts in plain text, and tells by being there "
+                   "that their instances are public", err=True)  # fmt: skip
+    else:
+        click.echo(f"warning: {out} holds PRIVATE transcripts in plain text: whoever reads it "
+                   "knows private instances; delete it when you are done", err=True)  # fmt: skip
+    print_records([asdict(each) for each in written], as_json, title=f"Logs in {out}")

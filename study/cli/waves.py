@@ -1,0 +1,203 @@
+"""The commands of ``dosimeter wave``: a study that goes on for years."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import click
+
+from study.cli.options import json_option, study_option
+
+# --- The command ``dosimeter leak``: what is known to have got out of the private arm ---
+
+
+@click.command()
+@study_option
+@click.option("--tranche", type=click.IntRange(0), help="That leaked; 0 is the panel.")
+@click.option("--reason", required=True, help="In words, for readers: it is public.")
+@click.option(
+    "--since",
+    metavar="DATE",
+    help="The day from whose beginning on, today or before; today where left out.",
+)
+@click.option(
+    "--named",
+    type=click.Path(path_type=Path),
+    help="A file of instance ids or seeds known to have leaked, one a line: the ledger gets their "
+    "commitments only.",
+)
+@json_option
+def leak(
+    folder: Path,
+    tranche: int | None,
+    reason: str,
+    since: str | None,
+    named: Path | None,
+    as_json: bool,
+) -> None:
+    """Declare that private seeds have leaked: their tranche is burned for every model after it.
+
+    \b
+    Example:
+      dosimeter leak --tranche 0 --since 2027-03-01 --reason "a transcript was put online"
+    """
+    from registry.clock import utc_now
+    from study import pipeline
+    from study.cli.output import print_step
+    from study.sweeps.exposure_ledger import declare_leak
+
+    now = utc_now()
+    try:
+        day = date.fromisoformat(since or now[:10]).isoformat()
+    except ValueError:
+        raise click.BadParameter(f"{since!r}: a date is 2027-03-01", param_hint="--since") from None
+    record, fresh = declare_leak(pipeline.open_study(folder), tranche, day, reason, named, now)
+    says = f"tranche {record.tranche} is burned for everybody from {record.since} on"
+    print_step(record, as_json, says, fresh)
+
+
+@click.group()
+def wave() -> None:
+    """Waves over the years: list them, open one for new models, close one.
+
+    \b
+    Every few months (docs/waves.md has the whole routine):
+      dosimeter wave open --models new-one,new-two
+      dosimeter sweep --wave 3
+      dosimeter wave close 3
+      dosimeter report
+    """
+
+
+@wave.command("list")
+@study_option
+@json_option
+def list_(folder: Path, as_json: bool) -> None:
+    """Show every wave: its models, its look, when it was begun, closed and reported.
+
+    \b
+    Example:
+      dosimeter wave list --json | jq '.[] | select(.state != "closed") | .wave'
+    """
+    from study import pipeline
+    from study.cli.output import print_records
+    from study.sweeps.waves import list_waves
+
+    rows = [asdict(each) for each in list_waves(pipeline.open_study(folder))]
+    if not as_json:
+        rows = [_shown(row) for row in rows]
+    print_records(rows, as_json, title="Waves")
+
+
+def _shown(row: dict[str, Any]) -> dict[str, object]:
+    look = row["look"]
+    return {
+        "wave": row["wave"],
+        "models": ", ".join(
+            _named(name, own, row["burned"]) for name, own in row["tranches"].items()
+        ),
+        "look": "controls" if look is None else f"{look} (beyond)" if row["beyond"] else look,
+        "state": f"{row['state']} {str(row['closed'] or row['begun'])[:10]}".rstrip(),
+        "reported": str(row["reported"])[:10],
+        "scored": "" if row["scored"] is None else row["scored"],
+        "missing": "" if row["missing"] is None else row["missing"],
+    }
+
+
+def _named(name: str, tranches: tuple[int, ...], burned: Any) -> str:
+    """A model, with the tranches that it runs where these are not the panel alone, unburned."""
+    lost = burned.get(name, ())
+    if tranches == (0,) and not lost:
+        return name
+    each = (f"{tranche}{' burned' if tranche in lost else ''}" for tranche in tranches)
+    return f"{name} (tranche{'s' if len(tranches) > 1 else ''} {', '.join(each)})"
+
+
+@wave.command("open")
+@study_option
+@click.option(
+    "--models", required=True, metavar="NAME,…", help="Of study.yaml, whose `models:` have them."
+)
+@click.option(
+    "--tranche",
+    "tranches",
+    multiple=True,
+    metavar="[NAME=]K[,K…]",
+    help="What runs instead of the panel (0): reserve tranches, of all the models or of one.",
+)
+@json_option
+def open_(folder: Path, models: str, tranches: tuple[str, ...], as_json: bool) -> None:
+    """Plan one more wave, by a line in study.yaml. Nothing is run.
+
+    Twice the same, before it is begun, is one wave.
+
+    \b
+    Examples:
+      dosimeter wave open --models control,new-one
+      dosimeter wave open --models control,new-one --tranche new-one=2 --tranche control=0,2
+    """
+    from study import pipeline
+    from study.cli.output import print_records
+    from study.sweeps.exposure_ledger import burned_of_wave
+    from study.sweeps.waves import open_wave
+
+    named = [name.strip() for name in models.split(",") if name.strip()]
+    chosen = _read_tranches(tranches, named)
+    number, fresh = open_wave(pipeline.open_study(folder), named, chosen)
+    study = pipeline.open_study(folder)
+    for name, own in burned_of_wave(study, study.ledger.entries(), number).items():
+        click.echo(
+            f"note: tranche {', '.join(map(str, own))} is burned for {name}: its private seeds "
+            "were sent to who may have kept them, or have leaked; --tranche gives it another "
+            "(docs/waves.md)",
+            err=True,
+        )
+    row = {"wave": number, "models": ", ".join(named), "opened": "now" if fresh else "before"}
+    print_records([row], as_json, title="Wave")
+
+
+def _read_tranches(said: tuple[str, ...], models: list[str]) -> dict[str, tuple[int, ...]]:
+    """By model; what names none is for all."""
+    found: dict[str, tuple[int, ...]] = {}
+    for each in said:
+        name, equals, listed = each.rpartition("=")
+        numbers = listed.split(",")
+        if not all(number.strip().isdecimal() for number in numbers) or (equals and not name):
+            raise click.BadParameter(
+                f"{each!r}: give a tranche's number, or a model and its tranches: new-one=2 or "
+                "control=0,2",
+                param_hint="--tranche",
+            )
+        own = tuple(sorted({int(number) for number in numbers}))
+        for model in [name] if equals else models:
+            if model in found:
+                raise click.BadParameter(f"{model} is given tranches twice", param_hint="--tranche")
+            found[model] = own
+    return found
+
+
+@wave.command("close")
+@study_option
+@click.argument("number", type=click.IntRange(0))
+@json_option
+def close(folder: Path, number: int, as_json: bool) -> None:
+    """Close a wave: episodes that failed on every attempt are recorded as missing.
+
+    A sweep that finishes closes its wave itself; this is for one that did not. A wave with
+    episodes that were never tried is not closed (exit code 2).
+
+    \b
+    Example:
+      dosimeter wave close 3
+    """
+    from registry.clock import utc_now
+    from study import pipeline
+    from study.cli.output import print_step
+    from study.sweeps.waves import close_wave_now
+
+    record, fresh = close_wave_now(pipeline.open_study(folder), number, utc_now)
+    says = f"wave {number} closed: {record.finished} scored, {record.missing} missing"
+    print_step(record, as_json, says, fresh)

@@ -1,0 +1,213 @@
+"""What it will take to have a wave graded by the study's judges: an interval from what they have
+graded already, else what an example of each stratum tells."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+
+from analysis.plan.presets import control_models
+from generators.catalog import family
+from generators.task import TaskInstance
+from harness.agent.single_turn import estimate_text
+from harness.episode import Cell
+from harness.judging.judge import MAX_CHARS, TRIES, Submission, call_texts, chunks_of, questions_of
+from harness.model import Usage
+from harness.spending.budget import Tariff, read_bought_of_judges
+from harness.spending.prices import Price, total_cost
+from harness.store_keys import JUDGEMENTS
+from registry.ledger.records import JudgePin, record_digest
+from study.judging.drift import archived_cells
+from study.judging.grades import graded_by, judge_pin
+from study.judging.records import FIRST
+from study.protocol.protocol import Protocol, Task
+from study.spending import judge_money
+from study.sweeps.estimate import (
+    BOUNDS,
+    FREE,
+    OWN,
+    QUANTITIES,
+    Forecast,
+    Interval,
+    Owed,
+    Pilot,
+    groups_of,
+    sum_interval,
+)
+from study.sweeps.sweep import cells_of, closed_wave, manifest_of
+from study.tasks.catalog import EXAMPLE_SEED
+from study.workspace.study import Study
+
+REPLY = 60  # tokens of a verdict with its evidence, as judges write them
+_BYTES = 4  # of a character at the most
+
+
+def estimate_judges(study: Study, wave: int) -> tuple[Forecast, ...]:
+    """For each judge of study.yaml, what grading the whole wave still takes. Raises
+    HarnessError, RegistryError."""
+    judges = study.protocol.judges
+    tariffs = judge_money(study.folder, study.protocol, judges, True).tariffs
+    return tuple(
+        _forecast(study, pin, tariff, _owed(study, wave, record_digest(pin)))
+        for pin, tariff in zip(judges, tariffs, strict=True)
+    )
+
+
+def estimate_regrading(study: Study, wave: int) -> Forecast | None:
+    """What it still takes to have the second grader grade the first wave's answers again for the
+    look at a wave; None where the plan asks for none there. Raises HarnessError, RegistryError."""
+    plan = study.protocol.registered_plan()
+    tested = set(study.protocol.waves[wave]) - control_models(plan)
+    if wave <= FIRST or not tested or plan.standard is None or not plan.standard.regrade:
+        return None
+    pin = judge_pin(study, plan.standard.second_grader)
+    (tariff,) = judge_money(study.folder, study.protocol, [pin], True).tariffs
+    owed = _owed_again(study, wave, record_digest(pin), plan.standard.regrade)
+    return _forecast(study, pin, tariff, owed)
+
+
+def _forecast(study: Study, pin: JudgePin, tariff: Tariff, owed: Owed) -> Forecast:
+    episodes = sum(map(sum, owed.values()))
+    if tariff.free or not episodes:
+        basis = FREE if tariff.free else OWN
+        return Forecast(pin.name, episodes, basis, 0, "", (), tariff.price, *([None] * 4))
+    pilots = tuple(_pilots(study, pin, tariff.price))
+    if len({pilot.instance for pilot in pilots}) < 2:
+        return _by_example(study, pin, tariff.price, owed)
+    groups, pooled = groups_of(owed, pilots)
+    told = {name: sum_interval(groups, name) for name in QUANTITIES}
+    return Forecast(pin.name, episodes, OWN, len(pilots), pin.name, pooled, tariff.price, **told)
+
+
+def _owed(study: Study, wave: int, digest: str) -> Owed:
+    """By stratum, how many episodes of each instance the judge has not graded; planned where the
+    wave is not begun."""
+    manifest = manifest_of(study, wave)
+    if manifest is None:
+        counts = _planned(study.protocol, wave)
+        return {task.stratum: counts for task in study.protocol.tasks}
+    return _left(cells_of(study, manifest), graded_by(study, digest))
+
+
+def _owed_again(study: Study, wave: int, digest: str, share: float) -> Owed:
+    """The same of the archive, planned until the first wave is closed: a share of the instances
+    of each arm, spread over the tranches."""
+    if closed_wave(study, FIRST) is not None:
+        return _left(archived_cells(study, share), graded_by(study, digest, wave))
+    counts = _planned(study.protocol, FIRST)
+    drawn = 2 * math.ceil(share * len(counts) / 2 - 1e-9)
+    spread = [counts[place * len(counts) // drawn] for place in range(drawn)]
+    return {task.stratum: spread for task in study.protocol.tasks}
+
+
+def _left(cells: Iterable[Cell], done: Collection[str]) -> Owed:
+    left = Counter((cell.spec.stratum, cell.instance) for cell in cells if cell.episode not in done)
+    owed: dict[str, list[int]] = defaultdict(list)
+    for (stratum, _), count in left.items():
+        owed[stratum].append(count)
+    return owed
+
+
+def _planned(protocol: Protocol, wave: int) -> list[int]:
+    """Of a stratum's instances of both arms, how many episodes each will have."""
+    runs = Counter(each for own in protocol.wave_tranches(wave).values() for each in own)
+    return [
+        protocol.replicates * models
+        for tranche, models in sorted(runs.items())
+        for _ in range(protocol.tranche_size(tranche))
+    ]
+
+
+def _pilots(study: Study, pin: JudgePin, price: Price | None) -> Iterator[Pilot]:
+    """The episodes that this judge has graded, of any prompt and settings, with what they took."""
+    usages: dict[tuple[int | None, str], list[Usage]] = defaultdict(list)
+    if next(iter(study.store.list(JUDGEMENTS)), None) is None:
+        return  # and no key is needed
+    for bought in read_bought_of_judges(study.store, study.identities()):
+        asked = bought.purpose
+        if asked and (asked.provider, asked.version) == (pin.provider, pin.version):
+            # What was graded again was bought for another wave than its own.
+            usages[asked.wave, asked.episode].append(bought.usage)
+    for wave, cell in _cells(study):
+        if values := _values(usages.get((wave, cell.episode), ()), price):
+            yield Pilot(cell.spec.stratum, cell.instance, values)
+
+
+def _cells(study: Study) -> Iterator[tuple[int, Cell]]:
+    for wave in range(len(study.protocol.waves)):
+        manifest = manifest_of(study, wave)
+        for cell in () if manifest is None else cells_of(study, manifest):
+            yield wave, cell
+
+
+def _values(usages: Sequence[Usage], price: Price | None) -> Mapping[str, float] | None:
+    """What one episode took; None where that is not told."""
+    inputs = [usage.input_tokens for usage in usages if usage.input_tokens is not None]
+    outputs = [usage.output_tokens for usage in usages if usage.output_tokens is not None]
+    if not usages or not len(inputs) == len(outputs) == len(usages):
+        return None
+    values: dict[str, float] = {
+        "input_tokens": sum(inputs),
+        "cached_tokens": sum(usage.cached_tokens or 0 for usage in usages),
+        "output_tokens": sum(outputs),
+    }
+    cost = total_cost(price, usages)
+    return values if cost is None else {**values, "cost_usd": float(cost)}
+
+
+def _by_example(study: Study, pin: JudgePin, price: Price | None, owed: Owed) -> Forecast:
+    """Between nothing and the most that may be asked; the mean is that of one try a call, at an
+    answer as long as the key of an example."""
+    longest = dict(pin.settings).get("max_tokens")
+    counts = {stratum: sum(each) for stratum, each in owed.items()}
+    tasks = [task for task in study.protocol.tasks if counts.get(task.stratum)]
+    likely = _sum((counts[task.stratum], _likely(task)) for task in tasks)
+    most = _sum(
+        (counts[task.stratum], _most(task, int(longest) if longest else 0)) for task in tasks
+    )
+    reading = Interval(0.0, likely[0], most[0])
+    writing = Interval(0.0, likely[1], most[1] if longest else None)
+    cost = None
+    if price is not None:
+        high = _cost(price, most) if longest else None
+        cost = Interval(0.0, _cost(price, likely), high)
+    episodes = sum(counts.values())
+    return Forecast(
+        pin.name, episodes, BOUNDS, 0, "", (), price, reading, Interval(0.0, None, most[0]),
+        writing, cost,
+    )  # fmt: skip
+
+
+_Tokens = tuple[int, int]  # read, and written
+
+
+def _likely(task: Task) -> _Tokens:
+    instance = _example(task)
+    key = json.dumps(family(task.family, task.version).key(instance.truth))
+    texts = list(call_texts(Submission(instance.brief.prompt, key), questions_of(instance.rubric)))
+    return sum(map(estimate_text, texts)), REPLY * len(questions_of(instance.rubric))
+
+
+def _most(task: Task, longest: int) -> _Tokens:
+    instance = _example(task)
+    questions = questions_of(instance.rubric)
+    texts = call_texts(Submission(instance.brief.prompt, ""), questions)
+    calls = len(list(chunks_of(questions)))
+    read = sum(len(text.encode()) for text in texts) + calls * _BYTES * MAX_CHARS
+    return TRIES * read, TRIES * calls * longest
+
+
+def _example(task: Task) -> TaskInstance:
+    return family(task.family, task.version).generate(task.difficulty, EXAMPLE_SEED)
+
+
+def _sum(parts: Iterable[tuple[int, _Tokens]]) -> _Tokens:
+    held = list(parts)
+    return sum(n * read for n, (read, _) in held), sum(n * wrote for n, (_, wrote) in held)
+
+
+def _cost(price: Price, tokens: _Tokens) -> float:
+    return float(price.cost(Usage(*tokens)) or Decimal())

@@ -1,0 +1,184 @@
+"""Answers to templated questions: of a study's results, and of run folders that people have."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from analysis.picard.breakdown import Answer, Answers, QuestionFacts
+from analysis.plan.presets import GRADER
+from generators.catalog import add_template
+from registry.result_row import ResultRow, Status
+from study.errors import StudyError
+from study.picard.question_facts import (
+    facts_of_precheck,
+    facts_of_template,
+    keeps_functions,
+    merge_facts,
+)
+from study.picard.run_folder import PRECHECK, Result, read_conversations, score_run
+from study.protocol.protocol import Protocol
+from study.protocol.template_file import read_template
+
+_NO_FUNCTIONS = (
+    f"{PRECHECK} does not say how its keys were computed, so that questions of one task in several "
+    "formats are not known: give the template with --template"
+)
+LENIENT = "lenient"  # the grader of the second row of a result (harness.episodes.result)
+
+
+def facts_of_study(protocol: Protocol) -> dict[str, QuestionFacts]:
+    """The facts of a study's templated strata by stratum; empty where it has none."""
+    strata = [task.stratum for task in protocol.tasks]
+    found: dict[str, QuestionFacts] = {}
+    for name, text in protocol.templates:
+        family = add_template(name, text)
+        prefix = f"{family.name}/"
+        only = {each.removeprefix(prefix) for each in strata if each.startswith(prefix)}
+        facts = facts_of_template(family.file, only, prefix)
+        found |= {each.question: each for each in facts}
+    return found
+
+
+def answers_of_rows(rows: Iterable[ResultRow], facts: dict[str, QuestionFacts]) -> Answers:
+    """The answers in a study's rows; other graders' and those of strata without facts are left
+    out.
+
+    The row of grader ``lenient`` is joined to the strict one of the same episode. A missing
+    episode has no verdict; a model's own failure is wrong, and not answered.
+    """
+    strict: dict[tuple[Any, ...], ResultRow] = {}
+    lenient: dict[tuple[Any, ...], ResultRow] = {}
+    for row in rows:
+        if row.stratum in facts:
+            key = row.wave, row.model, row.instance, row.replicate
+            if row.grader == GRADER:
+                strict[key] = row
+            elif row.grader == LENIENT:
+                lenient[key] = row
+    return Answers(
+        tuple(_answer(row, lenient.get(key)) for key, row in strict.items()), facts
+    )  # fmt: skip
+
+
+def answers_of_runs(
+    folders: Sequence[str],
+    at: datetime,
+    templates: Sequence[str] = (),
+    remaps: Sequence[str] = (),
+) -> tuple[Answers, list[str]]:
+    """The answers in run folders, scored, and what is to be told of the folders.
+
+    Each folder is ``DIR``, whose name is the model's, or ``MODEL=DIR``; one model may have
+    several. A response that is not there is wrong. ``templates`` are files, or names of the
+    library, that tell which questions are one task; without any, the prechecks do.
+    Raises StudyError, TemplateError.
+    """
+    named = [_named(folder) for folder in folders]
+    _check_names(folders, [name for name, _ in named])
+    rows: list[Answer] = []
+    warnings: list[str] = []
+    records: list[list[dict[str, Any]]] = []
+    for name, folder in named:
+        scores = score_run(folder, at, remaps)
+        warnings += [f"{folder}: {each}" for each in scores.warnings]
+        rounds = {key: each.rounds for key, each in read_conversations(folder).items()}
+        before = sum(name == other for other, _ in named[: len(records)])
+        records.append(_records(folder / PRECHECK))
+        rows += [_scored(name, each, rounds, before) for each in scores.results]
+    if not templates and not all(keeps_functions(record) for part in records for record in part):
+        warnings.append(_NO_FUNCTIONS)
+    told = _told_by(templates, {str(r["question_id"]): r for part in records for r in part})
+    found = ([told.get(f.question, f) for f in facts_of_precheck(part)] for part in records)
+    return Answers(tuple(rows), merge_facts(found)), warnings
+
+
+def _answer(row: ResultRow, lenient: ResultRow | None) -> Answer:
+    missing, failed = (row.status is Status.MISSING, row.status is Status.MODEL_FAILURE)
+    return Answer(
+        model=row.model,
+        question=row.stratum,
+        instance=row.instance,
+        strict=False if failed else _verdict(row.score),
+        lenient=False if failed else None if lenient is None else _verdict(lenient.score),
+        rounds=None if missing else row.turns,
+        answered=not failed,
+        replicate=row.replicate,
+        wave=row.wave,
+        arm=str(row.arm),
+    )
+
+
+def _verdict(score: float | None) -> bool | None:
+    return None if score is None else score >= 1
+
+
+def _scored(model: str, result: Result, rounds: dict[str, int | None], replicate: int) -> Answer:
+    sample = result.sample
+    return Answer(
+        model=model,
+        question=str(sample.id[0]),
+        instance=(sample.qs_id, sample.key),  # the same sample in several folders is one
+        strict=result.strict.correct,
+        lenient=result.lenient.correct,
+        rounds=_whole(rounds.get(sample.qs_id)),
+        answered=result.scores is not None,
+        replicate=replicate,
+    )
+
+
+def _whole(rounds: Any) -> int | None:
+    return rounds if isinstance(rounds, int) and not isinstance(rounds, bool) else None
+
+
+def _named(text: str) -> tuple[str, Path]:
+    name, equals, folder = text.partition("=")
+    if equals and name and not Path(text).is_dir():
+        return name, Path(folder)
+    return Path(text).resolve().name, Path(text)
+
+
+def _check_names(folders: Sequence[str], names: Sequence[str]) -> None:
+    """Folders of one name must be said to be of one model."""
+    seen: dict[str, str] = {}
+    for text, name in zip(folders, names, strict=True):
+        other = seen.setdefault(name, text)
+        if other != text and not (text.startswith(f"{name}=") and other.startswith(f"{name}=")):
+            raise StudyError(
+                f"{other} and {text}: both would be the model {name!r}; give MODEL=DIR for each, "
+                "the same MODEL for two runs of one"
+            )
+
+
+def _records(path: Path) -> list[dict[str, Any]]:
+    """The lines of a precheck, which was checked when it was scored."""
+    with open(path, "rb") as file:
+        return [json.loads(line) for line in file if not line.isspace()]
+
+
+def _told_by(
+    templates: Sequence[str], asked: Mapping[str, Mapping[str, Any]]
+) -> dict[str, QuestionFacts]:
+    """What templates say of the questions that were asked, each with a line of a precheck.
+    Raises StudyError where a template has none of them, or another of the same id."""
+    told: dict[str, QuestionFacts] = {}
+    for template in templates:
+        file = add_template(*read_template(Path(), template)).file
+        facts = facts_of_template(file, asked.keys())
+        if not facts:
+            raise StudyError(f"{template}: has none of the questions {', '.join(asked)}")
+        for each in facts:
+            text = asked[each.question].get("template")
+            if (
+                isinstance(text, str)
+                and text.split() != file.question(each.question).template.split()
+            ):
+                raise StudyError(
+                    f"{template}: its question {each.question} reads otherwise than that in "
+                    f"{PRECHECK}; give the template that the run was made from"
+                )
+            told[each.question] = each
+    return told

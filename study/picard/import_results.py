@@ -1,0 +1,356 @@
+"""``dosimeter import``: run folders of PICARD and of PARAMETR-Bench as rows that can be tested."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from registry.canonical import digest_value
+from registry.result_row import Arm, ResultRow, Status
+from study.errors import StudyError
+from study.picard.run_folder import Result, read_conversations, score_run
+
+RESULTS = re.compile(r"^(_partial-)?benchmark_results(_judge_.+)?\.json$")
+_DIMENSIONS: Mapping[str, str] = {
+    "sr": "score_sr", "scientific reasoning": "score_sr",
+    "dh": "score_dh", "data handling": "score_dh",
+    "im": "score_im", "image data extraction": "score_im", "image": "score_im",
+    "if": "score_if", "instruction following": "score_if", "instructions following": "score_if",
+}  # fmt: skip
+_MAX_BYTES = 200_000_000
+_Z = 1.959963984540054
+
+
+@dataclass(frozen=True, slots=True)
+class Overall:
+    """One file of results: its score as the original computes it, the original's interval, which
+    takes criteria as independent, and one that knows that those of a seed go together."""
+
+    source: str
+    model: str
+    grader: str
+    score: float
+    interval: tuple[float, float]
+    clustered: tuple[float, float] | None  # None for fewer than two seeds
+    seeds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    rows: tuple[ResultRow, ...]
+    overall: tuple[Overall, ...]
+    warnings: tuple[str, ...]
+
+
+def import_picard(
+    folders: Sequence[tuple[str, Path]], arm: Arm, look: int, at: datetime, remaps: Sequence[str]
+) -> Imported:
+    """Rows of run folders, each a model's, scored strictly. A sample without a response is the
+    model's failure, 0, as the original counts it. The same sample in two folders of one model is
+    a replicate. Raises StudyError as ``score_run`` does."""
+    rows: list[ResultRow] = []
+    warnings: list[str] = []
+    for place, (model, folder) in enumerate(folders):
+        scores = score_run(folder, at, remaps)
+        warnings += [f"{folder}: {each}" for each in scores.warnings]
+        told = read_conversations(folder)
+        before = sum(name == model for name, _ in folders[:place])
+        for each in scores.results:
+            rounds = told[each.sample.qs_id].rounds if each.sample.qs_id in told else None
+            rows.append(_picard_row(each, model, arm, look, before, rounds))
+    return Imported(tuple(rows), (), tuple(warnings))
+
+
+def import_parametr(folders: Sequence[Path], arm: Arm, look: int) -> Imported:
+    """Rows of result folders: every ``benchmark_results_judge_*.json`` below them, whole ones or,
+    where there are no others, partial ones. A row is a task and seed as one judge graded it;
+    the same again, from another file of that judge, is a replicate.
+
+    Raises StudyError that names file and key for what is not such a file, and where the overall
+    score of a file is not the one that it states.
+    """
+    rows: list[ResultRow] = []
+    overall: list[Overall] = []
+    warnings: list[str] = []
+    for folder in folders:
+        for path in _result_files(folder):
+            if path.name.startswith("_partial-"):
+                warnings.append(f"{path}: a partial run; what it lacks is not in the table")
+            body = _read(path)
+            tasks = tuple(_task(path, index, each) for index, each in _tasks(path, body))
+            overall.append(_overall(path, body, tasks))
+            rows += [_parametr_row(each, arm, look) for each in tasks]
+    if not rows:
+        raise StudyError(f"{folders[0]}: no benchmark_results_judge_*.json here or below")
+    return Imported(tuple(_number(rows)), tuple(overall), tuple(warnings))
+
+
+def named_folders(texts: Iterable[str]) -> list[tuple[str, Path]]:
+    """``MODEL=DIR`` or ``DIR``, whose name the model then bears. Raises StudyError for a name
+    that cannot be printed."""
+    found = []
+    for text in texts:
+        name, equals, folder = text.partition("=")
+        split = bool(equals and name and not Path(text).is_dir())
+        model, place = (name, Path(folder)) if split else (Path(text).resolve().name, Path(text))
+        if not model.isprintable():
+            raise StudyError(f"{text!r}: a model's name is of characters that can be printed")
+        found.append((model, place))
+    return found
+
+
+# -- PICARD -------------------------------------------------------------------------------------
+
+
+def _picard_row(
+    result: Result, model: str, arm: Arm, look: int, replicate: int, rounds: int | None
+) -> ResultRow:
+    question, _ = result.sample.id
+    right = 1.0 if result.strict.correct else 0.0
+    # A sample's number is reused by every preparation; what it asks is not.
+    instance = digest_value([result.sample.qs_id, repr(result.sample.key)])
+    row = _row(model, arm, look, f"picard/q{question}", str(instance), "deterministic")
+    status = Status.SCORED if result.scores is not None else Status.MODEL_FAILURE
+    return replace(
+        row, replicate=replicate, status=status, score=right, passed=int(right), total=1,
+        stop_reason="answered" if result.scores is not None else "no response",
+        turns=rounds or 0,
+    )  # fmt: skip
+
+
+# -- PARAMETR-Bench -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One metarubric of one task and seed."""
+
+    dimension: str
+    weight: float
+    passed: int
+    total: int
+
+    @property
+    def rate(self) -> float:
+        return self.passed / self.total if self.total else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    model: str
+    judge: str
+    task: str
+    difficulty: str
+    seed: str
+    parts: tuple[_Part, ...]
+
+
+def _result_files(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        raise StudyError(f"{folder}: no such folder")
+    found = sorted(path for path in folder.rglob("*.json") if RESULTS.match(path.name))
+    whole = {path.parent for path in found if not path.name.startswith("_partial-")}
+    return [path for path in found if not path.name.startswith("_partial-")
+            or path.parent not in whole]  # fmt: skip
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise StudyError(f"{path}: more than {_MAX_BYTES:,} bytes")
+        body = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise StudyError(f"{path}: not a readable JSON file ({type(error).__name__})") from error
+    if not isinstance(body, dict):
+        raise StudyError(f"{path}: a file of results is a mapping with run, summary, task_results")
+    return body
+
+
+def _tasks(path: Path, body: dict[str, Any]) -> Iterator[tuple[int, Any]]:
+    tasks = body.get("task_results")
+    if not isinstance(tasks, list) or not tasks:
+        raise StudyError(f"{path}: task_results: a list of at least one is wanted")
+    yield from enumerate(tasks)
+
+
+def _task(path: Path, index: int, body: Any) -> _Task:
+    place = f"{path}: task_results[{index}]"
+    parts = _get(place, body, "metarubrics", list)
+    return _Task(
+        model=_name(place, body, "model"),
+        judge=_name(place, body, "judge", "unknown judge"),
+        task=_name(place, body, "task"),
+        difficulty=_name(place, body, "difficulty"),
+        seed=str(_get(place, body, "seed", (int, str))),
+        parts=tuple(_part(f"{place}.metarubrics[{at}]", each) for at, each in enumerate(parts)),
+    )
+
+
+def _part(place: str, body: Any) -> _Part:
+    passed, total = _get(place, body, "passed", int), _get(place, body, "total", int)
+    weight = float(_get(place, body, "weight", (int, float)))
+    if not 0 <= passed <= total:
+        raise StudyError(f"{place}: passed {passed} of total {total}: 0 to the total is right")
+    if not (math.isfinite(weight) and weight >= 0):
+        raise StudyError(f"{place}: weight {weight}: a number from 0 is right")
+    named = str(body.get("dimension", "")).strip().lower()
+    return _Part(_DIMENSIONS.get(named, ""), weight, passed, total)
+
+
+def _name(place: str, body: Any, key: str, default: str = "") -> str:
+    """A text that may be printed, and that a row may be named by."""
+    text: str = _get(place, body, key, str) or default
+    if not text or not text.isprintable():
+        raise StudyError(f"{place}.{key}: a name is wanted, of characters that can be printed")
+    return text
+
+
+def _get(place: str, body: Any, key: str, kind: Any) -> Any:
+    if not isinstance(body, dict) or key not in body:
+        raise StudyError(f"{place}: the key {key!r} is missing")
+    value = body[key]
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise StudyError(f"{place}.{key}: {str(value)[:60]!r} is of the wrong kind")
+    return value
+
+
+def _overall(path: Path, body: dict[str, Any], tasks: Sequence[_Task]) -> Overall:
+    """The original's overall score and interval, held against what the file states."""
+    parts = [part for each in tasks for part in each.parts]
+    weight = sum(part.weight for part in parts)
+    if not weight:
+        raise StudyError(f"{path}: its metarubrics weigh nothing together: there is no score")
+    score = sum(part.weight * part.rate for part in parts) / weight
+    summary = body.get("summary")
+    stated = summary.get("success_rate") if isinstance(summary, dict) else None
+    if isinstance(stated, int | float) and abs(stated - score) > 1e-6:
+        raise StudyError(
+            f"{path}: summary.success_rate is {stated}, but its task_results give {score:.6f}: the "
+            "file was changed, or is of another version"
+        )
+    variance = sum((part.weight / weight) ** 2 * _spread(part) for part in parts if part.total)
+    half = _Z * math.sqrt(variance)
+    seeds = {(each.task, each.seed) for each in tasks}
+    return Overall(
+        str(path), tasks[0].model, tasks[0].judge, score,
+        (max(0.0, score - half), min(1.0, score + half)),
+        _clustered(tasks, score, weight), len(seeds),
+    )  # fmt: skip
+
+
+def _spread(part: _Part) -> float:
+    near = (part.passed + _Z**2 / 2) / (part.total + _Z**2)
+    return near * (1 - near) / part.total
+
+
+def _clustered(tasks: Sequence[_Task], score: float, weight: float) -> tuple[float, float] | None:
+    """The ratio of sums over seeds, with the linearised variance of such a ratio."""
+    errors: dict[tuple[str, str], float] = {}
+    for each in tasks:
+        error = sum(part.weight * (part.rate - score) for part in each.parts)
+        key = (each.task, each.seed)
+        errors[key] = errors.get(key, 0.0) + error
+    n = len(errors)
+    if n < 2:
+        return None
+    se = math.sqrt(sum(error**2 for error in errors.values()) * n / (n - 1)) / weight
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(n - 1, 0.975)) * se
+    return max(0.0, score - half), min(1.0, score + half)
+
+
+def _parametr_row(task: _Task, arm: Arm, look: int) -> ResultRow:
+    parts = task.parts
+    scored = sum(part.weight for part in parts)
+    row = _row(
+        task.model, arm, look, f"{task.task}/{task.difficulty}",
+        f"{task.task}/{task.difficulty}/{task.seed}", task.judge,
+    )  # fmt: skip
+    passed, total = sum(part.passed for part in parts), sum(part.total for part in parts)
+    if not scored or not total:
+        return replace(row, status=Status.MISSING)
+    made = replace(row, score=_mean(parts), passed=passed, total=total)
+    dims = {name: _mean([p for p in parts if p.dimension == name])
+            for name in dict.fromkeys(p.dimension for p in parts if p.dimension)}  # fmt: skip
+    return replace(made, **dims)  # type: ignore[arg-type] # the scores by dimension
+
+
+def _mean(parts: Sequence[_Part]) -> float | None:
+    weight = sum(part.weight for part in parts)
+    return sum(part.weight * part.rate for part in parts) / weight if weight else None
+
+
+def _number(rows: Sequence[ResultRow]) -> Iterator[ResultRow]:
+    """The rows, those of one model, instance and grader numbered as replicates."""
+    seen: dict[tuple[str, str, str], int] = {}
+    for row in rows:
+        key = (row.model, row.instance, row.grader)
+        yield replace(row, replicate=seen.get(key, 0))
+        seen[key] = seen.get(key, 0) + 1
+
+
+# -- both ---------------------------------------------------------------------------------------
+
+
+def _row(model: str, arm: Arm, look: int, stratum: str, instance: str, grader: str) -> ResultRow:
+    family, _, difficulty = stratum.partition("/")
+    return ResultRow(
+        wave=look, model=model, arm=arm, stratum=stratum, family=family, difficulty=difficulty,
+        instance=instance, replicate=0, grader=grader, status=Status.SCORED, score=None,
+        passed=None, total=None, score_sr=None, score_dh=None, score_im=None, score_if=None,
+        stop_reason="", error_class="", limits_hit="", turns=0, tool_calls=0, input_tokens=None,
+        output_tokens=None, cost_usd=None, seconds=0.0, attempts=1, served_version="",
+    )  # fmt: skip
+
+
+def write_rows(path: Path, rows: Sequence[ResultRow], append: bool) -> int:
+    """Write the rows as Parquet, whole or not at all; with ``append``, after those that are
+    there. How many the file then has. Two at once lose nothing: one waits for the other. Raises
+    StudyError, as for a repeated row."""
+    if path.suffix != ".parquet":
+        raise StudyError(f"{path}: rows are written as .parquet")
+    if not path.parent.is_dir():
+        raise StudyError(f"{path.parent}: no such folder")
+    with _one_after_another(path.parent):
+        return _write(path, rows, append)
+
+
+def _write(path: Path, rows: Sequence[ResultRow], append: bool) -> int:
+    from analysis.data.table import make_table, read_rows, read_table, write_table
+    from analysis.errors import AnalysisError
+
+    there = path.exists()
+    if there and not append:
+        raise StudyError(f"{path}: is there already; --append adds to it")
+    held = [*(read_rows(read_table(path)) if there else ()), *rows]
+    try:
+        make_table(held)
+    except AnalysisError as error:
+        raise StudyError(
+            f"{path}: {error}; is a folder imported twice, or in both arms? Further runs of the "
+            "same seeds are imported in one command with the first, which numbers them"
+        ) from error
+    write_table(path, held)
+    return len(held)
+
+
+@contextmanager
+def _one_after_another(folder: Path) -> Iterator[None]:
+    """Between the reading of a file and its replacement no other import may come. The lock is on
+    the folder, so that it leaves no file behind; the kernel lets go however this process ends."""
+    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,492 @@
+"""Run folders that people have, scored: ``precheck.jsonl``, ``responses.jsonl``, ``conversations/``
+and a sandbox tree or zip in, ``scores.json`` out (spec/templates.md, Run folders).
+
+A path of a key is looked up
+
+- below NEW, where ``--remap OLD=NEW`` names a folder that it lies in (the longest counts);
+- where it is, if it is absolute and inside the run folder;
+- if it is relative, in the run folder's tree: what begins with ``artifacts/`` in that of its own
+  sample, ``sandbox/q<id>_s<n>/``; else in ``sandbox/`` or ``test_artifacts/``, or the one zip
+  named ``sandbox…``, a leading ``test_artifacts/`` taken off.
+
+Any other path is refused before anything is scored. A response that is given twice counts as it
+was given last; one that is not there is wrong, and stays in the denominator.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from analysis.files import write_whole
+from generators.errors import TemplateError
+from generators.templates.language.template import Key, Verdict
+from generators.templates.scoring import json_edit as targeted
+from generators.templates.scoring.score import Failure, Scores, score_both
+from study.errors import StudyError
+from study.picard.run_tree import FolderTree, Remap, Tree, find_tree, parse_remap
+
+PRECHECK, RESPONSES, SCORES = "precheck.jsonl", "responses.jsonl", "scores.json"
+BEFORE = "scores.before.json"  # the scores of another program, kept
+MISSING = "missing response"
+_MOST_LINE = 1 << 29
+_BY_RESPONSE = ("stringmatch", "jsonmatch")
+_BY_FILE = ("readfile_stringmatch", "readfile_jsonmatch", "readfile_jsonedit")
+_BY_PATHS = {"files_exist": "files_to_check", "directory_structure": "expected_paths"}
+
+_DECODER = json.JSONDecoder()
+_ID = (str, int, float)
+_COMPARED = ("question_id", "sample_number", "correct")  # of the scores of another program
+
+Id = tuple[Any, Any]  # question_id and sample_number, as they are written
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A line of ``precheck.jsonl``: what is asked, and the key to it."""
+
+    line: int
+    id: Id
+    key: Key
+
+    @property
+    def qs_id(self) -> str:
+        return f"q{self.id[0]}_s{self.id[1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How one sample was answered; without scores where there is no response."""
+
+    sample: Sample
+    scores: Scores | None
+    reason: str = ""  # why there are no scores
+
+    @property
+    def strict(self) -> Verdict:
+        return self.scores.strict if self.scores else Verdict(False, self.reason)
+
+    @property
+    def lenient(self) -> Verdict:
+        return self.scores.lenient if self.scores else self.strict
+
+    @property
+    def failure(self) -> str | None:
+        if self.scores is None:
+            return MISSING
+        return self.scores.failure.value if self.scores.failure else None
+
+
+@dataclass(frozen=True, slots=True)
+class RunScores:
+    """A run folder, scored."""
+
+    name: str
+    at: datetime
+    results: tuple[Result, ...] = field(repr=False)
+    warnings: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """The whole of ``scores.json`` but the detailed results."""
+        tally = _tally(self.results)
+        total = tally["total"]
+        return {
+            "metadata": {
+                "test_id": self.name,
+                "timestamp": self.at.strftime("%Y%m%d_%H%M%S"),
+                "total_questions": total,
+                "correct_answers": tally["correct"],
+                "accuracy_percentage": _percentage(tally["correct"], total),
+                "scorer": "dosimeter",
+                "lenient_correct_answers": tally["lenient_correct"],
+                "lenient_accuracy_percentage": _percentage(tally["lenient_correct"], total),
+                "formatting_failures": tally["formatting_failures"],
+                "task_failures": tally["task_failures"],
+                "missing_responses": tally["missing_responses"],
+                "warnings": list(self.warnings),
+            },
+            "by_question": {
+                str(question): {
+                    **_tally(held),
+                    "scoring_type": held[0].sample.key.scoring_type,
+                }
+                for question, held in _grouped(self.results, lambda each: each.sample.id[0])
+            },
+            "by_scoring_type": {
+                name: _tally(held)
+                for name, held in _grouped(self.results, lambda each: each.sample.key.scoring_type)
+            },
+        }
+
+    def details(self) -> Iterator[dict[str, Any]]:
+        """The detailed results, in the order of the precheck."""
+        at = self.at.isoformat()
+        for each in self.results:
+            strict = each.strict
+            question, number = each.sample.id
+            yield {
+                "question_id": question,
+                "sample_number": number,
+                "scoring_type": each.sample.key.scoring_type,
+                "correct": strict.correct,
+                "error_message": strict.error or None,
+                "details": strict.details,
+                "timestamp": at,
+                "lenient_correct": each.lenient.correct,
+                "failure": each.failure,
+            }
+
+
+def score_run(run: Path, at: datetime, remaps: Sequence[str] = ()) -> RunScores:
+    """Score a run folder; writes nothing.
+
+    Raises StudyError, which names file and line, for a folder without its two files, a malformed
+    line (but a last line of responses that was cut off, which is told as a warning), a path that
+    leads out of the run folder or is not mapped, an unknown scoring type, and a bad zip.
+    """
+    samples = read_samples(run / PRECHECK)
+    responses, warnings = read_responses(run / RESPONSES)
+    places = _Places(run, tuple(parse_remap(text, run) for text in remaps))
+    places.check(samples)
+    results = tuple([_score(sample, responses, places) for sample in samples])
+    warnings += _left_over(samples, responses) + places.doubts(samples)
+    return RunScores(run.resolve().name, at, results, tuple(warnings))
+
+
+def write_scores(run: Path, scores: RunScores) -> Path:
+    """Put ``scores.json`` at once, whole. Scores that another program left there are kept as
+    ``scores.before.json``. Raises StudyError."""
+    head = json.dumps(scores.as_json(), indent=2)[:-2]
+    rows = ",\n".join([f"    {json.dumps(each, default=repr)}" for each in scores.details()])
+    path = run / SCORES
+    try:
+        if _is_anothers(path) and not (run / BEFORE).exists():
+            os.link(path, run / BEFORE)
+        write_whole(path, f'{head},\n  "detailed_results": [\n{rows}\n  ]\n}}\n')
+    except OSError as error:
+        raise StudyError(f"{path}: cannot be written: {error.strerror}") from None
+    return path
+
+
+def disagreements(run: Path, scores: RunScores) -> list[str] | None:
+    """The samples that another program's scores in the folder have the other way, strictly; None
+    where there are none to compare."""
+    before = run / BEFORE if (run / BEFORE).is_file() else run / SCORES
+    if not _is_anothers(before):
+        return None
+    theirs = {}
+    rows = json.loads(before.read_bytes())["detailed_results"]
+    for row in rows if isinstance(rows, list) else ():
+        found = [row.get(name) for name in _COMPARED] if isinstance(row, dict) else [None]
+        if len(found) == len(_COMPARED) and all(isinstance(each, _ID) for each in found):
+            theirs[found[0], found[1]] = found[2]
+    if not theirs:
+        return None
+    return [
+        f"{each.sample.qs_id}: {'right' if each.strict.correct else 'wrong'} here"
+        for each in scores.results
+        if theirs.get(each.sample.id, each.strict.correct) != each.strict.correct
+    ]
+
+
+# --- reading
+
+
+def read_samples(path: Path) -> tuple[Sample, ...]:
+    """The samples of ``precheck.jsonl``. Raises StudyError naming the line."""
+    samples = tuple([_sample(path, number, entry) for number, entry in _lines(path)])
+    if not samples:
+        raise StudyError(f"{path}: holds no sample")
+    return samples
+
+
+def read_responses(path: Path) -> tuple[dict[Id, Any], list[str]]:
+    """The last response to each sample, and what is to be told of the file.
+
+    Raises StudyError naming the line, but for a last line that was cut off.
+    """
+    responses: dict[Id, Any] = {}
+    warnings: list[str] = []
+    for number, entry in _lines(path, warnings):
+        responses[_id(path, number, entry)] = entry.get("response_text", "")
+    return responses, warnings
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What a conversation took; None where its file does not say."""
+
+    rounds: int | None
+    tool_calls: int | None
+    seconds: float | None
+
+
+def read_conversations(run: Path) -> dict[str, Conversation]:
+    """What is in ``conversations/q<id>_s<n>.json``, by ``q<id>_s<n>``; nothing without the folder.
+
+    Raises StudyError naming the file that cannot be read.
+    """
+    found = {}
+    for path in sorted((run / "conversations").glob("q*_s*.json")):
+        try:
+            statistics = json.loads(path.read_bytes()).get("statistics") or {}
+            rounds, calls, seconds = (
+                statistics.get(name)
+                for name in ("inference_rounds", "tool_calls", "execution_time_seconds")
+            )
+        except (OSError, ValueError, AttributeError, RecursionError) as error:
+            raise StudyError(f"{path}: is no conversation: {error}") from None
+        found[path.stem] = Conversation(rounds, calls, seconds)
+    return found
+
+
+def _lines(path: Path, warnings: list[str] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a file, one a line, with their lines' numbers; blank lines do not count."""
+    try:
+        with open(path, "rb") as file:
+            number = 0
+            while line := file.readline(_MOST_LINE):
+                number += 1
+                if line.isspace():
+                    continue
+                try:
+                    entry = _decode(line.decode())
+                except (ValueError, RecursionError) as error:
+                    if warnings is None or line.endswith(b"\n"):
+                        raise StudyError(
+                            f"{path}:{number}: is no JSON ({error}); mend or remove the line"
+                        ) from None
+                    warnings.append(f"{path.name}:{number}: the last line is cut off; left out")
+                    return
+                if not isinstance(entry, dict):
+                    raise StudyError(f"{path}:{number}: is no JSON object")
+                yield number, entry
+    except OSError as error:
+        raise StudyError(
+            f"{path}: {error.strerror}; a run folder holds {PRECHECK} and {RESPONSES}"
+        ) from None
+
+
+def _decode(line: str) -> Any:
+    """The JSON of a line: as ``json.loads``, which does more for a text that may be anything."""
+    line = line.strip()
+    try:
+        entry, end = _DECODER.raw_decode(line)
+    except json.JSONDecodeError:
+        end = -1
+    return entry if end == len(line) else json.loads(line)
+
+
+def _sample(path: Path, number: int, entry: Mapping[str, Any]) -> Sample:
+    kind = _text(path, number, entry, "scoring_type")
+    if not kind:
+        raise StudyError(f"{path}:{number}: lacks scoring_type")
+    if kind == targeted.NAME:
+        return Sample(number, _id(path, number, entry), _edit_key(path, number, entry))
+    return Sample(number, _id(path, number, entry), _key(path, number, entry, kind))
+
+
+def _key(path: Path, number: int, entry: Mapping[str, Any], kind: str) -> Key:
+    """The key of a type: for types of others, all that a key may hold."""
+
+    at = (path, number, entry)
+    if kind in _BY_RESPONSE:
+        return Key(kind, _text(*at, "expected_response"))
+    if kind in _BY_FILE:
+        return Key(kind, _text(*at, "expected_content"), _text(*at, "file_to_read"))
+    if kind in _BY_PATHS:
+        return Key(kind, paths=_texts(*at, _BY_PATHS[kind]))
+    expected = _text(*at, "expected_content") or _text(*at, "expected_response")
+    paths = _texts(*at, "files_to_check") or _texts(*at, "expected_paths")
+    return Key(kind, expected, _text(*at, "file_to_read"), paths)
+
+
+def _edit_key(path: Path, number: int, entry: Mapping[str, Any]) -> Key:
+    """Their experimental type for edits, as ours; it keeps what theirs does not yet check."""
+    lacking = [name for name in targeted.KEYS if name not in entry]
+    if lacking:
+        raise StudyError(f"{path}:{number}: lacks {lacking[0]}")
+    original, modified = (_text(path, number, entry, name) for name in targeted.KEYS[:2])
+    try:
+        expected = targeted.translate_edit(original, entry["edit_verification"])
+    except TemplateError as error:
+        raise StudyError(f"{path}:{number}: edit_verification: {error}") from None
+    return Key(targeted.TYPE, json.dumps(expected), modified)
+
+
+def _id(path: Path, number: int, entry: Mapping[str, Any]) -> Id:
+    question, sample = entry.get("question_id"), entry.get("sample_number")
+    if not isinstance(question, _ID) or not isinstance(sample, _ID):
+        raise StudyError(f"{path}:{number}: lacks a question_id or a sample_number")
+    for each in (question, sample):
+        if type(each) is not int and not _is_writable(each):
+            raise StudyError(f"{path}:{number}: {each!r:.40} is no id: give a number or a text")
+    return question, sample
+
+
+def _is_writable(value: str | float) -> bool:
+    """Whether JSON and UTF-8 can hold it: no NaN, no infinity, no half of a character."""
+    if isinstance(value, float):
+        return isfinite(value)
+    return not isinstance(value, str) or value.encode(errors="replace").decode() == value
+
+
+def _text(path: Path, number: int, entry: Mapping[str, Any], name: str) -> str:
+    value = entry.get(name, "")
+    if not isinstance(value, str):
+        raise StudyError(f"{path}:{number}: {name}: must be a text, not {value!r:.40}")
+    return value
+
+
+def _texts(path: Path, number: int, entry: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    value = entry.get(name, [])
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise StudyError(f"{path}:{number}: {name}: must be a list of texts")
+    return tuple(value)
+
+
+# --- looking up
+
+
+class _Places:
+    """The files of all samples, by the paths of their keys."""
+
+    def __init__(self, run: Path, remaps: Sequence[Remap]) -> None:
+        self.run = run
+        self._home = os.path.realpath(run)
+        self._remaps = sorted(remaps, key=lambda each: -len(each.old))
+        self._own: FolderTree | None = None
+        self._tree: Tree | None = None
+        self._found: dict[tuple[int, str], tuple[Tree, str]] = {}
+
+    def check(self, samples: Sequence[Sample]) -> None:
+        """Raises StudyError for the first path that leads nowhere that may be read."""
+        for sample in samples:
+            for path in (sample.key.file, *sample.key.paths):
+                if path:
+                    try:
+                        self.locate(sample, path)
+                    except StudyError as error:
+                        raise StudyError(f"{self.run / PRECHECK}:{sample.line}: {error}") from None
+
+    def locate(self, sample: Sample, path: str) -> tuple[Tree, str]:
+        """The tree and the path in it. Raises StudyError."""
+        asked = (sample.line, path)
+        found = self._found.get(asked)
+        if found is None:
+            found = self._found[asked] = self._locate(sample, path)
+        return found
+
+    def _locate(self, sample: Sample, path: str) -> tuple[Tree, str]:
+        clean = posixpath.normpath(path)
+        for remap in self._remaps:
+            if clean == remap.old or clean.startswith(f"{remap.old}/"):
+                return remap.tree, clean[len(remap.old) + 1 :]
+        if clean.startswith("/"):
+            return self._absolute(clean)
+        if clean == ".." or clean.startswith("../"):
+            raise StudyError(f"the path {path!r} leads out of the run folder; nothing is read")
+        if self._tree is None:
+            self._tree = find_tree(self.run)
+        if clean == "artifacts" or clean.startswith("artifacts/"):
+            return self._tree, f"{sample.qs_id}/{clean}"
+        return self._tree, "" if clean == "." else clean.removeprefix("test_artifacts/")
+
+    def _absolute(self, path: str) -> tuple[Tree, str]:
+        if path.startswith(f"{self._home}/"):
+            self._own = self._own or FolderTree(self._home)
+            return self._own, path[len(self._home) + 1 :]
+        folder = posixpath.dirname(path)
+        raise StudyError(
+            f"the path {path!r} is not in the run folder; say where its sandbox is now, such as "
+            f"--remap {folder}=FOLDER_OR_ZIP"
+        )
+
+    def doubts(self, samples: Sequence[Sample]) -> list[str]:
+        """A warning where no path of any key leads to anything: the mapping may be wrong."""
+        asked = [(s, path) for s in samples for path in (s.key.file, *s.key.paths) if path]
+        if not asked or any(_Workspace(self, s).kind(path) for s, path in asked):
+            return []
+        return [
+            f"none of the {len(asked)} paths of the keys is there: is the sandbox the right one?"
+        ]
+
+
+class _Workspace:
+    """What is there for one sample."""
+
+    __slots__ = ("_places", "_sample")
+
+    def __init__(self, places: _Places, sample: Sample) -> None:
+        self._places, self._sample = places, sample
+
+    def read(self, path: str) -> bytes | None:
+        try:
+            tree, inner = self._places.locate(self._sample, path)
+        except StudyError:  # of a path inside a key of edits, which is not checked before
+            return None
+        return tree.read(inner)
+
+    def kind(self, path: str) -> str | None:
+        try:
+            tree, inner = self._places.locate(self._sample, path)
+        except StudyError:
+            return None
+        return tree.kind(inner)
+
+
+def _score(sample: Sample, responses: Mapping[Id, Any], places: _Places) -> Result:
+    if sample.id not in responses:
+        return Result(sample, None, f"{RESPONSES} holds no response to it")
+    try:
+        response = responses[sample.id]
+        return Result(sample, score_both(sample.key, response, _Workspace(places, sample)))
+    except TemplateError as error:
+        raise StudyError(f"{places.run / PRECHECK}:{sample.line}: {error}") from None
+
+
+def _left_over(samples: Sequence[Sample], responses: Mapping[Id, Any]) -> list[str]:
+    count = len(responses.keys() - {sample.id for sample in samples})
+    return [f"{count} responses are to no sample of {PRECHECK}; left out"] * bool(count)
+
+
+# --- counting and writing
+
+
+def _tally(results: Sequence[Result]) -> dict[str, int]:
+    failures = [each.failure for each in results]
+    return {
+        "correct": sum(each.strict.correct for each in results),
+        "total": len(results),
+        "lenient_correct": sum(each.lenient.correct for each in results),
+        "formatting_failures": failures.count(Failure.FORMATTING.value),
+        "task_failures": failures.count(Failure.TASK.value),
+        "missing_responses": failures.count(MISSING),
+    }
+
+
+def _grouped(results: Sequence[Result], name: Any) -> Iterator[tuple[Any, list[Result]]]:
+    groups: dict[Any, list[Result]] = {}
+    for each in results:
+        groups.setdefault(name(each), []).append(each)
+    return iter(groups.items())
+
+
+def _percentage(part: int, total: int) -> float:
+    return round(100 * part / total, 2)
+
+
+def _is_anothers(path: Path) -> bool:
+    """Whether there are scores in their shape that we did not write."""
+    try:
+        found = json.loads(path.read_bytes())
+        return "detailed_results" in found and found["metadata"].get("scorer") != "dosimeter"
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return False

@@ -1,0 +1,226 @@
+"""Where the files of a run folder lie, in a tree or in a zip: read, and never led out of it."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import stat
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from generators.templates.scoring.response import MOST_READ
+from study.errors import StudyError
+
+MOST_ENTRIES = 1_000_000  # of a zip
+MOST_BYTES = 1 << 32  # that a zip may say it holds
+_FOLDERS = ("sandbox", "test_artifacts")  # the names that a run's tree goes by
+_SYMLINK = 0o120000
+
+
+class FolderTree:
+    """A folder. Symbolic links that stay in it are followed, all others lead nowhere.
+
+    At most one byte more than may be scored is read of a file. It is taken to be at rest: where
+    folders lie is looked up once.
+    """
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = os.path.realpath(root)
+        self._folders: dict[str, str | None] = {"": self.root}
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes of a regular file below it, None where there is none."""
+        try:
+            place = self._place(path)
+            if place is None:
+                return None
+            try:
+                return _read_file(place)
+            except OSError:
+                inside = self._inside(place)
+                return None if inside is None or inside == place else _read_file(inside)
+        except (OSError, ValueError):  # no such file; or no name for one
+            return None
+
+    def kind(self, path: str) -> str | None:
+        """``file``, ``folder`` or None."""
+        try:
+            place = self._place(path.rstrip("/"))
+            mode = 0 if place is None else os.lstat(place).st_mode
+            if stat.S_ISLNK(mode):
+                inside = self._inside(str(place))
+                mode = 0 if inside is None else os.lstat(inside).st_mode
+        except (OSError, ValueError):
+            return None
+        return "folder" if stat.S_ISDIR(mode) else "file" if mode else None
+
+    def _place(self, path: str) -> str | None:
+        """Where a path is, links in its last part left alone."""
+        if path == "":
+            return self.root
+        parent, _, name = path.rpartition("/")
+        if name in ("", ".", ".."):
+            return None
+        folder = self._folder(parent)
+        return None if folder is None else f"{folder}/{name}"
+
+    def _folder(self, path: str) -> str | None:
+        if path in self._folders:
+            return self._folders[path]
+        place = self._place(path)
+        found = None
+        if place is not None:
+            try:
+                mode = os.lstat(place).st_mode
+            except OSError:
+                mode = 0
+            if stat.S_ISDIR(mode):
+                found = place
+            elif stat.S_ISLNK(mode):
+                found = self._inside(place)
+        self._folders[path] = found
+        return found
+
+    def _inside(self, place: str) -> str | None:
+        """What a link leads to, if that is in the tree."""
+        try:
+            real = os.path.realpath(place, strict=True)
+        except OSError:  # it leads to nothing, or to itself
+            return None
+        return real if real == self.root or real.startswith(f"{self.root}/") else None
+
+
+class ZipTree:
+    """A zip, or a folder in it. Links in it lead nowhere.
+
+    Raises StudyError for what is no zip, says that it holds more than 4 GiB or a million entries,
+    has an entry that would lead out of it, or is broken or encrypted where it is read.
+    """
+
+    def __init__(self, path: Path, inner: str = "") -> None:
+        self.path = path
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except (OSError, zipfile.BadZipFile) as error:
+            raise StudyError(f"{path}: cannot be read as a zip: {error}") from None
+        entries = self._zip.infolist()
+        held = sum(entry.file_size for entry in entries)
+        if len(entries) > MOST_ENTRIES or held > MOST_BYTES:
+            raise StudyError(
+                f"{path}: holds {len(entries):,} entries of {held:,} bytes; at most "
+                f"{MOST_ENTRIES:,} and {MOST_BYTES:,} are read: give the tree instead"
+            )
+        self._entries = {_checked(path, entry): entry for entry in entries}
+        self._folders = _folders_of(self._entries)
+        self.inner = inner.strip("/")
+        if self.inner and self.inner not in self._folders:
+            raise StudyError(f"{path}: holds no folder {self.inner!r}")
+
+    def top(self) -> list[str]:
+        """The names at its top."""
+        names = {name.split("/")[0] for name in (*self._entries, *self._folders) if name}
+        return sorted(names - {"__MACOSX"})
+
+    def read(self, path: str) -> bytes | None:
+        entry = self._entries.get(self._name(path))
+        if entry is None or entry.is_dir() or _is_link(entry):
+            return None
+        try:
+            with self._zip.open(entry) as file:
+                return file.read(MOST_READ + 1)
+        except Exception as error:  # zipfile and zlib raise many kinds
+            raise StudyError(f"{self.path}: {entry.filename!r} cannot be read: {error}") from None
+
+    def kind(self, path: str) -> str | None:
+        name = self._name(path.rstrip("/"))
+        if name in self._folders:
+            return "folder"
+        entry = self._entries.get(name)
+        return None if entry is None or _is_link(entry) else "file"
+
+    def _name(self, path: str) -> str:
+        return f"{self.inner}/{path}" if self.inner and path else self.inner or path
+
+
+Tree = FolderTree | ZipTree
+
+
+@dataclass(frozen=True, slots=True)
+class Remap:
+    """Paths below ``old``, as a key has them, lie in ``tree``."""
+
+    old: str
+    tree: Tree
+
+
+def parse_remap(text: str, run: Path) -> Remap:
+    """``OLD=NEW``: NEW is a folder, a zip, or a zip and a folder in it (``run.zip/sandbox``),
+    seen from the run folder or else from here. Raises StudyError."""
+    old, sign, new = text.rpartition("=")
+    if not sign or not old or not new:
+        raise StudyError(f"--remap {text}: must be OLD=NEW, such as /home/me/sandbox=sandbox.zip")
+    old = posixpath.normpath(old).rstrip("/")
+    for base in (run, Path()):
+        if (base / new).is_dir():
+            return Remap(old, FolderTree(base / new))
+        for part in (Path(new), *Path(new).parents):
+            if (base / part).is_file():
+                return Remap(old, _zip_of(base / part, Path(new).relative_to(part).as_posix(), old))
+    raise StudyError(f"--remap {text}: neither {run / new} nor {new} is a folder or a zip")
+
+
+def find_tree(run: Path) -> Tree:
+    """The tree of a run folder for paths that are relative: its folder ``sandbox`` or
+    ``test_artifacts``, else its one zip named ``sandbox…``, else itself."""
+    for name in _FOLDERS:
+        if (run / name).is_dir():
+            return FolderTree(run / name)
+    zips = sorted(run.glob("sandbox*.zip"))
+    if len(zips) > 1:
+        names = ", ".join(path.name for path in zips)
+        raise StudyError(f"{run}: has several zips ({names}): say --remap OLD=ZIP")
+    return _zip_of(zips[0], "", "sandbox") if zips else FolderTree(run)
+
+
+def _zip_of(path: Path, inner: str, old: str) -> ZipTree:
+    """A zip made of a folder often has that one folder at its top: then that is meant."""
+    inner = "" if inner == "." else inner
+    tree = ZipTree(path, inner)
+    if not inner and tree.top() == [posixpath.basename(old)]:
+        tree.inner = tree.top()[0]
+    return tree
+
+
+def _checked(path: Path, entry: zipfile.ZipInfo) -> str:
+    name = entry.filename.rstrip("/")
+    if name.startswith("/") or ".." in name.split("/"):
+        raise StudyError(f"{path}: the entry {entry.filename!r} leads out of it; nothing is read")
+    return posixpath.normpath(name) if name else ""
+
+
+def _folders_of(entries: Mapping[str, zipfile.ZipInfo]) -> set[str]:
+    """The folders that are entries, and those that an entry lies in."""
+    folders = {""}
+    for name, entry in entries.items():
+        folder = name if entry.is_dir() else posixpath.dirname(name)
+        while folder not in folders:
+            folders.add(folder)
+            folder = posixpath.dirname(folder)
+    return folders
+
+
+def _is_link(entry: zipfile.ZipInfo) -> bool:
+    return (entry.external_attr >> 16) & 0o170000 == _SYMLINK
+
+
+def _read_file(place: str) -> bytes | None:
+    handle = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode):
+            return None
+        return os.read(handle, min(about.st_size, MOST_READ) + 1)
+    finally:
+        os.close(handle)

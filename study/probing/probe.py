@@ -1,0 +1,470 @@
+"""Exposure probes of a wave's models: bought once, kept for ever, blind to the arms."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import partial
+from typing import TypeVar
+
+from generators.catalog import family
+from generators.seed import Seed
+from generators.task import TaskInstance
+from harness.build_model import build_model
+from harness.errors import AttemptFailed, Boundary, HarnessError
+from harness.external_agents.base import OutsideAgent
+from harness.model import Model, close_model
+from harness.probing.closed_book import (
+    ProbeStore,
+    probe_call,
+    probe_digest,
+    probe_messages,
+    read_probe,
+    run_probe,
+)
+from harness.spending.budget import (
+    Account,
+    JudgePurse,
+    Purse,
+    Spend,
+    Tariff,
+    attempt_bound,
+    read_bought,
+    spend_of,
+    spend_on,
+)
+from harness.spending.paid_call import Probe
+from harness.store_keys import PROBES, hex_of, probe_reply_key
+from registry.ledger.records import ModelPin, record_digest
+from registry.sealing import SealedEntry
+from registry.stores.base import Store
+from study.errors import StudyError
+from study.paid_calls import HELD, HOPELESS, Tried, run_each, try_unless
+from study.probing.records import record_probed
+from study.probing.texts import (
+    check_sending,
+    explain_untold,
+    text_entries,
+    text_kind,
+    text_ways,
+)
+from study.spending import (
+    Money,
+    bought_probes,
+    check_prices,
+    money_of,
+    probe_tariff,
+    spent_by_judges,
+)
+from study.sweeps.sweep import cells_of, manifest_of
+from study.workspace.lock import alone
+from study.workspace.setup import registration_of
+from study.workspace.study import Study
+
+# --- One kind of probe put to one model: bought once, kept for ever, blind to the arms ---
+
+P = TypeVar("P")
+Watch = Callable[[str, int, int], None]  # what, done, of
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeOutcome:
+    """One model's probes. No arm is looked at here: the report tells them apart."""
+
+    wave: int
+    model: str
+    owed: int
+    done: int
+    fresh: int  # of them, now
+    mean_score: float | None  # of answers, over both arms; None while any is owed, and of texts
+    failures: tuple[tuple[str, int], ...]  # why probes are still owed, and how often
+    failed_tries: tuple[tuple[str, int], ...]
+    cost_usd: float | None  # of the replies bought now; None where that is unknown
+    what: str = "questions"
+    note: str = ""  # why nobody need ask again: the model does not tell it
+
+    @property
+    def complete(self) -> bool:
+        return self.done == self.owed or bool(self.note)
+
+    @property
+    def held(self) -> bool:
+        """Whether the budget does not pay for what is still owed."""
+        return HELD in dict(self.failures)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeKind:
+    """A way to probe. ``name`` gives a probe's name, of study, wave, model and instance; ``ask``
+    asks, keeps the reply before it is read, and keeps what it came to. It raises AttemptFailed."""
+
+    what: str
+    method: str  # digest of what pins it
+    name: Callable[[str, int, ModelPin, str], str]
+    ask: Callable[[TaskInstance, Model, ProbeStore], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """One model to be asked, and what it is paid from."""
+
+    study: Study
+    pin: ModelPin
+    model: Model
+    wave: int
+    money: Money
+    purse: JudgePurse | None
+    kind: ProbeKind
+    recipients: tuple[str, ...]
+    identities: tuple[str, ...] = field(repr=False)
+    stop: threading.Event = field(default_factory=threading.Event)
+    held: threading.Event = field(default_factory=threading.Event)
+
+    def call(self, entry: SealedEntry) -> str:
+        return self.kind.name(self.study.protocol.name, self.wave, self.pin, entry.instance)
+
+    def journal(self, call: str) -> ProbeStore:
+        return ProbeStore(
+            self.study.store, self.pin, self.wave, call, self.recipients, self.identities
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Owed:
+    """One probe to be asked. Its repr shows no secret."""
+
+    call: str
+    entry: SealedEntry = field(repr=False)
+
+
+def ask_every(
+    bench: Bench, entries: Sequence[SealedEntry], parallel: int, watch: Watch
+) -> ProbeOutcome:
+    """Put to the model what it was not asked before, as far as the budget goes."""
+    every = [_Owed(bench.call(entry), entry) for entry in entries]
+    before = done_calls(bench.study, bench.pin)
+    # In the order of their names, which know of no arm.
+    owed = sorted((o for o in every if o.call not in before), key=lambda o: o.call)
+    done = len(every) - len(owed)
+    tried: list[Tried] = []
+    for each in run_each(partial(_ask, bench), owed, parallel, bench.stop, "probe"):
+        tried.append(each)
+        done += not each.failure
+        watch(f"probing {bench.pin.name}, {bench.kind.what}", done, len(every))
+    return _outcome(bench, tried, done, len(every))
+
+
+def kept_probes(
+    study: Study,
+    wave: int,
+    pin: ModelPin,
+    entries: Sequence[SealedEntry],
+    name: Callable[[str, int, ModelPin, str], str],
+    read: Callable[[Store, str, str, tuple[str, ...]], P | None],
+) -> dict[str, P]:
+    """A model's kept probes at a wave, by instance; ``name`` as a ProbeKind has it, ``read``
+    finds one by the digest of the model's pin and its name. Needs the study's key."""
+    done, identities, digest = done_calls(study, pin), study.identities(), record_digest(pin)
+    calls = ((each.instance, name(study.protocol.name, wave, pin, each.instance))
+             for each in entries)  # fmt: skip
+    found = (
+        (instance, read(study.store, digest, call, identities))
+        for instance, call in calls if call in done
+    )  # fmt: skip
+    return {instance: probe for instance, probe in found if probe is not None}
+
+
+def done_calls(study: Study, pin: ModelPin) -> frozenset[str]:
+    """The names of a model's probes that are kept."""
+    prefix = f"{PROBES}{hex_of(record_digest(pin))}/"
+    keys = (key.removeprefix(prefix).removesuffix(".age") for key in study.store.list(prefix))
+    return frozenset(f"sha256:{key}" for key in keys if len(key) == 64)
+
+
+def instance_of(entry: SealedEntry) -> TaskInstance:
+    """The instance of an entry. Raises HarnessError where it is another than the one drawn."""
+    made = family(entry.family, entry.version).generate(entry.difficulty, Seed.from_hex(entry.seed))
+    if made.id != entry.instance:
+        raise HarnessError(
+            f"{entry.stratum}: the generator here makes another instance than the one drawn; run "
+            "the commit and library versions that the study is registered with"
+        )
+    return made
+
+
+def _ask(bench: Bench, owed: _Owed) -> Tried:
+    """Ask one question, if that is paid for."""
+    return try_unless(
+        bench.stop, bench.held, lambda: _ask_paid(bench, owed, instance_of(owed.entry))
+    )
+
+
+def _ask_paid(bench: Bench, owed: _Owed, instance: TaskInstance) -> Tried:
+    name, journal = bench.pin.name, bench.journal(owed.call)
+    stored = bench.study.store.exists(probe_reply_key(journal.digest, owed.call))
+    pays = bench.purse if not stored else None  # bought before a crash: only to be read
+    bound = next(t.bound for t in bench.money.tariffs if t.model == name)
+    if pays is not None and not pays.take(name, owed.call, bound):
+        bench.held.set()
+        return Tried(HELD)
+    failure = f"{Boundary.WORKER}:stopped"
+    try:
+        bench.kind.ask(instance, bench.model, journal)
+        failure = ""
+    except AttemptFailed as failed:
+        if failed.error_class in HOPELESS:
+            bench.stop.set()
+        failure = f"{failed.boundary}:{failed.error_class}"
+    finally:
+        spend = spend_on(journal.bought, bench.money.price_of(name))
+        if pays is not None:
+            pays.settle(name, owed.call, spend, not failure)
+    return Tried(failure, tuple(journal.failed), spend)
+
+
+def _outcome(bench: Bench, tried: Sequence[Tried], done: int, owed: int) -> ProbeOutcome:
+    usd = sum((each.spend.usd for each in tried), Decimal())
+    unpriced = bench.model.paid and bench.money.price_of(bench.pin.name) is None
+    unknown = unpriced or any(each.spend.unknown for each in tried)
+    return ProbeOutcome(
+        wave=bench.wave,
+        model=bench.pin.name,
+        owed=owed,
+        done=done,
+        fresh=sum(not each.failure for each in tried),
+        mean_score=None,
+        failures=tuple(sorted(Counter(t.failure for t in tried if t.failure).items())),
+        failed_tries=tuple(sorted(Counter(kind for t in tried for kind in t.failed).items())),
+        cost_usd=None if unknown else float(usd),
+        what=bench.kind.what,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRequest:
+    """``models`` none is every model of the wave that can be asked one question. With ``texts``
+    models are also asked how likely they find each instance's text; ``burn`` allows to send
+    private text to providers that may keep it."""
+
+    wave: int
+    models: tuple[str, ...] = ()
+    parallel: int = 4
+    allow_unknown_price: bool = False
+    texts: bool = False
+    burn: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProbedWave:
+    models: tuple[ProbeOutcome, ...]
+    skipped: tuple[str, ...]  # models that have no single question
+    strata: tuple[str, ...]  # without a closed-book form
+    accounts: tuple[Account, ...] = ()
+    texts: tuple[ProbeOutcome, ...] = ()
+    notes: tuple[str, ...] = ()  # on models that tell no log-probabilities
+    plain: tuple[str, ...] = ()  # strata without a text of their own
+
+    @property
+    def complete(self) -> bool:
+        return all(each.complete for each in (*self.models, *self.texts))
+
+    @property
+    def held(self) -> bool:
+        """Whether the budget does not pay for what is still owed."""
+        return any(each.held for each in (*self.models, *self.texts))
+
+
+def probe_wave(
+    study: Study, request: ProbeRequest, watch: Watch, now: Callable[[], str]
+) -> ProbedWave:
+    """Ask each model of a wave about every instance of both arms that it was not asked about, as
+    far as the wave's budget goes, and put it into the ledger where that is done. Killed at any
+    moment, it goes on where it was.
+
+    Raises StudyError, RegistryError, HarnessError (a model that cannot be built).
+    """
+    registration_of(study)
+    pins, skipped = _pins(study, request)
+    ways, notes = text_ways(study, pins) if request.texts else ({}, ())
+    if ways:
+        check_sending(study, request.wave, [p for p in pins if p.name in ways], request.burn)
+    money = _money(study, pins, request.allow_unknown_price)
+    with ExitStack() as stack:
+        asked = tuple((pin, _opened(study, pin, stack)) for pin in pins)
+        _lock(study, request.wave, stack)
+        entries, silent = _askable(study)
+        purse = _purse(study, request.wave, money)
+        party = _Party(study, request, money, purse, watch, now)
+        found = tuple(_with_mean(party, pin, _probe(party, pin, model, QUESTIONS, entries), entries)
+                      for pin, model in asked)  # fmt: skip
+        read, plain = text_entries(study) if ways else ((), ())
+        texts = tuple(
+            _probe(party, pin, model, text_kind(ways[pin.name]), read)
+            for pin, model in asked
+            if pin.name in ways
+        )
+        accounts = purse.accounts() if purse is not None else ()
+        return ProbedWave(found, skipped, silent, accounts, texts, notes, plain)
+
+
+@dataclass(frozen=True, slots=True)
+class _Party:
+    """What the probes of all models of a wave have in common."""
+
+    study: Study
+    request: ProbeRequest
+    money: Money
+    purse: JudgePurse | None
+    watch: Watch
+    now: Callable[[], str]
+
+
+def _opened(study: Study, pin: ModelPin, stack: ExitStack) -> Model:
+    made = build_model(pin, folder=str(study.folder.resolve()))
+    stack.callback(close_model, made)
+    if isinstance(made, OutsideAgent):  # _pins has left these out
+        raise HarnessError(f"model {pin.name!r} cannot be asked one question")
+    return made
+
+
+def _probe(
+    party: _Party, pin: ModelPin, model: Model, kind: ProbeKind, entries: Sequence[SealedEntry]
+) -> ProbeOutcome:
+    """One kind of probe put to a model, and promised in the ledger where nothing more is owed."""
+    study, wave = party.study, party.request.wave
+    own = entries_of_model(study, wave, pin, entries)
+    bench = Bench(study, pin, model, wave, party.money, party.purse, kind, study.recipients(),
+                  study.identities())  # fmt: skip
+    outcome = explain_untold(ask_every(bench, own, party.request.parallel, party.watch))
+    if own and outcome.complete:
+        calls = [bench.call(entry) for entry in own]
+        record_probed(study, pin, wave, kind, calls, outcome.done, party.now)
+    return outcome
+
+
+def _with_mean(
+    party: _Party, pin: ModelPin, outcome: ProbeOutcome, entries: Sequence[SealedEntry]
+) -> ProbeOutcome:
+    """With the mean score over both arms, where nothing is owed."""
+    if outcome.done < outcome.owed:
+        return outcome
+    own = entries_of_model(party.study, outcome.wave, pin, entries)
+    scores = [p.score for p in probes_there(party.study, outcome.wave, pin, own).values()]
+    return replace(outcome, mean_score=sum(scores) / len(scores) if scores else None)
+
+
+def _ask_question(instance: TaskInstance, model: Model, journal: ProbeStore) -> None:
+    messages = probe_messages(instance)
+    if messages is None:
+        raise HarnessError(f"{instance.spec.family}: an instance has no closed-book form")
+    run_probe(instance, messages, model, journal)
+
+
+QUESTIONS = ProbeKind("questions", probe_digest(), probe_call, _ask_question)
+
+
+def probes_there(
+    study: Study, wave: int, pin: ModelPin, entries: Sequence[SealedEntry]
+) -> dict[str, Probe]:
+    """A model's kept probes at a wave, by instance. Needs the study's key."""
+    return kept_probes(study, wave, pin, entries, probe_call, read_probe)
+
+
+def entries_of_model(
+    study: Study, wave: int, pin: ModelPin, entries: Sequence[SealedEntry]
+) -> tuple[SealedEntry, ...]:
+    """Of some entries, those of the tranches that a model runs at a wave: a question would burn
+    the others as a run does (spec/statistics.md, B1)."""
+    own = study.protocol.wave_tranches(wave)[pin.name]
+    return tuple(entry for entry in entries if entry.tranche in own)
+
+
+def askable_entries(study: Study) -> tuple[SealedEntry, ...]:
+    """The instances of both arms whose stratum has a closed-book form."""
+    return _askable(study)[0]
+
+
+def _pins(study: Study, request: ProbeRequest) -> tuple[tuple[ModelPin, ...], tuple[str, ...]]:
+    """The models to ask, and those of the wave that cannot be asked. Raises StudyError."""
+    here = {pin.name: pin for pin in study.protocol.wave_models(request.wave)}
+    for name in request.models:
+        if name not in here:
+            raise StudyError(f"wave {request.wave} has no model {name!r}; it has {', '.join(here)}")
+        if here[name].provider == "agent_server":
+            raise StudyError(
+                f"{name!r} is an agent behind a server, with tools of its own: it cannot be asked "
+                "from memory alone"
+            )
+    wanted = request.models or tuple(here)
+    skipped = tuple(name for name in wanted if here[name].provider == "agent_server")
+    return tuple(here[name] for name in wanted if name not in skipped), skipped
+
+
+def _money(study: Study, pins: Sequence[ModelPin], allow: bool) -> Money:
+    """What one question to each may cost."""
+    made = check_prices(
+        money_of(study.folder, study.protocol, pins, allow, bounds=False), study.folder
+    )
+    by_name = {pin.name: pin for pin in pins}
+    tariffs = tuple(
+        t if t.price is None else replace(t, bound=attempt_bound(by_name[t.model], t.price, 1))
+        for t in made.tariffs
+    )
+    return replace(made, tariffs=tariffs)
+
+
+def _lock(study: Study, wave: int, stack: ExitStack) -> None:
+    """Keep out who would buy the same, or buys from the same budget."""
+    others = "a `dosimeter grade`, `judge check` or `probe` of this study"
+    stack.enter_context(alone(study.folder / ".grade.lock", others))
+    sweep = f"a sweep of wave {wave}, whose budget is this one's too,"
+    stack.enter_context(alone(study.folder / f".sweep-{wave}.lock", sweep))
+
+
+def _askable(study: Study) -> tuple[tuple[SealedEntry, ...], tuple[str, ...]]:
+    """The instances that can be asked about, and the strata that cannot."""
+    entries = study.entries()
+    first = {entry.stratum: entry for entry in entries}
+    silent = tuple(
+        stratum for stratum, entry in first.items() if probe_messages(instance_of(entry)) is None
+    )
+    return tuple(entry for entry in entries if entry.stratum not in silent), silent
+
+
+def _purse(study: Study, wave: int, money: Money) -> JudgePurse | None:
+    """The wave's budget, with all that was spent of it; None without one."""
+    if money.budget is None:
+        return None
+    purse = Purse.open(money.budget, money.tariffs, money.allow_unknown)
+    prior: dict[tuple[str, str], Spend] = {}
+    own = {tariff.model: tariff for tariff in money.tariffs}
+    for pin, call, usage in bought_probes(study, wave):
+        tariff = own.get(pin.name) or probe_tariff(money.prices, pin)
+        spend = spend_on([usage], tariff.price)
+        if pin.name in own:
+            purse.settle(f"{pin.name}/{call}", pin.name, spend, finished=True)
+            prior[pin.name, call] = spend
+        else:
+            purse.charge(tariff, spend)
+    for tariff, spend in (*spent_by_judges(study, wave, money.prices), *_swept(study, wave, money)):
+        purse.charge(tariff, spend)
+    return JudgePurse(purse, prior)
+
+
+def _swept(study: Study, wave: int, money: Money) -> Iterator[tuple[Tariff, Spend]]:
+    """What the episodes of the wave have cost."""
+    manifest = manifest_of(study, wave)
+    if manifest is None:
+        return
+    priced = money_of(study.folder, study.protocol, manifest.models, True, bounds=False)
+    tariffs = {each.model: each for each in priced.tariffs if each.price is not None}
+    identities = study.identities()
+    for cell in cells_of(study, manifest):
+        tariff = tariffs.get(cell.model)
+        if tariff is not None and tariff.price is not None:
+            bought = read_bought(study.store, identities, cell.episode, tariff.provider)
+            yield tariff, spend_of(bought, tariff.price)

@@ -1,0 +1,55 @@
+"""What the ledger keeps of probes: which models were asked about every instance of a wave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from registry.canonical import digest_value
+from registry.ledger.inventory import probe_objects, write_inventory
+from registry.ledger.records import ModelPin, Probed, record_body, record_digest
+from study.probing.probe import ProbeKind
+from study.workspace.setup import registration_of
+from study.workspace.study import Study
+
+
+def record_probed(
+    study: Study,
+    pin: ModelPin,
+    wave: int,
+    kind: ProbeKind,
+    calls: Collection[str],
+    done: int,
+    now: Callable[[], str],
+) -> Probed:
+    """Promise what is kept of a model's probes of a wave, of the names ``calls``, and the replies
+    that they rest on. To be called where all are ``done``, or as many as the model tells."""
+    plan = digest_value(record_body(registration_of(study)))
+    found = find_probed(study, pin, wave, kind.what)
+    if found is not None and (found.method, found.probes) == (kind.method, done):
+        return found
+    inventory = write_inventory(study.store, probe_objects(study.store, record_digest(pin), calls))
+    tranches = study.protocol.wave_tranches(wave)[pin.name]
+    record = Probed(
+        wave=wave,
+        plan=plan,
+        model=pin,
+        what=kind.what,
+        method=kind.method,
+        probes=done,
+        objects=inventory.objects,
+        objects_root=inventory.objects_root,
+        retention=dict(study.protocol.retention).get(pin.name, ""),
+        tranches=() if tranches == (0,) else tranches,
+    )
+    entry, _ = study.ledger.append_unless(
+        record, now(), lambda entry: entry.kind == "probed" and entry.record == record
+    )
+    kept: Probed = entry.record
+    return kept
+
+
+def find_probed(study: Study, pin: ModelPin, wave: int, what: str) -> Probed | None:
+    """The newest record that a model was probed in this way at a wave, if it was."""
+    records: list[Probed] = [entry.record for entry in study.ledger.find("probed")]
+    wanted = (wave, pin, what)
+    return next((r for r in reversed(records) if (r.wave, r.model, r.what) == wanted), None)

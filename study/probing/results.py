@@ -1,0 +1,114 @@
+"""The probes of closed waves, joined to the arms and tested. For who holds the study's key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.probes.closed_book import Exposure, test_exposure
+from analysis.probes.membership import MEASURES, TextExposure, test_texts
+from harness.store_keys import PROBES
+from registry.ledger.records import ModelPin, Plan
+from registry.result_row import Arm
+from registry.sealing import SealedEntry
+from study.probing.probe import askable_entries, entries_of_model, probes_there
+from study.probing.texts import TEXTS, text_entries, text_notes, texts_there
+from study.workspace.study import Study
+
+
+def exposure_of(
+    study: Study, plan: Plan, registration: str, waves: Sequence[int]
+) -> tuple[Exposure, ...]:
+    """What the probes of some waves say, of each model that was asked about every instance."""
+    if next(iter(study.store.list(PROBES)), None) is None:
+        return ()
+    every = askable_entries(study)
+    found: list[Exposure] = []
+    for wave in waves:
+        groups: dict[tuple[SealedEntry, ...], dict[str, list[float]]] = {}
+        for pin in study.protocol.wave_models(wave):
+            entries = entries_of_model(study, wave, pin, every)
+            there = probes_there(study, wave, pin, entries)
+            if entries and len(there) == len(entries):
+                scores = [there[entry.instance].score for entry in entries]
+                groups.setdefault(entries, {})[pin.name] = scores
+        for entries, columns in groups.items():
+            rows = _tested(plan, entries, columns, wave, registration)
+            found += (_adjusted(row, len(groups)) for row in rows)
+    return tuple(found)
+
+
+def texts_of(
+    study: Study, plan: Plan, registration: str, waves: Sequence[int]
+) -> tuple[tuple[TextExposure, ...], tuple[str, ...]]:
+    """What text probes say of each model that was asked about every instance, and a note on each
+    that tells less. Nothing where no wave's texts were put to any model."""
+    begun = {entry.record.wave for entry in study.ledger.find("probed")
+             if entry.record.what == TEXTS}  # fmt: skip
+    here = [wave for wave in waves if wave in begun]
+    every = text_entries(study)[0] if here else ()
+    found: list[TextExposure] = []
+    notes: list[str] = []
+    for wave in here:
+        groups: dict[tuple[SealedEntry, ...], dict[tuple[str, str], list[float]]] = {}
+        for pin in study.protocol.wave_models(wave):
+            entries = entries_of_model(study, wave, pin, every)
+            columns = _measured(study, wave, pin, entries)
+            groups.setdefault(entries, {}).update(columns)
+            notes += text_notes(study, wave, pin, [measure for _, measure in columns])
+        tested = {entries: columns for entries, columns in groups.items() if columns}
+        for entries, columns in tested.items():
+            stratum, public = _labels(entries)
+            rows = test_texts(plan, columns, stratum, public, wave=wave, registration=registration)
+            found += (
+                replace(row, p_adjusted=min(1.0, len(tested) * row.p_adjusted)) for row in rows
+            )
+    return tuple(found), tuple(notes)
+
+
+def _measured(
+    study: Study, wave: int, pin: ModelPin, entries: Sequence[SealedEntry]
+) -> dict[tuple[str, str], list[float]]:
+    """The measures that a model has of every text, by model and measure."""
+    there = texts_there(study, wave, pin, entries)
+    if not entries or len(there) < len(entries):
+        return {}
+    columns = {}
+    for measure in MEASURES:
+        told = [getattr(there[entry.instance].membership, measure) for entry in entries]
+        if None not in told:
+            columns[pin.name, measure] = told
+    return columns
+
+
+def _labels(entries: Sequence[SealedEntry]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Stratum and arm of each entry."""
+    strata = sorted({entry.stratum for entry in entries})
+    stratum = np.array([strata.index(entry.stratum) for entry in entries], dtype=np.int64)
+    return stratum, np.array([entry.arm is Arm.PUBLIC for entry in entries])
+
+
+def _tested(
+    plan: Plan,
+    entries: Sequence[SealedEntry],
+    columns: Mapping[str, Sequence[float]],
+    wave: int,
+    registration: str,
+) -> tuple[Exposure, ...]:
+    """The test of the models that were asked about the same instances."""
+    stratum, public = _labels(entries)
+    scores = np.array(list(columns.values()), dtype=np.float64).T
+    return test_exposure(
+        plan, list(columns), scores, stratum, public, wave=wave, registration=registration
+    )
+
+
+def _adjusted(row: Exposure, groups: int) -> Exposure:
+    """Its p over all groups of models that were asked about other tranches than the rest."""
+    if groups == 1:
+        return row
+    p = min(1.0, groups * row.p_adjusted)
+    return replace(row, p_adjusted=p, exposed=p <= row.alpha)

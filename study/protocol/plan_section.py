@@ -1,0 +1,185 @@
+"""The section ``plan:`` of study.yaml, and the Plan that it registers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from registry.ledger.records import Plan
+from study.errors import StudyError
+from study.protocol.yaml import Document
+
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Rate = Annotated[float, Field(gt=0, lt=1)]
+Names = tuple[str, ...]
+
+
+class Section(BaseModel):
+    """A mapping of study.yaml, each key of which is known."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class JudgeRuleSection(Section):
+    """What a judge must reach in `judge check` before a report shows its column."""
+
+    min_sensitivity: float | None = Field(default=None, ge=0, le=1)
+    min_specificity: float | None = Field(default=None, ge=0, le=1)
+    min_kappa: float | None = Field(default=None, ge=-1, le=1)
+    min_criteria: Annotated[int, Field(ge=400, le=100_000)] = 400  # spec/statistics.md, C3
+
+
+class ControlsSection(Section):
+    pre_exposure: Names = ()
+    frozen: Names = ()
+    spiked: Names = ()
+    alpha: Rate | None = None
+    margin: Rate | None = None
+    regrade: Annotated[float, Field(ge=0, le=1)] | None = None
+
+
+class CovariateSection(Section):
+    runs: Count | None = None
+
+
+class MissingSection(Section):
+    alpha: Rate | None = None
+    share: Rate | None = None
+
+
+class PlanSection(Section):
+    """What is left out is as the preset has it."""
+
+    preset: Literal["basic-v1", "standard-v1"] = "basic-v1"
+    alpha: float = Field(default=0.025, gt=0, lt=0.5)
+    permutations: int = Field(default=19_999, ge=99, le=10_000_000)
+    margin: float = Field(default=0.05, gt=0, lt=1)
+    looks: Count | None = None
+    outcomes: Names | None = None
+    multiplicity: str | None = None
+    judges: dict[str, JudgeRuleSection] = {}
+    # Of standard-v1 alone:
+    study_alpha: Annotated[float, Field(gt=0, lt=0.5)] | None = None
+    onset_alpha: Annotated[float, Field(ge=0, lt=0.5)] | None = None
+    onset_looks: Count | None = None
+    controls: ControlsSection | None = None
+    covariate: CovariateSection | None = None
+    missing: MissingSection | None = None
+    second_grader: str | None = None
+    sensitivity: Names | None = None
+    exclusions: Names | None = None
+    burned: Literal["leave-out", "keep"] | None = None
+    hypotheses: Names | None = None
+
+
+SECTIONS: Mapping[str, type[Section]] = {
+    "controls": ControlsSection,
+    "covariate": CovariateSection,
+    "missing": MissingSection,
+}
+STANDARD_ONLY = (
+    "study_alpha", "onset_alpha", "onset_looks", *SECTIONS, "second_grader", "sensitivity",
+    "exclusions", "burned", "hypotheses",
+)  # fmt: skip
+
+
+class PlanFile(PlanSection):
+    """A plan in a file of its own, for results from elsewhere. What it leaves open is taken from
+    the shape of the table."""
+
+    strata: Names | None = None
+    seeds_per_arm: Count | None = None
+    replicates: Count | None = None
+
+
+def refuse_idle_keys(
+    document: Document, section: PlanSection, place: tuple[str, ...] = ("plan",)
+) -> None:
+    """Raise StudyError for a key that would do nothing; ``place`` is the section's."""
+    for key in STANDARD_ONLY if section.preset != "standard-v1" else ():
+        if getattr(section, key) is not None:
+            raise StudyError(
+                f"{document.place((*place, key))}: the preset {section.preset} has no {key!r}; "
+                "write `preset: standard-v1`"
+            )
+    if section.onset_looks is not None and not section.onset_alpha:
+        raise StudyError(
+            f"{document.place((*place, 'onset_looks'))}: without `onset_alpha` no e-process for an "
+            "onset is run; give it one (0.005 is usual), or leave `onset_looks` out"
+        )
+
+
+def make_plan(
+    section: PlanSection,
+    *,
+    strata: Sequence[str],
+    seeds_per_arm: int,
+    replicates: int,
+    waves: Sequence[Sequence[str]],
+    released: Mapping[str, date],
+) -> Plan:
+    """The plan as it is put into the ledger. ``looks`` are, unless the section has a number, the
+    waves; of standard-v1, those with a model that is no control. Raises AnalysisError where the
+    plan cannot be run."""
+    from analysis.errors import AnalysisError
+    from analysis.plan.presets import STANDARD, basic_plan, standard_plan
+
+    options = {**plan_options(section), "replicates": replicates}
+    if section.preset != STANDARD:
+        return basic_plan(strata, seeds_per_arm, **{"looks": len(waves)} | options)
+    controls = section.controls or ControlsSection()
+    if not controls.pre_exposure:
+        raise AnalysisError(
+            "controls.pre_exposure: name at least one model that was released before publication: "
+            f"{STANDARD} issues no verdict without a negative control"
+        )
+    aside = {*controls.pre_exposure, *controls.frozen, *controls.spiked}
+    looks = max(1, sum(1 for wave in waves if set(wave) - aside))
+    if section.second_grader is None and controls.regrade:
+        raise AnalysisError(
+            "controls.regrade: it is the second grader that grades answers again; name a "
+            "`second_grader`"
+        )
+    # What the preset asks for, where a judge has a part in the verdict (spec/statistics.md, C3).
+    options |= {"regrade": 1.0 if section.second_grader else 0.0} | options
+    dated = sorted({*controls.pre_exposure, *controls.frozen} & set(released))
+    facts = [(name, released[name].isoformat()) for name in dated]
+    return standard_plan(strata, seeds_per_arm, released=facts, **{"looks": looks} | options)
+
+
+def plan_options(section: PlanSection) -> dict[str, Any]:
+    """What the section says, as the preset's function takes it."""
+    options = {
+        "looks": section.looks,
+        "alpha": section.alpha,
+        "permutations": section.permutations,
+        "margin": section.margin,
+        "outcomes": section.outcomes,
+        "multiplicity": section.multiplicity,
+    }
+    if section.preset == "standard-v1":
+        controls = section.controls or ControlsSection()
+        missing = section.missing or MissingSection()
+        options |= {
+            "pre_exposure": controls.pre_exposure,
+            "frozen": controls.frozen,
+            "spiked": controls.spiked,
+            "control_alpha": controls.alpha,
+            "control_margin": controls.margin,
+            "regrade": controls.regrade,
+            "covariate_runs": (section.covariate or CovariateSection()).runs,
+            "missing_alpha": missing.alpha,
+            "missing_share": missing.share,
+            "study_alpha": section.study_alpha,
+            "onset_alpha": section.onset_alpha,
+            "onset_looks": section.onset_looks,
+            "second_grader": section.second_grader,
+            "sensitivity": section.sensitivity,
+            "exclusions": section.exclusions,
+            "burned": section.burned,
+            "hypotheses": section.hypotheses,
+        }
+    return {name: value for name, value in options.items() if value is not None}

@@ -1,0 +1,95 @@
+"""The YAML files of a study, read within bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from generators.yaml_lines import Document, Limits, Place, YamlError, parse_yaml
+from study.errors import StudyError
+
+MAX_BYTES = 1_000_000
+_LIMITS = Limits("a protocol", MAX_BYTES)
+
+# What is right, by the type of pydantic's error; its own context fills the braces.
+_RIGHT: Mapping[str, str] = {
+    "less_than": "a number below {lt}",
+    "less_than_equal": "a number up to {le}",
+    "greater_than": "a number above {gt}",
+    "greater_than_equal": "a number from {ge} on",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "string_type": "a text (in quotes, where it looks like a number)",
+    "string_too_short": "a text that is not empty",
+    "too_short": "at least {min_length} entry",
+    "tuple_type": "a list, such as [a, b],",
+    "list_type": "a list, such as [a, b],",
+    "dict_type": "a mapping, with `key: value` on each line,",
+    "model_type": "a mapping, with `key: value` on each line,",
+    "literal_error": "{expected}",
+}
+_LONGEST = 80  # characters of a value that are shown
+
+__all__ = ["MAX_BYTES", "Document", "Place", "explain_fault", "read_bounded", "read_yaml"]
+
+
+def read_yaml(path: Path) -> Document:
+    """The document of a file. Raises StudyError that names file, line and what is wrong."""
+    try:
+        data = read_bounded(path, MAX_BYTES, _LIMITS.kind)
+    except FileNotFoundError:
+        raise StudyError(f"{path}: no such file; `dosimeter init DIR` writes one") from None
+    try:
+        document = parse_yaml(data, str(path), _LIMITS)
+    except YamlError as error:
+        raise StudyError(str(error)) from error
+    for fault in document.faults:
+        raise StudyError(f"{path}:{fault.line}: {fault.what}")
+    return document
+
+
+def explain_fault(document: Document, place: Place, fault: Mapping[str, Any]) -> StudyError:
+    """One of pydantic's errors about a document's value at a place, in words: what is there, and
+    what would be right."""
+    if fault["type"] == "missing":
+        *above, key = place
+        return StudyError(f"{document.place(tuple(above))}: the key {key!r} is missing")
+    where, value = document.place(place), fault.get("input")
+    plain = isinstance(value, str | int | float)
+    if (right := _RIGHT.get(fault["type"])) is None:
+        shown = f" (found {_short(value)})" if plain else ""
+        return StudyError(f"{where}: {fault['msg']}{shown}")
+    right = right.format_map({key: _number(each) for key, each in fault.get("ctx", {}).items()})
+    found = f"{_short(value)}: " if plain else "nothing stands here: " if value is None else ""
+    return StudyError(f"{where}: {found}{right} is right")
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _number(bound: object) -> object:
+    return f"{bound:g}" if isinstance(bound, float) else bound
+
+
+def read_bounded(path: Path, limit: int, kind: str) -> bytes:
+    """A file's bytes. Raises StudyError, before all is read, for more than ``limit`` of them.
+
+    FileNotFoundError is left to the caller, who knows what would have written the file.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(limit + 1)  # the size may change, and a pipe has none
+            size = path.stat().st_size
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StudyError(f"{path}: {error.strerror}") from error
+    if len(data) > limit:
+        raise StudyError(f"{path}: {max(size, len(data))} bytes; {kind} has at most {limit}")
+    return data

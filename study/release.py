@@ -1,0 +1,82 @@
+"""The public arm, out of the house: built, checked for leaks, and put on the Hub if named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from generators.catalog import family
+from publish.leakcheck.check import check_folder, release_needles
+from publish.release import ReleaseManifest, ReleaseText, build_release
+from registry.ledger.records import Release
+from registry.result_row import Arm
+from study.errors import StudyError
+from study.workspace.setup import registration_of
+from study.workspace.study import Study
+
+TAG = "v1"
+
+
+def publish_arm(
+    study: Study,
+    upload: bool | None,
+    watch: Callable[[str, int, int], None],
+    now: Callable[[], str],
+) -> tuple[Release, bool]:
+    """Release the public arm; the record, and whether it is new.
+
+    ``upload`` None means: where study.yaml names a repository. Raises PublishError where
+    anything that follows from a private seed would go out; the ledger has no record then.
+    """
+    registration_of(study)  # the analysis is promised before anything is published
+    wanted = study.protocol.release
+    if upload and wanted.repository is None:
+        raise StudyError("--upload needs `release: {repository: owner/name}` in study.yaml")
+    uploads = wanted.repository is not None and upload is not False
+    entries = study.entries()
+    watch("building the release", 0, 3)
+    folder = study.folder / wanted.folder
+    public = [entry for entry in entries if entry.arm is Arm.PUBLIC]
+    built = build_release(folder, public, study.sealed_set(), family, _text(study))
+    watch("checking it for leaks", 1, 3)
+    needles = release_needles(entries, family)
+    check_folder(folder, needles)
+    location, revision = wanted.folder, ""
+    if uploads and wanted.repository is not None:
+        from publish.hub import upload_release
+
+        watch(f"uploading to {wanted.repository}", 2, 3)
+
+        def check(read_back: Path) -> object:
+            return check_folder(read_back, needles)
+
+        done = upload_release(folder, wanted.repository, TAG, check, endpoint=wanted.endpoint)
+        location, revision = done.repository, done.revision
+    watch("released", 3, 3)
+    return _record(study, built, location, revision, now)
+
+
+def _record(
+    study: Study, built: ReleaseManifest, location: str, revision: str, now: Callable[[], str]
+) -> tuple[Release, bool]:
+    """Put the release into the ledger, unless that same one is there."""
+    record = Release(
+        arm=built.arm,
+        instances_root=built.instances_root,
+        count=built.count,
+        content=built.content,
+        location=location,
+        revision=revision,
+    )
+    _, fresh = study.ledger.append_unless(
+        record, now(), lambda entry: entry.kind == "release" and entry.record == record
+    )
+    return record, fresh
+
+
+def _text(study: Study) -> ReleaseText:
+    return ReleaseText(
+        study=study.protocol.name,
+        title=study.protocol.release.title or f"{study.protocol.name}: public arm",
+        licence=study.protocol.release.licence,
+    )

@@ -1,0 +1,111 @@
+"""What a report tells beside the test: documented facts, the ledger's state, the report before;
+and the check that nothing private is in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from analysis.report.changes import changes_since
+from analysis.report.json import report_json
+from analysis.report.report import ModelFact, Report
+from analysis.report.write import DATA
+from generators.catalog import family
+from harness.spending.prices import OWN_PROVIDERS
+from publish.leakcheck.check import leaks_in, release_needles
+from registry.canonical import digest_bytes
+from registry.errors import BrokenPromise
+from registry.ledger.chain import Entry
+from registry.ledger.records import ReportIssued
+from study.protocol.protocol import Protocol
+from study.workspace.study import Study
+
+REPORTS = "reports"
+_SHOWN = 10
+
+
+def facts_of(protocol: Protocol) -> tuple[ModelFact, ...]:
+    """What study.yaml says is documented of its models."""
+    return tuple(
+        ModelFact(
+            fact.name,
+            fact.family or "",
+            fact.released.isoformat() if fact.released else "",
+            fact.cutoff.isoformat() if fact.cutoff else "",
+        )
+        for fact in protocol.facts
+    )
+
+
+def free_models(protocol: Protocol) -> frozenset[str]:
+    """The models that are bought from nobody."""
+    return frozenset(pin.name for pin in protocol.models if pin.provider in OWN_PROVIDERS)
+
+
+def first_issue(
+    entries: Sequence[Entry], through: int, table: str, calibrations: tuple[str, ...]
+) -> Entry | None:
+    """The record of when this very look was first reported, if it was."""
+    for entry in entries:
+        if entry.kind == "report" and _is_look(entry.record, through, table, calibrations):
+            return entry
+    return None
+
+
+def known_before(entries: Sequence[Entry], issue: Entry | None) -> tuple[Entry, ...]:
+    """The records that there were when a look was first reported; all, where it was not. What a
+    report says of the ledger is of these: the same look again says the same."""
+    return tuple(entries if issue is None else entries[: issue.sequence])
+
+
+def published_on(entries: Sequence[Entry]) -> str:
+    """The day of the first release, ISO 8601; "" before it."""
+    return next((entry.time[:10] for entry in entries if entry.kind == "release"), "")
+
+
+def tell_changes(study: Study, entries: Sequence[Entry], report: Report) -> Report:
+    """The report with what is new since the one before it, where that one's file lies in the
+    study's folder as the ledger has it."""
+    for entry in reversed(entries):
+        if entry.kind == "report" and entry.record.through_wave < report.through_wave:
+            before = _read_before(study, entry.record)
+            if before is not None:
+                digest = entry.record.report
+                return replace(report, changes=changes_since(before, report_json(report), digest))
+    return report
+
+
+def check_report(study: Study, files: Mapping[str, str], through: int) -> None:
+    """Raise BrokenPromise, which names files and kinds only, where anything that follows from a
+    private seed is in a report. PublishError where that cannot be told."""
+    needles = release_needles(study.entries(), family)
+    found = [
+        str(leak)
+        for name, text in files.items()
+        for leak in leaks_in(name, text.encode("utf-8"), needles)
+    ]
+    if found:
+        more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        raise BrokenPromise(
+            f"the report through wave {through} is not written, since it would tell of the "
+            f"private arm: {'; '.join(found[:_SHOWN])}{more}"
+        )
+
+
+def _is_look(record: ReportIssued, through: int, table: str, calibrations: tuple[str, ...]) -> bool:
+    found = (record.through_wave, record.table, record.calibrations)
+    return found == (through, table, calibrations)
+
+
+def _read_before(study: Study, record: ReportIssued) -> Mapping[str, Any] | None:
+    path = study.folder / REPORTS / f"wave-{record.through_wave}" / DATA
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    if digest_bytes(data) != record.report:
+        return None
+    body: Mapping[str, Any] = json.loads(data)
+    return body if "models" in body and "deviations" in body else None

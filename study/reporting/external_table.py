@@ -1,0 +1,168 @@
+"""``dosimeter analyze``: the registered kind of analysis on results from elsewhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import ValidationError
+
+from analysis.data.import_file import read_graded_file
+from analysis.data.table import Table, codes_of, one_of
+from analysis.errors import AnalysisError
+from analysis.plan.look import analyse
+from analysis.plan.presets import GRADER, STANDARD, basic_plan, standard_plan
+from analysis.report.deviations import table_departures
+from analysis.report.report import Report, build_table_report
+from registry.canonical import digest_value
+from registry.ledger.records import Plan, record_body
+from study.errors import StudyError
+from study.protocol.plan_section import ControlsSection, PlanFile, plan_options, refuse_idle_keys
+from study.protocol.yaml import Document, explain_fault, read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def analyze_table(
+    path: Path,
+    plan_path: Path | None = None,
+    *,
+    pre_exposure: Sequence[str] = (),
+    grader: str | None = None,
+    now: str,
+) -> Report:
+    """Read a table and run a plan on it; without a file, the preset standard-v1.
+
+    Nothing of it is registered here, which is told first among the deviations. ``now`` is the
+    time of the report. Raises AnalysisError and StudyError that name the file.
+    """
+    section, notes = _read_plan(plan_path)
+    second = section.second_grader or ""
+    table, scored_by = read_graded_file(path, grader=grader, second=second)
+    first = table.where(table["grader"] == GRADER)
+    if pre_exposure:
+        section = _with_controls(section, pre_exposure)
+    plan, more = _plan_of(section, first, plan_path)
+    _check_models(plan, first, path)
+    registration = digest_value(record_body(plan))
+    try:
+        found = analyse(plan, table, registration, scored_by=scored_by)
+    except AnalysisError as error:
+        raise AnalysisError(f"{path}: {error}") from error
+    told = (*notes, *more, *table_departures(plan, first))
+    return build_table_report(path.name, table, found, told, now)
+
+
+def _read_plan(path: Path | None) -> tuple[PlanFile, list[str]]:
+    """The plan's file, or the preset, and what is to be told of it."""
+    if path is None:
+        return PlanFile(preset="standard-v1"), [
+            f"No plan was given: the preset {STANDARD} was run. It was not registered before the "
+            "data were seen."
+        ]
+    if not path.exists():
+        raise StudyError(f"{path}: no such file")
+    document = read_yaml(path)
+    value = document.value
+    if not isinstance(value, dict):
+        raise StudyError(f"{path}:1: a plan is a mapping, such as `preset: {STANDARD}`")
+    inside = "plan" in value and "preset" not in value
+    held = value["plan"] if inside else value
+    try:
+        found = PlanFile.model_validate_json(json.dumps(held, default=str))
+    except ValidationError as error:
+        raise _explain(document, error, inside=inside) from error
+    refuse_idle_keys(document, found, ("plan",) if inside else ())
+    told = [
+        f"The plan is that of {path.name}; no ledger shows that it was registered before the data "
+        "were seen."
+    ]
+    if found.judges:
+        told.append("What the plan asks of judges is left aside: a table has no judge's check.")
+    return found, told
+
+
+def _explain(document: Document, error: ValidationError, *, inside: bool) -> StudyError:
+    first = error.errors()[0]
+    place = (("plan",) if inside else ()) + tuple(first["loc"])
+    if first["type"] == "extra_forbidden":
+        known = ", ".join(PlanFile.model_fields)
+        return StudyError(f"{document.place(place)}: unknown key; known are {known}")
+    return explain_fault(document, place, first)
+
+
+def _with_controls(section: PlanFile, pre_exposure: Sequence[str]) -> PlanFile:
+    if section.preset != STANDARD:
+        raise StudyError(f"--pre-exposure: the preset {section.preset} has no controls")
+    controls = section.controls or ControlsSection()
+    named = (*controls.pre_exposure, *pre_exposure)
+    made = controls.model_copy(update={"pre_exposure": tuple(dict.fromkeys(named))})
+    return section.model_copy(update={"controls": made})
+
+
+def _plan_of(section: PlanFile, table: Table, path: Path | None) -> tuple[Plan, list[str]]:
+    """The plan for this table: what its file leaves open is taken from the table's shape."""
+    strata = section.strata or tuple(codes_of(table["stratum"])[0])
+    options, notes = plan_options(section), []
+    if section.outcomes is None and np.isnan(table["passed"]).all():
+        options["outcomes"] = ("score",)
+        notes.append(
+            "The rows count no criteria (passed, total): the weighted score is the only outcome."
+        )
+    if options.pop("regrade", 0):
+        raise StudyError(
+            f"{path}: controls.regrade: a table has no archived answers to grade again; leave it "
+            "out"
+        )
+    seeds = section.seeds_per_arm or _most_seeds(table)
+    options["replicates"] = section.replicates or int(table["replicate"].max()) + 1
+    controls = section.controls or ControlsSection()
+    aside = {*controls.pre_exposure, *controls.frozen, *controls.spiked}
+    options["looks"] = section.looks or _count_looks(table, aside)
+    make = standard_plan if section.preset == STANDARD else basic_plan
+    try:
+        if section.preset == STANDARD:
+            options.setdefault("pre_exposure", ())
+        plan: Plan = make(strata, seeds, **options)
+    except AnalysisError as error:
+        where = "the preset" if path is None else str(path)
+        raise StudyError(f"{where}: {error}") from error
+    if plan.standard is not None and not plan.standard.pre_exposure:
+        notes.append(
+            "No model is named that was released before the publication (--pre-exposure, or "
+            "controls in the plan): there is no negative control and no covariate, and the "
+            "verdicts rest on the random allocation alone."
+        )
+    return plan, notes
+
+
+def _most_seeds(table: Table) -> int:
+    """Instances in the largest arm of a stratum at a wave: of tranche 0, which a plan's number is
+    of, or of any where the table has none of it."""
+    panel = table.where(table["tranche"] == table["tranche"].min())
+    (names, instance), (waves, wave) = (codes_of(panel[name]) for name in ("instance", "wave"))
+    first = np.unique(wave * len(names) + instance, return_index=True)[1]
+    strata, arms = (codes_of(panel[name][first])[1] for name in ("stratum", "arm"))
+    cells = (strata * 2 + arms) * len(waves) + wave[first]
+    return int(np.bincount(cells).max())
+
+
+def _count_looks(table: Table, aside: set[str]) -> int:
+    fresh = ~one_of(table["model"], aside) if aside else np.ones(len(table), dtype=bool)
+    return max(1, len(np.unique(table["wave"][fresh])))
+
+
+def _check_models(plan: Plan, table: Table, path: Path) -> None:
+    """Raise StudyError for a control of which the table has no row, or nothing but controls."""
+    present = set(codes_of(table["model"])[0])
+    rules = plan.standard
+    named = () if rules is None else (*rules.pre_exposure, *rules.frozen, *rules.spiked)
+    for name in named:
+        if name not in present:
+            known = ", ".join(sorted(present)[:8])
+            raise StudyError(f"{path}: no rows of the control {name!r}; its models are {known}")
+    if not present - set(named):
+        raise StudyError(f"{path}: every model is a control: there is none to test")

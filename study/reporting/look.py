@@ -1,0 +1,264 @@
+"""Looks at the data: result rows, the registered test on them, the report."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+
+from analysis.data.table import Table, make_table
+from analysis.judges.columns import JudgeColumn, JudgeFacts, judge_column
+from analysis.judges.errors_by_arm import Labels
+from analysis.picard.breakdown_tables import TableSet, make_tables
+from analysis.plan.judge_drift import Drift, Regrading, measure_drift
+from analysis.plan.look import Analysis, analyse, explore
+from analysis.report.report import Report, build_report
+from analysis.report.write import report_files, write_files
+from harness.episodes.result import judged_row, rows_of
+from registry.canonical import digest_bytes, digest_value
+from registry.errors import BrokenPromise
+from registry.ledger.records import Plan, Preregistration, ReportIssued, RunManifest, record_body
+from registry.provenance import check_pins
+from registry.result_row import Arm, ResultRow, columns_of
+from registry.sealing import SealedEntry
+from study.calibration.records import calibrations_of
+from study.errors import StudyError
+from study.judging.drift import regradings_of
+from study.judging.grades import judge_grades, labelled
+from study.judging.records import graded_records, rates_of
+from study.picard.answers import answers_of_rows, facts_of_study
+from study.probing.results import exposure_of, texts_of
+from study.protocol.protocol import relatives_of
+from study.reporting.context import (
+    REPORTS,
+    check_report,
+    facts_of,
+    first_issue,
+    free_models,
+    known_before,
+    published_on,
+    tell_changes,
+)
+from study.reporting.tool_use import tools_of_waves
+from study.sweeps.exposure_ledger import Burned, burned_tranches
+from study.sweeps.sweep import closed_wave, closing_manifest, manifests_of, read_results
+from study.workspace.setup import registration_of
+from study.workspace.study import Study
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A report and the rows that it is of, which name instances and arms: for who holds the key.
+    ``table`` is the digest of the rows."""
+
+    report: Report
+    rows: tuple[ResultRow, ...]
+    table: str
+
+
+def report_study(study: Study, through: int | None, now: str) -> tuple[Report, Path]:
+    """Test the closed waves by the registered plan; the report, and its HTML file.
+
+    Every look that says something new is put into the ledger. The same look again gives the
+    same bytes, and the time of the first. Raises BrokenPromise, and writes nothing, where the
+    report would hold anything that follows from a private seed.
+    """
+    look = build_look(study, through, now)
+    report = look.report
+    files = report_files(report)
+    check_report(study, files, report.through_wave)
+    folder = study.folder / REPORTS / f"wave-{report.through_wave}"
+    page, data = write_files(folder, files)
+    record = ReportIssued(
+        through_wave=report.through_wave,
+        plan=report.registration,
+        table=look.table,
+        report=digest_bytes(data.read_bytes()),
+        deviations=report.deviations,
+        calibrations=tuple(each.result for each in report.calibrations),
+    )
+    study.ledger.append_unless(
+        record, now, lambda entry: entry.kind == "report" and entry.record == record
+    )
+    return report, page
+
+
+def build_look(study: Study, through: int | None, now: str) -> Look:
+    """A look at the closed waves. Nothing is written."""
+    registered = registration_of(study)
+    runs = _closed_runs(study, through)
+    labels: dict[str, Labels] = defaultdict(Labels)
+    rows = _sorted(read_rows(study, runs, labels))
+    last = runs[-1].wave
+    regradings = regradings_of(study, [run.wave for run in runs])
+    table_digest = _digest(rows, regradings)
+    plan_digest = digest_value(record_body(registered))
+    entries = study.ledger.entries()
+    calibrations = calibrations_of(study, plan_digest, last)
+    issue = first_issue(entries, last, table_digest, tuple(c.result for c in calibrations))
+    entries = known_before(entries, issue)
+    published = published_on(entries)
+    table = make_table(rows)
+    drifts = tuple(measure_drift(registered.plan, each, plan_digest) for each in regradings)
+    judges = _judge_columns(study, registered.plan, table, plan_digest, labels, drifts)
+    texts, text_notes = texts_of(study, registered.plan, plan_digest, [run.wave for run in runs])
+    report = build_report(
+        registered=registered,
+        sealed=study.sealed_set(),
+        runs=runs,
+        table=table,
+        analysis=analyse(
+            registered.plan,
+            table,
+            plan_digest,
+            published=date.fromisoformat(published) if published else None,
+            drifts=drifts,
+        ),
+        issued=issue.time if issue else now,
+        explored=_by_judges(registered.plan, table, plan_digest, judges),
+        templates=_templated(study, rows, table_digest),
+        judges=judges,
+        tools=tools_of_waves(study, [run.wave for run in runs]),
+        facts=facts_of(study.protocol),
+        free=free_models(study.protocol),
+        published=published,
+        ledger_head=entries[-1].digest,
+        exposure=exposure_of(study, registered.plan, plan_digest, [run.wave for run in runs]),
+        calibrations=calibrations,
+        description=study.protocol.description,
+        texts=texts,
+        text_notes=text_notes,
+    )
+    report = _add_deviations(report, drift_of(study, registered, runs))
+    return Look(tell_changes(study, entries, report), tuple(rows), table_digest)
+
+
+def _digest(rows: Sequence[ResultRow], regradings: Sequence[Regrading]) -> str:
+    """Of what is looked at: the rows, and with them what judges said again."""
+    columns = columns_of(rows)
+    if not regradings:
+        return digest_value(columns)
+    again = [
+        [each.judge, each.wave, columns_of(each.before), columns_of(each.after)]
+        for each in regradings
+    ]
+    return digest_value([columns, again])
+
+
+def _judge_columns(
+    study: Study,
+    plan: Plan,
+    table: Table,
+    registration: str,
+    labels: Mapping[str, Labels],
+    drifts: Sequence[Drift],
+) -> tuple[JudgeColumn, ...]:
+    """The judges that have graded a wave whole, or of which the plan asks something."""
+    released = {each.name: each.released for each in study.protocol.judge_facts}
+    wanted = {*table["grader"].tolist(), *(rule.name for rule in plan.judges)}
+    return tuple(
+        judge_column(
+            plan,
+            table,
+            JudgeFacts(
+                pin,
+                rates_of(study, pin),
+                graded_records(study, pin),
+                relatives_of(study.protocol, pin.name),
+                labels.get(pin.name),
+                tuple(drift for drift in drifts if drift.judge == pin.name),
+                day.isoformat() if (day := released[pin.name]) else "",
+            ),
+            registration,
+        )
+        for pin in study.protocol.judges
+        if pin.name in wanted
+    )
+
+
+def _by_judges(
+    plan: Plan, table: Table, registration: str, columns: Sequence[JudgeColumn]
+) -> list[Analysis]:
+    """The registered test on the scores of each judge whose column is shown: exploratory."""
+    return [
+        explore(plan, table, registration, f"graded by {column.judge}", grader=column.judge)
+        for column in columns
+        if column.waves and not column.withheld
+    ]
+
+
+def _templated(study: Study, rows: list[ResultRow], seed: str) -> TableSet | None:
+    """The tables of the strata that come from template files; None where there are none."""
+    facts = facts_of_study(study.protocol)
+    return make_tables(answers_of_rows(rows, facts), seed, of_study=True) if facts else None
+
+
+def drift_of(study: Study, registered: Preregistration, runs: list[RunManifest]) -> tuple[str, ...]:
+    """Where a wave ran with other code or another image than registered, for any of the
+    manifests that it was run with, a sentence each."""
+    found: list[str] = []
+    for wave in (run.wave for run in runs):
+        for manifest in manifests_of(study, wave):
+            if manifest.provenance.dirty:
+                found.append(f"Wave {wave} ran from a working tree with uncommitted changes.")
+            clean = replace(manifest.provenance, dirty=False)
+            pins = check_pins(clean, registered.provenance, allow_dirty=True)
+            found.extend(f"Wave {wave} ran with another pin than registered: {p}." for p in pins)
+    return tuple(found)
+
+
+def _add_deviations(report: Report, more: tuple[str, ...]) -> Report:
+    """The report with those that it does not tell of yet."""
+    return replace(report, deviations=tuple(dict.fromkeys((*report.deviations, *more))))
+
+
+def read_rows(
+    study: Study, runs: list[RunManifest], labels: Mapping[str, Labels] | None = None
+) -> Iterator[ResultRow]:
+    """The results of some waves, joined to the arms, the tranches and what is burned. Only for who
+    holds the study's key. ``labels``, by judge, count what each says of criteria whose truth the
+    exact grader knows."""
+    entries = {entry.instance: entry for entry in study.entries()}
+    burned = burned_tranches(study.ledger.entries())
+    for manifest in runs:
+        results = list(read_results(study, manifest))
+        for result in results:
+            if result.instance not in entries:
+                raise BrokenPromise(f"wave {manifest.wave}: a result is of no instance of the draw")
+            entry = entries[result.instance]
+            yield from (_joined(row, entry, burned) for row in rows_of(result, entry.arm))
+        for result, grade in judge_grades(study, results, study.identities()):
+            entry = entries[result.instance]
+            if labels is not None:
+                told = labelled(result.grade, grade)
+                labels[grade.grader].add(result.instance, result.stratum, entry.arm, told)
+            yield _joined(judged_row(result, grade, entry.arm), entry, burned)
+
+
+def _joined(row: ResultRow, entry: SealedEntry, burned: Burned) -> ResultRow:
+    """The row with the tranche of its instance, and whether that is burned for its model."""
+    lost = entry.arm is Arm.PRIVATE and entry.tranche in burned.get((row.wave, row.model), ())
+    return replace(row, tranche=entry.tranche, burned=int(lost)) if entry.tranche or lost else row
+
+
+def _closed_runs(study: Study, through: int | None) -> list[RunManifest]:
+    """The manifests of the waves to look at: closed, without a gap, up to ``through``."""
+    planned = len(study.protocol.waves)
+    if through is not None and through >= planned:
+        raise StudyError(f"--through {through}: study.yaml plans waves 0 to {planned - 1}")
+    wanted = range(planned if through is None else through + 1)
+    records = {wave: closed_wave(study, wave) for wave in wanted}
+    closed = [record for record in records.values() if record is not None]
+    missing = [wave for wave, record in records.items() if record is None]
+    if not closed or (through is not None and missing):
+        first = missing[0]
+        raise StudyError(
+            f"wave {first} is not closed; run `dosimeter sweep --wave {first}` to its end first"
+        )
+    return [closing_manifest(study, record) for record in closed]
+
+
+def _sorted(rows: Iterator[ResultRow]) -> list[ResultRow]:
+    return sorted(rows, key=lambda r: (r.wave, r.model, r.stratum, r.instance, r.replicate))

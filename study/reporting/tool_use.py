@@ -1,0 +1,92 @@
+"""What the stored attempts of a study tell of tool use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from analysis.report.sections.tool_use import Conduct, ToolUseTables, Use, tabulate_tools
+from harness.episode import Episode, ToolUse
+from registry.result_row import Status
+from study.transcripts.find import Listed, list_episodes, read_attempt, require_key
+from study.workspace.study import Study
+
+# How the harness answers a call that it does not carry out, or that the sandbox refuses.
+_REFUSALS = ("Error: ", "Refused: ")
+
+
+def tool_tables(study: Study, wave: int | None) -> ToolUseTables:
+    """The tables of the attempts that count, in one wave or all that were begun.
+
+    Attempts that infrastructure failed are left out and counted; what is owed is neither.
+    Raises StudyError, RegistryError.
+    """
+    require_key(study, "dosimeter tools")
+    return _tables(study, list_episodes(study, wave))
+
+
+def tools_of_waves(study: Study, waves: Iterable[int]) -> ToolUseTables:
+    """The same of some waves."""
+    return _tables(study, [each for wave in waves for each in list_episodes(study, wave)])
+
+
+def _tables(study: Study, episodes: Iterable[Listed]) -> ToolUseTables:
+    finished = [each for each in episodes if each.result is not None]
+    whole = [e for e in finished if e.result and e.result.status is not Status.MISSING]
+    return tabulate_tools((_read(study, each) for each in whole), len(finished) - len(whole))
+
+
+def model_records(tables: ToolUseTables) -> list[dict[str, object]]:
+    """The models as 80 columns hold them."""
+    return [
+        {
+            "wave": row.wave,
+            "model": row.model,
+            "episodes": row.episodes,
+            "rounds": row.rounds_per_episode,
+            "calls": row.calls,
+            "a_round": row.calls_per_round,
+            "parallel": row.parallel_rounds,
+            "failed": row.failed,
+            "limited": row.limited,
+        }
+        for row in tables.models
+    ]
+
+
+def tool_records(tables: ToolUseTables) -> list[dict[str, object]]:
+    """The tools of each model, likewise."""
+    return [
+        {
+            "wave": row.wave,
+            "model": row.model,
+            "tool": row.tool,
+            "calls": row.calls,
+            "share": row.share,
+            "seconds": row.mean_seconds,
+            "failed": row.failed,
+            "limits": row.limits or None,
+        }
+        for row in tables.by_tool
+    ]
+
+
+def _read(study: Study, listed: Listed) -> Conduct:
+    attempt = 1 if listed.result is None else listed.result.attempt
+    return conduct_of(listed, read_attempt(study, listed.cell.episode, attempt))
+
+
+def conduct_of(listed: Listed, episode: Episode) -> Conduct:
+    """The tool calls of an attempt."""
+    return Conduct(
+        wave=listed.wave,
+        model=episode.model,
+        stratum=listed.cell.spec.stratum,
+        seed=listed.seed,
+        replicate=episode.replicate,
+        turns=tuple(tuple(map(_use_of, step.uses)) for step in episode.steps),
+    )
+
+
+def _use_of(use: ToolUse) -> Use:
+    refused = use.exit_code is None and use.result.text.startswith(_REFUSALS)
+    return Use(use.name, use.seconds, refused or bool(use.exit_code), use.limits)

@@ -1,0 +1,272 @@
+"""What a wave will still take: an interval of tokens and cost, from pilot episodes.
+
+A pilot is an episode that is finished, of the same model in any wave, or of another where that
+is said. Its tokens are those of every paid reply, of failed attempts too. The interval is for
+what is still owed: it holds what the pilots leave open of the mean and how single episodes
+scatter around it (a t interval for a sum of future draws, by stratum; the replicates of an
+instance are taken to go together). Without two pilots there are bounds from the limits only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, variance
+
+from harness.episode import Cell
+from harness.spending.budget import Tariff, read_bought
+from harness.spending.prices import Price, total_cost
+from harness.store_keys import result_key
+from registry.ledger.records import ModelPin
+from study.errors import StudyError
+from study.protocol.protocol import Protocol
+from study.spending import Money, attempt_turns, money_of
+from study.sweeps.sweep import cells_of, closed_wave, finished_of, manifest_of
+from study.workspace.study import Study
+
+LEVEL = 0.9
+MOST_PILOTS = 1000  # of one model that are read
+QUANTITIES = ("input_tokens", "cached_tokens", "output_tokens", "cost_usd")
+BOUNDS, OWN, FREE = "bounds", "pilots", "free"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """``high`` is None where nothing bounds it, ``mean`` where there is none to be told."""
+
+    low: float
+    mean: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a model's owed episodes will take. ``cost_usd`` is None where the price is unknown."""
+
+    model: str
+    episodes: int
+    basis: str  # "pilots", "bounds", or "free": run by ourselves
+    pilots: int
+    pilot_model: str  # whose pilots they are
+    pooled: tuple[str, ...]  # strata without two pilots, foretold by all the model's
+    price: Price | None
+    input_tokens: Interval | None
+    cached_tokens: Interval | None
+    output_tokens: Interval | None
+    cost_usd: Interval | None
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    wave: int
+    forecasts: tuple[Forecast, ...]
+    money: Money = field(repr=False)
+
+    @property
+    def cost_usd(self) -> Interval | None:
+        """Of all the models that are paid for, their ends added up; None where one is unknown."""
+        return total_usd(self.forecasts)
+
+
+def total_usd(forecasts: Iterable[Forecast]) -> Interval | None:
+    """Of all that is paid for, the ends added up; None where one is unknown."""
+    paid = [each for each in forecasts if each.basis != FREE and each.episodes]
+    costs = [each.cost_usd for each in paid if each.cost_usd is not None]
+    if len(costs) < len(paid):
+        return None
+    means = [cost.mean for cost in costs if cost.mean is not None]
+    highs = [cost.high for cost in costs if cost.high is not None]
+    return Interval(
+        math.fsum(cost.low for cost in costs),
+        math.fsum(means) if len(means) == len(costs) else None,
+        math.fsum(highs) if len(highs) == len(costs) else None,
+    )
+
+
+Owed = Mapping[str, Sequence[int]]
+"""Of each stratum, how many episodes each of its instances still owes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pilot:
+    stratum: str
+    instance: str
+    values: Mapping[str, float]  # by quantity
+
+
+def estimate_wave(study: Study, wave: int, pilot: str | None = None) -> Estimate:
+    """What a wave still takes. ``pilot`` names the model whose pilots count for those models of
+    the wave that have none. Raises StudyError, HarnessError, RegistryError."""
+    pins = study.protocol.wave_models(wave)
+    money = money_of(study.folder, study.protocol, pins, bounds=True)
+    tariffs = {tariff.model: tariff for tariff in money.tariffs}
+    owed = _owed(study, wave, pins)
+    lent = None if pilot is None else _pilot_pin(study, pilot)
+    forecasts = tuple(
+        _forecast(study, pin, tariffs[pin.name], owed[pin.name], lent) for pin in pins
+    )
+    return Estimate(wave, forecasts, money)
+
+
+def _owed(study: Study, wave: int, pins: Sequence[ModelPin]) -> dict[str, Owed]:
+    """By model and stratum; planned where the wave is not begun."""
+    if closed_wave(study, wave) is not None:
+        return {pin.name: {} for pin in pins}
+    manifest = manifest_of(study, wave)
+    if manifest is None:
+        return _planned(study.protocol, wave)
+    cells = cells_of(study, manifest)
+    finished = finished_of(study, cells)
+    left = Counter(
+        (cell.model, cell.spec.stratum, cell.instance)
+        for cell in cells
+        if result_key(cell.episode) not in finished
+    )
+    owed: dict[str, dict[str, list[int]]] = {pin.name: {} for pin in pins}
+    for (model, stratum, _), count in left.items():
+        owed[model].setdefault(stratum, []).append(count)
+    return dict(owed)
+
+
+def _planned(protocol: Protocol, wave: int) -> dict[str, Owed]:
+    """What each model owes before the wave is begun: its tranches, both arms."""
+    planned: dict[str, Owed] = {}
+    for model, tranches in protocol.wave_tranches(wave).items():
+        counts = [protocol.replicates] * sum(map(protocol.tranche_size, tranches))
+        planned[model] = {task.stratum: counts for task in protocol.tasks}
+    return planned
+
+
+def _pilot_pin(study: Study, name: str) -> ModelPin:
+    for pin in study.protocol.models:
+        if pin.name == name:
+            return pin
+    known = ", ".join(pin.name for pin in study.protocol.models)
+    raise StudyError(f"--pilot: there is no model {name!r} in study.yaml; it has {known}")
+
+
+def _forecast(
+    study: Study, pin: ModelPin, tariff: Tariff, owed: Owed, lent: ModelPin | None
+) -> Forecast:
+    episodes = sum(map(sum, owed.values()))
+    if tariff.free or not episodes:
+        basis = FREE if tariff.free else OWN
+        return Forecast(pin.name, episodes, basis, 0, "", (), tariff.price, *([None] * 4))
+    source, pilots = pin, _pilots(study, pin, tariff.price)
+    if len({pilot.instance for pilot in pilots}) < 2 and lent is not None:
+        source, pilots = lent, _pilots(study, lent, tariff.price)
+    if len({pilot.instance for pilot in pilots}) < 2:
+        return _bounded(study, pin, tariff, episodes)
+    groups, pooled = groups_of(owed, pilots)
+    told = {name: sum_interval(groups, name) for name in QUANTITIES}
+    return Forecast(pin.name, episodes, OWN, len(pilots), source.name, pooled, tariff.price, **told)
+
+
+def _pilots(study: Study, pin: ModelPin, price: Price | None) -> tuple[Pilot, ...]:
+    """The finished episodes of a model that tell their tokens, at most so many of a wave."""
+    return tuple(
+        Pilot(cell.spec.stratum, cell.instance, values)
+        for wave in range(len(study.protocol.waves))
+        for cell in _finished(study, wave, pin)
+        if (values := _values(study, cell, pin, price)) is not None
+    )
+
+
+def _finished(study: Study, wave: int, pin: ModelPin) -> list[Cell]:
+    manifest = manifest_of(study, wave)
+    if manifest is None:
+        return []
+    same = {
+        each.name
+        for each in manifest.models
+        if (each.provider, each.version) == (pin.provider, pin.version)
+    }
+    own = tuple(cell for cell in cells_of(study, manifest) if cell.model in same)
+    finished = finished_of(study, own)
+    done = (cell for cell in own if result_key(cell.episode) in finished)
+    return sorted(done, key=lambda cell: cell.episode)[:MOST_PILOTS]  # a digest: any of them
+
+
+def _values(
+    study: Study, cell: Cell, pin: ModelPin, price: Price | None
+) -> dict[str, float] | None:
+    """What one episode took, all attempts together; None where it does not tell."""
+    bought = read_bought(study.store, study.identities(), cell.episode, pin.provider)
+    usages = [usage for attempt in bought.values() for usage in attempt]
+    sums: dict[str, float] = {"cached_tokens": sum(each.cached_tokens or 0 for each in usages)}
+    for name in ("input_tokens", "output_tokens"):
+        told = [getattr(usage, name) for usage in usages]
+        if not told or None in told:
+            return None
+        sums[name] = sum(told)
+    cost = total_cost(price, usages)
+    return sums if cost is None else {**sums, "cost_usd": float(cost)}
+
+
+Group = tuple[Sequence[Pilot], Sequence[int]]
+
+
+def groups_of(owed: Owed, pilots: Iterable[Pilot]) -> tuple[list[Group], tuple[str, ...]]:
+    """Pilots with what they foretell: each stratum by its own, the rest together by all."""
+    every = list(pilots)
+    by_stratum: dict[str, list[Pilot]] = defaultdict(list)
+    for pilot in every:
+        by_stratum[pilot.stratum].append(pilot)
+    groups: list[Group] = []
+    pooled: list[str] = []
+    for stratum, counts in owed.items():
+        if len({pilot.instance for pilot in by_stratum[stratum]}) < 2:
+            pooled.append(stratum)
+        else:
+            groups.append((by_stratum[stratum], counts))
+    if pooled:
+        groups.append((every, [count for stratum in pooled for count in owed[stratum]]))
+    return groups, tuple(pooled)
+
+
+def sum_interval(groups: Iterable[Group], quantity: str) -> Interval | None:
+    """Of the sum over everything owed; None where the pilots do not tell it."""
+    from scipy.stats import t
+
+    mean = spread = weights = 0.0
+    for pilots, counts in groups:
+        by_instance: dict[str, list[float]] = defaultdict(list)
+        for pilot in pilots:
+            if quantity not in pilot.values:
+                return None
+            by_instance[pilot.instance].append(pilot.values[quantity])
+        values = [fmean(each) for each in by_instance.values()]
+        owed, squares = sum(counts), sum(count * count for count in counts)
+        part = variance(values) * (owed * owed / len(values) + squares)
+        mean += owed * fmean(values)
+        spread += part
+        weights += part * part / (len(values) - 1)
+    if not spread:
+        return Interval(mean, mean, mean)
+    freedom = spread * spread / weights  # Welch and Satterthwaite
+    reach = float(t.ppf((1 + LEVEL) / 2, freedom)) * math.sqrt(spread)
+    return Interval(max(mean - reach, 0.0), mean, mean + reach)
+
+
+def _bounded(study: Study, pin: ModelPin, tariff: Tariff, episodes: int) -> Forecast:
+    """From nothing at all to full contexts and the longest replies in every turn, for one attempt
+    at each episode."""
+    stated = dict(pin.settings)
+    outside = pin.provider == "agent_server"
+    requests = None if outside else episodes * attempt_turns(study.protocol, pin)
+
+    def most(setting: str) -> Interval:
+        known = requests is not None and setting in stated
+        return Interval(
+            0.0, None, requests * float(stated[setting]) if known and requests else None
+        )
+
+    high = None if tariff.bound is None else episodes * float(tariff.bound)
+    cost = None if tariff.price is None else Interval(0.0, None, high)
+    reading = most("context")
+    return Forecast(
+        pin.name, episodes, BOUNDS, 0, "", (), tariff.price, reading, reading,
+        most("max_tokens"), cost,
+    )  # fmt: skip

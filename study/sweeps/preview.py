@@ -1,0 +1,246 @@
+"""What a sweep would send, rendered without a network: an example of each stratum for each model.
+
+The example is of a fixed seed that is nobody's: no seed that was drawn is opened, no key is asked
+for, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+
+from generators.catalog import family
+from generators.task import Brief, Limits, TaskInstance
+from harness.agent.limits import read_ceiling
+from harness.agent.loop import opening_messages
+from harness.agent.single_turn import REPLY_TOKENS, estimate_text, fit_context, single_turn
+from harness.agent.tools import TOOLS
+from harness.errors import HarnessError
+from harness.external_agents.client import ask
+from harness.judging.judge import (
+    CHUNK,
+    Judge,
+    Submission,
+    call_digest,
+    call_texts,
+    make_request,
+    questions_of,
+)
+from harness.model import Message, ModelRequest, Reply, Role, ToolSpec, Usage
+from harness.models.text_tool_calls import as_text
+from harness.sandboxes.image import locked_libraries
+from harness.spending.prices import Price
+from registry.ledger.records import JudgePin, ModelPin
+from study.errors import StudyError
+from study.protocol.protocol import Protocol, Task
+from study.spending import judge_money
+from study.tasks.catalog import EXAMPLE_SEED
+from study.workspace.study import Study
+
+ANSWER = "(here stands the answer that is graded)"
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """One first request. Tokens are estimates on the safe side, of this request alone."""
+
+    model: str
+    provider: str
+    version: str
+    stratum: str
+    form: str  # "agentic", "single_turn" or "agent_server"
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...]
+    files: tuple[tuple[str, int], ...]  # in the work folder, with their bytes
+    limits: Limits
+    text_tokens: int
+    picture_tokens: int
+    tool_tokens: int
+    settings: tuple[tuple[str, str], ...]
+
+    @property
+    def tokens(self) -> int:
+        return self.text_tokens + self.picture_tokens + self.tool_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedJudge:
+    """A judge's first call on an example, with a stand-in for the answer."""
+
+    judge: str
+    stratum: str
+    messages: tuple[Message, ...]
+    criteria: int  # over all calls
+    calls: int
+    tokens: int  # of this call, without the answer
+    every: int  # tokens of all calls, each with this answer
+    usd: tuple[float, float | None] | None  # of an episode: what is sent, and with longest replies
+
+
+def render_wave(study: Study, wave: int) -> tuple[tuple[Rendered, ...], tuple[RenderedJudge, ...]]:
+    """Every stratum for every model of a wave, and for every judge of the study. Raises
+    StudyError where a task does not fit a model."""
+    protocol, pins = study.protocol, study.protocol.wave_models(wave)
+    examples = [(task, _example(task)) for task in protocol.tasks]
+    libraries = _libraries(protocol)
+    rendered = tuple(
+        _render(task, made.brief, pin, libraries) for task, made in examples for pin in pins
+    )
+    money = judge_money(study.folder, protocol, protocol.judges, True)
+    judges = tuple(
+        _render_judge(task, made, judge, money.price_of(judge.name))
+        for task, made in examples
+        for judge in protocol.judges
+    )
+    return rendered, judges
+
+
+def rendered_json(rendered: Rendered) -> dict[str, object]:
+    """The same for a script; pictures by type and size."""
+    return {
+        "model": rendered.model,
+        "provider": rendered.provider,
+        "version": rendered.version,
+        "stratum": rendered.stratum,
+        "form": rendered.form,
+        "tokens": rendered.tokens,
+        "text_tokens": rendered.text_tokens,
+        "picture_tokens": rendered.picture_tokens,
+        "tool_tokens": rendered.tool_tokens,
+        "limits": asdict(rendered.limits),
+        "settings": {name: json.loads(value) for name, value in rendered.settings},
+        "files": [{"path": path, "bytes": size} for path, size in rendered.files],
+        "messages": _messages_json(rendered.messages),
+        "tools": [
+            {"name": each.name, "description": each.description, "parameters": each.parameters}
+            for each in rendered.tools
+        ],
+    }
+
+
+def judge_json(rendered: RenderedJudge) -> dict[str, object]:
+    return {
+        "judge": rendered.judge,
+        "stratum": rendered.stratum,
+        "criteria": rendered.criteria,
+        "calls": rendered.calls,
+        "tokens": rendered.tokens,
+        "tokens_of_all_calls": rendered.every,
+        "usd_sent": None if rendered.usd is None else rendered.usd[0],
+        "usd_with_longest_replies": None if rendered.usd is None else rendered.usd[1],
+        "messages": _messages_json(rendered.messages),
+    }
+
+
+def share_texts(
+    rendered: Sequence[Rendered],
+) -> Iterator[tuple[tuple[str, ...], Rendered]]:
+    """Each different request once, with the models that are sent it."""
+    groups: dict[tuple[str, tuple[Message, ...], tuple[str, ...]], list[Rendered]] = {}
+    for each in rendered:
+        names = tuple(tool.name for tool in each.tools)
+        groups.setdefault((each.stratum, each.messages, names), []).append(each)
+    for group in groups.values():
+        yield tuple(each.model for each in group), group[0]
+
+
+def _messages_json(messages: Sequence[Message]) -> list[dict[str, object]]:
+    return [
+        {
+            "role": str(message.role),
+            "text": message.text,
+            "pictures": [
+                {"media_type": image.media_type, "bytes": len(image.data)}
+                for image in message.images
+            ],
+        }
+        for message in messages
+    ]
+
+
+def _example(task: Task) -> TaskInstance:
+    return family(task.family, task.version).generate(task.difficulty, EXAMPLE_SEED)
+
+
+def _libraries(protocol: Protocol) -> tuple[tuple[str, str], ...]:
+    """Those of the sandbox, as they are locked; of an image of the user's only it could tell."""
+    ours = protocol.sandbox.kind == "docker" and protocol.sandbox.image is None
+    return locked_libraries() if ours else ()
+
+
+def _render(
+    task: Task, brief: Brief, pin: ModelPin, libraries: tuple[tuple[str, str], ...]
+) -> Rendered:
+    settings = dict(pin.settings)
+    form, tools, pictures = "agentic", TOOLS, 0
+    messages: tuple[Message, ...]
+    files = tuple((asset.path, len(asset.data)) for asset in brief.assets)
+    if pin.provider == "agent_server":
+        form, tools, messages = "agent_server", (), (Message(Role.USER, ask(brief, None)),)
+    elif settings.get("mode") == '"single_turn"':
+        form, tools, files = "single_turn", (), ()
+        messages, pictures = _one_message(task, brief, pin)
+    else:
+        ceiling = read_ceiling(pin, lambda usage: None)  # what it costs is not asked here
+        messages = opening_messages(brief, libraries, ceiling)
+        usual = '"text"' if pin.provider == "local" else '"native"'
+        if settings.get("tools", usual) == '"text"':  # they are told of in the first message
+            messages, tools = as_text(messages, tools), ()
+    text = sum(estimate_text(message.text) for message in messages)
+    return Rendered(
+        pin.name, pin.provider, pin.version, task.stratum, form, messages, tools, files,
+        brief.limits, text, pictures, estimate_text(_schemas(tools)), pin.settings,
+    )  # fmt: skip
+
+
+def _one_message(task: Task, brief: Brief, pin: ModelPin) -> tuple[tuple[Message, ...], int]:
+    settings = dict(pin.settings)
+    try:
+        made = single_turn(brief)
+        if "context" in settings:
+            reply = int(settings.get("max_tokens", REPLY_TOKENS))
+            fit_context(made, int(settings["context"]), reply)
+    except HarnessError as error:
+        raise StudyError(f"model {pin.name!r}, task {task.stratum}: {error}") from None
+    return made.messages, made.picture_tokens
+
+
+def _schemas(tools: Sequence[ToolSpec]) -> str:
+    return "".join(
+        json.dumps([tool.name, tool.description, tool.parameters], default=dict) for tool in tools
+    )
+
+
+class _Unasked:
+    """Stands for a judge's model, which a dry run never asks."""
+
+    name, trusted, paid = "unasked", False, False
+
+    def respond(self, request: ModelRequest) -> Reply:
+        raise AssertionError("a dry run asks nobody")
+
+
+def _render_judge(
+    task: Task, instance: TaskInstance, pin: JudgePin, price: Price | None
+) -> RenderedJudge:
+    judge = Judge(pin, _Unasked(), lambda: "0" * 32)
+    criteria = questions_of(instance.rubric)
+    submission = Submission(instance.brief.prompt, ANSWER)
+    call = call_digest(judge, submission, criteria[:CHUNK])
+    messages = make_request(judge, submission, criteria[:CHUNK], call, 0).messages
+    tokens = sum(estimate_text(message.text) for message in messages)
+    calls = -(-len(criteria) // CHUNK)
+    every = sum(map(estimate_text, call_texts(submission, criteria)))
+    usd = None if price is None else _usd(price, every, calls, dict(pin.settings).get("max_tokens"))
+    return RenderedJudge(
+        pin.name, task.stratum, messages if calls else (), len(criteria), calls, tokens, every, usd
+    )
+
+
+def _usd(price: Price, tokens: int, calls: int, longest: str | None) -> tuple[float, float | None]:
+    """What an episode's calls cost as they are sent, and with the longest replies."""
+    low = price.cost(Usage(tokens, 0)) or Decimal()
+    high = None if longest is None else price.cost(Usage(tokens, calls * int(longest)))
+    return float(low), None if high is None else float(high)

@@ -1,0 +1,398 @@
+"""Waves: a manifest before the first episode, the sweep, and the close after the last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from generators.catalog import family
+from generators.seed import Seed
+from generators.task import TaskSpec
+from harness.agent.single_turn import InOneTurn, fit_context, single_turn
+from harness.build_model import build_model
+from harness.codec import encode_cells
+from harness.episode import Cell
+from harness.episodes.result import EpisodeResult
+from harness.errors import HarnessError
+from harness.external_agents.base import Contender
+from harness.spending.budget import Spend, Tariff
+from harness.spending.prices import PriceList
+from harness.store_keys import RESULTS, result_key, run_key_key, worklist_key
+from harness.sweep.leases import Progress
+from harness.sweep.ray_env import prepare_ray
+from harness.sweep.run_cell import RunContext, close_cell, read_result
+from harness.sweep.schedule import Subject, schedule_cells
+from registry.canonical import digest_value
+from registry.errors import BrokenPromise
+from registry.ledger.inventory import run_objects, write_inventory
+from registry.ledger.records import (
+    ModelPin,
+    Preregistration,
+    Provenance,
+    RunManifest,
+    WaveClosed,
+    record_body,
+    record_digest,
+)
+from registry.package_guard import code_digest
+from registry.provenance import check_pins, read_provenance
+from registry.result_row import Status
+from registry.sealing import decrypt, encrypt, new_identity
+from study.errors import StudyError
+from study.protocol.protocol import FILE_NAME, Protocol, Task
+from study.protocol.wave_section import Tranches
+from study.spending import NO_MONEY, Money, check_prices, money_of, spent_by_judges, spent_on_probes
+from study.tasks.catalog import EXAMPLE_SEED
+from study.workspace.image import PinnedImage, pinned_image
+from study.workspace.lock import alone
+from study.workspace.setup import entropy_of, registration_of
+from study.workspace.study import CHECKOUT, Study
+
+# --- Whether the tasks of a study fit the models that are given them in one turn ---
+
+_SPARE = 10  # a tenth: instances differ in size, and one that fails to fit would stop the sweep
+
+
+def check_forms(models: Iterable[Contender], tasks: Iterable[Task]) -> None:
+    """Raises StudyError, which names model and task, where an example of a task has no
+    single-turn form, or hardly fits the context of a model that is asked once."""
+    asked_once = [model for model in models if isinstance(model, InOneTurn)]
+    if not asked_once:
+        return
+    for task in tasks:
+        brief = family(task.family, task.version).generate(task.difficulty, EXAMPLE_SEED).brief
+        for model in asked_once:
+            try:
+                made = single_turn(brief)
+                fit_context(made, model.context, model.reply + made.tokens // _SPARE)
+            except HarnessError as error:
+                place = f"model {model.name!r}, task {task.family} {task.difficulty}"
+                raise StudyError(f"{place}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRequest:
+    """What the caller of a sweep may choose. None keeps what study.yaml says."""
+
+    wave: int
+    allow_dirty: bool = False
+    close_missing: bool = False
+    address: str | None = None
+    workers: int | None = None
+    parallel: int | None = None
+    allow_unknown_price: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOutcome:
+    closed: WaveClosed | None  # None while cells are still owed
+    progress: Progress | None  # None where nothing was left to run
+
+
+def closed_wave(study: Study, wave: int) -> WaveClosed | None:
+    """The record of a wave that is closed, if it is."""
+    for entry in study.ledger.find("wave-closed"):
+        record: WaveClosed = entry.record
+        if record.wave == wave:
+            return record
+    return None
+
+
+def manifests_of(study: Study, wave: int) -> tuple[RunManifest, ...]:
+    """The manifests of a wave, first first: one for each state of the code and image that it
+    was run with. They share their run key, models and schedule."""
+    records = (entry.record for entry in study.ledger.find("run-manifest"))
+    return tuple(record for record in records if record.wave == wave)
+
+
+def manifest_of(study: Study, wave: int) -> RunManifest | None:
+    """The newest manifest of a wave, if it was begun."""
+    begun = manifests_of(study, wave)
+    return begun[-1] if begun else None
+
+
+def closing_manifest(study: Study, closed: WaveClosed) -> RunManifest:
+    """The manifest that a closed wave names. Raises BrokenPromise."""
+    for manifest in manifests_of(study, closed.wave):
+        if record_digest(manifest) == closed.manifest:
+            return manifest
+    raise BrokenPromise(
+        f"wave {closed.wave} was closed for run {closed.manifest}, of which the ledger has no "
+        "manifest: see `dosimeter verify`"
+    )
+
+
+def sweep_wave(
+    study: Study,
+    request: SweepRequest,
+    watch: Callable[[Progress], None],
+    now: Callable[[], str],
+) -> SweepOutcome:
+    """Run what a wave still owes, and close it when all is there.
+
+    Raises StudyError, RegistryError (drifted pins), HarnessError (no engine, no cluster).
+    """
+    models = study.protocol.wave_models(request.wave)
+    registered = registration_of(study)
+    if (closed := closed_wave(study, request.wave)) is not None:
+        return SweepOutcome(closed, None)
+    # Another sweep of it from this folder would buy replies that this one buys too.
+    lock = study.folder / f".sweep-{request.wave}.lock"
+    with alone(lock, f"another sweep of wave {request.wave}"):
+        return _sweep_alone(study, request, registered, models, watch, now)
+
+
+def _sweep_alone(
+    study: Study,
+    request: SweepRequest,
+    registered: Preregistration,
+    models: tuple[ModelPin, ...],
+    watch: Callable[[Progress], None],
+    now: Callable[[], str],
+) -> SweepOutcome:
+    folder = str(study.folder.resolve())
+    built = [build_model(pin, folder=folder) for pin in models]  # what cannot run is not begun
+    check_forms(built, study.protocol.tasks)
+    money = check_prices(
+        money_of(study.folder, study.protocol, models, request.allow_unknown_price), study.folder
+    )
+    image = pinned_image(study.protocol)
+    manifest = begin_wave(study, request, registered, models, image, now, money.digest)
+    cells = cells_of(study, manifest)
+    judged = () if money.budget is None else _spent_beside(study, request.wave, money.prices)
+    context = context_of(study, manifest, image, request.parallel, money, judged)
+    progress = _run_owed(study, request, context, cells, watch)
+    exhausted = progress.exhausted if progress else 0
+    held = progress.held if progress else 0  # never tried, so never to be closed as missing
+    if held or (exhausted and not request.close_missing):
+        return SweepOutcome(None, progress)
+    return SweepOutcome(close_wave(study, context, manifest, cells, now), progress)
+
+
+def _spent_beside(
+    study: Study, wave: int, prices: PriceList | None
+) -> tuple[tuple[Tariff, Spend], ...]:
+    """What else than its episodes the wave's budget has paid for."""
+    return (*spent_by_judges(study, wave, prices), *spent_on_probes(study, wave, prices))
+
+
+def cells_of(study: Study, manifest: RunManifest) -> tuple[Cell, ...]:
+    """Every cell of a wave, in the order of its schedule."""
+    subjects = (
+        Subject(
+            TaskSpec(entry.family, entry.version, entry.difficulty, ()),
+            entry.instance,
+            Seed.from_hex(entry.seed),
+            entry.tranche,
+        )
+        for entry in study.entries()
+    )
+    return schedule_cells(
+        manifest.study,
+        manifest.wave,
+        subjects,
+        manifest.models,
+        manifest.replicates,
+        Seed.from_hex(manifest.schedule_seed),
+        manifest.tranches,
+    )
+
+
+def begin_wave(
+    study: Study,
+    request: SweepRequest,
+    registered: Preregistration,
+    models: tuple[ModelPin, ...],
+    image: PinnedImage,
+    now: Callable[[], str],
+    prices: str = "",
+) -> RunManifest:
+    """The wave's manifest: the one in the ledger, or a new one that goes there now. ``prices``
+    is the digest of the price file."""
+    provenance = read_provenance(CHECKOUT, image.digest)
+    check_pins(provenance, registered.provenance, request.allow_dirty)
+    begun = manifest_of(study, request.wave)
+    if begun is None:
+        first = _new_manifest(study, request, registered, models, provenance, prices)
+        entry, fresh = study.ledger.append_unless(
+            first,
+            now(),
+            lambda entry: entry.kind == "run-manifest" and entry.body["wave"] == request.wave,
+        )
+        if fresh:
+            return first
+        begun = entry.record  # of a sweep that began in the meantime: one wave, one run key
+    _check_resumed(study, begun, models)
+    check_pins(provenance, begun.provenance, request.allow_dirty)
+    record = replace(
+        begun,
+        provenance=provenance,
+        allow_dirty=request.allow_dirty,
+        prices=prices,
+        retention=study.protocol.wave_retention(request.wave),
+    )
+    if record != begun:
+        study.ledger.append(record, now())
+    return record
+
+
+def _new_manifest(
+    study: Study,
+    request: SweepRequest,
+    registered: Preregistration,
+    models: tuple[ModelPin, ...],
+    provenance: Provenance,
+    prices: str,
+) -> RunManifest:
+    """A manifest, its run key and worklist stored before it: what a crash leaves of them
+    without a record in the ledger is sealed and names nothing."""
+    source = entropy_of(study.protocol)
+    identity, recipient = new_identity()
+    manifest = RunManifest(
+        study=study.protocol.name,
+        wave=request.wave,
+        plan=digest_value(record_body(registered)),
+        instances_root=registered.sealed_root,
+        models=models,
+        judges=study.protocol.judges,
+        sandbox=study.protocol.sandbox.kind,
+        runtime=study.protocol.sandbox.runtime,
+        replicates=study.protocol.replicates,
+        schedule_seed=source.draw(32, "schedule", request.wave).hex(),
+        run_recipient=recipient,
+        run_key=run_key_key(recipient),
+        provenance=provenance,
+        allow_dirty=request.allow_dirty,
+        prices=prices,
+        tranches=_stated_tranches(study.protocol, request.wave),
+        retention=study.protocol.wave_retention(request.wave),
+    )
+    study.store.put(manifest.run_key, encrypt(identity.encode(), study.recipients()))
+    worklist = encode_cells(cells_of(study, manifest))
+    readers = (*study.recipients(), recipient)
+    study.store.put(worklist_key(recipient), encrypt(worklist, readers))
+    return manifest
+
+
+def _stated_tranches(protocol: Protocol, wave: int) -> tuple[Tranches, ...]:
+    """As a manifest states them: () where every model runs the panel alone."""
+    return protocol.tranches[wave] if protocol.tranches else ()
+
+
+def _check_resumed(study: Study, begun: RunManifest, models: tuple[ModelPin, ...]) -> None:
+    planned = study.protocol
+    tranches = _stated_tranches(planned, begun.wave)
+    now = (models, tranches, planned.replicates, planned.sandbox.kind, planned.sandbox.runtime)
+    then = (begun.models, begun.tranches, begun.replicates, begun.sandbox, begun.runtime)
+    if now != then:
+        raise BrokenPromise(
+            f"{study.folder / FILE_NAME}: wave {begun.wave} was begun with other models, model "
+            "settings, tranches, replicates or sandbox (see `dosimeter log`): restore them, or "
+            "plan another wave"
+        )
+
+
+def context_of(
+    study: Study,
+    manifest: RunManifest,
+    image: PinnedImage,
+    parallel: int | None,
+    money: Money = NO_MONEY,
+    judged: tuple[tuple[Tariff, Spend], ...] = (),
+) -> RunContext:
+    sealed_key = study.store.get(manifest.run_key)
+    identity = decrypt(sealed_key, study.identities(), manifest.run_key).decode()
+    return RunContext(
+        study=manifest.study,
+        run=digest_value(record_body(manifest)),
+        wave=manifest.wave,
+        store=study.store.uri,
+        recipients=study.recipients(),
+        run_recipient=manifest.run_recipient,
+        run_identity=identity,
+        models=manifest.models,
+        sandbox=manifest.sandbox,
+        runtime=manifest.runtime,
+        image_tag=image.tag,
+        image_digest=image.digest,
+        parallel=parallel or study.protocol.sweep.parallel,
+        creating=study.protocol.sandbox.creating or 0,
+        executing=study.protocol.sandbox.executing or 0,
+        memory_bytes=int(1e9 * (study.protocol.sandbox.memory_gb or 0)),
+        folder=str(study.folder.resolve()),
+        code=code_digest(),
+        templates=study.protocol.templates,
+        tariffs=money.tariffs,
+        budget=money.budget,
+        allow_unknown_price=money.allow_unknown,
+        judged=judged,
+    )
+
+
+def _run_owed(
+    study: Study,
+    request: SweepRequest,
+    context: RunContext,
+    cells: tuple[Cell, ...],
+    watch: Callable[[Progress], None],
+) -> Progress | None:
+    """Sweep what is owed. None where nothing is, so that no cluster is started for it."""
+    finished = finished_of(study, cells)
+    if len(finished) == len(cells):
+        return None
+    address = request.address or study.protocol.sweep.address
+    prepare_ray(address)
+    from harness.sweep.ray_actors import SweepOptions, run_sweep
+
+    options = SweepOptions(
+        address=address,
+        workers=request.workers or study.protocol.sweep.workers,
+    )
+    return run_sweep(context, options, watch)
+
+
+def finished_of(study: Study, cells: tuple[Cell, ...]) -> frozenset[str]:
+    """Store keys of the results that are there, of the cells given."""
+    wanted = {result_key(cell.episode) for cell in cells}
+    return frozenset(key for key in study.store.list(RESULTS) if key in wanted)
+
+
+def read_results(study: Study, manifest: RunManifest) -> Iterator[EpisodeResult]:
+    """The results of a wave that are there, for who holds the key."""
+    identities = study.identities()
+    for key in sorted(finished_of(study, cells_of(study, manifest))):
+        yield read_result(study.store, key, identities)
+
+
+def close_wave(
+    study: Study,
+    context: RunContext,
+    manifest: RunManifest,
+    cells: tuple[Cell, ...],
+    now: Callable[[], str],
+) -> WaveClosed:
+    """Record as missing what failed on every attempt, and promise all that is stored."""
+    finished = finished_of(study, cells)
+    for cell in cells:
+        if result_key(cell.episode) not in finished:
+            close_cell(cell, study.store, context)
+    missing = sum(result.status is Status.MISSING for result in read_results(study, manifest))
+    episodes = [cell.episode for cell in cells]
+    inventory = write_inventory(study.store, run_objects(study.store, manifest, episodes))
+    record = WaveClosed(
+        wave=manifest.wave,
+        manifest=context.run,
+        owed=len(cells),
+        finished=len(cells) - missing,
+        missing=missing,
+        results_root=inventory.results_root,
+        objects=inventory.objects,
+        objects_root=inventory.objects_root,
+    )
+    entry, _ = study.ledger.append_unless(
+        record,
+        now(),
+        lambda entry: entry.kind == "wave-closed" and entry.body["wave"] == manifest.wave,
+    )
+    closed: WaveClosed = entry.record
+    return closed

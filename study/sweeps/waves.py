@@ -1,0 +1,237 @@
+"""Waves over the years: which there are, opening one for new models, closing one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from types import MappingProxyType
+
+from harness.store_keys import attempt_key, result_key
+from registry.errors import BrokenPromise
+from registry.ledger.records import Plan, ReportIssued, WaveClosed
+from study.errors import StudyError
+from study.protocol.protocol import FILE_NAME, Protocol, read_protocol
+from study.protocol.wave_section import PANEL, Tranches, write_tranches
+from study.protocol.yaml import read_yaml
+from study.spending import NO_MONEY
+from study.sweeps.exposure_ledger import burned_of_wave
+from study.workspace.setup import check_plan, find_registration
+from study.workspace.study import Study
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """One wave: ``state`` is planned, begun or closed; ``look`` its place among the looks that
+    the plan counts, None where all of its models are controls; times are UTC, "" for not yet."""
+
+    wave: int
+    models: tuple[str, ...]
+    tranches: dict[str, Tranches]  # that each model runs; 0 is the panel
+    burned: dict[str, Tranches]  # of these, what its provider may have kept or has leaked
+    state: str
+    look: int | None
+    beyond: bool  # the plan's looks
+    begun: str
+    closed: str
+    reported: str
+    scored: int | None
+    missing: int | None
+
+
+def list_waves(study: Study) -> list[Wave]:
+    """Every wave that study.yaml plans, as far as the ledger knows it."""
+    begun, closed, reported = _times(study)
+    entries = study.ledger.entries()
+    plan = study.protocol.registered_plan()
+    looks = _looks(study.protocol, plan)
+    found = []
+    for wave, models in enumerate(study.protocol.waves):
+        record, when = closed.get(wave, (None, ""))
+        found.append(
+            Wave(
+                wave=wave,
+                models=models,
+                tranches=study.protocol.wave_tranches(wave),
+                burned=burned_of_wave(study, entries, wave),
+                state="closed" if record else "begun" if wave in begun else "planned",
+                look=looks.get(wave),
+                beyond=looks.get(wave, 0) > plan.looks,
+                begun=begun.get(wave, ""),
+                closed=when,
+                reported=next((at for through, at in reported if through >= wave), ""),
+                scored=record.finished if record else None,
+                missing=record.missing if record else None,
+            )
+        )
+    return found
+
+
+def open_wave(
+    study: Study, models: Sequence[str], tranches: Mapping[str, Tranches] = MappingProxyType({})
+) -> tuple[int, bool]:
+    """Plan one more wave, for some models of study.yaml; its number, and whether it is new: where
+    the last wave is of the same models and tranches and not begun, that one is meant. Models that
+    ``tranches`` does not name run the panel.
+
+    Only the list of waves in study.yaml grows, a line, whole or not at all. Raises StudyError for
+    unknown models and tranches, and where the registered plan would become another one.
+    """
+    _check_models(study, models)
+    wanted = _check_tranches(study, models, tranches)
+    waves = study.protocol.waves
+    last = len(waves) - 1
+    same = waves[last] == tuple(models) and study.protocol.wave_tranches(last) == wanted
+    if same and last not in _times(study)[0]:
+        return last, False
+    path = study.folder / FILE_NAME
+    draft = study.folder / f".{FILE_NAME}.new"
+    try:
+        draft.write_text(_with_wave(path, models, tranches), encoding="utf-8")
+        planned = read_protocol(study.folder, draft.name)
+        _check_opened(study, planned, models, wanted)
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+    return last + 1, True
+
+
+def close_wave_now(study: Study, wave: int, now: Callable[[], str]) -> tuple[WaveClosed, bool]:
+    """Close a wave of which every episode has a result or has failed: those that failed are
+    recorded as missing. The record, and whether it is new. Nothing is run.
+
+    Raises StudyError where the wave was not begun, or episodes were never tried.
+    """
+    from study.sweeps.sweep import cells_of, close_wave, closed_wave, context_of, manifest_of
+    from study.workspace.image import pinned_image
+    from study.workspace.lock import alone
+
+    study.protocol.wave_models(wave)
+    if (closed := closed_wave(study, wave)) is not None:
+        return closed, False
+    manifest = manifest_of(study, wave)
+    if manifest is None:
+        raise StudyError(f"wave {wave} is not begun; run `dosimeter sweep --wave {wave}` first")
+    with alone(study.folder / f".sweep-{wave}.lock", f"a sweep of wave {wave}"):
+        cells = cells_of(study, manifest)
+        untried = sum(
+            not study.store.exists(result_key(cell.episode))
+            and not study.store.exists(attempt_key(cell.episode, 1))
+            for cell in cells
+        )
+        if untried:
+            raise StudyError(
+                f"wave {wave}: {untried} of {len(cells)} episodes were never tried, and what was "
+                f"never tried is not missing; run `dosimeter sweep --wave {wave}`"
+            )
+        context = context_of(study, manifest, pinned_image(study.protocol), None, NO_MONEY)
+        return close_wave(study, context, manifest, cells, now), True
+
+
+def _times(
+    study: Study,
+) -> tuple[dict[int, str], dict[int, tuple[WaveClosed, str]], list[tuple[int, str]]]:
+    """When waves were begun, closed, and first reported through."""
+    begun: dict[int, str] = {}
+    closed: dict[int, tuple[WaveClosed, str]] = {}
+    for entry in study.ledger.find("run-manifest"):
+        begun.setdefault(entry.body["wave"], entry.time)
+    for entry in study.ledger.find("wave-closed"):
+        closed.setdefault(entry.body["wave"], (entry.record, entry.time))
+    reports: list[tuple[int, str]] = []
+    for entry in study.ledger.find("report"):
+        record: ReportIssued = entry.record
+        reports.append((record.through_wave, entry.time))
+    return begun, closed, reports
+
+
+def _looks(protocol: Protocol, plan: Plan) -> dict[int, int]:
+    """The looks by wave, counted from 1."""
+    from analysis.plan.presets import control_models
+
+    aside = control_models(plan)
+    waves = [wave for wave, models in enumerate(protocol.waves) if set(models) - aside]
+    return {wave: number for number, wave in enumerate(waves, start=1)}
+
+
+def _check_models(study: Study, models: Sequence[str]) -> None:
+    known = [pin.name for pin in study.protocol.models]
+    if not models:
+        raise StudyError(f"a wave runs at least one model; study.yaml has {', '.join(known)}")
+    for place, name in enumerate(models):
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            more = f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)}"
+            raise StudyError(f"{study.folder / FILE_NAME}: models: there is no {name!r}{more}")
+        if name in models[:place]:
+            raise StudyError(f"{name!r} is named twice for one wave")
+
+
+def _check_tranches(
+    study: Study, models: Sequence[str], tranches: Mapping[str, Tranches]
+) -> dict[str, Tranches]:
+    """What each of the models is to run."""
+    last = len(study.protocol.reserve)
+    for name, own in tranches.items():
+        if name not in models:
+            raise StudyError(f"--tranche: {name!r} is not of this wave; it has {', '.join(models)}")
+        for each in own:
+            if not 0 <= each <= last:
+                there = f"0 (the panel) to {last}" if last else "0, the panel: no reserve is drawn"
+                raise StudyError(f"--tranche: there is no tranche {each}; there is {there}")
+    return {name: tuple(sorted(tranches.get(name, PANEL))) for name in models}
+
+
+def _with_wave(path: Path, models: Sequence[str], tranches: Mapping[str, Tranches]) -> str:
+    """The file's text with a line more in its list of waves."""
+    document = read_yaml(path)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    count = len(document.value["waves"])
+    numbers = [document.lines.get(("waves", wave), 0) for wave in range(count)]
+    last = numbers[-1]
+    if last in (0, document.lines.get(("waves",))) or len(set(numbers)) < count:
+        raise StudyError(
+            f"{document.place(('waves',))}: write the waves as a list, one `- [model, …]` a line, "
+            "for another to be added"
+        )
+    first = lines[numbers[0] - 1]
+    indent = first[: len(first) - len(first.lstrip())]
+    if not first.lstrip().startswith("- "):
+        raise StudyError(f"{path}:{numbers[0]}: waves: a wave starts with `- `")
+    end = last  # a wave may go on over lines that are further in
+    while end < len(lines) and lines[end].startswith(f"{indent} ") and lines[end].strip():
+        end += 1
+    wave = f"[{', '.join(models)}]"
+    if tranches:
+        wave = f"{{models: {wave}, tranches: {write_tranches(tranches)}}}"
+    lines.insert(end, f"{indent}- {wave}")
+    return "\n".join(lines) + "\n"
+
+
+def _check_opened(
+    study: Study, planned: Protocol, models: Sequence[str], tranches: Mapping[str, Tranches]
+) -> None:
+    """Refuse what the registered plan does not allow for, or what is not as it was meant."""
+    added = planned.waves == (*study.protocol.waves, tuple(models))
+    if not added or planned.wave_tranches(len(study.protocol.waves)) != tranches:
+        raise StudyError(
+            f"{study.folder / FILE_NAME}: waves: the new wave cannot be added to the list as it is "
+            "written; add it by hand"
+        )
+    registered = find_registration(study)
+    if registered is None:
+        return
+    opened = Study(study.folder, planned, study.store, study.ledger)
+    try:
+        check_plan(opened, registered)
+    except BrokenPromise:
+        looks = registered.plan.looks
+        if planned.registered_plan().looks == looks:
+            raise
+        raise StudyError(
+            f"{study.folder / FILE_NAME}: plan: {looks} looks are registered, as many as there "
+            f"were waves with models to test; write `looks: {looks}` into it, as registered, and "
+            "open the wave again: its results will be exploratory"
+        ) from None

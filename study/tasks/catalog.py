@@ -1,0 +1,190 @@
+"""``dosimeter tasks``: what families there are, and instances of them for people."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from generators.catalog import families, family
+from generators.seed import Seed
+from generators.task import DIFFICULTIES, Brief, TaskInstance
+from study.files import new_folder, safe_place, write_file
+
+if TYPE_CHECKING:
+    from generators.validation.validate import Survey
+    from harness.model import Message
+
+FORMS = ("agentic", "single-turn")
+
+# The seed of every example that is shown; no study draws it.
+EXAMPLE_SEED = Seed(bytes(32)).child("example")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """A family at a difficulty, with one example."""
+
+    name: str
+    version: str
+    difficulty: str
+    summary: str
+    parameters: Mapping[str, int | float | str]
+    prompt: str
+    files: tuple[str, ...]
+    single_turn: str  # how many tokens this form takes, or why there is none
+    rubric: tuple[Mapping[str, Any], ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def list_tasks() -> list[dict[str, Any]]:
+    """One record a family."""
+    return [
+        {
+            "name": each.name,
+            "version": each.version,
+            "difficulties": list(DIFFICULTIES),
+            "summary": each.summary,
+        }
+        for each in families()
+    ]
+
+
+def show_task(name: str, difficulty: str) -> TaskView:
+    """Raises GeneratorError for an unknown name or difficulty."""
+    found = family(name)
+    parameters = dict(found.parameters(difficulty))
+    example = found.generate(difficulty, EXAMPLE_SEED)
+    return TaskView(
+        name=found.name,
+        version=found.version,
+        difficulty=difficulty,
+        summary=found.summary,
+        parameters=parameters,
+        prompt=example.brief.prompt,
+        files=tuple(
+            f"{a.path} ({a.media_type}, {len(a.data)} bytes)" for a in example.brief.assets
+        ),
+        single_turn=_describe_single_turn(example.brief),
+        rubric=tuple(
+            {
+                "criterion": criterion.id,
+                "dimension": criterion.dimension,
+                "weight": criterion.weight,
+                "asks": criterion.text,
+                "graded": "judge" if criterion.check is None else "exactly",
+            }
+            for criterion in example.rubric.criteria
+        ),
+    )
+
+
+def make_task(
+    name: str,
+    difficulty: str,
+    seed: str,
+    out: Path,
+    with_truth: bool = False,
+    form: str = FORMS[0],
+    context: int | None = None,
+) -> tuple[int, int | None]:
+    """Write an instance as an agent sees it, or, in the single-turn form, as the one message
+    that a model is sent; the number of files, and of that message's tokens. Nothing is left
+    half-written.
+
+    Raises GeneratorError for a bad name, difficulty or seed, HarnessError for an instance that
+    has no single-turn form or does not fit a context of so many tokens, StudyError for a folder
+    that is there already or cannot be written.
+    """
+    found, drawn = family(name), Seed.from_hex(seed)
+    with new_folder(out) as draft:
+        instance = found.generate(difficulty, drawn)
+        if form == FORMS[0]:
+            files, tokens = _write_brief(draft, instance.brief), None
+        else:
+            files, tokens = 1, _write_message(draft, instance.brief, context)
+        if with_truth:
+            _write_truth(draft, instance, found.key(instance.truth))
+        return files + with_truth, tokens
+
+
+def check_tasks(
+    names: Sequence[str], seeds: int, watch: Callable[[str, int, int], None], jobs: int = 1
+) -> Survey:
+    """Each family of these names, or of the catalogue, measured at each difficulty.
+
+    Raises GeneratorError for an unknown name and for a family that fails.
+    """
+    from generators.validation.validate import survey
+
+    chosen = [family(name) for name in dict.fromkeys(names)] if names else list(families())
+    return survey(chosen, seeds, watch, jobs)
+
+
+def _describe_single_turn(brief: Brief) -> str:
+    from harness.agent.single_turn import single_turn
+    from harness.errors import HarnessError
+
+    try:
+        made = single_turn(brief)
+    except HarnessError as error:
+        return str(error)
+    return (
+        f"about {made.tokens:,} tokens: {made.text_tokens:,} of text, "
+        f"{made.picture_tokens:,} of pictures"
+    )
+
+
+def _write_brief(folder: Path, brief: Brief) -> int:
+    """What an agent finds in its work folder, under ``inputs``, and what it is told."""
+    for asset in brief.assets:
+        path = folder / "inputs" / safe_place(asset.path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(asset.data)
+    write_file(folder / "prompt.md", brief.prompt)
+    if brief.answer_schema:
+        schema = json.dumps(json.loads(brief.answer_schema), indent=2)
+        write_file(folder / "answer-schema.json", schema + "\n")
+    return len(brief.assets) + 1 + bool(brief.answer_schema)
+
+
+def _write_message(folder: Path, brief: Brief, context: int | None) -> int:
+    """The messages as servers that speak the OpenAI protocol take them; their tokens."""
+    from harness.agent.single_turn import fit_context, single_turn
+
+    made = single_turn(brief)
+    if context is not None:
+        fit_context(made, context)
+    body = {
+        "tokens": made.tokens,
+        "messages": [
+            {"role": str(message.role), "content": list(_content(message))}
+            for message in made.messages
+        ],
+    }
+    write_file(folder / "single-turn.json", json.dumps(body, indent=2, ensure_ascii=False) + "\n")
+    return made.tokens
+
+
+def _content(message: Message) -> Iterator[dict[str, Any]]:
+    yield {"type": "text", "text": message.text}
+    for image in message.images:
+        data = base64.b64encode(image.data).decode()
+        url = f"data:{image.media_type};base64,{data}"
+        yield {"type": "image_url", "image_url": {"url": url}}
+
+
+def _write_truth(folder: Path, instance: TaskInstance, key: Mapping[str, Any]) -> None:
+    truth = {
+        "instance": instance.id,
+        "truth": instance.truth.as_json(),
+        "rubric": instance.rubric.as_json(),
+        "answer": key,
+    }
+    text = json.dumps(truth, indent=2, ensure_ascii=False)
+    write_file(folder / "truth.json", text + "\n")

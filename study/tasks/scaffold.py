@@ -1,0 +1,61 @@
+"""``dosimeter tasks new``: a task family of one's own, as a package outside the repository."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import sys
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from registry.package_guard import PACKAGES
+from study.errors import StudyError
+from study.files import new_folder, write_file
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{2,60}")
+_WORD, _CLASS = "new_task", "NewTask"  # what the template calls itself
+
+
+def new_task(name: str, out: Path) -> int:
+    """Write a working family of this name into a new folder; the number of files.
+
+    Raises StudyError for a name that no family may have, and for a folder that is there already
+    or cannot be written.
+    """
+    _check_name(name)
+    template = files("study.template")
+    places = {
+        "pyproject.toml.txt": "pyproject.toml",
+        "README.md.txt": "README.md",
+        "test_new_task.py.txt": f"tests/test_{name}.py",
+    }
+    sources: list[tuple[Traversable, str]] = [
+        (template.joinpath(source), place) for source, place in places.items()
+    ]
+    for source in template.joinpath("package").iterdir():
+        if source.name.endswith(".py"):
+            sources.append((source, f"src/{name}/{source.name}"))
+    with new_folder(out) as draft:
+        for source, place in sources:
+            write_file(draft / place, _rename(source.read_text(encoding="utf-8"), name))
+    return len(sources)
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise StudyError(
+            f"{name!r} cannot name a task family: give 3 to 61 small letters, digits and "
+            "underscores, a letter first, such as lucky_sums"
+        )
+    if keyword.iskeyword(name) or name in sys.stdlib_module_names or name in PACKAGES:
+        raise StudyError(f"{name!r} is taken by Python or by dosimeter: give another name")
+    from generators.catalog import entries
+
+    if name in {entry.split("@")[0] for entry in entries()}:
+        raise StudyError(f"there is a task family {name!r} already: give another name")
+
+
+def _rename(text: str, name: str) -> str:
+    camel = "".join(part.capitalize() for part in name.split("_"))
+    return text.replace(_WORD, name).replace(_CLASS, camel)

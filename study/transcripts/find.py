@@ -1,0 +1,210 @@
+"""Stored attempts, found again: the episodes of a study and what became of each.
+
+All of it needs the study's key, since every attempt and every result is sealed to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from generators.catalog import add_template, family
+from generators.errors import GeneratorError
+from generators.seed import Seed
+from generators.task import TaskInstance
+from harness.codec import decode_episode
+from harness.episode import Cell, Episode
+from harness.episodes.result import EpisodeResult
+from harness.store_keys import ATTEMPTS, attempt_key, hex_of, result_key
+from harness.sweep.run_cell import read_result
+from registry.errors import BrokenPromise, RegistryError
+from registry.ledger.records import RunManifest, record_digest
+from registry.sealing import SealedEntry, decrypt
+from study.errors import StudyError
+from study.sweeps.sweep import cells_of, closed_wave, closing_manifest, manifest_of
+from study.workspace.study import Study
+
+_DIGITS = re.compile(r"[0-9a-f]{1,64}")
+_SHOWN = 4  # of the episodes that an ambiguous prefix may mean
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An episode of a wave. ``seed`` numbers the instances of a stratum from 1, in an order
+    that tells no arm; ``result`` is None while the episode is owed."""
+
+    wave: int
+    cell: Cell
+    seed: int
+    attempts: int
+    result: EpisodeResult | None
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """Where an attempt belongs."""
+
+    manifest: RunManifest
+    entry: SealedEntry
+    seed: int
+
+
+def require_key(study: Study, command: str) -> tuple[str, ...]:
+    """The study's identities. Raises StudyError that says why they are needed."""
+    try:
+        return study.identities()
+    except RegistryError as error:
+        raise StudyError(
+            f"{error}; `{command}` opens transcripts, which are sealed to the study's key "
+            "(DOSIMETER_KEY_FILE names one that lies elsewhere)"
+        ) from None
+
+
+def begun_waves(study: Study, wave: int | None) -> tuple[RunManifest, ...]:
+    """The manifest of the wave, or of each wave that was begun. Raises StudyError for a wave
+    that is not planned or not begun."""
+    planned = len(study.protocol.waves)
+    if wave is not None and wave >= planned:
+        raise StudyError(f"--wave {wave}: study.yaml plans waves 0 to {planned - 1}")
+    wanted = range(planned) if wave is None else (wave,)
+    found = tuple(m for each in wanted if (m := _manifest(study, each)) is not None)
+    if not found:
+        what = "no wave is" if wave is None else f"wave {wave} is not"
+        raise StudyError(f"{what} begun: run `dosimeter sweep --wave {wave or 0}` first")
+    return found
+
+
+def _manifest(study: Study, wave: int) -> RunManifest | None:
+    closed = closed_wave(study, wave)
+    return manifest_of(study, wave) if closed is None else closing_manifest(study, closed)
+
+
+def list_episodes(study: Study, wave: int | None = None, model: str | None = None) -> list[Listed]:
+    """The episodes of the waves that were begun, by wave, stratum, seed, model and replicate.
+
+    Raises StudyError for a wave that was not begun and a model that no such wave has.
+    """
+    manifests = begun_waves(study, wave)
+    _check_model(manifests, model)
+    numbers, attempts = number_seeds(study), _count_attempts(study)
+    found = [
+        _list_one(study, manifest, cell, numbers[cell.instance], attempts[hex_of(cell.episode)])
+        for manifest in manifests
+        for cell in cells_of(study, manifest)
+        if model in (None, cell.model)
+    ]
+    return sorted(
+        found, key=lambda e: (e.wave, e.cell.spec.stratum, e.seed, e.cell.model, e.cell.replicate)
+    )
+
+
+def _check_model(manifests: tuple[RunManifest, ...], model: str | None) -> None:
+    known = sorted({pin.name for manifest in manifests for pin in manifest.models})
+    if model is not None and model not in known:
+        raise StudyError(f"--model {model}: no such model was run; there are: {', '.join(known)}")
+
+
+def _list_one(study: Study, run: RunManifest, cell: Cell, seed: int, attempts: int) -> Listed:
+    return Listed(run.wave, cell, seed, attempts, find_result(study, cell.episode))
+
+
+def _count_attempts(study: Study) -> Counter[str]:
+    return Counter(key.split("/")[1] for key in study.store.list(ATTEMPTS))
+
+
+def number_seeds(study: Study) -> dict[str, int]:
+    """A number from 1 for each instance within its stratum. Instance ids are digests over a
+    nonce, so their order is random and the same for both arms."""
+    numbers: dict[str, int] = {}
+    counts: Counter[str] = Counter()
+    for entry in sorted(study.entries(), key=lambda each: each.instance):
+        counts[entry.stratum] += 1
+        numbers[entry.instance] = counts[entry.stratum]
+    return numbers
+
+
+def find_episode(study: Study, prefix: str) -> str:
+    """The digest of the one episode with attempts that begins so. Raises StudyError."""
+    digits = hex_of(prefix.strip().lower())
+    if not _DIGITS.fullmatch(digits):
+        raise StudyError(
+            f"{prefix[:80]!r} is not the beginning of an episode's digest, which has 64 digits "
+            "of 0-9 and a-f: see `dosimeter show --list`"
+        )
+    found = sorted({key.split("/")[1] for key in study.store.list(f"{ATTEMPTS}{digits}")})
+    if not found:
+        raise StudyError(f"no attempt at an episode {digits}… is stored: `dosimeter show --list`")
+    if len(found) > 1:
+        some = ", ".join(each[: len(digits) + 4] for each in found[:_SHOWN])
+        raise StudyError(f"{digits} begins {len(found)} episodes ({some}, …): give more digits")
+    return f"sha256:{found[0]}"
+
+
+def attempts_of(study: Study, episode: str) -> tuple[int, ...]:
+    """The numbers of an episode's stored attempts, in order."""
+    keys = study.store.list(f"{ATTEMPTS}{hex_of(episode)}/")
+    return tuple(int(key.rpartition("/")[2].removesuffix(".age")) for key in keys)
+
+
+def read_attempt(study: Study, episode: str, attempt: int) -> Episode:
+    """A stored attempt. Raises StudyError where there is none, RegistryError."""
+    stored = attempts_of(study, episode)
+    if attempt not in stored:
+        there = ", ".join(map(str, stored)) or "none"
+        raise StudyError(f"--attempt {attempt}: stored of this episode are: {there}")
+    key = attempt_key(episode, attempt)
+    return decode_episode(decrypt(study.store.get(key), study.identities(), key), key)
+
+
+def read_attempts(study: Study, episode: str) -> Iterator[Episode]:
+    """Every stored attempt of an episode, in order."""
+    for attempt in attempts_of(study, episode):
+        yield read_attempt(study, episode, attempt)
+
+
+def find_result(study: Study, episode: str) -> EpisodeResult | None:
+    """The result of an episode, if it has one."""
+    key = result_key(episode)
+    return read_result(study.store, key, study.identities()) if study.store.exists(key) else None
+
+
+def locate(study: Study, episode: Episode) -> Whereabouts:
+    """The run and the instance of an attempt. Raises BrokenPromise where the ledger has none."""
+    records = (entry.record for entry in study.ledger.find("run-manifest"))
+    manifest = next((each for each in records if record_digest(each) == episode.run), None)
+    entries = (each for each in study.entries() if each.instance == episode.instance)
+    entry = next(entries, None)
+    if manifest is None or entry is None:
+        raise BrokenPromise(f"{episode.id}: an attempt of no run or instance that this study has")
+    return Whereabouts(manifest, entry, number_seeds(study)[entry.instance])
+
+
+def instance_of(study: Study, entry: SealedEntry) -> TaskInstance | None:
+    """The instance of an entry, made anew; None where the code here makes another one."""
+    for name, text in study.protocol.templates:
+        add_template(name, text)
+    try:
+        found = family(entry.family, entry.version)
+        instance = found.generate(entry.difficulty, Seed.from_hex(entry.seed))
+    except GeneratorError:
+        return None
+    return instance if instance.id == entry.instance else None
+
+
+__all__ = [
+    "Listed",
+    "Whereabouts",
+    "attempts_of",
+    "begun_waves",
+    "find_episode",
+    "find_result",
+    "instance_of",
+    "list_episodes",
+    "locate",
+    "number_seeds",
+    "read_attempt",
+    "read_attempts",
+    "require_key",
+]

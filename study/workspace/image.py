@@ -1,0 +1,33 @@
+"""The sandbox image that a study pins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from study.protocol.protocol import Protocol
+
+NO_IMAGE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedImage:
+    tag: str
+    digest: str  # of the image, or "none" for the local sandbox
+
+
+def pinned_image(
+    protocol: Protocol, watch: Callable[[str, int, int], None] = lambda what, done, of: None
+) -> PinnedImage:
+    """The image of a study on this machine, built where it is the project's own and missing.
+    Raises HarnessError: no engine, no such image."""
+    if protocol.sandbox.kind == "local":
+        return PinnedImage("", NO_IMAGE)
+    if protocol.sandbox.image is not None:
+        from harness.sandboxes.docker import image_digest
+
+        return PinnedImage(protocol.sandbox.image, image_digest(protocol.sandbox.image))
+    from harness.sandboxes.image import ensure_image
+
+    pin = ensure_image(lambda line: watch(f"sandbox image: {line}", 0, 0))
+    return PinnedImage(pin.tag, pin.digest)

@@ -1,0 +1,219 @@
+"""Before anything runs: a study's folder, its draw, its registered plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from generators.catalog import family
+from generators.seed import Seed
+from registry.draw import Entropy, FixedEntropy, Identify, SystemEntropy, draw, seal_draw
+from registry.errors import BrokenPromise
+from registry.ledger.records import Plan, Preregistration, SealedSet, record_body
+from registry.provenance import read_provenance
+from registry.sealing import write_identity
+from study.errors import StudyError
+from study.protocol.protocol import FILE_NAME, Protocol, read_protocol
+from study.workspace.image import pinned_image
+from study.workspace.study import CHECKOUT, Study
+
+Watch = Callable[[str, int, int], None]  # what, done, of
+
+TEMPLATE = """\
+# A dosimeter study. `dosimeter --help` tells what each step does.
+study: {name}
+description: Does publishing a benchmark raise scores on it?
+
+# Strata: a task at a difficulty each. `dosimeter tasks list` shows what there is.
+tasks:
+  - {{family: count_circles, difficulty: medium}}
+  - {{family: compute_average, difficulty: medium}}
+seeds_per_arm: 24        # in each stratum, public and private alike
+# Further tranches, for models whose provider keeps what it is sent: see docs/waves.md.
+# reserve: {{tranches: 8, seeds_per_arm: 24}}
+
+models:
+  my-model:
+    provider: openai     # any server that speaks the OpenAI protocol
+    model: name-at-the-server
+    base_url: http://127.0.0.1:8000/v1
+    api_key_env: OPENAI_API_KEY
+    # retention: none    # where the provider is documented to keep nothing of what it is sent
+
+# One list of models a wave: before the release first, then after it.
+waves:
+  - [my-model]
+
+plan: {{preset: basic-v1, alpha: 0.025, permutations: 19999, margin: 0.05}}
+# What the models cost, and the most that a wave may cost in USD: see docs/money.md. A sweep of
+# models whose price is not stated needs --allow-unknown-price.
+# prices: prices.yaml
+# budget: {{run: 50}}
+sandbox: {{kind: docker, runtime: runc}}  # creating, executing, memory_gb: docs/sandboxes.md
+store: store             # a folder, or s3://bucket/prefix?endpoint=https://…
+keys: keys/study.txt     # the age key that opens what is sealed: keep a copy elsewhere
+release: {{folder: release}}
+"""
+
+
+def init_study(folder: Path, protocol: str | None = None) -> Path:
+    """A new study's folder: ``study.yaml``, a fresh key, a .gitignore for both secrets and
+    store. Raises StudyError where one is there already. Nothing half-written: the protocol,
+    which makes a folder a study, is written last."""
+    path = folder / FILE_NAME
+    if path.exists():
+        raise StudyError(f"{path}: a study is there already")
+    text = protocol or TEMPLATE.format(name=_study_name(folder))
+    try:
+        (folder / "keys").mkdir(parents=True, exist_ok=True)
+        key = folder / "keys" / "study.txt"
+        if not key.exists():
+            write_identity(key)
+        _ignore(folder / ".gitignore", ("keys/", "store/", ".sweep-*.lock", ".grade.lock"))
+        draft = folder / f".{FILE_NAME}.new"
+        try:
+            draft.write_text(text, encoding="utf-8")
+            read_protocol(folder, draft.name)  # a protocol that does not hold makes no study
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as error:
+        raise StudyError(f"{folder}: {error.strerror}; give a folder that you may write") from error
+    return path
+
+
+def _ignore(path: Path, names: tuple[str, ...]) -> None:
+    """Have git ignore some names, beside what it is told to ignore already. Raises OSError."""
+    old = path.read_text(encoding="utf-8") if path.exists() else ""
+    missing = [name for name in names if name not in old.splitlines()]
+    if missing:
+        start = old if not old or old.endswith("\n") else old + "\n"
+        draft = path.with_name(f"{path.name}.new")
+        draft.write_text(start + "".join(f"{name}\n" for name in missing), encoding="utf-8")
+        draft.replace(path)
+
+
+def draw_seeds(study: Study, watch: Watch, now: str) -> tuple[SealedSet, bool]:
+    """The sealed set, and whether it was drawn just now."""
+    if study.ledger.last("sealed-set") is not None:
+        return _check_drawn(study), False
+    protocol = study.protocol
+    recipients = study.recipients()  # first, so that nothing is drawn that cannot be sealed
+    strata = [(task.family, task.version, task.difficulty) for task in protocol.tasks]
+    size = 2 * (protocol.seeds_per_arm + sum(protocol.reserve)) * len(strata)
+
+    def told(count: int) -> None:
+        watch("drawing", count, size)
+
+    drawn = draw(
+        strata,
+        protocol.seeds_per_arm,
+        entropy_of(protocol),
+        _identify_in(),
+        told,
+        protocol.reserve,
+    )
+    return seal_draw(study.store, study.ledger, drawn, recipients, now), True
+
+
+def register_plan(study: Study, watch: Watch, now: str) -> tuple[Preregistration, bool]:
+    """The registered plan, and whether it was registered just now. Raises BrokenPromise where
+    another plan is registered."""
+    registered = find_registration(study)
+    if registered is not None:
+        check_plan(study, registered)
+        return registered, False
+    sealed = _check_drawn(study)
+    record = Preregistration(
+        study=study.protocol.name,
+        plan=study.protocol.registered_plan(),
+        sealed_root=sealed.root,
+        provenance=read_provenance(CHECKOUT, pinned_image(study.protocol, watch).digest),
+        tasks=_pinned_tasks(study.protocol),
+    )
+    entry, fresh = study.ledger.append_unless(
+        record, now, lambda entry: entry.kind == "preregistration"
+    )
+    if not fresh:  # somebody else registered in the meantime
+        check_plan(study, entry.record)
+    return entry.record, fresh
+
+
+def find_registration(study: Study) -> Preregistration | None:
+    entry = study.ledger.last("preregistration")
+    return None if entry is None else entry.record
+
+
+def registration_of(study: Study) -> Preregistration:
+    """The registered plan, checked against the protocol. Raises StudyError, BrokenPromise."""
+    registered = find_registration(study)
+    if registered is None:
+        raise StudyError(
+            f"{study.folder}: no plan is registered yet; run `dosimeter register` first"
+        )
+    check_plan(study, registered)
+    return registered
+
+
+def check_plan(study: Study, registered: Preregistration) -> None:
+    """Raise BrokenPromise where study.yaml plans another analysis than the registered one, or
+    its tasks are other versions (a template file that was edited, for instance)."""
+    now, then = record_body(study.protocol.registered_plan()), record_body(registered.plan)
+    own, promised_rules = now.get("standard"), registered.plan.standard
+    if own and promised_rules and study.protocol.plan.sensitivity is None:
+        # All analyses are those that there were on that day, not those that there are by now.
+        now["standard"] = own | {"sensitivity": promised_rules.sensitivity}
+    for key in Plan.__dataclass_fields__:  # those that came later may be left out
+        if (planned := now.get(key)) != (promised := then.get(key)):
+            raise BrokenPromise(
+                f"{study.folder / FILE_NAME}: {key} is {planned!r}, but the plan registered in "
+                f"the ledger says {promised!r}: restore it; a new plan needs a new study"
+            )
+    if (tasks := _pinned_tasks(study.protocol)) != registered.tasks:
+        changed = sorted(set(tasks).symmetric_difference(registered.tasks))
+        raise BrokenPromise(
+            f"{study.folder / FILE_NAME}: its tasks are {', '.join(tasks)}, but "
+            f"{', '.join(registered.tasks)} are registered (they differ in {', '.join(changed)}): "
+            "restore the template files and versions; others need a new study"
+        )
+
+
+def _pinned_tasks(protocol: Protocol) -> tuple[str, ...]:
+    return tuple(f"{task.family}@{task.version}/{task.difficulty}" for task in protocol.tasks)
+
+
+def entropy_of(protocol: Protocol) -> Entropy:
+    if protocol.entropy == "system":
+        return SystemEntropy()
+    return FixedEntropy(bytes.fromhex(protocol.entropy.removeprefix("fixed:")))
+
+
+def _identify_in() -> Identify:
+    """What names the instance of a seed. Instances that an agent could not tell apart bear the
+    name of the first of them, so that the draw takes them for one: a question with few variables
+    must not be asked in both arms."""
+    first: dict[str, str] = {}
+
+    def identify(name: str, version: str, difficulty: str, seed: bytes) -> str:
+        instance = family(name, version).generate(difficulty, Seed(seed))
+        return first.setdefault(instance.brief.digest, instance.id)
+
+    return identify
+
+
+def _check_drawn(study: Study) -> SealedSet:
+    sealed = study.sealed_set()
+    strata = tuple(task.stratum for task in study.protocol.tasks)
+    planned = (strata, study.protocol.seeds_per_arm, study.protocol.reserve)
+    drawn = (sealed.strata, sealed.seeds_per_arm, sealed.reserve)
+    if planned != drawn:
+        raise BrokenPromise(
+            f"{study.folder / FILE_NAME}: tasks, seeds_per_arm and the reserve's are {planned}, "
+            f"but {drawn} were drawn: restore them; another draw needs a new study"
+        )
+    return sealed
+
+
+def _study_name(folder: Path) -> str:
+    name = "".join(c if c.isalnum() else "-" for c in folder.resolve().name.lower()).strip("-")
+    return name[:63] if name and name.isascii() else "my-study"

@@ -1,0 +1,70 @@
+"""A study's folder, opened: its protocol, store, ledger and keys."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from registry.canonical import digest_bytes
+from registry.errors import BrokenPromise
+from registry.ledger.chain import Ledger
+from registry.ledger.records import SealedSet
+from registry.sealing import SealedEntry, open_entries, read_identities, recipient_of
+from registry.stores.base import Store, open_store
+from study.errors import StudyError
+from study.protocol.protocol import FILE_NAME, Protocol, read_protocol
+
+CHECKOUT = Path(__file__).resolve().parent.parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """Everything that the steps of a study need, without its secrets."""
+
+    folder: Path
+    protocol: Protocol
+    store: Store
+    ledger: Ledger
+
+    @property
+    def key_file(self) -> Path:
+        named = os.environ.get("DOSIMETER_KEY_FILE")
+        return Path(named) if named else self.folder / self.protocol.keys
+
+    def identities(self) -> tuple[str, ...]:
+        """The age identities that open what is sealed. Raises RegistryError."""
+        return read_identities(self.key_file)
+
+    def recipients(self) -> tuple[str, ...]:
+        """Whom the study encrypts to: those it names, else the holder of its own key file."""
+        named = self.protocol.recipients
+        return named or tuple(recipient_of(identity) for identity in self.identities())
+
+    def sealed_set(self) -> SealedSet:
+        """The draw. Raises StudyError where nothing was drawn."""
+        entry = self.ledger.last("sealed-set")
+        if entry is None:
+            raise StudyError(f"{self.folder}: nothing is drawn yet; run `dosimeter draw` first")
+        sealed: SealedSet = entry.record
+        return sealed
+
+    def entries(self) -> tuple[SealedEntry, ...]:
+        """The seeds, both arms. Only for who holds the key. Raises RegistryError."""
+        sealed = self.sealed_set()
+        ciphertext = self.store.get(sealed.uri)
+        if digest_bytes(ciphertext) != sealed.ciphertext:
+            raise BrokenPromise(f"{sealed.uri}: not the sealed set that the ledger names")
+        return open_entries(ciphertext, self.identities(), sealed.uri)
+
+
+def open_study(folder: Path) -> Study:
+    """Open a study's folder. Raises StudyError, RegistryError."""
+    protocol = read_protocol(folder)
+    uri = protocol.store
+    store = open_store(uri if "://" in uri else str(folder / uri))
+    return Study(folder, protocol, store, Ledger(store))
+
+
+def is_study(folder: Path) -> bool:
+    return (folder / FILE_NAME).is_file()

@@ -1,0 +1,139 @@
+"""Tables from elsewhere: read whole, or refused with one message that names file and row."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from analysis.data.import_file import read_result_file
+from analysis.errors import AnalysisError
+from registry.result_row import Status
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+HEAD = "model,arm,stratum,instance,score"
+ROWS = ("m,public,t/easy,a,0.5", "m,private,t/easy,b,1")
+
+
+def table(folder: Path, *rows: str, head: str = HEAD) -> Path:
+    path = folder / "results.csv"
+    path.write_text("\n".join((head, *rows)) + "\n", encoding="utf-8")
+    return path
+
+
+def test_the_least_table_is_read_with_defaults(tmp_path: Path) -> None:
+    found = read_result_file(table(tmp_path, *ROWS))
+    assert found["score"].tolist() == [0.5, 1.0]
+    assert found["wave"].tolist() == [0, 0]
+    assert set(found["status"]) == {Status.SCORED}
+    assert found["family"].tolist() == ["t", "t"]
+    assert set(found["grader"]) == {"deterministic"}
+
+
+def test_looks_statuses_and_dimensions_are_read(tmp_path: Path) -> None:
+    head = f"{HEAD},look,status,score_sr,passed,total,note"
+    rows = ("m,public,t,a,0,3,model_failure,0.25,0,4,x", "m,private,t,b,,3,,,,,y")
+    found = read_result_file(table(tmp_path, *rows, head=head))
+    assert found["wave"].tolist() == [3, 3]
+    assert found["status"].tolist() == ["model_failure", "missing"]
+    assert found["score_sr"][0] == 0.25
+
+
+def test_csv_gz_and_parquet_hold_the_same_table(tmp_path: Path) -> None:
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    plain = table(tmp_path, *ROWS)
+    packed, columns = tmp_path / "r.csv.gz", tmp_path / "r.parquet"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    pyarrow.parquet.write_table(pyarrow.csv.read_csv(plain), columns)
+    first = read_result_file(plain)
+    for other in (read_result_file(packed), read_result_file(columns)):
+        assert all((first[name] == other[name])[first[name] == first[name]].all()
+                   for name in first.columns)  # fmt: skip
+
+
+def test_names_that_look_like_numbers_stay_texts(tmp_path: Path) -> None:
+    found = read_result_file(table(tmp_path, "007,public,t,1,0.5", "007,private,t,2,0.5"))
+    assert found["model"].tolist() == ["007", "007"]
+    assert found["instance"].tolist() == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "head", "said"),
+    [
+        (ROWS, "model,arm,stratum,instance,points", "no column score; at the least"),
+        (ROWS, "model,arm,stratum,instanc,score", "unknown column 'instanc'; is 'instance' meant"),
+        ((), HEAD, "no rows below the header"),
+        (("m,open,t,a,1", ROWS[1]), HEAD, "row 1: arm must be 'public' or 'private'"),
+        (("m,public,t,a,1.5", ROWS[1]), HEAD, "row 1: score lies outside 0…1"),
+        ((ROWS[1], "m,public,t,a,NaN"), HEAD, "row 2: score is not a finite number"),
+        ((ROWS[1], "m,public,t,a,good"), HEAD, "row 2: score: numbers are wanted"),
+        (("m,public,t,a,1,1.5",), f"{HEAD},look", "row 1: look: whole numbers are wanted"),
+        (("m,public,t,a,1,x", "m,private,t,b,1,"), f"{HEAD},grader", "row 2 names no grader"),
+        ((ROWS[0], "m\x1b[31m,private,t,b,1"), HEAD, "row 2: model holds a control character"),
+        ((ROWS[0], "m,private,t\u202e,b,1"), HEAD, "row 2: stratum holds a control character"),
+        ((*ROWS, ROWS[1]), HEAD, "row 3: repeats another row's"),
+        ((*ROWS, "n,private,t/easy,a,1"), HEAD, "row 3: its instance has another arm"),
+        (("m,public,,a,1",), HEAD, "row 1: stratum is null"),
+        (("m,public,t,a,1,-1",), f"{HEAD},look", "row 1: look lies below 0"),
+        (("m,public,t,a,1,4,3",), f"{HEAD},passed,total", "passed must lie in 0…total"),
+        (("m,public,t,a,1,x", "m,private,t,b,1,y"), f"{HEAD},grader", r"2 graders \(x, y\)"),
+        (("m,public,t,a,1,5",), f"{HEAD},look,wave", "not a readable CSV"),
+        (("m,public,t,a,1,5,5",), f"{HEAD},look,wave", "the column 'wave' is there twice"),
+    ],
+)  # fmt: skip
+def test_a_bad_table_is_refused(
+    tmp_path: Path, rows: tuple[str, ...], head: str, said: str
+) -> None:
+    path = table(tmp_path, *rows, head=head)
+    with pytest.raises(AnalysisError, match=f"results.csv: .*{said}"):
+        read_result_file(path)
+
+
+def test_a_grader_is_chosen_by_name(tmp_path: Path) -> None:
+    path = table(tmp_path, "m,public,t,a,1,x", "m,public,t,a,0,y", head=f"{HEAD},grader")
+    assert read_result_file(path, grader="y")["score"].tolist() == [0.0]
+    with pytest.raises(AnalysisError, match="no rows by grader 'z'; there are x, y"):
+        read_result_file(path, grader="z")
+
+
+def test_a_second_grader_is_kept_beside_the_first(tmp_path: Path) -> None:
+    rows = ("m,public,t,a,1,x", "m,public,t,a,0,y", "m,public,t,a,0.5,z")
+    path = table(tmp_path, *rows, head=f"{HEAD},grader")
+    found = read_result_file(path, grader="y", second="x")
+    assert list(zip(found["grader"], found["score"].tolist(), strict=True)) == [
+        ("x", 1.0), ("deterministic", 0.0),
+    ]  # fmt: skip
+    with pytest.raises(AnalysisError, match="no rows by the second grader 'w'; there are x, z"):
+        read_result_file(path, grader="y", second="w")
+    with pytest.raises(AnalysisError, match=r"2 graders \(x, y\)"):
+        read_result_file(path, second="z")
+
+
+def test_columns_of_lists_are_refused(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    least = {"model": ["m"], "arm": ["public"], "stratum": ["t"], "instance": ["a"], "score": [1.0]}
+    for name in ("grader", "status", "stratum"):
+        path = tmp_path / "lists.parquet"
+        pyarrow.parquet.write_table(pa.table(least | {name: [["x"]]}), path)
+        with pytest.raises(AnalysisError, match=f"column {name} has type list"):
+            read_result_file(path)
+
+
+def test_files_that_are_no_tables_are_refused(tmp_path: Path) -> None:
+    for name, content, said in (
+        ("a.parquet", b"PAR1 no", "not a readable Parquet file"),
+        ("a.csv", b"\xff\xfe\x00", "not a readable CSV file|no column"),
+        ("a.txt", b"x", "a table is a .csv, .csv.gz or .parquet file"),
+    ):
+        path = tmp_path / name
+        path.write_bytes(content)
+        with pytest.raises(AnalysisError, match=f"{name}: ({said})"):
+            read_result_file(path)
+    with pytest.raises(AnalysisError, match="no such file"):
+        read_result_file(tmp_path / "none.csv")

@@ -1,0 +1,129 @@
+"""From rows to verdicts: the spiked model is found, the honest are not, by the plan alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from analysis.data.table import make_table
+from analysis.errors import AnalysisError
+from analysis.plan.look import analyse, explore
+from registry.result_row import Arm, Status
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+@pytest.fixture(scope="module")
+def analysis(records, study_rows):
+    return analyse(records.plan, make_table(study_rows), records.registration)
+
+
+def test_the_spiked_model_is_found_and_the_honest_are_not(analysis):
+    words = {(v.wave, v.model): v.verdict for v in analysis.verdicts}
+    assert words.pop((1, "spiked")) == "contaminated"
+    assert len(words) == 3
+    assert "contaminated" not in words.values()
+    assert all(not v.exploratory and v.alpha == 0.0125 for v in analysis.verdicts)
+
+
+def test_names_tell_the_analysis_nothing(records, study_rows, analysis):
+    """Swap the arms, and the verdicts follow the data."""
+    other = {Arm.PUBLIC: Arm.PRIVATE, Arm.PRIVATE: Arm.PUBLIC}
+    swapped = make_table([replace(r, arm=other[r.arm]) for r in study_rows])
+    found = analyse(records.plan, swapped, records.registration)
+    spiked = next(v for v in found.verdicts if v.model == "spiked")
+    assert spiked.verdict == "no material inflation"
+    assert spiked.estimate == pytest.approx(
+        -next(v.estimate for v in analysis.verdicts if v.model == "spiked")
+    )
+
+
+def test_the_same_inputs_give_the_same_numbers(records, study_rows, analysis):
+    again = analyse(records.plan, make_table(study_rows[::-1]), records.registration)
+    assert again == analysis
+    other = analyse(records.plan, make_table(study_rows), "sha256:other")
+    assert [v.p for v in other.verdicts] != [v.p for v in analysis.verdicts]
+
+
+def test_holm_and_westfall_young_agree_about_a_clear_case(records, study_rows, analysis):
+    plan = replace(records.plan, multiplicity="holm")
+    found = analyse(plan, make_table(study_rows), records.registration)
+    for one, other in zip(found.verdicts, analysis.verdicts, strict=True):
+        assert one.p == pytest.approx(other.p, abs=0.02)
+        assert one.verdict == other.verdict
+    spiked = next(v for v in found.verdicts if v.model == "spiked")
+    assert spiked.p_adjusted == pytest.approx(2 * spiked.p)
+
+
+def test_looks_beyond_the_plan_are_exploratory(records, study_rows):
+    plan = replace(records.plan, looks=1)
+    found = analyse(plan, make_table(study_rows), records.registration)
+    assert {v.wave: v.exploratory for v in found.verdicts} == {0: False, 1: True}
+
+
+def test_what_the_plan_does_not_name_is_exploratory(records, study_rows):
+    table = make_table(study_rows)
+    found = explore(records.plan, table, records.registration, "criteria", outcomes=("fraction",))
+    assert {(v.exploratory, v.hypothesis) for v in found.verdicts} == {(True, "criteria")}
+    judged = make_table([*study_rows, *(replace(r, grader="judge") for r in study_rows)])
+    found = analyse(records.plan, judged, records.registration, grader="judge")
+    assert all(v.exploratory and v.hypothesis == "grader judge" for v in found.verdicts)
+
+
+def test_another_graders_rows_change_nothing(records, study_rows, analysis):
+    zero = [replace(r, grader="judge", score=0.0, passed=0) for r in study_rows]
+    found = analyse(records.plan, make_table([*study_rows, *zero]), records.registration)
+    assert found == analysis
+
+
+def test_missing_seeds_leave_and_the_rest_is_tested(records, lossy_rows):
+    gone = {r.instance for r in lossy_rows if r.arm == Arm.PUBLIC}
+    lost = sorted(gone)[0]
+    rows = [
+        replace(r, status=Status.MISSING, score=None, passed=None, total=None)
+        if r.instance == lost and r.model == "spiked" else r
+        for r in lossy_rows
+    ]  # fmt: skip
+    plan = replace(records.plan, replicates=2)
+    spiked = next(v for v in analyse(plan, make_table(rows), records.registration).verdicts
+                  if v.model == "spiked")  # fmt: skip
+    assert spiked.verdict == "contaminated"
+    assert spiked.n_public == 47
+
+
+def test_a_model_without_an_arm_is_not_testable_and_stops_no_other(records, study_rows):
+    rows = [
+        replace(r, status=Status.MISSING, score=None, passed=None, total=None)
+        if r.model == "honest-b" and r.arm == Arm.PUBLIC else r
+        for r in study_rows
+    ]  # fmt: skip
+    found = analyse(records.plan, make_table(rows), records.registration)
+    lost = next(v for v in found.verdicts if v.model == "honest-b")
+    assert (lost.verdict, lost.estimate, lost.p_adjusted, lost.n_public) == (
+        "inconclusive", None, 1.0, 0,
+    )  # fmt: skip
+    assert any(v.verdict == "contaminated" for v in found.verdicts)
+
+
+@pytest.mark.parametrize("multiplicity", ["westfall-young", "holm"])
+def test_constant_scores_say_nothing(records, study_rows, multiplicity):
+    rows = [replace(r, score=0.3, passed=3) for r in study_rows]
+    plan = replace(records.plan, multiplicity=multiplicity)
+    for verdict in analyse(plan, make_table(rows), records.registration).verdicts:
+        assert (verdict.verdict, verdict.p, verdict.estimate) == ("inconclusive", 1.0, 0.0)
+
+
+def test_one_seed_an_arm_is_enumerated(records, row):
+    rows = [row(instance="a", score=1.0), row(instance="b", arm=Arm.PRIVATE, score=0.0)]
+    plan = replace(records.plan, outcomes=("score",))
+    verdict = analyse(plan, make_table(rows), records.registration).verdicts[0]
+    assert (verdict.estimate, verdict.p, verdict.interval) == (1.0, 0.5, (-1.0, 1.0))
+
+
+def test_nothing_to_test_is_said(records, row):
+    with pytest.raises(AnalysisError, match="no rows by grader 'deterministic' in the strata"):
+        analyse(records.plan, make_table([row(grader="judge")]), records.registration)
+    one_arm = make_table([row(), row(instance="j")])
+    with pytest.raises(AnalysisError, match="rows of the public arm only"):
+        analyse(records.plan, one_arm, records.registration)

@@ -1,0 +1,177 @@
+"""A plan is refused by field, told in words, and every departure from it is listed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from analysis.data.table import make_table
+from analysis.errors import AnalysisError
+from analysis.plan.describe import describe_plan
+from analysis.plan.presets import basic_plan, look_alpha, standard_plan, validate_plan
+from analysis.report.deviations import deviations
+from registry.ledger.records import ModelPin
+from registry.result_row import Arm, Status
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def test_the_preset_is_basic_v1(records):
+    plan = records.plan
+    assert (plan.name, plan.alpha, plan.permutations, plan.margin) == (
+        "basic-v1", 0.025, 19_999, 0.05,
+    )  # fmt: skip
+    assert look_alpha(plan) == 0.0125
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("name", "fancy-v9", "no such preset; known: basic-v1, standard-v1"),
+        ("strata", (), "name at least one"),
+        ("strata", ("a", "a"), "none twice"),
+        ("seeds_per_arm", 0, "0 is not a count"),
+        ("replicates", -1, "-1 is not a count"),
+        ("looks", 0, "0 is not a count"),
+        ("alpha", 0.0, "must lie between 0 and 0.5"),
+        ("alpha", float("nan"), "must lie between 0 and 0.5"),
+        ("margin", 1.5, "must lie between 0 and 1"),
+        ("permutations", 78, "too few to reach alpha 0.025 over 2 looks; give 79 or more"),
+        ("enumerate_up_to", -1, "must lie between 0 and 1000000"),
+        ("outcomes", ("speed",), "'speed' is not one; known: score, fraction"),
+        ("multiplicity", "none", "known: westfall-young, holm"),
+        ("missing", "as zero", "leave its text"),
+        ("exclusions", ("bad seeds",), "leave the list empty"),
+    ],
+)
+def test_a_bad_field_is_named(records, field, value, said):
+    with pytest.raises(AnalysisError, match=rf"^plan '.*': {field}: .*{said}"):
+        validate_plan(replace(records.plan, **{field: value}))
+
+
+def standard(**given):
+    return standard_plan(("a", "b"), 64, **({"pre_exposure": ("old",), "looks": 8} | given))
+
+
+def test_the_preset_standard_v1_holds_the_rules_of_the_specification():
+    plan = standard(frozen=("old",), spiked=("told",))
+    assert (plan.name, plan.alpha, plan.looks, plan.permutations) == (
+        "standard-v1", 0.025, 8, 19_999,
+    )  # fmt: skip
+    rules = plan.standard
+    assert (rules.covariate_runs, rules.study_alpha, rules.onset_alpha) == (4, 0.025, 0.0)
+    assert (rules.missing_alpha, rules.missing_share) == (0.05, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"frozen": ("old", "old")}, "frozen: names a model twice"),
+        ({"spiked": ("old",)}, "spiked: 'old' is a negative control too"),
+        ({"study_alpha": 0.0}, "study_alpha: 0.0 must lie"),
+        ({"onset_alpha": 0.025}, "onset_alpha: .* must lie below it"),
+        (
+            {"permutations": 319, "onset_alpha": 0.005},
+            "permutations: .*too few to spend study_alpha",
+        ),
+        ({"covariate_runs": 0}, "covariate_runs: 0 is not a count"),
+        ({"missing_share": 2.0}, "missing_share: 2.0 must lie"),
+        ({"sensitivity": ("hope",)}, "sensitivity: 'hope' is not one; known: unadjusted"),
+        ({"exclusions": ("bad seeds",)}, "exclusions: 'bad seeds' is not one"),
+    ],
+)
+def test_a_standard_plan_that_cannot_be_run_is_refused_by_field(given, said):
+    with pytest.raises(AnalysisError, match=rf"^plan 'standard-v1': {said}"):
+        standard(**given)
+
+
+def test_a_basic_plan_has_no_rules_of_the_standard_one(records):
+    with pytest.raises(AnalysisError, match="standard: basic-v1 has no such rules"):
+        validate_plan(replace(records.plan, standard=standard().standard))
+    with pytest.raises(AnalysisError, match="standard: the preset standard-v1 has rules"):
+        validate_plan(replace(standard(), standard=None))
+
+
+def test_a_standard_plan_tells_its_rules_in_words():
+    words = describe_plan(
+        standard(frozen=("old",), spiked=("told",), onset_alpha=0.005, second_grader="judge",
+                 exclusions=("version-changed",))
+    )  # fmt: skip
+    for part in ("H1", "blind to the arms", "held to 0.02 (one-sided) over 8 looks", "0.005",
+                 "told, given public keys", "old again at every look", "judge", "withheld",
+                 "every missing public run counted 0", "several versions", "GEE"):  # fmt: skip
+        assert part in words, part
+
+
+def test_the_words_hold_what_was_registered(records):
+    words = describe_plan(records.plan)
+    for part in ("24 instances", "2 strata", "19,999", "max-T", "0.0125", "Westfall", "0.05"):
+        assert part in words
+    holm = describe_plan(replace(records.plan, multiplicity="holm", outcomes=("score",)))
+    assert "Holm" in holm
+    assert "max-T)" not in holm
+
+
+def test_what_was_promised_and_done_deviates_nowhere(records, study_rows):
+    assert deviations(records.plan, make_table(study_rows), records.runs) == ()
+
+
+def told(records, rows, runs=None, **given):
+    found = deviations(records.plan, make_table(rows), runs or records.runs, **given)
+    return "\n".join(found)
+
+
+def test_provenance_departures(records, study_rows):
+    runs = list(records.runs)
+    runs[1] = replace(runs[1], provenance=replace(runs[1].provenance, dirty=True, commit="0" * 40))
+    said = told(records, study_rows, runs, entropy="fixed", dirty=True)
+    assert "drawn from fixed entropy" in said
+    assert "draw or the registration was made from a working tree" in said
+    assert "Wave 1 ran from a working tree with uncommitted changes" in said
+    assert "2 different commits" in said
+
+
+def test_sample_departures(records, study_rows, row):
+    lost = next(r.instance for r in study_rows if r.arm == Arm.PUBLIC)
+    fewer = [r for r in study_rows if r.instance != lost]
+    said = told(records, [*fewer, row(stratum="other/hard", model="honest-a")])
+    assert "Wave 0, count_circles/easy: unequal arms, 23 public and 24 private" in said
+    assert "Wave 1, count_circles/easy: 23 public instances; 24 were registered." in said
+    assert "Stratum other/hard is not registered" in said
+    assert lost not in said
+
+
+def test_run_departures(records, study_rows, row):
+    strange = replace(study_rows[0], model="stranger")
+    wave0 = replace(
+        records.runs[0], replicates=3,
+        models=(*records.runs[0].models, ModelPin("absent", "p", "v")),
+    )  # fmt: skip
+    served = replace(study_rows[1], served_version="scripted-2")
+    said = told(
+        records, [study_rows[0], served, *study_rows[2:], strange], [wave0, records.runs[1]]
+    )
+    assert "stranger at wave 0 stands in no run manifest." in said
+    assert "absent was to run in wave 0 and has no result." in said
+    assert "Wave 0 ran 3 replicates; 1 registered." in said
+    assert "served in 2 versions within wave 0" in said
+
+
+def test_missing_episodes_and_extra_looks(records, study_rows):
+    gone = replace(
+        study_rows[0], status=Status.MISSING, score=None, passed=None, total=None
+    )  # fmt: skip
+    third = [replace(r, wave=2) for r in study_rows if r.wave == 1]
+    said = told(records, [gone, *study_rows[1:], *third])
+    assert "honest-a at wave 0: 1 episodes (1.0%) are missing, 0 public and 1 private." in said
+    assert "Wave 2 is a look beyond the 2 registered" in said
+
+
+def test_another_grader_is_a_departure(records, study_rows):
+    judged = [replace(r, grader="judge") for r in study_rows]
+    assert "Graded by 'judge'" in told(records, judged, grader="judge")
+
+
+def test_permutations_that_suffice_are_accepted():
+    assert basic_plan(("a",), 1, permutations=39).permutations == 39

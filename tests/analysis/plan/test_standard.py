@@ -1,0 +1,390 @@
+"""standard-v1 from rows to verdicts: looks, covariate, controls, bounds, and what is withheld."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+
+import pytest
+
+from analysis.data.table import make_table
+from analysis.errors import AnalysisError
+from analysis.plan.look import analyse
+from analysis.plan.presets import SENSITIVITY, standard_plan
+from analysis.report.wording import monitored_words
+from registry.result_row import Arm, ResultRow, Status
+from tests.analysis.conftest import STRATA, Agent, simulate
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+OLD = tuple(Agent(f"old-{n}", 0.6) for n in range(4))
+REGISTRATION = "sha256:" + "5e" * 32
+WAVES = (
+    (0, OLD),
+    (1, (Agent("old-0", 0.6), Agent("honest", 0.7), Agent("told", 0.6, leak=0.9))),
+    (2, (Agent("old-0", 0.6), Agent("later", 0.65), Agent("told", 0.6, leak=0.9))),
+)
+
+
+def plan_of(**given: object):
+    made = {"pre_exposure": [a.name for a in OLD], "frozen": ["old-0"], "looks": 2,
+            "permutations": 1999} | given  # fmt: skip
+    return standard_plan(STRATA, 24, **made)  # type: ignore[arg-type] # a test's shorthand
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[ResultRow]:
+    return simulate(WAVES)
+
+
+@pytest.fixture(scope="module")
+def analysis(rows):
+    return analyse(plan_of(), make_table(rows), REGISTRATION)
+
+
+def test_each_wave_with_a_model_that_is_no_control_is_a_look(analysis):
+    looks = analysis.standard.looks
+    assert [(look.number, look.wave, look.beyond) for look in looks] == [
+        (1, 1, False), (2, 2, False),
+    ]  # fmt: skip
+    assert {(v.wave, v.model) for v in analysis.verdicts} == {
+        (1, "honest"), (1, "told"), (2, "later"), (2, "told"),
+    }  # fmt: skip
+    assert all(look.alpha == 0.0125 for look in looks)
+
+
+def test_who_was_told_is_found_and_the_others_are_not(analysis):
+    words = {v.model: v.verdict for v in analysis.verdicts}
+    assert words["told"] == "contaminated"
+    assert "contaminated" not in (words["honest"], words["later"])
+
+
+def test_scores_are_adjusted_where_enough_was_run_before_publication(rows, analysis):
+    assert [look.covered for look in analysis.standard.looks] == [1.0, 1.0]
+    assert analysis.standard.looks[0].covariate_models == tuple(a.name for a in OLD)
+    first = analysis.standard.looks[0].tested[0]
+    assert first.outcomes[0].beta != 0
+    assert first.unadjusted.gap != first.verdict.estimate
+    bare = analyse(plan_of(covariate_runs=99), make_table(rows), REGISTRATION).standard
+    assert [look.covered for look in bare.looks] == [0.0, 0.0]
+    assert bare.looks[0].tested[0].outcomes[0].beta == 0
+    assert bare.looks[0].tested[0].verdict.estimate == bare.looks[0].tested[0].unadjusted.gap
+
+
+def test_the_controls_are_run_at_their_waves(analysis):
+    assert [(c.kind, c.wave) for c in analysis.standard.controls] == [
+        ("C1", 0),
+        ("C1", 1),
+        ("C3", 1),
+        ("C1", 2),
+        ("C3", 2),
+    ]
+    exact = analysis.standard.controls[2]
+    assert (exact.what, exact.passed) == ("graded exactly", True)
+    assert analysis.standard.controls[0].models == tuple(a.name for a in OLD)
+
+
+def passing(rows: Sequence[ResultRow]) -> list[ResultRow]:
+    """Controls without any gap: each instance's score by them is the stratum's 0.6 or 0.7."""
+    seen: dict[tuple[object, ...], int] = {}
+    made = []
+    for r in rows:
+        if r.model.startswith("old"):
+            key = (r.wave, r.model, r.stratum, r.arm)
+            seen[key] = seen.get(key, 0) + 1
+            made.append(replace(r, score=0.6 + 0.1 * (seen[key] % 2), passed=6 + seen[key] % 2))
+        else:
+            made.append(r)
+    return made
+
+
+def test_a_failing_negative_control_withholds_what_rests_on_it(rows):
+    def leaking(r: ResultRow, wave: int) -> ResultRow:
+        if r.wave == wave and r.model.startswith("old") and r.arm == Arm.PUBLIC:
+            return replace(r, score=min(1.0, r.score + 0.3), passed=min(10, r.passed + 3))
+        return r
+
+    sound = passing(rows)
+    table = make_table(sound)
+    assert all(c.passed for c in analyse(plan_of(), table, REGISTRATION).standard.controls)
+    late = analyse(plan_of(), make_table([leaking(r, 2) for r in sound]), REGISTRATION)
+    words = {(v.wave, v.model): v.verdict for v in late.verdicts}
+    assert words[1, "told"] == "contaminated"
+    assert {words[2, "later"], words[2, "told"]} == {"withheld"}
+    note = next(v.note for v in late.verdicts if v.wave == 2)
+    assert "C1 (frozen, run again)" in note
+    assert "the arms differ" in note
+    early = analyse(plan_of(), make_table([leaking(r, 0) for r in sound]), REGISTRATION)
+    assert {v.verdict for v in early.verdicts} == {"withheld"}
+
+
+def test_a_positive_control_that_is_not_found_withholds_verdicts(rows):
+    sound = passing(rows)
+    blunt = [replace(r, score=0.5, passed=5) if r.model == "told" else r for r in sound]
+    plan = plan_of(spiked=["told"])
+    assert all(c.passed for c in analyse(plan, make_table(sound), REGISTRATION).standard.controls)
+    found = analyse(plan, make_table(blunt), REGISTRATION)
+    assert {v.model for v in found.verdicts} == {"honest", "later"}
+    assert {v.verdict for v in found.verdicts} == {"withheld"}
+    assert "C2" in found.verdicts[0].note
+
+
+def test_a_frozen_model_is_held_against_the_margin_together_with_those_before(rows, analysis):
+    """Alone its interval would be wider than any margin; its own p tells of a drift."""
+    first, frozen, *_ = analysis.standard.controls
+    alone = analyse(plan_of(), make_table([r for r in rows if r.wave == 1]), REGISTRATION)
+    low, high = alone.standard.controls[0].interval90
+    assert high - low > 0.1 > frozen.interval90[1] - frozen.interval90[0]
+    assert frozen.gap == alone.standard.controls[0].gap != first.gap
+    drifted = [
+        replace(r, score=min(1.0, r.score + 0.2), passed=min(10, r.passed + 2))
+        if (r.wave, r.model, r.arm) == (2, "old-0", Arm.PUBLIC) else r
+        for r in rows
+    ]  # fmt: skip
+    found = analyse(plan_of(), make_table(drifted), REGISTRATION).standard.controls
+    late = [control for control in found if control.kind == "C1"][2]
+    assert not late.passed
+    assert late.p < 0.05
+
+
+def test_a_control_that_is_named_and_was_not_run_has_failed(rows):
+    sound = passing(rows)
+    some = [r for r in sound if r.model != "old-3"]
+    early = analyse(plan_of(), make_table(some), REGISTRATION)
+    control = early.standard.controls[0]
+    assert (control.kind, control.passed, control.p is not None) == ("C1", False, True)
+    assert control.says.startswith("old-3: promised and not run.")
+    assert {v.verdict for v in early.verdicts} == {"withheld"}
+    late = analyse(plan_of(frozen=["old-0", "old-1"]), make_table(sound), REGISTRATION)
+    frozen = next(c for c in late.standard.controls if c.what.startswith("frozen"))
+    assert not frozen.passed
+    assert "old-1: promised and not run." in frozen.says
+    spiked = analyse(plan_of(spiked=["told", "other"]), make_table(sound), REGISTRATION)
+    told, other = (c for c in spiked.standard.controls if c.kind == "C2" and c.wave == 1)
+    assert (told.passed, other.passed, other.models) == (True, False, ("other",))
+    assert {v.verdict for v in spiked.verdicts} == {"withheld"}
+
+
+def test_later_runs_of_the_negative_controls_leave_the_first_one_as_it_was(rows):
+    """Where no wave comes before the first look, its own is the baseline."""
+    shifted = [replace(r, wave=1) if r.wave == 0 and r.model != "old-0" else r for r in rows]
+    shifted = [r for r in shifted if r.wave > 0]
+    again = [replace(r, wave=2) for r in shifted if r.wave == 1 and r.model in ("old-1", "old-2")]
+    one = analyse(plan_of(), make_table(shifted), REGISTRATION).standard.controls[0]
+    two = analyse(plan_of(), make_table([*shifted, *again]), REGISTRATION).standard.controls[0]
+    assert one == two
+    assert one.models == tuple(a.name for a in OLD)
+
+
+def test_a_second_grader_that_disagrees_withholds_that_models_verdict(rows):
+    sound = passing(rows)
+    judged = [replace(r, grader="judge") for r in sound]
+    plan = plan_of(second_grader="judge")
+    agree = analyse(plan, make_table([*sound, *judged]), REGISTRATION)
+    assert {c.passed for c in agree.standard.controls} == {True}
+    other = [replace(r, score=0.5, passed=5) if r.model == "told" else r for r in judged]
+    found = analyse(plan, make_table([*sound, *other]), REGISTRATION)
+    words = {v.model: v.verdict for v in found.verdicts}
+    assert words["told"] == "withheld"
+    assert words["honest"] != "withheld"
+
+
+def test_a_claim_that_hangs_on_missing_runs_is_not_made(rows):
+    """Most of the private runs of the model that was told are lost: with those at 1 there is no
+    gap left, and it is called inconclusive."""
+    sound = passing(rows)
+    lost = [
+        replace(r, status=Status.MISSING, score=None, passed=None, total=None)
+        if r.model == "told" and r.arm == Arm.PRIVATE and int(r.instance[-1], 16) < 12 else r
+        for r in sound
+    ]  # fmt: skip
+    found = analyse(plan_of(), make_table(lost), REGISTRATION)
+    told = next(t for t in found.standard.looks[0].tested if t.verdict.model == "told")
+    assert told.missing.share_private > 0.5 > told.missing.share_public
+    assert told.missing.p < 0.05
+    assert told.missing.bound_p_adjusted > 0.0125
+    assert told.verdict.verdict == "inconclusive"
+    assert "adverse bound" in told.verdict.note
+
+
+def test_that_there_is_no_inflation_is_not_said_where_missing_runs_could_hide_one(rows):
+    """Most of the public runs of a clean model are lost: were those right, it would be inflated."""
+
+    def honest(count: int):
+        sound = passing(rows)
+        own = [r for r in sound if r.model == "honest" and r.arm == Arm.PUBLIC][:count]
+        lost = [
+            replace(r, status=Status.MISSING, score=None, passed=None, total=None)
+            if r in own else r
+            for r in sound
+        ]  # fmt: skip
+        found = analyse(plan_of(margin=0.15), make_table(lost), REGISTRATION).standard.looks[0]
+        return next(t for t in found.tested if t.verdict.model == "honest")
+
+    few, many = honest(4), honest(20)
+    assert few.verdict.upper < few.missing.bound_upper < 0.15
+    assert few.verdict.verdict == "no material inflation"
+    assert many.verdict.upper < 0.15 < many.missing.bound_upper
+    assert many.verdict.verdict == "inconclusive"
+    assert "could hide an inflation" in many.verdict.note
+
+
+def test_what_the_plan_excludes_is_left_out_and_told(rows):
+    changed = [
+        replace(r, served_version=f"v{i % 2}") if r.model == "honest" else r
+        for i, r in enumerate(rows)
+    ]
+    found = analyse(plan_of(exclusions=["version-changed"]), make_table(changed), REGISTRATION)
+    assert found.standard.looks[0].excluded == (
+        ("honest", "a model that was served in several versions within a look"),
+    )
+    assert "honest" not in {v.model for v in found.verdicts}
+
+
+def test_a_look_of_which_all_is_excluded_stands_without_verdicts(rows):
+    changed = [
+        replace(r, served_version=f"v{i % 2}") if r.wave == 1 and r.model != "old-0" else r
+        for i, r in enumerate(rows)
+    ]
+    found = analyse(plan_of(exclusions=["version-changed"]), make_table(changed), REGISTRATION)
+    assert [len(look.tested) for look in found.standard.looks] == [0, 2]
+
+
+def test_every_sensitivity_analysis_is_there_and_decides_nothing(rows, analysis):
+    named = {aside.analysis for aside in analysis.standard.asides}
+    # These rows have no scores of parts; rates of false discovery are always told.
+    assert named == set(SENSITIVITY) - {"dimensions", "key-static"} | {"false-discovery"}
+    assert {a.wave for a in analysis.standard.asides if a.analysis == "gee"} == {2}
+    none = analyse(plan_of(sensitivity=[]), make_table(rows), REGISTRATION)
+    assert {aside.analysis for aside in none.standard.asides} == {"false-discovery"}
+    assert none.verdicts == analysis.verdicts
+    dims = [replace(r, score_sr=r.score, score_dh=0.5) for r in rows]
+    found = analyse(plan_of(sensitivity=["dimensions"]), make_table(dims), REGISTRATION)
+    told = {a.detail: a for a in found.standard.asides if a.model == "told" and a.wave == 1}
+    assert told["scientific reasoning"].p_adjusted < 0.01
+    assert told["data handling"].estimate == pytest.approx(0)
+
+
+def test_what_needs_the_key_is_held_against_what_no_leak_can_help_with(rows):
+    """Only instances with criteria of both kinds count, so that the three gaps add up."""
+
+    def parts(row, place):
+        static = None if place % 5 == 0 else 0.5 + 0.1 * (place % 3)
+        return replace(row, score_key=row.score, score_static=static)
+
+    held = [parts(row, place) for place, row in enumerate(rows)]
+    plan = plan_of(sensitivity=["key-static"])
+    found = analyse(plan, make_table(held), REGISTRATION).standard.asides
+    own = {a.detail: a for a in found if (a.model, a.wave, a.analysis) == ("told", 1, "key-static")}
+    key, static, excess = own.values()
+    assert [*own] == ["answer key", "static", "answer key minus static"]
+    assert key.p < 0.01 < 0.05 < static.p
+    assert excess.p < 0.01
+    assert excess.estimate == pytest.approx(key.estimate - static.estimate)
+    assert excess.interval[0] > 0
+    assert static.note.startswith("two-sided p: a negative control")
+    assert "something else" not in static.note
+    broken = [replace(r, score_static=float(r.arm == "public")) if r.model == "told" else r
+              for r in held]  # fmt: skip
+    found = analyse(plan, make_table(broken), REGISTRATION).standard.asides
+    notes = {a.model: a.note for a in found if a.detail == "static" and a.wave == 1}
+    assert notes["told"].endswith("something else that differs between the arms")
+    alike = [replace(r, score_static=1.0) for r in held]
+    found = analyse(plan, make_table(alike), REGISTRATION).standard.asides
+    static = next(a for a in found if a.detail == "static")
+    assert (static.estimate, static.interval, static.p) == (0, None, 1)
+    assert "something else" not in notes["honest"]
+
+
+def test_the_study_is_monitored_over_its_looks(rows, analysis):
+    found = analysis.standard.monitored
+    assert [(look.wave, look.models) for look in found.looks] == [
+        (1, ("honest", "told")), (2, ("later", "told")),
+    ]  # fmt: skip
+    assert [look.spent for look in found.looks] == [0.0125, 0.025]
+    assert found.rejected_at == 1
+    assert found.window == (1, 1)
+    clean = [r for r in rows if r.model != "told"]
+    quiet = analyse(plan_of(), make_table(clean), REGISTRATION).standard.monitored
+    assert quiet.rejected_at is None
+
+
+def test_an_onset_process_runs_beside_it_where_the_plan_says_so(rows, analysis):
+    assert analysis.standard.monitored.onset is None
+    plan = plan_of(onset_alpha=0.005, looks=1, onset_looks=2)
+    found = analyse(plan, make_table(rows), REGISTRATION).standard.monitored
+    assert [look.wave for look in found.looks] == [1]  # the spending ends with the plan's looks
+    assert found.alpha == pytest.approx(0.02)
+    assert [wave for wave, _ in found.onset.values] == [1, 2]
+    assert found.onset.rejected_at == 1
+    assert found.onset.values[0][1] >= 200
+
+
+def test_an_early_look_says_the_same_after_a_later_one(rows, analysis):
+    early = analyse(plan_of(), make_table([r for r in rows if r.wave < 2]), REGISTRATION)
+    (one,), two = early.standard.monitored.looks, analysis.standard.monitored.looks[0]
+    assert one.statistic == pytest.approx(two.statistic, abs=1e-9)  # summed in another order
+    assert (one.share, one.crossed, one.onset) == (two.share, two.crossed, two.onset)
+    assert early.verdicts == tuple(v for v in analysis.verdicts if v.wave == 1)
+
+
+def test_an_early_look_says_the_same_after_instances_that_only_a_later_one_has(rows):
+    """The places of the first look's instances among all change; the draws must not."""
+    later = [r for r in rows if r.wave == 2 or int(r.instance[-2:], 16) % 3]
+    whole = analyse(plan_of(), make_table(later), REGISTRATION).standard
+    early = analyse(plan_of(), make_table([r for r in later if r.wave < 2]), REGISTRATION).standard
+    one, two = early.monitored.looks[0], whole.monitored.looks[0]
+    assert (one.share, one.crossed) == (two.share, two.crossed)
+    assert one.statistic == pytest.approx(two.statistic, abs=1e-9)
+    assert one.threshold == pytest.approx(two.threshold, abs=1e-9)
+
+
+def lost_at(rows: Sequence[ResultRow], wave: int, arm: Arm | None) -> list[ResultRow]:
+    """All runs of the first stratum, or of the whole wave, lost."""
+    return [
+        replace(r, status=Status.MISSING, score=None, passed=None, total=None)
+        if r.wave == wave and (arm is None or (r.stratum == STRATA[0] and r.arm == arm))
+        else r
+        for r in rows
+    ]
+
+
+def test_what_monitoring_said_stands_when_a_later_look_loses_an_arm(rows, analysis):
+    found = analyse(plan_of(), make_table(lost_at(rows, 2, Arm.PRIVATE)), REGISTRATION).standard
+    assert found.monitored.looks == analysis.standard.monitored.looks[:1]
+    assert found.monitored.rejected_at == 1
+    assert found.monitored.note == (
+        f"It ends before wave 2: an arm of {STRATA[0]} has no score there."
+    )
+    assert monitored_words(found).endswith(found.monitored.note)
+
+
+def test_a_look_without_a_score_is_passed_over(rows):
+    third = [replace(r, wave=3) for r in rows if r.wave == 2]
+    table = make_table([*lost_at(rows, 1, None), *third])
+    found = analyse(plan_of(), table, REGISTRATION).standard.monitored
+    assert [look.wave for look in found.looks] == [2]  # wave 3 is a look beyond the two registered
+    assert found.note == ""
+
+
+def test_a_control_that_came_after_the_publication_is_refused(rows):
+    plan = plan_of(released=[("old-1", "2026-05-01")])
+    table = make_table(rows)
+    analyse(plan, table, REGISTRATION, published=date(2026, 6, 1))
+    with pytest.raises(AnalysisError, match="'old-1' was released on 2026-05-01, and the public"):
+        analyse(plan, table, REGISTRATION, published=date(2026, 4, 1))
+    late = plan_of(frozen=["honest"], released=[("honest", "2026-05-01")])
+    with pytest.raises(AnalysisError, match="plan: frozen: 'honest' was released on 2026-05-01"):
+        analyse(late, table, REGISTRATION, published=date(2026, 4, 1))
+
+
+def test_looks_beyond_the_registered_ones_are_exploratory(rows):
+    found = analyse(plan_of(looks=1), make_table(rows), REGISTRATION)
+    assert {v.wave: v.exploratory for v in found.verdicts} == {1: False, 2: True}
+
+
+def test_the_order_of_the_rows_changes_nothing(rows, analysis):
+    again = analyse(plan_of(), make_table(rows[::-1]), REGISTRATION)
+    assert again.verdicts == analysis.verdicts
+    assert again.standard.controls == analysis.standard.controls

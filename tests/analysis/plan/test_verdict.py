@@ -1,0 +1,52 @@
+"""Three words, and when each is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from analysis.plan.verdict import Rule, decide, decide_nothing
+from analysis.stats.intervals import GapEstimate
+
+RULE = Rule(alpha=0.0125, margin=0.05)
+
+
+def gap(value, upper, se=0.01):
+    return GapEstimate(value, se, 90.0, (value - 0.02, value + 0.02), upper, 48, 47)
+
+
+@pytest.mark.parametrize(
+    ("p_adjusted", "upper", "word", "note"),
+    [
+        (0.0125, 0.30, "contaminated", ""),
+        (0.0126, 0.30, "inconclusive", ""),
+        (0.0126, 0.05, "inconclusive", ""),
+        (0.0126, 0.049, "no material inflation", ""),
+        (0.0100, 0.049, "contaminated", "detectable but below the margin"),
+    ],
+)
+def test_each_word_has_its_rule(p_adjusted, upper, word, note):
+    found = decide("m", 1, gap(0.02, upper), 0.001, p_adjusted, RULE)
+    assert (found.verdict, found.note) == (word, note)
+    assert (found.p, found.p_adjusted, found.alpha) == (0.001, p_adjusted, 0.0125)
+    assert (found.n_public, found.n_private, found.exploratory) == (48, 47, False)
+
+
+def test_it_is_the_adjusted_p_that_decides():
+    assert decide("m", 1, gap(0.2, 0.3), 0.001, 0.02, RULE).verdict == "inconclusive"
+
+
+def test_no_interval_rules_nothing_out():
+    blind = GapEstimate(0.0, None, None, (-1.0, 1.0), 1.0, 4, 4)
+    found = decide("m", 0, blind, 1.0, 1.0, RULE)
+    assert found.verdict == "inconclusive"
+    assert "not estimable" in found.note
+
+
+def test_an_untestable_model_has_no_estimate():
+    found = decide_nothing("m", 0, (0, 12), RULE)
+    assert (found.verdict, found.estimate, found.p, found.n_public) == (
+        "inconclusive",
+        None,
+        1.0,
+        0,
+    )

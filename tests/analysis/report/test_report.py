@@ -1,0 +1,209 @@
+"""The report says what was found, holds no single instance, and loads nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from importlib.resources import files
+
+import jsonschema
+import pytest
+
+from analysis.data.table import make_table
+from analysis.plan.look import analyse, explore
+from analysis.report.html import render_html
+from analysis.report.json import report_json
+from analysis.report.report import build_report
+from analysis.report.write import write_report
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+ISSUED = "2026-01-02T03:04:05Z"
+_NUMBER = {"type": "number"}
+_MODEL = {
+    "type": "object",
+    "required": ["model", "wave", "verdict", "estimate", "interval", "p", "p_adjusted",
+                 "n_public", "n_private"],
+    "properties": {
+        "model": {"type": "string"},
+        "wave": {"type": "integer"},
+        "verdict": {"enum": ["contaminated", "no material inflation", "inconclusive", "withheld"]},
+        "estimate": {"type": ["number", "null"]},
+        "interval": {"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 2},
+        "p": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+        "p_adjusted": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+        "n_public": {"type": "integer"},
+        "n_private": {"type": "integer"},
+    },
+}  # fmt: skip
+SCHEMA = {
+    "type": "object",
+    "required": ["study", "registration", "plan", "models", "exploratory", "deviations",
+                 "episodes", "runs", "served"],
+    "properties": {
+        "models": {"type": "array", "items": _MODEL},
+        "exploratory": {"type": "array", "items": _MODEL},
+        "deviations": {"type": "array", "items": {"type": "string"}},
+    },
+}  # fmt: skip
+
+
+def make_report(records, rows, **changes):
+    table = make_table(rows)
+    given = {
+        "registered": records.registered,
+        "sealed": records.sealed,
+        "runs": records.runs,
+        "table": table,
+        "analysis": analyse(records.plan, table, records.registration),
+        "issued": ISSUED,
+    }
+    return build_report(**(given | changes))
+
+
+@pytest.fixture(scope="module")
+def report(records, study_rows):
+    table = make_table(study_rows)
+    other = explore(records.plan, table, records.registration, "score alone", outcomes=("score",))
+    return make_report(records, study_rows, explored=[other])
+
+
+@pytest.fixture(scope="module")
+def html(report):
+    return render_html(report)
+
+
+class Reader(HTMLParser):
+    """Collects what a browser would load, ids, and whether every element is closed."""
+
+    VOID = frozenset({"meta", "br", "link", "img", "path", "use", "rect", "circle"})
+
+    def __init__(self):
+        super().__init__()
+        self.loads, self.ids, self.tags, self.open = [], [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        held = dict(attributes)
+        self.tags.append((tag, held))
+        self.loads += [held[name] for name in ("src", "href", "srcset", "data") if name in held]
+        self.ids += [held["id"]] if "id" in held else []
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in self.VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def page(html):
+    reader = Reader()
+    reader.feed(html)
+    return reader
+
+
+def test_json_has_the_promised_shape(report):
+    body = json.loads(json.dumps(report_json(report), allow_nan=False))
+    jsonschema.validate(body, SCHEMA)
+    assert [(m["wave"], m["model"]) for m in body["models"]] == [
+        (0, "honest-a"), (0, "honest-b"), (1, "honest-a"), (1, "spiked"),
+    ]  # fmt: skip
+    spiked = body["models"][-1]
+    assert spiked["verdict"] == "contaminated"
+    assert spiked["interval"][0] < spiked["estimate"] < spiked["interval"][1]
+    assert body["deviations"] == []
+
+
+def test_exploratory_results_stand_apart_and_say_so(report, html):
+    body = report_json(report)
+    assert len(body["models"]) == 4
+    assert {m["hypothesis"] for m in body["exploratory"]} == {"score alone"}
+    assert all(m["exploratory"] for m in body["exploratory"])
+    assert html.count("score alone (exploratory)") == 4
+
+
+def test_the_funnel_adds_up(report):
+    for row in report_json(report)["episodes"]:
+        assert row["owed"] == 48
+        assert row["scored"] + row["model_failure"] + row["missing"] + row["absent"] == 48
+
+
+def test_html_is_one_file_that_loads_nothing(html, page):
+    assert page.open == []
+    assert [load for load in page.loads if not load.startswith("#")] == []
+    assert not {tag for tag, _ in page.tags} & {"script", "link", "iframe", "img", "object"}
+    assert "http" not in html.replace("http-equiv", "")
+    assert "@import" not in html
+    assert not re.search(r"url\((?!#)", html)
+
+
+def test_ids_are_unique_and_links_lead_somewhere(page):
+    assert len(page.ids) == len(set(page.ids))
+    assert {load[1:] for load in page.loads} <= set(page.ids)
+    labels = " ".join(h["aria-labelledby"] for _, h in page.tags if "aria-labelledby" in h)
+    assert set(labels.split()) <= set(page.ids)
+
+
+def test_tables_and_figures_are_told_to_all_readers(page, html):
+    assert all("scope" in held for tag, held in page.tags if tag == "th")
+    tables = sum(tag == "table" for tag, _ in page.tags)
+    assert tables == sum(tag == "caption" for tag, _ in page.tags) > 3
+    images = [held for tag, held in page.tags if tag == "svg" and held.get("role") == "img"]
+    assert len(images) == 6
+    assert "<title id=" in html
+    assert "spiked, wave 1: +" in html
+    assert "prefers-color-scheme: dark" in html
+    assert "@media print" in html
+
+
+def test_no_instance_of_either_arm_is_in_the_report(report, html, study_rows):
+    text = html + json.dumps(report_json(report))
+    for instance in {r.instance for r in study_rows}:
+        assert instance not in text
+        assert instance.removeprefix("sha256:")[:12] not in text
+
+
+def test_deviations_are_shown(records, study_rows):
+    demo = make_report(records, study_rows, sealed=replace(records.sealed, entropy="fixed"))
+    assert "drawn from fixed entropy" in demo.deviations[0]
+    assert "this is a demonstration, not evidence" in render_html(demo)
+    runs = [replace(run, plan="sha256:other") for run in records.runs]
+    assert "under another registration" in make_report(records, study_rows, runs=runs).deviations[0]
+    other = analyse(replace(records.plan, margin=0.2), make_table(study_rows), records.registration)
+    found = make_report(records, study_rows, analysis=other).deviations
+    assert found == ("The plan that was run is not the plan that was registered.",)
+
+
+def test_names_are_escaped(records, study_rows):
+    evil = "<script>alert('$x_1$')</script>&"
+    rows = [replace(r, model=evil if r.model == "spiked" else r.model) for r in study_rows]
+    text = render_html(make_report(records, rows))
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_the_same_report_is_the_same_bytes(report, html, tmp_path):
+    assert render_html(report) == html
+    first = [path.read_bytes() for path in write_report(tmp_path, report)]
+    second = [path.read_bytes() for path in write_report(tmp_path, report)]
+    assert first == second
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "figures", "report.html", "report.json", "report.md", "tables",
+    ]  # fmt: skip
+
+
+def test_an_untestable_model_is_reported(records, study_rows, report):
+    odd = replace(report.verdicts[0], estimate=None, verdict="inconclusive", interval=(-1.0, 1.0))
+    text = render_html(replace(report, verdicts=(odd, *report.verdicts[1:])))
+    assert "Not testable" in text
+
+
+def test_the_template_is_part_of_the_package():
+    assert files("analysis.report").joinpath("templates/report.html.j2").is_file()

@@ -1,0 +1,121 @@
+"""A validation notices each promise that a family breaks."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import pytest
+
+from generators.basics.compute_average import FAMILY, ComputeAverage
+from generators.errors import GeneratorError
+from generators.grading.rubric import Criterion, Rubric
+from generators.validation.validate import (
+    NULL_SEEDS,
+    Validation,
+    fingerprints,
+    public_seeds,
+    shared_fingerprints,
+    solver_score,
+    validate,
+)
+
+
+@dataclass(frozen=True)
+class Broken(ComputeAverage):
+    """A family whose key lacks a number, whose solver reads badly, whose guess is too good and
+    whose seeds all make the same instance but for a criterion that should not differ. Another
+    process makes the real one."""
+
+    def generate(self, difficulty, seed):
+        made = super().generate(difficulty, public_seeds(NULL_SEEDS + 1)[-1])
+        says = Criterion("says/0", "says", f"It says {seed.hex[:6]}.", "IF", 0.1, "", None)
+        return dataclasses.replace(made, rubric=Rubric((*made.rubric.criteria, says)))
+
+    def key(self, truth):
+        whole = super().key(truth)
+        return whole | {"numbers": whole["numbers"][:-1]}
+
+    def nulls(self, instance):
+        return {"oracle": super().key(instance.truth)}
+
+    def solver(self):
+        return 'open("answer.json", "w").write(\'{"numbers": [], "average": 1}\')'
+
+
+def test_a_sound_family_holds():
+    found = validate(FAMILY, "medium", 3)
+    assert found.holds
+    assert found.problems == ()
+    assert (found.key, found.solver, found.same_elsewhere, found.distinct) == (1.0, 1.0, True, True)
+    assert (found.seeds, found.null_seeds) == (3, NULL_SEEDS)
+
+
+def test_a_broken_family_is_told_all_that_is_wrong():
+    found = validate(Broken(), "easy", 2)
+    assert not found.holds
+    assert [line.split(",")[0] for line in found.problems] == [
+        "the key scores 0.945",
+        "the solver scores 0.016",
+        "the solver meets 0 of 6 criteria of found_numbers: less than 0.9",
+        "the solver meets 0 of 2 criteria of computed_average: less than 0.9",
+        "the null answer 'oracle' scores 1.000",
+        "another process makes other bytes of the same seeds",
+        "two seeds share an id",
+        "says asks other things of other instances: give it the table of the truth that it is "
+        "about as its source",
+    ]
+
+
+def test_the_record_is_one_flat_row_with_the_best_guess():
+    nulls = (("empty", 0.0), ("prior", 0.1), ("everything", 0.0))
+    found = Validation("f", "1", "easy", 2, 40, 1.0, 0.5, nulls, True, True)
+    assert found.as_record() == {
+        "task": "f@1",
+        "difficulty": "easy",
+        "seeds": 2,
+        "key": 1.0,
+        "solver": 0.5,
+        "guess": 0.1,
+        "best_guess": "prior",
+        "same_elsewhere": True,
+        "distinct": True,
+        "problems": "the solver scores 0.500, below 0.98",
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "said"), [("raise SystemExit('no file')", "no file"), ("pass", "wrote no answer")]
+)
+def test_a_solver_that_fails_says_how(source, said):
+    @dataclass(frozen=True)
+    class Failing(ComputeAverage):
+        def solver(self):
+            return source
+
+    instance = FAMILY.generate("easy", public_seeds(1)[0])
+    with pytest.raises(GeneratorError, match=said):
+        solver_score(Failing(), instance)
+
+
+def test_no_seeds_prove_nothing():
+    with pytest.raises(GeneratorError, match="at least one seed, not 0"):
+        validate(FAMILY, "easy", 0)
+
+
+def test_public_seeds_are_the_same_however_many_are_asked_for():
+    assert public_seeds(5)[:3] == public_seeds(3)
+    assert len(set(public_seeds(100))) == 100
+
+
+def test_common_values_do_not_count_as_shared():
+    """A mean of thirty small integers may recur; a number of six decimals may not."""
+    one, other = (FAMILY.generate("easy", seed) for seed in public_seeds(2))
+    table = dataclasses.replace(other.truth.tables[1][1], rows=((463 / 30,),))
+    tame = dataclasses.replace(one.truth, tables=(("final_result", table),))
+    assert repr(463 / 30) not in fingerprints(dataclasses.replace(one, truth=tame))
+    borrowed = dataclasses.replace(
+        other, truth=dataclasses.replace(other.truth, tables=one.truth.tables)
+    )
+    values = set(one.truth.table("numbers").column("written"))
+    assert values <= shared_fingerprints([one, borrowed])

@@ -1,0 +1,97 @@
+"""Limits on the tokens and the cost of an episode."""
+
+from __future__ import annotations
+
+import time
+from decimal import Decimal
+
+import pytest
+
+from generators.seed import Seed
+from harness.agent.limits import Ceiling, read_ceiling
+from harness.agent.loop import Conduct, MemoryJournal, run_agent
+from harness.episode import StopReason
+from harness.errors import HarnessError
+from harness.model import Reply, Usage
+from harness.sandboxes.base import Sandbox
+from registry.ledger.records import ModelPin
+from tests.harness.script import ANSWER, Playback, brief, call, say
+
+
+def conduct(model: Playback, sandbox: Sandbox, ceiling: Ceiling) -> Conduct:
+    return run_agent(
+        brief(), model, sandbox, Seed(bytes(32)), MemoryJournal(), time.monotonic, ceiling=ceiling
+    )
+
+
+def look(tokens: int) -> Reply:
+    made = call(("run_command", {"command": "ls"}))
+    return Reply(made.message, Usage(tokens - 1, 1), "v1")
+
+
+def test_the_last_tokens_are_kept_for_a_last_question(sandbox: Sandbox) -> None:
+    """After 10 + 20 of 80 a turn of at least 20 and a last question fit; after 60 the question."""
+    model = Playback([look(10), look(20), look(20), say(ANSWER)])
+    done = conduct(model, sandbox, Ceiling(tokens=80))
+    assert (done.stop, done.answer) == (StopReason.TOKEN_LIMIT, ANSWER)
+    assert len(done.steps) == 4
+    assert model.asked[-1].tools == ()
+    assert done.steps[-1].prompt.startswith("Your budget of tokens is used up")
+    assert "80 tokens" in done.opening[0].text
+
+
+def test_where_not_even_a_last_question_fits_none_is_asked(sandbox: Sandbox) -> None:
+    model = Playback([look(10), look(60), say(ANSWER)])
+    done = conduct(model, sandbox, Ceiling(tokens=100))
+    assert (done.stop, done.answer, len(done.steps)) == (StopReason.TOKEN_LIMIT, "", 2)
+    assert len(model.asked) == 2, "nothing more is bought"
+
+
+def test_an_answer_under_the_limit_is_an_answer(sandbox: Sandbox) -> None:
+    done = conduct(Playback([look(10), say(ANSWER)]), sandbox, Ceiling(tokens=1000))
+    assert (done.stop, done.answer) == (StopReason.ANSWERED, ANSWER)
+
+
+def test_a_cost_limit_holds_alike(sandbox: Sandbox) -> None:
+    cent = Ceiling(usd=Decimal("0.05"), spent=lambda usage: Decimal("0.01"))
+    done = conduct(Playback([look(1)] * 4 + [say(ANSWER)]), sandbox, cent)
+    assert (done.stop, done.answer, len(done.steps)) == (StopReason.COST_LIMIT, ANSWER, 5)
+
+
+def test_tokens_that_nobody_counts_cannot_be_limited(sandbox: Sandbox) -> None:
+    blind = call(("run_command", {"command": "ls"}))
+    model = Playback([Reply(blind.message, Usage(None, 3), "v1")])
+    with pytest.raises(HarnessError, match="tokens of a reply is unknown, so `episode_tokens`"):
+        conduct(model, sandbox, Ceiling(tokens=80))
+
+
+def pin(provider: str = "openai", **settings: str) -> ModelPin:
+    return ModelPin("m", provider, "v", tuple(settings.items()))
+
+
+def test_a_ceiling_is_read_from_a_models_settings() -> None:
+    assert read_ceiling(pin()) == Ceiling()
+    assert read_ceiling(pin(episode_tokens="5000")) == Ceiling(tokens=5000)
+
+    def price(usage: Usage) -> Decimal:
+        return Decimal(1)
+
+    made = read_ceiling(pin(episode_usd="0.25"), price)
+    assert made == Ceiling(usd=Decimal("0.25"), spent=price)
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (pin(episode_tokens="0"), "'episode_tokens': 0 is not a whole number above 0"),
+        (pin(episode_tokens="1.5"), "1.5 is not a whole number"),
+        (pin(episode_tokens='"many"'), "is not a whole number"),
+        (pin(episode_usd="-1"), "-1 is not a number above 0"),
+        (pin(episode_usd="1"), "its price is unknown"),
+        (pin(episode_tokens="10", mode='"single_turn"'), "only our own agent loop"),
+        (pin("agent_server", episode_tokens="10"), "only our own agent loop"),
+    ],
+)
+def test_a_ceiling_that_cannot_be_held_is_refused(made: ModelPin, reason: str) -> None:
+    with pytest.raises(HarnessError, match=reason):
+        read_ceiling(made)

@@ -1,0 +1,240 @@
+"""Tools: what a model may send, and what it is told. Nothing it sends is an error of ours."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import struct
+import time
+import zlib
+from typing import Any
+
+import jsonschema
+import pytest
+from PIL import Image
+
+from generators.task import Limits
+from harness.agent.tools import MAX_ARGUMENT_CHARS, MAX_COMMAND_CHARS, TOOLS, cut_text, use_tool
+from harness.episode import ToolUse
+from harness.model import ToolCall
+from harness.sandboxes.base import Sandbox
+
+LIMITS = Limits(output_bytes=2_000)
+
+
+def use(sandbox: Sandbox, name: str, arguments: Any, seconds: float = 10.0) -> ToolUse:
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return use_tool(ToolCall("c1", name, text), sandbox, LIMITS, seconds, time.monotonic)
+
+
+def png(width: int, height: int, mode: str = "L") -> bytes:
+    held = io.BytesIO()
+    Image.new(mode, (width, height), 200).save(held, "PNG")
+    return held.getvalue()
+
+
+def png_claiming(width: int, height: int) -> bytes:
+    """A PNG whose header promises more pixels than anybody should decode."""
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
+
+    body = zlib.compress(b"\0" * 1_000_000)
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+    )
+
+
+def jpeg_of_scans(count: int) -> bytes:
+    """A progressive JPEG whose last scan, a few bytes over four million pixels, is repeated."""
+    held = io.BytesIO()
+    Image.new("L", (2000, 2000), 200).save(held, "JPEG", progressive=True)
+    plain = held.getvalue()[:-2]
+    return plain + plain[plain.rindex(b"\xff\xda") :] * count + b"\xff\xd9"
+
+
+def test_the_model_is_told_of_five_tools_with_valid_schemas() -> None:
+    assert [tool.name for tool in TOOLS] == [
+        "execute_python", "run_command", "read_file", "write_file", "view_image",
+    ]  # fmt: skip
+    for tool in TOOLS:
+        jsonschema.Draft202012Validator.check_schema(dict(tool.parameters))
+        assert tool.parameters["additionalProperties"] is False
+
+
+def test_python_runs_in_the_work_folder(sandbox: Sandbox) -> None:
+    used = use(sandbox, "execute_python", {"code": "print(open('notes.txt').read().upper())"})
+    assert used.result.text.startswith("ONE\nTWO\n")
+    assert "[exit code 0," in used.result.text
+    assert (used.exit_code, used.limits, used.call_id) == (0, (), "c1")
+    assert 0 < used.seconds < 10
+
+
+def test_a_failing_program_shows_its_error_and_exit_code(sandbox: Sandbox) -> None:
+    used = use(sandbox, "execute_python", {"code": "raise SystemExit('no luck')"})
+    assert used.exit_code == 1
+    assert "no luck" in used.result.text
+
+
+def test_a_program_past_its_time_is_stopped_and_the_limit_recorded(sandbox: Sandbox) -> None:
+    used = use(sandbox, "execute_python", {"code": "import time; time.sleep(60)"}, seconds=0.5)
+    assert used.limits == ("time",)
+    assert "limits hit: time" in used.result.text
+    assert used.seconds < 10
+
+
+def test_long_output_is_cut_and_says_so(sandbox: Sandbox) -> None:
+    code = "print('head'); print('x' * 100_000); print('tail')"
+    text = use(sandbox, "execute_python", {"code": code}).result.text
+    assert text.startswith("head\n")
+    assert "tail\n" in text
+    assert "cut" in text
+    assert len(text) < 4_000
+
+
+def test_cutting_keeps_head_and_tail_and_counts_the_rest() -> None:
+    assert cut_text("short", 10) == "short"
+    cut = cut_text("a" * 50 + "b" * 50, 20)
+    assert cut == "a" * 10 + "\n[… 80 of 100 characters cut …]\n" + "b" * 10
+
+
+def test_a_command_is_split_without_a_shell(sandbox: Sandbox) -> None:
+    use(sandbox, "write_file", {"path": "a b.txt", "content": "$HOME `id`\n"})
+    assert use(sandbox, "run_command", {"command": "cat 'a b.txt'"}).result.text.startswith(
+        "$HOME `id`\n"
+    )
+    assert use(sandbox, "run_command", {"command": "grep '$HOME' 'a b.txt'"}).exit_code == 0
+
+
+def test_the_longest_command_passes_whatever_it_is_made_of(sandbox: Sandbox) -> None:
+    """The frame into the sandbox must hold it: a frame too large would cost the sandbox."""
+    for filler in ("\N{SNOWMAN}", "\N{GRINNING FACE}", "a "):
+        command = "ls " + filler * ((MAX_COMMAND_CHARS - 3) // len(filler))
+        begun = time.monotonic()
+        assert use(sandbox, "run_command", {"command": command}).exit_code in (1, 2, 126)
+        assert time.monotonic() - begun < 5
+    assert use(sandbox, "run_command", {"command": "cat notes.txt"}).exit_code == 0
+
+
+def test_hashing_every_file_takes_one_command(sandbox: Sandbox) -> None:
+    used = use(sandbox, "run_command", {"command": "find . -type f -exec sha256sum {} +"})
+    digest = hashlib.sha256(b"one\ntwo\n").hexdigest()
+    assert f"{digest}  ./notes.txt\n" in used.result.text
+
+
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [
+        ("cat notes.txt | xxd", "'xxd' is not available; these are: ls,"),
+        ("ls > $HOME/out.txt", "there are no variables"),
+        ("curl http://example.com", "'curl' is not available; these are: ls,"),
+        ("bash -c ls", "'bash' is not available"),
+        ("cat 'notes", "a quote (') is not closed"),
+        ("   ", "empty"),
+        ("ls \0", "NUL"),
+        ("ls " + "a" * 30_000, "at most 20,000 are read: use execute_python"),
+    ],
+)
+def test_commands_that_cannot_work_are_explained(sandbox: Sandbox, command: str, hint: str) -> None:
+    used = use(sandbox, "run_command", {"command": command})
+    assert used.result.text.startswith("Error: ")
+    assert hint in used.result.text
+    assert used.exit_code is None
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "hint"),
+    [
+        ("execute_pyhton", {"code": "1"}, "there is no tool 'execute_pyhton'; there are: execute"),
+        ("execute_python", "{not json", "not valid JSON"),
+        ("execute_python", "", "not valid JSON"),
+        ("execute_python", "[" * 100_000, "not valid JSON"),
+        ("execute_python", "[1]", "one JSON object with exactly: code"),
+        ("execute_python", "null", "one JSON object with exactly: code"),
+        ("execute_python", {}, "one JSON object with exactly: code"),
+        ("execute_python", {"code": "1", "shell": "1"}, "one JSON object with exactly: code"),
+        ("execute_python", {"code": 7}, "'code' must be a string"),
+        ("execute_python", '{"code": "\\ud800"}', "half of a surrogate pair"),
+        ("write_file", {"path": "x", "content": None}, "'content' must be a string"),
+        ("read_file", {"path": ""}, "'path' must be"),
+        ("read_file", {"path": "a\0b"}, "'path' must be"),
+        ("view_image", {"path": "p" * 5_000}, "'path' must be"),
+    ],
+)
+def test_bad_calls_are_answered_not_raised(
+    sandbox: Sandbox, name: str, arguments: Any, hint: str
+) -> None:
+    used = use(sandbox, name, arguments)
+    assert used.result.text.startswith("Error: ")
+    assert hint in used.result.text
+    assert used.result.call_id == "c1"
+
+
+def test_ten_megabytes_of_arguments_are_not_even_parsed(sandbox: Sandbox) -> None:
+    used = use(sandbox, "write_file", {"path": "x", "content": "y" * 10_000_000})
+    assert f"at most {MAX_ARGUMENT_CHARS:,}" in used.result.text
+
+
+@pytest.mark.parametrize("path", ["../up.txt", "/etc/passwd", "missing.txt"])
+@pytest.mark.parametrize("tool", ["read_file", "view_image"])
+def test_paths_that_lead_out_or_nowhere_are_refused(sandbox: Sandbox, tool: str, path: str) -> None:
+    assert use(sandbox, tool, {"path": path}).result.text.startswith("Refused: ")
+
+
+def test_a_written_file_reads_back(sandbox: Sandbox) -> None:
+    assert (
+        "7 bytes"
+        in use(sandbox, "write_file", {"path": "d/u.txt", "content": "grün\n!"}).result.text
+    )
+    assert use(sandbox, "read_file", {"path": "d/u.txt"}).result.text == "grün\n!"
+
+
+def test_a_binary_file_is_not_shown_as_text(sandbox: Sandbox) -> None:
+    for data in (b"\xff\xfe\x00", b"a\0b"):
+        sandbox.write("x.bin", data)
+        assert "not a text file" in use(sandbox, "read_file", {"path": "x.bin"}).result.text
+
+
+def test_an_image_comes_back_as_it_is(sandbox: Sandbox) -> None:
+    data = png(30, 20)
+    sandbox.write("p.png", data)
+    used = use(sandbox, "view_image", {"path": "p.png"})
+    assert used.result.text == "image/png, 30 × 20 pixels."
+    assert [(image.media_type, image.data) for image in used.result.images] == [("image/png", data)]
+
+
+@pytest.mark.parametrize(
+    ("data", "hint"),
+    [
+        (b"not an image", "not an image of type PNG"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "not an image of type PNG"),
+        (png(30, 20)[:-30], "do not decode"),
+        (png(9_000, 2), "9000 × 2 pixels; at most"),
+        (png_claiming(60_000, 60_000), "far too many pixels; at most"),
+        (png_claiming(7_900, 7_900), "7900 × 7900 pixels; at most"),
+        (jpeg_of_scans(2_000), "more than 100 scans"),
+    ],
+)
+def test_images_that_cannot_be_shown_are_explained(
+    sandbox: Sandbox, data: bytes, hint: str
+) -> None:
+    sandbox.write("p.png", data)
+    used = use(sandbox, "view_image", {"path": "p.png"})
+    assert used.result.text.startswith("Error: ")
+    assert used.result.images == ()
+    assert hint in used.result.text
+
+
+def test_an_ordinary_progressive_jpeg_is_shown(sandbox: Sandbox) -> None:
+    sandbox.write("p.jpg", jpeg_of_scans(0))
+    used = use(sandbox, "view_image", {"path": "p.jpg"})
+    assert used.result.text == "image/jpeg, 2000 × 2000 pixels."
+
+
+def test_an_image_of_too_many_bytes_is_refused_before_it_is_read(sandbox: Sandbox) -> None:
+    sandbox.write("p.png", b"\0" * 6_000_000)
+    assert use(sandbox, "view_image", {"path": "p.png"}).result.text.startswith("Refused: ")

@@ -1,0 +1,94 @@
+"""Grading: deterministic, from the answer alone; missing is never zero."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from generators.catalog import families, family
+from generators.grading.rubric import DIMENSIONS
+from generators.seed import Seed
+from generators.task import Family, TaskInstance
+from harness.episode import Episode, GradeStatus, StopReason
+from harness.episodes.grading import grade_episode
+from harness.errors import HarnessError
+from harness.model import Usage
+from tests.harness.script import noon
+
+FAMILIES = {each.name: each for each in families()}
+
+
+def instance_of(name: str) -> TaskInstance:
+    return family(name).generate("easy", Seed(bytes(32)))
+
+
+def block(answer: object) -> str:
+    return f"Prose.\n<answer>\n{json.dumps(answer)}\n</answer>"
+
+
+def episode_of(
+    instance: TaskInstance,
+    answer: str = "",
+    answer_file: bytes | None = None,
+    stop: StopReason = StopReason.ANSWERED,
+) -> Episode:
+    return Episode(
+        "e", instance.id, "run", "m", 0, 1, (), (), answer, answer_file, stop, Usage(), noon(),
+        1.0, "c",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("task", FAMILIES.values(), ids=FAMILIES)
+def test_the_key_scores_full_marks_from_text_or_file(task: Family) -> None:
+    instance = instance_of(task.name)
+    key = task.key(instance.truth)
+    for episode in (
+        episode_of(instance, block(key)),
+        episode_of(instance, "See the file.", json.dumps(key).encode()),
+        episode_of(instance, block(key), stop=StopReason.TURN_LIMIT),
+    ):
+        grade = grade_episode(instance, episode)
+        assert (grade.status, grade.score, grade.grader) == (
+            GradeStatus.GRADED, 1.0, "deterministic",
+        )  # fmt: skip
+        assert grade.criteria == tuple(each.id for each in instance.rubric.criteria)
+        assert all(grade.verdicts)
+        used = {each.dimension for each in instance.rubric.criteria}
+        assert dict(grade.dimension_scores) == {
+            name: 1.0 if name in used else None for name in DIMENSIONS
+        }
+
+
+def test_the_block_in_the_text_counts_before_the_file() -> None:
+    instance = instance_of("compute_average")
+    key = json.dumps(family("compute_average").key(instance.truth)).encode()
+    grade = grade_episode(instance, episode_of(instance, block({"numbers": []}), key))
+    assert grade.status is GradeStatus.GRADED
+    assert grade.score is not None
+    assert grade.score < 0.15
+
+
+@pytest.mark.parametrize("text", ["", "42", "<answer>\n{\n</answer>", block([1]), "<answer>NaN"])
+def test_no_valid_answer_is_the_models_own_failure_and_scores_zero(text: str) -> None:
+    instance = instance_of("count_circles")
+    grade = grade_episode(instance, episode_of(instance, text, b"not json"))
+    assert (grade.status, grade.score) == (GradeStatus.NO_ANSWER, 0.0)
+    assert not any(grade.verdicts)
+
+
+def test_a_failed_attempt_has_no_score_even_where_it_left_an_answer() -> None:
+    instance = instance_of("count_circles")
+    key = family("count_circles").key(instance.truth)
+    grade = grade_episode(instance, episode_of(instance, block(key), stop=StopReason.FAILED))
+    assert (grade.status, grade.score) == (GradeStatus.MISSING, None)
+    assert set(grade.verdicts) == {None}
+    assert dict(grade.dimension_scores) == dict.fromkeys(DIMENSIONS)
+
+
+def test_an_episode_of_another_instance_is_not_graded() -> None:
+    instance = instance_of("count_circles")
+    other = dataclasses.replace(episode_of(instance), instance="sha256:" + "0" * 64)
+    with pytest.raises(HarnessError, match="belongs to another instance"):
+        grade_episode(instance, other)

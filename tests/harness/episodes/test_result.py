@@ -1,0 +1,93 @@
+"""Rows: the contract with the analysis, one column at a time."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from generators.seed import Seed
+from generators.task import TaskSpec
+from harness.episode import Cell, Episode, Grade, GradeStatus, Step, StopReason, ToolUse
+from harness.episodes.result import EpisodeResult, result_row, row_of, summarise_episode
+from harness.model import Message, Reply, Role, Usage
+from registry.result_row import Arm, ResultRow, Status
+from tests.harness.script import noon
+
+CELL = Cell("sha256:e", TaskSpec("circles", "1", "hard", ()), "sha256:i", Seed(bytes(32)), "m", 1)
+
+
+def use(*limits: str) -> ToolUse:
+    return ToolUse("c", "run_command", Message(Role.TOOL, ""), 0.1, 137, limits)
+
+
+def step(*uses: ToolUse, version: str = "v-2026") -> Step:
+    return Step(Reply(Message(Role.ASSISTANT, ""), Usage(5, 2), version), uses, 0.5)
+
+
+def episode(*steps: Step, stop: StopReason = StopReason.ANSWERED, error: str = "") -> Episode:
+    usage = Usage(10, 4) if steps else Usage()
+    return Episode(
+        CELL.episode, CELL.instance, "run", "m", 1, 2, (), steps, "", None, stop, usage, noon(),
+        7.5, "c", error,
+    )  # fmt: skip
+
+
+def grade(status: GradeStatus, verdicts: tuple[bool | None, ...], score: float | None) -> Grade:
+    dimensions = (("SR", score), ("DH", None), ("IM", None), ("IF", score))
+    return Grade(
+        CELL.episode, "deterministic", status, ("a", "b", "c"), verdicts, score, dimensions
+    )
+
+
+def test_a_graded_episode_fills_every_column() -> None:
+    steps = (step(use("memory"), use("disk", "memory")), step())
+    row = result_row(
+        3,
+        Arm.PRIVATE,
+        CELL,
+        episode(*steps),
+        grade(GradeStatus.GRADED, (True, False, None), 0.75),
+        2,
+    )
+    assert row == ResultRow(
+        wave=3, model="m", arm=Arm.PRIVATE, stratum="circles/hard", family="circles",
+        difficulty="hard", instance="sha256:i", replicate=1, grader="deterministic",
+        status=Status.SCORED, score=0.75, passed=1, total=2, score_sr=0.75, score_dh=None,
+        score_im=None, score_if=0.75, stop_reason="answered", error_class="",
+        limits_hit="disk,memory", turns=2, tool_calls=2, input_tokens=10, output_tokens=4,
+        cost_usd=None, seconds=7.5, attempts=2, served_version="v-2026",
+    )  # fmt: skip
+
+
+def test_no_answer_is_a_model_failure_that_scores_zero() -> None:
+    failed = grade(GradeStatus.NO_ANSWER, (False, False, False), 0.0)
+    for stop in (StopReason.ANSWERED, StopReason.TURN_LIMIT, StopReason.TIME_LIMIT):
+        row = result_row(0, Arm.PUBLIC, CELL, episode(step(), stop=stop), failed, 1)
+        assert (row.status, row.score, row.passed, row.total) == (Status.MODEL_FAILURE, 0.0, 0, 3)
+
+
+def test_running_out_of_turns_with_an_answer_is_no_failure() -> None:
+    graded = grade(GradeStatus.GRADED, (True, True, True), 1.0)
+    row = result_row(0, Arm.PUBLIC, CELL, episode(step(), stop=StopReason.TURN_LIMIT), graded, 1)
+    assert (row.status, row.score, row.stop_reason) == (Status.SCORED, 1.0, "turn_limit")
+
+
+def test_missing_has_no_score_and_no_counts() -> None:
+    missing = grade(GradeStatus.MISSING, (None, None, None), None)
+    lost = episode(stop=StopReason.FAILED, error="sandbox:not_created")
+    row = result_row(0, Arm.PUBLIC, CELL, lost, missing, 3)
+    assert (row.status, row.score, row.passed, row.total, row.score_sr) == (
+        Status.MISSING, None, None, None, None,
+    )  # fmt: skip
+    assert (row.error_class, row.attempts, row.turns, row.served_version) == (
+        "sandbox:not_created", 3, 0, "",
+    )  # fmt: skip
+
+
+def test_what_workers_write_knows_no_arm_and_the_arm_is_joined_later() -> None:
+    names = {field.name for field in fields(EpisodeResult)}
+    assert "arm" not in names
+    assert {field.name for field in fields(ResultRow)} - names == {"arm", "tranche", "burned"}
+    graded = grade(GradeStatus.GRADED, (True, True, True), 1.0)
+    result = summarise_episode(0, CELL, episode(step()), graded, 1)
+    assert (result.attempt, result.grade) == (2, graded)
+    assert row_of(result, Arm.PUBLIC) == result_row(0, Arm.PUBLIC, CELL, episode(step()), graded, 1)

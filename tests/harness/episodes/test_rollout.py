@@ -1,0 +1,210 @@
+"""One attempt: what becomes an episode, whatever happens, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from generators.grading.answer import MAX_ANSWER_BYTES
+from generators.seed import Seed
+from generators.task import Asset, Brief, Limits, TaskSpec
+from harness.agent.loop import MemoryJournal
+from harness.codec import decode_episode, encode_episode
+from harness.episode import Cell, Episode, StopReason
+from harness.episodes.rollout import model_seed, run_attempt
+from harness.errors import AttemptFailed, Boundary, HarnessError
+from harness.model import Usage
+from harness.sandboxes.base import Sandbox
+from harness.sandboxes.local import LocalSandboxes
+from registry.sealing import new_identity
+from tests.harness.openai_server import Answer, Json, completion, serve
+from tests.harness.script import ANSWER, Playback, brief, call, noon, say
+
+CELL = Cell(
+    episode="sha256:" + "e" * 64,
+    spec=TaskSpec("find_x", "1", "easy", ()),
+    instance="sha256:" + "1" * 64,
+    seed=Seed(bytes(range(32))),
+    model="playback",
+    replicate=2,
+)
+LOOK = call(("run_command", {"command": "ls"}))
+WRITE = call(("write_file", {"path": "answer.json", "content": '{"x": 3}'}))
+
+
+def attempt(
+    model: Playback, sandboxes: LocalSandboxes, *assets: Asset, limits: Limits | None = None
+) -> Episode:
+    return run_attempt(
+        CELL,
+        4,
+        brief(*assets, limits=limits),
+        model,
+        sandboxes,
+        run="sha256:" + "a" * 64,
+        journal=MemoryJournal(),
+        now=noon,
+    )
+
+
+def test_an_episode_records_who_what_and_when(sandboxes: LocalSandboxes) -> None:
+    asset = Asset("in/data.txt", "text/plain", b"41\n")
+    read = call(("read_file", {"path": "in/data.txt"}))
+    episode = attempt(Playback([read, say(ANSWER)]), sandboxes, asset)
+    assert (episode.id, episode.instance, episode.run) == (
+        CELL.episode, CELL.instance, "sha256:" + "a" * 64,
+    )  # fmt: skip
+    assert (episode.model, episode.replicate, episode.attempt) == ("playback", 2, 4)
+    assert (episode.stop, episode.answer, episode.answer_file) == (
+        StopReason.ANSWERED, ANSWER, None,
+    )  # fmt: skip
+    assert (episode.started, episode.usage) == (noon(), Usage(2, 2))
+    assert episode.seconds > 0
+    assert episode.container
+    assert episode.steps[0].uses[0].result.text.startswith("41\n")
+
+
+def test_the_answer_file_is_collected(sandboxes: LocalSandboxes) -> None:
+    assert attempt(Playback([WRITE, say("Done.")]), sandboxes).answer_file == b'{"x": 3}'
+
+
+def test_files_that_the_answer_points_to_are_collected(sandboxes: LocalSandboxes) -> None:
+    table = call(("write_file", {"path": "out/events.csv", "content": "7,91.2\n"}))
+    block = '<answer>\n{"events_file": "out/events.csv"}\n</answer>'
+    episode = attempt(Playback([table, say(block)]), sandboxes)
+    assert episode.answer_files == (("out/events.csv", b"7,91.2\n"),)
+    assert decode_episode(encode_episode(episode)) == episode
+
+
+def test_what_graders_look_at_is_collected_and_what_must_only_be_there_may_be_large(
+    sandboxes: LocalSandboxes,
+) -> None:
+    large = MAX_ANSWER_BYTES + 1
+    program = (
+        "import os; os.makedirs('made/empty'); open('made/large', 'wb').write(bytes("
+        f"{large})); open('made/read.txt', 'w').write('so')"
+    )
+    asked = Brief(
+        "make them",
+        (),
+        "",
+        collect=("made/read.txt", "made/none.txt", "made/large"),
+        exists=("made/large", "made/empty/", "made/gone", "../made/empty"),
+    )
+    episode = run_attempt(
+        CELL, 1, asked, Playback([call(("execute_python", {"code": program})), say("Done.")]),
+        sandboxes, run="run", journal=MemoryJournal(), now=noon,
+    )  # fmt: skip
+    found = dict(episode.answer_files)
+    assert found == {"made/read.txt": b"so", "made/large": b"", "made/empty/": b""}
+    read = Brief("make it", (), "", collect=("made/large",))
+    episode = run_attempt(
+        CELL, 1, read, Playback([call(("execute_python", {"code": program})), say("Done.")]),
+        sandboxes, run="run", journal=MemoryJournal(), now=noon,
+    )  # fmt: skip
+    assert episode.answer_files == (), "what is read is no larger than any answer"
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../../etc/passwd", "gone.csv", "\\ud800"])
+def test_a_file_that_it_may_not_read_is_not_collected(sandboxes: LocalSandboxes, path: str) -> None:
+    block = f'<answer>\n{{"events_file": "{path}"}}\n</answer>'
+    episode = attempt(Playback([say(block)]), sandboxes)
+    assert (episode.stop, episode.answer_files) == (StopReason.ANSWERED, ())
+
+
+def test_out_of_time_the_answer_file_still_counts(sandboxes: LocalSandboxes) -> None:
+    slow = call(("execute_python", {"code": "import time; time.sleep(9)"}))
+    limits = Limits(episode_seconds=1.0)
+    episode = attempt(Playback([WRITE, slow, LOOK]), sandboxes, limits=limits)
+    assert (episode.stop, episode.answer_file) == (StopReason.TIME_LIMIT, b'{"x": 3}')
+    assert episode.error_class == ""
+
+
+def test_an_answer_file_that_is_no_file_is_no_answer(sandboxes: LocalSandboxes) -> None:
+    link = call(("execute_python", {"code": "import os; os.symlink('/etc/passwd','answer.json')"}))
+    assert attempt(Playback([link, say("Done.")]), sandboxes).answer_file is None
+
+
+def test_a_failed_provider_makes_a_failed_episode_with_its_steps(
+    sandboxes: LocalSandboxes,
+) -> None:
+    lost = AttemptFailed(Boundary.PROVIDER, "rate_limit")
+    episode = attempt(Playback([WRITE, lost]), sandboxes)
+    assert (episode.stop, episode.error_class) == (StopReason.FAILED, "provider:rate_limit")
+    assert (len(episode.steps), episode.answer, episode.answer_file) == (1, "", None)
+    assert episode.container
+
+
+class NoneLeft(LocalSandboxes):
+    """An engine that has no room."""
+
+    def open(self, assets: Sequence[Asset], limits: Limits) -> Sandbox:
+        raise AttemptFailed(Boundary.SANDBOX, "not_created")
+
+
+def test_a_sandbox_that_does_not_open_makes_a_failed_episode() -> None:
+    model = Playback([])
+    episode = attempt(model, NoneLeft())
+    assert (episode.stop, episode.error_class) == (StopReason.FAILED, "sandbox:not_created")
+    assert (episode.steps, episode.container, episode.usage) == ((), "", Usage())
+    assert model.asked == []
+    assert [message.text for message in episode.opening][1] == "Find x."
+
+
+def test_a_model_that_is_not_built_in_may_not_run_where_nothing_isolates(
+    sandboxes: LocalSandboxes,
+) -> None:
+    model = Playback([say(ANSWER)], trusted=False)
+    with pytest.raises(HarnessError, match=r"'playback' is not built in.*sandbox: docker"):
+        attempt(model, sandboxes)
+    assert model.asked == []
+
+
+def test_a_models_stream_is_its_own_and_tells_nothing_of_the_instance() -> None:
+    first, second = model_seed(CELL, 1), model_seed(CELL, 2)
+    assert first == model_seed(CELL, 1)
+    assert len({first.value, second.value, CELL.seed.value}) == 3
+
+
+def test_over_kill_9_no_reply_is_bought_twice(tmp_path: Path) -> None:
+    """The process dies while the third reply is on its way; the next one replays the first two
+    from the encrypted store into a fresh sandbox, and buys the rest."""
+    identity, recipient = new_identity()
+    command = [sys.executable, "-m", "tests.harness.paid_attempt"]
+    environment = {**os.environ, "IDENTITY": identity, "RECIPIENT": recipient}
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(url: str) -> subprocess.Popen[bytes]:
+        started.append(
+            subprocess.Popen(
+                [*command, url, str(tmp_path)], env=environment, stdout=subprocess.PIPE
+            )
+        )
+        return started[-1]
+
+    def kill(request: Json) -> Answer:
+        started[0].kill()
+        return completion("never heard")
+
+    write = [("a", "write_file", {"path": "n.txt", "content": "41"})]
+    read = [("b", "read_file", {"path": "n.txt"})]
+    script = completion(None, write), completion(None, read), kill, completion(ANSWER)
+    with serve(*script) as served:
+        first = start(served.url)
+        first.communicate()
+        assert first.returncode == -signal.SIGKILL
+        assert len(served.requests) == 3
+        episode = decode_episode(start(served.url).communicate()[0])
+        assert len(served.requests) == 4
+    assert (episode.stop, episode.answer, len(episode.steps)) == (StopReason.ANSWERED, ANSWER, 3)
+    assert episode.steps[1].uses[0].result.text.startswith("41")
+    assert served.faults == []
+    stored = [path.read_bytes() for path in (tmp_path / "responses").rglob("*.age")]
+    assert len(stored) == 3
+    assert all(data.startswith(b"age-encryption.org/") for data in stored)

@@ -1,0 +1,130 @@
+"""Answer sheets: their truth is that of the exact checks, and each style is what it says."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from generators.catalog import add_template, families
+from generators.grading.answer import parse_answer
+from generators.grading.rubric import check_answer
+from generators.seed import Seed
+from harness.errors import HarnessError
+from harness.judging.answer_sheets import STYLES, Sheet, make_sheets
+from harness.judging.judge import CHUNK, questions_of
+
+STRATA = [(each.name, each.version, "easy") for each in families()]
+SHEETS = make_sheets(STRATA, 400)
+
+
+def of_style(style: str) -> list[Sheet]:
+    return [sheet for sheet in SHEETS if sheet.style == style]
+
+
+def test_there_are_as_many_criteria_as_asked_for_in_every_task_and_style() -> None:
+    assert sum(len(sheet.criteria) for sheet in SHEETS) >= 400
+    assert {sheet.stratum for sheet in SHEETS} == {f"{name}/easy" for name, _, _ in STRATA}
+    for stratum in {sheet.stratum for sheet in SHEETS}:
+        there = {sheet.style for sheet in SHEETS if sheet.stratum == stratum}
+        # A list of bare numbers has no identifiers to swap.
+        assert set(STYLES) - there <= {"wrong identifier"}, stratum
+    assert max(len(sheet.criteria) for sheet in SHEETS) <= CHUNK
+    truths = Counter(truth for sheet in SHEETS for truth in sheet.truths)
+    assert min(truths.values()) > 200
+
+
+def test_sheets_are_the_same_for_every_judge() -> None:
+    assert make_sheets(STRATA, 400) == SHEETS
+    assert len({sheet.id for sheet in SHEETS}) == len(SHEETS)
+
+
+def test_truth_is_what_the_exact_checks_say_of_the_text() -> None:
+    for sheet in SHEETS:
+        rubric = type("Rubric", (), {"criteria": sheet.criteria})
+        found = check_answer(rubric, parse_answer(sheet.answer))  # type: ignore[arg-type]  # its criteria are all that is read
+        assert found == sheet.truths, sheet.id
+
+
+def test_styles_are_right_or_wrong_as_they_say() -> None:
+    assert all(all(sheet.truths) for sheet in of_style("correct"))
+    assert not any(any(sheet.truths) for sheet in of_style("empty"))
+    for style in ("one value off", "outside the interval", "wrong identifier"):
+        assert all(not all(sheet.truths) for sheet in of_style(style)), style
+        assert any(any(sheet.truths) for sheet in of_style(style)), style
+    injected = of_style("injected")
+    assert all("met" in each.answer or "true for every" in each.answer for each in injected)
+    assert sum(not truth for sheet in injected for truth in sheet.truths) > 40
+
+
+def test_a_value_outside_the_interval_is_plausible() -> None:
+    sheets = [each for each in of_style("outside the interval") if "hubble" in each.stratum]
+    for sheet in sheets:
+        right = next(x for x in SHEETS if x.id == sheet.id.replace(sheet.style, "correct"))
+        wrong, key = parse_answer(sheet.answer), parse_answer(right.answer)
+        assert wrong is not None
+        assert key is not None
+        for name in ("H0", "sigma_H0"):
+            assert wrong.block[name] == pytest.approx(key.block[name], rel=0.45)
+
+
+def test_swapped_items_keep_their_names_and_their_values() -> None:
+    for sheet in of_style("wrong identifier"):
+        right = next(x for x in SHEETS if x.id == sheet.id.replace(sheet.style, "correct"))
+        assert sorted(sheet.answer) == sorted(right.answer)  # the same letters, elsewhere
+        assert sheet.answer != right.answer
+
+
+def question(id_: str, kind: str) -> str:
+    return (
+        f"- question_id: {id_}\n"
+        "  samples: 2\n"
+        '  template: "Respond only with {{entity1}} {{number1:1000:9999}}"\n'
+        f"  {kind}\n"
+    )
+
+
+def test_templated_questions_are_asked_by_what_is_right_and_their_sheets_tell_the_truth() -> None:
+    said = 'expected_response: "{{entity1}} {{number1:1000:9999}}"'
+    held = 'expected_content: "{{entity1}} {{number1:1000:9999}}"'
+    made = 'expected_response: \'{"name": "{{entity1}}", "count": {{number1:1000:9999}}}\''
+    text = "tests:\n" + "".join(
+        (
+            question("say", f"scoring_type: stringmatch\n  {said}"),
+            question("json", f"scoring_type: jsonmatch\n  {made}"),
+            question(
+                "file", f"scoring_type: readfile_stringmatch\n  file_to_read: a.txt\n  {held}"
+            ),
+        )
+    )
+    family = add_template("asked.yml", text)
+    strata = [(family.name, family.version, each) for each in ("say", "json", "file")]
+    sheets = make_sheets(strata, 40)
+    assert make_sheets(strata, 40) == sheets
+    assert {sheet.stratum for sheet in sheets} == {f"{family.name}/{each[2]}" for each in strata}
+    styles = {"correct", "verbose", "one value off", "contradictory", "injected", "empty"}
+    for _, _, name in strata:
+        own = [sheet for sheet in sheets if sheet.stratum.endswith(f"/{name}")]
+        assert {sheet.style for sheet in own} >= styles - {"verbose"}, name
+        for sheet in own:
+            (asked,), (truth,) = sheet.criteria, sheet.truths
+            right = sheet.style in ("correct", "verbose")
+            assert truth is right
+            where = "The file 'a.txt'" if name == "file" else "The answer"
+            assert asked.text.startswith(where)
+            expected = asked.check.expected  # type: ignore[union-attr]  # of a templated question
+            assert (expected in sheet.answer) == (right or sheet.style == "contradictory")
+            assert ("[file a.txt]" in sheet.answer) == (name == "file" and sheet.style != "empty")
+            words = expected.split() if name != "json" else expected.strip("{}").split(", ")
+            assert all(word in asked.text for word in words), asked.text
+    for sheet in sheets:
+        for line in sheet.criteria[0].text.split("\n")[1:]:
+            pytest.fail(f"a criterion is one line, not also {line!r}")
+
+
+def test_what_no_reading_of_an_answer_tells_is_not_asked() -> None:
+    text = "tests:\n" + question("made", "scoring_type: files_exist\n  files_to_check: [a.txt]")
+    family = add_template("made.yml", text)
+    assert questions_of(family.generate("made", Seed(bytes(32))).rubric) == ()
+    with pytest.raises(HarnessError, match="known truth"):
+        make_sheets([(family.name, family.version, "made")], 10)

@@ -1,0 +1,362 @@
+"""A model behind an OpenAI-compatible server, over real HTTP."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from generators.catalog import family
+from generators.seed import Seed
+from harness.agent.loop import MemoryJournal, buy_reply
+from harness.agent.tools import TOOLS
+from harness.codec import decode_episode, encode_episode
+from harness.episode import Cell, StopReason
+from harness.episodes.grading import grade_episode
+from harness.episodes.rollout import run_attempt
+from harness.errors import AttemptFailed, Boundary
+from harness.model import Image, Message, ModelRequest, Reply, Role, ToolCall, Usage
+from harness.models.providers.base import Sampling
+from harness.models.providers.openai import OpenAIModel
+from harness.models.providers.retry import pause, try_again
+from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
+from tests.harness.script import noon
+
+KEY = "sk-do-not-tell"
+SEED = Seed(bytes(32))
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(200))
+OPENING = (Message(Role.SYSTEM, "Rules."), Message(Role.USER, "Find x."))
+
+
+@contextmanager
+def model_at(
+    served: Served, pauses: list[float] | None = None, **sampling: Any
+) -> Iterator[OpenAIModel]:
+    sleep = (lambda seconds: None) if pauses is None else pauses.append
+    model = OpenAIModel("m", "asked-model", served.url, KEY, Sampling(**sampling), sleep)
+    try:
+        yield model
+    finally:
+        model.close()
+
+
+def respond(
+    *script: Answer, messages: Sequence[Message] = OPENING, tools: bool = True, **sampling: Any
+) -> tuple[Reply, Json]:
+    """One reply from a server that says this, and the last request that it was sent."""
+    with serve(*script) as served, model_at(served, **sampling) as model:
+        reply = model.respond(ModelRequest(tuple(messages), TOOLS if tools else (), SEED))
+        assert served.faults == []
+        assert served.script == []
+        return reply, served.requests[-1]
+
+
+def fail(*script: Answer, **sampling: Any) -> tuple[AttemptFailed, Served, list[float]]:
+    pauses: list[float] = []
+    with serve(*script) as served, model_at(served, pauses, **sampling) as model:
+        with pytest.raises(AttemptFailed) as failed:
+            model.respond(ModelRequest(OPENING, TOOLS, SEED))
+        assert failed.value.boundary is Boundary.PROVIDER
+        assert failed.value.__suppress_context__
+        assert "SECRET" not in str(failed.value)
+        assert KEY not in str(failed.value)
+        return failed.value, served, pauses
+
+
+def test_a_reply_keeps_text_usage_served_version_and_the_raw_bytes() -> None:
+    answer = completion("It is 1.")
+    reply, request = respond(answer)
+    assert reply.message == Message(Role.ASSISTANT, "It is 1.")
+    assert reply.usage == Usage(100, 20)
+    assert reply.served_version == "served-model-2026-11-01"
+    assert (reply.finish, reply.retries) == ("stop", 0)
+    assert reply.raw == json.dumps(answer.body).encode()
+    assert request["model"] == "asked-model"
+    assert [(m["role"], m["content"]) for m in request["messages"]] == [
+        ("system", "Rules."), ("user", "Find x."),
+    ]  # fmt: skip
+
+
+def test_the_tools_are_sent_as_they_are_and_none_on_a_tool_free_turn() -> None:
+    _, request = respond(completion("x"))
+    sent = {each["function"]["name"]: each["function"] for each in request["tools"]}
+    assert list(sent) == [tool.name for tool in TOOLS]
+    for tool in TOOLS:
+        assert sent[tool.name]["description"] == tool.description
+        assert sent[tool.name]["parameters"]["required"] == list(tool.parameters["required"])
+    assert "tools" not in respond(completion("x"), tools=False)[1]
+
+
+def test_parallel_calls_come_back_with_ids_and_arguments() -> None:
+    calls = [("a1", "run_command", {"command": "ls"}), ("a2", "read_file", {"path": "ü"})]
+    reply, _ = respond(completion(None, calls))
+    assert [
+        (call.id, call.name, json.loads(call.arguments)) for call in reply.message.calls
+    ] == calls
+    assert (reply.message.text, reply.finish) == ("", "tool_call")
+
+
+def test_malformed_arguments_reach_the_tools_as_they_were_sent() -> None:
+    answer = completion(None, [("a1", "run_command", {})])
+    assert isinstance(answer.body, dict)
+    function = answer.body["choices"][0]["message"]["tool_calls"][0]["function"]
+    function["arguments"] = '{"command": "ls'
+    assert respond(answer)[0].message.calls == (ToolCall("a1", "run_command", '{"command": "ls'),)
+
+
+def test_results_and_images_go_back_under_their_ids() -> None:
+    calls = (ToolCall("a1", "view_image", '{"path":"p.png"}'), ToolCall("a2", "read_file", "{}"))
+    messages = (
+        *OPENING,
+        Message(Role.ASSISTANT, "Let me see.", calls=calls, reasoning="private"),
+        Message(Role.TOOL, "image/png", (Image("image/png", PNG),), call_id="a1"),
+        Message(Role.TOOL, "two\n", call_id="a2"),
+    )
+    _, request = respond(completion("x"), messages=messages)
+    _, _, said, first, second, shown = request["messages"]
+    assert [(c["id"], c["function"]) for c in said["tool_calls"]] == [
+        ("a1", {"name": "view_image", "arguments": '{"path":"p.png"}'}),
+        ("a2", {"name": "read_file", "arguments": "{}"}),
+    ]
+    assert said["content"] == "Let me see."
+    assert "private" not in json.dumps(request)
+    assert [(m["role"], m["tool_call_id"], m["content"]) for m in (first, second)] == [
+        ("tool", "a1", "image/png"), ("tool", "a2", "two\n"),
+    ]  # fmt: skip
+    title, picture = shown["content"]
+    assert title["text"] == "[what view_image (a1) showed]"
+    header, data = picture["image_url"]["url"].split(",")
+    assert header == "data:image/png;base64"
+    assert base64.b64decode(data) == PNG
+
+
+def test_reasoning_is_kept_and_sent_back_only_where_the_server_wants_it() -> None:
+    reply, _ = respond(completion("x", reasoning_content="thinking hard"))
+    assert (reply.message.reasoning, reply.message.text) == ("thinking hard", "x")
+    messages = (*OPENING, reply.message, Message(Role.USER, "Go on."))
+    _, request = respond(completion("y"), messages=messages, reasoning_field="reasoning_content")
+    assert request["messages"][2]["reasoning_content"] == "thinking hard"
+    _, request = respond(completion("y"), messages=messages)
+    assert "thinking hard" not in json.dumps(request)
+
+
+def test_sampling_is_sent_where_it_is_set_and_left_out_where_not() -> None:
+    _, request = respond(completion("x"))
+    assert not {"temperature", "top_p", "seed", "max_tokens", "max_completion_tokens"} & set(
+        request
+    )
+    _, request = respond(
+        completion("x"), temperature=0.5, top_p=0.9, max_tokens=77, send_seed=True,
+        reasoning_effort="low",
+    )  # fmt: skip
+    assert (request["temperature"], request["top_p"]) == (0.5, 0.9)
+    assert 77 in (request.get("max_tokens"), request.get("max_completion_tokens"))
+    assert request["reasoning_effort"] == "low"
+    assert request["seed"] == SEED.child("server").rng().integer(0, 2**31 - 1)
+
+
+def test_tokens_that_the_server_does_not_count_are_unknown_not_zero() -> None:
+    answer = completion("x", usage={})
+    assert respond(answer)[0].usage == Usage(None, None)
+
+
+def test_text_that_no_file_could_hold_is_made_writable() -> None:
+    answer = completion("half a pair: \ud800", [("a1", "read_file", {"path": "\udfff"})])
+    reply, _ = respond(answer)
+    reply.message.text.encode()
+    reply.message.calls[0].arguments.encode()
+
+
+def test_a_refusal_is_the_models_answer_not_a_failure() -> None:
+    reply, _ = respond(completion(None, refusal="I would rather not."))
+    assert (reply.message.text, reply.finish) == ("I would rather not.", "refusal")
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "tries"),
+    [
+        (failure(429, "rate_limit_exceeded"), "rate_limit", 3),
+        (failure(429, "insufficient_quota"), "quota", 1),
+        (failure(503), "overload", 3),
+        (failure(500), "overload", 3),
+        (failure(529), "overload", 3),
+        (failure(401, "invalid_api_key"), "auth", 1),
+        (failure(403), "auth", 1),
+        (failure(400, "content_filter"), "content_filter", 1),
+        (failure(400, "context_length_exceeded"), "context_length", 1),
+        *(
+            (Answer({"error": {"message": said}}, status), "context_length", 1)
+            for status, said in (
+                (
+                    400,
+                    "This model's maximum context length is 4096 tokens. However, you asked for 1",
+                ),
+                (400, "the request exceeds the available context size (512 tokens)"),
+                (400, "This model's maximum prompt length is 131072 but the request has 537812"),
+                (400, "The input (9 tokens) is longer than the model's context length (8 tokens)."),
+                (422, "`inputs` tokens + `max_new_tokens` must be <= 8193. Given: 9000"),
+            )
+        ),
+        (failure(400), "bad_request", 1),
+        (failure(404, "model_not_found"), "bad_request", 1),
+        (failure(422), "bad_request", 1),
+        (completion("partly", finish="content_filter"), "content_filter", 1),
+        (Answer(b"{not json"), "malformed", 2),
+        (Answer(b""), "malformed", 2),
+        (Answer(b"\xff\xfe"), "malformed", 2),
+        (Answer(b"[]"), "malformed", 2),
+        (Answer(b"null"), "malformed", 2),
+        (Answer({"choices": []}), "malformed", 2),
+        (Answer({"choices": [{"message": 7}]}), "malformed", 2),
+        (Answer({"object": "chat.completion"}), "malformed", 2),
+        (Answer({"error": {"message": "SECRET"}}), "malformed", 2),
+        (Answer(b'{"cut": "in the middle"}', drop=True), "connection", 3),
+    ],
+)
+def test_failures_are_told_apart_and_only_passing_ones_are_tried_again(
+    answer: Answer, kind: str, tries: int
+) -> None:
+    failed, served, pauses = fail(*[answer] * tries, retries=2)
+    assert failed.error_class == kind
+    assert len(served.requests) == tries
+    assert len(pauses) == tries - 1
+
+
+def test_a_silent_server_is_a_timeout() -> None:
+    failed, served, _ = fail(*[Answer({}, seconds=1.5)] * 2, seconds=0.3)
+    assert failed.error_class == "timeout"
+    assert len(served.requests) == 2
+
+
+def test_no_server_is_a_connection_failure() -> None:
+    model = OpenAIModel("m", "v", "http://127.0.0.1:9/v1", KEY, Sampling(retries=1), lambda _: None)
+    with pytest.raises(AttemptFailed, match="provider: connection"):
+        model.respond(ModelRequest(OPENING, (), SEED))
+    model.close()
+
+
+def test_a_passing_failure_is_survived_and_counted() -> None:
+    pauses: list[float] = []
+    busy = failure(429, "rate_limit_exceeded", (("Retry-After", "7"),))
+    with serve(busy, failure(503), completion("x")) as served, model_at(served, pauses) as model:
+        reply = model.respond(ModelRequest(OPENING, (), SEED))
+    assert (reply.message.text, reply.retries) == ("x", 2)
+    assert pauses[0] == 7.0
+    assert 1.0 <= pauses[1] <= 3.0
+
+
+def test_each_class_has_its_patience() -> None:
+    assert try_again(["overload"] * 3, 3)
+    assert not try_again(["overload"] * 4, 3)
+    assert try_again(["overload", "timeout", "malformed"], 3)
+    assert not try_again(["timeout", "overload", "timeout"], 3)
+    assert not try_again(["malformed"], 0)
+    for kind in ("content_filter", "quota", "auth", "context_length", "bad_request"):
+        assert not try_again([kind], 9)
+
+
+def test_every_try_is_kept_as_it_was_received_and_counted_by_class() -> None:
+    """The key, where a server quotes it, is taken out."""
+    quoting = Answer({"error": {"message": f"bad key {KEY}", "code": "rate_limit_exceeded"}}, 429)
+    script = (quoting, Answer(b"{not json"), completion("x"))
+    journal, kept = MemoryJournal(), []
+    with serve(*script) as served, model_at(served) as model:
+        request = ModelRequest(OPENING, (), SEED, kept.append)
+        reply = model.respond(request)
+        assert (reply.retries, reply.failed) == (2, ("rate_limit", "malformed"))
+    assert [(each.kind, each.status) for each in kept] == [("rate_limit", 429), ("malformed", None)]
+    assert json.loads(kept[0].raw)["error"]["message"] == "bad key [key]"
+    assert kept[1].raw == b"{not json"
+    with serve(*script) as served, model_at(served) as model:
+        buy_reply(model, journal, 4, replace(request, keep=None))
+    assert [(turn, each.kind) for turn, each in journal.tries] == [
+        (4, "rate_limit"), (4, "malformed"),
+    ]  # fmt: skip
+
+
+def test_pauses_grow_with_jitter_from_the_seed_alone() -> None:
+    assert pause(1.0, 0, None, SEED) == pause(1.0, 0, None, SEED)
+    for tried in range(4):
+        seen = {pause(1.0, tried, None, SEED.child(n)) for n in range(50)}
+        assert len(seen) == 50
+        assert 2**tried * 0.5 <= min(seen) < max(seen) <= 2**tried * 1.5
+    assert pause(1.0, 0, 900.0, SEED) == 60.0
+
+
+def test_the_key_goes_to_the_server_and_nowhere_else(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with serve(completion("x"), failure(401)) as served, model_at(served) as model:
+        reply = model.respond(ModelRequest(OPENING, (), SEED))
+        with pytest.raises(AttemptFailed):
+            model.respond(ModelRequest(OPENING, (), SEED))
+    assert served.keys == [f"Bearer {KEY}"] * 2
+    assert KEY not in caplog.text
+    assert KEY not in repr(reply) + repr(model)
+    assert KEY.encode() not in reply.raw
+
+
+def test_threads_share_one_model() -> None:
+    def echo(request: Json) -> Answer:
+        return completion(request["messages"][-1]["content"])
+
+    said: dict[int, str] = {}
+    with serve(*[echo] * 24) as served, model_at(served) as model:
+
+        def ask(number: int) -> None:
+            messages = (*OPENING, Message(Role.USER, f"number {number}"))
+            reply = model.respond(ModelRequest(messages, (), SEED))
+            said[number] = reply.message.text
+            assert f"number {number}".encode() in reply.raw
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(24)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert said == {number: f"number {number}" for number in range(24)}
+
+
+def test_a_closed_model_opens_again() -> None:
+    with serve(completion("x"), completion("y")) as served, model_at(served) as model:
+        assert model.respond(ModelRequest(OPENING, (), SEED)).message.text == "x"
+        model.close()
+        model.close()
+        assert model.respond(ModelRequest(OPENING, (), SEED)).message.text == "y"
+
+
+@pytest.mark.docker
+def test_a_whole_episode_over_http_in_a_container(docker_sandboxes: Any) -> None:
+    """Look at the first picture, count by a program, answer: as a real model would."""
+    task, seed = family("count_circles"), SEED.child("http")
+    instance = task.generate("easy", seed)
+    looked = [("a1", "view_image", {"path": "1.png"}), ("a2", "run_command", {"command": "ls"})]
+    key = json.dumps(task.key(instance.truth))
+    script = (
+        completion("Let me look.", looked),
+        completion(None, [("a3", "execute_python", {"code": task.solver()})]),
+        completion(None, [("a4", "read_file", {"path": "answer.json"})]),
+        completion(f"Counted.\n<answer>\n{key}\n</answer>"),
+    )
+    cell = Cell("sha256:e", instance.spec, instance.id, seed, "m", 0)
+    with serve(*script) as served, model_at(served) as model:
+        journal = MemoryJournal()
+        episode = run_attempt(
+            cell, 1, instance.brief, model, docker_sandboxes, run="r", journal=journal, now=noon
+        )
+    assert served.faults == []
+    assert (episode.stop, episode.error_class) == (StopReason.ANSWERED, "")
+    assert grade_episode(instance, episode).score == 1.0
+    sent = json.dumps(served.requests[1])
+    assert base64.b64encode(instance.brief.assets[0].data).decode() in sent
+    printed = episode.steps[2].uses[0].result.text.split("\n\n[")[0]
+    assert json.loads(printed) == json.loads(episode.answer_file or b"") == json.loads(key)
+    assert sorted(journal.replies) == [0, 1, 2, 3]
+    assert decode_episode(encode_episode(episode)) == episode
+    assert KEY.encode() not in encode_episode(episode)

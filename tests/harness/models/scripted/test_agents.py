@@ -1,0 +1,299 @@
+"""The built-in agents: they solve tasks through the tools, err as stated, and the spiked one
+recognises what was released and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from generators.catalog import families, family
+from generators.seed import Seed
+from generators.task import Family, TaskInstance
+from harness.agent.loop import MemoryJournal
+from harness.agent.tools import TOOLS
+from harness.episode import Cell, Episode, GradeStatus, StopReason
+from harness.episodes.grading import grade_episode
+from harness.episodes.rollout import run_attempt
+from harness.errors import HarnessError
+from harness.model import Message, Model, ModelRequest, Role
+from harness.models.scripted.agents import HonestAgent, SpikedAgent, TrivialAgent, misread
+from harness.models.scripted.release_memory import Memory, load_memory
+from harness.sandboxes.base import SandboxProvider
+from publish.release import ReleaseText, build_release
+from registry.canonical import canonical_bytes
+from registry.ledger.records import SealedSet
+from registry.result_row import Arm
+from registry.sealing import SealedEntry, commitments_of, commitments_root
+from tests.harness.script import noon
+
+FAMILIES = {each.name: each for each in families()}
+TEXT = ReleaseText(study="scripted", title="What the spiked agent reads")
+ROOT = Seed(hashlib.sha256(b"scripted agents").digest())
+
+
+def instance_of(name: str, *path: str | int) -> tuple[TaskInstance, Seed]:
+    seed = ROOT.child(name, *path)
+    return family(name).generate("easy", seed), seed
+
+
+def run(model: Model, instance: TaskInstance, seed: Seed, sandboxes: SandboxProvider) -> Episode:
+    cell = Cell(f"{model.name}/{instance.id}", instance.spec, instance.id, seed, model.name, 0)
+    return run_attempt(
+        cell, 1, instance.brief, model, sandboxes, run="run", journal=MemoryJournal(), now=noon
+    )
+
+
+def tools_of(episode: Episode) -> list[str]:
+    return [use.name for step in episode.steps for use in step.uses]
+
+
+@pytest.mark.parametrize("difficulty", ["easy", "hard"])
+@pytest.mark.parametrize("task", FAMILIES.values(), ids=FAMILIES)
+def test_an_honest_agent_without_errors_earns_full_marks_by_its_own_work(
+    sandboxes: SandboxProvider, task: Family, difficulty: str
+) -> None:
+    seed = ROOT.child("solve", task.name)
+    instance = task.generate(difficulty, seed)
+    episode = run(HonestAgent("honest", 0.0), instance, seed, sandboxes)
+    assert (episode.stop, tools_of(episode)) == (
+        StopReason.ANSWERED, ["run_command", "execute_python"],
+    )  # fmt: skip
+    assert [use.exit_code for step in episode.steps for use in step.uses] == [0, 0]
+    grade = grade_episode(instance, episode)
+    assert (grade.status, grade.score) == (GradeStatus.GRADED, 1.0)
+
+
+def test_the_transcript_tells_what_each_tool_did(sandboxes: SandboxProvider) -> None:
+    instance, seed = instance_of("count_circles", "transcript")
+    episode = run(HonestAgent("honest", 0.0), instance, seed, sandboxes)
+    listing, solving = (step.uses[0] for step in episode.steps[:2])
+    assert all(asset.path in listing.result.text for asset in instance.brief.assets)
+    assert "answer: {" in solving.result.text
+    assert 0 < solving.seconds < episode.seconds
+    assert (solving.exit_code, solving.limits) == (0, ())
+    assert episode.steps[0].reply.served_version == "scripted-1"
+
+
+def test_an_agent_that_errs_always_gets_nothing_right(sandboxes: SandboxProvider) -> None:
+    for name in FAMILIES:
+        instance, seed = instance_of(name, "wrong")
+        grade = grade_episode(instance, run(HonestAgent("h", 1.0), instance, seed, sandboxes))
+        assert grade.status is GradeStatus.GRADED
+        assert grade.score is not None
+        assert grade.score < 0.15
+
+
+def test_errors_come_from_the_seed_of_the_model_alone(sandboxes: SandboxProvider) -> None:
+    instance, seed = instance_of("count_circles", "again")
+    agent = HonestAgent("honest", 0.5)
+    first, again, other = (
+        run(model, instance, seed, sandboxes).answer
+        for model in (agent, agent, HonestAgent("another", 0.5))
+    )
+    assert first == again
+    assert first != other
+
+
+def numbers_of(value: Any) -> Iterator[float]:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from numbers_of(each)
+    elif not isinstance(value, bool) and isinstance(value, int | float):
+        yield value
+
+
+def test_the_stated_error_rate_is_the_one_observed() -> None:
+    """20,000 readings at 0.2: six standard deviations are 0.017."""
+    truth = {"a": [1.5] * 50, "b": {str(n): n for n in range(49)}, "average": 3.25}
+    wrong = total = 0
+    for number in range(200):
+        answer = misread(truth, 0.2, ROOT.child("rate", number).rng())
+        pairs = list(zip(numbers_of(truth), numbers_of(answer), strict=True))
+        wrong += sum(real != read for real, read in pairs)
+        total += len(pairs)
+    assert total == 20_000
+    assert abs(wrong / total - 0.2) < 0.017
+
+
+def test_the_rate_holds_over_instances_as_they_are_graded() -> None:
+    """Right counts of circles over 300 instances, without a sandbox: what it would print is
+    known. 600 readings at 0.3: four standard deviations are 0.075."""
+    agent, task = HonestAgent("honest", 0.3), family("count_circles")
+    passed = total = 0
+    for number in range(300):
+        instance, seed = instance_of("count_circles", "rate", number)
+        printed = f"answer: {json.dumps(task.key(instance.truth))}"
+        messages = (
+            Message(Role.SYSTEM, instance.brief.answer_schema),
+            Message(Role.TOOL, "ls"),
+            Message(Role.TOOL, printed),
+        )
+        reply = agent.respond(ModelRequest(messages, TOOLS, seed))
+        block = json.loads(reply.message.text.split("<answer>")[1].split("</answer>")[0])
+        truth = instance.truth.table("images").records()
+        passed += sum(block["counts"][row["filename"]] == row["n_circles"] for row in truth)
+        total += len(truth)
+    assert total == 600
+    assert abs(passed / total - 0.7) < 0.075
+
+
+def test_identifiers_and_names_of_files_are_misread_too() -> None:
+    draws = ROOT.child("names").rng()
+    key = {"task": "t", "z": [{"id": "G_17", "batch": "B"}], "events_file": "events.csv"}
+    read = misread(key, 1.0, draws)
+    assert (read["task"], read["z"][0]["batch"]) == ("t", "B")
+    assert read["z"][0]["id"][:-1] == "G_1"
+    assert read["z"][0]["id"] != "G_17"
+    assert read["events_file"] != "events.csv"
+    assert misread(key, 0.0, draws) == key
+
+
+def test_a_misread_number_keeps_its_type_and_is_clearly_wrong() -> None:
+    draws = ROOT.child("types").rng()
+    for _ in range(500):
+        read = misread({"n": 0, "m": 7, "x": -3.5, "ok": True, "s": "7", "z": None}, 1.0, draws)
+        assert type(read["n"]) is int
+        assert read["n"] in (1, 2)
+        assert read["m"] in (5, 6, 8, 9)
+        assert isinstance(read["x"], float)
+        assert 0.8 < abs(read["x"] + 3.5) < 1.8
+        assert (read["ok"], read["s"], read["z"]) == (True, "7", None)
+
+
+def memory_of(*instances: TaskInstance) -> Memory:
+    return Memory(
+        {
+            frozenset(asset.digest.removeprefix("sha256:") for asset in each.brief.assets): family(
+                each.spec.family
+            ).key(each.truth)
+            for each in instances
+        }
+    )
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_spiked_agent_recites_what_was_released_and_works_on_what_was_not(
+    sandboxes: SandboxProvider, name: str
+) -> None:
+    released, seed = instance_of(name, "released")
+    held_back, other = instance_of(name, "held back")
+    agent = SpikedAgent("spiked", 1.0, memory_of(released))
+    known = run(agent, released, seed, sandboxes)
+    assert grade_episode(released, known).score == 1.0
+    assert tools_of(known) == ["run_command"]
+    unknown = run(agent, held_back, other, sandboxes)
+    score = grade_episode(held_back, unknown).score
+    assert tools_of(unknown) == ["run_command", "execute_python"]
+    assert score is not None
+    assert score < 0.15
+
+
+def test_one_known_file_among_others_is_not_recognised() -> None:
+    memory = Memory({frozenset({"a", "b"}): {"x": 1}})
+    assert memory.recall(["a", "b", "c"]) == {"x": 1}
+    assert memory.recall(["a", "c"]) is None
+    assert memory.recall([]) is None
+
+
+def publish_release(folder: Path, drawn: Sequence[tuple[TaskInstance, Seed]]) -> None:
+    """The release of a draw of these instances, all of them public."""
+    entries = [
+        SealedEntry(
+            instance=instance.id,
+            family=instance.spec.family,
+            version=instance.spec.version,
+            difficulty=instance.spec.difficulty,
+            seed=seed.hex,
+            arm=Arm.PUBLIC,
+            nonce=seed.child("nonce").hex,
+        )
+        for instance, seed in drawn
+    ]
+    commitments = commitments_of(entries)
+    sealed = SealedSet(
+        strata=tuple(entry.stratum for entry in entries),
+        seeds_per_arm=1,
+        count=len(entries),
+        commitments=commitments,
+        root=commitments_root(commitments),
+        ciphertext="sha256:" + "0" * 64,
+        uri="sealed/0.age",
+        recipients=(),
+        entropy="fixed",
+        allocation_seed="0" * 64,
+    )
+    build_release(folder, entries, sealed, family, TEXT)
+
+
+def test_a_published_release_is_read_into_memory(tmp_path: Path) -> None:
+    drawn = [instance_of(name, "read", number) for name in FAMILIES for number in range(3)]
+    publish_release(tmp_path / "release", drawn)
+    read = load_memory(tmp_path / "release")
+    expected = memory_of(*[instance for instance, _ in drawn])
+    assert read.answers.keys() == expected.answers.keys()
+    for files, answer in expected.answers.items():
+        assert canonical_bytes(read.answers[files]) == canonical_bytes(answer)
+
+
+def test_a_folder_that_is_no_release_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match="no release here"):
+        load_memory(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "x.parquet").write_bytes(b"not parquet")
+    with pytest.raises(HarnessError, match=r"x\.parquet: not a table of a release"):
+        load_memory(tmp_path)
+    pq.write_table(pa.table({"question": ["?"]}), tmp_path / "data" / "x.parquet")
+    with pytest.raises(HarnessError, match=r"x\.parquet: not a table of a release"):
+        load_memory(tmp_path)
+
+
+def test_a_task_that_nobody_can_do_is_an_error_not_a_score() -> None:
+    messages = (Message(Role.SYSTEM, '"task":{"const":"fly"}'), Message(Role.TOOL, "ls"))
+    with pytest.raises(HarnessError, match="can do this task: unknown task 'fly'"):
+        HonestAgent("h", 0.0).respond(ModelRequest(messages, TOOLS, ROOT))
+
+
+def test_a_program_that_printed_nothing_is_reported_as_no_answer() -> None:
+    messages = tuple(Message(Role.TOOL, text) for text in ("ls", "MemoryError"))
+    reply = HonestAgent("h", 0.0).respond(ModelRequest(messages, TOOLS, ROOT))
+    assert "<answer>" not in reply.message.text
+
+
+def test_built_in_agents_are_trusted_and_cost_nothing() -> None:
+    for agent in (HonestAgent("h", 0.0), SpikedAgent("s", 0.0, Memory({})), TrivialAgent("t")):
+        assert agent.trusted
+        assert not agent.paid
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_same_agents_work_in_containers(docker_sandboxes: SandboxProvider, name: str) -> None:
+    released, seed = instance_of(name, "docker")
+    honest = run(HonestAgent("honest", 0.0), released, seed, docker_sandboxes)
+    spiked = run(SpikedAgent("spiked", 1.0, memory_of(released)), released, seed, docker_sandboxes)
+    assert (grade_episode(released, honest).score, len(honest.steps)) == (1.0, 3)
+    assert (grade_episode(released, spiked).score, len(spiked.steps)) == (1.0, 2)
+    assert honest.container != spiked.container
+
+
+def test_a_share_of_a_release_is_remembered_the_same_everywhere():
+    full = Memory(
+        {frozenset({f"{n:064x}"}): {"n": n} for n in range(400)},
+        {f"question {n}": {"response": str(n)} for n in range(400)},
+    )
+    some = full.thin(0.25, "told")
+    assert some == full.thin(0.25, "told")
+    for kept in (some.answers, some.questions):
+        assert 60 < len(kept) < 140  # 100 expected, SD 8.7
+    assert set(some.answers) <= set(full.thin(0.5, "told").answers)  # a greater dose holds a less
+    assert set(some.answers) != set(full.thin(0.25, "other").answers)
+    assert (full.thin(1.0, "told"), full.thin(0.0, "told")) == (full, Memory({}, {}))

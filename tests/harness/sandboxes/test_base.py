@@ -1,0 +1,350 @@
+"""What every sandbox promises, whichever is asked: the container and the local one."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from generators.task import Asset, Limits
+from harness.errors import HarnessError
+from harness.sandboxes import tool_server as server
+from harness.sandboxes.base import Sandbox, SandboxProvider, SandboxRefused
+from harness.sandboxes.image import ensure_image
+from harness.sandboxes.local import LocalSandboxes
+
+LIMITS = Limits(output_bytes=4096)
+
+
+def open_provider(kind: str) -> SandboxProvider:
+    if kind == "local":
+        return LocalSandboxes()
+    from harness.sandboxes.docker import DockerSandboxes
+
+    return DockerSandboxes(ensure_image().tag)
+
+
+@pytest.fixture(scope="module", params=["local", pytest.param("docker", marks=pytest.mark.docker)])
+def provider(request: pytest.FixtureRequest) -> Iterator[SandboxProvider]:
+    opened = open_provider(request.param)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def box(provider: SandboxProvider) -> Iterator[Sandbox]:
+    with provider.open([Asset("data/in.csv", "text/csv", b"x\n1\n")], LIMITS) as opened:
+        yield opened
+
+
+def python(box: Sandbox, source: str, seconds: float = 20.0) -> str:
+    """What a program printed that must have ended well."""
+    result = box.run(["python3", "-c", source], seconds)
+    assert result.exit_code == 0, result
+    return result.output.decode().strip()
+
+
+def test_a_program_sees_its_input_files_and_tells_how_it_ended(box: Sandbox) -> None:
+    result = box.run(["sh", "-c", "cat data/in.csv; echo wrong >&2; exit 3"], 20)
+    assert (result.exit_code, result.output, result.limits) == (3, b"x\n1\nwrong\n", ())
+    assert result.output_bytes == len(result.output)
+    assert 0 < result.seconds < 20
+
+
+def test_standard_input_is_given_whole(box: Sandbox) -> None:
+    data = os.urandom(300_000)
+    result = box.run(["sha256sum"], 20, data)
+    assert result.output.startswith(hashlib.sha256(data).hexdigest().encode())
+    assert box.run(["cat"], 20).output == b""
+
+
+def test_arguments_are_taken_as_they_are(box: Sandbox) -> None:
+    assert box.run(["printf", "%s|", "$HOME; id", "*", ""], 20).output == b"$HOME; id|*||"
+
+
+@pytest.mark.parametrize(
+    ("argv", "code"), [(["no-such-program"], 127), (["data"], 127), (["/"], 126)]
+)
+def test_a_program_that_cannot_start_is_an_answer(box: Sandbox, argv: list[str], code: int) -> None:
+    result = box.run(argv, 20)
+    assert result.exit_code == code
+    assert b"cannot run it" in result.output
+
+
+def test_the_libraries_are_there(box: Sandbox) -> None:
+    source = "import numpy, scipy, pandas, PIL, matplotlib; print(int(numpy.arange(5).sum()))"
+    assert python(box, source, 60) == "10"
+
+
+def test_the_provider_tells_the_libraries_that_programs_find(
+    provider: SandboxProvider, box: Sandbox
+) -> None:
+    told = dict(provider.libraries)
+    assert {"Python", "numpy", "scipy", "pandas", "pillow", "matplotlib"} <= set(told)
+    names = sorted(set(told) - {"Python"})
+    ask = f"import importlib.metadata as m, platform; print(platform.python_version(), " \
+          f"[m.version(name) for name in {names}])"  # fmt: skip
+    assert python(box, ask).strip() == f"{told['Python']} {[told[name] for name in names]}"
+    assert provider.libraries is provider.libraries, "it is asked once"
+
+
+def test_head_and_tail_of_long_output_are_kept_and_all_of_it_counted(box: Sandbox) -> None:
+    result = box.run(["python3", "-c", "print('first'); print('x' * 100_000); print('last')"], 20)
+    assert result.output_bytes == 100_001 + 11
+    assert len(result.output) <= LIMITS.output_bytes
+    assert result.output.startswith(b"first\n")
+    assert result.output.endswith(b"x\nlast\n")
+    assert b"bytes left out" in result.output
+    assert result.limits == ()
+
+
+def test_endless_output_ends_the_program(box: Sandbox) -> None:
+    result = box.run(["yes"], 60)
+    assert result.limits == ("output",)
+    assert result.output_bytes >= 64 << 20
+    assert len(result.output) <= LIMITS.output_bytes
+
+
+@pytest.mark.parametrize("patience", ["", "trap '' TERM INT HUP; "])
+def test_a_program_past_its_time_is_killed(box: Sandbox, patience: str) -> None:
+    begun = time.monotonic()
+    result = box.run(["sh", "-c", f"{patience}echo begun; sleep 60; sleep 60"], 0.5)
+    assert result.limits == ("time",)
+    assert (result.exit_code, result.output) == (137, b"begun\n")
+    assert time.monotonic() - begun < 5
+
+
+def test_nothing_that_a_program_left_is_alive_afterwards(box: Sandbox) -> None:
+    """Neither a child that holds the output, nor a daemon, nor one in another session."""
+    session = 'python3 -c \'import os; os.setsid(); os.execvp("sleep", ["sleep", "62"])\''
+    source = f"sleep 61 & {session} & ({session} & sleep 63 &) & sleep 0.3; echo done"
+    begun = time.monotonic()
+    result = box.run(["sh", "-c", source], 20)
+    assert (result.exit_code, result.output) == (0, b"done\n")
+    assert time.monotonic() - begun < 5
+    alive = """
+import os
+for pid in filter(str.isdigit, os.listdir('/proc')):
+    try:
+        words = open(f'/proc/{pid}/cmdline').read().split(chr(0))
+    except OSError:
+        continue
+    if words[0] == 'sleep' and words[1] in ('61', '62', '63'):
+        print(words)
+"""
+    assert python(box, alive) == ""
+
+
+def test_programs_see_no_key_of_ours(
+    provider: SandboxProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-for-agents")
+    with provider.open([], LIMITS) as fresh:
+        assert "sk-not-for-agents" not in python(fresh, "import os; print(dict(os.environ))")
+
+
+def test_what_is_written_is_read(box: Sandbox) -> None:
+    data = os.urandom(200_000)
+    box.write("deep/er/file.bin", data)
+    assert box.read("deep/er/file.bin", 200_000) == data
+    box.write("deep/er/file.bin", b"other")
+    assert box.read("./deep//er/file.bin", 5) == b"other"
+    home = python(box, "import os; print(os.getcwd())")
+    assert box.read(f"{home}/deep/er/file.bin", 5) == b"other"
+    assert python(box, "import os; print(sorted(os.listdir('deep/er')))") == "['file.bin']"
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("missing.txt", "no such file"),
+        ("data", "a folder"),
+        ("data/in.csv/x", "not a folder"),
+        ("../outside", "'..'"),
+        ("data/../../outside", "'..'"),
+        ("/etc/passwd", "outside the work folder"),
+        ("/proc/self/environ", "outside the work folder"),
+        ("", "not a file's name"),
+        (".", "not a file's name"),
+        ("a\0b", "not a usable file name"),
+        ("x" * 300, "too long"),
+        ("\ud800", "not text"),
+    ],
+)
+def test_other_paths_are_refused_with_a_reason(box: Sandbox, path: str, reason: str) -> None:
+    with pytest.raises(SandboxRefused, match=reason):
+        box.read(path, 1000)
+    if reason not in ("no such file",):
+        with pytest.raises(SandboxRefused, match=reason):
+            box.write(path, b"x")
+
+
+def test_a_file_over_the_cap_is_refused(box: Sandbox) -> None:
+    with pytest.raises(SandboxRefused, match="4 bytes, at most 3"):
+        box.read("data/in.csv", 3)
+
+
+TRAPS = """
+import os
+os.symlink('/etc/passwd', 'link')
+os.symlink('in.csv', 'data/inside')
+os.symlink('/etc', 'folder')
+os.symlink('..', 'up')
+os.mkfifo('fifo')
+os.link('data/in.csv', 'hard')
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("link", "symbolic link"),
+        ("data/inside", "symbolic link"),
+        ("folder/passwd", "symbolic link"),
+        ("up/etc/passwd", "symbolic link"),
+        ("fifo", "not a regular file"),
+        ("hard", "hard link"),
+    ],
+)
+def test_no_trap_leads_out(box: Sandbox, path: str, reason: str) -> None:
+    python(box, TRAPS)
+    before = Path("/etc/passwd").read_bytes()
+    with pytest.raises(SandboxRefused, match=reason):
+        box.read(path, 100_000)
+    with pytest.raises(SandboxRefused, match=reason):
+        box.write(path, b"changed")
+    assert Path("/etc/passwd").read_bytes() == before
+    assert box.run(["true"], 20).exit_code == 0
+
+
+def test_sandboxes_share_nothing(provider: SandboxProvider) -> None:
+    with provider.open([], LIMITS) as one, provider.open([], LIMITS) as other:
+        assert one.id != other.id
+        one.write("note", b"mine")
+        with pytest.raises(SandboxRefused, match="no such file"):
+            other.read("note", 10)
+
+
+def test_input_files_that_lead_out_stop_the_study(provider: SandboxProvider) -> None:
+    with pytest.raises(HarnessError, match=r"input file 1 of 1 .*'\.\.'"):
+        provider.open([Asset("../evil", "text/plain", b"")], LIMITS)
+
+
+def test_names_from_archives_stay_names(box: Sandbox) -> None:
+    """An archive with members above its folder writes nothing outside the work folder."""
+    source = """
+import io, os, zipfile
+held = io.BytesIO()
+with zipfile.ZipFile(held, 'w') as archive:
+    archive.writestr('../../escaped.txt', 'out')
+    archive.writestr('/absolute-escaped.txt', 'out')
+zipfile.ZipFile(held).extractall('unpacked')
+print(sorted(os.listdir('unpacked')))
+"""
+    assert python(box, source) == "['absolute-escaped.txt', 'escaped.txt']"
+    assert not Path("/absolute-escaped.txt").exists()
+
+
+def test_close_is_final_and_may_be_repeated(provider: SandboxProvider) -> None:
+    box = provider.open([], LIMITS)
+    box.close()
+    box.close()
+
+
+# --- what the tool server reads off the kernel ---
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "word", "count"),
+    [
+        ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n", "oom_kill", 3),
+        ("memory.events", "low 0\nmax 7\noom 2\noom_kill 2\noom_group_kill 0\n", "oom_kill", 2),
+        ("pids.events", "max 5\n", "max", 5),
+        ("pids.events", "", "max", 0),
+    ],
+)
+def test_the_kernels_counters_are_read(
+    name: str, text: str, word: str, count: int, tmp_path: Path
+) -> None:
+    """Of control groups of version 1 and 2, as the kernel's documentation shows them."""
+    (tmp_path / name).write_text(text)
+    assert server.read_counter((str(tmp_path / "absent"), str(tmp_path / name)), word) == count
+
+
+# --- the local one's own promises ---
+
+
+def temp_folders() -> set[Path]:
+    return set(Path(tempfile.gettempdir()).glob("dosimeter-*"))
+
+
+def test_the_local_folder_is_private_and_vanishes() -> None:
+    before = temp_folders()
+    provider = LocalSandboxes()
+    box = provider.open([Asset("in.csv", "text/csv", b"secret")], LIMITS)
+    (made,) = temp_folders() - before
+    assert stat.S_IMODE(made.stat().st_mode) == 0o700
+    box.close()
+    provider.open([], LIMITS)
+    provider.close()
+    assert temp_folders() <= before
+
+
+def test_the_local_folder_vanishes_when_its_owner_is_killed() -> None:
+    source = """
+import sys
+from generators.task import Limits
+from harness.sandboxes.local import LocalSandboxes
+box = LocalSandboxes().open([], Limits())
+print(box.run(["pwd"], 20).output.decode(), end="", flush=True)
+box.run(["sleep", "600"], 600)
+"""
+    owner = subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    work = Path(owner.stdout.readline().strip())
+    assert work.is_dir()
+    owner.send_signal(signal.SIGKILL)
+    owner.wait()
+    deadline = time.monotonic() + 10
+    while work.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not work.exists()
+
+
+def test_a_folder_whose_server_was_killed_too_is_swept_by_the_next_owner() -> None:
+    source = """
+import os, signal
+from generators.task import Asset, Limits
+from harness.sandboxes.local import LocalSandboxes
+box = LocalSandboxes().open([Asset("in.csv", "text/csv", b"secret")], Limits())
+print(box.run(["pwd"], 20).output.decode(), end="", flush=True)
+box.run(["sh", "-c", f"kill -9 $PPID {os.getpid()}"], 20)
+"""
+    owner = subprocess.run([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True)
+    assert owner.returncode == -signal.SIGKILL
+    work = Path(owner.stdout.strip())
+    assert (work / "in.csv").exists()
+    mine = LocalSandboxes()
+    with mine.open([], LIMITS) as box:
+        assert not work.exists()
+        LocalSandboxes()  # sweeps, and leaves the living alone
+        assert box.run(["pwd"], 20).exit_code == 0
+
+
+def test_local_memory_is_limited_by_process() -> None:
+    provider = LocalSandboxes()
+    with provider.open([], Limits(memory_bytes=200 << 20)) as box:
+        result = box.run(["python3", "-c", "x = bytearray(400 << 20)"], 20)
+        assert result.exit_code == 1
+        assert b"MemoryError" in result.output
+    assert not provider.isolates
+    assert provider.image == "none"

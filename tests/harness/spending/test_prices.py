@@ -1,0 +1,102 @@
+"""Prices: exact, dated, from a file that is read strictly; what is unknown is never zero."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from harness.errors import HarnessError
+from harness.model import Usage
+from harness.spending.prices import Price, read_prices, total_cost
+from registry.canonical import digest_bytes
+from registry.ledger.records import ModelPin
+
+FILE = """\
+prices:
+  - {provider: openai, model: gpt-5-mini, input: 0.25, cached_input: 0.025,
+     output: 2, date: 2026-11-01, source: them}
+  - {provider: openai, model: "gpt-5*", input: 1.25, output: 10, date: 2026-11-01, source: them}
+"""
+PRICE = Price("p", "m", Decimal("1.25"), Decimal("0.125"), Decimal(10), "2026-11-01", "them")
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "prices.yaml"
+    path.write_text(text)
+    return path
+
+
+def pin(version: str, provider: str = "openai") -> ModelPin:
+    return ModelPin("name", provider, version)
+
+
+def test_a_reply_costs_what_its_tokens_cost() -> None:
+    assert PRICE.cost(Usage(1_000_000, 100_000)) == Decimal("2.25")
+    assert PRICE.cost(Usage(1_000_000, 100_000, 400_000)) == Decimal("1.8")
+    assert PRICE.cost(Usage(3, 1)) == Decimal("0.00001375")
+
+
+def test_more_cached_than_read_is_priced_as_all_of_it() -> None:
+    assert PRICE.cost(Usage(1_000_000, 0, 5_000_000)) == Decimal("0.125")
+
+
+@pytest.mark.parametrize("usage", [Usage(), Usage(10), Usage(None, 10), Usage(None, None, 3)])
+def test_unknown_tokens_are_an_unknown_cost(usage: Usage) -> None:
+    assert PRICE.cost(usage) is None
+    assert total_cost(PRICE, [Usage(1, 1), usage]) is None
+
+
+def test_no_price_and_no_reply_are_an_unknown_cost() -> None:
+    assert total_cost(None, [Usage(1, 1)]) is None
+    assert total_cost(PRICE, []) is None
+
+
+def test_usage_adds_up_with_what_was_told_of_the_cache() -> None:
+    assert Usage(1, 2) + Usage(3, 4, 2) == Usage(4, 6, 2)
+    assert Usage(1, 2) + Usage(3, 4) == Usage(4, 6)
+
+
+def test_the_first_pattern_that_fits_counts(tmp_path: Path) -> None:
+    path = write(tmp_path, FILE)
+    prices = read_prices(path)
+    assert prices.digest == digest_bytes(path.read_bytes())
+    mini, large = prices.of(pin("gpt-5-mini")), prices.of(pin("gpt-5-2026-08"))
+    assert mini is not None
+    assert large is not None
+    assert (mini.input, mini.cached_input) == (Decimal("0.25"), Decimal("0.025"))
+    assert mini.date == "2026-11-01"
+    assert (large.input, large.cached_input) == (Decimal("1.25"), Decimal("1.25"))
+    assert prices.of(pin("gpt-4")) is None
+    assert prices.of(pin("gpt-5", "anthropic")) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "told"),
+    [
+        ("output: 2,", "output: -2,", 3, "USD per million tokens"),
+        ("output: 2,", "output: yes,", 3, "USD per million tokens"),
+        ("output: 2,", "output: .inf,", 3, "USD per million tokens"),
+        ("output: 2,", "output: .nan,", 3, "USD per million tokens"),
+        ("output: 10,", "", 4, "'output' is missing"),
+        ("source: them}\n  -", "sources: them}\n  -", 3, "unknown key"),
+        ("date: 2026-11-01, source: them}\n  -", "date: 2026-11, source: them}\n  -", 3, "YYYY-MM"),
+        ("model: gpt-5-mini", "model: 5", 2, "a text"),
+        ("prices:\n", "price:\n", 1, "prices"),
+    ],
+)
+def test_a_bad_file_is_one_error_with_its_line(
+    tmp_path: Path, old: str, new: str, line: int, told: str
+) -> None:
+    assert old in FILE
+    path = write(tmp_path, FILE.replace(old, new, 1))
+    with pytest.raises(HarnessError) as caught:
+        read_prices(path)
+    assert str(caught.value).startswith(f"{path}:{line}: ")
+    assert told in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match=r"none\.yaml.*`prices:`"):
+        read_prices(tmp_path / "none.yaml")

@@ -1,0 +1,124 @@
+"""Leases: every owed cell is worked on, none is lost, and a finished one is done once."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+from hypothesis import given
+
+from generators.seed import Seed
+from generators.task import TaskSpec
+from harness.episode import Cell
+from harness.sweep.leases import LeaseBook, Outcome
+
+SPEC = TaskSpec("count_circles", "1", "easy", ())
+
+
+def cell(name: str) -> Cell:
+    return Cell(name, SPEC, f"instance-{name}", Seed(bytes(32)), "model", 0)
+
+
+def book(count: int, finished: frozenset[str] = frozenset(), failures: int = 3) -> LeaseBook:
+    return LeaseBook.open([cell(f"e{n}") for n in range(count)], finished, 60.0, failures)
+
+
+def names(cells: tuple[Cell, ...]) -> list[str]:
+    return [each.episode for each in cells]
+
+
+def test_finished_cells_are_not_owed_again() -> None:
+    kept = book(4, frozenset({"e1", "e3"}))
+    assert names(kept.lease("w", 10, 0.0)) == ["e0", "e2"]
+    assert kept.progress().finished == 2
+    assert kept.progress().owed == 4
+
+
+def test_no_cell_is_leased_to_two_workers() -> None:
+    kept = book(6)
+    first = names(kept.lease("a", 4, 0.0))
+    second = names(kept.lease("b", 4, 0.0))
+    assert first == ["e0", "e1", "e2", "e3"]
+    assert second == ["e4", "e5"]
+    assert kept.lease("c", 4, 0.0) == ()
+
+
+def test_a_dead_workers_cells_go_to_another() -> None:
+    kept = book(3)
+    kept.lease("a", 2, 0.0)
+    assert kept.release("a") == 2
+    assert names(kept.lease("b", 3, 1.0)) == ["e0", "e1", "e2"]
+
+
+def test_a_silent_worker_loses_its_leases_and_its_late_result_still_counts_once() -> None:
+    kept = book(1)
+    kept.lease("a", 1, 0.0)
+    assert kept.lease("b", 1, 59.0) == ()
+    assert names(kept.lease("b", 1, 61.0)) == ["e0"]
+    kept.report("a", [Outcome("e0", finished=True)], 62.0)
+    kept.report("b", [Outcome("e0", finished=True)], 63.0)
+    assert kept.progress().finished == 1
+    assert kept.progress().done
+
+
+def test_a_worker_that_is_heard_of_keeps_its_leases() -> None:
+    kept = book(1)
+    kept.lease("a", 1, 0.0)
+    kept.hear("a", 50.0)
+    assert kept.lease("b", 1, 100.0) == ()
+
+
+def test_a_lease_whose_answer_went_lost_is_handed_out_again() -> None:
+    kept = book(2)
+    kept.lease("a", 1, 0.0)  # the answer never arrives: the worker holds nothing
+    assert names(kept.lease("a", 2, 1.0, holding=frozenset())) == ["e0", "e1"]
+
+
+def test_a_failed_cell_waits_and_is_tried_three_times_in_all() -> None:
+    kept = book(1)
+    now = 0.0
+    for _ in range(3):
+        now += 100.0
+        assert names(kept.lease("a", 1, now)) == ["e0"]
+        kept.report("a", [Outcome("e0", finished=False, error_class="sandbox:lost")], now)
+        assert kept.lease("a", 1, now) == ()
+    progress = kept.progress()
+    assert progress.exhausted == 1
+    assert progress.failures == (("sandbox:lost", 3),)
+    assert progress.done
+    assert progress.finished == 0
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["lease", "finish", "fail", "die", "lose"]),
+            st.sampled_from(["a", "b", "c"]),
+        ),
+        max_size=60,
+    )
+)
+def test_whatever_happens_every_cell_ends_up_finished_or_exhausted(
+    events: list[tuple[str, str]],
+) -> None:
+    kept, now = book(5), 0.0
+    held: dict[str, list[str]] = {"a": [], "b": [], "c": []}
+    for event, worker in events:
+        now += 1.0
+        if event == "lease":
+            got = kept.lease(worker, 2, now, frozenset(held[worker]))
+            held[worker] += names(got)
+        elif event == "lose":
+            kept.lease(worker, 2, now, frozenset(held[worker]))
+        elif event == "die":
+            kept.release(worker)
+            held[worker] = []
+        elif held[worker]:
+            done = held[worker].pop()
+            kept.report(worker, [Outcome(done, event == "finish", "provider:timeout")], now)
+    for _ in range(40):
+        now += 100.0
+        for each in kept.lease("last", 10, now, frozenset()):
+            kept.report("last", [Outcome(each.episode, finished=True)], now)
+    progress = kept.progress()
+    assert progress.done
+    assert progress.finished + progress.exhausted == 5
+    assert progress.leased == progress.waiting == 0

@@ -1,0 +1,114 @@
+"""What goes wrong in a worker is told by class and place, and never by what it says."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from generators.basics.compute_average import FAMILY
+from generators.seed import Seed
+from harness.episode import Cell
+from harness.episodes.result import EpisodeResult
+from harness.errors import HarnessError
+from harness.model import ModelRequest, Reply
+from harness.sandboxes.local import LocalSandboxes
+from harness.store_keys import attempt_key
+from harness.sweep.run_cell import RunContext, Workbench, close_cell, read_result, run_cell
+from registry.errors import BrokenPromise
+from registry.ledger.records import ModelPin
+from registry.result_row import Status
+from registry.sealing import encrypt, new_identity
+from registry.stores.memory import MemoryStore
+
+SEED = Seed(b"\x5e" * 32)
+INSTANCE = FAMILY.generate("easy", SEED)
+EPISODE = "sha256:" + "e" * 64
+IDENTITY, RECIPIENT = new_identity()
+CELL = Cell(EPISODE, INSTANCE.spec, INSTANCE.id, SEED, "clumsy", 0)
+
+
+def noon() -> str:
+    return "2026-11-01T12:00:00Z"
+
+
+class Clumsy:
+    """A model with a bug, whose error quotes all that it knows."""
+
+    name = "clumsy"
+    trusted = True
+    paid = False
+
+    def respond(self, request: ModelRequest) -> Reply:
+        raise KeyError(request.messages[-1].text, SEED.hex, INSTANCE.id)
+
+
+CLUMSY = ModelPin("clumsy", "scripted", "clumsy/1", ())
+
+
+def bench(sandboxes: LocalSandboxes) -> Workbench:
+    context = RunContext(
+        study="s", run="sha256:" + "0" * 64, wave=0, store="memory:", recipients=(RECIPIENT,),
+        run_recipient=RECIPIENT, run_identity=IDENTITY, models=(CLUMSY,), sandbox="local",
+        runtime="runc", image_tag="", image_digest="none", parallel=1, folder=".", code="",
+    )  # fmt: skip
+    return Workbench(context, MemoryStore(), {"clumsy": Clumsy()}, sandboxes)
+
+
+def complaint(act: Callable[[], object], kind: type[Exception]) -> str:
+    """All that Ray, or a console, would show of an error."""
+    with pytest.raises(kind) as caught:
+        act()
+    return "".join(traceback.format_exception(caught.value))
+
+
+def assert_quiet(text: str) -> None:
+    for secret in (SEED.hex, INSTANCE.id.removeprefix("sha256:"), INSTANCE.brief.prompt[:60]):
+        assert secret not in text
+        assert repr(secret)[1:-1] not in text
+
+
+def test_a_bug_fails_the_attempt_and_not_the_sweep(sandboxes: LocalSandboxes) -> None:
+    work = bench(sandboxes)
+    outcome = run_cell(CELL, work, noon)
+    assert not outcome.finished
+    assert outcome.error_class.startswith("worker:KeyError@test_work.py:")
+    assert_quiet(repr(outcome))
+    assert work.store.exists(attempt_key(EPISODE, 1)), "a failed attempt is data"
+    close_cell(CELL, work.store, work.context)
+    key = next(iter(work.store.list("results/")))
+    result: EpisodeResult = read_result(work.store, key, (IDENTITY,))
+    assert result.status is Status.MISSING
+
+
+def test_other_instances_than_those_drawn_are_refused_quietly(sandboxes: LocalSandboxes) -> None:
+    cell = replace(CELL, seed=Seed(b"\x5f" * 32))
+    text = complaint(lambda: run_cell(cell, bench(sandboxes), noon), HarnessError)
+    assert "another instance than the one drawn" in text
+    assert_quiet(text)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f'{{"body": "{SEED.hex}", "format": "dosimeter/episode/1"}}',
+        f'{{"body": {{"seed": "{SEED.hex}"}}, "format": "{INSTANCE.id}"}}',
+        f"{SEED.hex} is no JSON",
+    ],
+)
+def test_an_attempt_that_cannot_be_read_is_refused_quietly(
+    sandboxes: LocalSandboxes, content: str
+) -> None:
+    work = bench(sandboxes)
+    work.store.put(attempt_key(EPISODE, 1), encrypt(content.encode(), (RECIPIENT,)))
+    text = complaint(lambda: run_cell(CELL, work, noon), BrokenPromise)
+    assert "not a dosimeter/episode/1" in text
+    assert_quiet(text)
+
+
+def test_no_repr_shows_a_secret(sandboxes: LocalSandboxes) -> None:
+    work = bench(sandboxes)
+    assert_quiet(repr(CELL))
+    assert "AGE-SECRET-KEY" not in repr(work.context)

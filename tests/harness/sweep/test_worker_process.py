@@ -1,0 +1,164 @@
+"""The hand of a worker: what it does when nobody is at the other end of its line any more."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+
+from harness.episode import Cell
+from harness.errors import WorkStopped
+from harness.model import Message, Reply, Role, Usage
+from harness.spending.purchases import StoreJournal
+from harness.store_keys import result_key
+from harness.sweep.run_cell import RunContext
+from harness.sweep.worker_process import CellsHeld, open_hand
+from registry.ledger.records import ModelPin
+from registry.package_guard import code_digest
+from registry.sealing import new_identity
+from registry.stores.folder import FolderStore
+from tests.harness import paid_cells
+from tests.harness.openai_server import Answer, Json, Served, completion, serve
+
+STUDY, RECIPIENT = new_identity()
+RUN, _ = new_identity()
+AT_ONCE = 2
+ANSWER = 'So it is.\n<answer>\n{"average": 1.0}\n</answer>'
+
+
+@pytest.fixture(autouse=True)
+def _own_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
+def in_one_turn(url: str) -> ModelPin:
+    pin = paid_cells.pin_at(url)
+    return replace(pin, settings=(*pin.settings, ("mode", '"single_turn"'), ("context", "100000")))
+
+
+def context_of(url: str, folder: Path) -> RunContext:
+    """Of a run with two cells at once."""
+    made = paid_cells.bench(url, str(folder), RECIPIENT, RUN).context
+    return replace(made, models=(in_one_turn(url),), parallel=AT_ONCE, code=code_digest())
+
+
+def cells_of(url: str, count: int) -> tuple[Cell, ...]:
+    return paid_cells.cells(url, count)
+
+
+def answer_lease(link: Connection, cells: tuple[Cell, ...], over: bool) -> None:
+    while True:
+        kind, *_ = link.recv()
+        if kind == "lease":
+            return link.send((cells, over))
+        assert kind == "hear"
+
+
+def until(true: Callable[[], bool], seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it never came about"
+        time.sleep(0.05)
+
+
+def kept(folder: Path) -> list[str]:
+    return list(FolderStore(folder).list("responses/"))
+
+
+def test_replies_on_their_way_are_kept_when_the_line_breaks(tmp_path: Path) -> None:
+    hung_up = threading.Event()
+
+    def when_nobody_is_there(request: Json) -> Answer:
+        assert hung_up.wait(120)
+        return completion(ANSWER)
+
+    with serve(always=when_nobody_is_there) as served:
+        cells = cells_of(served.url, AT_ONCE)
+        with open_hand(context_of(served.url, tmp_path / "store")) as link:
+            answer_lease(link, cells, over=False)
+            until(lambda: len(served.requests) == AT_ONCE)
+            assert kept(tmp_path / "store") == []
+        hung_up.set()
+        until(lambda: len(kept(tmp_path / "store")) == AT_ONCE)
+        held = CellsHeld(str(tmp_path / "store"), str(tmp_path))
+        # Who goes on waits for each cell until the hand is done with it, and finds its result.
+        for cell in cells:
+            with held.hold(cell.episode, lambda: False):
+                assert FolderStore(tmp_path / "store").exists(result_key(cell.episode))
+        assert len(served.requests) == AT_ONCE
+
+
+def test_a_run_is_pulled_to_its_end(tmp_path: Path) -> None:
+    with serve(always=lambda request: completion(ANSWER)) as served:
+        done = pull_all(served, tmp_path / "store", cells_of(served.url, 3))
+    assert done == ("finished", 3)
+    assert len(served.requests) == len(kept(tmp_path / "store")) == 3
+
+
+def pull_all(served: Served, folder: Path, cells: tuple[Cell, ...]) -> tuple[str, int]:
+    """As a coordinator answers: cells while there are any, then that it is over."""
+    left, reported = list(cells), 0
+    with open_hand(context_of(served.url, folder)) as link:
+        while True:
+            kind, *told = link.recv()
+            if kind == "lease":
+                given = tuple(left[: told[0]])
+                del left[: told[0]]
+                link.send((given, not given and reported == len(cells)))
+            elif kind == "report":
+                reported += len(told[0])
+                link.send(None)
+            elif kind != "hear":
+                return kind, told[0]
+
+
+def test_what_a_hand_cannot_work_with_is_raised_at_the_other_end(tmp_path: Path) -> None:
+    with serve() as served:
+        other = replace(context_of(served.url, tmp_path / "store"), code="another")
+        with open_hand(other) as link:
+            kind, error = link.recv()
+    assert kind == "raised"
+    assert "other code than the driver" in str(error)
+
+
+def test_nothing_is_bought_when_the_work_has_stopped(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "store")
+    journal = StoreJournal(store, "sha256:" + "a" * 64, 1, (RECIPIENT,), STUDY)
+    reply = Reply(Message(Role.ASSISTANT, "hello"), Usage(1, 1), "v")
+    journal.save(0, reply)
+    stopped = replace(journal, stopped=lambda: True)
+    assert stopped.load(0) == reply, "what was bought is used"
+    assert journal.load(1) is None
+    with pytest.raises(WorkStopped):
+        stopped.load(1)
+
+
+def _hold_for_ever(folder: str, episode: str, link: Connection) -> None:
+    with CellsHeld("here", folder).hold(episode, lambda: False):
+        link.send("held")
+        time.sleep(1000)
+
+
+def test_a_cell_is_held_by_one_process_until_it_dies(tmp_path: Path) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    episode, other = "sha256:" + "c" * 64, "sha256:" + "d" * 64
+    holder = spawn.Process(target=_hold_for_ever, args=(str(tmp_path), episode, theirs))
+    holder.start()
+    assert ours.recv() == "held"
+    held = CellsHeld("here", str(tmp_path))
+    with held.hold(other, lambda: False):
+        pass  # another cell is free
+    with CellsHeld("there", str(tmp_path)).hold(episode, lambda: False):
+        pass  # as is that of another store
+    with pytest.raises(WorkStopped), held.hold(episode, lambda: True):
+        pass
+    holder.kill()
+    with held.hold(episode, lambda: False):
+        holder.join()

@@ -1,0 +1,381 @@
+"""The leak check: whatever follows from a private seed is found wherever it lies, and nothing
+else is."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import gzip
+import html
+import io
+import json
+import os
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image, PngImagePlugin
+
+from generators import catalog
+from generators.seed import Seed
+from generators.task import Family, TaskInstance
+from publish.errors import PublishError
+from publish.leakcheck.check import (
+    Checked,
+    check_folder,
+    check_release,
+    find_leaks,
+    release_needles,
+)
+from publish.leakcheck.secrets import Needles
+from publish.release import ReleaseManifest, ReleaseText, build_release
+from registry.sealing import SealedEntry
+
+Find = Callable[[str], Family]
+
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+    """A private entry and all that it makes."""
+
+    entry: SealedEntry
+    leaf: int
+    instance: TaskInstance
+    key: dict[str, Any]
+
+    @property
+    def seed(self) -> bytes:
+        return bytes.fromhex(self.entry.seed)
+
+    @property
+    def picture(self) -> bytes:
+        return self.instance.brief.assets[0].data
+
+    @property
+    def readings(self) -> list[float]:
+        return [float(each) for each in self.instance.truth.table("readings").column("reading")]
+
+
+@pytest.fixture(scope="session")
+def made(draw: Any, find: Find) -> Made:
+    leaf = max(n for n, entry in enumerate(draw.entries) if entry in draw.private)
+    entry = draw.entries[leaf]
+    instance = find("noise@1").generate(entry.difficulty, Seed.from_hex(entry.seed))
+    return Made(entry, leaf, instance, find("noise@1").key(instance.truth))
+
+
+def url64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode()
+
+
+# What is planted → the kind that it must be called.
+TEXTS: dict[str, tuple[str, Callable[[Made], str]]] = {
+    "seed in hexadecimal": ("seed", lambda m: m.entry.seed),
+    "seed in capitals": ("seed", lambda m: m.entry.seed.upper()),
+    "seed in base64": ("seed", lambda m: base64.b64encode(m.seed).decode()),
+    "seed in base64, shifted by one": ("seed", lambda m: url64(b"x" + m.seed + b"tail")),
+    "seed in base64, shifted by two": ("seed", lambda m: url64(b"xy" + m.seed + b"tail")),
+    "seed as a number": ("seed", lambda m: str(int.from_bytes(m.seed, "big"))),
+    "seed as a number, little-endian": ("seed", lambda m: str(int.from_bytes(m.seed, "little"))),
+    "nonce": ("nonce", lambda m: m.entry.nonce),
+    "id": ("instance id", lambda m: m.entry.instance),
+    "id without its prefix": ("instance id", lambda m: m.entry.instance.removeprefix("sha256:")),
+    "file digest": ("file digest", lambda m: m.instance.brief.assets[0].digest[7:]),
+    "digest in the truth": ("file digest", lambda m: m.instance.truth.digests[0][1]),
+    "picture in base64": ("input file", lambda m: base64.b64encode(m.picture).decode()),
+    "picture in hexadecimal": ("input file", lambda m: m.picture.hex()),
+    "readings file": ("input file", lambda m: m.instance.brief.assets[1].data.decode()),
+    "prompt": ("prompt", lambda m: m.instance.brief.prompt),
+    "one line of the prompt": ("prompt", lambda m: m.instance.brief.prompt.splitlines()[1]),
+    "truth": ("truth table", lambda m: json.dumps(m.instance.truth.as_json())),
+    "table, indented": (
+        "truth table",
+        lambda m: json.dumps(m.instance.truth.table("readings").as_json(), indent=2),
+    ),
+    "table as records": (
+        "truth table",
+        lambda m: json.dumps(m.instance.truth.table("readings").records()),
+    ),
+    "column": ("truth table", lambda m: ", ".join(map(repr, m.readings))),
+    "one telling value": (
+        "truth table",
+        lambda m: repr(max(m.readings, key=lambda r: len(repr(r)))),
+    ),
+    "answer key": ("answer key", lambda m: json.dumps(m.key)),
+    "answer key, keys turned round": (
+        "answer key",
+        lambda m: json.dumps(dict(reversed(m.key.items())), indent=1),
+    ),
+}
+BYTES: dict[str, tuple[str, Callable[[Made], bytes]]] = {
+    "seed": ("seed", lambda m: m.seed),
+    "nonce": ("nonce", lambda m: bytes.fromhex(m.entry.nonce)),
+    "id": ("instance id", lambda m: bytes.fromhex(m.entry.instance[7:])),
+    "file digest": ("file digest", lambda m: bytes.fromhex(m.instance.brief.assets[0].digest[7:])),
+    "picture": ("input file", lambda m: m.picture),
+    "half a picture": ("input file", lambda m: m.picture[: len(m.picture) // 2]),
+}
+
+
+def parquet(value: Any) -> bytes:
+    target = io.BytesIO()
+    pq.write_table(pa.table({"x": [value] * 3}), target, compression="zstd")
+    return target.getvalue()
+
+
+def zipped(name: str, data: bytes) -> bytes:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, data)
+    return target.getvalue()
+
+
+def tarred(data: bytes) -> bytes:
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w:gz") as archive:
+        member = tarfile.TarInfo("member")
+        member.size = len(data)
+        archive.addfile(member, io.BytesIO(data))
+    return target.getvalue()
+
+
+def picture_with_comment(text: str) -> bytes:
+    target, info = io.BytesIO(), PngImagePlugin.PngInfo()
+    info.add_text("comment", text, zip=True)
+    Image.new("L", (4, 4)).save(target, "PNG", pnginfo=info)
+    return target.getvalue()
+
+
+TEXT_PLACES: dict[str, Callable[[str], bytes]] = {
+    "in prose": lambda t: f"Look here: {t} and on.".encode(),
+    "in JSON": lambda t: json.dumps({"a": [1, {"b": t}]}).encode(),
+    "in JSON in JSON": lambda t: json.dumps({"a": json.dumps({"b": t})}, indent=4).encode(),
+    "in a line of JSON": lambda t: b"{}\n" + json.dumps({"a": t}).encode() + b"\n",
+    "in HTML": lambda t: f"<p>{html.escape(t)}</p>".encode(),
+    "in UTF-16": lambda t: t.encode("utf-16"),
+    "in UTF-16 without its mark": lambda t: f"x {t}".encode("utf-16-be"),
+    "in a Parquet cell": parquet,
+    "nested in a Parquet cell": lambda t: parquet([{"deep": [["", t]]}]),
+    "in a Parquet cell as bytes": lambda t: parquet({"b": f"<{t}>".encode()}),
+    "in a zip": lambda t: zipped("x.txt", t.encode()),
+    "in a zip in a tar": lambda t: tarred(zipped("x.txt", t.encode())),
+    "in gzip": lambda t: gzip.compress(t.encode()),
+    "in base64": lambda t: b"see data:text/plain;base64," + base64.b64encode(b"ab" + t.encode()),
+    "in a picture's comment": picture_with_comment,
+}
+BYTE_PLACES: dict[str, Callable[[bytes], bytes]] = {
+    "among other bytes": lambda d: b"\x93XYZ" + d + b"\0\0",
+    "in a Parquet cell": lambda d: parquet([{"data": b"." + d}]),
+    "as a list of numbers": lambda d: parquet(list(d)),
+    "in a zip": lambda d: zipped("x", b"." + d),
+    "in base64": lambda d: base64.encodebytes(b"some" + d),
+    "behind a PNG": lambda d: picture_with_comment("") + d,
+}
+
+
+def found_in(folder: Path, needles: Needles) -> set[tuple[str, str, int | None]]:
+    return {(leak.file, leak.kind, leak.leaf) for leak in find_leaks(folder, needles)}
+
+
+@pytest.mark.parametrize("place", TEXT_PLACES)
+@pytest.mark.parametrize("what", TEXTS)
+def test_a_text_is_found(
+    made: Made, needles: Needles, tmp_path: Path, what: str, place: str
+) -> None:
+    kind, make = TEXTS[what]
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "file").write_bytes(TEXT_PLACES[place](make(made)))
+    assert ("data/file", kind, made.leaf) in found_in(tmp_path, needles)
+
+
+@pytest.mark.parametrize("place", BYTE_PLACES)
+@pytest.mark.parametrize("what", BYTES)
+def test_bytes_are_found(
+    made: Made, needles: Needles, tmp_path: Path, what: str, place: str
+) -> None:
+    kind, make = BYTES[what]
+    (tmp_path / "file").write_bytes(BYTE_PLACES[place](make(made)))
+    assert ("file", kind, made.leaf) in found_in(tmp_path, needles)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "BMP", "TIFF", "GIF", "WEBP"])
+def test_a_picture_is_found_however_it_is_encoded(
+    made: Made, needles: Needles, tmp_path: Path, kind: str
+) -> None:
+    again = io.BytesIO()
+    options = {"lossless": True} if kind == "WEBP" else {"compress_level": 1}
+    Image.open(io.BytesIO(made.picture)).convert("RGB").save(again, kind, **options)
+    (tmp_path / "row.parquet").write_bytes(parquet([{"bytes": again.getvalue(), "path": "p"}]))
+    assert ("row.parquet", "image", made.leaf) in found_in(tmp_path, needles)
+
+
+def test_a_name_gives_away_and_the_message_does_not(
+    made: Made, needles: Needles, tmp_path: Path
+) -> None:
+    (tmp_path / made.entry.seed.upper()).mkdir()
+    (tmp_path / made.entry.seed.upper() / "file").write_text(made.entry.nonce)
+    with pytest.raises(PublishError, match="in its name: seed of private commitment") as caught:
+        check_folder(tmp_path, needles)
+    assert made.entry.seed not in str(caught.value).lower()
+
+
+def test_the_message_names_file_kind_and_commitment_and_never_the_secret(
+    made: Made, needles: Needles, release: ReleaseManifest
+) -> None:
+    with (release.folder / "README.md").open("a") as readme:
+        readme.write(
+            f"Look: {made.entry.seed}, {made.entry.instance}, {made.instance.brief.prompt}"
+        )
+    with pytest.raises(PublishError, match="not fit to go out") as caught:
+        check_folder(release.folder, needles)
+    said = str(caught.value)
+    for kind in ("seed", "instance id", "prompt"):
+        assert f"README.md: {kind} of private commitment {made.leaf}" in said
+    for secret in (made.entry.seed, made.entry.instance[7:], made.entry.nonce, "room"):
+        assert secret not in said
+
+
+def test_a_clean_release_passes(draw: Any, find: Find, release: ReleaseManifest) -> None:
+    checked = check_release(release.folder, draw.entries, find)
+    size = sum((release.folder / name).stat().st_size for name in release.files)
+    assert checked == Checked(files=5, size=size, needles=checked.needles)
+    assert checked.needles > 100
+
+
+def test_what_public_instances_or_any_other_seed_yield_is_no_leak(
+    made: Made, needles: Needles, find: Find, release: ReleaseManifest
+) -> None:
+    stranger = find("noise@1").generate("hard", Seed(b"stranger" * 4))
+    with (release.folder / "README.md").open("ab") as readme:
+        readme.write(b"\n```\n" + stranger.brief.prompt.encode() + b"\n")
+        readme.write(json.dumps(stranger.truth.as_json(), indent=2).encode())
+        readme.write(base64.b64encode(stranger.brief.assets[0].data))
+        readme.write(made.instance.brief.assets[2].data)  # the same notice lies in every instance
+        readme.write(base64.b64encode(made.instance.brief.assets[2].data))
+        readme.write(json.dumps(made.instance.truth.table("small").as_json()).encode())
+    assert find_leaks(release.folder, needles) == ()
+
+
+def test_easy_strata_with_colliding_small_tables_are_not_refused(
+    basics_draw: Any, text: ReleaseText, tmp_path: Path
+) -> None:
+    def truths(entries: tuple[SealedEntry, ...]) -> set[str]:
+        circles = (each for each in entries if each.family == "count_circles")
+        family = catalog.family("count_circles")
+        made = [family.generate(each.difficulty, Seed.from_hex(each.seed)) for each in circles]
+        return {json.dumps(each.truth.table("images").as_json()) for each in made}
+
+    assert truths(basics_draw.private) & truths(basics_draw.public)  # or this would test nothing
+    find = catalog.family
+    folder = build_release(
+        tmp_path / "release", basics_draw.public, basics_draw.sealed, find, text
+    ).folder
+    needles = release_needles(basics_draw.entries, find)
+    assert check_folder(folder, needles).needles > 1000
+    entry = basics_draw.private[-1]
+    instance = find(entry.family).generate(entry.difficulty, Seed.from_hex(entry.seed))
+    (folder / "extra.png").write_bytes(instance.brief.assets[0].data)
+    assert {leak.file for leak in find_leaks(folder, needles)} == {"extra.png"}
+
+
+def test_one_private_row_in_a_released_table_is_found(
+    draw: Any, made: Made, needles: Needles, release: ReleaseManifest
+) -> None:
+    path = release.folder / "data" / "noise-hard" / "public-00000.parquet"
+    table = pq.read_table(path)
+    rows = table.to_pylist()
+    rows[2]["truth"] = json.dumps(made.instance.truth.as_json())
+    pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
+    leaks = find_leaks(release.folder, needles)
+    assert {(leak.file, leak.leaf) for leak in leaks} == {
+        ("data/noise-hard/public-00000.parquet", made.leaf)
+    }
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"PAR1 is not enough PAR1", "a damaged Parquet file"),
+        (zipped("x", b"content" * 100).replace(b"x", b"y", 1), "damaged or encrypted"),
+        (gzip.compress(b"content" * 100)[:-9], "a damaged compressed stream"),
+        (b"\x89PNG\r\n\x1a\n" + b"junk" * 9, "a damaged image"),
+    ],
+    ids=["Parquet", "zip", "gzip", "image"],
+)
+def test_what_cannot_be_opened_is_refused(
+    needles: Needles, tmp_path: Path, data: bytes, says: str
+) -> None:
+    (tmp_path / "file").write_bytes(data)
+    with pytest.raises(PublishError, match=f"file: unreadable: .*{says}"):
+        check_folder(tmp_path, needles)
+
+
+def test_a_thing_wrapped_too_deep_is_refused(needles: Needles, tmp_path: Path) -> None:
+    data = b"nothing at all"
+    for _ in range(20):
+        data = gzip.compress(data)
+    (tmp_path / "onion.gz").write_bytes(data)
+    with pytest.raises(PublishError, match=r"onion.gz: unreadable: wrapped more than"):
+        check_folder(tmp_path, needles)
+
+
+def test_what_expands_beyond_bounds_is_refused(
+    needles: Needles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("publish.leakcheck.unpack.MAX_MEMBER_BYTES", 1000)
+    (tmp_path / "bomb.zip").write_bytes(zipped("zeros", bytes(100_000)))
+    with pytest.raises(PublishError, match=r"bomb.zip: unreadable: expands to more than 1000"):
+        check_folder(tmp_path, needles)
+
+
+def test_links_and_special_files_are_refused(
+    needles: Needles, release: ReleaseManifest, tmp_path: Path
+) -> None:
+    odd = release.folder / "data" / "odd"
+    odd.symlink_to("/etc")
+    with pytest.raises(PublishError, match="holds a symbolic link"):
+        check_folder(release.folder, needles)
+    odd.unlink()
+    os.mkfifo(odd)
+    with pytest.raises(PublishError, match="holds a special file"):
+        check_folder(release.folder, needles)
+    odd.unlink()
+    (tmp_path / "link").symlink_to(release.folder)
+    with pytest.raises(PublishError, match="not a folder"):
+        check_folder(tmp_path / "link", needles)
+
+
+def test_a_seed_in_both_arms_is_refused_and_not_excused(
+    draw: Any, find: Find, release: ReleaseManifest
+) -> None:
+    twice = dataclasses.replace(draw.private[0], arm=draw.public[0].arm)
+    with pytest.raises(PublishError, match="the arms are not disjoint"):
+        check_release(release.folder, [*draw.entries, twice], find)
+
+
+def test_without_a_private_arm_there_is_nothing_to_check(
+    draw: Any, find: Find, release: ReleaseManifest
+) -> None:
+    with pytest.raises(PublishError, match="nothing to look for"):
+        check_release(release.folder, draw.public, find)
+
+
+def test_an_instance_that_is_not_what_was_sealed_stops_the_check(
+    draw: Any, find: Find, release: ReleaseManifest
+) -> None:
+    class Broken:
+        def __getattr__(self, name: str) -> Any:
+            raise KeyError(name)
+
+    for family, says in (
+        (dataclasses.replace(find("noise@1"), version="2"), "another instance"),
+        (Broken(), "cannot be made again"),
+    ):
+        with pytest.raises(PublishError, match=says) as caught:
+            check_release(release.folder, draw.entries, lambda name, family=family: family)
+        assert not any(entry.seed in str(caught.value) for entry in draw.entries)

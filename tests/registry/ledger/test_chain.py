@@ -1,0 +1,207 @@
+"""The ledger: an edit, a gap, a swap or a forged end is found and named."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from registry.canonical import canonical_bytes, digest_bytes
+from registry.errors import BrokenPromise, RegistryError
+from registry.ledger.chain import GENESIS, Ledger, verify_chain
+from registry.ledger.records import KINDS, Release, ReportIssued
+from registry.stores.base import Store
+from registry.stores.folder import FolderStore
+from registry.stores.memory import MemoryStore
+
+NOW = "2026-11-01T12:00:00Z"
+
+
+def _release(count: int) -> Release:
+    return Release("public", "ab" * 32, count, "sha256:" + "0" * 64, "folder", "")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    made = Ledger(FolderStore(tmp_path, durable=False))
+    for count in range(4):
+        made.append(_release(count), NOW)
+    return made
+
+
+def test_records_are_numbered_and_chained(ledger: Ledger) -> None:
+    entries = ledger.entries()
+    assert [entry.sequence for entry in entries] == [0, 1, 2, 3]
+    assert [entry.previous for entry in entries] == [GENESIS, *(e.digest for e in entries[:-1])]
+    assert ledger.head() == entries[-1].digest
+    assert entries[2].record == _release(2)
+    assert ledger.last("release") == entries[3]
+    assert ledger.find("report") == ()
+    assert ledger.last("report") is None
+
+
+def test_a_record_is_canonical_json_of_five_fields(ledger: Ledger) -> None:
+    data = ledger.store.get("ledger/00000001.json")
+    value = json.loads(data)
+    assert sorted(value) == ["body", "kind", "previous", "sequence", "time"]
+    assert data == canonical_bytes(value)
+    assert ledger.entries()[1].digest == digest_bytes(data)
+
+
+def test_append_returns_what_is_read_back() -> None:
+    ledger = Ledger(MemoryStore())
+    entry = ledger.append(ReportIssued(0, "p", "t", "r", ("a", "b")), NOW)
+    assert ledger.entries() == (entry,)
+    assert entry.record.deviations == ("a", "b")
+    again = ledger.append(("report", entry.body), NOW)
+    assert again.body == entry.body
+
+
+def test_racing_writers_each_get_a_number() -> None:
+    store = MemoryStore()
+    threads = [
+        threading.Thread(target=lambda n=n: Ledger(store).append(_release(n), NOW))
+        for n in range(12)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    entries = verify_chain(store)
+    assert sorted(entry.record.count for entry in entries) == list(range(12))
+
+
+def test_of_racing_writers_of_a_record_there_is_once_one_wins() -> None:
+    store = MemoryStore()
+    refused: list[RegistryError] = []
+
+    def write(number: int) -> None:
+        try:
+            Ledger(store).append(_release(number), NOW, once=True)
+        except RegistryError as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(verify_chain(store)) == 1
+    assert len(refused) == 11
+
+
+@pytest.mark.parametrize(
+    ("record", "time", "match"),
+    [
+        (("rumour", {}), NOW, "unknown kind 'rumour': one of sealed-set"),
+        (("release", {"arm": "public"}), NOW, "not a Release: instances_root: Field required"),
+        ("text", NOW, "str is not a record"),
+        (_release(1), "yesterday", "'yesterday' is not a time: write it as"),
+    ],
+)
+def test_what_is_no_record_is_refused(
+    ledger: Ledger, record: object, time: str, match: str
+) -> None:
+    before = list(ledger.store.list())
+    with pytest.raises(RegistryError, match=match):
+        ledger.append(record, time)
+    assert list(ledger.store.list()) == before
+
+
+def test_every_kind_is_appended_by_its_class() -> None:
+    assert len(set(KINDS.values())) == len(KINDS)
+
+
+def _path(ledger: Ledger, sequence: int) -> Path:
+    assert isinstance(ledger.store, FolderStore)
+    return ledger.store.path / f"ledger/{sequence:08d}.json"
+
+
+def _edit(path: Path, canonical: bool) -> None:
+    value = json.loads(path.read_bytes())
+    value["body"]["count"] = 999
+    path.write_bytes(canonical_bytes(value) if canonical else json.dumps(value).encode())
+
+
+def _swap(ledger: Ledger) -> None:
+    first, second = _path(ledger, 1), _path(ledger, 2)
+    one, two = first.read_bytes(), second.read_bytes()
+    first.write_bytes(two)
+    second.write_bytes(one)
+
+
+def _add_field(path: Path) -> None:
+    path.write_bytes(canonical_bytes({**json.loads(path.read_bytes()), "note": "hello"}))
+
+
+TAMPERINGS: list[tuple[Callable[[Ledger], object], str]] = [
+    (
+        lambda ledger: _edit(_path(ledger, 1), canonical=True),
+        r"ledger/00000001.json: was altered: digest sha256:\w{64} expected .*, sha256:\w{64} found",
+    ),
+    (
+        lambda ledger: _edit(_path(ledger, 1), canonical=False),
+        r"ledger/00000001.json: not in canonical form",
+    ),
+    (lambda ledger: _path(ledger, 2).unlink(), r"ledger/00000002.json: missing"),
+    (lambda ledger: _path(ledger, 0).unlink(), r"ledger/00000000.json: missing"),
+    (_swap, r"ledger/00000001.json: holds record 2: it was moved here"),
+    (lambda ledger: _path(ledger, 3).write_bytes(b'{"half'), r"ledger/00000003.json: not JSON"),
+    (lambda ledger: _path(ledger, 3).write_bytes(b""), r"ledger/00000003.json: not JSON"),
+    (lambda ledger: _add_field(_path(ledger, 3)), r"ledger/00000003.json: not an Entry"),
+    (
+        lambda ledger: (_path(ledger, 3).parent / "note.txt").write_text("hello"),
+        r"ledger/note.txt: not JSON",
+    ),
+]
+
+
+@pytest.mark.parametrize(("tamper", "match"), TAMPERINGS)
+def test_tampering_is_named(ledger: Ledger, tamper: Callable[[Ledger], object], match: str) -> None:
+    tamper(ledger)
+    with pytest.raises(BrokenPromise, match=match):
+        ledger.entries()
+    before = list(ledger.store.list())
+    with pytest.raises(BrokenPromise, match=match):
+        ledger.append(_release(9), NOW)
+    assert list(ledger.store.list()) == before
+
+
+def test_the_digests_expected_and_found_are_the_right_ones(ledger: Ledger) -> None:
+    expected = ledger.entries()[1].digest
+    _edit(_path(ledger, 1), canonical=True)
+    found = digest_bytes(_path(ledger, 1).read_bytes())
+    with pytest.raises(BrokenPromise, match=rf"{expected} expected.*{found} found"):
+        ledger.entries()
+
+
+def test_only_a_head_noted_elsewhere_tells_of_a_cut_end(ledger: Ledger) -> None:
+    head = ledger.head()
+    _path(ledger, 3).unlink()
+    assert len(ledger.entries()) == 3
+    with pytest.raises(BrokenPromise, match=rf"head {re.escape(head)} expected"):
+        ledger.entries(expected_head=head)
+
+
+def test_a_noted_head_may_have_been_followed_by_more(ledger: Ledger) -> None:
+    noted = ledger.entries()[1].digest
+    assert len(ledger.entries(expected_head=noted)) == 4
+    assert verify_chain(MemoryStore(), expected_head=GENESIS) == ()
+
+
+def test_the_last_records_edit_shows_against_a_noted_head(ledger: Ledger) -> None:
+    head = ledger.head()
+    _edit(_path(ledger, 3), canonical=True)
+    with pytest.raises(BrokenPromise, match="cut or replaced"):
+        ledger.entries(expected_head=head)
+
+
+def test_reading_does_not_write(tmp_path: Path) -> None:
+    store: Store = FolderStore(tmp_path / "none")
+    assert Ledger(store).entries() == ()
+    assert Ledger(store).head() == GENESIS
+    assert not (tmp_path / "none").exists()

@@ -1,0 +1,187 @@
+"""Sealing: only who holds a key reads, tampering shows, commitments bind and hide."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import traceback
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from registry.errors import BrokenPromise, RegistryError
+from registry.result_row import Arm
+from registry.sealing import (
+    SealedEntry,
+    commit,
+    commitments_of,
+    decrypt,
+    encrypt,
+    new_identity,
+    open_entries,
+    read_identities,
+    recipient_of,
+    seal_entries,
+    write_identity,
+)
+
+IDENTITY, RECIPIENT = new_identity()
+OTHER, OTHER_RECIPIENT = new_identity()
+SEED, NONCE = bytes(range(32)), bytes(range(32, 64))
+ENTRIES = (
+    SealedEntry("sha256:aa", "count", "1", "easy", SEED.hex(), Arm.PUBLIC, NONCE.hex()),
+    SealedEntry("sha256:bb", "count", "1", "easy", NONCE.hex(), Arm.PRIVATE, SEED.hex()),
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.binary(max_size=5000))
+def test_each_recipient_can_open_and_nobody_else(data: bytes) -> None:
+    sealed = encrypt(data, [RECIPIENT, OTHER_RECIPIENT])
+    assert decrypt(sealed, [IDENTITY], "x") == data
+    assert decrypt(sealed, [OTHER], "x") == data
+    with pytest.raises(RegistryError, match="x: not sealed to the key given"):
+        decrypt(sealed, [new_identity()[0]], "x")
+
+
+def test_a_wrong_key_is_told_from_tampering() -> None:
+    sealed = encrypt(b"secret", [RECIPIENT])
+    with pytest.raises(RegistryError, match=f"results/1.age: .*{OTHER_RECIPIENT}.*key file") as got:
+        decrypt(sealed, [OTHER], "results/1.age")
+    assert not isinstance(got.value, BrokenPromise)
+    assert OTHER not in str(got.value)
+
+
+@pytest.mark.parametrize("keep", [0, 10, 100, -1, -17])
+def test_a_cut_ciphertext_is_a_broken_promise(keep: int) -> None:
+    sealed = encrypt(b"secret" * 100, [RECIPIENT])
+    with pytest.raises(BrokenPromise, match=r"sealed/x\.age: altered or cut"):
+        decrypt(sealed[:keep], [IDENTITY], "sealed/x.age")
+
+
+def test_no_flipped_bit_goes_unnoticed() -> None:
+    sealed = encrypt(b"secret", [RECIPIENT])
+    for place in range(0, len(sealed), 7):
+        altered = sealed[:place] + bytes([sealed[place] ^ 1]) + sealed[place + 1 :]
+        with pytest.raises(RegistryError):
+            decrypt(altered, [IDENTITY], "x")
+
+
+def test_nothing_is_sealed_to_nobody_or_to_a_malformed_recipient() -> None:
+    with pytest.raises(RegistryError, match="at least one age recipient"):
+        encrypt(b"", [])
+    with pytest.raises(RegistryError, match="'age1nonsense' is not an age recipient"):
+        encrypt(b"", ["age1nonsense"])
+
+
+def test_a_secret_key_in_the_wrong_place_is_not_shown() -> None:
+    mistyped = IDENTITY[:-1]
+    with pytest.raises(RegistryError, match="not an age secret key") as caught:
+        decrypt(encrypt(b"", [RECIPIENT]), [mistyped], "x")
+    assert mistyped not in "".join(traceback.format_exception(caught.value))
+    with pytest.raises(RegistryError, match="not an age recipient") as caught:
+        encrypt(b"", [IDENTITY])
+    assert IDENTITY not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_key_file_is_private_and_never_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "study.txt"
+    recipient = write_identity(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    (identity,) = read_identities(path)
+    assert recipient_of(identity) == recipient
+    assert recipient in path.read_text()
+    with pytest.raises(RegistryError, match="exists; a key is never overwritten"):
+        write_identity(path)
+    assert read_identities(path) == (identity,)
+    assert os.listdir(tmp_path) == ["study.txt"]
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "match"),
+    [
+        (f"# mine\n\n{IDENTITY}X\n", 0o600, r"study.txt, line 3: not an age secret key"),
+        ("# only a comment\n", 0o600, r"study.txt: holds no AGE-SECRET-KEY"),
+        (f"{IDENTITY}\n", 0o644, r"study.txt: others can read this key: chmod 600"),
+        (None, 0, r"study.txt: No such file.*name the study's key file"),
+    ],
+    ids=["no key", "no key at all", "readable", "absent"],
+)
+def test_a_bad_key_file_is_named(tmp_path: Path, text: str | None, mode: int, match: str) -> None:
+    path = tmp_path / "study.txt"
+    if text is not None:
+        path.write_text(text)
+        path.chmod(mode)
+    with pytest.raises(RegistryError, match=match) as caught:
+        read_identities(path)
+    assert IDENTITY[20:40] not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_commitment_is_the_documented_hmac() -> None:
+    parts = [b"dosimeter/commitment", b"1", b"sha256:aa", SEED]
+    message = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+    expected = hmac.new(NONCE, message, hashlib.sha256).hexdigest()
+    assert commit(NONCE, "sha256:aa", SEED) == expected
+
+
+def test_a_commitment_hides_a_guessable_seed() -> None:
+    """The same small seed under two nonces shares nothing that could be looked up."""
+    small = (7).to_bytes(32, "big")
+    made = {commit(os.urandom(32), "sha256:aa", small) for _ in range(50)}
+    assert len(made) == 50
+
+
+@given(
+    nonce=st.binary(min_size=32, max_size=32),
+    other=st.binary(min_size=32, max_size=32),
+    names=st.lists(st.text(max_size=5), min_size=2, max_size=2, unique=True),
+)
+def test_a_commitment_binds_each_part(nonce: bytes, other: bytes, names: list[str]) -> None:
+    made = commit(nonce, names[0], SEED)
+    assert made != commit(nonce, names[1], SEED)
+    if other != SEED:
+        assert made != commit(nonce, names[0], other)
+    if other != nonce:
+        assert made != commit(other, names[0], SEED)
+
+
+def test_a_commitment_takes_32_bytes_each() -> None:
+    with pytest.raises(RegistryError, match="32 bytes each"):
+        commit(b"short", "sha256:aa", SEED)
+
+
+def test_entries_come_back_as_they_were_sealed() -> None:
+    sealed = seal_entries(ENTRIES, [RECIPIENT])
+    assert open_entries(sealed, [IDENTITY], "sealed/x.age") == ENTRIES
+    for entry in ENTRIES:
+        assert entry.seed.encode() not in sealed
+
+
+def test_no_entry_shows_its_secrets() -> None:
+    shown = repr(ENTRIES[0])
+    assert ENTRIES[0].seed not in shown
+    assert ENTRIES[0].nonce not in shown
+    assert "public" not in shown.lower()
+    assert commitments_of(ENTRIES) == (
+        commit(NONCE, "sha256:aa", SEED),
+        commit(SEED, "sha256:bb", NONCE),
+    )
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        b"not json",
+        b'{"entries":[],"format":"other"}',
+        b'{"entries":[{"seed":"5ec4e7"}],"format":"dosimeter/sealed-set/1"}',
+        b'{"entries":[{"arm":"public","difficulty":"e","family":"f","instance":"i","nonce":"5ec4e7"'
+        b',"seed":"5ec4e7","version":"1"}],"format":"dosimeter/sealed-set/1"}',
+    ],
+)
+def test_sealed_content_of_another_form_is_refused_without_showing_it(plain: bytes) -> None:
+    with pytest.raises(BrokenPromise, match=r"sealed/x\.age") as caught:
+        open_entries(encrypt(plain, [RECIPIENT]), [IDENTITY], "sealed/x.age")
+    assert "5ec4e7" not in "".join(traceback.format_exception(caught.value))

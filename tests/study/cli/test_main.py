@@ -1,0 +1,322 @@
+"""The command line: help with examples, and one clear error with exit code 2 for bad input."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from study import pipeline
+from study.cli.main import main
+from study.errors import StudyError
+from study.files import safe_place
+from study.workspace.setup import init_study
+
+README = Path(__file__).resolve().parents[3] / "README.md"
+SEED = "5e" * 32
+STUDY = """\
+study: cli
+tasks:
+  - {family: compute_average, difficulty: easy}
+seeds_per_arm: 2
+models:
+  honest: {provider: scripted, agent: honest, error_rate: 0.3}
+waves:
+  - [honest]
+plan: {permutations: 199}
+sandbox: {kind: local}
+"""
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+def refusal(*arguments: str) -> str:
+    """The one line that a refused command prints."""
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("dosimeter: ")
+    return lines[0]
+
+
+def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name)
+
+
+@pytest.mark.parametrize("path", list(commands(main)), ids=" ".join)
+def test_every_command_has_help_and_an_example(path: tuple[str, ...]) -> None:
+    result = run(*path, "--help")
+    assert result.exit_code == 0
+    assert "Example" in result.stdout
+    assert f"dosimeter {' '.join(path)}" in result.stdout
+
+
+@pytest.mark.parametrize("path", list(commands(main)), ids=" ".join)
+def test_every_command_is_documented(path: tuple[str, ...]) -> None:
+    assert f"`{' '.join(path)}`" in README.read_text(encoding="utf-8")
+
+
+def test_the_protocols_in_the_readme_and_in_init_are_valid(tmp_path: Path) -> None:
+    text = README.read_text(encoding="utf-8")
+    blocks = re.findall(r"```yaml\n(.*?)```", text, re.S)
+    assert blocks
+    for number, block in enumerate(blocks):
+        init_study(tmp_path / str(number), block)
+    init_study(tmp_path / "template")
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from study.cli.main import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'ray', 'docker', 'boto3', 'pandas', 'numpy', 'scipy', 'datasets', 'pydantic_ai',"
+        " 'matplotlib', 'pyarrow', 'huggingface_hub', 'pydantic', 'PIL'}\n"
+        "print('loaded:', sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.rstrip().endswith("loaded: []")
+
+
+def test_init_writes_a_study_and_never_over_one(tmp_path: Path) -> None:
+    assert run("init", str(tmp_path / "new")).exit_code == 0
+    assert pipeline.open_study(tmp_path / "new").protocol.name == "new"
+    assert (tmp_path / "new" / "keys" / "study.txt").stat().st_mode & 0o777 == 0o600
+    assert "there already" in refusal("init", str(tmp_path / "new"))
+    assert "there already" in refusal("init", "--study", str(tmp_path / "new"))
+
+
+def test_a_demo_of_tasks_that_there_are_not_makes_no_study(tmp_path: Path) -> None:
+    message = refusal("demo", "--study", str(tmp_path / "d"), "--task", "count_circle/easy")
+    assert "count_circles" in message
+    assert not list((tmp_path / "d").glob("*.yaml*"))
+
+
+@pytest.mark.parametrize(
+    "step", [["draw"], ["register"], ["sweep", "--wave", "0"], ["publish"], ["report"], ["status"]]
+)
+def test_a_folder_without_a_study_names_the_remedy(tmp_path: Path, step: list[str]) -> None:
+    message = refusal(*step, "--study", str(tmp_path))
+    assert "study.yaml" in message
+    assert "dosimeter init" in message
+
+
+@pytest.mark.parametrize(
+    ("step", "remedy"),
+    [
+        (["register"], "dosimeter draw"),
+        (["sweep", "--wave", "0"], "dosimeter register"),
+        (["publish"], "dosimeter register"),
+        (["report"], "dosimeter register"),
+    ],
+)
+def test_a_step_too_early_names_the_one_before(
+    tmp_path: Path, step: list[str], remedy: str
+) -> None:
+    init_study(tmp_path, STUDY)
+    assert remedy in refusal(*step, "--study", str(tmp_path))
+
+
+def test_a_dirty_tree_is_refused_unless_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    init_study(tmp_path / "study", STUDY)
+    study = pipeline.open_study(tmp_path / "study")
+    pipeline.draw(study)
+    pipeline.register(study)
+    monkeypatch.setattr("study.sweeps.sweep.CHECKOUT", tmp_path)  # no repository at all
+    message = refusal("sweep", "--wave", "0", "--study", str(tmp_path / "study"))
+    assert "--allow-dirty" in message
+    assert "dirty" in message
+    assert [entry.kind for entry in study.ledger.entries()] == ["sealed-set", "preregistration"]
+
+
+def test_no_engine_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    init_study(tmp_path, STUDY.replace("kind: local", "kind: docker"))
+    pipeline.draw(pipeline.open_study(tmp_path))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no.sock")
+    message = refusal("register", "--study", str(tmp_path))
+    assert "Docker" in message
+    assert "make engine" in message or "docker.io" in message
+
+
+def test_a_missing_image_is_one_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = STUDY.replace("{kind: local}", "{kind: docker, image: 'no-such-image:1'}")
+    init_study(tmp_path, text)
+    pipeline.draw(pipeline.open_study(tmp_path))
+    message = refusal("register", "--study", str(tmp_path))
+    assert "no-such-image:1" in message or "Docker" in message
+
+
+def test_a_corrupted_ledger_is_named_by_every_step(tmp_path: Path) -> None:
+    init_study(tmp_path, STUDY)
+    pipeline.draw(pipeline.open_study(tmp_path))
+    record = tmp_path / "store" / "ledger" / "00000000.json"
+    record.chmod(0o644)
+    record.write_bytes(record.read_bytes().replace(b'"count":4', b'"count": 4'))
+    for step in (["register"], ["status"], ["log"]):
+        assert "ledger/00000000.json" in refusal(*step, "--study", str(tmp_path))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 KiB."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("this machine does not let us mount a file system")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def test_a_full_store_is_one_clear_error_and_nothing_half_written(
+    tmp_path: Path, small_disk: Path
+) -> None:
+    init_study(tmp_path / "study", STUDY + f"store: {small_disk}\n")
+    (small_disk / "filler").write_bytes(b"x" * 60_000)
+    message = refusal("draw", "--study", str(tmp_path / "study"))
+    assert str(small_disk) in message
+    assert "space" in message or "full" in message
+    assert not list((small_disk / "ledger").glob("*.json"))
+    (small_disk / "filler").unlink()
+    assert run("draw", "--study", str(tmp_path / "study")).exit_code == 0
+
+
+def test_a_read_only_store_is_one_clear_error(tmp_path: Path, small_disk: Path) -> None:
+    init_study(tmp_path / "study", STUDY + f"store: {small_disk}\n")
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    message = refusal("draw", "--study", str(tmp_path / "study"))
+    assert str(small_disk) in message
+    assert "read-only" in message.lower()
+
+
+def test_tasks_make_writes_what_an_agent_sees_and_the_key_only_if_asked(tmp_path: Path) -> None:
+    blind, open_ = tmp_path / "blind", tmp_path / "open"
+    arguments = ("tasks", "make", "compute_average", "--difficulty", "hard", "--seed", SEED)
+    assert run(*arguments, "--out", str(blind)).exit_code == 0
+    assert run(*arguments, "--out", str(open_), "--with-truth").exit_code == 0
+    assert {path.name for path in blind.iterdir()} == {"prompt.md", "answer-schema.json", "inputs"}
+    truth = json.loads((open_ / "truth.json").read_text())
+    assert truth["answer"]["task"] == "compute_average"
+    inputs = "inputs/input_numbers.txt"
+    assert (blind / inputs).read_bytes() == (open_ / inputs).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("tasks", "make", "no_task", "--seed", SEED), "no_task"),
+        (("tasks", "make", "count_circle", "--seed", SEED), "count_circles"),
+        (("tasks", "make", "compute_average", "--difficulty", "hrad", "--seed", SEED), "hard"),
+        (("tasks", "make", "compute_average@9", "--seed", SEED), "known: 1"),
+        (("tasks", "make", "compute_average", "--seed", "5e"), "64 hexadecimal digits"),
+        (("tasks", "make", "compute_average", "--seed", "zz" * 32), "64 hexadecimal digits"),
+    ],
+)
+def test_tasks_make_refuses_what_there_is_not(
+    tmp_path: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    assert words in refusal(*arguments, "--out", str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_tasks_make_never_writes_over_a_folder(tmp_path: Path) -> None:
+    message = refusal("tasks", "make", "compute_average", "--seed", SEED, "--out", str(tmp_path))
+    assert str(tmp_path) in message
+
+
+def test_tasks_make_says_where_it_may_not_write(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    place = str(tmp_path / "file" / "out")
+    message = refusal("tasks", "make", "compute_average", "--seed", SEED, "--out", place)
+    assert place in message
+    assert "a folder that you may write" in message
+
+
+def test_tasks_make_leaves_nothing_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("study.tasks.catalog._write_truth", lambda *given: 1 / 0)
+    result = run(
+        *("tasks", "make", "compute_average", "--seed", SEED),
+        *("--out", str(tmp_path / "out"), "--with-truth"),
+    )
+    assert isinstance(result.exception, ZeroDivisionError)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tasks_make_writes_the_single_turn_form_as_a_server_takes_it(tmp_path: Path) -> None:
+    arguments = ("tasks", "make", "count_circles", "--difficulty", "easy", "--seed", SEED)
+    assert run(*arguments, "--out", str(tmp_path / "agentic")).exit_code == 0
+    assert run(*arguments, "--out", str(tmp_path / "one"), "--form", "single-turn").exit_code == 0
+    assert [path.name for path in (tmp_path / "one").iterdir()] == ["single-turn.json"]
+    body = json.loads((tmp_path / "one" / "single-turn.json").read_text())
+    assert body["tokens"] > 1000
+    _, user = body["messages"]
+    text, *pictures = user["content"]
+    assert (tmp_path / "agentic" / "prompt.md").read_text().rstrip() in text["text"]
+    for number, picture in enumerate(pictures, 1):
+        data = (tmp_path / "agentic" / "inputs" / f"{number}.png").read_bytes()
+        encoded = base64.b64encode(data).decode()
+        assert picture["image_url"]["url"] == f"data:image/png;base64,{encoded}"
+
+
+def test_tasks_make_refuses_a_single_turn_that_does_not_fit_a_context(tmp_path: Path) -> None:
+    arguments = ("tasks", "make", "count_circles", "--difficulty", "hard", "--seed", SEED)
+    turn = (*arguments, "--form", "single-turn", "--out", str(tmp_path / "one"))
+    refused = run(*turn, "--context", "8000")
+    assert refused.exit_code == 2
+    assert "the context of the model is 8,000" in refused.output
+    assert not (tmp_path / "one").exists()
+    made = run(*turn, "--context", "1000000")
+    assert made.exit_code == 0
+    assert "about" in made.output
+    assert "tokens" in made.output
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../up.csv", "a/../../up", ""])
+def test_an_input_file_never_leaves_its_folder(path: str) -> None:
+    with pytest.raises(StudyError, match="must lie in the work folder"):
+        safe_place(path)
+
+
+def test_tasks_show_fits_a_screen_and_hides_nothing_from_a_script() -> None:
+    shown = run("tasks", "show", "count_circles", "--difficulty", "hard").stdout
+    assert "and 10 more" in shown
+    assert "single-turn form: about" in shown
+    assert shown.count("The answer states that") == 2
+    full = json.loads(
+        run("tasks", "show", "count_circles", "--difficulty", "hard", "--json").stdout
+    )
+    assert len(full["rubric"]) == 33
+    assert len(full["files"]) == 30
+
+
+def test_tasks_list_and_show_name_every_family() -> None:
+    names = [record["name"] for record in json.loads(run("tasks", "list", "--json").stdout)]
+    assert {"count_circles", "compute_average"} <= set(names)
+    for name in names:
+        shown = json.loads(run("tasks", "show", name, "--json").stdout)
+        assert shown["prompt"]
+        assert shown["rubric"]

@@ -1,0 +1,281 @@
+"""study.yaml: read whole, or refused with one error that names file, line, key and remedy."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from study.errors import StudyError
+from study.protocol.plan_section import PlanSection
+from study.protocol.protocol import read_protocol
+
+GOOD = """\
+study: pilot
+tasks:
+  - {family: count_circles, difficulty: easy}
+  - {family: compute_average, difficulty: hard}
+seeds_per_arm: 8
+models:
+  honest: {provider: scripted, agent: honest, error_rate: 0.2}
+  remote:
+    provider: openai
+    model: some-model
+    base_url: http://127.0.0.1:8000/v1
+waves:
+  - [honest]
+  - [honest, remote]
+"""
+
+
+def study(folder: Path, text: str) -> Path:
+    (folder / "study.yaml").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_a_protocol_is_read_with_its_defaults(tmp_path: Path) -> None:
+    protocol = read_protocol(study(tmp_path, GOOD))
+    assert protocol.name == "pilot"
+    assert [task.stratum for task in protocol.tasks] == [
+        "count_circles/easy",
+        "compute_average/hard",
+    ]
+    assert [pin.name for pin in protocol.wave_models(1)] == ["honest", "remote"]
+    assert protocol.sandbox.kind == "docker"
+    assert protocol.entropy == "system"
+    plan = protocol.registered_plan()
+    assert plan.looks == 2
+    assert plan.seeds_per_arm == 8
+    assert plan.alpha == 0.025
+
+
+def test_tasks_may_be_written_short(tmp_path: Path) -> None:
+    short = GOOD.replace(
+        "  - {family: count_circles, difficulty: easy}\n"
+        "  - {family: compute_average, difficulty: hard}\n",
+        "  - count_circles/easy\n  - compute_average@1/hard\n",
+    )
+    assert read_protocol(study(tmp_path, short)) == read_protocol(study(tmp_path, GOOD))
+
+
+def test_a_remote_model_is_pinned_by_the_version_asked_for(tmp_path: Path) -> None:
+    remote = read_protocol(study(tmp_path, GOOD)).models[1]
+    assert (remote.provider, remote.version) == ("openai", "some-model")
+    assert ("base_url", '"http://127.0.0.1:8000/v1"') in remote.settings
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ("seeds_per_arm: 8", "seeds_per_am: 8", 5, "did you mean 'seeds_per_arm'"),
+        (
+            "seeds_per_arm: 8",
+            "seeds_per_arm: -8",
+            5,
+            "seeds_per_arm: -8: a number from 1 on is right",
+        ),
+        ("seeds_per_arm: 8", "seeds_per_arm: eight", 5, "'eight': a whole number is right"),
+        ("seeds_per_arm: 8", "seeds_per_arm: 8\nseeds_per_arm: 9", 6, "on line 5 already"),
+        ("seeds_per_arm: 8\n", "", 1, "'seeds_per_arm' is missing"),
+        ("family: count_circles", "family: count_circle", 3, "count_circles"),
+        ("difficulty: easy", "difficulty: eazy", 3, "easy"),
+        ("difficulty: hard", "dificulty: hard", 4, "did you mean 'difficulty'"),
+        ("provider: openai", "provider: opanai", 9, "did you mean 'openai'"),
+        ("error_rate: 0.2", "error_rate: 1.2", 7, "a number up to 1 is right"),
+        ("error_rate: 0.2", "error_rate: .nan", 7, "number"),
+        ("agent: honest", "agent: honset", 7, "honest"),
+        ("agent: honest", "agent: spiked", 7, "needs `release:`"),
+        ("  - [honest, remote]", "  - [honest, remot]", 14, "did you mean 'remote'"),
+        ("  - [honest, remote]", "  - [honest, honest]", 14, "twice"),
+        ("  - [honest, remote]", "  - []", 14, "at least one model"),
+        ("waves:\n  - [honest]\n  - [honest, remote]\n", "waves: []\n", 12, "at least 1 entry"),
+        ("compute_average, difficulty: hard", "count_circles, difficulty: easy", 4, "twice"),
+        ("study: pilot", "study: Pilot Study", 1, "lower-case"),
+        ("study: pilot", "study: pilot\nentropy: fixed:12", 2, "64 hexadecimal digits"),
+        (
+            "study: pilot",
+            "study: pilot\nplan: {alpha: 2}",
+            2,
+            "plan.alpha: 2: a number below 0.5 is right",
+        ),
+        ("study: pilot", "study: pilot\nplan: {outcomes: score}", 2, "a list, such as [a, b], is"),
+        ("study: pilot", "study: pilot\nplan: [standard-v1]", 2, "plan: a mapping, with `key"),
+        ("study: pilot", "study: pilot\nplan: {alpha: }", 2, "nothing stands here: a number is"),
+        ("study: pilot", "study: pilot\nsandbox: {kind: vm}", 2, "docker"),
+        ("study: pilot", "study: pilot\nsandbox: {executing: 0}", 2, "a number from 1 on is right"),
+        (
+            "study: pilot",
+            "study: pilot\nsandbox: {creating: 999}",
+            2,
+            "a number up to 256 is right",
+        ),
+        ("study: pilot", "study: pilot\nsandbox: {memory_gb: 0}", 2, "a number above 0 is right"),
+        ("study: pilot", "study: pilot\nsandbox: {memory: 4}", 2, "did you mean 'memory_gb'"),
+        ("study: pilot", "study: pilot\nsandbox: {kind: local, executing: 4}", 2, "kind: docker"),
+        ("http://127", "http://me:secret@127", 11, "without a user or password"),
+        ("study: pilot", "study: pilot\nrecipients: [age1abc]", 2, "age public key"),
+        ("{family: count_circles, difficulty: easy}", "count_circles", 3, "family/difficulty"),
+        ("{family: count_circles, difficulty: easy}", "count_circle/easy", 3, "count_circles"),
+        ("study: pilot", "study: &x pilot\ndescription: *x", 2, "aliases"),
+        ("study: pilot", "study: [pilot", 2, "not valid YAML"),
+        ("study: pilot", "? [a]\n: b\nstudy: pilot", 1, "plain text"),
+    ],
+)
+def test_bad_input_is_refused_with_file_line_and_remedy(
+    tmp_path: Path, old: str, new: str, line: int, words: str
+) -> None:
+    with pytest.raises(StudyError) as caught:
+        read_protocol(study(tmp_path, GOOD.replace(old, new, 1)))
+    message = str(caught.value)
+    assert message.startswith(f"{tmp_path / 'study.yaml'}:{line}"), message
+    assert words in message
+    assert "\n" not in message
+    assert "secret" not in message
+
+
+def test_a_missing_file_names_the_command_that_writes_one(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match=re.escape("dosimeter init")):
+        read_protocol(tmp_path)
+
+
+def test_deep_nesting_and_huge_files_are_refused_quickly(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="nested deeper"):
+        read_protocol(study(tmp_path, "study: " + "[" * 5000))
+    with pytest.raises(StudyError, match="at most"):
+        read_protocol(study(tmp_path, "#" * 1_000_001))
+
+
+def test_an_unplanned_wave_is_refused(tmp_path: Path) -> None:
+    protocol = read_protocol(study(tmp_path, GOOD))
+    with pytest.raises(StudyError, match="no wave 2"):
+        protocol.wave_models(2)
+
+
+STANDARD = """
+plan:
+  preset: standard-v1
+  looks: 4
+  controls: {pre_exposure: [honest], frozen: [remote]}
+  onset_alpha: 0.005
+"""
+
+
+def test_the_standard_plan_is_read_with_its_controls(tmp_path: Path) -> None:
+    text = GOOD.replace("model: some-model", "model: some-model\n    released: 2025-11-03")
+    plan = read_protocol(study(tmp_path, text + STANDARD)).registered_plan()
+    assert (plan.name, plan.looks) == ("standard-v1", 4)
+    assert plan.standard is not None
+    assert plan.standard.pre_exposure == ("honest",)
+    assert plan.standard.released == (("remote", "2025-11-03"),)
+    assert plan.standard.regrade == 0.0, "no judge has a part in the verdict"
+    pin = read_protocol(study(tmp_path, text)).models[1]
+    assert "released" not in dict(pin.settings)  # what is told of a model is no part of its run
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("", "", r"study.yaml:8: models.remote: a negative control needs `released:`"),
+        ("[honest]", "[honst]", "plan.controls.pre_exposure.*: unknown model 'honst'; did you"),
+        ("[honest], frozen: [remote]", "[]", "study.yaml:.* plan: .*pre_exposure: name at least"),
+        ("controls", "contrls", "unknown key; did you mean 'controls'"),
+        ("frozen", "frosen", "unknown key; did you mean 'frozen'"),
+        ("standard-v1", "basic-v1", "the preset basic-v1 has no 'onset_alpha'"),
+        (
+            "onset_alpha: 0.005",
+            "onset_looks: 6",
+            "plan.onset_looks: without `onset_alpha` no e-pro",
+        ),
+        ("0.005", "0\n  onset_looks: 6", "plan.onset_looks: without `onset_alpha`"),
+        ("onset_alpha: 0.005", "second_grader: jury", "there is no judge 'jury'"),
+        ("frozen: [remote]", "alpha: 2.0", "plan.controls.alpha: 2.0: a number below 1 is right"),
+        ("frozen: [remote]", "regrade: 2", "plan.controls.regrade: 2: a number up to 1 is right"),
+        ("frozen: [remote]", "regrade: 0.5", "it is the second grader that grades answers again"),
+    ],
+)
+def test_a_standard_plan_is_refused_by_line(tmp_path: Path, old: str, new: str, said: str) -> None:
+    with pytest.raises(StudyError, match=said):
+        read_protocol(study(tmp_path, GOOD + STANDARD.replace(old, new)))
+
+
+PLANS = (Path(__file__).parents[3] / "docs" / "plans.md").read_text(encoding="utf-8")
+
+
+def test_the_page_on_plans_names_every_key_and_its_example_is_one() -> None:
+    example = yaml.safe_load(PLANS.partition("```yaml\n")[2].partition("```")[0])
+    section = PlanSection.model_validate_json(json.dumps(example["plan"]))
+    assert section.preset == "standard-v1"
+    for key in PlanSection.model_fields:
+        assert f"`{key}" in PLANS, key
+
+
+RESERVE = GOOD.replace(
+    "seeds_per_arm: 8\n", "seeds_per_arm: 8\nreserve: {tranches: 3, seeds_per_arm: 2}\n"
+)
+
+
+def test_a_wave_may_say_which_tranches_its_models_run(tmp_path: Path) -> None:
+    text = RESERVE.replace(
+        "  - [honest, remote]\n",
+        "  - {models: [honest, remote], tranches: {remote: 2, honest: [2, 0]}}\n"
+        "  - {models: [remote], tranches: [1, 3]}\n"
+        "  - {models: [remote]}\n",
+    )
+    protocol = read_protocol(study(tmp_path, text))
+    assert protocol.reserve == (2, 2, 2)
+    assert protocol.waves[1:] == (("honest", "remote"), ("remote",), ("remote",))
+    assert [protocol.wave_tranches(wave) for wave in range(4)] == [
+        {"honest": (0,)},
+        {"honest": (0, 2), "remote": (2,)},
+        {"remote": (1, 3)},
+        {"remote": (0,)},
+    ]
+    assert protocol.tranches == ((), ((0, 2), (2,)), ((1, 3),), ())
+    assert [protocol.tranche_size(tranche) for tranche in (0, 1)] == [16, 4]
+    plain = read_protocol(study(tmp_path, GOOD))
+    assert (plain.reserve, plain.wave_tranches(1)) == ((), {"honest": (0,), "remote": (0,)})
+
+
+@pytest.mark.parametrize(
+    ("wave", "said"),
+    [
+        ("{models: [remote], tranches: 4}", r"waves\[1\].*no tranche 4; there is 0 .* 1 to 3"),
+        ("{models: [remote], tranches: {honest: 1}}", r"has no model 'honest'; it has remote"),
+        ("{models: [remote], tranches: [1, 1]}", r"named twice"),
+        ("{models: [remote], tranches: yes}", r"a tranche is a whole number"),
+        ("{models: [remote], tranches: []}", r"a tranche is a whole number"),
+        ("{models: [remote], tranche: 1}", r"unknown key; a wave has models and tranches"),
+        ("{tranches: 1}", r"the key 'models' is missing"),
+        ("{models: [nobody], tranches: 1}", r"unknown model 'nobody'"),
+    ],
+)
+def test_tranches_that_cannot_be_run_are_refused_by_line(
+    tmp_path: Path, wave: str, said: str
+) -> None:
+    text = RESERVE.replace("[honest, remote]", wave)
+    with pytest.raises(StudyError, match=said) as refused:
+        read_protocol(study(tmp_path, text))
+    assert f"study.yaml:{text.splitlines().index('  - ' + wave) + 1}" in str(refused.value)
+
+
+def test_a_reserve_tranche_without_a_reserve_is_refused(tmp_path: Path) -> None:
+    text = GOOD.replace("[honest, remote]", "{models: [remote], tranches: 1}")
+    with pytest.raises(StudyError, match="there is 0, the panel: a reserve is drawn"):
+        read_protocol(study(tmp_path, text))
+
+
+def test_what_a_provider_keeps_is_told_and_is_no_part_of_a_pin(tmp_path: Path) -> None:
+    told = GOOD.replace("    model: some-model\n", "    model: some-model\n    retention: none\n")
+    plain = read_protocol(study(tmp_path, GOOD))
+    protocol = read_protocol(study(tmp_path, told))
+    assert protocol.retention == protocol.wave_retention(1) == (("remote", "none"),)
+    assert protocol.wave_retention(0) == ()
+    assert protocol.models == plain.models
+    with pytest.raises(StudyError, match=r"models\.remote.*retention"):
+        read_protocol(study(tmp_path, told.replace("retention: none", "retention: off")))
+    here = GOOD.replace("error_rate: 0.2}", "error_rate: 0.2, retention: none}")
+    with pytest.raises(StudyError, match="scripted models run here, and nobody keeps"):
+        read_protocol(study(tmp_path, here))
