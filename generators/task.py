@@ -6,11 +6,13 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from generators.canonical import canonical_bytes
-from generators.grading.rubric import Rubric
 from generators.seed import Seed
+
+if TYPE_CHECKING:
+    from generators.grading.rubric import Rubric
 
 # --- Small frozen tables of truth ---
 

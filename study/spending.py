@@ -34,7 +34,7 @@ from registry.ledger.records import JudgePin, ModelPin, record_digest
 from registry.sealing import decrypt
 from study.errors import StudyError
 from study.protocol.protocol import FILE_NAME, BudgetSection, Protocol
-from study.sweeps.sweep import cells_of, manifest_of
+from study.sweeps.manifests import cells_of, manifest_of
 from study.tasks.catalog import EXAMPLE_SEED
 from study.workspace.study import Study
 

@@ -111,10 +111,10 @@ def test_every_pin_has_hashes_and_nothing_says_where_from() -> None:
 
 
 def requirements() -> Iterator[Requirement]:
-    """All that pyproject asks for, extras included; but for `bench`, which is not locked."""
+    """All that pyproject asks for, extras included."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    for group in (project["dependencies"], *(extras[name] for name in extras if name != "bench")):
+    for group in (project["dependencies"], *extras.values()):
         yield from (Requirement(text) for text in group)
     yield from (Requirement(text) for text in ("hatchling",))
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from analysis.data.seed_means import SeedMeans, seed_means
 from analysis.data.table import make_table
-from analysis.plan.controls import LEVEL, MARGIN, Control, regrade_drift
+from analysis.plan.negative_controls import LEVEL, MARGIN, Control, regrade_drift
 from analysis.stats.intervals import MeanEstimate, estimate_mean
 from analysis.stats.permutation import permutation_seed
 from registry.ledger.records import Plan

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from analysis.data.seed_means import Cube, outcome_of
 from analysis.data.table import Table, codes_of
 from analysis.errors import AnalysisError
-from analysis.plan.controls import LEVEL as CONTROL_LEVEL
 from analysis.plan.dimensions import contrast_key_with_static, drop_one_armed, max_t_over_categories
+from analysis.plan.negative_controls import LEVEL as CONTROL_LEVEL
 from analysis.plan.primary import Data, Tested
 from analysis.stats.intervals import GapEstimate, estimate_gap
 from analysis.stats.mixed_models import gee_gap, mixed_gap, shrink_gaps

@@ -2,8 +2,8 @@
 (spec/statistics.md, C1, P6).
 
 The rule is that of ``analysis.plan.controls``, put together as in ``analysis.plan.standard``:
-verdicts of a look are withheld where the models from before the publication fail, or the frozen ones at the
-look, whose interval is that of all of them together. What shows itself only in the data, such as
+verdicts of a look are withheld where the models from before the publication fail, or the frozen
+ones at the look, whose interval is that of all of them together. What shows itself only in the data, such as
 lost runs, is not simulated.
 """
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.plan.controls import clean_controls, pool_models
+from analysis.plan.negative_controls import clean_controls, pool_models
 from analysis.planning.simulate_seed_means import (
     allocation,
     batches,

@@ -413,8 +413,8 @@ def _page(held: Held) -> Iterator[str]:
     yield ""
     yield from _section(
         held, tables, "regimes", "Where scores come from",
-        "`benchmarks/statistics/simulate_process.py`: four tasks of 7 to 9 metarubrics and 38 to 211 "
-        "criteria, passed "
+        "`benchmarks/statistics/simulate_process.py`: four tasks of 7 to 9 metarubrics and 38 to "
+        "211 criteria, passed "
         "by chances that share normal latents of the seed, of the seed and model, of the run and "
         "of the metarubric in a run. A resembles published results (a seed's own difficulty is "
         "4 % of the variance); B and C are hypothetical. By quadrature, without error.",

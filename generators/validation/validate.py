@@ -2,8 +2,8 @@
 
 The rules are R1, R2, R4 and R9 of spec/physics.md; ``generators/validation`` holds a module for
 each. ``python -m generators.validation.validate FAMILY DIFFICULTY`` reads seeds from its
-standard input and prints a digest of all the bytes of each one's instance, so that another process can be compared
-with this one.
+standard input and prints a digest of all the bytes of each one's instance, so that another
+process can be compared with this one.
 """
 
 from __future__ import annotations

@@ -33,7 +33,8 @@ from study.errors import StudyError
 from study.protocol.protocol import FILE_NAME
 from study.protocol.yaml import read_yaml
 from study.reporting.look import read_rows
-from study.sweeps.sweep import SweepRequest, closed_wave, closing_manifest
+from study.sweeps.manifests import closed_wave, closing_manifest
+from study.sweeps.sweep import SweepRequest
 from study.workspace.setup import init_study, registration_of
 from study.workspace.study import Study, is_study, open_study
 

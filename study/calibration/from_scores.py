@@ -31,7 +31,7 @@ from registry.ledger.records import ModelPin, Plan, record_body
 from registry.result_row import ResultRow
 from study.errors import StudyError
 from study.reporting.look import read_rows
-from study.sweeps.sweep import closed_wave, closing_manifest
+from study.sweeps.manifests import closed_wave, closing_manifest
 from study.workspace.setup import registration_of
 from study.workspace.study import Study
 

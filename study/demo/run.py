@@ -26,7 +26,8 @@ from study.cli.output import progress_watch, sweep_watch
 from study.judging.check import CheckRequest, check_judge
 from study.judging.grade import GradeRequest, grade_study
 from study.judging.records import rates_of
-from study.sweeps.sweep import SweepRequest, closed_wave
+from study.sweeps.manifests import closed_wave
+from study.sweeps.sweep import SweepRequest
 from study.workspace.setup import init_study
 from study.workspace.study import Study, is_study
 

@@ -19,7 +19,7 @@ from registry.result_row import Arm, ResultRow
 from study.errors import StudyError
 from study.judging.grades import results_there
 from study.judging.records import FIRST, find_graded, find_regraded
-from study.sweeps.sweep import closed_wave, manifest_of
+from study.sweeps.manifests import closed_wave, manifest_of
 from study.workspace.setup import registration_of
 from study.workspace.study import Study
 

@@ -37,7 +37,7 @@ from study.sweeps.estimate import (
     groups_of,
     sum_interval,
 )
-from study.sweeps.sweep import cells_of, closed_wave, manifest_of
+from study.sweeps.manifests import cells_of, closed_wave, manifest_of
 from study.tasks.catalog import EXAMPLE_SEED
 from study.workspace.study import Study
 

@@ -15,7 +15,7 @@ from registry.ledger.records import JudgePin, RunManifest, record_digest
 from registry.sealing import decrypt
 from study.errors import StudyError
 from study.protocol.protocol import FILE_NAME
-from study.sweeps.sweep import cells_of, finished_of, manifest_of
+from study.sweeps.manifests import cells_of, finished_of, manifest_of
 from study.workspace.study import Study
 
 Labelled = tuple[str, Grade]

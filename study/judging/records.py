@@ -19,7 +19,7 @@ from registry.ledger.records import (
     WaveClosed,
     record_digest,
 )
-from study.sweeps.sweep import closed_wave, closing_manifest
+from study.sweeps.manifests import closed_wave, closing_manifest
 from study.workspace.study import Study
 
 FIRST = 0  # the wave whose answers are the archive

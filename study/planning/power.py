@@ -327,7 +327,7 @@ def _rows(source: Path, grader: str | None) -> Table:
     if not is_study(source):
         raise StudyError(f"{source}: neither a table nor a study's folder (no study.yaml)")
     from study.reporting.look import read_rows
-    from study.sweeps.sweep import closed_wave, closing_manifest
+    from study.sweeps.manifests import closed_wave, closing_manifest
 
     study = open_study(source)
     records = [closed_wave(study, wave) for wave in range(len(study.protocol.waves))]

@@ -60,7 +60,7 @@ from study.spending import (
     probe_tariff,
     spent_by_judges,
 )
-from study.sweeps.sweep import cells_of, manifest_of
+from study.sweeps.manifests import cells_of, manifest_of
 from study.workspace.lock import alone
 from study.workspace.setup import registration_of
 from study.workspace.study import Study

@@ -28,7 +28,7 @@ from study.probing.probe import ProbeKind, ProbeOutcome, instance_of, kept_probe
 from study.probing.records import find_probed
 from study.protocol.protocol import FILE_NAME
 from study.sweeps.exposure_ledger import NOTHING_KEPT, UNKNOWN
-from study.sweeps.sweep import manifest_of
+from study.sweeps.manifests import manifest_of
 from study.workspace.study import Study
 
 TEXTS = "texts"

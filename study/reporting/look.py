@@ -43,7 +43,7 @@ from study.reporting.context import (
 )
 from study.reporting.tool_use import tools_of_waves
 from study.sweeps.exposure_ledger import Burned, burned_tranches
-from study.sweeps.sweep import closed_wave, closing_manifest, manifests_of, read_results
+from study.sweeps.manifests import closed_wave, closing_manifest, manifests_of, read_results
 from study.workspace.setup import registration_of
 from study.workspace.study import Study
 

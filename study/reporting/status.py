@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from registry.errors import RegistryError
-from study.sweeps.sweep import cells_of, closed_wave, finished_of, manifest_of
+from study.sweeps.manifests import cells_of, closed_wave, finished_of, manifest_of
 from study.workspace.setup import find_registration
 from study.workspace.study import Study
 

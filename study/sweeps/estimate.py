@@ -23,7 +23,7 @@ from registry.ledger.records import ModelPin
 from study.errors import StudyError
 from study.protocol.protocol import Protocol
 from study.spending import Money, attempt_turns, money_of
-from study.sweeps.sweep import cells_of, closed_wave, finished_of, manifest_of
+from study.sweeps.manifests import cells_of, closed_wave, finished_of, manifest_of
 from study.workspace.study import Study
 
 LEVEL = 0.9

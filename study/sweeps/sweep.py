@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from generators.catalog import family
-from generators.seed import Seed
-from generators.task import TaskSpec
 from harness.agent.single_turn import InOneTurn, fit_context, single_turn
 from harness.build_model import build_model
 from harness.codec import encode_cells
 from harness.episode import Cell
-from harness.episodes.result import EpisodeResult
 from harness.errors import HarnessError
 from harness.external_agents.base import Contender
 from harness.spending.budget import Spend, Tariff
 from harness.spending.prices import PriceList
-from harness.store_keys import RESULTS, result_key, run_key_key, worklist_key
+from harness.store_keys import result_key, run_key_key, worklist_key
 from harness.sweep.leases import Progress
 from harness.sweep.ray_env import prepare_ray
-from harness.sweep.run_cell import RunContext, close_cell, read_result
-from harness.sweep.schedule import Subject, schedule_cells
+from harness.sweep.run_cell import RunContext, close_cell
 from registry.canonical import digest_value
 from registry.errors import BrokenPromise
 from registry.ledger.inventory import run_objects, write_inventory
@@ -32,7 +28,6 @@ from registry.ledger.records import (
     RunManifest,
     WaveClosed,
     record_body,
-    record_digest,
 )
 from registry.package_guard import code_digest
 from registry.provenance import check_pins, read_provenance
@@ -42,6 +37,7 @@ from study.errors import StudyError
 from study.protocol.protocol import FILE_NAME, Protocol, Task
 from study.protocol.wave_section import Tranches
 from study.spending import NO_MONEY, Money, check_prices, money_of, spent_by_judges, spent_on_probes
+from study.sweeps.manifests import cells_of, closed_wave, finished_of, manifest_of, read_results
 from study.tasks.catalog import EXAMPLE_SEED
 from study.workspace.image import PinnedImage, pinned_image
 from study.workspace.lock import alone
@@ -87,39 +83,6 @@ class SweepRequest:
 class SweepOutcome:
     closed: WaveClosed | None  # None while cells are still owed
     progress: Progress | None  # None where nothing was left to run
-
-
-def closed_wave(study: Study, wave: int) -> WaveClosed | None:
-    """The record of a wave that is closed, if it is."""
-    for entry in study.ledger.find("wave-closed"):
-        record: WaveClosed = entry.record
-        if record.wave == wave:
-            return record
-    return None
-
-
-def manifests_of(study: Study, wave: int) -> tuple[RunManifest, ...]:
-    """The manifests of a wave, first first: one for each state of the code and image that it
-    was run with. They share their run key, models and schedule."""
-    records = (entry.record for entry in study.ledger.find("run-manifest"))
-    return tuple(record for record in records if record.wave == wave)
-
-
-def manifest_of(study: Study, wave: int) -> RunManifest | None:
-    """The newest manifest of a wave, if it was begun."""
-    begun = manifests_of(study, wave)
-    return begun[-1] if begun else None
-
-
-def closing_manifest(study: Study, closed: WaveClosed) -> RunManifest:
-    """The manifest that a closed wave names. Raises BrokenPromise."""
-    for manifest in manifests_of(study, closed.wave):
-        if record_digest(manifest) == closed.manifest:
-            return manifest
-    raise BrokenPromise(
-        f"wave {closed.wave} was closed for run {closed.manifest}, of which the ledger has no "
-        "manifest: see `dosimeter verify`"
-    )
 
 
 def sweep_wave(
@@ -174,28 +137,6 @@ def _spent_beside(
 ) -> tuple[tuple[Tariff, Spend], ...]:
     """What else than its episodes the wave's budget has paid for."""
     return (*spent_by_judges(study, wave, prices), *spent_on_probes(study, wave, prices))
-
-
-def cells_of(study: Study, manifest: RunManifest) -> tuple[Cell, ...]:
-    """Every cell of a wave, in the order of its schedule."""
-    subjects = (
-        Subject(
-            TaskSpec(entry.family, entry.version, entry.difficulty, ()),
-            entry.instance,
-            Seed.from_hex(entry.seed),
-            entry.tranche,
-        )
-        for entry in study.entries()
-    )
-    return schedule_cells(
-        manifest.study,
-        manifest.wave,
-        subjects,
-        manifest.models,
-        manifest.replicates,
-        Seed.from_hex(manifest.schedule_seed),
-        manifest.tranches,
-    )
 
 
 def begin_wave(
@@ -349,19 +290,6 @@ def _run_owed(
         workers=request.workers or study.protocol.sweep.workers,
     )
     return run_sweep(context, options, watch)
-
-
-def finished_of(study: Study, cells: tuple[Cell, ...]) -> frozenset[str]:
-    """Store keys of the results that are there, of the cells given."""
-    wanted = {result_key(cell.episode) for cell in cells}
-    return frozenset(key for key in study.store.list(RESULTS) if key in wanted)
-
-
-def read_results(study: Study, manifest: RunManifest) -> Iterator[EpisodeResult]:
-    """The results of a wave that are there, for who holds the key."""
-    identities = study.identities()
-    for key in sorted(finished_of(study, cells_of(study, manifest))):
-        yield read_result(study.store, key, identities)
 
 
 def close_wave(

@@ -104,7 +104,8 @@ def close_wave_now(study: Study, wave: int, now: Callable[[], str]) -> tuple[Wav
 
     Raises StudyError where the wave was not begun, or episodes were never tried.
     """
-    from study.sweeps.sweep import cells_of, close_wave, closed_wave, context_of, manifest_of
+    from study.sweeps.manifests import cells_of, closed_wave, manifest_of
+    from study.sweeps.sweep import close_wave, context_of
     from study.workspace.image import pinned_image
     from study.workspace.lock import alone
 

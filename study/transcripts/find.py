@@ -23,7 +23,7 @@ from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.records import RunManifest, record_digest
 from registry.sealing import SealedEntry, decrypt
 from study.errors import StudyError
-from study.sweeps.sweep import cells_of, closed_wave, closing_manifest, manifest_of
+from study.sweeps.manifests import cells_of, closed_wave, closing_manifest, manifest_of
 from study.workspace.study import Study
 
 _DIGITS = re.compile(r"[0-9a-f]{1,64}")

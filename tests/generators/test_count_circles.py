@@ -13,7 +13,7 @@ from PIL import Image
 from scipy import ndimage, stats
 
 from generators.basics.count_circles import FAMILY
-from generators.basics.count_circles.nulls import make_nulls
+from generators.basics.count_circles.null_answers import make_nulls
 from generators.basics.count_circles.parameters import GAP, MARGIN, RADIUS, SIDE, Parameters
 from generators.basics.count_circles.render import draw_image, encode_png
 from generators.basics.count_circles.rubric import make_rubric

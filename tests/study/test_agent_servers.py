@@ -17,7 +17,7 @@ from registry.result_row import Status
 from registry.verify import verify_study
 from study.errors import StudyError
 from study.protocol.protocol import read_protocol
-from study.sweeps.sweep import manifest_of, read_results
+from study.sweeps.manifests import manifest_of, read_results
 from tests.harness.chat_server import running
 from tests.study.conftest import make_study, sweep
 

@@ -25,16 +25,8 @@ from registry.verify import verify_study
 from study import pipeline
 from study.cli.main import main
 from study.reporting.look import report_study
-from study.sweeps.sweep import (
-    SweepRequest,
-    begin_wave,
-    cells_of,
-    close_wave,
-    closing_manifest,
-    context_of,
-    manifests_of,
-    sweep_wave,
-)
+from study.sweeps.manifests import cells_of, closing_manifest, manifests_of
+from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of, sweep_wave
 from study.workspace.image import NO_IMAGE, PinnedImage
 from study.workspace.setup import init_study, registration_of
 from study.workspace.study import Study

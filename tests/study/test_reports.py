@@ -39,7 +39,8 @@ from study.reporting.context import check_report
 from study.reporting.internal import write_internal
 from study.reporting.look import build_look
 from study.spending import spent_by_judges
-from study.sweeps.sweep import SweepRequest, begin_wave, cells_of, close_wave, context_of
+from study.sweeps.manifests import cells_of
+from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of
 from study.workspace.image import NO_IMAGE, PinnedImage
 from study.workspace.setup import init_study, registration_of
 from study.workspace.study import Study

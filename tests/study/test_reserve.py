@@ -20,15 +20,8 @@ from registry.verify import verify_study
 from study import pipeline
 from study.reporting.context import check_report
 from study.reporting.look import build_look, read_rows
-from study.sweeps.sweep import (
-    SweepRequest,
-    begin_wave,
-    cells_of,
-    close_wave,
-    closed_wave,
-    closing_manifest,
-    context_of,
-)
+from study.sweeps.manifests import cells_of, closed_wave, closing_manifest
+from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of
 from study.workspace.image import NO_IMAGE, PinnedImage
 from study.workspace.setup import registration_of
 from study.workspace.study import Study

@@ -30,7 +30,8 @@ from study import pipeline
 from study.cli.main import main
 from study.errors import StudyError
 from study.sweeps.estimate import estimate_wave
-from study.sweeps.sweep import SweepOutcome, SweepRequest, manifest_of, read_results
+from study.sweeps.manifests import manifest_of, read_results
+from study.sweeps.sweep import SweepOutcome, SweepRequest
 from study.workspace.setup import init_study
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, serve

@@ -19,7 +19,7 @@ from study import pipeline
 from study.errors import StudyError
 from study.protocol.protocol import FILE_NAME, read_protocol
 from study.protocol.template_file import library_names, read_template
-from study.sweeps.sweep import manifest_of, read_results
+from study.sweeps.manifests import manifest_of, read_results
 from study.workspace.study import Study
 from tests.study.conftest import make_study, sweep
 

@@ -35,14 +35,8 @@ from study.probing.probe import instance_of
 from study.probing.results import exposure_of, texts_of
 from study.spending import spent_by_judges, spent_on_probes
 from study.sweeps.exposure_ledger import burned_tranches
-from study.sweeps.sweep import (
-    SweepRequest,
-    _spent_beside,
-    begin_wave,
-    cells_of,
-    close_wave,
-    context_of,
-)
+from study.sweeps.manifests import cells_of
+from study.sweeps.sweep import SweepRequest, _spent_beside, begin_wave, close_wave, context_of
 from study.workspace.image import NO_IMAGE, PinnedImage
 from study.workspace.setup import init_study, registration_of
 from study.workspace.study import Study

@@ -41,14 +41,8 @@ from study.judging.grades import graded_by
 from study.protocol.protocol import read_protocol
 from study.reporting.look import read_rows
 from study.spending import money_of, spent_by_judges
-from study.sweeps.sweep import (
-    SweepRequest,
-    begin_wave,
-    cells_of,
-    close_wave,
-    context_of,
-    manifests_of,
-)
+from study.sweeps.manifests import cells_of, manifests_of
+from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of
 from study.workspace.image import NO_IMAGE, PinnedImage
 from study.workspace.setup import init_study, registration_of
 from study.workspace.study import Study

@@ -171,7 +171,8 @@ def test_a_wave_owes_its_tranches_and_no_other(tmp_path: Path) -> None:
         "  - {models: [honest, spiked], tranches: {spiked: 1, honest: [0, 2]}}\n",
     )
     study = make_study(tmp_path / "study", text)
-    from study.sweeps.sweep import SweepRequest, begin_wave, cells_of
+    from study.sweeps.manifests import cells_of
+    from study.sweeps.sweep import SweepRequest, begin_wave
     from study.workspace.image import pinned_image
     from study.workspace.setup import registration_of
 

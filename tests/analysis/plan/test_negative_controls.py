@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.plan.controls import pool_models, pooled_control, regrade_drift
+from analysis.plan.negative_controls import pool_models, pooled_control, regrade_drift
 from analysis.stats.intervals import estimate_gap
 
 pytestmark = pytest.mark.filterwarnings("error")

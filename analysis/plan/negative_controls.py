@@ -1,0 +1,196 @@
+"""Negative controls: where nothing can have leaked, nothing may be found
+(spec/statistics.md, C1, C3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.plan.dimensions import drop_one_armed
+from analysis.stats.covariate import centre_within
+from analysis.stats.intervals import Equivalence, GapEstimate, estimate_gap, tost
+from analysis.stats.number_format import p_words, signed
+from analysis.stats.permutation import permute_blocks, permute_gaps, two_sided_p
+
+LEVEL = 0.05  # a control that is sound fails this often
+MARGIN = 0.05
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A control over some models together. ``gap`` is of the first outcome, None where an arm of
+    a stratum has nothing; ``interval90`` is two-sided, ``p`` too. ``reasons`` says in words why
+    it failed, and is empty where it passed."""
+
+    gap: float | None
+    interval90: tuple[float, float]
+    p: float
+    models: int
+    passed: bool
+    reasons: tuple[str, ...]
+
+
+def pooled_control(
+    values: Floats,
+    stratum: Ints,
+    public: Bools,
+    *,
+    permutations: int,
+    enumerate_up_to: int,
+    seed: int,
+    margin: float = MARGIN,
+    level: float = LEVEL,
+    tranche: Ints | None = None,
+    small: Equivalence | None = None,
+) -> Control:
+    """The pooled P1 of models that cannot have been exposed, two-sided (spec/statistics.md, C1).
+
+    ``values`` (n, models, outcomes) are their scores, *not* adjusted by a covariate that is made
+    of these same models: that would take off the gap that is looked for. The models are averaged
+    over each seed, each taken from its mean in the stratum, so that one model's missing score does
+    not move the average. ``tranche`` (n,) is what the instances were drawn into, None where that
+    is one. Passes where p ≥ ``level`` and the 90 % interval lies inside ± margin; ``small`` puts
+    the interval of a larger pool in its place (``pooled_interval``).
+    """
+    if not values.shape[1]:
+        return _nothing(0, "no model that cannot have been exposed was run")
+    pooled = pool_models(values, stratum)
+    drawn = stratum * 0 if tranche is None else tranche
+    gap, p = _gap_and_p(pooled, stratum, drawn, public, permutations, enumerate_up_to, seed)
+    if gap is None:
+        return _nothing(values.shape[1], "an arm of a stratum has no scored instance")
+    held = tost(gap.gap, gap.se, gap.df, margin) if small is None else small
+    return _control(gap, p, held, level, values.shape[1])
+
+
+def pooled_interval(
+    values: Floats, stratum: Ints, public: Bools, margin: float = MARGIN
+) -> Equivalence | None:
+    """How near to no gap such models are together; None where an arm of a stratum has nothing."""
+    pooled = pool_models(values, stratum)
+    _, strata = drop_one_armed(pooled[:, None], stratum, public)
+    if strata[0, 0] < len(np.unique(stratum)):
+        return None
+    there = ~np.isnan(pooled[:, 0])
+    gap = estimate_gap(pooled[there, 0], stratum[there], public[there])
+    return tost(gap.gap, gap.se, gap.df, margin)
+
+
+def clean_controls(
+    pooled: Floats,
+    stratum: Ints,
+    public: Bools,
+    *,
+    models: Sequence[int],
+    permutations: int,
+    enumerate_up_to: int,
+    seed: int,
+    margin: float = MARGIN,
+    level: float = LEVEL,
+    wider: Floats | None = None,
+) -> tuple[Control, ...]:
+    """``pooled_control`` of many controls on one allocation, for planning.
+
+    ``pooled`` (n, B, outcomes) are pools (``pool_models``) of so many ``models`` (B,), none
+    missing; ``wider`` (n, B) the first outcome of the pools whose intervals count, where these are
+    others. All share the permutations.
+    """
+    gaps = permute_gaps(
+        pooled, stratum, public,
+        permutations=permutations, enumerate_up_to=enumerate_up_to, seed=seed,
+    )  # fmt: skip
+    found = []
+    for b, (p, n) in enumerate(zip(two_sided_p(gaps).tolist(), models, strict=True)):
+        gap = estimate_gap(pooled[:, b, 0], stratum, public)
+        large = gap if wider is None else estimate_gap(wider[:, b], stratum, public)
+        small = tost(large.gap, large.se, large.df, margin)
+        found.append(_control(gap, p, small, level, n))
+    return tuple(found)
+
+
+def regrade_drift(
+    before: Floats,
+    after: Floats,
+    stratum: Ints,
+    public: Bools,
+    *,
+    permutations: int,
+    enumerate_up_to: int,
+    seed: int,
+    margin: float = MARGIN,
+    level: float = LEVEL,
+) -> Control:
+    """Whether a judge's second grades of archived answers moved one arm more than the other
+    (spec/statistics.md, C3).
+
+    ``before`` and ``after`` (n, models) are the seeds' scores by the first grading and by this one
+    of the same answers, NaN where either lacks; the change, after minus before, is pooled over
+    models and tested as in ``pooled_control``. Grades that all moved alike, or not at all, pass.
+    """
+    change = (after - before)[:, :, None]
+    if np.isnan(change).all():
+        return _nothing(before.shape[1], "no archived answer was graded twice")
+    pooled = pool_models(change, stratum)
+    drawn = stratum * 0
+    gap, p = _gap_and_p(pooled, stratum, drawn, public, permutations, enumerate_up_to, seed)
+    if gap is None:
+        return _nothing(before.shape[1], "an arm of a stratum has no answer that was graded twice")
+    if gap.se is None and np.nanmax(np.abs(pooled)) < 1e-12:
+        return Control(gap.gap, (gap.gap, gap.gap), p, before.shape[1], True, ())
+    small = tost(gap.gap, gap.se, gap.df, margin)
+    return _control(gap, p, small, level, before.shape[1])
+
+
+def pool_models(values: Floats, stratum: Ints) -> Floats:
+    """The mean over models (n, outcomes) of scores (n, models, outcomes) taken from each model's
+    mean in the stratum; NaN where no model has one."""
+    centred = centre_within(values, stratum)
+    n = (~np.isnan(centred)).sum(axis=1)
+    pooled = np.full(n.shape, np.nan)
+    np.divide(np.nan_to_num(centred).sum(axis=1), n, out=pooled, where=n > 0)
+    return pooled
+
+
+def _gap_and_p(
+    pooled: Floats,
+    stratum: Ints,
+    tranche: Ints,
+    public: Bools,
+    permutations: int,
+    enumerate_up_to: int,
+    seed: int,
+) -> tuple[GapEstimate | None, float]:
+    there = ~np.isnan(pooled[:, 0])
+    _, strata = drop_one_armed(pooled[:, None], stratum, public)
+    if strata[0, 0] < len(np.unique(stratum)):
+        return None, 1.0
+    held, own, arm = pooled[there], stratum[there], public[there]
+    gaps = permute_blocks(
+        held[:, None], own, tranche[there], arm,
+        permutations=permutations, enumerate_up_to=enumerate_up_to, seed=seed,
+    )  # fmt: skip
+    return estimate_gap(held[:, 0], own, arm), float(two_sided_p(gaps)[0])
+
+
+def _control(gap: GapEstimate, p: float, small: Equivalence, level: float, models: int) -> Control:
+    reasons = []
+    if p < level:
+        reasons.append(f"the arms differ by {signed(gap.gap)} points (two-sided p = {p_words(p)})")
+    if not small.equivalent:
+        low, high = map(signed, small.interval90)
+        reasons.append(
+            f"the 90 % interval, {low} to {high} points, does not lie inside "
+            f"±{100 * small.margin:g}"
+        )
+    return Control(gap.gap, small.interval90, p, models, not reasons, tuple(reasons))
+
+
+def _nothing(models: int, why: str) -> Control:
+    return Control(None, (-1.0, 1.0), 1.0, models, False, (why,))
