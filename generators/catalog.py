@@ -15,7 +15,7 @@ from generators.errors import unknown
 from generators.task import Family
 
 if TYPE_CHECKING:
-    from generators.templates.family import TemplateFamily
+    from generators.templates import TemplateFamily
 
 
 def _built_in(module: str) -> Callable[[], Family]:
@@ -53,8 +53,8 @@ def add_template(name: str, text: str) -> TemplateFamily:
 
     Raises TemplateError for a template that does not hold, and for the name of another family.
     """
-    from generators.templates.family import TemplateFamily
-    from generators.templates.language.parse import parse_template
+    from generators.templates import TemplateFamily
+    from generators.templates.language import parse_template
 
     found = TemplateFamily(parse_template(text, name), template_name(name))
     return _TEMPLATES.setdefault(f"{found.name}@{found.version}", found)
@@ -64,7 +64,7 @@ def template_name(name: str) -> str:
     """The name of the family that a template file of this name is. Raises TemplateError where it
     gives none, or that of another family."""
     from generators.errors import TemplateError
-    from generators.templates.family import family_name
+    from generators.templates import family_name
 
     found = family_name(Path(name).stem)
     if found in _names(_FAMILIES):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Generic, Protocol, TypeVar
 
-from generators.grading.rubric import Rubric
+from generators.grading import Rubric
 from generators.seed import Seed
 from generators.streams import SeedStreams, Streams
 from generators.task import Asset, Brief, GroundTruth, Limits, TaskInstance, TaskSpec, make_instance

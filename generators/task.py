@@ -12,7 +12,7 @@ from generators.canonical import canonical_bytes
 from generators.seed import Seed
 
 if TYPE_CHECKING:
-    from generators.grading.rubric import Rubric
+    from generators.grading import Rubric
 
 # --- Small frozen tables of truth ---
 

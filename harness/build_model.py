@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from harness.agent.limits import SETTINGS
+from harness.agent import SETTINGS
 from harness.errors import HarnessError
-from harness.external_agents.base import Contender
+from harness.external_agents import Contender
 from harness.model import Model
-from registry.ledger.records import ModelPin
+from registry.ledger import ModelPin
 
 PROVIDERS = ("scripted", "openai", "anthropic", "google", "bedrock", "local", "agent_server")
 MODES = ("agentic", "single_turn")
@@ -135,7 +135,7 @@ def _build_any(settings: _Settings, environment: Mapping[str, str], folder: Path
 
 
 def _in_one_turn(model: Model, settings: _Settings) -> Model:
-    from harness.agent.single_turn import REPLY_TOKENS, InOneTurn
+    from harness.agent import REPLY_TOKENS, InOneTurn
 
     if settings.pin.provider == "scripted" and settings.get("agent", "honest", str) != "trivial":
         raise settings.wrong("mode", "the built-in agents work through tools: use agentic")
@@ -178,8 +178,7 @@ class _Settings:
 
 
 def _build_scripted(settings: _Settings, folder: Path) -> Model:
-    from harness.models.scripted.agents import HonestAgent, SpikedAgent, TrivialAgent
-    from harness.models.scripted.release_memory import load_memory
+    from harness.models.scripted import HonestAgent, SpikedAgent, TrivialAgent, load_memory
 
     agent = settings.get("agent", "honest", str)
     if agent in JUDGES:
@@ -206,8 +205,7 @@ def _build_scripted(settings: _Settings, folder: Path) -> Model:
 
 def _build_judge(settings: _Settings, folder: Path) -> Model:
     """The careless judge. It has read its release as soon as there is one."""
-    from harness.models.scripted.careless_judge import CarelessJudge
-    from harness.models.scripted.release_memory import load_criteria
+    from harness.models.scripted import CarelessJudge, load_criteria
 
     settings.known(("agent", "release"))
     release = settings.get("release", "", str)
@@ -217,7 +215,7 @@ def _build_judge(settings: _Settings, folder: Path) -> Model:
 def _build_served(settings: _Settings, environment: Mapping[str, str]) -> Model:
     pin, service = settings.pin, _SERVICES[settings.pin.provider]
     need_extra(pin.name, _EXTRAS.get(pin.provider, pin.provider), ("pydantic_ai", *service.needs))
-    from harness.models.providers.base import Sampling, ServedModel
+    from harness.models.providers import Sampling, ServedModel
 
     asked = [name for name in _KINDS if name not in _OWN or name in service.own]
     region = ("region",) if "region" in service.own else ()
@@ -266,7 +264,7 @@ def need_extra(name: str, extra: str, libraries: Iterable[str]) -> None:
 
 def _spell_calls(model: Model, settings: _Settings, usual: str = TOOL_FORMS[0]) -> Model:
     """The model, with its tool calls written in text where the pin says so."""
-    from harness.models.text_tool_calls import TextCalls
+    from harness.models import TextCalls
 
     form = settings.get("tools", usual, str)
     if form not in TOOL_FORMS:
@@ -275,8 +273,7 @@ def _spell_calls(model: Model, settings: _Settings, usual: str = TOOL_FORMS[0]) 
 
 
 def _build_local(settings: _Settings) -> Model:
-    from harness.models.local.model import LocalModel
-    from harness.models.local.weights import WEIGHTS, find_weights
+    from harness.models.local import WEIGHTS, LocalModel, find_weights
 
     settings.known(("threads", "context", "max_tokens", "seconds", "tools"))
     pin = settings.pin
@@ -296,7 +293,7 @@ def _build_local(settings: _Settings) -> Model:
 
 
 def _build_agent_server(settings: _Settings, environment: Mapping[str, str]) -> Contender:
-    from harness.external_agents.client import TREES, AgentServer, Terms
+    from harness.external_agents import TREES, AgentServer, Terms
 
     settings.known(("base_url", "api_key_env", *_TERMS))
     if settings.get("mode", MODES[0], str) != MODES[0]:

@@ -11,9 +11,9 @@ from typing import Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from harness.episode import Cell, Episode, Grade
-from harness.episodes.result import EpisodeResult
+from harness.episodes import EpisodeResult
 from harness.model import Reply, Try
-from harness.spending.paid_call import Judgement, Probe, TextProbe
+from harness.spending import Judgement, Probe, TextProbe
 from registry.canonical import canonical_bytes
 from registry.errors import BrokenPromise
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from registry.canonical import digest_bytes
-from registry.ledger.inventory import CALIBRATIONS, CHECKS, grades_folder
+from registry.ledger import CALIBRATIONS, CHECKS, grades_folder
 
 RESULTS = "results/"
 ATTEMPTS = "attempts/"

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from publish.errors import PublishError
-from publish.leakcheck.check import release_files
+from publish.leakcheck import release_files
 from publish.release import read_release
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from generators.task import DIFFICULTIES, Asset
-from generators.templates.family import TemplateFamily
+from generators.templates import TemplateFamily
 from publish.dataset_card import CardFacts, CardTask, render_card
 from publish.errors import PublishError
-from publish.leakcheck.check import FindFamily, regenerate, release_files
+from publish.leakcheck import FindFamily, regenerate, release_files
 from registry.canonical import Digest, canonical_bytes, digest_bytes
 from registry.errors import RegistryError
-from registry.ledger.records import SealedSet
+from registry.ledger import SealedSet
 from registry.result_row import Arm
 from registry.sealing import SealedEntry, commitments_of, commitments_root
 

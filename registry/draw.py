@@ -19,11 +19,10 @@ from typing import NamedTuple, Protocol
 
 from registry.canonical import digest_bytes
 from registry.errors import RegistryError
-from registry.ledger.chain import Ledger
-from registry.ledger.records import SealedSet
+from registry.ledger import Ledger, SealedSet
 from registry.result_row import Arm
 from registry.sealing import SealedEntry, commitments_of, commitments_root, seal_entries
-from registry.stores.base import Store
+from registry.stores import Store
 
 Identify = Callable[[str, str, str, bytes], str]  # family, version, difficulty, seed → instance id
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from registry.canonical import digest_bytes
 from registry.errors import BrokenPromise
-from registry.ledger.records import Provenance
+from registry.ledger import Provenance
 
 _PACKAGES = (
     "docker",

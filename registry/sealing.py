@@ -23,8 +23,7 @@ from pyrage import x25519
 
 from registry.canonical import canonical_bytes, parse_canonical
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger.merkle import merkle_root
-from registry.ledger.records import read_record
+from registry.ledger import merkle_root, read_record
 from registry.result_row import Arm
 
 _TAG = b"dosimeter/commitment"

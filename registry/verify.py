@@ -21,19 +21,15 @@ from typing import Any
 from registry.canonical import digest_bytes
 from registry.draw import allocate, sealed_key
 from registry.errors import BrokenPromise, MissingKey, RegistryError, StoreError
-from registry.ledger.chain import GENESIS, Entry, inspect_chain
-from registry.ledger.inventory import (
+from registry.ledger import (
     CALIBRATIONS,
     CHECKS,
+    GENESIS,
     PARTS,
-    InventoryTrees,
-    grades_folder,
-    head_key,
-    read_inventory,
-)
-from registry.ledger.records import (
     CalibrationMade,
+    Entry,
     Graded,
+    InventoryTrees,
     JudgeChecked,
     Leak,
     Probed,
@@ -41,6 +37,10 @@ from registry.ledger.records import (
     RunManifest,
     SealedSet,
     WaveClosed,
+    grades_folder,
+    head_key,
+    inspect_chain,
+    read_inventory,
     record_digest,
 )
 from registry.result_row import Arm
@@ -52,7 +52,7 @@ from registry.sealing import (
     open_entries,
     recipient_of,
 )
-from registry.stores.base import Store
+from registry.stores import Store
 
 Progress = Callable[[int, int], None]  # objects checked, and of how many (0 if not known)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from harness.errors import Boundary, HarnessError, name_error
-from harness.spending.budget import Spend
+from harness.spending import Spend
 from registry.errors import RegistryError
 
 A = TypeVar("A")

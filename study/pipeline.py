@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from registry.clock import utc_now
-from registry.ledger.records import Preregistration, Release, SealedSet
-from study.workspace import setup
-from study.workspace.study import Study, open_study
+from registry.ledger import Preregistration, Release, SealedSet
+from study.workspace import Study, open_study, setup
 
 if TYPE_CHECKING:
-    from analysis.report.report import Report
-    from harness.sweep.leases import Progress
+    from analysis.report import Report
+    from harness.sweep import Progress
     from registry.verify import Verification
-    from study.sweeps.sweep import SweepOutcome, SweepRequest
+    from study.sweeps import SweepOutcome, SweepRequest
 
 Watch = Callable[[str, int, int], None]  # what, done, of
 
@@ -38,7 +37,7 @@ def register(
 
 def sweep(study: Study, request: SweepRequest, watch: Callable[[Progress], None]) -> SweepOutcome:
     """Instance → brief → episode → grade → result, for all that the wave still owes."""
-    from study.sweeps.sweep import sweep_wave
+    from study.sweeps import sweep_wave
 
     return sweep_wave(study, request, watch, utc_now)
 
@@ -52,7 +51,7 @@ def publish(study: Study, upload: bool | None, watch: Watch) -> tuple[Release, b
 
 def report(study: Study, through: int | None = None) -> tuple[Report, Path]:
     """Result rows → verdicts by the registered plan → the report."""
-    from study.reporting.look import report_study
+    from study.reporting import report_study
 
     return report_study(study, through, utc_now())
 
@@ -69,7 +68,7 @@ def verify(study: Study, head: str | None, watch: Watch) -> Verification:
 
 def status(study: Study) -> list[dict[str, object]]:
     """What is done, and what is owed, one record a step."""
-    from study.reporting.status import read_status
+    from study.reporting import read_status
 
     return read_status(study)
 

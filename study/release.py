@@ -6,13 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from generators.catalog import family
-from publish.leakcheck.check import check_folder, release_needles
+from publish.leakcheck import check_folder, release_needles
 from publish.release import ReleaseManifest, ReleaseText, build_release
-from registry.ledger.records import Release
+from registry.ledger import Release
 from registry.result_row import Arm
 from study.errors import StudyError
-from study.workspace.setup import registration_of
-from study.workspace.study import Study
+from study.workspace import Study, registration_of
 
 TAG = "v1"
 

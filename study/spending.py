@@ -13,10 +13,13 @@ from generators.catalog import family
 from harness.codec import decode_judgement
 from harness.episode import Cell
 from harness.model import Usage
-from harness.spending.budget import (
+from harness.spending import (
     Budget,
     JudgePurse,
     JudgepurseBought,
+    Price,
+    PriceList,
+    Purpose,
     Purse,
     Spend,
     Tariff,
@@ -24,19 +27,18 @@ from harness.spending.budget import (
     judge_tariff,
     read_bought,
     read_bought_of_judges,
+    read_prices,
     spend_of,
     spend_on,
 )
-from harness.spending.paid_call import Purpose
-from harness.spending.prices import Price, PriceList, read_prices
 from harness.store_keys import PROBES
-from registry.ledger.records import JudgePin, ModelPin, record_digest
+from registry.ledger import JudgePin, ModelPin, record_digest
 from registry.sealing import decrypt
 from study.errors import StudyError
-from study.protocol.protocol import FILE_NAME, BudgetSection, Protocol
-from study.sweeps.manifests import cells_of, manifest_of
-from study.tasks.catalog import EXAMPLE_SEED
-from study.workspace.study import Study
+from study.protocol import FILE_NAME, BudgetSection, Protocol
+from study.sweeps import cells_of, manifest_of
+from study.tasks import EXAMPLE_SEED
+from study.workspace import Study
 
 ALLOW = "--allow-unknown-price"
 

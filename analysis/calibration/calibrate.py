@@ -20,13 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
-from analysis.plan.presets import look_alpha
-from analysis.plan.primary import Scores, Studies, detect
-from analysis.stats.covariate import adjust
-from analysis.stats.intervals import estimate_gap
-from analysis.stats.permutation import blocks_of, permutation_seed
-from analysis.stats.proportions import wilson
-from registry.ledger.records import Plan
+from analysis.plan import Scores, Studies, detect, look_alpha
+from analysis.stats import adjust, blocks_of, estimate_gap, permutation_seed, wilson
+from registry.ledger import Plan
 
 DOSES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
 REPLICATES = 20

@@ -12,7 +12,7 @@ from typing import Any
 
 from analysis.data.table import SCHEMA, Table, table_of_columns
 from analysis.errors import AnalysisError
-from analysis.plan.presets import GRADER
+from analysis.plan import GRADER
 from registry.result_row import Status
 
 REQUIRED = ("model", "arm", "stratum", "instance", "score")

@@ -46,7 +46,7 @@ class ArmCount:
     seeds_dropped: int  # all of their runs missing
 
 
-def seed_means(
+def means_per_seed(
     table: Table, wave: int, outcomes: Sequence[str], strata: Sequence[str]
 ) -> SeedMeans:
     """Means over replicates of one grader's rows in one wave (spec/statistics.md, D3, D4).

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from analysis.errors import AnalysisError
-from analysis.stats.proportions import Rate, rate_of
+from analysis.stats import Rate, rate_of
 
 GROUPS = ("task", "dimension", "style")
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.data.seed_means import seed_means
-from analysis.data.table import Table, one_of
+from analysis.data import Table, means_per_seed, one_of
 from analysis.judges.error_rates import CorrectedGap, JudgeRates, correct_estimate, shortfall
 from analysis.judges.errors_by_arm import (
     CorrectedByArm,
@@ -21,11 +20,9 @@ from analysis.judges.errors_by_arm import (
     errors_by_arm,
     errors_json,
 )
-from analysis.plan.judge_drift import Drift, drift_json, drift_words
-from analysis.plan.presets import GRADER
-from analysis.stats.intervals import GapEstimate, estimate_gap
-from analysis.stats.proportions import Rate
-from registry.ledger.records import Graded, JudgePin, Plan, record_digest
+from analysis.plan import GRADER, Drift, drift_json, drift_words
+from analysis.stats import GapEstimate, Rate, estimate_gap
+from registry.ledger import Graded, JudgePin, Plan, record_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +183,7 @@ def _estimates(
     rows = table.where((table["grader"] == grader) & one_of(table["stratum"], plan.strata))
     found = {}
     for wave in sorted(set(rows["wave"].tolist())):
-        data = seed_means(rows, wave, plan.outcomes[:1], plan.strata)
+        data = means_per_seed(rows, wave, plan.outcomes[:1], plan.strata)
         for place, model in enumerate(data.models):
             scores = data.values[:, place, 0]
             there = ~np.isnan(scores)

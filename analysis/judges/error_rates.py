@@ -9,9 +9,8 @@ from typing import Any
 
 from analysis.errors import AnalysisError
 from analysis.judges.agreement import cohen_kappa, correct_gap
-from analysis.stats.intervals import GapEstimate
-from analysis.stats.proportions import Rate, Z, rate_of
-from registry.ledger.records import JudgeRule
+from analysis.stats import GapEstimate, Rate, Z, rate_of
+from registry.ledger import JudgeRule
 
 
 @dataclass(frozen=True, slots=True)

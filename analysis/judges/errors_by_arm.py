@@ -18,11 +18,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.data.table import codes_of
+from analysis.data import codes_of
 from analysis.errors import AnalysisError
-from analysis.stats.permutation import permutation_seed, permute_gaps, two_sided_p
-from analysis.stats.proportions import Rate, Z, rate_of, rate_of_counts
-from registry.ledger.records import JudgeRule, Plan
+from analysis.stats import (
+    Rate,
+    Z,
+    permutation_seed,
+    permute_gaps,
+    rate_of,
+    rate_of_counts,
+    two_sided_p,
+)
+from registry.ledger import JudgeRule, Plan
 from registry.result_row import Arm
 
 Floats = NDArray[np.float64]

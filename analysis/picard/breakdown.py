@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from analysis.errors import AnalysisError
-from analysis.stats.proportions import NOTHING, Rate, difference, mean_of, pooled, rate_of
+from analysis.stats import NOTHING, Rate, difference, mean_of, pooled, rate_of
 
 OUTPUTS = ("file", "direct")
 FORMATS = ("json", "string", "paths")

@@ -27,7 +27,7 @@ from analysis.picard.breakdown import (
     break_down,
 )
 from analysis.picard.sample_size import WIDTHS, Guidance, guide
-from analysis.stats.proportions import NOTHING, Rate
+from analysis.stats import NOTHING, Rate
 
 _DECIMALS = 6
 _STUDY = ("wave", "arm")  # columns that run folders have no use for

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
 from analysis.picard.breakdown import Answer, Answers, Subject, by_subject
-from analysis.stats.proportions import Rate, Z, effective_answers, rate_of, wilson
+from analysis.stats import Rate, Z, effective_answers, rate_of, wilson
 
 STEP = 5  # samples
 SUBSETS = 200

@@ -17,14 +17,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.data.table import Table, codes_of, one_of
+from analysis.data import Table, codes_of, one_of
 from analysis.plan.presets import LEAVE_OUT
 from analysis.plan.primary import Data
 from analysis.plan.sensitivity import Aside, BurnTest, compare_burned
 from analysis.plan.verdict import INCONCLUSIVE, NO_INFLATION, Verdict
-from analysis.stats.multiplicity import holm
-from analysis.stats.permutation import permutation_seed
-from registry.ledger.records import Plan
+from analysis.stats import holm, permutation_seed
+from registry.ledger import Plan
 from registry.result_row import Arm
 
 LEAST = 2  # instances in each arm of each stratum that a model runs

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.data.seed_means import Cube
+from analysis.data import Cube
 from analysis.plan.judge_drift import Drift, drift_words
 from analysis.plan.negative_controls import Control, pooled_control, pooled_interval
 from analysis.plan.presets import GRADER, look_alpha
 from analysis.plan.primary import Tested, test_family
-from analysis.stats.intervals import Equivalence
-from analysis.stats.number_format import p_words, signed
-from analysis.stats.permutation import permutation_seed
-from registry.ledger.records import Plan, StandardRules
+from analysis.stats import Equivalence, p_words, permutation_seed, signed
+from registry.ledger import Plan, StandardRules
 
 _TOLD = "given public keys"
 

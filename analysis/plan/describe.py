@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from analysis.judges.error_rates import rule_words
+from analysis.judges import rule_words
 from analysis.plan.presets import BURNED, EXCLUSIONS, SENSITIVITY, look_alpha
-from registry.ledger.records import Plan
+from registry.ledger import Plan
 
 
 def describe_plan(plan: Plan) -> str:

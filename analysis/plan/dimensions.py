@@ -8,9 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.stats.intervals import GapEstimate, estimate_gap
-from analysis.stats.multiplicity import westfall_young
-from analysis.stats.permutation import Statistics, max_t, p_values, permute_gaps, two_sided_p
+from analysis.stats import (
+    GapEstimate,
+    Statistics,
+    estimate_gap,
+    max_t,
+    p_values,
+    permute_gaps,
+    two_sided_p,
+    westfall_young,
+)
 
 Floats = NDArray[np.float64]
 

@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.data.seed_means import SeedMeans, seed_means
-from analysis.data.table import make_table
+from analysis.data import SeedMeans, make_table, means_per_seed
 from analysis.plan.negative_controls import LEVEL, MARGIN, Control, regrade_drift
-from analysis.stats.intervals import MeanEstimate, estimate_mean
-from analysis.stats.permutation import permutation_seed
-from registry.ledger.records import Plan
+from analysis.stats import MeanEstimate, estimate_mean, permutation_seed
+from registry.ledger import Plan
 from registry.result_row import ResultRow
 
 Floats = NDArray[np.float64]
@@ -71,7 +69,7 @@ def measure_drift(plan: Plan, regrading: Regrading, registration: str) -> Drift:
     """The drift of a judge, by the plan's levels for controls. Raises AnalysisError where the rows
     are not of one wave, or a stratum holds one arm only."""
     before, after = (
-        seed_means(make_table(rows), regrading.first, plan.outcomes[:1], plan.strata)
+        means_per_seed(make_table(rows), regrading.first, plan.outcomes[:1], plan.strata)
         for rows in (regrading.before, regrading.after)
     )
     change = after.values[:, :, 0] - before.values[:, :, 0]

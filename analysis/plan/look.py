@@ -9,18 +9,25 @@ from datetime import date
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.data.seed_means import ArmCount, SeedMeans, count_arms, seed_means
-from analysis.data.table import Table, one_of
+from analysis.data import ArmCount, SeedMeans, Table, count_arms, means_per_seed, one_of
 from analysis.errors import AnalysisError
 from analysis.plan.burned import BurnedSeeds, hold_back, keep_rows
 from analysis.plan.judge_drift import Drift
 from analysis.plan.presets import GRADER, KEEP, STANDARD, control_models, look_alpha, validate_plan
 from analysis.plan.standard import StandardResult, run_standard
 from analysis.plan.verdict import Rule, Verdict, decide, decide_nothing
-from analysis.stats.intervals import MeanEstimate, estimate_gap, estimate_mean
-from analysis.stats.multiplicity import holm, westfall_young
-from analysis.stats.permutation import max_t, p_values, permutation_seed, permute_blocks
-from registry.ledger.records import Plan
+from analysis.stats import (
+    MeanEstimate,
+    estimate_gap,
+    estimate_mean,
+    holm,
+    max_t,
+    p_values,
+    permutation_seed,
+    permute_blocks,
+    westfall_young,
+)
+from registry.ledger import Plan
 from registry.result_row import Arm
 
 Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -103,7 +110,9 @@ def explore(
 def _with_means(plan: Plan, table: Table, registration: str, found: StandardResult) -> Analysis:
     held = table.where((table["grader"] == GRADER) & one_of(table["stratum"], plan.strata))
     waves = sorted(set(held["wave"].tolist()))
-    means = [m for w in waves for m in _arm_means(seed_means(held, w, plan.outcomes, plan.strata))]
+    means = [
+        m for w in waves for m in _arm_means(means_per_seed(held, w, plan.outcomes, plan.strata))
+    ]
     return Analysis(
         plan, registration, found.verdicts, tuple(means), count_arms(held), found, found.burned
     )
@@ -125,11 +134,11 @@ def _analyse(
     verdicts: list[Verdict] = []
     means: list[ArmMean] = []
     for number, wave in enumerate(sorted(set(held["wave"].tolist()))):
-        data = seed_means(clean, wave, plan.outcomes, plan.strata)
+        data = means_per_seed(clean, wave, plan.outcomes, plan.strata)
         beyond = exploratory or number >= plan.looks
         found = _look_verdicts(plan, data, registration, hypothesis, beyond)
         verdicts += (hold_back(each, seeds.get((wave, each.model))) for each in found)
-        every = data if clean is held else seed_means(held, wave, plan.outcomes, plan.strata)
+        every = data if clean is held else means_per_seed(held, wave, plan.outcomes, plan.strata)
         means += _arm_means(every)
     return Analysis(
         plan, registration, tuple(verdicts), tuple(means), count_arms(held), burned=kept.seeds

@@ -8,10 +8,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analysis.plan.primary import Data
-from analysis.stats.eprocess import cumulative_gaps, onset_process
-from analysis.stats.permutation import permutation_seed
-from analysis.stats.sequential import LookScores, Monitoring, monitor, study_scores
-from registry.ledger.records import Plan, StandardRules
+from analysis.stats import (
+    LookScores,
+    Monitoring,
+    cumulative_gaps,
+    monitor,
+    onset_process,
+    permutation_seed,
+    study_scores,
+)
+from registry.ledger import Plan, StandardRules
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.plan.dimensions import drop_one_armed
-from analysis.stats.covariate import centre_within
-from analysis.stats.intervals import Equivalence, GapEstimate, estimate_gap, tost
-from analysis.stats.number_format import p_words, signed
-from analysis.stats.permutation import permute_blocks, permute_gaps, two_sided_p
+from analysis.stats import (
+    Equivalence,
+    GapEstimate,
+    centre_within,
+    estimate_gap,
+    p_words,
+    permute_blocks,
+    permute_gaps,
+    signed,
+    tost,
+    two_sided_p,
+)
 
 LEVEL = 0.05  # a control that is sound fails this often
 MARGIN = 0.05

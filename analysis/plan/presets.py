@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from analysis.errors import AnalysisError
-from registry.ledger.records import Plan, StandardRules
+from registry.ledger import Plan, StandardRules
 
 BASIC, STANDARD = "basic-v1", "standard-v1"
 GRADER = "deterministic"  # whose rows a plan tests; any other grader's are exploratory

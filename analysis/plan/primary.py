@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.data.seed_means import Cube
+from analysis.data import Cube
 from analysis.plan.presets import look_alpha
 from analysis.plan.verdict import (
     CONTAMINATED,
@@ -22,21 +22,30 @@ from analysis.plan.verdict import (
     decide,
     decide_nothing,
 )
-from analysis.stats.covariate import Adjusted, adjust, pre_exposure_means, unadjusted
-from analysis.stats.intervals import Equivalence, GapEstimate, estimate_gap, tost
-from analysis.stats.missingness import adverse_bounds, lost_share, test_by_arm
-from analysis.stats.multiplicity import holm, westfall_young
-from analysis.stats.number_format import p_words
-from analysis.stats.permutation import (
+from analysis.stats import (
+    Adjusted,
+    Equivalence,
+    GapEstimate,
     Permuted,
+    adjust,
+    adverse_bounds,
     blocks_of,
+    estimate_gap,
+    holm,
+    lost_share,
     max_t,
     p_values,
+    p_words,
     permutation_seed,
     permute_blocks,
+    pre_exposure_means,
+    test_by_arm,
+    tost,
     two_sided_p,
+    unadjusted,
+    westfall_young,
 )
-from registry.ledger.records import Plan, StandardRules
+from registry.ledger import Plan, StandardRules
 
 _MOST = 8_000_000  # permuted gaps that are held at once
 

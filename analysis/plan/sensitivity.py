@@ -8,26 +8,28 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.data.seed_means import Cube, outcome_of
-from analysis.data.table import Table, codes_of
+from analysis.data import Cube, Table, codes_of, outcome_of
 from analysis.errors import AnalysisError
 from analysis.plan.dimensions import contrast_key_with_static, drop_one_armed, max_t_over_categories
 from analysis.plan.negative_controls import LEVEL as CONTROL_LEVEL
 from analysis.plan.primary import Data, Tested
-from analysis.stats.intervals import GapEstimate, estimate_gap
-from analysis.stats.mixed_models import gee_gap, mixed_gap, shrink_gaps
-from analysis.stats.multiplicity import westfall_young
-from analysis.stats.permutation import (
+from analysis.stats import (
+    GapEstimate,
     Permuted,
     blocks_of,
     count_allocations,
+    estimate_gap,
+    gee_gap,
     max_t,
+    mixed_gap,
     p_values,
     permutation_seed,
     permute_gaps,
+    shrink_gaps,
     weigh_blocks,
+    westfall_young,
 )
-from registry.ledger.records import Plan
+from registry.ledger import Plan
 from registry.result_row import Arm, Status
 
 Floats = NDArray[np.float64]

@@ -12,8 +12,7 @@ from datetime import date
 
 import numpy as np
 
-from analysis.data.seed_means import Cube, make_cube
-from analysis.data.table import Table, one_of
+from analysis.data import Cube, Table, make_cube, one_of
 from analysis.errors import AnalysisError
 from analysis.plan.burned import BurnedSeeds, Kept, compare_look, hold_back, keep_rows
 from analysis.plan.controls import (
@@ -30,9 +29,8 @@ from analysis.plan.presets import EXCLUSIONS, GRADER, control_models
 from analysis.plan.primary import Data, Tested, look_data, primary_rule, run_tests
 from analysis.plan.sensitivity import DIMENSIONS, PARTS, Aside, Look, run_asides
 from analysis.plan.verdict import Verdict, withhold
-from analysis.stats.covariate import Adjusted
-from analysis.stats.multiplicity import bh
-from registry.ledger.records import Plan, StandardRules
+from analysis.stats import Adjusted, bh
+from registry.ledger import Plan, StandardRules
 from registry.result_row import Status
 
 MOSTLY = 0.5  # missing, of the exclusion "mostly-missing"

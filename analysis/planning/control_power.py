@@ -3,8 +3,8 @@
 
 The rule is that of ``analysis.plan.controls``, put together as in ``analysis.plan.standard``:
 verdicts of a look are withheld where the models from before the publication fail, or the frozen
-ones at the look, whose interval is that of all of them together. What shows itself only in the data, such as
-lost runs, is not simulated.
+ones at the look, whose interval is that of all of them together. What shows itself only in the
+data, such as lost runs, is not simulated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.plan.negative_controls import clean_controls, pool_models
+from analysis.plan import clean_controls, pool_models
 from analysis.planning.simulate_seed_means import (
     allocation,
     batches,
@@ -25,7 +25,7 @@ from analysis.planning.simulate_seed_means import (
     rate_error,
 )
 from analysis.planning.variance_components import Components
-from registry.ledger.records import Plan, StandardRules
+from registry.ledger import Plan, StandardRules
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
-from analysis.plan.presets import look_alpha, validate_plan
+from analysis.plan import look_alpha, validate_plan
 from analysis.planning.control_power import Held, NegativeControls, hold_controls
 from analysis.planning.simulate_seed_means import (
     allocation,
@@ -30,11 +30,20 @@ from analysis.planning.simulate_seed_means import (
     rate_error,
 )
 from analysis.planning.variance_components import Components, check_components
-from analysis.stats.covariate import adjust
-from analysis.stats.multiplicity import holm, westfall_young
-from analysis.stats.permutation import Permuted, max_t, p_values, permute_gaps
-from analysis.stats.sequential import linear_spending, remove_rows, scan_windows, tie_keys
-from registry.ledger.records import Plan
+from analysis.stats import (
+    Permuted,
+    adjust,
+    holm,
+    linear_spending,
+    max_t,
+    p_values,
+    permute_gaps,
+    remove_rows,
+    scan_windows,
+    tie_keys,
+    westfall_young,
+)
+from registry.ledger import Plan
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

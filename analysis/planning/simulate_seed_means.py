@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.planning.variance_components import Components
-from registry.ledger.records import Plan
+from registry.ledger import Plan
 
 Floats = NDArray[np.float64]
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.data.seed_means import outcome_of
-from analysis.data.table import Table, codes_of
+from analysis.data import Table, codes_of, outcome_of
 from analysis.errors import AnalysisError
 from registry.result_row import Status
 

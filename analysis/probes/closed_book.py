@@ -16,12 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
-from analysis.plan.presets import look_alpha
-from analysis.stats.intervals import estimate_gap
-from analysis.stats.multiplicity import westfall_young
-from analysis.stats.number_format import p_words, signed
-from analysis.stats.permutation import max_t, p_values, permutation_seed, permute_gaps
-from registry.ledger.records import Plan
+from analysis.plan import look_alpha
+from analysis.stats import (
+    estimate_gap,
+    max_t,
+    p_values,
+    p_words,
+    permutation_seed,
+    permute_gaps,
+    signed,
+    westfall_young,
+)
+from registry.ledger import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
-from analysis.stats.intervals import estimate_gap
-from analysis.stats.multiplicity import westfall_young
-from analysis.stats.permutation import max_t, p_values, permutation_seed, permute_gaps
-from registry.ledger.records import Plan
+from analysis.stats import (
+    estimate_gap,
+    max_t,
+    p_values,
+    permutation_seed,
+    permute_gaps,
+    westfall_young,
+)
+from registry.ledger import Plan
 
 # By name: what it is called, and whether trained text has more of it or less.
 MEASURES: Mapping[str, tuple[str, int]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from analysis.picard.breakdown_tables import table_csv
+from analysis.picard import table_csv
 
 Body = Mapping[str, Any]
 Row = dict[str, Any]

@@ -8,11 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.data.table import Table, codes_of
-from analysis.plan.burned import BurnedSeeds, burned_words
-from analysis.plan.describe import number
-from analysis.plan.presets import GRADER, KEEP, control_models
-from registry.ledger.records import Plan, RunManifest
+from analysis.data import Table, codes_of
+from analysis.plan import GRADER, KEEP, BurnedSeeds, burned_words, control_models, number
+from registry.ledger import Plan, RunManifest
 from registry.result_row import Arm, Status
 
 _CELL = ("wave", "stratum", "tranche", "arm", "instance")

@@ -7,19 +7,25 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from analysis.judges.columns import JudgeColumn
-from analysis.picard.breakdown import APART, GOOD, POOR
-from analysis.picard.breakdown_tables import TableSet
-from analysis.picard.sample_size import Guidance
-from analysis.plan.describe import describe_plan
-from analysis.plan.verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
-from analysis.report.figures.calibration import plot_calibration
-from analysis.report.figures.gaps import plot_arms, plot_gaps
-from analysis.report.figures.monitoring import plot_monitoring
-from analysis.report.figures.style import DARK, LIGHT, NARROW, PRINT, WIDE
-from analysis.report.figures.timeline import Timeline, make_timeline, plot_time
+from analysis.judges import JudgeColumn
+from analysis.picard import APART, GOOD, POOR, Guidance, TableSet
+from analysis.plan import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict, describe_plan
+from analysis.report.figures import (
+    DARK,
+    LIGHT,
+    NARROW,
+    PRINT,
+    WIDE,
+    Timeline,
+    make_timeline,
+    plot_arms,
+    plot_calibration,
+    plot_gaps,
+    plot_monitoring,
+    plot_time,
+)
 from analysis.report.report import Report
-from analysis.report.sections.calibration import calibration_grid, calibration_words, title_of
+from analysis.report.sections import calibration_grid, calibration_words, title_of
 from analysis.report.tables import (
     Grid,
     burned_grid,
@@ -53,8 +59,8 @@ from analysis.report.wording import (
     short,
     time_words_of,
 )
-from analysis.stats.number_format import p_words, points, signed
-from registry.ledger.records import RunManifest
+from analysis.stats import p_words, points, signed
+from registry.ledger import RunManifest
 
 _WORDS = (CONTAMINATED, NO_INFLATION, INCONCLUSIVE, WITHHELD)
 

@@ -5,18 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from analysis.judges.columns import column_json
-from analysis.plan.describe import describe_plan
-from analysis.plan.look import ArmMean
-from analysis.plan.primary import Tested
-from analysis.plan.standard import LookResult, StandardResult
-from analysis.plan.verdict import Verdict
-from analysis.probes.closed_book import exposure_json
-from analysis.probes.membership import text_exposure_json
+from analysis.judges import column_json
+from analysis.plan import ArmMean, LookResult, StandardResult, Tested, Verdict, describe_plan
+from analysis.probes import exposure_json, text_exposure_json
 from analysis.report.report import ModelFact, Report, ServedModel
-from analysis.report.sections.scores import DimensionMean
+from analysis.report.sections import DimensionMean
 from registry.canonical import digest_value
-from registry.ledger.records import RunManifest, record_body
+from registry.ledger import RunManifest, record_body
 
 # --- Values as plain JSON, the way reports and their parts are written ---
 

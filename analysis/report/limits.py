@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.calibration.records import RUN
-from analysis.plan.standard import StandardResult
-from registry.ledger.records import Plan, StandardRules
+from analysis.calibration import RUN
+from analysis.plan import StandardResult
+from registry.ledger import Plan, StandardRules
 
 ALWAYS = (
     "The test shows whether a model does better on published instances than on held-back ones of "

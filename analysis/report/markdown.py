@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from analysis.report.report import Report
-from analysis.report.sections.calibration import calibration_grid, calibration_words, title_of
+from analysis.report.sections import calibration_grid, calibration_words, title_of
 from analysis.report.tables import (
     Cell,
     Grid,

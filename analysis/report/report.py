@@ -9,32 +9,27 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from analysis.calibration.records import KeptCalibration
-from analysis.data.seed_means import ArmCount
-from analysis.data.table import Table, one_of
-from analysis.judges.columns import JudgeColumn, judge_departures
-from analysis.picard.breakdown_tables import TableSet
-from analysis.plan.burned import BurnedSeeds
-from analysis.plan.look import Analysis, ArmMean
-from analysis.plan.presets import GRADER
-from analysis.plan.standard import StandardResult
-from analysis.plan.verdict import Verdict
-from analysis.probes.closed_book import Exposure
-from analysis.probes.membership import TextExposure
+from analysis.calibration import KeptCalibration
+from analysis.data import ArmCount, Table, one_of
+from analysis.judges import JudgeColumn, judge_departures
+from analysis.picard import TableSet
+from analysis.plan import GRADER, Analysis, ArmMean, BurnedSeeds, StandardResult, Verdict
+from analysis.probes import Exposure, TextExposure
 from analysis.report.changes import Changes
 from analysis.report.deviations import burned_departures, deviations
 from analysis.report.limits import limits_of
-from analysis.report.sections.episodes import (
+from analysis.report.sections import (
     Cost,
+    DimensionMean,
     Effort,
     Loss,
+    ToolUseTables,
     add_costs,
     count_losses,
+    dimension_means,
     measure_effort,
 )
-from analysis.report.sections.scores import DimensionMean, dimension_means
-from analysis.report.sections.tool_use import ToolUseTables
-from registry.ledger.records import Plan, Preregistration, RunManifest, SealedSet
+from registry.ledger import Plan, Preregistration, RunManifest, SealedSet
 from registry.result_row import Arm, Status
 
 

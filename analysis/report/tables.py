@@ -10,13 +10,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from analysis.plan.controls import ControlResult
-from analysis.plan.presets import SENSITIVITY, look_alpha
-from analysis.plan.primary import Tested
-from analysis.plan.sensitivity import Aside
-from analysis.plan.verdict import Verdict
-from analysis.probes.membership import MEASURES
-from analysis.report.figures.timeline import Timeline
+from analysis.plan import SENSITIVITY, Aside, ControlResult, Tested, Verdict, look_alpha
+from analysis.probes import MEASURES
+from analysis.report.figures import Timeline
 from analysis.report.report import FunnelRow, Report
 from analysis.report.wording import (
     control_count,
@@ -25,7 +21,7 @@ from analysis.report.wording import (
     score_words,
     short,
 )
-from analysis.stats.number_format import p_words, points, signed
+from analysis.stats import p_words, points, signed
 from registry.result_row import Arm, Status
 
 NONE = "–"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.files import write_whole
-from analysis.report.sections.tool_use import SeedRow, TaskRow, ToolRow, ToolUseTables
+from analysis.report.sections import SeedRow, TaskRow, ToolRow, ToolUseTables
 
 _COLOURS = (
     "#0b66a3", "#b3470a", "#2a7d4f", "#8a4f9e", "#a8324a", "#5a6b1f",

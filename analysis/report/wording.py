@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.plan.controls import ControlResult
-from analysis.plan.standard import StandardResult, bears_on
-from analysis.plan.verdict import CONTAMINATED, NO_INFLATION, WITHHELD, Verdict
+from analysis.plan import (
+    CONTAMINATED,
+    NO_INFLATION,
+    WITHHELD,
+    ControlResult,
+    StandardResult,
+    Verdict,
+    bears_on,
+)
 from analysis.report.report import Report
-from analysis.stats.number_format import p_words, points, signed
+from analysis.stats import p_words, points, signed
 
 
 def summarise(verdict: Verdict) -> str:

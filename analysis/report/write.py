@@ -6,16 +6,19 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from analysis.calibration.records import RESAMPLED
+from analysis.calibration import RESAMPLED
 from analysis.errors import AnalysisError
 from analysis.files import write_whole
-from analysis.picard.breakdown_tables import table_csv
+from analysis.picard import table_csv
 from analysis.report.csv import tables_csv
-from analysis.report.figures.calibration import plot_calibration
-from analysis.report.figures.gaps import plot_arms, plot_gaps
-from analysis.report.figures.monitoring import plot_monitoring
-from analysis.report.figures.style import standalone
-from analysis.report.figures.timeline import plot_time
+from analysis.report.figures import (
+    plot_arms,
+    plot_calibration,
+    plot_gaps,
+    plot_monitoring,
+    plot_time,
+    standalone,
+)
 from analysis.report.html import render_html, timeline_of
 from analysis.report.json import report_json
 from analysis.report.markdown import render_markdown

@@ -167,8 +167,8 @@ def passes(check: Check, answer: Answer | None) -> bool:
             number, mean = number_at(answer, path), _mean_of(value_at(answer, counts), size)
             return number is not None and mean is not None and abs(number - mean) <= tolerance
         case Scored(scoring_type, expected, file, paths, lenient):
-            from generators.templates.language.template import Key
-            from generators.templates.scoring.score import score, score_leniently
+            from generators.templates.language import Key
+            from generators.templates.scoring import score, score_leniently
 
             judge = score_leniently if lenient else score
             key = Key(scoring_type, expected, file, paths)

@@ -17,23 +17,28 @@ from generators.errors import TemplateError, TemplateLimitError
 from generators.seed import Seed
 from generators.templates.components import Given, compile_component
 from generators.templates.functions import OpenFile, check_call
-from generators.templates.language.components_section import CONTENT_KEYS
-from generators.templates.language.diagnostics import Problem, foremost
-from generators.templates.language.parse import Reading, read_template
-from generators.templates.language.placeholders import (
+from generators.templates.language import (
+    CONTENT_KEYS,
     Call,
+    Component,
     Constant,
+    Place,
+    Problem,
+    Question,
+    Reading,
     Scope,
+    TemplateFile,
     Text,
+    draw_values,
     fill_text,
+    foremost,
     is_plain,
     parse_text,
+    read_template,
     variables_of,
 )
-from generators.templates.language.template import Component, Place, Question, TemplateFile
-from generators.templates.language.variables import draw_values
 from generators.templates.prepare import Prepared, compile_question, prepare
-from generators.templates.scoring.json_edit import complete_edit
+from generators.templates.scoring import complete_edit
 
 SAMPLES = 200  # that are simulated of each question
 GUESSABLE = 0.15  # share of the most frequent answer above which a question is warned of

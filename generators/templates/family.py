@@ -9,8 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from generators.errors import TemplateError
-from generators.grading.checks import Scored
-from generators.grading.rubric import Metarubric, fill_rubric
+from generators.grading import Metarubric, Scored, fill_rubric
 from generators.seed import Seed
 from generators.task import (
     Asset,
@@ -22,7 +21,7 @@ from generators.task import (
     TaskSpec,
     make_instance,
 )
-from generators.templates.language.template import Key, TemplateFile
+from generators.templates.language import Key, TemplateFile
 from generators.templates.library import library_solver
 from generators.templates.prepare import (
     ARTIFACTS,

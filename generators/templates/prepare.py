@@ -22,30 +22,29 @@ from generators.stream import Stream
 from generators.templates.components import Given, compile_component
 from generators.templates.components.folder_tree import draw_tree
 from generators.templates.functions import OpenFile
-from generators.templates.language.placeholders import (
+from generators.templates.language import (
     CONSTANTS,
+    Component,
     Constant,
     Fill,
+    Key,
+    MadeFile,
+    Maker,
     Part,
+    Place,
+    Question,
     Scope,
+    TemplateFile,
     Text,
+    Variable,
     compile_text,
+    draw_values,
     is_plain,
     parse_text,
     target_name,
     variables_of,
 )
-from generators.templates.language.template import (
-    Component,
-    Key,
-    MadeFile,
-    Maker,
-    Place,
-    Question,
-    TemplateFile,
-)
-from generators.templates.language.variables import Variable, draw_values
-from generators.templates.scoring.json_edit import complete_edit
+from generators.templates.scoring import complete_edit
 
 T = TypeVar("T")
 R = TypeVar("R")

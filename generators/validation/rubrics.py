@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from generators.grading.checks import Check
-from generators.grading.rubric import Rubric, is_static
+from generators.grading import Check, Rubric, is_static
 from generators.task import TaskInstance
 
 Asked = tuple[str, Check | None]

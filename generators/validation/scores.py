@@ -11,8 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from generators.errors import GeneratorError
-from generators.grading.answer import MAX_ANSWER_BYTES, Answer, parse_answer
-from generators.grading.rubric import DIMENSIONS, check_answer, score_verdicts
+from generators.grading import (
+    DIMENSIONS,
+    MAX_ANSWER_BYTES,
+    Answer,
+    check_answer,
+    parse_answer,
+    score_verdicts,
+)
 from generators.seed import Seed
 from generators.task import Family, TaskInstance
 from generators.validation.careless_reader import misread

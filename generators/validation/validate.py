@@ -17,7 +17,7 @@ from multiprocessing import get_context
 
 from generators.catalog import family as find_family
 from generators.errors import GeneratorError
-from generators.grading.rubric import Rubric
+from generators.grading import Rubric
 from generators.seed import Seed
 from generators.task import DIFFICULTIES, Family, TaskInstance
 from generators.validation.overlap import (

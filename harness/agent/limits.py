@@ -14,7 +14,7 @@ from decimal import Decimal
 from harness.episode import StopReason
 from harness.errors import HarnessError
 from harness.model import Usage
-from registry.ledger.records import ModelPin
+from registry.ledger import ModelPin
 
 SETTINGS = ("episode_tokens", "episode_usd")  # of a model
 

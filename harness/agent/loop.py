@@ -16,7 +16,7 @@ from harness.agent.tools import TOOLS, use_tool
 from harness.episode import SECONDS_DIGITS, Step, StopReason
 from harness.errors import AttemptFailed, Boundary
 from harness.model import OVERFLOW, Message, Model, ModelRequest, Reply, Role, ToolUse, Try, Usage
-from harness.sandboxes.base import Sandbox
+from harness.sandboxes import Sandbox
 
 # How long a program took, as a tool tells it at its end; no two runs share it.
 _TOOK = re.compile(r"^(\[exit code \d+, )\d+\.\d\d s", re.MULTILINE)

@@ -16,7 +16,7 @@ from harness.agent.commandline import BadLine, Plan, read_line
 from harness.agent.images import ImageRefused, check_image
 from harness.episode import SECONDS_DIGITS, ToolUse
 from harness.model import Image, Message, Role, ToolCall, ToolSpec
-from harness.sandboxes.base import ExecResult, Sandbox, SandboxRefused
+from harness.sandboxes import ExecResult, Sandbox, SandboxRefused
 
 # One megabyte of program or file is more than any task needs; more is not even parsed.
 MAX_ARGUMENT_CHARS = 1_000_000

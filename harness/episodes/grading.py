@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from generators.grading.answer import Answer, parse_answer
-from generators.grading.rubric import DIMENSIONS, Rubric, check_answer, score_parts, score_verdicts
+from generators.grading import (
+    DIMENSIONS,
+    Answer,
+    Rubric,
+    check_answer,
+    parse_answer,
+    score_parts,
+    score_verdicts,
+)
 from generators.task import TaskInstance
 from harness.episode import Episode, Grade, GradeStatus, StopReason
 from harness.errors import HarnessError

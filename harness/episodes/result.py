@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from harness.episode import Cell, Episode, Grade, GradeStatus
-from harness.spending.prices import Price, total_cost
+from harness.spending import Price, total_cost
 from registry.result_row import JOINED, Arm, ResultRow, Status
 
 LENIENT = "lenient/0"  # the criterion of that column; it has no weight in the score

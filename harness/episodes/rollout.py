@@ -6,17 +6,24 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from generators.grading.answer import MAX_ANSWER_BYTES, parse_answer
+from generators.grading import MAX_ANSWER_BYTES, parse_answer
 from generators.seed import Seed
 from generators.task import Brief
-from harness.agent.limits import Ceiling
-from harness.agent.loop import UNLIMITED, Conduct, Journal, opening_messages, run_agent
-from harness.agent.single_turn import InOneTurn, run_single_turn
+from harness.agent import (
+    UNLIMITED,
+    Ceiling,
+    Conduct,
+    InOneTurn,
+    Journal,
+    opening_messages,
+    run_agent,
+    run_single_turn,
+)
 from harness.episode import SECONDS_DIGITS, Cell, Episode, StopReason
 from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
-from harness.external_agents.base import Contender, OutsideAgent
-from harness.sandboxes.base import Sandbox, SandboxProvider, SandboxRefused
-from harness.spending.purchases import CountingJournal
+from harness.external_agents import Contender, OutsideAgent
+from harness.sandboxes import Sandbox, SandboxProvider, SandboxRefused
+from harness.spending import CountingJournal
 from registry.errors import RegistryError
 
 ANSWER_FILE = "answer.json"

@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 from generators.seed import Seed
 from generators.task import Brief
-from harness.agent.loop import Conduct, Journal
+from harness.agent import Conduct, Journal
 from harness.model import Model
-from harness.sandboxes.base import Sandbox, SandboxProvider
+from harness.sandboxes import Sandbox, SandboxProvider
 
 
 class OutsideAgent(ABC):

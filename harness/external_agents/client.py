@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from generators.seed import Seed
 from generators.task import Brief
-from harness.agent.loop import MAX_CALLS, Conduct, Journal
-from harness.agent.tools import use_tool
+from harness.agent import MAX_CALLS, Conduct, Journal, use_tool
 from harness.episode import SECONDS_DIGITS, Step, StopReason, ToolUse
 from harness.errors import Boundary
 from harness.external_agents.base import OutsideAgent
@@ -30,9 +29,8 @@ from harness.external_agents.snapshot import Kept, holds, lay_out, pack, read_tr
 from harness.external_agents.stream import MAX_STREAM_BYTES, ChatStream, MalformedStream, Round
 from harness.external_agents.tool_bridge import Bridge, BridgedTools
 from harness.model import Message, Reply, Role, ToolCall, Usage
-from harness.models.providers.retry import RETRIED, pause
-from harness.sandboxes.base import Sandbox, SandboxProvider
-from harness.sandboxes.local import LocalSandboxes, folder_of
+from harness.models.providers import RETRIED, pause
+from harness.sandboxes import LocalSandboxes, Sandbox, SandboxProvider, folder_of
 
 if TYPE_CHECKING:
     import httpx2

@@ -20,12 +20,12 @@ from http.server import ThreadingHTTPServer
 from typing import Any
 
 from generators.task import Limits
-from harness.agent.tools import MAX_ARGUMENT_CHARS, TOOLS, use_tool
+from harness.agent import MAX_ARGUMENT_CHARS, TOOLS, use_tool
 from harness.episode import ToolUse
 from harness.errors import AttemptFailed, HarnessError
 from harness.external_agents.http_timeout import PatientHandler
 from harness.model import ToolCall
-from harness.sandboxes.base import Sandbox
+from harness.sandboxes import Sandbox
 
 MAX_BODY_BYTES = 6 * MAX_ARGUMENT_CHARS  # an escaped character takes up to six
 MAX_CONNECTIONS = 512  # at once; each takes a thread

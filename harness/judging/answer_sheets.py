@@ -16,13 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from generators.catalog import family as find_family
-from generators.grading.answer import Answer, parse_answer
-from generators.grading.checks import Scored, passes
-from generators.grading.rubric import Criterion, Rubric, check_answer
+from generators.grading import Answer, Criterion, Rubric, Scored, check_answer, parse_answer, passes
 from generators.seed import Seed
 from generators.stream import Stream
 from generators.task import TaskInstance
-from generators.validation.careless_reader import misread
+from generators.validation import misread
 from harness.errors import HarnessError
 from harness.judging.judge import CHUNK, is_asked, questions_of
 

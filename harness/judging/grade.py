@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
-from generators.grading.answer import parse_answer
-from generators.grading.rubric import DIMENSIONS, Rubric, score_parts, score_verdicts
+from generators.grading import DIMENSIONS, Rubric, parse_answer, score_parts, score_verdicts
 from generators.task import TaskInstance
-from harness.agent.single_turn import InOneTurn
+from harness.agent import InOneTurn
 from harness.build_model import JUDGES, build_model
 from harness.codec import (
     decode_grade,
@@ -20,9 +19,9 @@ from harness.codec import (
     encode_try,
 )
 from harness.episode import Episode, Grade, GradeStatus, StopReason
-from harness.episodes.grading import Verdicts
+from harness.episodes import Verdicts
 from harness.errors import HarnessError
-from harness.external_agents.base import OutsideAgent
+from harness.external_agents import OutsideAgent
 from harness.judging.judge import (
     Judge,
     Replies,
@@ -33,11 +32,11 @@ from harness.judging.judge import (
     questions_of,
 )
 from harness.model import Reply, Try, Usage
-from harness.spending.paid_call import Judgement, Purpose
+from harness.spending import Judgement, Purpose
 from harness.store_keys import grade_key, judge_try_key, judgement_key
-from registry.ledger.records import JudgePin, ModelPin
+from registry.ledger import JudgePin, ModelPin
 from registry.sealing import decrypt, encrypt
-from registry.stores.base import Store
+from registry.stores import Store
 
 _BUILT_IN = frozenset(f'"{agent}"' for agent in JUDGES)  # as a pin spells them
 

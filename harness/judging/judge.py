@@ -16,15 +16,13 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Protocol
 
-from generators.grading.answer import parse_block
-from generators.grading.checks import Scored
-from generators.grading.rubric import Criterion, Rubric
+from generators.grading import Criterion, Rubric, Scored, parse_block
 from generators.seed import Seed
 from harness.errors import AttemptFailed
 from harness.model import Message, Model, ModelRequest, Reply, Role, Try, Usage, close_model
-from harness.spending.prices import Price
+from harness.spending import Price
 from registry.canonical import digest_value
-from registry.ledger.records import JudgePin, record_digest
+from registry.ledger import JudgePin, record_digest
 
 # --- What a judge is asked about: criteria as they are put to it ---
 

@@ -14,12 +14,10 @@ from functools import lru_cache
 from itertools import count
 
 from generators.catalog import family as find_family
-from generators.grading.answer import Answer, parse_answer
-from generators.grading.checks import Check
-from generators.grading.rubric import Rubric, check_answer, score_verdicts
+from generators.grading import Answer, Check, Rubric, check_answer, parse_answer, score_verdicts
 from generators.seed import Seed
 from generators.task import Brief, ClosedBook, TaskInstance
-from harness.agent.loop import buy_reply
+from harness.agent import buy_reply
 from harness.codec import (
     decode_judgement,
     decode_probe,
@@ -28,12 +26,12 @@ from harness.codec import (
     encode_try,
 )
 from harness.model import PROBE_MARK, Message, Model, ModelRequest, Reply, Role, Try, Usage
-from harness.spending.paid_call import Judgement, Probe, Purpose
+from harness.spending import Judgement, Probe, Purpose
 from harness.store_keys import probe_key, probe_reply_key, probe_try_key
 from registry.canonical import digest_value
-from registry.ledger.records import ModelPin, record_digest
+from registry.ledger import ModelPin, record_digest
 from registry.sealing import decrypt, encrypt
-from registry.stores.base import Store
+from registry.stores import Store
 
 SYSTEM = f"""\
 {PROBE_MARK} You have no tools, and you are not given its input files. You see the task as it was \

@@ -18,15 +18,14 @@ from generators.task import Asset, TaskInstance
 from harness.codec import decode_text_probe, encode_text_probe
 from harness.errors import AttemptFailed, Boundary
 from harness.model import TextRequest, Weighing
-from harness.models.membership import SHARE, weigh_tokens
-from harness.models.token_logprobs import read_likelihood
+from harness.models import SHARE, read_likelihood, weigh_tokens
 from harness.probing.closed_book import EXAMPLES, ProbeStore, name_call
-from harness.spending.paid_call import TextProbe
+from harness.spending import TextProbe
 from harness.store_keys import probe_key
 from registry.canonical import digest_value
-from registry.ledger.records import ModelPin
+from registry.ledger import ModelPin
 from registry.sealing import decrypt, encrypt
-from registry.stores.base import Store
+from registry.stores import Store
 
 OPENING = 200  # characters of a text file
 MOST = 512  # characters that are measured

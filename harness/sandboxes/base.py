@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from generators.task import Asset, Limits
-from harness.agent.commandline import Plan
+from harness.agent import Plan
 
 KILLED = 137  # the exit code of what a SIGKILL ended
 

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from generators.task import Asset, Limits
-from harness.agent.commandline import Plan, plan_json
+from harness.agent import Plan, plan_json
 from harness.errors import AttemptFailed, Boundary, HarnessError
 from harness.sandboxes.base import KILLED, ExecResult, SandboxRefused
 

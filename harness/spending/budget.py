@@ -23,9 +23,9 @@ from harness.model import Usage
 from harness.spending.paid_call import Purpose
 from harness.spending.prices import OWN_PROVIDERS, Price
 from harness.store_keys import ATTEMPTS, JUDGEMENTS, RESPONSES, hex_of
-from registry.ledger.records import JudgePin, ModelPin
+from registry.ledger import JudgePin, ModelPin
 from registry.sealing import decrypt
-from registry.stores.base import Store
+from registry.stores import Store
 
 SEEN, BOUND = "seen", "bound"
 SPARE = 2  # an episode may cost so many times the dearest seen, before it passes its reservation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from harness.model import Reply
-from harness.models.membership import Membership
+from harness.models import Membership
 
 
 @dataclass(frozen=True, slots=True)

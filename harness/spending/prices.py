@@ -19,7 +19,7 @@ from generators.yaml_lines import Document, Limits, YamlError, parse_yaml
 from harness.errors import HarnessError
 from harness.model import Usage
 from registry.canonical import digest_bytes
-from registry.ledger.records import ModelPin
+from registry.ledger import ModelPin
 
 OWN_PROVIDERS = frozenset(("scripted", "local"))  # we run these ourselves: nothing is bought
 _MILLION = Decimal(1_000_000)

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 
-from harness.agent.loop import Journal
+from harness.agent import Journal
 from harness.codec import decode_reply, encode_reply, encode_try
 from harness.errors import WorkStopped
 from harness.model import Reply, Try
 from harness.store_keys import response_key, try_key
 from registry.sealing import decrypt, encrypt
-from registry.stores.base import Store
+from registry.stores import Store
 
 
 @dataclass(frozen=True, slots=True)

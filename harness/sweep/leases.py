@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from harness.episode import Cell
-from harness.spending.budget import Account, Purse, Spend
+from harness.spending import Account, Purse, Spend
 
 # Seconds before a failed cell is tried again, by the number of its failures so far.
 _BACKOFF = (1.0, 5.0, 20.0)

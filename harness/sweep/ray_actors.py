@@ -24,13 +24,13 @@ from ray.exceptions import RayActorError, RayTaskError
 from harness.codec import decode_cells
 from harness.episode import Cell
 from harness.errors import CoordinatorLost, HarnessError
-from harness.spending.budget import Spend
+from harness.spending import Spend
 from harness.store_keys import RESULTS, worklist_key
 from harness.sweep.leases import LeaseBook, Outcome, Progress
 from harness.sweep.run_cell import RunContext, count_spend, open_purse
 from harness.sweep.worker_process import POLL_SECONDS, LineLost, dump_no_core, open_hand
 from registry.sealing import decrypt
-from registry.stores.base import open_store
+from registry.stores import open_store
 
 NAMESPACE = "dosimeter"
 _DYING_SECONDS = 30.0

@@ -12,27 +12,32 @@ from typing import Self
 from generators.catalog import add_template
 from generators.catalog import family as find_family
 from generators.task import Brief, TaskInstance
-from harness.agent.limits import Ceiling, read_ceiling
+from harness.agent import Ceiling, read_ceiling
 from harness.build_model import build_model
 from harness.codec import decode_episode, decode_result, encode_episode, encode_result
 from harness.episode import Cell, Episode, StopReason
-from harness.episodes.grading import grade_episode
-from harness.episodes.result import EpisodeResult, summarise_episode
-from harness.episodes.rollout import run_attempt
+from harness.episodes import EpisodeResult, grade_episode, run_attempt, summarise_episode
 from harness.errors import Boundary, HarnessError, name_error
-from harness.external_agents.base import Contender
+from harness.external_agents import Contender
 from harness.model import close_model
-from harness.sandboxes.base import SandboxProvider
-from harness.spending.budget import Budget, Purse, Spend, Tariff, read_bought, spend_of
-from harness.spending.prices import Price
-from harness.spending.purchases import StoreJournal
+from harness.sandboxes import SandboxProvider
+from harness.spending import (
+    Budget,
+    Price,
+    Purse,
+    Spend,
+    StoreJournal,
+    Tariff,
+    read_bought,
+    spend_of,
+)
 from harness.store_keys import attempt_key, result_key
 from harness.sweep.leases import Outcome
 from registry.errors import RegistryError
-from registry.ledger.records import ModelPin
+from registry.ledger import ModelPin
 from registry.package_guard import code_digest
 from registry.sealing import decrypt, encrypt
-from registry.stores.base import Store, open_store
+from registry.stores import Store, open_store
 
 _WARM = 16  # containers that wait ready for episodes, of a worker that runs as many or more
 _READERS = 8  # of the store at once, where all that was bought is counted
@@ -111,7 +116,7 @@ class Workbench:
 def open_sandboxes(context: RunContext) -> SandboxProvider:
     """The sandbox provider of a run, checked against its pin."""
     if context.sandbox == "local":
-        from harness.sandboxes.local import LocalSandboxes
+        from harness.sandboxes import LocalSandboxes
 
         return LocalSandboxes()
     from harness.sandboxes.docker import DockerSandboxes

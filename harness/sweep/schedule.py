@@ -9,7 +9,7 @@ from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.episode import Cell
 from registry.canonical import digest_value
-from registry.ledger.records import ModelPin, record_body
+from registry.ledger import ModelPin, record_body
 
 
 @dataclass(frozen=True, slots=True)

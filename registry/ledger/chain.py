@@ -15,7 +15,7 @@ from typing import Any
 from registry.canonical import Digest, canonical_bytes, digest_bytes, parse_canonical
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.records import KINDS, read_record, record_body, record_kind
-from registry.stores.base import Store
+from registry.stores import Store
 
 GENESIS = Digest("sha256:" + "0" * 64)  # what the first record names as its previous
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")

@@ -21,7 +21,7 @@ from registry.canonical import Digest, digest_bytes
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.merkle import MerkleTree, merkle_root
 from registry.ledger.records import RunManifest
-from registry.stores.base import Store
+from registry.stores import Store
 
 FOLDER = "inventory/"
 PARTS = "inventory/parts/"

@@ -17,31 +17,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis.calibration.calibrate import DOSES, Trials, check_doses, measure
-from analysis.data.seed_means import make_cube
-from analysis.data.table import make_table
-from analysis.plan.presets import GRADER, STANDARD
-from analysis.plan.primary import Scores, Studies, look_data
-from analysis.stats.permutation import permutation_seed
+from analysis.calibration import DOSES, Trials, check_doses, measure
+from analysis.data import make_cube, make_table
+from analysis.plan import GRADER, STANDARD, Scores, Studies, look_data
+from analysis.stats import permutation_seed
 from generators.templates.library import NAMES
-from harness.sweep.ray_env import prepare_ray
+from harness.sweep import prepare_ray
 from registry.canonical import digest_value
-from registry.ledger.records import Plan, record_body
+from registry.ledger import Plan, record_body
 from study import pipeline
 from study.calibration.from_scores import Calibrated
 from study.errors import StudyError
-from study.protocol.protocol import FILE_NAME
-from study.protocol.yaml import read_yaml
-from study.reporting.look import read_rows
-from study.sweeps.manifests import closed_wave, closing_manifest
-from study.sweeps.sweep import SweepRequest
-from study.workspace.setup import init_study, registration_of
-from study.workspace.study import Study, is_study, open_study
+from study.protocol import FILE_NAME, read_yaml
+from study.reporting import read_rows
+from study.sweeps import SweepRequest, closed_wave, closing_manifest
+from study.workspace import Study, init_study, is_study, open_study, registration_of
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from harness.sweep.leases import Progress
+    from harness.sweep import Progress
 
 HONEST = "honest"
 ERROR_RATE = 0.35  # of agents, where the study has none of its own

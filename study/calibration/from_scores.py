@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.calibration.calibrate import (
+from analysis.calibration import (
     DOSES,
     REPLICATES,
     Calibration,
@@ -20,20 +20,16 @@ from analysis.calibration.calibrate import (
     calibration_json,
     check_doses,
 )
-from analysis.data.seed_means import Cube, make_cube
-from analysis.data.table import Table, make_table, one_of
-from analysis.plan.burned import keep_rows
-from analysis.plan.presets import GRADER, control_models
-from analysis.plan.primary import Scores
-from analysis.stats.covariate import pre_exposure_means
+from analysis.data import Cube, Table, make_cube, make_table, one_of
+from analysis.plan import GRADER, Scores, control_models, keep_rows
+from analysis.stats import pre_exposure_means
 from registry.canonical import digest_value
-from registry.ledger.records import ModelPin, Plan, record_body
+from registry.ledger import ModelPin, Plan, record_body
 from registry.result_row import ResultRow
 from study.errors import StudyError
-from study.reporting.look import read_rows
-from study.sweeps.manifests import closed_wave, closing_manifest
-from study.workspace.setup import registration_of
-from study.workspace.study import Study
+from study.reporting import read_rows
+from study.sweeps import closed_wave, closing_manifest
+from study.workspace import Study, registration_of
 
 FOLDER = "calibration"  # in the study's
 FULL_MARKS = "full marks"
@@ -178,8 +174,7 @@ def write_calibration(folder: Path, made: Calibrated) -> tuple[Path, Path]:
     """``calibration.json`` and ``calibration.svg``, or those of a run. Rates and gaps only, so
     that they may be shown to anybody. Raises StudyError where they cannot be written."""
     from analysis.files import write_whole
-    from analysis.report.figures.calibration import plot_calibration
-    from analysis.report.figures.style import standalone
+    from analysis.report.figures import plot_calibration, standalone
 
     name = "calibration" if made.how == "resampled" else "calibration-run"
     picture, data = folder / f"{name}.svg", folder / f"{name}.json"

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from analysis.calibration.records import RUN, KeptCalibration, read_calibrated
-from analysis.report.json import plain_values
+from analysis.calibration import RUN, KeptCalibration, read_calibrated
+from analysis.report import plain_values
 from harness.store_keys import calibration_key
 from registry.canonical import canonical_bytes, digest_bytes
 from registry.errors import BrokenPromise
-from registry.ledger.chain import Entry
-from registry.ledger.inventory import write_inventory
-from registry.ledger.records import CalibrationMade
-from study.workspace.study import Study
+from registry.ledger import CalibrationMade, Entry, write_inventory
+from study.workspace import Study
 
 if TYPE_CHECKING:
     from study.calibration.from_scores import Calibrated

@@ -42,10 +42,10 @@ def analyze(
       dosimeter analyze results.csv --pre-exposure older-model --json
       dosimeter analyze results.parquet --plan plan.yaml --out report
     """
-    from analysis.report.write import check_folder, write_report
+    from analysis.report import check_folder, write_report
     from registry.clock import utc_now
     from study.cli.output import print_verdicts
-    from study.reporting.external_table import analyze_table
+    from study.reporting import analyze_table
 
     if out is not None:
         check_folder(out)  # before a large table is analysed

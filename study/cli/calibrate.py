@@ -10,9 +10,8 @@ import click
 from study.cli.options import json_option, study_option
 
 if TYPE_CHECKING:
-    from study.calibration.from_agents import RunRequest
-    from study.calibration.from_scores import Calibrated
-    from study.workspace.study import Study
+    from study.calibration import Calibrated, RunRequest
+    from study.workspace import Study
 
 _PATH = click.Path(path_type=Path)
 
@@ -64,13 +63,13 @@ def calibrate(
     """
     from registry.clock import utc_now
     from study import pipeline
-    from study.calibration.from_scores import (
+    from study.calibration import (
         FOLDER,
         CalibrateRequest,
         calibrate_study,
+        record_calibration,
         write_calibration,
     )
-    from study.calibration.records import record_calibration
     from study.cli.output import print_json
 
     given = _doses(doses)
@@ -81,7 +80,7 @@ def calibrate(
     study = pipeline.open_study(folder)
     place = out or folder / FOLDER
     if run:
-        from study.calibration.from_agents import RunRequest
+        from study.calibration import RunRequest
 
         request = RunRequest(given, 1 if replicates is None else replicates, address, workers,
                              parallel)  # fmt: skip
@@ -99,7 +98,7 @@ def calibrate(
 
 
 def _run(study: Study, request: RunRequest, place: Path, agreed: bool) -> Calibrated:
-    from study.calibration.from_agents import plan_run, run_calibration
+    from study.calibration import plan_run, run_calibration
     from study.cli.output import sweep_watch
     from study.errors import StudyError
 
@@ -121,9 +120,9 @@ def _doses(text: str) -> tuple[float, ...]:
 
 
 def _print(made: Calibrated, files: tuple[Path, Path]) -> None:
-    from analysis.report.sections.calibration import calibration_words
-    from analysis.stats.number_format import signed
-    from study.calibration.records import as_kept
+    from analysis.report.sections import calibration_words
+    from analysis.stats import signed
+    from study.calibration import as_kept
     from study.cli.output import print_records
 
     found = made.found

@@ -11,7 +11,7 @@ import click
 from study.cli.options import json_option
 
 if TYPE_CHECKING:
-    from study.picard.import_results import Imported
+    from study.picard import Imported
 
 _arm = click.option(
     "--arm", type=click.Choice(["public", "private"]), required=True,
@@ -62,7 +62,7 @@ def picard(
     from datetime import UTC, datetime
 
     from registry.result_row import Arm
-    from study.picard.import_results import import_picard, named_folders
+    from study.picard import import_picard, named_folders
 
     named = named_folders(folders)
     found = import_picard(named, Arm(arm), look, datetime.now(UTC), remap)
@@ -89,14 +89,14 @@ def parametr(
       dosimeter import parametr results/secret-run --arm private --out rows.parquet --append
     """
     from registry.result_row import Arm
-    from study.picard.import_results import import_parametr
+    from study.picard import import_parametr
 
     _tell(import_parametr(folders, Arm(arm), look), out, append, as_json)
 
 
 def _tell(found: Imported, out: Path, append: bool, as_json: bool) -> None:
     from study.cli.output import print_json, print_records, stdout
-    from study.picard.import_results import write_rows
+    from study.picard import write_rows
 
     total = write_rows(out, found.rows, append)
     if as_json:

@@ -12,7 +12,7 @@ import click
 from study.cli.options import json_option, study_option
 
 if TYPE_CHECKING:
-    from study.judging.grade import GradeOutcome
+    from study.judging import GradeOutcome
 
 unknown_price_option = click.option(
     "--allow-unknown-price",
@@ -68,8 +68,8 @@ def grade(
         raise click.UsageError("--again-at grades the first wave's answers: leave --wave out")
     from registry.clock import utc_now
     from study.cli.output import accounts_json, print_json, progress_watch
-    from study.judging.grade import GradeRequest, grade_study
-    from study.workspace.study import open_study
+    from study.judging import GradeRequest, grade_study
+    from study.workspace import open_study
 
     named = tuple(dict.fromkeys(judges))
     request = GradeRequest(named, wave, parallel, allow_unknown_price, again_at)
@@ -166,8 +166,8 @@ def check(
     """
     from registry.clock import utc_now
     from study.cli.output import print_json, progress_watch
-    from study.judging.check import BudgetSpentError, CheckRequest, check_judge
-    from study.workspace.study import open_study
+    from study.judging import BudgetSpentError, CheckRequest, check_judge
+    from study.workspace import open_study
 
     request = CheckRequest(name, criteria, parallel, allow_unknown_price)
     try:

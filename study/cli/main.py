@@ -22,7 +22,7 @@ from study.cli.transcripts import export, show, tools
 from study.cli.waves import leak, wave
 
 if TYPE_CHECKING:
-    from study.workspace.study import Study
+    from study.workspace import Study
 
 
 class Commands(click.Group):
@@ -154,7 +154,7 @@ def init(folder: Path | None, study: Path | None) -> None:
     Example:
       dosimeter init my-study
     """
-    from study.workspace.setup import init_study
+    from study.workspace import init_study
 
     place = folder or study or Path()
     path = init_study(place)
@@ -255,7 +255,7 @@ def sweep(
     """
     from study import pipeline
     from study.cli.output import print_sweep, sweep_watch
-    from study.sweeps.sweep import SweepRequest
+    from study.sweeps import SweepRequest
 
     if pilot is not None and not estimate:
         raise click.UsageError("--pilot goes with --estimate")
@@ -279,12 +279,12 @@ def _foresee(study: Study, wave: int, dry_run: bool, pilot: str | None, as_json:
     from study.cli.money_output import print_dry_run, print_estimate
 
     if dry_run:
-        from study.sweeps.preview import render_wave
+        from study.sweeps import render_wave
 
         print_dry_run(*render_wave(study, wave), as_json)
         return
-    from study.judging.estimate import estimate_judges, estimate_regrading
-    from study.sweeps.estimate import estimate_wave
+    from study.judging import estimate_judges, estimate_regrading
+    from study.sweeps import estimate_wave
 
     made = estimate_wave(study, wave, pilot)
     print_estimate(made, estimate_judges(study, wave), estimate_regrading(study, wave), as_json)
@@ -341,7 +341,7 @@ def report(folder: Path, through: int | None, internal: Path | None, as_json: bo
 
     if internal is not None:
         from registry.clock import utc_now
-        from study.reporting.internal import write_internal
+        from study.reporting import write_internal
 
         path = write_internal(pipeline.open_study(folder), through, internal, utc_now())
         click.echo(f"wrote {path}, sealed to the study's recipients: open it with age and a key")

@@ -21,6 +21,6 @@ def fetch(name: str) -> None:
     Example:
       dosimeter models fetch smollm2
     """
-    from study.tasks.fetch_weights import fetch_weights
+    from study.tasks import fetch_weights
 
     fetch_weights(name, click.echo)

@@ -8,10 +8,10 @@ from typing import Any
 
 from rich.markup import escape
 
-from harness.spending.prices import Price
+from harness.spending import Price
 from study.cli.output import print_json, print_records, stdout
 from study.spending import ALLOW
-from study.sweeps.estimate import (
+from study.sweeps import (
     BOUNDS,
     FREE,
     LEVEL,
@@ -19,14 +19,12 @@ from study.sweeps.estimate import (
     Estimate,
     Forecast,
     Interval,
-    total_usd,
-)
-from study.sweeps.preview import (
     Rendered,
     RenderedJudge,
     judge_json,
     rendered_json,
     share_texts,
+    total_usd,
 )
 
 

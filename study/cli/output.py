@@ -24,17 +24,17 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from registry.ledger.records import record_body
+from registry.ledger import record_body
 
 if TYPE_CHECKING:
-    from analysis.report.report import Report
-    from generators.validation.validate import Survey
-    from harness.spending.budget import Account
-    from harness.sweep.leases import Progress as SweepProgress
-    from registry.ledger.chain import Entry
+    from analysis.report import Report
+    from generators.validation import Survey
+    from harness.spending import Account
+    from harness.sweep import Progress as SweepProgress
+    from registry.ledger import Entry
     from registry.verify import Verification
-    from study.sweeps.sweep import SweepOutcome
-    from study.tasks.catalog import TaskView
+    from study.sweeps import SweepOutcome
+    from study.tasks import TaskView
 
 _MOST_FILES = 20  # that are listed of one example
 
@@ -210,7 +210,7 @@ def print_accounts(accounts: Sequence[Account]) -> None:
 
 def print_verdicts(report: Report, path: Path | None, as_json: bool) -> None:
     """The table of verdicts, and where the report is."""
-    from analysis.report.json import report_json
+    from analysis.report import report_json
 
     body = report_json(report)
     if as_json:

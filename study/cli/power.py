@@ -92,10 +92,10 @@ def power(
       dosimeter power --from pilot.csv --strata 8 --models 4 --cost-per-episode 0.35
       dosimeter power --looks 1 --models 1 --outcome score --covariate-runs 0 --json
     """
-    from analysis.planning.power import Effort
+    from analysis.planning import Effort
     from study.cli.output import print_json, progress_watch
     from study.cli.power_output import check_place, print_power, write_plot
-    from study.planning.power import PowerRequest, answer_power
+    from study.planning import PowerRequest, answer_power
 
     request = PowerRequest(
         study=study, source=source, grader=grader, gap=gap, target=target, strata=strata,

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from analysis.errors import AnalysisError
-from analysis.plan.describe import number
-from analysis.plan.presets import look_alpha
-from analysis.planning.power import Point
+from analysis.plan import look_alpha, number
+from analysis.planning import Point
 from study.errors import StudyError
-from study.planning.power import PowerAnswer
+from study.planning import PowerAnswer
 
 
 def print_power(answer: PowerAnswer, plot: Path | None) -> None:
@@ -35,7 +34,7 @@ def check_place(path: Path) -> None:
 def write_plot(path: Path, answer: PowerAnswer) -> None:
     """The curves as an SVG file. Raises AnalysisError where it cannot be written."""
     from analysis.files import write_whole
-    from analysis.report.figures.power import plot_power
+    from analysis.report.figures import plot_power
 
     text = plot_power(answer.seeds, answer.gaps, len(answer.plan.strata), answer.cost)
     try:

@@ -12,7 +12,7 @@ import click
 from study.cli.options import json_option, study_option
 
 if TYPE_CHECKING:
-    from study.probing.probe import ProbedWave
+    from study.probing import ProbedWave
 
 
 @click.command()
@@ -61,8 +61,8 @@ def probe(
     """
     from registry.clock import utc_now
     from study.cli.output import accounts_json, print_json, progress_watch
-    from study.probing.probe import ProbeRequest, probe_wave
-    from study.workspace.study import open_study
+    from study.probing import ProbeRequest, probe_wave
+    from study.workspace import open_study
 
     named = tuple(dict.fromkeys(models))
     request = ProbeRequest(wave, named, parallel, allow_unknown_price, texts, burn)

@@ -25,7 +25,7 @@ def tasks_list(as_json: bool) -> None:
       dosimeter tasks list
     """
     from study.cli.output import print_records
-    from study.tasks.catalog import list_tasks
+    from study.tasks import list_tasks
 
     print_records(list_tasks(), as_json, title="Task families")
 
@@ -42,7 +42,7 @@ def tasks_show(name: str, difficulty: str, as_json: bool) -> None:
       dosimeter tasks show count_circles --difficulty hard
     """
     from study.cli.output import print_task
-    from study.tasks.catalog import show_task
+    from study.tasks import show_task
 
     print_task(show_task(name, difficulty), as_json)
 
@@ -81,7 +81,7 @@ def tasks_make(
     Example:
       dosimeter tasks make compute_average --seed $(openssl rand -hex 32) --out /tmp/instance
     """
-    from study.tasks.catalog import make_task
+    from study.tasks import make_task
 
     files, tokens = make_task(name, difficulty, seed, out, with_truth, form, context)
     size = f", about {tokens:,} tokens" if tokens else ""
@@ -100,7 +100,7 @@ def tasks_new(name: str, out: Path | None) -> None:
       pip install --no-deps --no-build-isolation -e ./lucky_sums
       dosimeter tasks check lucky_sums
     """
-    from study.tasks.scaffold import new_task
+    from study.tasks import new_task
 
     folder = out or Path(name)
     files = new_task(name, folder)
@@ -126,12 +126,12 @@ def tasks_check(
       dosimeter tasks check count_circles --seeds 20 --jobs 4 --page check.html
     """
     from study.cli.output import print_survey, progress_watch
-    from study.tasks.catalog import check_tasks
+    from study.tasks import check_tasks
 
     with progress_watch("checking") as watch:
         found = check_tasks(names, seeds, watch, jobs)
     if page is not None:
-        from study.tasks.check_page import write_page
+        from study.tasks import write_page
 
         write_page(found, page)
     print_survey(found, as_json)

@@ -30,7 +30,7 @@ def template_check(files: tuple[str, ...], as_json: bool) -> None:
       dosimeter template check my-tests.yml
       dosimeter template check past --json
     """
-    from study.picard.check import check_files, print_reports
+    from study.picard import check_files, print_reports
 
     reports = check_files(files)
     print_reports(reports, as_json)
@@ -58,7 +58,7 @@ def template_prepare(file: str, seed: str, out: Path, samples: int | None, as_js
       dosimeter template prepare my-tests.yml --seed ... --out run --samples 50
     """
     from study.cli.output import print_json, progress_watch
-    from study.picard.prepare import prepare_template
+    from study.picard import prepare_template
 
     with progress_watch("preparing") as watch:
         count = prepare_template(file, seed, out, samples, watch)
@@ -91,7 +91,7 @@ def template_score(run: Path, remaps: tuple[str, ...], as_json: bool) -> None:
       dosimeter template score runs/test_20250628_101107
       dosimeter template score runs/llama --remap /home/me/sandbox=sandbox_llama.zip
     """
-    from study.picard.score import score_folder
+    from study.picard import score_folder
 
     score_folder(run, remaps, as_json)
 
@@ -134,8 +134,8 @@ def template_report(
       dosimeter template report runs/llama runs/nova --out tables
       dosimeter template report a=run1 a=run2 b=run3 --out tables --template formats
     """
-    from analysis.picard.sample_size import WIDTHS
-    from study.picard.report import print_run_report, report_runs
+    from analysis.picard import WIDTHS
+    from study.picard import print_run_report, report_runs
 
     made = report_runs(runs, out, templates=templates, remaps=remaps, widths=widths or WIDTHS)
     print_run_report(made, as_json)

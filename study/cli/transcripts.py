@@ -57,12 +57,12 @@ def show(
         click.echo("warning: this tells arms; keep it from whoever is to judge blindly", err=True)
     if listing:
         from study.cli.output import print_records
-        from study.transcripts.show import list_records
+        from study.transcripts import list_records
 
         print_records(list_records(study, wave, model, arm), as_json, title="Episodes")
         return
     from study.cli.output import stdout
-    from study.transcripts.show import open_transcript, print_transcript, transcript_json
+    from study.transcripts import open_transcript, print_transcript, transcript_json
 
     found = open_transcript(study, str(episode), attempt, grade)
     if as_json:  # escaped whole: strings of strangers, which a terminal may obey
@@ -91,7 +91,7 @@ def tools(wave: int | None, out: Path | None, folder: Path, as_json: bool) -> No
     """
     from study import pipeline
     from study.cli.output import print_json, print_records
-    from study.reporting.tool_use import model_records, tool_records, tool_tables
+    from study.reporting import model_records, tool_records, tool_tables
 
     study = pipeline.open_study(folder)
     tables = tool_tables(study, wave)
@@ -101,7 +101,7 @@ def tools(wave: int | None, out: Path | None, folder: Path, as_json: bool) -> No
         print_records(model_records(tables), False, title="Models")
         print_records(tool_records(tables), False, title="Tools")
     if out is not None:
-        from analysis.report.tool_use_page import write_tool_files
+        from analysis.report import write_tool_files
 
         page = write_tool_files(out, tables, study.protocol.name)
         click.echo(f"page: {page}", err=as_json)
@@ -147,7 +147,7 @@ def export(
 
     from study import pipeline
     from study.cli.output import print_records
-    from study.transcripts.inspect_export import export_inspect
+    from study.transcripts import export_inspect
 
     study = pipeline.open_study(folder)
     written = export_inspect(study, out, wave, arm, reveal)

@@ -47,7 +47,7 @@ def leak(
     from registry.clock import utc_now
     from study import pipeline
     from study.cli.output import print_step
-    from study.sweeps.exposure_ledger import declare_leak
+    from study.sweeps import declare_leak
 
     now = utc_now()
     try:
@@ -84,7 +84,7 @@ def list_(folder: Path, as_json: bool) -> None:
     """
     from study import pipeline
     from study.cli.output import print_records
-    from study.sweeps.waves import list_waves
+    from study.sweeps import list_waves
 
     rows = [asdict(each) for each in list_waves(pipeline.open_study(folder))]
     if not as_json:
@@ -141,8 +141,7 @@ def open_(folder: Path, models: str, tranches: tuple[str, ...], as_json: bool) -
     """
     from study import pipeline
     from study.cli.output import print_records
-    from study.sweeps.exposure_ledger import burned_of_wave
-    from study.sweeps.waves import open_wave
+    from study.sweeps import burned_of_wave, open_wave
 
     named = [name.strip() for name in models.split(",") if name.strip()]
     chosen = _read_tranches(tranches, named)
@@ -196,7 +195,7 @@ def close(folder: Path, number: int, as_json: bool) -> None:
     from registry.clock import utc_now
     from study import pipeline
     from study.cli.output import print_step
-    from study.sweeps.waves import close_wave_now
+    from study.sweeps import close_wave_now
 
     record, fresh = close_wave_now(pipeline.open_study(folder), number, utc_now)
     says = f"wave {number} closed: {record.finished} scored, {record.missing} missing"

@@ -10,29 +10,25 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from analysis.judges.error_rates import shortfall
-from harness.sweep.ray_env import prepare_ray
+from analysis.judges import shortfall
+from harness.sweep import prepare_ray
 from registry.clock import utc_now
-from registry.ledger.records import JudgePin
+from registry.ledger import JudgePin
 from study import pipeline
-from study.calibration.from_scores import (
+from study.calibration import (
     FOLDER,
     CalibrateRequest,
     calibrate_study,
+    record_calibration,
     write_calibration,
 )
-from study.calibration.records import record_calibration
-from study.cli.output import progress_watch, sweep_watch
-from study.judging.check import CheckRequest, check_judge
-from study.judging.grade import GradeRequest, grade_study
-from study.judging.records import rates_of
-from study.sweeps.manifests import closed_wave
-from study.sweeps.sweep import SweepRequest
-from study.workspace.setup import init_study
-from study.workspace.study import Study, is_study
+from study.cli import progress_watch, sweep_watch
+from study.judging import CheckRequest, GradeRequest, check_judge, grade_study, rates_of
+from study.sweeps import SweepRequest, closed_wave
+from study.workspace import Study, init_study, is_study
 
 if TYPE_CHECKING:
-    from analysis.report.report import Report
+    from analysis.report import Report
 
 DEMO_TASKS = "[count_circles/medium, compute_average/medium]"  # the lines to switch
 DEMO_SEEDS, DEMO_MODELS = "seeds_per_arm: 12", "models:\n"
@@ -133,7 +129,7 @@ def _calibrate(study: Study) -> None:
 
 def _with_model(text: str, name: str) -> str:
     """The demo's protocol with a local model in its last wave."""
-    from harness.models.local.weights import find_weights
+    from harness.models.local import find_weights
 
     find_weights(name)
     for old, new in (

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.files import write_whole
-from analysis.judges.agreement import (
+from analysis.judges import (
     FamilyBias,
     Judged,
     cohen_kappa,
@@ -22,25 +22,32 @@ from analysis.judges.agreement import (
     krippendorff_alpha,
     measure_judge,
 )
-from analysis.stats.proportions import Rate
+from analysis.stats import Rate
 from harness.episode import Grade
 from harness.errors import AttemptFailed
-from harness.judging.answer_sheets import Sheet, make_sheets
-from harness.judging.grade import StoreReplies, build_judge, purpose_of, read_grade
-from harness.judging.judge import Judge, Submission, judge_criteria, judgement_bound
-from harness.spending.budget import JudgePurse, spend_on
-from harness.spending.prices import Price
+from harness.judging import (
+    Judge,
+    Sheet,
+    StoreReplies,
+    Submission,
+    build_judge,
+    judge_criteria,
+    judgement_bound,
+    make_sheets,
+    purpose_of,
+    read_grade,
+)
+from harness.spending import JudgePurse, Price, spend_on
 from harness.store_keys import result_key
-from harness.sweep.run_cell import read_result
+from harness.sweep import read_result
 from registry.canonical import digest_value
-from registry.ledger.records import JudgePin, record_body, record_digest
+from registry.ledger import JudgePin, record_body, record_digest
 from study.errors import StudyError
 from study.judging.grades import judge_pin, results_there
 from study.judging.records import record_checked
-from study.protocol.protocol import relatives_of
+from study.protocol import relatives_of
 from study.spending import check_prices, judge_money, open_judge_purse
-from study.workspace.lock import alone
-from study.workspace.study import Study
+from study.workspace import Study, alone
 
 FOLDER = "judges"  # of the study's folder; a file a judge
 FORMAT = "dosimeter/judge-check/2"

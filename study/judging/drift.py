@@ -6,22 +6,21 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 
-from analysis.plan.judge_drift import Regrading
+from analysis.plan import Regrading
 from harness.episode import Cell
-from harness.episodes.result import judged_row
-from harness.judging.grade import read_grade
+from harness.episodes import judged_row
+from harness.judging import read_grade
 from harness.store_keys import result_key
-from harness.sweep.run_cell import read_result
+from harness.sweep import read_result
 from registry.canonical import digest_value
 from registry.errors import BrokenPromise
-from registry.ledger.records import JudgePin, Regraded, record_body, record_digest
+from registry.ledger import JudgePin, Regraded, record_body, record_digest
 from registry.result_row import Arm, ResultRow
 from study.errors import StudyError
 from study.judging.grades import results_there
 from study.judging.records import FIRST, find_graded, find_regraded
-from study.sweeps.manifests import closed_wave, manifest_of
-from study.workspace.setup import registration_of
-from study.workspace.study import Study
+from study.sweeps import closed_wave, manifest_of
+from study.workspace import Study, registration_of
 
 
 def archive_to_grade(study: Study, pins: Sequence[JudgePin], look: int) -> tuple[Cell, ...]:

@@ -9,23 +9,22 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 
-from analysis.plan.presets import control_models
+from analysis.plan import control_models
 from generators.catalog import family
 from generators.task import TaskInstance
-from harness.agent.single_turn import estimate_text
+from harness.agent import estimate_text
 from harness.episode import Cell
-from harness.judging.judge import MAX_CHARS, TRIES, Submission, call_texts, chunks_of, questions_of
+from harness.judging import MAX_CHARS, TRIES, Submission, call_texts, chunks_of, questions_of
 from harness.model import Usage
-from harness.spending.budget import Tariff, read_bought_of_judges
-from harness.spending.prices import Price, total_cost
+from harness.spending import Price, Tariff, read_bought_of_judges, total_cost
 from harness.store_keys import JUDGEMENTS
-from registry.ledger.records import JudgePin, record_digest
+from registry.ledger import JudgePin, record_digest
 from study.judging.drift import archived_cells
 from study.judging.grades import graded_by, judge_pin
 from study.judging.records import FIRST
-from study.protocol.protocol import Protocol, Task
+from study.protocol import Protocol, Task
 from study.spending import judge_money
-from study.sweeps.estimate import (
+from study.sweeps import (
     BOUNDS,
     FREE,
     OWN,
@@ -34,12 +33,14 @@ from study.sweeps.estimate import (
     Interval,
     Owed,
     Pilot,
+    cells_of,
+    closed_wave,
     groups_of,
+    manifest_of,
     sum_interval,
 )
-from study.sweeps.manifests import cells_of, closed_wave, manifest_of
-from study.tasks.catalog import EXAMPLE_SEED
-from study.workspace.study import Study
+from study.tasks import EXAMPLE_SEED
+from study.workspace import Study
 
 REPLY = 60  # tokens of a verdict with its evidence, as judges write them
 _BYTES = 4  # of a character at the most

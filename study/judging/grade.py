@@ -10,33 +10,33 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 
-from analysis.judges.agreement import cohen_kappa, krippendorff_alpha
+from analysis.judges import cohen_kappa, krippendorff_alpha
 from generators.task import TaskInstance
 from harness.episode import Cell, Episode, Grade, GradeStatus
-from harness.episodes.result import LENIENT
+from harness.episodes import LENIENT
 from harness.errors import AttemptFailed, Boundary
-from harness.judging.grade import (
+from harness.judging import (
+    Judge,
     StoreReplies,
     build_judge,
     judge_episode,
+    judgement_bound,
     keep_grade,
     purpose_of,
+    questions_of,
     read_grade,
     submission_of,
 )
-from harness.judging.judge import Judge, judgement_bound, questions_of
-from harness.spending.budget import Account, JudgePurse, spend_on
-from harness.spending.prices import Price
+from harness.spending import Account, JudgePurse, Price, spend_on
 from harness.store_keys import result_key
-from harness.sweep.run_cell import instance_of, read_result
-from registry.ledger.records import Graded, JudgePin, Regraded, record_digest
+from harness.sweep import instance_of, read_result
+from registry.ledger import Graded, JudgePin, Regraded, record_digest
 from study.judging.drift import archive_to_grade, share_of
 from study.judging.grades import graded_by, judge_pin, read_attempt, waves_there
 from study.judging.records import record_graded, record_regraded
 from study.paid_calls import HELD, HOPELESS, Tried, run_each, try_unless
 from study.spending import Money, check_prices, judge_money, open_judge_purse
-from study.workspace.lock import alone
-from study.workspace.study import Study
+from study.workspace import Study, alone
 
 Watch = Callable[[str, int, int], None]  # what, done, of
 

@@ -6,17 +6,16 @@ from collections.abc import Iterable, Iterator
 
 from harness.codec import decode_episode
 from harness.episode import Cell, Episode, Grade
-from harness.episodes.result import LENIENT, EpisodeResult
-from harness.judging.grade import read_grade
+from harness.episodes import LENIENT, EpisodeResult
+from harness.judging import read_grade
 from harness.store_keys import attempt_key, hex_of, result_key
-from harness.sweep.run_cell import read_result
-from registry.ledger.inventory import grades_folder
-from registry.ledger.records import JudgePin, RunManifest, record_digest
+from harness.sweep import read_result
+from registry.ledger import JudgePin, RunManifest, grades_folder, record_digest
 from registry.sealing import decrypt
 from study.errors import StudyError
-from study.protocol.protocol import FILE_NAME
-from study.sweeps.manifests import cells_of, finished_of, manifest_of
-from study.workspace.study import Study
+from study.protocol import FILE_NAME
+from study.sweeps import cells_of, finished_of, manifest_of
+from study.workspace import Study
 
 Labelled = tuple[str, Grade]
 

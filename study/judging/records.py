@@ -6,21 +6,22 @@ import json
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from analysis.judges.error_rates import JudgeRates, read_rates
+from analysis.judges import JudgeRates, read_rates
 from harness.store_keys import check_key
 from registry.canonical import canonical_bytes, digest_bytes
 from registry.errors import BrokenPromise
-from registry.ledger.inventory import judge_objects, write_inventory
-from registry.ledger.records import (
+from registry.ledger import (
     Graded,
     JudgeChecked,
     JudgePin,
     Regraded,
     WaveClosed,
+    judge_objects,
     record_digest,
+    write_inventory,
 )
-from study.sweeps.manifests import closed_wave, closing_manifest
-from study.workspace.study import Study
+from study.sweeps import closed_wave, closing_manifest
+from study.workspace import Study
 
 FIRST = 0  # the wave whose answers are the archive
 

@@ -8,8 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from analysis.picard.breakdown import Answer, Answers, QuestionFacts
-from analysis.plan.presets import GRADER
+from analysis.picard import Answer, Answers, QuestionFacts
+from analysis.plan import GRADER
 from generators.catalog import add_template
 from registry.result_row import ResultRow, Status
 from study.errors import StudyError
@@ -20,8 +20,7 @@ from study.picard.question_facts import (
     merge_facts,
 )
 from study.picard.run_folder import PRECHECK, Result, read_conversations, score_run
-from study.protocol.protocol import Protocol
-from study.protocol.template_file import read_template
+from study.protocol import Protocol, read_template
 
 _NO_FUNCTIONS = (
     f"{PRECHECK} does not say how its keys were computed, so that questions of one task in several "

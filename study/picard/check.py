@@ -9,11 +9,11 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from generators.templates.check import GUESSABLE, QuestionReport, TemplateReport, check_text
-from generators.templates.language.diagnostics import Problem
-from study.cli.output import print_json, stdout
+from generators.templates import GUESSABLE, QuestionReport, TemplateReport, check_text
+from generators.templates.language import Problem
+from study.cli import print_json, stdout
 from study.errors import StudyError
-from study.protocol.template_file import read_template
+from study.protocol import read_template
 
 
 def check_files(names: Sequence[str]) -> tuple[TemplateReport, ...]:

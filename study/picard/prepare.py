@@ -8,11 +8,10 @@ from pathlib import Path
 
 from generators.catalog import add_template
 from generators.seed import Seed
-from generators.templates.family import TemplateFamily
-from generators.templates.language.template import MadeFile
-from generators.templates.prepare import ARTIFACTS, precheck_writer, prepare
+from generators.templates import ARTIFACTS, TemplateFamily, precheck_writer, prepare
+from generators.templates.language import MadeFile
 from study.files import new_folder
-from study.protocol.template_file import read_template
+from study.protocol import read_template
 
 Watch = Callable[[str, int, int], None]  # what, samples done, of
 PRECHECK = "precheck.jsonl"

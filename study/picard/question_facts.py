@@ -6,10 +6,17 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from analysis.picard.breakdown import QuestionFacts
+from analysis.picard import QuestionFacts
 from generators.errors import TemplateError
-from generators.templates.language.placeholders import Call, Constant, Text, calls_of, parse_text
-from generators.templates.language.template import Question, TemplateFile
+from generators.templates.language import (
+    Call,
+    Constant,
+    Question,
+    TemplateFile,
+    Text,
+    calls_of,
+    parse_text,
+)
 from study.errors import StudyError
 
 _KINDS: Mapping[str, tuple[str, str]] = {

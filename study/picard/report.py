@@ -12,11 +12,9 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.picard.breakdown import Answers
-from analysis.picard.breakdown_tables import TableSet, make_tables, write_tables
-from analysis.picard.sample_size import WIDTHS
+from analysis.picard import WIDTHS, Answers, TableSet, make_tables, write_tables
 from registry.canonical import digest_value
-from study.cli.output import print_json, stdout
+from study.cli import print_json, stdout
 from study.errors import StudyError
 from study.picard.answers import answers_of_runs
 

@@ -27,9 +27,9 @@ from typing import Any
 
 from analysis.files import write_whole
 from generators.errors import TemplateError
-from generators.templates.language.template import Key, Verdict
+from generators.templates.language import Key, Verdict
+from generators.templates.scoring import Failure, Scores, score_both
 from generators.templates.scoring import json_edit as targeted
-from generators.templates.scoring.score import Failure, Scores, score_both
 from study.errors import StudyError
 from study.picard.run_tree import FolderTree, Remap, Tree, find_tree, parse_remap
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from generators.templates.scoring.response import MOST_READ
+from generators.templates.scoring import MOST_READ
 from study.errors import StudyError
 
 MOST_ENTRIES = 1_000_000  # of a zip

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.markup import escape
 
-from study.cli.output import print_json, print_records, stdout
+from study.cli import print_json, print_records, stdout
 from study.picard.run_folder import RunScores, disagreements, score_run, write_scores
 
 _MOST_TOLD = 10  # samples that other scores have the other way

@@ -7,32 +7,34 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from analysis.data.table import Table, make_table
+from analysis.data import Table, make_table
 from analysis.errors import AnalysisError
-from analysis.plan.presets import GRADER, STANDARD, control_models, look_alpha, standard_plan
-from analysis.planning.control_power import ALARM, NegativeControls, Remedy, find_models, find_seeds
-from analysis.planning.power import (
+from analysis.plan import GRADER, STANDARD, control_models, look_alpha, standard_plan
+from analysis.planning import (
+    ALARM,
+    ARTICLE,
+    Components,
     Curve,
     Effort,
+    NegativeControls,
+    Pilot,
     Point,
+    Remedy,
     Setting,
+    check_components,
     check_setting,
     check_target,
+    estimate_components,
+    find_models,
+    find_seeds,
     gaps_curve,
     power_at,
     seeds_curve,
 )
-from analysis.planning.variance_components import (
-    ARTICLE,
-    Components,
-    Pilot,
-    check_components,
-    estimate_components,
-)
-from registry.ledger.records import Plan
+from registry.ledger import Plan
 from study.errors import StudyError
-from study.protocol.protocol import Protocol, read_protocol
-from study.workspace.study import is_study, open_study
+from study.protocol import Protocol, read_protocol
+from study.workspace import is_study, open_study
 
 Watch = Callable[[str, int, int], None]
 
@@ -319,15 +321,15 @@ def _pilot(request: PowerRequest, plan: Plan) -> tuple[Pilot | None, str]:
 def _rows(source: Path, grader: str | None) -> Table:
     """Of one grader of a table's file, or of the closed waves of a study's folder."""
     if not source.is_dir():
-        from analysis.data.import_file import read_result_file
+        from analysis.data import read_result_file
 
         return read_result_file(source, grader=grader)
     if grader is not None:
         raise StudyError("--grader: of a study the exact grades are taken; leave it out")
     if not is_study(source):
         raise StudyError(f"{source}: neither a table nor a study's folder (no study.yaml)")
-    from study.reporting.look import read_rows
-    from study.sweeps.manifests import closed_wave, closing_manifest
+    from study.reporting import read_rows
+    from study.sweeps import closed_wave, closing_manifest
 
     study = open_study(source)
     records = [closed_wave(study, wave) for wave in range(len(study.protocol.waves))]

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from registry.canonical import digest_value
-from registry.ledger.inventory import probe_objects, write_inventory
-from registry.ledger.records import ModelPin, Probed, record_body, record_digest
-from study.probing.probe import ProbeKind
-from study.workspace.setup import registration_of
-from study.workspace.study import Study
+from registry.ledger import (
+    ModelPin,
+    Probed,
+    probe_objects,
+    record_body,
+    record_digest,
+    write_inventory,
+)
+from study.probing.ask import ProbeKind
+from study.workspace import Study, registration_of
 
 
 def record_probed(

@@ -8,15 +8,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.probes.closed_book import Exposure, test_exposure
-from analysis.probes.membership import MEASURES, TextExposure, test_texts
+from analysis.probes import MEASURES, Exposure, TextExposure, test_exposure, test_texts
 from harness.store_keys import PROBES
-from registry.ledger.records import ModelPin, Plan
+from registry.ledger import ModelPin, Plan
 from registry.result_row import Arm
 from registry.sealing import SealedEntry
 from study.probing.probe import askable_entries, entries_of_model, probes_there
 from study.probing.texts import TEXTS, text_entries, text_notes, texts_there
-from study.workspace.study import Study
+from study.workspace import Study
 
 
 def exposure_of(

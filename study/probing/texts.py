@@ -10,26 +10,24 @@ from functools import partial
 from generators.task import TaskInstance
 from harness.errors import Boundary, HarnessError
 from harness.model import OVERFLOW, Model, weighing
-from harness.probing.closed_book import ProbeStore
-from harness.probing.text import (
+from harness.probing import (
     NOT_TOLD,
+    ProbeStore,
     read_text_probe,
     released_text,
     run_text_probe,
     text_call,
     text_digest,
 )
-from harness.spending.paid_call import TextProbe
-from harness.spending.prices import OWN_PROVIDERS
-from registry.ledger.records import ModelPin
+from harness.spending import OWN_PROVIDERS, TextProbe
+from registry.ledger import ModelPin
 from registry.sealing import SealedEntry
 from study.errors import StudyError
-from study.probing.probe import ProbeKind, ProbeOutcome, instance_of, kept_probes
+from study.probing.ask import ProbeKind, ProbeOutcome, instance_of, kept_probes
 from study.probing.records import find_probed
-from study.protocol.protocol import FILE_NAME
-from study.sweeps.exposure_ledger import NOTHING_KEPT, UNKNOWN
-from study.sweeps.manifests import manifest_of
-from study.workspace.study import Study
+from study.protocol import FILE_NAME
+from study.sweeps import NOTHING_KEPT, UNKNOWN, manifest_of
+from study.workspace import Study
 
 TEXTS = "texts"
 BURN = "--burn"

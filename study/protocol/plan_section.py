@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from registry.ledger.records import Plan
+from registry.ledger import Plan
 from study.errors import StudyError
 from study.protocol.yaml import Document
 
@@ -125,7 +125,7 @@ def make_plan(
     waves; of standard-v1, those with a model that is no control. Raises AnalysisError where the
     plan cannot be run."""
     from analysis.errors import AnalysisError
-    from analysis.plan.presets import STANDARD, basic_plan, standard_plan
+    from analysis.plan import STANDARD, basic_plan, standard_plan
 
     options = {**plan_options(section), "replicates": replicates}
     if section.preset != STANDARD:

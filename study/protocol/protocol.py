@@ -17,10 +17,10 @@ from generators.catalog import add_template
 from generators.catalog import family as find_family
 from generators.errors import GeneratorError
 from harness.build_model import JUDGES
-from harness.episodes.grading import DETERMINISTIC
-from harness.judging.grade import pin_judge
-from harness.spending.prices import OWN_PROVIDERS
-from registry.ledger.records import JudgePin, JudgeRule, ModelPin, Plan, record_digest
+from harness.episodes import DETERMINISTIC
+from harness.judging import pin_judge
+from harness.spending import OWN_PROVIDERS
+from registry.ledger import JudgePin, JudgeRule, ModelPin, Plan, record_digest
 from study.errors import StudyError
 from study.protocol.plan_section import (
     SECTIONS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from generators.templates.language.parse import MAX_BYTES
+from generators.templates.language import MAX_BYTES
 from generators.templates.library import NAMES, library_text
 from study.errors import StudyError
 from study.protocol.yaml import read_bounded

@@ -8,19 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from analysis.report.changes import changes_since
-from analysis.report.json import report_json
-from analysis.report.report import ModelFact, Report
-from analysis.report.write import DATA
+from analysis.report import DATA, ModelFact, Report, changes_since, report_json
 from generators.catalog import family
-from harness.spending.prices import OWN_PROVIDERS
-from publish.leakcheck.check import leaks_in, release_needles
+from harness.spending import OWN_PROVIDERS
+from publish.leakcheck import leaks_in, release_needles
 from registry.canonical import digest_bytes
 from registry.errors import BrokenPromise
-from registry.ledger.chain import Entry
-from registry.ledger.records import ReportIssued
-from study.protocol.protocol import Protocol
-from study.workspace.study import Study
+from registry.ledger import Entry, ReportIssued
+from study.protocol import Protocol
+from study.workspace import Study
 
 REPORTS = "reports"
 _SHOWN = 10

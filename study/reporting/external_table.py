@@ -9,18 +9,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import ValidationError
 
-from analysis.data.import_file import read_graded_file
-from analysis.data.table import Table, codes_of, one_of
+from analysis.data import Table, codes_of, one_of, read_graded_file
 from analysis.errors import AnalysisError
-from analysis.plan.look import analyse
-from analysis.plan.presets import GRADER, STANDARD, basic_plan, standard_plan
-from analysis.report.deviations import table_departures
-from analysis.report.report import Report, build_table_report
+from analysis.plan import GRADER, STANDARD, analyse, basic_plan, standard_plan
+from analysis.report import Report, build_table_report, table_departures
 from registry.canonical import digest_value
-from registry.ledger.records import Plan, record_body
+from registry.ledger import Plan, record_body
 from study.errors import StudyError
-from study.protocol.plan_section import ControlsSection, PlanFile, plan_options, refuse_idle_keys
-from study.protocol.yaml import Document, explain_fault, read_yaml
+from study.protocol import (
+    ControlsSection,
+    Document,
+    PlanFile,
+    explain_fault,
+    plan_options,
+    read_yaml,
+    refuse_idle_keys,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

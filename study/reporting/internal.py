@@ -10,12 +10,12 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from analysis.report.write import report_files
+from analysis.report import report_files
 from registry.result_row import COLUMNS, ResultRow, columns_of
 from registry.sealing import encrypt
 from study.errors import StudyError
 from study.reporting.look import build_look
-from study.workspace.study import Study
+from study.workspace import Study
 
 ROWS = "rows.csv"
 

@@ -8,29 +8,24 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
-from analysis.data.table import Table, make_table
-from analysis.judges.columns import JudgeColumn, JudgeFacts, judge_column
-from analysis.judges.errors_by_arm import Labels
-from analysis.picard.breakdown_tables import TableSet, make_tables
-from analysis.plan.judge_drift import Drift, Regrading, measure_drift
-from analysis.plan.look import Analysis, analyse, explore
-from analysis.report.report import Report, build_report
-from analysis.report.write import report_files, write_files
-from harness.episodes.result import judged_row, rows_of
+from analysis.data import Table, make_table
+from analysis.judges import JudgeColumn, JudgeFacts, Labels, judge_column
+from analysis.picard import TableSet, make_tables
+from analysis.plan import Analysis, Drift, Regrading, analyse, explore, measure_drift
+from analysis.report import Report, build_report, report_files, write_files
+from harness.episodes import judged_row, rows_of
 from registry.canonical import digest_bytes, digest_value
 from registry.errors import BrokenPromise
-from registry.ledger.records import Plan, Preregistration, ReportIssued, RunManifest, record_body
+from registry.ledger import Plan, Preregistration, ReportIssued, RunManifest, record_body
 from registry.provenance import check_pins
 from registry.result_row import Arm, ResultRow, columns_of
 from registry.sealing import SealedEntry
-from study.calibration.records import calibrations_of
+from study.calibration import calibrations_of
 from study.errors import StudyError
-from study.judging.drift import regradings_of
-from study.judging.grades import judge_grades, labelled
-from study.judging.records import graded_records, rates_of
-from study.picard.answers import answers_of_rows, facts_of_study
-from study.probing.results import exposure_of, texts_of
-from study.protocol.protocol import relatives_of
+from study.judging import graded_records, judge_grades, labelled, rates_of, regradings_of
+from study.picard import answers_of_rows, facts_of_study
+from study.probing import exposure_of, texts_of
+from study.protocol import relatives_of
 from study.reporting.context import (
     REPORTS,
     check_report,
@@ -42,10 +37,15 @@ from study.reporting.context import (
     tell_changes,
 )
 from study.reporting.tool_use import tools_of_waves
-from study.sweeps.exposure_ledger import Burned, burned_tranches
-from study.sweeps.manifests import closed_wave, closing_manifest, manifests_of, read_results
-from study.workspace.setup import registration_of
-from study.workspace.study import Study
+from study.sweeps import (
+    Burned,
+    burned_tranches,
+    closed_wave,
+    closing_manifest,
+    manifests_of,
+    read_results,
+)
+from study.workspace import Study, registration_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from registry.errors import RegistryError
-from study.sweeps.manifests import cells_of, closed_wave, finished_of, manifest_of
-from study.workspace.setup import find_registration
-from study.workspace.study import Study
+from study.sweeps import cells_of, closed_wave, finished_of, manifest_of
+from study.workspace import Study, find_registration
 
 Record = dict[str, object]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analysis.report.sections.tool_use import Conduct, ToolUseTables, Use, tabulate_tools
+from analysis.report.sections import Conduct, ToolUseTables, Use, tabulate_tools
 from harness.episode import Episode, ToolUse
 from registry.result_row import Status
-from study.transcripts.find import Listed, list_episodes, read_attempt, require_key
-from study.workspace.study import Study
+from study.transcripts import Listed, list_episodes, read_attempt, require_key
+from study.workspace import Study
 
 # How the harness answers a call that it does not carry out, or that the sandbox refuses.
 _REFUSALS = ("Error: ", "Refused: ")

@@ -16,15 +16,14 @@ from dataclasses import dataclass, field
 from statistics import fmean, variance
 
 from harness.episode import Cell
-from harness.spending.budget import Tariff, read_bought
-from harness.spending.prices import Price, total_cost
+from harness.spending import Price, Tariff, read_bought, total_cost
 from harness.store_keys import result_key
-from registry.ledger.records import ModelPin
+from registry.ledger import ModelPin
 from study.errors import StudyError
-from study.protocol.protocol import Protocol
+from study.protocol import Protocol
 from study.spending import Money, attempt_turns, money_of
 from study.sweeps.manifests import cells_of, closed_wave, finished_of, manifest_of
-from study.workspace.study import Study
+from study.workspace import Study
 
 LEVEL = 0.9
 MOST_PILOTS = 1000  # of one model that are read

@@ -15,14 +15,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from harness.build_model import usual_address
-from harness.spending.prices import OWN_PROVIDERS
-from registry.ledger.chain import Entry
-from registry.ledger.records import Graded, JudgePin, Leak, ModelPin, Probed, Regraded, RunManifest
+from harness.spending import OWN_PROVIDERS
+from registry.ledger import Entry, Graded, JudgePin, Leak, ModelPin, Probed, Regraded, RunManifest
 from registry.result_row import Arm
 from registry.sealing import SealedEntry, commitments_of
 from study.errors import StudyError
-from study.protocol.yaml import MAX_BYTES, read_bounded
-from study.workspace.study import Study
+from study.protocol import MAX_BYTES, read_bounded
+from study.workspace import Study
 
 NOTHING_KEPT, UNKNOWN = "none", "unknown"
 Burned = Mapping[tuple[int, str], frozenset[int]]

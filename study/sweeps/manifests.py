@@ -7,17 +7,16 @@ from collections.abc import Iterator
 from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.episode import Cell
-from harness.episodes.result import EpisodeResult
+from harness.episodes import EpisodeResult
 from harness.store_keys import RESULTS, result_key
-from harness.sweep.run_cell import read_result
-from harness.sweep.schedule import Subject, schedule_cells
+from harness.sweep import Subject, read_result, schedule_cells
 from registry.errors import BrokenPromise
-from registry.ledger.records import (
+from registry.ledger import (
     RunManifest,
     WaveClosed,
     record_digest,
 )
-from study.workspace.study import Study
+from study.workspace import Study
 
 
 def closed_wave(study: Study, wave: int) -> WaveClosed | None:

@@ -13,13 +13,18 @@ from decimal import Decimal
 
 from generators.catalog import family
 from generators.task import Brief, Limits, TaskInstance
-from harness.agent.limits import read_ceiling
-from harness.agent.loop import opening_messages
-from harness.agent.single_turn import REPLY_TOKENS, estimate_text, fit_context, single_turn
-from harness.agent.tools import TOOLS
+from harness.agent import (
+    REPLY_TOKENS,
+    TOOLS,
+    estimate_text,
+    fit_context,
+    opening_messages,
+    read_ceiling,
+    single_turn,
+)
 from harness.errors import HarnessError
-from harness.external_agents.client import ask
-from harness.judging.judge import (
+from harness.external_agents import ask
+from harness.judging import (
     CHUNK,
     Judge,
     Submission,
@@ -29,15 +34,15 @@ from harness.judging.judge import (
     questions_of,
 )
 from harness.model import Message, ModelRequest, Reply, Role, ToolSpec, Usage
-from harness.models.text_tool_calls import as_text
-from harness.sandboxes.image import locked_libraries
-from harness.spending.prices import Price
-from registry.ledger.records import JudgePin, ModelPin
+from harness.models import as_text
+from harness.sandboxes import locked_libraries
+from harness.spending import Price
+from registry.ledger import JudgePin, ModelPin
 from study.errors import StudyError
-from study.protocol.protocol import Protocol, Task
+from study.protocol import Protocol, Task
 from study.spending import judge_money
-from study.tasks.catalog import EXAMPLE_SEED
-from study.workspace.study import Study
+from study.tasks import EXAMPLE_SEED
+from study.workspace import Study
 
 ANSWER = "(here stands the answer that is graded)"
 

@@ -6,43 +6,45 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from generators.catalog import family
-from harness.agent.single_turn import InOneTurn, fit_context, single_turn
+from harness.agent import InOneTurn, fit_context, single_turn
 from harness.build_model import build_model
 from harness.codec import encode_cells
 from harness.episode import Cell
 from harness.errors import HarnessError
-from harness.external_agents.base import Contender
-from harness.spending.budget import Spend, Tariff
-from harness.spending.prices import PriceList
+from harness.external_agents import Contender
+from harness.spending import PriceList, Spend, Tariff
 from harness.store_keys import result_key, run_key_key, worklist_key
-from harness.sweep.leases import Progress
-from harness.sweep.ray_env import prepare_ray
-from harness.sweep.run_cell import RunContext, close_cell
+from harness.sweep import Progress, RunContext, close_cell, prepare_ray
 from registry.canonical import digest_value
 from registry.errors import BrokenPromise
-from registry.ledger.inventory import run_objects, write_inventory
-from registry.ledger.records import (
+from registry.ledger import (
     ModelPin,
     Preregistration,
     Provenance,
     RunManifest,
     WaveClosed,
     record_body,
+    run_objects,
+    write_inventory,
 )
 from registry.package_guard import code_digest
 from registry.provenance import check_pins, read_provenance
 from registry.result_row import Status
 from registry.sealing import decrypt, encrypt, new_identity
 from study.errors import StudyError
-from study.protocol.protocol import FILE_NAME, Protocol, Task
-from study.protocol.wave_section import Tranches
+from study.protocol import FILE_NAME, Protocol, Task, Tranches
 from study.spending import NO_MONEY, Money, check_prices, money_of, spent_by_judges, spent_on_probes
 from study.sweeps.manifests import cells_of, closed_wave, finished_of, manifest_of, read_results
-from study.tasks.catalog import EXAMPLE_SEED
-from study.workspace.image import PinnedImage, pinned_image
-from study.workspace.lock import alone
-from study.workspace.setup import entropy_of, registration_of
-from study.workspace.study import CHECKOUT, Study
+from study.tasks import EXAMPLE_SEED
+from study.workspace import (
+    CHECKOUT,
+    PinnedImage,
+    Study,
+    alone,
+    entropy_of,
+    pinned_image,
+    registration_of,
+)
 
 # --- Whether the tasks of a study fit the models that are given them in one turn ---
 

@@ -11,15 +11,20 @@ from types import MappingProxyType
 
 from harness.store_keys import attempt_key, result_key
 from registry.errors import BrokenPromise
-from registry.ledger.records import Plan, ReportIssued, WaveClosed
+from registry.ledger import Plan, ReportIssued, WaveClosed
 from study.errors import StudyError
-from study.protocol.protocol import FILE_NAME, Protocol, read_protocol
-from study.protocol.wave_section import PANEL, Tranches, write_tranches
-from study.protocol.yaml import read_yaml
+from study.protocol import (
+    FILE_NAME,
+    PANEL,
+    Protocol,
+    Tranches,
+    read_protocol,
+    read_yaml,
+    write_tranches,
+)
 from study.spending import NO_MONEY
 from study.sweeps.exposure_ledger import burned_of_wave
-from study.workspace.setup import check_plan, find_registration
-from study.workspace.study import Study
+from study.workspace import Study, check_plan, find_registration
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +111,7 @@ def close_wave_now(study: Study, wave: int, now: Callable[[], str]) -> tuple[Wav
     """
     from study.sweeps.manifests import cells_of, closed_wave, manifest_of
     from study.sweeps.sweep import close_wave, context_of
-    from study.workspace.image import pinned_image
-    from study.workspace.lock import alone
+    from study.workspace import alone, pinned_image
 
     study.protocol.wave_models(wave)
     if (closed := closed_wave(study, wave)) is not None:
@@ -150,7 +154,7 @@ def _times(
 
 def _looks(protocol: Protocol, plan: Plan) -> dict[int, int]:
     """The looks by wave, counted from 1."""
-    from analysis.plan.presets import control_models
+    from analysis.plan import control_models
 
     aside = control_models(plan)
     waves = [wave for wave, models in enumerate(protocol.waves) if set(models) - aside]

@@ -15,7 +15,7 @@ from generators.task import DIFFICULTIES, Brief, TaskInstance
 from study.files import new_folder, safe_place, write_file
 
 if TYPE_CHECKING:
-    from generators.validation.validate import Survey
+    from generators.validation import Survey
     from harness.model import Message
 
 FORMS = ("agentic", "single-turn")
@@ -120,14 +120,14 @@ def check_tasks(
 
     Raises GeneratorError for an unknown name and for a family that fails.
     """
-    from generators.validation.validate import survey
+    from generators.validation import survey
 
     chosen = [family(name) for name in dict.fromkeys(names)] if names else list(families())
     return survey(chosen, seeds, watch, jobs)
 
 
 def _describe_single_turn(brief: Brief) -> str:
-    from harness.agent.single_turn import single_turn
+    from harness.agent import single_turn
     from harness.errors import HarnessError
 
     try:
@@ -155,7 +155,7 @@ def _write_brief(folder: Path, brief: Brief) -> int:
 
 def _write_message(folder: Path, brief: Brief, context: int | None) -> int:
     """The messages as servers that speak the OpenAI protocol take them; their tokens."""
-    from harness.agent.single_turn import fit_context, single_turn
+    from harness.agent import fit_context, single_turn
 
     made = single_turn(brief)
     if context is not None:

@@ -7,9 +7,15 @@ from html import escape
 from pathlib import Path
 
 from generators.task import DIFFICULTIES
-from generators.validation.result import CRITERION_RATE, SOLVER_SCORE
-from generators.validation.scores import NOISE_RATE, MeanScore
-from generators.validation.validate import NULL_SCORE, Survey, Validation
+from generators.validation import (
+    CRITERION_RATE,
+    NOISE_RATE,
+    NULL_SCORE,
+    SOLVER_SCORE,
+    MeanScore,
+    Survey,
+    Validation,
+)
 from study.errors import StudyError
 
 _STYLE = """

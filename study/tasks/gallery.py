@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from generators.catalog import built_in
-from generators.grading.rubric import Criterion
+from generators.grading import Criterion
 from generators.task import DIFFICULTIES, Asset, Family, TaskInstance
 from registry.package_guard import ROOT
 from study.tasks.catalog import EXAMPLE_SEED

@@ -16,15 +16,15 @@ from generators.seed import Seed
 from generators.task import TaskInstance
 from harness.codec import decode_episode
 from harness.episode import Cell, Episode
-from harness.episodes.result import EpisodeResult
+from harness.episodes import EpisodeResult
 from harness.store_keys import ATTEMPTS, attempt_key, hex_of, result_key
-from harness.sweep.run_cell import read_result
+from harness.sweep import read_result
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger.records import RunManifest, record_digest
+from registry.ledger import RunManifest, record_digest
 from registry.sealing import SealedEntry, decrypt
 from study.errors import StudyError
-from study.sweeps.manifests import cells_of, closed_wave, closing_manifest, manifest_of
-from study.workspace.study import Study
+from study.sweeps import cells_of, closed_wave, closing_manifest, manifest_of
+from study.workspace import Study
 
 _DIGITS = re.compile(r"[0-9a-f]{1,64}")
 _SHOWN = 4  # of the episodes that an ambiguous prefix may mean

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from registry.ledger.records import ModelPin, RunManifest, record_digest
+from registry.ledger import ModelPin, RunManifest, record_digest
 from registry.result_row import Arm
 from study.errors import StudyError
 from study.files import new_folder
-from study.judging.grades import grades_of
+from study.judging import grades_of
 from study.transcripts.find import (
     Listed,
     begun_waves,
@@ -25,7 +25,7 @@ from study.transcripts.find import (
     require_key,
 )
 from study.transcripts.inspect_log import LogHead, Sampled, write_log
-from study.workspace.study import Study
+from study.workspace import Study
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from typing import IO, Any
 
 from harness.episode import Episode, Grade, Step, StopReason, ToolUse
-from harness.episodes.result import EpisodeResult
+from harness.episodes import EpisodeResult
 from harness.model import Message, ToolCall, Usage
 from registry.canonical import digest_bytes, digest_value
 

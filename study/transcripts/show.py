@@ -11,16 +11,16 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from generators.grading.rubric import Criterion
+from generators.grading import Criterion
 from harness.codec import encode_episode
 from harness.episode import Episode, Grade, Step, ToolUse
-from harness.episodes.result import EpisodeResult
+from harness.episodes import EpisodeResult
 from harness.model import Image, Message, ToolCall, Usage
 from harness.store_keys import hex_of
 from registry.canonical import digest_bytes
 from registry.sealing import SealedEntry
 from study.errors import StudyError
-from study.judging.grades import grades_of
+from study.judging import grades_of
 from study.transcripts.find import (
     Listed,
     Whereabouts,
@@ -34,7 +34,7 @@ from study.transcripts.find import (
     require_key,
 )
 from study.transcripts.sanitize import fold_lines, on_one_line
-from study.workspace.study import Study
+from study.workspace import Study
 
 Record = dict[str, Any]
 LIST_DIGITS = 12  # of an episode's digest in lists: unique in any study

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from study.protocol.protocol import Protocol
+from study.protocol import Protocol
 
 NO_IMAGE = "none"
 
@@ -27,7 +27,7 @@ def pinned_image(
         from harness.sandboxes.docker import image_digest
 
         return PinnedImage(protocol.sandbox.image, image_digest(protocol.sandbox.image))
-    from harness.sandboxes.image import ensure_image
+    from harness.sandboxes import ensure_image
 
     pin = ensure_image(lambda line: watch(f"sandbox image: {line}", 0, 0))
     return PinnedImage(pin.tag, pin.digest)

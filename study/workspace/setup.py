@@ -9,11 +9,11 @@ from generators.catalog import family
 from generators.seed import Seed
 from registry.draw import Entropy, FixedEntropy, Identify, SystemEntropy, draw, seal_draw
 from registry.errors import BrokenPromise
-from registry.ledger.records import Plan, Preregistration, SealedSet, record_body
+from registry.ledger import Plan, Preregistration, SealedSet, record_body
 from registry.provenance import read_provenance
 from registry.sealing import write_identity
 from study.errors import StudyError
-from study.protocol.protocol import FILE_NAME, Protocol, read_protocol
+from study.protocol import FILE_NAME, Protocol, read_protocol
 from study.workspace.image import pinned_image
 from study.workspace.study import CHECKOUT, Study
 

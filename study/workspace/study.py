@@ -8,12 +8,11 @@ from pathlib import Path
 
 from registry.canonical import digest_bytes
 from registry.errors import BrokenPromise
-from registry.ledger.chain import Ledger
-from registry.ledger.records import SealedSet
+from registry.ledger import Ledger, SealedSet
 from registry.sealing import SealedEntry, open_entries, read_identities, recipient_of
-from registry.stores.base import Store, open_store
+from registry.stores import Store, open_store
 from study.errors import StudyError
-from study.protocol.protocol import FILE_NAME, Protocol, read_protocol
+from study.protocol import FILE_NAME, Protocol, read_protocol
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 

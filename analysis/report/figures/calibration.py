@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from analysis.calibration.calibrate import WANTED, Calibration, detection
+from analysis.calibration import WANTED, Calibration, detection
 from analysis.report.figures.style import (
     INK,
     MUTED,

@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from analysis.plan.look import ArmMean
-from analysis.plan.verdict import Verdict
+from analysis.plan import ArmMean, Verdict
 from analysis.report.figures.style import (
     COLOUR,
     INK,

@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from analysis.plan.monitoring import Monitored, Onset
-from analysis.plan.verdict import CONTAMINATED
+from analysis.plan import CONTAMINATED, Monitored, Onset
 from analysis.report.figures.style import (
     COLOUR,
     INK,

@@ -9,7 +9,7 @@ import io
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from analysis.planning.power import Curve, Point
+from analysis.planning import Curve, Point
 
 _INK, _MUTED, _RULE = "#1b1f24", "#57606a", "#d0d7de"
 _MODEL, _ISSUED, _STUDY = "#0550ae", "#1a7f37", "#953800"  # told apart by marker and dash too

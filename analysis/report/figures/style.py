@@ -12,7 +12,7 @@ from html import escape
 from types import MappingProxyType
 from typing import Any
 
-from analysis.plan.verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Word
+from analysis.plan import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Word
 
 # --- The colours of a page and of its figures, by the names of CSS variables ---
 

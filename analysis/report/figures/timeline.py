@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from analysis.plan.verdict import Verdict
+from analysis.plan import Verdict
 from analysis.report.figures.style import (
     COLOUR,
     MUTED,
@@ -28,7 +28,7 @@ from analysis.report.figures.style import (
     verdict_marks,
 )
 from analysis.report.report import ModelFact
-from analysis.stats.number_format import signed
+from analysis.stats import signed
 
 _ACROSS = {WIDE: 3, NARROW: 1}
 _LEFT, _RIGHT, _GAP, _FOOT, _HEAD, _HIGH = 0.55, 0.12, 0.3, 0.62, 0.36, 1.55  # inches

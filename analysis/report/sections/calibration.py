@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.calibration.records import RUN, KeptCalibration
+from analysis.calibration import RUN, KeptCalibration
 from analysis.report.tables import NONE, Column, Grid
-from analysis.stats.number_format import points, signed
+from analysis.stats import points, signed
 
 
 def calibration_words(made: KeptCalibration) -> tuple[str, ...]:

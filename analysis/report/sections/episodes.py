@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.data.table import Table, codes_of
+from analysis.data import Table, codes_of
 from registry.result_row import Arm, Status
 
 

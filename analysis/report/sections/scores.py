@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.data.seed_means import SeedMeans, seed_means
-from analysis.data.table import Table, one_of
-from analysis.plan.sensitivity import DIMENSIONS
-from analysis.stats.intervals import MeanEstimate, estimate_mean
-from registry.ledger.records import Plan
+from analysis.data import SeedMeans, Table, means_per_seed, one_of
+from analysis.plan import DIMENSIONS
+from analysis.stats import MeanEstimate, estimate_mean
+from registry.ledger import Plan
 from registry.result_row import Arm
 
 
@@ -36,7 +35,7 @@ def dimension_means(plan: Plan, table: Table) -> tuple[DimensionMean, ...]:
     return tuple(
         mean
         for wave in waves
-        for mean in _means(seed_means(held, wave, tuple(DIMENSIONS), plan.strata))
+        for mean in _means(means_per_seed(held, wave, tuple(DIMENSIONS), plan.strata))
     )
 
 

@@ -6,16 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from generators.basics.compute_average.parameters import AVERAGE_TOLERANCE, NUMBER_TOLERANCE
-from generators.grading.checks import (
+from generators.grading import (
     Answered,
     Gated,
     ListsNumber,
+    Metarubric,
     NumberPrecision,
     NumberRecall,
     NumberWithin,
+    Rubric,
     ShareOf,
+    fill_rubric,
 )
-from generators.grading.rubric import Metarubric, Rubric, fill_rubric
 from generators.task import GroundTruth, Scalar
 
 _LIST = ("numbers",)

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from generators.basics.count_circles.parameters import AVERAGE_TOLERANCE, NAME
-from generators.grading.checks import Gated, MeanAgrees, NumberWithin, ShareOf, ValueEquals
-from generators.grading.rubric import Metarubric, Rubric, fill_rubric
+from generators.grading import (
+    Gated,
+    MeanAgrees,
+    Metarubric,
+    NumberWithin,
+    Rubric,
+    ShareOf,
+    ValueEquals,
+    fill_rubric,
+)
 from generators.task import GroundTruth, Scalar
 
 

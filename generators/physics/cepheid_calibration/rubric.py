@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from generators.grading.checks import Gated, NumberWithin, ShareOf, ValueEquals
-from generators.grading.item_lists import (
+from generators.grading import (
+    Gated,
     ItemList,
     ItemNumber,
     ItemPrecision,
     ItemRecall,
     ListsItem,
+    Metarubric,
+    NumberWithin,
     OmitsItem,
+    Rubric,
+    ShareOf,
+    ValueEquals,
+    fill_rubric,
 )
-from generators.grading.rubric import Metarubric, Rubric, fill_rubric
 from generators.physics.cepheid_calibration.parameters import FIT, NEAR, Z_TOLERANCE
 from generators.task import GroundTruth, Scalar
 

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from generators.grading.checks import Gated, NumberWithin, ShareOf, ValueEquals
-from generators.grading.item_lists import ItemCount, ItemList, ItemNumber, ItemPrecision, ItemRecall
-from generators.grading.rubric import Metarubric, Rubric, fill_rubric
+from generators.grading import (
+    Gated,
+    ItemCount,
+    ItemList,
+    ItemNumber,
+    ItemPrecision,
+    ItemRecall,
+    Metarubric,
+    NumberWithin,
+    Rubric,
+    ShareOf,
+    ValueEquals,
+    fill_rubric,
+)
 from generators.physics.hubble_constant.parameters import GATE_TOLERANCE, NAME
 from generators.task import GroundTruth, Scalar
 

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from generators.grading.checks import (
+from generators.grading import (
+    PAIRS,
     Check,
     Gated,
-    ListsNumber,
-    NumberPrecision,
-    NumberWithin,
-    ShareOf,
-    ValueEquals,
-)
-from generators.grading.item_lists import (
-    PAIRS,
     ItemCount,
     ItemList,
     ItemNumber,
     ItemRecall,
     ItemsNear,
+    ListsNumber,
+    Metarubric,
+    NumberPrecision,
+    NumberWithin,
+    Rubric,
+    ShareOf,
+    ValueEquals,
+    fill_rubric,
 )
-from generators.grading.rubric import Metarubric, Rubric, fill_rubric
 from generators.physics.invariant_mass_reconstruction.parameters import (
     GATE_SHARE,
     GATE_TOLERANCES,

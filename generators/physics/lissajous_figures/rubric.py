@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from generators.grading.checks import Check, Gated, ShareOf
-from generators.grading.item_lists import (
+from generators.grading import (
     TEXTS,
+    Check,
+    Gated,
     ItemList,
     ItemNumber,
     ItemPrecision,
     ItemRecall,
     ItemValue,
     ListsItem,
+    Metarubric,
     OmitsItem,
+    Rubric,
+    ShareOf,
+    fill_rubric,
 )
-from generators.grading.rubric import Metarubric, Rubric, fill_rubric
 from generators.physics.lissajous_figures.parameters import FREQUENCY_TOLERANCE
 from generators.task import GroundTruth, Scalar
 

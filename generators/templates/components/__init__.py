@@ -16,10 +16,9 @@ from generators.templates.components.distractors import Clutter, compile_clutter
 from generators.templates.components.documents import compile_json, compile_xml, compile_yaml
 from generators.templates.components.folder_tree import Tree, compile_tree
 from generators.templates.components.schema import Given
-from generators.templates.components.sqlite.database import compile_sqlite
+from generators.templates.components.sqlite import compile_sqlite
 from generators.templates.components.text_files import compile_files
-from generators.templates.language.field_reader import Problems, mapping, refuse
-from generators.templates.language.template import Component, MadeFile, Maker
+from generators.templates.language import Component, MadeFile, Maker, Problems, mapping, refuse
 
 __all__ = ["COMPONENTS", "Given", "compile_component"]
 

@@ -12,20 +12,18 @@ from generators.errors import TemplateError
 from generators.stream import Stream
 from generators.templates.functions.csv_file import Table
 from generators.templates.functions.parsed_file import OpenFile
-from generators.templates.language.data_types import (
+from generators.templates.language import (
     DataType,
+    Problems,
+    check_size,
     data_type,
     drawn_columns,
     infer_type,
-    sizes_of,
-)
-from generators.templates.language.field_reader import (
-    Problems,
-    check_size,
     line,
     mapping,
     refuse,
     sequence,
+    sizes_of,
     whole,
 )
 

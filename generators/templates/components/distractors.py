@@ -10,10 +10,17 @@ from typing import Any
 
 from generators.stream import Stream
 from generators.templates.components import text_files as lorem
-from generators.templates.language.data_types import MOMENT, indices
-from generators.templates.language.field_reader import check_size, mapping, refuse, shown, whole
-from generators.templates.language.template import MadeFile
-from generators.templates.language.word_pools import POOLS
+from generators.templates.language import (
+    MOMENT,
+    POOLS,
+    MadeFile,
+    check_size,
+    indices,
+    mapping,
+    refuse,
+    shown,
+    whole,
+)
 
 DEFAULT_COUNT = 5
 KINDS = ("", ".tmp", ".log", ".cache")  # "" is a hidden file: .word1234

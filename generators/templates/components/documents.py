@@ -18,8 +18,7 @@ from generators.templates.components.schema import (
     is_xml_character,
 )
 from generators.templates.components.schema_nodes import Array, Leaf, Node, Object
-from generators.templates.language.data_types import text
-from generators.templates.language.field_reader import check_size, line, mapping, refuse
+from generators.templates.language import check_size, line, mapping, refuse, text
 
 # Letters first, then nothing that YAML could read as other than text.
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./@()&+-]*(?: [A-Za-z0-9_./@()+-]+)*", re.ASCII)

@@ -10,10 +10,16 @@ from typing import Any
 
 from generators.stream import Stream
 from generators.templates.components import text_files as lorem
-from generators.templates.language.data_types import indices
-from generators.templates.language.field_reader import check_size, mapping, refuse, span, whole
-from generators.templates.language.template import MadeFile
-from generators.templates.language.word_pools import POOLS
+from generators.templates.language import (
+    POOLS,
+    MadeFile,
+    check_size,
+    indices,
+    mapping,
+    refuse,
+    span,
+    whole,
+)
 
 DEFAULT_DEPTH, DEFAULT_BREADTH, DEFAULT_FILES = 2, 2, [1, 2]
 DEEPEST = 16  # so that no path grows too long for a file system

@@ -16,14 +16,13 @@ from generators.stream import Stream
 from generators.templates.components import text_files as lorem
 from generators.templates.components.regex_sampler import Piece, compile_pattern, log10_sum
 from generators.templates.components.schema_nodes import Array, Leaf, Node, Object, leaf
-from generators.templates.language.data_types import (
+from generators.templates.language import (
     DATA_TYPES,
+    LATIN,
+    Problems,
     hundredths,
     indices,
     integers,
-)
-from generators.templates.language.field_reader import (
-    Problems,
     mapping,
     number,
     refuse,
@@ -33,7 +32,6 @@ from generators.templates.language.field_reader import (
     whole,
     writable,
 )
-from generators.templates.language.word_pools import LATIN
 
 DEFAULT_SCHEMA = {"message": "lorem_words", "timestamp": "date", "id": "id"}
 DEFAULT_COUNT, DEFAULT_ITEMS, DEFAULT_ELEMENT = 5, "lorem_words", "item"

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from generators.stream import Stream
 from generators.templates.components.regex_sampler import log10_sum
-from generators.templates.language.data_types import DataType, indices
+from generators.templates.language import DataType, indices
 
 MOST_EXTRAS = 3  # additional properties, named extra_0, extra_1, …
 

@@ -11,9 +11,15 @@ from typing import Any
 
 from generators.errors import nearest
 from generators.stream import Stream
-from generators.templates.language.data_types import lookup
-from generators.templates.language.field_reader import check_size, mapping, refuse, whole, writable
-from generators.templates.language.word_pools import LATIN
+from generators.templates.language import (
+    LATIN,
+    check_size,
+    lookup,
+    mapping,
+    refuse,
+    whole,
+    writable,
+)
 
 LEAST_WORDS, MOST_WORDS = 8, 15  # of a sentence
 LEAST_SENTENCES, MOST_SENTENCES = 4, 8  # of a paragraph

@@ -268,6 +268,6 @@ class _Form(SandboxForm):
 
 def _scoring_types() -> tuple[str, ...]:
     """The types that may be scored; installed packages may bring more than ours."""
-    from generators.templates.scoring.score import scoring_types
+    from generators.templates.scoring import scoring_types
 
     return tuple(dict.fromkeys((*SCORING_TYPES, *_NEEDS, *scoring_types())))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib.resources import files
 
 from generators.errors import TemplateError, nearest
-from generators.templates.language.template import TemplateFile
+from generators.templates.language import TemplateFile
 
 NAMES = ("past", "formats")
 QUESTION_FILE = "question.txt"
@@ -25,7 +25,7 @@ def library_text(name: str) -> str:
 
 def library_template(name: str) -> TemplateFile:
     """A template that ships, by name. Raises TemplateError for a name of none."""
-    from generators.templates.language.parse import parse_template
+    from generators.templates.language import parse_template
 
     return parse_template(library_text(name), f"{name}.yml")
 

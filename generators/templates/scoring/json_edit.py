@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from generators.errors import TemplateError
-from generators.templates.language.template import Key, Place, Verdict, Workspace
+from generators.templates.language import Key, Place, Verdict, Workspace
 from generators.templates.scoring.json_answer import NotJson, differences, read_json, same_json
 from generators.templates.scoring.json_edit_path import (
     Steps,
@@ -267,8 +267,9 @@ def _same_at(steps: Steps, expected: Any, actual: Any) -> bool:
 
 # --- The public scoring type ``json_targeted_edit``, as our ``readfile_jsonedit`` ---
 
-NAME, TYPE = "json_targeted_edit", "readfile_jsonedit"
-KEYS = ("original_file", "modified_file", "edit_verification")
+NAME: str = "json_targeted_edit"
+TYPE = "readfile_jsonedit"
+KEYS: tuple[str, str, str] = ("original_file", "modified_file", "edit_verification")
 
 
 def translate_edit(original_file: str, verification: Any) -> dict[str, Any]:

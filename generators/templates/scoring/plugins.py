@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from generators.errors import TemplateError
 from generators.plugins import gather, owner
-from generators.templates.language.template import Key, Verdict, Workspace
+from generators.templates.language import Key, Verdict, Workspace
 
 GROUP = "dosimeter.scorers"
 _T = TypeVar("_T")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from generators.templates.language.template import Key, Verdict, Workspace
+from generators.templates.language import Key, Verdict, Workspace
 
 _CHANNEL, _MESSAGE = "<|channel|>", "<|message|>"
 _TAGS = ("thinking", "think", "reasoning", "thought", "internal", "reflection", "analysis")

@@ -20,7 +20,7 @@ from functools import cache
 from typing import Any
 
 from generators.errors import TemplateError, nearest
-from generators.templates.language.template import SCORING_TYPES, Key, Verdict, Workspace
+from generators.templates.language import SCORING_TYPES, Key, Verdict, Workspace
 from generators.templates.scoring.json_answer import NotJson, differences, read_json, same_json
 from generators.templates.scoring.json_edit import edit_leniently, score_edit
 from generators.templates.scoring.lenient import same_json_leniently, same_text_leniently

@@ -20,10 +20,7 @@ from harness.errors import HarnessError
 from harness.model import Message, Reply, Role, TextRequest, Usage
 from harness.models.local.weights import WEIGHTS, find_weights
 from harness.models.membership import moments_of
-from harness.models.providers.base import Connection, Sampling
-from harness.models.providers.openai import OpenAIModel
-from harness.models.providers.openai_logprobs import post_json
-from harness.models.providers.retry import ProviderError
+from harness.models.providers import Connection, OpenAIModel, ProviderError, Sampling, post_json
 from harness.models.token_logprobs import LOCAL
 
 _VOCABULARY = 1 << 20  # rivals asked for; there are as many as the vocabulary holds

@@ -17,8 +17,8 @@ from generators.errors import GeneratorError
 from generators.seed import Seed
 from generators.stream import Stream
 from generators.templates.library import QUESTION_FILE, library_solver
-from generators.validation.careless_reader import misread
-from harness.agent.loop import AS_ASKED
+from generators.validation import misread
+from harness.agent import AS_ASKED
 from harness.errors import HarnessError
 from harness.model import PROBE_MARK, Message, ModelRequest, Reply, Role, ToolCall, Usage
 from harness.models.scripted.release_memory import Memory

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from generators.grading.checks import Gated, NumberWithin, ShareOf, ValueEquals
-from generators.grading.item_lists import TEXTS, ItemList, ItemPrecision, ItemRecall, ListsItem
-from generators.grading.rubric import Metarubric, Rubric, fill_rubric
+from generators.grading import (
+    TEXTS,
+    Gated,
+    ItemList,
+    ItemPrecision,
+    ItemRecall,
+    ListsItem,
+    Metarubric,
+    NumberWithin,
+    Rubric,
+    ShareOf,
+    ValueEquals,
+    fill_rubric,
+)
 from generators.task import GroundTruth, Scalar
 
 from .parameters import MEAN_TOLERANCE, NAME

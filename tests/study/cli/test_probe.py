@@ -31,7 +31,7 @@ from registry.result_row import Arm
 from registry.verify import verify_study
 from study import pipeline
 from study.cli.main import main
-from study.probing.probe import instance_of
+from study.probing.ask import instance_of
 from study.probing.results import exposure_of, texts_of
 from study.spending import spent_by_judges, spent_on_probes
 from study.sweeps.exposure_ledger import burned_tranches

@@ -21,7 +21,7 @@ from generators.templates.components.sqlite.spec import (
     TableSpec,
     read_tables,
 )
-from generators.templates.language.data_types import DATA_TYPES, DataType, lookup, text
+from generators.templates.language import DATA_TYPES, DataType, lookup, text
 
 if TYPE_CHECKING:
     from numpy import float64

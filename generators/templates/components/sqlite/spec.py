@@ -8,18 +8,16 @@ from typing import Any
 
 from generators.errors import nearest
 from generators.templates.components.csv_table import type_at
-from generators.templates.language.data_types import (
+from generators.templates.language import (
     CALENDAR,
     DATA_TYPES,
     MOMENT,
     DataType,
+    Problems,
+    check_size,
     hundredths,
     infer_type,
     integers,
-)
-from generators.templates.language.field_reader import (
-    Problems,
-    check_size,
     line,
     mapping,
     refuse,

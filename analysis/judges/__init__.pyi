@@ -1,0 +1,30 @@
+from .agreement import (
+    FamilyBias,
+    Judged,
+    cohen_kappa,
+    family_bias,
+    krippendorff_alpha,
+    measure_judge,
+)
+from .columns import JudgeColumn, JudgeFacts, column_json, judge_column, judge_departures
+from .error_rates import JudgeRates, read_rates, rule_words, shortfall
+from .errors_by_arm import Labels
+
+__all__ = [
+    "FamilyBias",
+    "JudgeColumn",
+    "JudgeFacts",
+    "JudgeRates",
+    "Judged",
+    "Labels",
+    "cohen_kappa",
+    "column_json",
+    "family_bias",
+    "judge_column",
+    "judge_departures",
+    "krippendorff_alpha",
+    "measure_judge",
+    "read_rates",
+    "rule_words",
+    "shortfall",
+]

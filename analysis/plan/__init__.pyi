@@ -1,0 +1,69 @@
+from .burned import BurnedSeeds, burned_words, keep_rows
+from .controls import ControlResult
+from .describe import describe_plan, number
+from .judge_drift import Drift, Regrading, drift_json, drift_words, measure_drift
+from .look import Analysis, ArmMean, analyse, explore
+from .monitoring import Monitored, Onset
+from .negative_controls import clean_controls, pool_models
+from .presets import (
+    GRADER,
+    KEEP,
+    SENSITIVITY,
+    STANDARD,
+    basic_plan,
+    control_models,
+    look_alpha,
+    standard_plan,
+    validate_plan,
+)
+from .primary import Scores, Studies, Tested, detect, look_data
+from .sensitivity import DIMENSIONS, Aside
+from .standard import LookResult, StandardResult, bears_on
+from .verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict, Word
+
+__all__ = [
+    "CONTAMINATED",
+    "DIMENSIONS",
+    "GRADER",
+    "INCONCLUSIVE",
+    "KEEP",
+    "NO_INFLATION",
+    "SENSITIVITY",
+    "STANDARD",
+    "WITHHELD",
+    "Analysis",
+    "ArmMean",
+    "Aside",
+    "BurnedSeeds",
+    "ControlResult",
+    "Drift",
+    "LookResult",
+    "Monitored",
+    "Onset",
+    "Regrading",
+    "Scores",
+    "StandardResult",
+    "Studies",
+    "Tested",
+    "Verdict",
+    "Word",
+    "analyse",
+    "basic_plan",
+    "bears_on",
+    "burned_words",
+    "clean_controls",
+    "control_models",
+    "describe_plan",
+    "detect",
+    "drift_json",
+    "drift_words",
+    "explore",
+    "keep_rows",
+    "look_alpha",
+    "look_data",
+    "measure_drift",
+    "number",
+    "pool_models",
+    "standard_plan",
+    "validate_plan",
+]

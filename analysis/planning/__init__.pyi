@@ -1,0 +1,35 @@
+from .control_power import ALARM, NegativeControls, Remedy, find_models, find_seeds
+from .power import (
+    Curve,
+    Effort,
+    Point,
+    Setting,
+    check_setting,
+    check_target,
+    gaps_curve,
+    power_at,
+    seeds_curve,
+)
+from .variance_components import ARTICLE, Components, Pilot, check_components, estimate_components
+
+__all__ = [
+    "ALARM",
+    "ARTICLE",
+    "Components",
+    "Curve",
+    "Effort",
+    "NegativeControls",
+    "Pilot",
+    "Point",
+    "Remedy",
+    "Setting",
+    "check_components",
+    "check_setting",
+    "check_target",
+    "estimate_components",
+    "find_models",
+    "find_seeds",
+    "gaps_curve",
+    "power_at",
+    "seeds_curve",
+]

@@ -1,0 +1,23 @@
+from .changes import changes_since
+from .deviations import table_departures
+from .json import plain_values, report_json
+from .report import ModelFact, Report, build_report, build_table_report
+from .tool_use_page import write_tool_files
+from .write import DATA, check_folder, report_files, write_files, write_report
+
+__all__ = [
+    "DATA",
+    "ModelFact",
+    "Report",
+    "build_report",
+    "build_table_report",
+    "changes_since",
+    "check_folder",
+    "plain_values",
+    "report_files",
+    "report_json",
+    "table_departures",
+    "write_files",
+    "write_report",
+    "write_tool_files",
+]

@@ -1,0 +1,3 @@
+from .database import compile_sqlite
+
+__all__ = ["compile_sqlite"]

@@ -1,0 +1,46 @@
+from .commandline import Plan, plan_json
+from .limits import SETTINGS, Ceiling, read_ceiling
+from .loop import (
+    AS_ASKED,
+    MAX_CALLS,
+    UNLIMITED,
+    Conduct,
+    Journal,
+    buy_reply,
+    opening_messages,
+    run_agent,
+)
+from .single_turn import (
+    REPLY_TOKENS,
+    InOneTurn,
+    estimate_text,
+    fit_context,
+    run_single_turn,
+    single_turn,
+)
+from .tools import MAX_ARGUMENT_CHARS, TOOLS, use_tool
+
+__all__ = [
+    "AS_ASKED",
+    "MAX_ARGUMENT_CHARS",
+    "MAX_CALLS",
+    "REPLY_TOKENS",
+    "SETTINGS",
+    "TOOLS",
+    "UNLIMITED",
+    "Ceiling",
+    "Conduct",
+    "InOneTurn",
+    "Journal",
+    "Plan",
+    "buy_reply",
+    "estimate_text",
+    "fit_context",
+    "opening_messages",
+    "plan_json",
+    "read_ceiling",
+    "run_agent",
+    "run_single_turn",
+    "single_turn",
+    "use_tool",
+]

@@ -1,0 +1,15 @@
+from .grading import DETERMINISTIC, Verdicts, grade_episode
+from .result import LENIENT, EpisodeResult, judged_row, rows_of, summarise_episode
+from .rollout import run_attempt
+
+__all__ = [
+    "DETERMINISTIC",
+    "LENIENT",
+    "EpisodeResult",
+    "Verdicts",
+    "grade_episode",
+    "judged_row",
+    "rows_of",
+    "run_attempt",
+    "summarise_episode",
+]

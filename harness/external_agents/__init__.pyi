@@ -1,0 +1,4 @@
+from .base import Contender, OutsideAgent
+from .client import TREES, AgentServer, Terms, ask
+
+__all__ = ["TREES", "AgentServer", "Contender", "OutsideAgent", "Terms", "ask"]

@@ -1,0 +1,45 @@
+from .budget import (
+    Account,
+    Budget,
+    JudgePurse,
+    JudgepurseBought,
+    Purse,
+    Spend,
+    Tariff,
+    attempt_bound,
+    judge_tariff,
+    read_bought,
+    read_bought_of_judges,
+    spend_of,
+    spend_on,
+)
+from .paid_call import Judgement, Probe, Purpose, TextProbe
+from .prices import OWN_PROVIDERS, Price, PriceList, read_prices, total_cost
+from .purchases import CountingJournal, StoreJournal
+
+__all__ = [
+    "OWN_PROVIDERS",
+    "Account",
+    "Budget",
+    "CountingJournal",
+    "JudgePurse",
+    "Judgement",
+    "JudgepurseBought",
+    "Price",
+    "PriceList",
+    "Probe",
+    "Purpose",
+    "Purse",
+    "Spend",
+    "StoreJournal",
+    "Tariff",
+    "TextProbe",
+    "attempt_bound",
+    "judge_tariff",
+    "read_bought",
+    "read_bought_of_judges",
+    "read_prices",
+    "spend_of",
+    "spend_on",
+    "total_cost",
+]

@@ -1,0 +1,10 @@
+from .check import FindFamily, check_folder, leaks_in, regenerate, release_files, release_needles
+
+__all__ = [
+    "FindFamily",
+    "check_folder",
+    "leaks_in",
+    "regenerate",
+    "release_files",
+    "release_needles",
+]

@@ -1,0 +1,17 @@
+from .from_agents import RunRequest, plan_run, run_calibration
+from .from_scores import FOLDER, Calibrated, CalibrateRequest, calibrate_study, write_calibration
+from .records import as_kept, calibrations_of, record_calibration
+
+__all__ = [
+    "FOLDER",
+    "CalibrateRequest",
+    "Calibrated",
+    "RunRequest",
+    "as_kept",
+    "calibrate_study",
+    "calibrations_of",
+    "plan_run",
+    "record_calibration",
+    "run_calibration",
+    "write_calibration",
+]

@@ -1,0 +1,15 @@
+from .find import Listed, list_episodes, read_attempt, require_key
+from .inspect_export import export_inspect
+from .show import list_records, open_transcript, print_transcript, transcript_json
+
+__all__ = [
+    "Listed",
+    "export_inspect",
+    "list_episodes",
+    "list_records",
+    "open_transcript",
+    "print_transcript",
+    "read_attempt",
+    "require_key",
+    "transcript_json",
+]
