@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +14,23 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def stored_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the stored demo study (tests/data/README.md), to be read only."""
+    folder = tmp_path_factory.mktemp("stored")
+    with tarfile.open(ROOT / "tests/data/demo-study.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "demo-study"
+
+
+@pytest.fixture
+def demo_study(stored_demo: Path, tmp_path: Path) -> Path:
+    """A copy of the stored demo study of a test's own, without its last report."""
+    copy = tmp_path / "demo-study"
+    shutil.copytree(stored_demo, copy, ignore=shutil.ignore_patterns("wave-2"))
+    return copy
 
 
 @dataclass(frozen=True, slots=True)

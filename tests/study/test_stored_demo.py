@@ -1,0 +1,50 @@
+"""The report of the stored demo study stays what it was, but for what the changelog names."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from study import pipeline
+
+
+@pytest.fixture(scope="module")
+def made(stored_demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the report that is made anew of the study as it is stored."""
+    folder = tmp_path_factory.mktemp("anew") / "demo-study"
+    shutil.copytree(stored_demo, folder, ignore=shutil.ignore_patterns("wave-2"))
+    records = sorted((folder / "store/ledger").iterdir())
+    pipeline.report(pipeline.open_study(folder))
+    assert sorted((folder / "store/ledger").iterdir()) == records, "another report was issued"
+    return folder / "reports/wave-2"
+
+
+def differences(then: Any, now: Any, place: str = "") -> list[str]:
+    """Where two JSON values differ, by path."""
+    if isinstance(then, dict) and isinstance(now, dict):
+        keys = sorted(then.keys() | now.keys())
+        return [d for k in keys for d in differences(then.get(k), now.get(k), f"{place}/{k}")]
+    if isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
+        pairs = enumerate(zip(then, now, strict=True))
+        return [d for i, (a, b) in pairs for d in differences(a, b, f"{place}/{i}")]
+    return [] if then == now else [f"{place}: {then!r} is now {now!r}"]
+
+
+def test_report_json_is_equal(made: Path, stored_demo: Path) -> None:
+    then = json.loads((stored_demo / "reports/wave-2/report.json").read_text(encoding="utf-8"))
+    now = json.loads((made / "report.json").read_text(encoding="utf-8"))
+    assert differences(then, now) == []
+
+
+def test_markdown_and_tables_are_equal(made: Path, stored_demo: Path) -> None:
+    stored = stored_demo / "reports/wave-2"
+    names = ["report.md", *(f"tables/{path.name}" for path in (stored / "tables").iterdir())]
+    assert sorted(path.name for path in (made / "tables").iterdir()) == sorted(
+        Path(name).name for name in names[1:]
+    )
+    changed = [name for name in names if (stored / name).read_bytes() != (made / name).read_bytes()]
+    assert changed == []
