@@ -28,7 +28,6 @@ from generators.catalog import family
 from generators.seed import Seed
 from generators.task import Asset, Limits, TaskInstance
 from harness.agent.commandline import Plan
-from harness.agent.loop import MemoryJournal
 from harness.build_model import build_model
 from harness.codec import encode_episode, encode_result
 from harness.episode import Cell
@@ -36,6 +35,7 @@ from harness.episodes.grading import grade_episode
 from harness.episodes.result import summarise_episode
 from harness.episodes.rollout import run_attempt
 from harness.sandboxes.base import ExecResult, Sandbox, SandboxRefused
+from harness.spending.purchases import MemoryJournal
 from harness.store_keys import attempt_key, result_key
 from harness.sweep.run_cell import RunContext, Workbench, run_cell
 from harness.sweep.schedule import Subject, schedule_cells

@@ -118,6 +118,8 @@ class ModelRequest:
 
 # What opens an exposure probe: by it built-in agents know that they are asked from memory.
 PROBE_MARK = "You are asked what you remember of one instance of a benchmark."
+# In the system message of a task that asks for no answer block.
+AS_ASKED = "Your final answer is taken word for word as your response to the task"
 OVERFLOW = "context_length"  # the class of a request that is too long for the model
 
 

@@ -1,11 +1,9 @@
 from .commandline import Plan, plan_json
 from .limits import SETTINGS, Ceiling, read_ceiling
 from .loop import (
-    AS_ASKED,
     MAX_CALLS,
     UNLIMITED,
     Conduct,
-    Journal,
     buy_reply,
     opening_messages,
     run_agent,
@@ -21,7 +19,6 @@ from .single_turn import (
 from .tools import MAX_ARGUMENT_CHARS, TOOLS, use_tool
 
 __all__ = [
-    "AS_ASKED",
     "MAX_ARGUMENT_CHARS",
     "MAX_CALLS",
     "REPLY_TOKENS",
@@ -31,7 +28,6 @@ __all__ = [
     "Ceiling",
     "Conduct",
     "InOneTurn",
-    "Journal",
     "Plan",
     "buy_reply",
     "estimate_text",

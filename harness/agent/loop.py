@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
-from typing import Protocol
 
 from generators.seed import Seed
 from generators.task import Brief
@@ -15,8 +14,20 @@ from harness.agent.limits import Ceiling
 from harness.agent.tools import TOOLS, use_tool
 from harness.episode import SECONDS_DIGITS, Step, StopReason
 from harness.errors import AttemptFailed, Boundary
-from harness.model import OVERFLOW, Message, Model, ModelRequest, Reply, Role, ToolUse, Try, Usage
+from harness.model import (
+    AS_ASKED,
+    OVERFLOW,
+    Message,
+    Model,
+    ModelRequest,
+    Reply,
+    Role,
+    ToolUse,
+    Try,
+    Usage,
+)
 from harness.sandboxes import Sandbox
+from harness.spending import Journal
 
 # How long a program took, as a tool tells it at its end; no two runs share it.
 _TOOK = re.compile(r"^(\[exit code \d+, )\d+\.\d\d s", re.MULTILINE)
@@ -62,8 +73,6 @@ JSON Schema:
 {schema}"""
 )
 
-# Where no answer block is asked for: what counts is said in the task itself.
-AS_ASKED = "Your final answer is taken word for word as your response to the task"
 SYSTEM_AS_ASKED = (
     _RULES
     + f"""
@@ -90,40 +99,7 @@ LAST_ASK = _CLOSED.format(budget=_BUDGETS[StopReason.TURN_LIMIT]) + _ENDING
 
 
 Libraries = tuple[tuple[str, str], ...]  # name, version
-UNLIMITED = Ceiling()
-
-
-class Journal(Protocol):
-    """Keeps each paid reply of one attempt, so that it is never bought again."""
-
-    def load(self, turn: int) -> Reply | None:
-        """The reply that this turn has already had, if any. Raises what stops the study."""
-        ...
-
-    def save(self, turn: int, reply: Reply) -> Reply:
-        """Keep it; what counts for this turn: an earlier one, if there was one."""
-        ...
-
-    def keep_try(self, turn: int, failed: Try) -> None:
-        """Keep what a request that failed brought."""
-        ...
-
-
-@dataclass(slots=True)
-class MemoryJournal:
-    """A journal that lives as long as its owner."""
-
-    replies: dict[int, Reply] = field(default_factory=dict)
-    tries: list[tuple[int, Try]] = field(default_factory=list)
-
-    def load(self, turn: int) -> Reply | None:
-        return self.replies.get(turn)
-
-    def save(self, turn: int, reply: Reply) -> Reply:
-        return self.replies.setdefault(turn, reply)
-
-    def keep_try(self, turn: int, failed: Try) -> None:
-        self.tries.append((turn, failed))
+UNLIMITED: Ceiling = Ceiling()
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,6 +360,3 @@ def _tell_turns(uses: tuple[ToolUse, ...], left: int) -> tuple[ToolUse, ...]:
         *others,
         ToolUse(last.call_id, last.name, told, last.seconds, last.exit_code, last.limits),
     )
-
-
-__all__ = ["Conduct", "Journal", "MemoryJournal", "buy_reply", "opening_messages", "run_agent"]

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from generators.seed import Seed
 from generators.task import Asset, Brief
 from harness.agent.images import ImageRefused, Seen, check_image
-from harness.agent.loop import Conduct, Journal, buy_reply
+from harness.agent.loop import Conduct, buy_reply
 from harness.episode import SECONDS_DIGITS, Step, StopReason
 from harness.errors import AttemptFailed, HarnessError
 from harness.model import Image, Message, Model, ModelRequest, OverModel, Reply, Role
+from harness.spending import Journal
 
 REPLY_TOKENS = 4096  # of the context, kept for the answer
 

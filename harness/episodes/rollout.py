@@ -14,7 +14,6 @@ from harness.agent import (
     Ceiling,
     Conduct,
     InOneTurn,
-    Journal,
     opening_messages,
     run_agent,
     run_single_turn,
@@ -23,7 +22,7 @@ from harness.episode import SECONDS_DIGITS, Cell, Episode, StopReason
 from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
 from harness.external_agents import Contender, OutsideAgent
 from harness.sandboxes import Sandbox, SandboxProvider, SandboxRefused
-from harness.spending import CountingJournal
+from harness.spending import CountingJournal, Journal
 from registry.errors import RegistryError
 
 ANSWER_FILE = "answer.json"

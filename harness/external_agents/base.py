@@ -8,9 +8,10 @@ from typing import TypeAlias
 
 from generators.seed import Seed
 from generators.task import Brief
-from harness.agent import Conduct, Journal
+from harness.agent import Conduct
 from harness.model import Model
 from harness.sandboxes import Sandbox, SandboxProvider
+from harness.spending import Journal
 
 
 class OutsideAgent(ABC):

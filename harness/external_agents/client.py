@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from generators.seed import Seed
 from generators.task import Brief
-from harness.agent import MAX_CALLS, Conduct, Journal, use_tool
+from harness.agent import MAX_CALLS, Conduct, use_tool
 from harness.episode import SECONDS_DIGITS, Step, StopReason, ToolUse
 from harness.errors import Boundary
 from harness.external_agents.base import OutsideAgent
@@ -31,6 +31,7 @@ from harness.external_agents.tool_bridge import Bridge, BridgedTools
 from harness.model import Message, Reply, Role, ToolCall, Usage
 from harness.models.providers import RETRIED, pause
 from harness.sandboxes import LocalSandboxes, Sandbox, SandboxProvider, folder_of
+from harness.spending import Journal
 
 if TYPE_CHECKING:
     import httpx2

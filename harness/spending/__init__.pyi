@@ -15,13 +15,14 @@ from .budget import (
 )
 from .paid_call import Judgement, Probe, Purpose, TextProbe
 from .prices import OWN_PROVIDERS, Price, PriceList, read_prices, total_cost
-from .purchases import CountingJournal, StoreJournal
+from .purchases import CountingJournal, Journal, StoreJournal
 
 __all__ = [
     "OWN_PROVIDERS",
     "Account",
     "Budget",
     "CountingJournal",
+    "Journal",
     "JudgePurse",
     "Judgement",
     "JudgepurseBought",

@@ -6,14 +6,47 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Protocol
 
-from harness.agent import Journal
 from harness.codec import decode_reply, encode_reply, encode_try
 from harness.errors import WorkStopped
 from harness.model import Reply, Try
 from harness.store_keys import response_key, try_key
 from registry.sealing import decrypt, encrypt
 from registry.stores import Store
+
+
+class Journal(Protocol):
+    """Stores each paid reply of one attempt, so that no request is paid for twice."""
+
+    def load(self, turn: int) -> Reply | None:
+        """Return the reply that was already paid for at this turn, if any. Raises HarnessError."""
+        ...
+
+    def save(self, turn: int, reply: Reply) -> Reply:
+        """Store a reply and return the one that counts: an earlier one, if there was one."""
+        ...
+
+    def keep_try(self, turn: int, failed: Try) -> None:
+        """Store the response of a request that failed."""
+        ...
+
+
+@dataclass(slots=True)
+class MemoryJournal:
+    """A journal in memory, for models that cost nothing."""
+
+    replies: dict[int, Reply] = field(default_factory=dict)
+    tries: list[tuple[int, Try]] = field(default_factory=list)
+
+    def load(self, turn: int) -> Reply | None:
+        return self.replies.get(turn)
+
+    def save(self, turn: int, reply: Reply) -> Reply:
+        return self.replies.setdefault(turn, reply)
+
+    def keep_try(self, turn: int, failed: Try) -> None:
+        self.tries.append((turn, failed))
 
 
 @dataclass(frozen=True, slots=True)

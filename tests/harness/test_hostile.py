@@ -28,7 +28,6 @@ import requests
 from generators.catalog import family
 from generators.seed import Seed
 from generators.task import Limits, TaskSpec
-from harness.agent.loop import MemoryJournal
 from harness.codec import decode_episode, decode_result, encode_episode, encode_result
 from harness.episode import Cell, Episode, GradeStatus, StopReason
 from harness.episodes.grading import grade_episode
@@ -38,6 +37,7 @@ from harness.model import Model, Reply
 from harness.models.scripted.agents import HonestAgent
 from harness.sandboxes.docker import WORK, DockerSandboxes, connect
 from harness.sandboxes.image import ensure_image
+from harness.spending.purchases import MemoryJournal
 from registry.result_row import Status
 from tests.harness.agent.test_tools import png_claiming
 from tests.harness.script import Playback, call, noon, say

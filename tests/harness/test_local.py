@@ -18,7 +18,6 @@ import pytest
 from generators.catalog import family
 from generators.seed import Seed
 from generators.task import Brief, Limits
-from harness.agent.loop import MemoryJournal
 from harness.build_model import build_model
 from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, Episode, StopReason
@@ -30,6 +29,7 @@ from harness.models.local.weights import WEIGHTS
 from harness.models.membership import weigh_tokens
 from harness.models.text_tool_calls import TextCalls
 from harness.models.token_logprobs import read_likelihood
+from harness.spending.purchases import MemoryJournal
 from registry.ledger.records import ModelPin
 from study.errors import StudyError
 from study.tasks.fetch_weights import fetch_weights

@@ -13,7 +13,6 @@ import pytest
 
 from generators.seed import Seed
 from generators.task import Brief, Limits, TaskSpec
-from harness.agent.loop import MemoryJournal
 from harness.codec import decode_episode, decode_reply, encode_episode, encode_reply
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes.result import EpisodeResult
@@ -21,6 +20,7 @@ from harness.episodes.rollout import run_attempt
 from harness.model import OVERFLOW, Model
 from harness.models.providers.base import Sampling
 from harness.models.providers.openai import OpenAIModel
+from harness.spending.purchases import MemoryJournal
 from harness.sweep.run_cell import read_result, run_cell
 from registry.result_row import Status
 from registry.sealing import new_identity

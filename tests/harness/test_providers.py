@@ -13,7 +13,6 @@ import pytest
 
 from generators.catalog import family
 from generators.seed import Seed
-from harness.agent.loop import MemoryJournal
 from harness.agent.tools import TOOLS
 from harness.codec import decode_episode, decode_reply, encode_episode, encode_reply
 from harness.episode import Cell, StopReason
@@ -23,6 +22,7 @@ from harness.errors import AttemptFailed, Boundary
 from harness.model import Image, Message, ModelRequest, Role, Try, Usage
 from harness.models.providers.base import Sampling, ServedModel
 from harness.models.providers.retry import RETRIED, RETRIED_ONCE
+from harness.spending.purchases import MemoryJournal
 from tests.harness.dialects import DIALECTS, GOOGLE, GOOGLE_SAFETY, KEY, Dialect
 from tests.harness.openai_server import Answer, Served
 from tests.harness.script import noon

@@ -10,11 +10,11 @@ import pytest
 from generators.catalog import built_in
 from generators.task import DIFFICULTIES, Family, TaskSpec
 from generators.validation.validate import SOLVER_SCORE, public_seeds
-from harness.agent.loop import MemoryJournal
 from harness.episode import Cell, StopReason
 from harness.episodes.grading import grade_episode
 from harness.episodes.rollout import run_attempt
 from harness.models.scripted.agents import HonestAgent
+from harness.spending.purchases import MemoryJournal
 from tests.harness.script import noon
 
 if TYPE_CHECKING:

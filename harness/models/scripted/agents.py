@@ -18,9 +18,8 @@ from generators.seed import Seed
 from generators.stream import Stream
 from generators.templates.library import QUESTION_FILE, library_solver
 from generators.validation import misread
-from harness.agent import AS_ASKED
 from harness.errors import HarnessError
-from harness.model import PROBE_MARK, Message, ModelRequest, Reply, Role, ToolCall, Usage
+from harness.model import AS_ASKED, PROBE_MARK, Message, ModelRequest, Reply, Role, ToolCall, Usage
 from harness.models.scripted.release_memory import Memory
 
 _TASK = re.compile(r'"task":\{"const":"(\w+)"')

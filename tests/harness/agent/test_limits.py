@@ -9,11 +9,12 @@ import pytest
 
 from generators.seed import Seed
 from harness.agent.limits import Ceiling, read_ceiling
-from harness.agent.loop import Conduct, MemoryJournal, run_agent
+from harness.agent.loop import Conduct, run_agent
 from harness.episode import StopReason
 from harness.errors import HarnessError
 from harness.model import Reply, Usage
 from harness.sandboxes.base import Sandbox
+from harness.spending.purchases import MemoryJournal
 from registry.ledger.records import ModelPin
 from tests.harness.script import ANSWER, Playback, brief, call, say
 

@@ -9,18 +9,12 @@ import pytest
 
 from generators.seed import Seed
 from generators.task import Limits
-from harness.agent.loop import (
-    LAST_ASK,
-    MAX_CALLS,
-    Conduct,
-    MemoryJournal,
-    opening_messages,
-    run_agent,
-)
+from harness.agent.loop import LAST_ASK, MAX_CALLS, Conduct, opening_messages, run_agent
 from harness.episode import StopReason
 from harness.errors import AttemptFailed, Boundary
 from harness.model import Reply, Role, Usage
 from harness.sandboxes.base import Sandbox
+from harness.spending.purchases import MemoryJournal
 from tests.harness.script import ANSWER, SCHEMA, Playback, brief, call, say, ticks
 
 SEED = Seed(bytes(32))

@@ -14,7 +14,6 @@ from generators.catalog import built_in, family
 from generators.seed import Seed
 from generators.task import DIFFICULTIES, Asset, TaskSpec
 from generators.validation.validate import public_seeds
-from harness.agent.loop import MemoryJournal
 from harness.agent.single_turn import (
     InOneTurn,
     estimate_picture,
@@ -32,6 +31,7 @@ from harness.errors import AttemptFailed, Boundary, HarnessError
 from harness.model import Role
 from harness.models.scripted.agents import TrivialAgent
 from harness.sandboxes.local import LocalSandboxes
+from harness.spending.purchases import MemoryJournal
 from registry.ledger.records import ModelPin
 from tests.harness.openai_server import completion, serve
 from tests.harness.script import ANSWER, Playback, brief, call, noon, say

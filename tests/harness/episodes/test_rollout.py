@@ -14,7 +14,6 @@ import pytest
 from generators.grading.answer import MAX_ANSWER_BYTES
 from generators.seed import Seed
 from generators.task import Asset, Brief, Limits, TaskSpec
-from harness.agent.loop import MemoryJournal
 from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes.rollout import model_seed, run_attempt
@@ -22,6 +21,7 @@ from harness.errors import AttemptFailed, Boundary, HarnessError
 from harness.model import Usage
 from harness.sandboxes.base import Sandbox
 from harness.sandboxes.local import LocalSandboxes
+from harness.spending.purchases import MemoryJournal
 from registry.sealing import new_identity
 from tests.harness.openai_server import Answer, Json, completion, serve
 from tests.harness.script import ANSWER, Playback, brief, call, noon, say

@@ -27,7 +27,6 @@ from generators.catalog import add_template, family
 from generators.seed import Seed
 from generators.task import Asset, Brief, Limits, TaskInstance
 from generators.templates.library import library_text
-from harness.agent.loop import Journal, MemoryJournal
 from harness.agent.tools import TOOLS
 from harness.build_model import build_model
 from harness.codec import decode_episode, encode_episode
@@ -45,7 +44,7 @@ from harness.model import Model, ToolCall, Usage
 from harness.models.scripted.agents import HonestAgent
 from harness.sandboxes.base import SandboxProvider
 from harness.sandboxes.local import LocalSandboxes
-from harness.spending.purchases import StoreJournal
+from harness.spending.purchases import Journal, MemoryJournal, StoreJournal
 from harness.store_keys import response_key
 from registry.ledger.records import ModelPin
 from registry.result_row import Arm

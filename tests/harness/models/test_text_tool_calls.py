@@ -10,12 +10,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from generators.seed import Seed
-from harness.agent.loop import MemoryJournal, run_agent
+from harness.agent.loop import run_agent
 from harness.agent.tools import TOOLS, read_arguments
 from harness.episode import StopReason
 from harness.model import Image, Message, ModelRequest, Role, ToolCall
 from harness.models.text_tool_calls import TextCalls, as_text, explain, quote, read_calls
 from harness.sandboxes.base import Sandbox
+from harness.spending.purchases import MemoryJournal
 from tests.harness.script import ANSWER, Playback, brief, say, ticks
 
 SEED = Seed(bytes(32))

@@ -15,7 +15,7 @@ import pytest
 
 from generators.catalog import family
 from generators.seed import Seed
-from harness.agent.loop import MemoryJournal, buy_reply
+from harness.agent.loop import buy_reply
 from harness.agent.tools import TOOLS
 from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, StopReason
@@ -26,6 +26,7 @@ from harness.model import Image, Message, ModelRequest, Reply, Role, ToolCall, U
 from harness.models.providers.base import Sampling
 from harness.models.providers.openai import OpenAIModel
 from harness.models.providers.retry import pause, try_again
+from harness.spending.purchases import MemoryJournal
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.harness.script import noon
 

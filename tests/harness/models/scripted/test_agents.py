@@ -16,7 +16,6 @@ import pytest
 from generators.catalog import families, family
 from generators.seed import Seed
 from generators.task import Family, TaskInstance
-from harness.agent.loop import MemoryJournal
 from harness.agent.tools import TOOLS
 from harness.episode import Cell, Episode, GradeStatus, StopReason
 from harness.episodes.grading import grade_episode
@@ -26,6 +25,7 @@ from harness.model import Message, Model, ModelRequest, Role
 from harness.models.scripted.agents import HonestAgent, SpikedAgent, TrivialAgent, misread
 from harness.models.scripted.release_memory import Memory, load_memory
 from harness.sandboxes.base import SandboxProvider
+from harness.spending.purchases import MemoryJournal
 from publish.release import ReleaseText, build_release
 from registry.canonical import canonical_bytes
 from registry.ledger.records import SealedSet
