@@ -1,4 +1,4 @@
-"""data."""
+"""Tables of results: read, checked, and averaged to one value per seed."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""judges."""
+"""How well LLM judges grade: agreement, error rates, and drift between arms."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""picard."""
+"""Templated questions in detail: by question, scoring type and answer format."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""plan."""
+"""The registered plan: its presets, and every test that it runs at a look."""
 
 import lazy_loader
 

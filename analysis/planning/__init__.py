@@ -1,4 +1,4 @@
-"""planning."""
+"""Before a study: simulated power of its plan, and seeds and controls that it needs."""
 
 import lazy_loader
 

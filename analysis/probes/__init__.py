@@ -1,4 +1,4 @@
-"""probes."""
+"""Whether models know public instances from memory: closed-book probes, text probes."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""report."""
+"""The report of a look as a value, and its files: HTML, Markdown, JSON and CSV."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""stats."""
+"""Estimators, permutation tests and corrections, free of any plan or table."""
 
 import lazy_loader
 

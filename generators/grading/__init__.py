@@ -1,4 +1,4 @@
-"""grading."""
+"""Answers, checks and rubrics: from what an agent handed in to a grade."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""The measurements behind ``dosimeter tasks check``, a module for each promise of a family."""
+"""Whether a task family is sound: solvable, not guessable, reproducible."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""agent."""
+"""The agent loop: turns, tools, limits, and tasks put as a single message."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""episodes."""
+"""One episode: rollout in a sandbox, grading, and its result."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""external_agents."""
+"""Agents with a loop of their own, spoken to over HTTP."""
 
 import lazy_loader
 

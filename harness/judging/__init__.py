@@ -1,4 +1,4 @@
-"""judging."""
+"""LLM judges: their prompts and verdicts, and answer sheets to measure them."""
 
 import lazy_loader
 

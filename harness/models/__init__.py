@@ -1,4 +1,4 @@
-"""Scripted agents and model providers."""
+"""Models of every kind: providers, local weights, and scripted agents."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""probing."""
+"""Questions to a model from memory, and how likely it finds a text."""
 
 import lazy_loader
 

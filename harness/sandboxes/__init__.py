@@ -1,4 +1,4 @@
-"""Sandboxes: Docker, and a local one for the built-in agents."""
+"""Sandboxes that carry out tool calls: Docker, and a local one for built-in agents."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""spending."""
+"""Paid calls: prices, the store of replies, and one budget for all of them."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""sweep."""
+"""Sweeps on Ray: schedule, leases, worker processes, one cell at a time."""
 
 import lazy_loader
 

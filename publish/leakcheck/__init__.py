@@ -1,4 +1,4 @@
-"""leakcheck."""
+"""The leak check: nothing that follows from a private seed is published."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""ledger."""
+"""The ledger: an append-only chain of records, with Merkle roots and inventories."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""stores."""
+"""Object stores with put-if-absent: a folder, S3, and memory."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""calibration."""
+"""Calibration of a study, from stored scores or with agents that know a release."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""cli."""
+"""The command line of dosimeter: one module for each group of commands."""
 
 import lazy_loader
 

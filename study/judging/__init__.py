@@ -1,4 +1,4 @@
-"""judging."""
+"""Judges of a study: grading, measuring, and grading again for drift."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""picard."""
+"""PICARD template files and run folders: check, prepare, score, import, report."""
 
 import lazy_loader
 

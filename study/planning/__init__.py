@@ -1,4 +1,4 @@
-"""planning."""
+"""Power and costs of a planned study."""
 
 import lazy_loader
 

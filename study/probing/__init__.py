@@ -1,4 +1,4 @@
-"""probing."""
+"""Probes of a wave's models, promised in the ledger, joined to the arms later."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""protocol."""
+"""study.yaml: read whole, checked, and refused with the line that is wrong."""
 
 import lazy_loader
 

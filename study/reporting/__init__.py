@@ -1,4 +1,4 @@
-"""reporting."""
+"""Looks at a study: the report, the sealed internal report, and its status."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""sweeps."""
+"""Waves of a study: manifests, sweeps, estimates, and exposure of instances."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""tasks."""
+"""Task families for people: list, show, make, check, scaffold, gallery."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""transcripts."""
+"""Stored episodes for reading: transcripts, and logs for Inspect View."""
 
 import lazy_loader
 

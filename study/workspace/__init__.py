@@ -1,4 +1,4 @@
-"""workspace."""
+"""A study's folder: its key, store and ledger, locks, and set-up."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""figures."""
+"""Plots of the report, as SVG in one style."""
 
 import lazy_loader
 

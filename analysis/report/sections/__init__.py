@@ -1,4 +1,4 @@
-"""sections."""
+"""Parts of the report that are computed from rows: scores, episodes, tools."""
 
 import lazy_loader
 

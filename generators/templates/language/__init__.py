@@ -1,4 +1,4 @@
-"""language."""
+"""The template language: files, placeholders, variables and data types."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""scoring."""
+"""Scoring of templated answers, strict and lenient."""
 
 import lazy_loader
 

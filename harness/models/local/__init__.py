@@ -1,4 +1,4 @@
-"""local."""
+"""Models on this machine, served by llama.cpp."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""providers."""
+"""Hosted models: one module per provider, with retries."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""scripted."""
+"""Scripted agents and judges, for the demo and for tests."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""sqlite."""
+"""SQLite databases as template components, written byte by byte."""
 
 import lazy_loader
 
