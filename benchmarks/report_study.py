@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.data.table import Table, make_table
+from analysis.data.table import ResultTable, make_table
 from analysis.plan.look import analyse
 from analysis.plan.presets import standard_plan
 from analysis.report.report import build_table_report
@@ -47,7 +47,7 @@ def report() -> dict[str, Any]:
     }
 
 
-def _study() -> tuple[Plan, Table]:
+def _study() -> tuple[Plan, ResultTable]:
     strata = tuple(f"task-{h:02d}/medium" for h in range(STRATA))
     old = tuple(f"old-{m}" for m in range(OLD))
     waves = [(0, old)]

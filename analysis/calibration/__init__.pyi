@@ -3,15 +3,15 @@ from .calibrate import (
     REPLICATES,
     WANTED,
     Calibration,
-    Ground,
-    Trials,
+    CleanScores,
+    DoseTrials,
     calibrate,
     calibration_json,
     check_doses,
     detection,
     measure,
 )
-from .records import RESAMPLED, RUN, KeptCalibration, read_calibrated
+from .records import RESAMPLED, RUN, RecordedCalibration, read_calibration
 
 __all__ = [
     "DOSES",
@@ -20,13 +20,13 @@ __all__ = [
     "RUN",
     "WANTED",
     "Calibration",
-    "Ground",
-    "KeptCalibration",
-    "Trials",
+    "CleanScores",
+    "DoseTrials",
+    "RecordedCalibration",
     "calibrate",
     "calibration_json",
     "check_doses",
     "detection",
     "measure",
-    "read_calibrated",
+    "read_calibration",
 ]

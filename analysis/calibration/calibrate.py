@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
-from analysis.plan import Scores, Studies, detect, look_alpha
+from analysis.plan import ModelScores, Studies, detect, look_alpha
 from analysis.stats import adjust, blocks_of, estimate_gap, permutation_seed, wilson
 from registry.ledger import Plan
 
@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ground:
+class CleanScores:
     """A clean model's seed means: ``values`` (n, outcomes), NaN where missing; ``covariate``
     (n, outcomes), None where the plan adjusts nothing; ``stratum``, ``public`` (n,), and
     ``tranche`` (n,), None where there is one; ``missing`` and ``runs`` (n,) count runs lost and
@@ -47,12 +47,12 @@ class Ground:
     tranche: NDArray[np.int64] | None = None
     missing: NDArray[np.int64] | None = None
     runs: NDArray[np.int64] | None = None
-    beside: Scores | None = None
+    beside: ModelScores | None = None
     instead: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trials:
+class DoseTrials:
     """Studies to put to the plan's test, a column each, and the dose of each."""
 
     studies: Studies
@@ -115,7 +115,7 @@ def check_doses(doses: Sequence[float], replicates: int) -> tuple[float, ...]:
 
 def calibrate(
     plan: Plan,
-    ground: Ground,
+    ground: CleanScores,
     *,
     doses: Sequence[float] = DOSES,
     replicates: int = REPLICATES,
@@ -138,11 +138,11 @@ def calibrate(
 
 
 def inject(
-    ground: Ground,
+    ground: CleanScores,
     doses: Sequence[float],
     known: Sequence[Floats] | None,
     stream: np.random.Generator,
-) -> Trials:
+) -> DoseTrials:
     """A study for each of the doses, each with arms dealt anew and known instances of its own.
     What is missing stays missing: knowing an answer mends no server."""
     values, labels = [], []
@@ -159,16 +159,16 @@ def inject(
     missing = np.zeros_like(there) if ground.missing is None else ground.missing
     runs = there if ground.runs is None else ground.runs
     count = len(doses)
-    model = Scores(
+    model = ModelScores(
         np.stack(values, axis=1), ground.covariate, _repeat(missing, count), _repeat(runs, count)
     )
     studies = Studies(
         model, np.stack(labels, axis=1), ground.stratum, tranche, ground.beside, ground.instead
     )
-    return Trials(studies, tuple(doses))
+    return DoseTrials(studies, tuple(doses))
 
 
-def measure(plan: Plan, trials: Trials, seed: int) -> Calibration:
+def measure(plan: Plan, trials: DoseTrials, seed: int) -> Calibration:
     """The plan's rule on each study, and what its rates by dose say. Raises AnalysisError where a
     model lacks an arm of a stratum."""
     studies = trials.studies
@@ -318,7 +318,7 @@ def _drawn(
     return np.stack([known[h][at] for h, at in zip(codes, places, strict=True)])
 
 
-def _check_ground(ground: Ground) -> None:
+def _check_ground(ground: CleanScores) -> None:
     there = ~np.isnan(ground.values[:, 0])
     strata = len(np.unique(ground.stratum))
     _check_arms(ground.stratum[there], ground.public[there], strata)

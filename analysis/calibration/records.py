@@ -13,7 +13,7 @@ RESAMPLED, RUN = "resampled", "run"
 
 
 @dataclass(frozen=True, slots=True)
-class KeptCalibration:
+class RecordedCalibration:
     """How large a leak a study sees, and what that rests on. ``known`` is what knowing an instance
     brings, ``beside`` the look's other models, ``body`` all of it, as ``calibrate --json`` tells
     it; ``result`` the digest that the ledger names, ``made`` when it was first found."""
@@ -35,10 +35,12 @@ class KeptCalibration:
         return {"result": self.result, "made": self.made, **self.body}
 
 
-def read_calibrated(body: Mapping[str, Any], place: str, result: str, made: str) -> KeptCalibration:
+def read_calibration(
+    body: Mapping[str, Any], place: str, result: str, made: str
+) -> RecordedCalibration:
     """What ``calibrate --json`` wrote. Raises AnalysisError where it has not that form."""
     try:
-        return KeptCalibration(
+        return RecordedCalibration(
             how=str(body["how"]),
             model=str(body["model"]),
             wave=int(body["wave"]),

@@ -1,17 +1,23 @@
 from .import_file import read_graded_file, read_result_file
-from .seed_means import ArmCount, Cube, SeedMeans, count_arms, make_cube, means_per_seed, outcome_of
-from .table import Table, codes_of, make_table, one_of, read_rows, read_table, write_table
+from .seed_means import (
+    ArmCount,
+    ModelAtWave,
+    SeedMeans,
+    count_arms,
+    make_seed_means,
+    outcome_of,
+)
+from .table import ResultTable, codes_of, make_table, one_of, read_rows, read_table, write_table
 
 __all__ = [
     "ArmCount",
-    "Cube",
+    "ModelAtWave",
+    "ResultTable",
     "SeedMeans",
-    "Table",
     "codes_of",
     "count_arms",
-    "make_cube",
+    "make_seed_means",
     "make_table",
-    "means_per_seed",
     "one_of",
     "outcome_of",
     "read_graded_file",

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from analysis.data.table import SCHEMA, Table, table_of_columns
+from analysis.data.table import SCHEMA, ResultTable, table_of_columns
 from analysis.errors import AnalysisError
 from analysis.plan import GRADER
 from registry.result_row import Status
@@ -28,7 +28,7 @@ MAX_BYTES = 4_000_000_000
 _CONTROLS = r"[\p{Cc}\x{2028}\x{2029}\x{202A}-\x{202E}\x{2066}-\x{2069}]"
 
 
-def read_result_file(path: Path, *, grader: str | None = None, second: str = "") -> Table:
+def read_result_file(path: Path, *, grader: str | None = None, second: str = "") -> ResultTable:
     """The table of a CSV (``.csv``, ``.csv.gz``) or Parquet file.
 
     An empty score is a missing run; ``status`` may say otherwise. One grader's rows are kept, as
@@ -42,7 +42,7 @@ def read_result_file(path: Path, *, grader: str | None = None, second: str = "")
 
 def read_graded_file(
     path: Path, *, grader: str | None = None, second: str = ""
-) -> tuple[Table, str]:
+) -> tuple[ResultTable, str]:
     """The same, and whose scores are tested, by the name that the file has for it."""
     arrow = _rename(_read(path), path)
     lacking = [name for name in REQUIRED if name not in arrow.column_names]

@@ -67,7 +67,7 @@ _LATER = {f.name: f.default for f in fields(ResultRow) if f.default is not MISSI
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class ResultTable:
     """Validated result rows by column, read-only. Text is held as objects, whole numbers as
     int64; columns that may be null are float64 with NaN for null."""
 
@@ -79,19 +79,19 @@ class Table:
     def __len__(self) -> int:
         return len(self.columns["wave"])
 
-    def where(self, mask: NDArray[np.bool_]) -> Table:
+    def where(self, mask: NDArray[np.bool_]) -> ResultTable:
         """The rows that the mask picks."""
         if mask.all():
             return self
         return _frozen({name: column[mask] for name, column in self.columns.items()})
 
 
-def make_table(rows: Iterable[ResultRow]) -> Table:
+def make_table(rows: Iterable[ResultRow]) -> ResultTable:
     """The table of some rows. Raises AnalysisError for what ``check_table`` refuses."""
     return _from_arrow(_arrow_table(rows, "rows"), "rows")
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path) -> ResultTable:
     """The table of a Parquet file. Raises AnalysisError where it cannot be read, lacks a column,
     or ``check_table`` refuses it. Columns beyond the contract are left out."""
     import pyarrow as pa
@@ -117,7 +117,7 @@ def read_table(path: Path) -> Table:
     return _from_arrow(arrow, str(path))
 
 
-def table_of_columns(columns: Mapping[str, Any], place: str) -> Table:
+def table_of_columns(columns: Mapping[str, Any], place: str) -> ResultTable:
     """The table of Arrow columns, one for each of COLUMNS. Raises AnalysisError for what
     ``check_table`` refuses; ``place`` names where they are from."""
     return check_table(_frozen({n: _array(columns[n], n, place) for n in COLUMNS}), place)
@@ -137,14 +137,14 @@ def write_table(path: Path, rows: Iterable[ResultRow]) -> None:
         Path(name).unlink(missing_ok=True)
 
 
-def read_rows(table: Table) -> list[ResultRow]:
+def read_rows(table: ResultTable) -> list[ResultRow]:
     """The table as rows again, in its order."""
     columns = [_values(table[name], SCHEMA[name]) for name in COLUMNS]
     made = (dict(zip(COLUMNS, values, strict=True)) for values in zip(*columns, strict=True))
     return [ResultRow(**(r | {"arm": Arm(r["arm"]), "status": Status(r["status"])})) for r in made]
 
 
-def check_table(table: Table, place: str) -> Table:
+def check_table(table: ResultTable, place: str) -> ResultTable:
     """The table itself, if it keeps the contract of ResultRow. Raises AnalysisError for an
     unknown arm or status, a score that is outside 0…1 or does not go with its status, a repeated
     (wave, model, instance, replicate, grader), or an instance in two arms or strata."""
@@ -165,7 +165,7 @@ def check_table(table: Table, place: str) -> Table:
     return table
 
 
-def _check_burned(table: Table, place: str) -> None:
+def _check_burned(table: ResultTable, place: str) -> None:
     burned, tranche = table["burned"], table["tranche"]
     _refuse(place, (burned != 0) & (burned != 1), "burned must be 0 or 1")
     public = (burned == 1) & (table["arm"] == Arm.PUBLIC)
@@ -196,7 +196,7 @@ def codes_of(values: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:
     return distinct.tolist(), codes.astype(np.int64)
 
 
-def _check_status(table: Table, place: str) -> None:
+def _check_status(table: ResultTable, place: str) -> None:
     score, status = table["score"], table["status"]
     none = np.isnan(score)
     _refuse(place, (status == Status.SCORED) & none, "status 'scored' needs a score")
@@ -205,7 +205,7 @@ def _check_status(table: Table, place: str) -> None:
     _refuse(place, failed, "status 'model_failure' scores 0")
 
 
-def _check_counts(table: Table, place: str) -> None:
+def _check_counts(table: ResultTable, place: str) -> None:
     passed, total = table["passed"], table["total"]
     _refuse(place, np.isnan(passed) != np.isnan(total), "passed and total go together")
     _refuse(place, (total <= 0) | (passed < 0) | (passed > total), "passed must lie in 0…total")
@@ -237,7 +237,7 @@ def _straddles(instance: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]
     return straddles
 
 
-def _from_arrow(arrow: Any, place: str) -> Table:
+def _from_arrow(arrow: Any, place: str) -> ResultTable:
     return table_of_columns({n: arrow[n] for n in COLUMNS}, place)
 
 
@@ -261,10 +261,10 @@ def _values(column: NDArray[Any], kind: str) -> list[Any]:
     return [None if np.isnan(v) else whole(v) for v in column.tolist()]
 
 
-def _frozen(columns: dict[str, NDArray[Any]]) -> Table:
+def _frozen(columns: dict[str, NDArray[Any]]) -> ResultTable:
     for column in columns.values():
         column.setflags(write=False)
-    return Table(MappingProxyType(columns))
+    return ResultTable(MappingProxyType(columns))
 
 
 def _arrow_table(rows: Iterable[ResultRow], place: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.data import Table, means_per_seed, one_of
+from analysis.data import ResultTable, make_seed_means, one_of
 from analysis.judges.error_rates import CorrectedGap, JudgeRates, correct_estimate, shortfall
 from analysis.judges.errors_by_arm import (
     CorrectedByArm,
@@ -76,7 +76,7 @@ class JudgeColumn:
 
 
 def judge_column(
-    plan: Plan, table: Table, facts: JudgeFacts, registration: str = ""
+    plan: Plan, table: ResultTable, facts: JudgeFacts, registration: str = ""
 ) -> JudgeColumn:
     """The column of a judge: withheld where the plan asks more of it than it was measured at.
     ``registration`` seeds the permutations."""
@@ -157,7 +157,7 @@ def _arm_departures(column: JudgeColumn) -> Iterator[str]:
 
 
 def _gaps(
-    plan: Plan, table: Table, judge: str, rates: JudgeRates | None, errors: ErrorsByArm | None
+    plan: Plan, table: ResultTable, judge: str, rates: JudgeRates | None, errors: ErrorsByArm | None
 ) -> tuple[JudgeGap, ...]:
     exact = {key: found for key, (found, _) in _estimates(plan, table, GRADER).items()}
     return tuple(
@@ -176,14 +176,14 @@ _Mean = tuple[float, float]  # and its standard error
 
 
 def _estimates(
-    plan: Plan, table: Table, grader: str
+    plan: Plan, table: ResultTable, grader: str
 ) -> dict[tuple[int, str], tuple[GapEstimate, tuple[_Mean, _Mean] | None]]:
     """The gap of each model at each wave by one grader, where every stratum has both arms, and
     the two means, where their errors are known."""
     rows = table.where((table["grader"] == grader) & one_of(table["stratum"], plan.strata))
     found = {}
     for wave in sorted(set(rows["wave"].tolist())):
-        data = means_per_seed(rows, wave, plan.outcomes[:1], plan.strata)
+        data = make_seed_means(rows, plan.outcomes[:1], plan.strata, wave=wave)
         for place, model in enumerate(data.models):
             scores = data.values[:, place, 0]
             there = ~np.isnan(scores)

@@ -1,6 +1,6 @@
 from .burned import BurnedSeeds, burned_words, keep_rows
 from .controls import ControlResult
-from .describe import describe_plan, number
+from .describe import describe_plan
 from .judge_drift import Drift, Regrading, drift_json, drift_words, measure_drift
 from .look import Analysis, ArmMean, analyse, explore
 from .monitoring import Monitored, Onset
@@ -16,8 +16,8 @@ from .presets import (
     standard_plan,
     validate_plan,
 )
-from .primary import Scores, Studies, Tested, detect, look_data
-from .sensitivity import DIMENSIONS, Aside
+from .primary import ModelScores, PrimaryResult, Studies, detect, look_data
+from .sensitivity import DIMENSIONS, SensitivityResult
 from .standard import LookResult, StandardResult, bears_on
 from .verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict, Word
 
@@ -33,18 +33,18 @@ __all__ = [
     "WITHHELD",
     "Analysis",
     "ArmMean",
-    "Aside",
     "BurnedSeeds",
     "ControlResult",
     "Drift",
     "LookResult",
+    "ModelScores",
     "Monitored",
     "Onset",
+    "PrimaryResult",
     "Regrading",
-    "Scores",
+    "SensitivityResult",
     "StandardResult",
     "Studies",
-    "Tested",
     "Verdict",
     "Word",
     "analyse",
@@ -62,7 +62,6 @@ __all__ = [
     "look_alpha",
     "look_data",
     "measure_drift",
-    "number",
     "pool_models",
     "standard_plan",
     "validate_plan",

@@ -6,7 +6,7 @@ leaked. If it was learnt, the private arm is no longer clean and hides a gap: th
 alarm, but no proof of anything small either. By the rule ``leave-out`` such instances leave P1,
 with the public ones of their tranche, so that labels are still permuted as they were allotted.
 Where a stratum would be left without ``LEAST`` virgin instances in each arm, the model keeps all of
-its own, and ``hold_back`` sees to what is then not said of it. Nothing here looks at a score.
+its own, and ``note_burned`` sees to what is then not said of it. Nothing here looks at a score.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.data import Table, codes_of, one_of
+from analysis.data import ResultTable, codes_of, one_of
 from analysis.plan.presets import LEAVE_OUT
-from analysis.plan.primary import Data
-from analysis.plan.sensitivity import Aside, BurnTest, compare_burned
+from analysis.plan.primary import LookData
+from analysis.plan.sensitivity import BurnTest, SensitivityResult, compare_burned
 from analysis.plan.verdict import INCONCLUSIVE, NO_INFLATION, Verdict
 from analysis.stats import holm, permutation_seed
 from registry.ledger import Plan
@@ -48,7 +48,7 @@ class BurnedSeeds:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kept:
+class RetainedRows:
     """Which rows stay: in P1, and in the monitoring of the study (P4), whose labels move in whole
     tranches over all looks."""
 
@@ -57,12 +57,12 @@ class Kept:
     seeds: tuple[BurnedSeeds, ...]
 
 
-def keep_rows(table: Table, rule: str, aside: Collection[str] = ()) -> Kept:
+def keep_rows(table: ResultTable, rule: str, aside: Collection[str] = ()) -> RetainedRows:
     """What the rule makes of a table, one grader's; of models ``aside`` (controls) every row stays:
     a gap of theirs is no finding. Blind to scores."""
     every = np.ones(len(table), dtype=bool)
     if not table["burned"].any():
-        return Kept(every, every, ())
+        return RetainedRows(every, every, ())
     instance = codes_of(table["instance"])[1]
     primary, monitored, found = every.copy(), every.copy(), list[BurnedSeeds]()
     fresh = ~one_of(table["model"], aside) if aside else every
@@ -78,10 +78,10 @@ def keep_rows(table: Table, rule: str, aside: Collection[str] = ()) -> Kept:
             primary[rows[np.isin(instance[rows], own.unit[gone])]] = False
             if own.burned.any():
                 found.append(own.told(wave, gone))
-    return Kept(primary, monitored, tuple(found))
+    return RetainedRows(primary, monitored, tuple(found))
 
 
-def hold_back(verdict: Verdict, seeds: BurnedSeeds | None) -> Verdict:
+def note_burned(verdict: Verdict, seeds: BurnedSeeds | None) -> Verdict:
     """The verdict, with what is burned told; one of no material inflation is none where burned
     instances stay in the test, since they may hide a gap."""
     if seeds is None or not seeds.burned:
@@ -138,7 +138,7 @@ class _Units:
 
 
 def _units(
-    table: Table, instance: NDArray[np.int64], here: NDArray[np.int64], model: str
+    table: ResultTable, instance: NDArray[np.int64], here: NDArray[np.int64], model: str
 ) -> _Units:
     rows = here[table["model"][here] == model]
     unit, first = np.unique(instance[rows], return_index=True)
@@ -176,8 +176,8 @@ _LEAKED = "burned private instances are answered better than virgin ones: they m
 
 
 def compare_look(
-    plan: Plan, table: Table, data: Data, wave: int, registration: str
-) -> Iterator[Aside]:
+    plan: Plan, table: ResultTable, data: LookData, wave: int, registration: str
+) -> Iterator[SensitivityResult]:
     """A row for each model of a look that ran burned and virgin private instances of one stratum;
     p is adjusted over these models. ``data`` is of all instances that were run."""
     found: list[tuple[str, BurnTest, int]] = []
@@ -197,7 +197,9 @@ def compare_look(
         yield _aside(wave, model, test, place, adjusted)
 
 
-def _groups(table: Table, data: Data, wave: int) -> Iterator[tuple[Mask, Mask, list[int]]]:
+def _groups(
+    table: ResultTable, data: LookData, wave: int
+) -> Iterator[tuple[Mask, Mask, list[int]]]:
     """Models of one look that ran the same instances, of which the same are burned for them: the
     burned, the run, and the models' columns."""
     cube = data.cube
@@ -211,9 +213,9 @@ def _groups(table: Table, data: Data, wave: int) -> Iterator[tuple[Mask, Mask, l
     yield from groups.values()
 
 
-def _aside(wave: int, model: str, test: BurnTest, place: int, adjusted: float) -> Aside:
+def _aside(wave: int, model: str, test: BurnTest, place: int, adjusted: float) -> SensitivityResult:
     gap = test.gaps[place]
-    return Aside(
+    return SensitivityResult(
         NAME, wave, model, f"{test.burned} burned, {test.virgin} virgin",
         None if gap is None else gap.gap, None if gap is None else gap.interval,
         float(test.p[place]), adjusted, _LEAKED if adjusted <= LEVEL else "",

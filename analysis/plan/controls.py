@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.data import Cube
+from analysis.data import SeedMeans
 from analysis.plan.judge_drift import Drift, drift_words
-from analysis.plan.negative_controls import Control, pooled_control, pooled_interval
+from analysis.plan.negative_controls import ControlTest, pooled_control, pooled_interval
 from analysis.plan.presets import GRADER, look_alpha
-from analysis.plan.primary import Tested, test_family
+from analysis.plan.primary import PrimaryResult, test_family
 from analysis.stats import Equivalence, p_words, permutation_seed, signed
 from registry.ledger import Plan, StandardRules
 
@@ -34,7 +34,7 @@ class ControlResult:
 
 
 def negative_control(
-    plan: Plan, rules: StandardRules, cube: Cube, columns: Sequence[int], registration: str,
+    plan: Plan, rules: StandardRules, cube: SeedMeans, columns: Sequence[int], registration: str,
     wave: int, what: str, lacking: Sequence[str] = (), beside: Sequence[int] = (),
 ) -> ControlResult:  # fmt: skip
     """C1 on some columns: the pooled gap of models that cannot have been exposed. It fails where
@@ -67,12 +67,12 @@ def negative_control(
     )  # fmt: skip
 
 
-def _interval(pool: Cube, rules: StandardRules) -> Equivalence | None:
+def _interval(pool: SeedMeans, rules: StandardRules) -> Equivalence | None:
     return pooled_interval(pool.values, pool.stratum, pool.public, rules.control_margin)
 
 
 def positive_controls(
-    plan: Plan, rules: StandardRules, cube: Cube, registration: str, wave: int
+    plan: Plan, rules: StandardRules, cube: SeedMeans, registration: str, wave: int
 ) -> list[ControlResult]:
     """C2 at a wave: each agent that was given public keys is detected at the look's alpha."""
     columns = cube.where(wave, rules.spiked)
@@ -96,7 +96,7 @@ def positive_controls(
 
 
 def _not_run(
-    rules: StandardRules, cube: Cube, columns: Sequence[int], wave: int
+    rules: StandardRules, cube: SeedMeans, columns: Sequence[int], wave: int
 ) -> list[ControlResult]:
     """A failure for the agents that were to be given keys and have no row."""
     run = {cube.columns[place].model for place in columns}
@@ -106,7 +106,7 @@ def _not_run(
 
 
 def second_opinion(
-    wave: int, grader: str, first: Sequence[Tested], second: Sequence[Tested]
+    wave: int, grader: str, first: Sequence[PrimaryResult], second: Sequence[PrimaryResult]
 ) -> list[ControlResult]:
     """C3 at a look: the second grader's verdict on each model is that of the first, and what has
     not been graded does not pass."""
@@ -159,7 +159,7 @@ def drift_control(
     )  # fmt: skip
 
 
-def _negative_words(found: Control, models: Sequence[str]) -> str:
+def _negative_words(found: ControlTest, models: Sequence[str]) -> str:
     named = ", ".join(models)
     if found.passed:
         gap = signed(found.gap or 0.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from analysis.judges import rule_words
 from analysis.plan.presets import BURNED, EXCLUSIONS, SENSITIVITY, look_alpha
+from analysis.stats import counted
 from registry.ledger import Plan
 
 
@@ -34,9 +35,9 @@ def _judge_words(plan: Plan) -> tuple[str, ...]:
 
 def _design_words(plan: Plan) -> str:
     return (
-        f"Design. {number(plan.seeds_per_arm, 'instance')} in each arm of each of "
-        f"{number(len(plan.strata), 'stratum', 'strata')} ({', '.join(plan.strata)}), allocated "
-        f"to the public or the private arm at random; {number(plan.replicates, 'run')} of each "
+        f"Design. {counted(plan.seeds_per_arm, 'instance')} in each arm of each of "
+        f"{counted(len(plan.strata), 'stratum', 'strata')} ({', '.join(plan.strata)}), allocated "
+        f"to the public or the private arm at random; {counted(plan.replicates, 'run')} of each "
         "model on each instance. The unit of the analysis is the instance: its score is the mean "
         "over its runs."
     )
@@ -65,7 +66,7 @@ def _error_words(plan: Plan) -> str:
     )
     return (
         "Error rates. The chance of calling any clean model contaminated is held to "
-        f"{plan.alpha:g} (one-sided) over {number(plan.looks, 'look')} and all models: each "
+        f"{plan.alpha:g} (one-sided) over {counted(plan.looks, 'look')} and all models: each "
         f"look, one wave, has {look_alpha(plan):.4g}, and p-values are adjusted over the models of "
         f"a look {over}."
     )
@@ -92,7 +93,7 @@ def _covariate_words(plan: Plan) -> str:
     return (
         ", of scores adjusted for each instance's mean score by the models that were released "
         "before publication: one slope for all instances, fitted blind to the arms, where each "
-        f"instance has {number(plan.standard.covariate_runs, 'such run')} or more, and none "
+        f"instance has {counted(plan.standard.covariate_runs, 'such run')} or more, and none "
         "otherwise"
     )
 
@@ -105,12 +106,12 @@ def _study_words(plan: Plan) -> tuple[str, ...]:
         "Study-level monitoring. A family of its own: the average model of each look, over every "
         "window of looks up to the present, labels permuted jointly across looks. Its chance of a "
         f"false alarm is held to {rules.study_alpha - rules.onset_alpha:g} (one-sided) over "
-        f"{number(plan.looks, 'look')}, spent in equal parts."
+        f"{counted(plan.looks, 'look')}, spent in equal parts."
     )
     if rules.onset_alpha:
         words += (
             f" An e-process for an onset at any look runs beside it at {rules.onset_alpha:g}, and "
-            f"may go on to {number(rules.onset_looks, 'look')} at the most."
+            f"may go on to {counted(rules.onset_looks, 'look')} at the most."
         )
     return (words,)
 
@@ -176,7 +177,3 @@ def _sensitivity_words(plan: Plan) -> tuple[str, ...]:
         return ()
     named = "; ".join(SENSITIVITY[name] for name in plan.standard.sensitivity)
     return (f"Sensitivity. Shown beside the test, deciding nothing: {named}.",)
-
-
-def number(count: int, noun: str, plural: str = "") -> str:
-    return f"{count} {noun if count == 1 else plural or noun + 's'}"

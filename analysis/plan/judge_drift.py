@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.data import SeedMeans, make_table, means_per_seed
-from analysis.plan.negative_controls import LEVEL, MARGIN, Control, regrade_drift
+from analysis.data import SeedMeans, make_seed_means, make_table
+from analysis.plan.negative_controls import LEVEL, MARGIN, ControlTest, regrade_drift
 from analysis.stats import MeanEstimate, estimate_mean, permutation_seed
 from registry.ledger import Plan
 from registry.result_row import ResultRow
@@ -45,7 +45,7 @@ class ModelDrift:
     model: str
     public: MeanEstimate | None
     private: MeanEstimate | None
-    control: Control
+    control: ControlTest
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Drift:
     models: tuple[ModelDrift, ...]
 
     @property
-    def pooled(self) -> Control:
+    def pooled(self) -> ControlTest:
         return self.models[0].control
 
 
@@ -69,7 +69,7 @@ def measure_drift(plan: Plan, regrading: Regrading, registration: str) -> Drift:
     """The drift of a judge, by the plan's levels for controls. Raises AnalysisError where the rows
     are not of one wave, or a stratum holds one arm only."""
     before, after = (
-        means_per_seed(make_table(rows), regrading.first, plan.outcomes[:1], plan.strata)
+        make_seed_means(make_table(rows), plan.outcomes[:1], plan.strata, wave=regrading.first)
         for rows in (regrading.before, regrading.after)
     )
     change = after.values[:, :, 0] - before.values[:, :, 0]
@@ -126,7 +126,7 @@ def drift_words(drift: Drift) -> str:
 
 def _control(
     plan: Plan, before: SeedMeans, after: SeedMeans, columns: Sequence[int], seed: int
-) -> Control:
+) -> ControlTest:
     rules = plan.standard
     return regrade_drift(
         before.values[:, columns, 0], after.values[:, columns, 0], before.stratum, before.public,

@@ -9,9 +9,9 @@ from datetime import date
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.data import ArmCount, SeedMeans, Table, count_arms, means_per_seed, one_of
+from analysis.data import ArmCount, ResultTable, SeedMeans, count_arms, make_seed_means, one_of
 from analysis.errors import AnalysisError
-from analysis.plan.burned import BurnedSeeds, hold_back, keep_rows
+from analysis.plan.burned import BurnedSeeds, keep_rows, note_burned
 from analysis.plan.judge_drift import Drift
 from analysis.plan.presets import GRADER, KEEP, STANDARD, control_models, look_alpha, validate_plan
 from analysis.plan.standard import StandardResult, run_standard
@@ -59,7 +59,7 @@ class Analysis:
 
 def analyse(
     plan: Plan,
-    table: Table,
+    table: ResultTable,
     registration: str,
     *,
     grader: str = GRADER,
@@ -89,7 +89,7 @@ def analyse(
 
 def explore(
     plan: Plan,
-    table: Table,
+    table: ResultTable,
     registration: str,
     label: str,
     *,
@@ -107,11 +107,15 @@ def explore(
     return _analyse(other, table, registration, grader, label, exploratory=True)
 
 
-def _with_means(plan: Plan, table: Table, registration: str, found: StandardResult) -> Analysis:
+def _with_means(
+    plan: Plan, table: ResultTable, registration: str, found: StandardResult
+) -> Analysis:
     held = table.where((table["grader"] == GRADER) & one_of(table["stratum"], plan.strata))
     waves = sorted(set(held["wave"].tolist()))
     means = [
-        m for w in waves for m in _arm_means(means_per_seed(held, w, plan.outcomes, plan.strata))
+        m
+        for w in waves
+        for m in _arm_means(make_seed_means(held, plan.outcomes, plan.strata, wave=w))
     ]
     return Analysis(
         plan, registration, found.verdicts, tuple(means), count_arms(held), found, found.burned
@@ -119,7 +123,13 @@ def _with_means(plan: Plan, table: Table, registration: str, found: StandardResu
 
 
 def _analyse(
-    plan: Plan, table: Table, registration: str, grader: str, hypothesis: str, *, exploratory: bool
+    plan: Plan,
+    table: ResultTable,
+    registration: str,
+    grader: str,
+    hypothesis: str,
+    *,
+    exploratory: bool,
 ) -> Analysis:
     validate_plan(plan)
     held = table.where((table["grader"] == grader) & one_of(table["stratum"], plan.strata))
@@ -134,11 +144,13 @@ def _analyse(
     verdicts: list[Verdict] = []
     means: list[ArmMean] = []
     for number, wave in enumerate(sorted(set(held["wave"].tolist()))):
-        data = means_per_seed(clean, wave, plan.outcomes, plan.strata)
+        data = make_seed_means(clean, plan.outcomes, plan.strata, wave=wave)
         beyond = exploratory or number >= plan.looks
         found = _look_verdicts(plan, data, registration, hypothesis, beyond)
-        verdicts += (hold_back(each, seeds.get((wave, each.model))) for each in found)
-        every = data if clean is held else means_per_seed(held, wave, plan.outcomes, plan.strata)
+        verdicts += (note_burned(each, seeds.get((wave, each.model))) for each in found)
+        every = (
+            data if clean is held else make_seed_means(held, plan.outcomes, plan.strata, wave=wave)
+        )
         means += _arm_means(every)
     return Analysis(
         plan, registration, tuple(verdicts), tuple(means), count_arms(held), burned=kept.seeds
@@ -161,13 +173,13 @@ def _look_verdicts(
 def _verdict(data: SeedMeans, model: int, p: tuple[float, float], rule: Rule) -> Verdict:
     there = ~np.isnan(data.values[:, model, 0])
     gap = estimate_gap(data.values[there, model, 0], data.stratum[there], data.public[there])
-    return decide(data.models[model], data.wave, gap, p[0], p[1], rule)
+    return decide(data.models[model], data.columns[0].wave, gap, p[0], p[1], rule)
 
 
 def _no_verdict(data: SeedMeans, model: int, rule: Rule) -> Verdict:
     there = ~np.isnan(data.values[:, model, 0])
     n = int((there & data.public).sum()), int((there & ~data.public).sum())
-    return decide_nothing(data.models[model], data.wave, n, rule)
+    return decide_nothing(data.models[model], data.columns[0].wave, n, rule)
 
 
 def _adjusted(plan: Plan, data: SeedMeans, testable: list[int], registration: str) -> Pair:
@@ -180,7 +192,7 @@ def _adjusted(plan: Plan, data: SeedMeans, testable: list[int], registration: st
     gaps = permute_blocks(
         data.values[:, testable], data.stratum, data.tranche, data.public,
         permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to,
-        seed=permutation_seed(registration, str(data.wave)),
+        seed=permutation_seed(registration, str(data.columns[0].wave)),
     )  # fmt: skip
     statistics = max_t(gaps)
     return p_values(statistics), westfall_young(statistics)
@@ -193,7 +205,7 @@ def _own_p(plan: Plan, data: SeedMeans, model: int, registration: str) -> float:
         data.values[there][:, [model]], data.stratum[there], data.tranche[there],
         data.public[there],
         permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to,
-        seed=permutation_seed(registration, data.models[model], str(data.wave)),
+        seed=permutation_seed(registration, data.models[model], str(data.columns[0].wave)),
     )  # fmt: skip
     return float(p_values(max_t(gaps))[0])
 
@@ -212,9 +224,11 @@ def _arm_means(data: SeedMeans) -> list[ArmMean]:
             scores, stratum = data.values[there, m, 0], data.stratum[there]
             present = np.unique(stratum).tolist()
             if len(present) == len(data.strata):
-                means.append(ArmMean(data.wave, model, "", arm, estimate_mean(scores, stratum)))
+                means.append(
+                    ArmMean(data.columns[m].wave, model, "", arm, estimate_mean(scores, stratum))
+                )
             for h in present:
                 own = stratum == h
                 estimate = estimate_mean(scores[own], stratum[own])
-                means.append(ArmMean(data.wave, model, data.strata[h], arm, estimate))
+                means.append(ArmMean(data.columns[m].wave, model, data.strata[h], arm, estimate))
     return means

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analysis.plan.primary import Data
+from analysis.plan.primary import LookData
 from analysis.stats import (
     LookScores,
     Monitoring,
@@ -63,7 +63,7 @@ class Monitored:
 def monitor_looks(
     plan: Plan,
     rules: StandardRules,
-    looks: Sequence[tuple[int, Data]],
+    looks: Sequence[tuple[int, LookData]],
     registration: str,
 ) -> Monitored:
     """P4 over the registered looks so far: each its wave and its data, in order.
@@ -89,9 +89,9 @@ def monitor_looks(
     return replace(_told(alpha, held, found), note=note, onset=onset)
 
 
-def _sound(looks: Sequence[tuple[int, Data]]) -> tuple[list[tuple[int, Data]], str]:
+def _sound(looks: Sequence[tuple[int, LookData]]) -> tuple[list[tuple[int, LookData]], str]:
     """The looks that have models, up to the first whose gap cannot be had; and why it ends."""
-    held: list[tuple[int, Data]] = []
+    held: list[tuple[int, LookData]] = []
     for wave, data in looks:
         if np.isnan(data.cube.values[:, :, :1]).all():  # no model, or no run that has a score
             continue
@@ -102,7 +102,7 @@ def _sound(looks: Sequence[tuple[int, Data]]) -> tuple[list[tuple[int, Data]], s
     return held, ""
 
 
-def _one_armed(data: Data) -> list[str]:
+def _one_armed(data: LookData) -> list[str]:
     """The strata of a look that have scores in one arm only, all models taken together."""
     cube = data.cube
     there = ~np.isnan(cube.values[:, :, 0]).all(axis=1)
@@ -113,7 +113,7 @@ def _one_armed(data: Data) -> list[str]:
     ]
 
 
-def _onset(rules: StandardRules, looks: Sequence[tuple[int, Data]]) -> Onset | None:
+def _onset(rules: StandardRules, looks: Sequence[tuple[int, LookData]]) -> Onset | None:
     if not rules.onset_alpha:
         return None
     gaps = cumulative_gaps([_scores(data) for _, data in looks])
@@ -124,7 +124,7 @@ def _onset(rules: StandardRules, looks: Sequence[tuple[int, Data]]) -> Onset | N
     return Onset(found.alpha, values, None if at is None else waves[at - 1])
 
 
-def _scores(data: Data) -> LookScores:
+def _scores(data: LookData) -> LookScores:
     cube = data.cube
     names = np.array(cube.strata, dtype=object)[cube.stratum]
     return LookScores(
@@ -136,7 +136,7 @@ def _scores(data: Data) -> LookScores:
     )
 
 
-def _told(alpha: float, held: Sequence[tuple[int, Data]], found: Monitoring) -> Monitored:
+def _told(alpha: float, held: Sequence[tuple[int, LookData]], found: Monitoring) -> Monitored:
     waves = [wave for wave, _ in held]
     steps = tuple(
         MonitoredLook(

@@ -32,7 +32,7 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Control:
+class ControlTest:
     """A control over some models together. ``gap`` is of the first outcome, None where an arm of
     a stratum has nothing; ``interval90`` is two-sided, ``p`` too. ``reasons`` says in words why
     it failed, and is empty where it passed."""
@@ -57,7 +57,7 @@ def pooled_control(
     level: float = LEVEL,
     tranche: Ints | None = None,
     small: Equivalence | None = None,
-) -> Control:
+) -> ControlTest:
     """The pooled P1 of models that cannot have been exposed, two-sided (spec/statistics.md, C1).
 
     ``values`` (n, models, outcomes) are their scores, *not* adjusted by a covariate that is made
@@ -103,7 +103,7 @@ def clean_controls(
     margin: float = MARGIN,
     level: float = LEVEL,
     wider: Floats | None = None,
-) -> tuple[Control, ...]:
+) -> tuple[ControlTest, ...]:
     """``pooled_control`` of many controls on one allocation, for planning.
 
     ``pooled`` (n, B, outcomes) are pools (``pool_models``) of so many ``models`` (B,), none
@@ -134,7 +134,7 @@ def regrade_drift(
     seed: int,
     margin: float = MARGIN,
     level: float = LEVEL,
-) -> Control:
+) -> ControlTest:
     """Whether a judge's second grades of archived answers moved one arm more than the other
     (spec/statistics.md, C3).
 
@@ -151,7 +151,7 @@ def regrade_drift(
     if gap is None:
         return _nothing(before.shape[1], "an arm of a stratum has no answer that was graded twice")
     if gap.se is None and np.nanmax(np.abs(pooled)) < 1e-12:
-        return Control(gap.gap, (gap.gap, gap.gap), p, before.shape[1], True, ())
+        return ControlTest(gap.gap, (gap.gap, gap.gap), p, before.shape[1], True, ())
     small = tost(gap.gap, gap.se, gap.df, margin)
     return _control(gap, p, small, level, before.shape[1])
 
@@ -187,7 +187,9 @@ def _gap_and_p(
     return estimate_gap(held[:, 0], own, arm), float(two_sided_p(gaps)[0])
 
 
-def _control(gap: GapEstimate, p: float, small: Equivalence, level: float, models: int) -> Control:
+def _control(
+    gap: GapEstimate, p: float, small: Equivalence, level: float, models: int
+) -> ControlTest:
     reasons = []
     if p < level:
         reasons.append(f"the arms differ by {signed(gap.gap)} points (two-sided p = {p_words(p)})")
@@ -197,8 +199,8 @@ def _control(gap: GapEstimate, p: float, small: Equivalence, level: float, model
             f"the 90 % interval, {low} to {high} points, does not lie inside "
             f"±{100 * small.margin:g}"
         )
-    return Control(gap.gap, small.interval90, p, models, not reasons, tuple(reasons))
+    return ControlTest(gap.gap, small.interval90, p, models, not reasons, tuple(reasons))
 
 
-def _nothing(models: int, why: str) -> Control:
-    return Control(None, (-1.0, 1.0), 1.0, models, False, (why,))
+def _nothing(models: int, why: str) -> ControlTest:
+    return ControlTest(None, (-1.0, 1.0), 1.0, models, False, (why,))

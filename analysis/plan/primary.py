@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.data import Cube
+from analysis.data import SeedMeans
 from analysis.plan.presets import look_alpha
 from analysis.plan.verdict import (
     CONTAMINATED,
@@ -55,7 +55,7 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scores:
+class ModelScores:
     """Seed means of some models on the same instances: ``values`` (n, models, outcomes), NaN where
     missing; ``covariate`` (n, outcomes) or of the values' shape, None where nothing is adjusted;
     ``missing`` and ``runs`` (n, models) count runs that were lost and that were owed."""
@@ -65,10 +65,12 @@ class Scores:
     missing: Ints
     runs: Ints
 
-    def pick(self, models: list[int]) -> Scores:
+    def pick(self, models: list[int]) -> ModelScores:
         x = self.covariate
         own = x if x is None or x.ndim == 2 else x[:, models]
-        return Scores(self.values[:, models], own, self.missing[:, models], self.runs[:, models])
+        return ModelScores(
+            self.values[:, models], own, self.missing[:, models], self.runs[:, models]
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,11 +80,11 @@ class Studies:
     look's other models, the same in all studies; where ``instead``, the model takes the place of
     one of them, of each in turn."""
 
-    model: Scores
+    model: ModelScores
     public: Bools
     stratum: Ints
     tranche: Ints
-    beside: Scores | None = None
+    beside: ModelScores | None = None
     instead: bool = False
 
     @property
@@ -182,7 +184,7 @@ def _drawn(plan: Plan, values: Floats, studies: Studies, seed: int) -> Iterator[
             yield Permuted(rows.observed[own], rows.permuted[:, own], rows.exact)
 
 
-def _filled(scores: Scores, stratum: Ints, public: Bools) -> Floats:
+def _filled(scores: ModelScores, stratum: Ints, public: Bools) -> Floats:
     share = lost_share(scores.missing, scores.runs)
     lowest, _ = adverse_bounds(scores.values, public, share)
     return (
@@ -190,7 +192,7 @@ def _filled(scores: Scores, stratum: Ints, public: Bools) -> Floats:
     )
 
 
-def _residuals(scores: Scores, stratum: Ints) -> Floats:
+def _residuals(scores: ModelScores, stratum: Ints) -> Floats:
     if scores.covariate is None:
         return scores.values
     return adjust(scores.values, scores.covariate, stratum).residuals
@@ -233,7 +235,7 @@ class OutcomeGap:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingRuns:
     """Shares of a model's owed runs that are missing, the p of a difference between the arms, and,
     where the plan asks for it, what is left with them filled against the claim (D4): the test with
     public ones at 0 and private ones at 1, and the one-sided 95 % upper bound with the converse."""
@@ -247,13 +249,13 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
-class Tested:
+class PrimaryResult:
     """One model at one look. Estimates are of the first outcome, adjusted where the look is."""
 
     verdict: Verdict
     equivalence: Equivalence | None
     outcomes: tuple[OutcomeGap, ...]
-    missing: Missing
+    missing: MissingRuns
     unadjusted: GapEstimate | None
     p_unadjusted: float
     p_adjusted_unadjusted: float  # over the models, without the covariate
@@ -264,22 +266,24 @@ class Tested:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Data:
+class LookData:
     """A look's instances with the scores of its models, as they are and adjusted."""
 
-    cube: Cube
+    cube: SeedMeans
     adjusted: Adjusted
     covariate: Floats | None  # (n, outcomes)
     covered: float  # share of instances that have a covariate; 0 where nothing is adjusted
 
 
-def look_data(cube: Cube, tested: Sequence[int], baseline: Sequence[int], runs: int) -> Data:
+def look_data(
+    cube: SeedMeans, tested: Sequence[int], baseline: Sequence[int], runs: int
+) -> LookData:
     """The tested columns, adjusted by the baseline's (D5). Where no instance has ``runs`` runs of
     the baseline, nothing is adjusted."""
     rows = cube.rows(tested)
     own = cube.pick(tested)
     if not baseline:
-        return Data(own, unadjusted(own.values), None, 0.0)
+        return LookData(own, unadjusted(own.values), None, 0.0)
     chosen = np.ones(len(baseline), dtype=bool)
     x = pre_exposure_means(
         cube.values[rows][:, list(baseline)],
@@ -289,13 +293,13 @@ def look_data(cube: Cube, tested: Sequence[int], baseline: Sequence[int], runs: 
     )
     covered = float((~np.isnan(x[:, 0])).mean())
     if not covered:
-        return Data(own, unadjusted(own.values), None, 0.0)
-    return Data(own, adjust(own.values, x, own.stratum), x, covered)
+        return LookData(own, unadjusted(own.values), None, 0.0)
+    return LookData(own, adjust(own.values, x, own.stratum), x, covered)
 
 
 def run_tests(
-    plan: Plan, rules: StandardRules, data: Data, registration: str, rule: Rule, *, wave: int
-) -> tuple[Tested, ...]:
+    plan: Plan, rules: StandardRules, data: LookData, registration: str, rule: Rule, *, wave: int
+) -> tuple[PrimaryResult, ...]:
     """What the plan says of each model of a look, in the order of the columns."""
     cube = data.cube
     seed = permutation_seed(registration, str(wave))
@@ -312,11 +316,11 @@ def run_tests(
     bound = _bound(plan, data, testable, seed) if needs[testable].any() else None
     found = []
     for m in range(len(cube.columns)):
-        missing = Missing(float(lost.share_public[m]), float(lost.share_private[m]),
+        missing = MissingRuns(float(lost.share_public[m]), float(lost.share_private[m]),
                           float(lost.p[m]))  # fmt: skip
         if m in testable and bound is not None and needs[m]:
             place = testable.index(m)
-            missing = Missing(
+            missing = MissingRuns(
                 missing.share_public, missing.share_private, missing.p,
                 float(bound.gaps[place, 0]), float(bound.adjusted[place]),
                 _filled_upper(data, m),
@@ -326,7 +330,7 @@ def run_tests(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Family:
+class FamilyTest:
     """P1 and P3 of some models on common permutations: ``models`` are columns; ``gaps`` and ``z``
     (models, outcomes), ``p`` and ``adjusted`` (models,)."""
 
@@ -337,11 +341,13 @@ class Family:
     adjusted: Floats
 
 
-def test_family(plan: Plan, cube: Cube, values: Floats, models: Sequence[int], seed: int) -> Family:
+def test_family(
+    plan: Plan, cube: SeedMeans, values: Floats, models: Sequence[int], seed: int
+) -> FamilyTest:
     """The test of some columns, and p adjusted over them. ``values`` (n, columns, outcomes)."""
     if not models:
         nothing, flat = np.empty((0, values.shape[2])), np.empty(0)
-        return Family((), nothing, nothing, flat, flat)
+        return FamilyTest((), nothing, nothing, flat, flat)
     gaps = permute_blocks(
         values[:, list(models)], cube.stratum, cube.tranche, cube.public,
         permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to, seed=seed,
@@ -349,7 +355,7 @@ def test_family(plan: Plan, cube: Cube, values: Floats, models: Sequence[int], s
     statistics = max_t(gaps)
     p = p_values(statistics)
     over = holm(p) if plan.multiplicity == "holm" else westfall_young(statistics)
-    return Family(tuple(models), gaps.observed, _z(gaps), p, over)
+    return FamilyTest(tuple(models), gaps.observed, _z(gaps), p, over)
 
 
 test_family.__test__ = False  # type: ignore[attr-defined]  # its name is not pytest's
@@ -365,19 +371,19 @@ def _z(gaps: Permuted) -> Floats:
     return z
 
 
-def _bound(plan: Plan, data: Data, testable: Sequence[int], seed: int) -> Family:
+def _bound(plan: Plan, data: LookData, testable: Sequence[int], seed: int) -> FamilyTest:
     """The test with all that is missing filled against a claim of contamination (D4, ii)."""
     lowest, _ = _filled_of_tested(data, slice(None))
     return test_family(plan, data.cube, lowest, testable, seed)
 
 
-def _filled_upper(data: Data, m: int) -> float:
+def _filled_upper(data: LookData, m: int) -> float:
     """A model's upper bound with all that is missing filled against a claim of no inflation."""
     _, highest = _filled_of_tested(data, slice(m, m + 1))
     return _estimate(data.cube, highest[:, 0, 0]).upper
 
 
-def _filled_of_tested(data: Data, models: slice) -> tuple[Floats, Floats]:
+def _filled_of_tested(data: LookData, models: slice) -> tuple[Floats, Floats]:
     """Scores of some columns with what is missing filled to the lowest gap and to the highest,
     adjusted as the look is."""
     cube = data.cube
@@ -390,18 +396,26 @@ def _filled_of_tested(data: Data, models: slice) -> tuple[Floats, Floats]:
 
 
 def _tested(
-    data: Data, m: int, main: Family, plain: Family, missing: Missing, rule: Rule, wave: int
-) -> Tested:
+    data: LookData,
+    m: int,
+    main: FamilyTest,
+    plain: FamilyTest,
+    missing: MissingRuns,
+    rule: Rule,
+    wave: int,
+) -> PrimaryResult:
     cube = data.cube
     model = cube.columns[m].model
     if m not in main.models:
         there = ~np.isnan(cube.values[:, m, 0])
         n = int((there & cube.public).sum()), int((there & ~cube.public).sum())
-        return Tested(decide_nothing(model, wave, n, rule), None, (), missing, None, 1.0, 1.0)
+        return PrimaryResult(
+            decide_nothing(model, wave, n, rule), None, (), missing, None, 1.0, 1.0
+        )
     place = main.models.index(m)
     gap = _estimate(cube, data.adjusted.residuals[:, m, 0])
     verdict = decide(model, wave, gap, float(main.p[place]), float(main.adjusted[place]), rule)
-    return Tested(
+    return PrimaryResult(
         _survive(verdict, missing, rule),
         tost(gap.gap, gap.se, gap.df, rule.margin),
         tuple(
@@ -418,7 +432,7 @@ def _tested(
     )  # fmt: skip
 
 
-def _survive(verdict: Verdict, missing: Missing, rule: Rule) -> Verdict:
+def _survive(verdict: Verdict, missing: MissingRuns, rule: Rule) -> Verdict:
     """The verdict, unless a claim hangs on runs that are missing (D4)."""
     p, upper, why = missing.bound_p_adjusted, missing.bound_upper, ""
     if verdict.verdict == CONTAMINATED and p is not None and p > rule.alpha:
@@ -433,12 +447,12 @@ def _survive(verdict: Verdict, missing: Missing, rule: Rule) -> Verdict:
     return replace(verdict, verdict=INCONCLUSIVE, note=why) if why else verdict
 
 
-def _estimate(cube: Cube, scores: Floats) -> GapEstimate:
+def _estimate(cube: SeedMeans, scores: Floats) -> GapEstimate:
     there = ~np.isnan(scores)
     return estimate_gap(scores[there], cube.stratum[there], cube.public[there])
 
 
-def _has_both_arms(cube: Cube, m: int) -> bool:
+def _has_both_arms(cube: SeedMeans, m: int) -> bool:
     there = ~np.isnan(cube.values[:, m, 0])
     cells = set(zip(cube.stratum[there].tolist(), cube.public[there].tolist(), strict=True))
     return len(cells) == 2 * len(np.unique(cube.stratum))

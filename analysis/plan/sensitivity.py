@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.data import Cube, Table, codes_of, outcome_of
+from analysis.data import ResultTable, SeedMeans, codes_of, outcome_of
 from analysis.errors import AnalysisError
 from analysis.plan.dimensions import contrast_key_with_static, drop_one_armed, max_t_over_categories
 from analysis.plan.negative_controls import LEVEL as CONTROL_LEVEL
-from analysis.plan.primary import Data, Tested
+from analysis.plan.primary import LookData, PrimaryResult
 from analysis.stats import (
     GapEstimate,
     Permuted,
@@ -232,7 +232,7 @@ _FAULT_NOTE = "; this small, it tells of something else that differs between the
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class SensitivityResult:
     """One number beside the test. None where it could not be had; ``note`` then says why."""
 
     analysis: str
@@ -247,40 +247,40 @@ class Aside:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Look:
+class SensitivityInput:
     """What the analyses of one look need."""
 
     plan: Plan
     registration: str
     wave: int
-    data: Data
-    tested: tuple[Tested, ...]
+    data: LookData
+    results: tuple[PrimaryResult, ...]
     newest: bool  # models are fitted at the newest look alone: earlier reports hold the others
-    rows: Table  # of the tested models at the wave, one grader's
-    parts: Cube  # the same columns, outcomes DIMENSIONS and PARTS
+    rows: ResultTable  # of the tested models at the wave, one grader's
+    parts: SeedMeans  # the same columns, outcomes DIMENSIONS and PARTS
 
     @property
     def models(self) -> list[str]:
         return [column.model for column in self.data.cube.columns]
 
 
-def run_asides(look: Look) -> tuple[Aside, ...]:
+def run_sensitivity(look: SensitivityInput) -> tuple[SensitivityResult, ...]:
     """Every sensitivity analysis that the plan names, in the plan's order."""
     rules = look.plan.standard
     named = () if rules is None else rules.sensitivity
     return tuple(aside for name in named for aside in _ANALYSES[name](look))
 
 
-def _unadjusted(look: Look) -> Iterator[Aside]:
-    for each in look.tested:
+def _unadjusted(look: SensitivityInput) -> Iterator[SensitivityResult]:
+    for each in look.results:
         if each.unadjusted is not None:
-            yield Aside(
+            yield SensitivityResult(
                 "unadjusted", look.wave, each.verdict.model, "", each.unadjusted.gap,
                 each.unadjusted.interval, each.p_unadjusted, each.p_adjusted_unadjusted, "",
             )  # fmt: skip
 
 
-def _leave_one_out(look: Look) -> Iterator[Aside]:
+def _leave_one_out(look: SensitivityInput) -> Iterator[SensitivityResult]:
     cube = look.data.cube
     name = "leave-one-stratum-out"
     if not look.newest or len(np.unique(cube.stratum)) < 2:
@@ -292,13 +292,13 @@ def _leave_one_out(look: Look) -> Iterator[Aside]:
     )  # fmt: skip
     for row, code in enumerate(found.strata.tolist()):
         for m, model in enumerate(look.models):
-            yield Aside(
+            yield SensitivityResult(
                 name, look.wave, model, f"without {cube.strata[code]}",
                 float(found.gaps[row, m]), None, float(found.p[row, m]), None, "",
             )  # fmt: skip
 
 
-def _by_dimension(look: Look) -> Iterator[Aside]:
+def _by_dimension(look: SensitivityInput) -> Iterator[SensitivityResult]:
     cube = look.parts
     there = [
         o
@@ -315,13 +315,13 @@ def _by_dimension(look: Look) -> Iterator[Aside]:
         for place, o in enumerate(there):
             gap = float(found.gaps[m, place])
             if not np.isnan(gap):
-                yield Aside(
+                yield SensitivityResult(
                     "dimensions", look.wave, column.model, DIMENSIONS[cube.outcomes[o]], gap, None,
                     float(found.p[m, place]), float(found.p_adjusted[m, place]), "",
                 )  # fmt: skip
 
 
-def _key_and_static(look: Look) -> Iterator[Aside]:
+def _key_and_static(look: SensitivityInput) -> Iterator[SensitivityResult]:
     """Over the instances that have criteria of both kinds, so that the third row is the first less
     the second."""
     cube, name = look.parts, "key-static"
@@ -343,26 +343,32 @@ def _key_and_static(look: Look) -> Iterator[Aside]:
         for part, gap, p, note in rows:
             if gap is not None:
                 interval = None if gap.se is None else gap.interval  # all alike: no spread to tell
-                yield Aside(name, look.wave, column.model, part, gap.gap, interval, p, None, note)
+                yield SensitivityResult(
+                    name, look.wave, column.model, part, gap.gap, interval, p, None, note
+                )
 
 
-def _gee(look: Look) -> Iterator[Aside]:
+def _gee(look: SensitivityInput) -> Iterator[SensitivityResult]:
     for model, runs in _runs(look) if look.newest else ():
         fit = gee_gap(*runs)
         note = "; ".join(fit.notes)
-        yield Aside("gee", look.wave, model, "", fit.gap, fit.interval, fit.p, None, note)
+        yield SensitivityResult(
+            "gee", look.wave, model, "", fit.gap, fit.interval, fit.p, None, note
+        )
 
 
-def _mixed(look: Look) -> Iterator[Aside]:
+def _mixed(look: SensitivityInput) -> Iterator[SensitivityResult]:
     for model, runs in _runs(look) if look.newest else ():
         fit = mixed_gap(*runs)
         note = "; ".join(fit.notes)
-        yield Aside("mixed", look.wave, model, "", fit.gap, fit.interval, fit.p, None, note)
+        yield SensitivityResult(
+            "mixed", look.wave, model, "", fit.gap, fit.interval, fit.p, None, note
+        )
 
 
-def _shrinkage(look: Look) -> Iterator[Aside]:
+def _shrinkage(look: SensitivityInput) -> Iterator[SensitivityResult]:
     """Gaps of the look's models, drawn towards their mean."""
-    known = [each for each in look.tested if each.verdict.estimate is not None]
+    known = [each for each in look.results if each.verdict.estimate is not None]
     gaps = np.array([each.verdict.estimate for each in known], dtype=np.float64)
     ses = np.array(
         [np.nan if each.verdict.se is None else each.verdict.se for each in known],
@@ -374,13 +380,13 @@ def _shrinkage(look: Look) -> Iterator[Aside]:
     for place, each in enumerate(known):
         gap, se = float(found.gaps[place]), float(found.ses[place])
         if not np.isnan(gap):
-            yield Aside(
+            yield SensitivityResult(
                 "shrinkage", look.wave, each.verdict.model, "", gap,
                 (gap - 1.96 * se, gap + 1.96 * se), None, None, "",
             )  # fmt: skip
 
 
-_ANALYSES: Mapping[str, Callable[[Look], Iterator[Aside]]] = {
+_ANALYSES: Mapping[str, Callable[[SensitivityInput], Iterator[SensitivityResult]]] = {
     "unadjusted": _unadjusted,
     "leave-one-stratum-out": _leave_one_out,
     "dimensions": _by_dimension,
@@ -393,7 +399,7 @@ _ANALYSES: Mapping[str, Callable[[Look], Iterator[Aside]]] = {
 Runs = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
 
 
-def _runs(look: Look) -> Iterator[tuple[str, Runs]]:
+def _runs(look: SensitivityInput) -> Iterator[tuple[str, Runs]]:
     """Each model's scored runs: scores, seeds, strata, arms."""
     table = look.rows
     scores = outcome_of(table, look.plan.outcomes[0])
@@ -407,7 +413,7 @@ def _runs(look: Look) -> Iterator[tuple[str, Runs]]:
             yield model, (scores[own], seeds[own], strata[own], public[own])
 
 
-def _permuting(look: Look, name: str) -> dict[str, int]:
+def _permuting(look: SensitivityInput, name: str) -> dict[str, int]:
     return {
         "permutations": look.plan.permutations,
         "enumerate_up_to": look.plan.enumerate_up_to,

@@ -12,9 +12,9 @@ from datetime import date
 
 import numpy as np
 
-from analysis.data import Cube, Table, make_cube, one_of
+from analysis.data import ResultTable, SeedMeans, make_seed_means, one_of
 from analysis.errors import AnalysisError
-from analysis.plan.burned import BurnedSeeds, Kept, compare_look, hold_back, keep_rows
+from analysis.plan.burned import BurnedSeeds, RetainedRows, compare_look, keep_rows, note_burned
 from analysis.plan.controls import (
     ControlResult,
     drift_control,
@@ -26,8 +26,14 @@ from analysis.plan.controls import (
 from analysis.plan.judge_drift import Drift
 from analysis.plan.monitoring import Monitored, monitor_looks
 from analysis.plan.presets import EXCLUSIONS, GRADER, control_models
-from analysis.plan.primary import Data, Tested, look_data, primary_rule, run_tests
-from analysis.plan.sensitivity import DIMENSIONS, PARTS, Aside, Look, run_asides
+from analysis.plan.primary import LookData, PrimaryResult, look_data, primary_rule, run_tests
+from analysis.plan.sensitivity import (
+    DIMENSIONS,
+    PARTS,
+    SensitivityInput,
+    SensitivityResult,
+    run_sensitivity,
+)
 from analysis.plan.verdict import Verdict, withhold
 from analysis.stats import Adjusted, bh
 from registry.ledger import Plan, StandardRules
@@ -46,7 +52,7 @@ class LookResult:
     alpha: float
     covered: float
     covariate_models: tuple[str, ...]
-    tested: tuple[Tested, ...]
+    results: tuple[PrimaryResult, ...]
     excluded: tuple[tuple[str, str], ...]  # model, why
 
 
@@ -55,12 +61,12 @@ class StandardResult:
     looks: tuple[LookResult, ...]
     controls: tuple[ControlResult, ...]
     monitored: Monitored
-    asides: tuple[Aside, ...]
+    sensitivity: tuple[SensitivityResult, ...]
     burned: tuple[BurnedSeeds, ...] = ()  # of the models that have any
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
-        return tuple(each.verdict for look in self.looks for each in look.tested)
+        return tuple(each.verdict for look in self.looks for each in look.results)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +74,14 @@ class _Judged:
     """What judges have to do with the verdicts: the second grader's, by wave; what was graded
     again; whose scores are tested."""
 
-    second: dict[int, tuple[Tested, ...]]
+    second: dict[int, tuple[PrimaryResult, ...]]
     drifts: tuple[Drift, ...]
     scored_by: str
 
 
 def run_standard(
     plan: Plan,
-    table: Table,
+    table: ResultTable,
     registration: str,
     *,
     published: date | None = None,
@@ -98,7 +104,7 @@ def run_standard(
     whole = held.where(one_of(held["stratum"], plan.strata))
     kept = keep_rows(whole, rules.burned, control_models(plan))
     clean = whole.where(kept.primary)
-    cube = make_cube(clean, plan.outcomes, plan.strata)
+    cube = make_seed_means(clean, plan.outcomes, plan.strata)
     looks = list(_looks(plan, rules, held, cube, registration, kept.seeds))
     judged = _Judged(_second(plan, rules, table, registration), tuple(drifts), scored_by)
     controls = tuple(_controls(plan, rules, cube, registration, looks, judged))
@@ -137,11 +143,11 @@ def _rules(plan: Plan) -> StandardRules:
 def _looks(
     plan: Plan,
     rules: StandardRules,
-    table: Table,
-    cube: Cube,
+    table: ResultTable,
+    cube: SeedMeans,
     registration: str,
     burned: Sequence[BurnedSeeds],
-) -> Iterator[tuple[LookResult, Data]]:
+) -> Iterator[tuple[LookResult, LookData]]:
     seeds = {(each.wave, each.model): each for each in burned}
     aside = control_models(plan)
     waves = sorted({column.wave for column in cube.columns if column.model not in aside})
@@ -157,7 +163,7 @@ def _looks(
         if tested:
             data = look_data(cube, tested, before, rules.covariate_runs)
             found = tuple(
-                replace(each, verdict=hold_back(each.verdict, seeds.get((wave, each.model))))
+                replace(each, verdict=note_burned(each.verdict, seeds.get((wave, each.model))))
                 for each in run_tests(plan, rules, data, registration, rule, wave=wave)
             )
         else:
@@ -171,7 +177,7 @@ def _looks(
         )
 
 
-def _before(rules: StandardRules, cube: Cube, wave: int) -> list[int]:
+def _before(rules: StandardRules, cube: SeedMeans, wave: int) -> list[int]:
     """The columns of pre-exposure models up to a wave."""
     return [
         place
@@ -183,20 +189,20 @@ def _before(rules: StandardRules, cube: Cube, wave: int) -> list[int]:
 def _watched(
     plan: Plan,
     rules: StandardRules,
-    table: Table,
-    kept: Kept,
-    looks: Sequence[tuple[LookResult, Data]],
-) -> list[tuple[int, Data]]:
+    table: ResultTable,
+    kept: RetainedRows,
+    looks: Sequence[tuple[LookResult, LookData]],
+) -> list[tuple[int, LookData]]:
     """What P4 looks at: as P1, but for single burned instances, which stay."""
     if np.array_equal(kept.primary, kept.monitored):
         return [(look.wave, data) for look, data in looks]
-    cube = make_cube(table.where(kept.monitored), plan.outcomes, plan.strata)
+    cube = make_seed_means(table.where(kept.monitored), plan.outcomes, plan.strata)
     return [(look.wave, _data_of(rules, cube, look)) for look, _ in looks]
 
 
-def _data_of(rules: StandardRules, cube: Cube, look: LookResult) -> Data:
+def _data_of(rules: StandardRules, cube: SeedMeans, look: LookResult) -> LookData:
     """A look's models in another cube than the one that they were tested in."""
-    columns = cube.where(look.wave, [each.model for each in look.tested])
+    columns = cube.where(look.wave, [each.model for each in look.results])
     if not columns:
         return _nothing(cube)
     return look_data(cube, columns, _before(rules, cube, look.wave), rules.covariate_runs)
@@ -205,30 +211,30 @@ def _data_of(rules: StandardRules, cube: Cube, look: LookResult) -> Data:
 def _burn_tests(
     plan: Plan,
     rules: StandardRules,
-    table: Table,
+    table: ResultTable,
     burned: Sequence[BurnedSeeds],
     looks: Sequence[LookResult],
     registration: str,
-) -> Iterator[Aside]:
+) -> Iterator[SensitivityResult]:
     """B1 at each look that has burned instances, on all of the instances that were run."""
     if not burned:
         return
-    cube = make_cube(table, plan.outcomes, plan.strata)
+    cube = make_seed_means(table, plan.outcomes, plan.strata)
     for look in looks:
         if look.wave in {each.wave for each in burned}:
             data = _data_of(rules, cube, look)
             yield from compare_look(plan, table, data, look.wave, registration)
 
 
-def _nothing(cube: Cube) -> Data:
+def _nothing(cube: SeedMeans) -> LookData:
     """A look of which every model is excluded."""
     own = cube.pick([])
     empty = np.empty((0, len(cube.outcomes)))
-    return Data(own, Adjusted(own.values, empty, empty), None, 0.0)
+    return LookData(own, Adjusted(own.values, empty, empty), None, 0.0)
 
 
 def _excluded(
-    plan: Plan, table: Table, wave: int, models: Sequence[str]
+    plan: Plan, table: ResultTable, wave: int, models: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
     """Models that the plan leaves out of a look, with the reason in words."""
     for model in models if plan.exclusions else ():
@@ -242,25 +248,25 @@ def _excluded(
 
 
 def _second(
-    plan: Plan, rules: StandardRules, table: Table, registration: str
-) -> dict[int, tuple[Tested, ...]]:
+    plan: Plan, rules: StandardRules, table: ResultTable, registration: str
+) -> dict[int, tuple[PrimaryResult, ...]]:
     """The same test on the second grader's scores, by wave."""
     held = table.where(table["grader"] == rules.second_grader)
     if not rules.second_grader or not len(held):
         return {}
     held = held.where(one_of(held["stratum"], plan.strata))
     kept = keep_rows(held, rules.burned, control_models(plan))
-    cube = make_cube(held.where(kept.primary), plan.outcomes, plan.strata)
+    cube = make_seed_means(held.where(kept.primary), plan.outcomes, plan.strata)
     looks = _looks(plan, rules, held, cube, registration, kept.seeds)
-    return {look.wave: look.tested for look, _ in looks}
+    return {look.wave: look.results for look, _ in looks}
 
 
 def _controls(
     plan: Plan,
     rules: StandardRules,
-    cube: Cube,
+    cube: SeedMeans,
     registration: str,
-    looks: Sequence[tuple[LookResult, Data]],
+    looks: Sequence[tuple[LookResult, LookData]],
     judged: _Judged,
 ) -> Iterator[ControlResult]:
     first = looks[0][0].wave if looks else None
@@ -282,20 +288,20 @@ def _controls(
 
 
 def _judge_controls(
-    rules: StandardRules, cube: Cube, look: LookResult, judged: _Judged
+    rules: StandardRules, cube: SeedMeans, look: LookResult, judged: _Judged
 ) -> Iterator[ControlResult]:
     """C3 at a look: on each model, then on all of them."""
     if not rules.second_grader:
         yield graded_exactly(look.wave, judged.scored_by)
         return
     others = judged.second.get(look.wave, ())
-    yield from second_opinion(look.wave, rules.second_grader, look.tested, others)
+    yield from second_opinion(look.wave, rules.second_grader, look.results, others)
     first = min(column.wave for column in cube.columns)
     if rules.regrade and look.wave > first:
         yield drift_control(rules, look.wave, first, judged.drifts)
 
 
-def _baseline(rules: StandardRules, cube: Cube, first: int | None) -> list[int]:
+def _baseline(rules: StandardRules, cube: SeedMeans, first: int | None) -> list[int]:
     """The columns of pre-exposure models of the waves before the first look; where there are none,
     of the earliest wave that has any. Later waves do not change what it says."""
     every = [
@@ -306,7 +312,7 @@ def _baseline(rules: StandardRules, cube: Cube, first: int | None) -> list[int]:
     return before or [place for place in every if cube.columns[place].wave == earliest]
 
 
-def _lacking(cube: Cube, columns: Sequence[int], named: Sequence[str]) -> tuple[str, ...]:
+def _lacking(cube: SeedMeans, columns: Sequence[int], named: Sequence[str]) -> tuple[str, ...]:
     run = {cube.columns[place].model for place in columns}
     return tuple(name for name in named if name not in run)
 
@@ -314,7 +320,7 @@ def _lacking(cube: Cube, columns: Sequence[int], named: Sequence[str]) -> tuple[
 def _judge_look(look: LookResult, controls: Sequence[ControlResult]) -> LookResult:
     """The look, its verdicts withheld where a control failed that they rest on."""
     tested = []
-    for each in look.tested:
+    for each in look.results:
         why = [
             f"{control.kind} ({control.what}): {control.says.rstrip('.')}"
             for control in controls
@@ -322,7 +328,7 @@ def _judge_look(look: LookResult, controls: Sequence[ControlResult]) -> LookResu
         ]
         verdict = withhold(each.verdict, "; ".join(why)) if why else each.verdict
         tested.append(replace(each, verdict=verdict))
-    return replace(look, tested=tuple(tested))
+    return replace(look, results=tuple(tested))
 
 
 def bears_on(control: ControlResult, wave: int, model: str) -> bool:
@@ -333,32 +339,34 @@ def bears_on(control: ControlResult, wave: int, model: str) -> bool:
     return control.wave == wave or (control.kind == "C1" and control.what.startswith("released"))
 
 
-def _discoveries(looks: Sequence[LookResult]) -> Iterator[Aside]:
+def _discoveries(looks: Sequence[LookResult]) -> Iterator[SensitivityResult]:
     """p of every model at every look, adjusted for false discovery over all (P3, exploratory)."""
-    found = [each for look in looks for each in look.tested if each.verdict.estimate is not None]
+    found = [each for look in looks for each in look.results if each.verdict.estimate is not None]
     if len(found) < 2:
         return
     adjusted = bh(np.array([each.verdict.p for each in found]))
     for each, q in zip(found, adjusted.tolist(), strict=True):
         verdict = each.verdict
-        yield Aside(
+        yield SensitivityResult(
             "false-discovery", verdict.wave, verdict.model, "over all models and looks",
             verdict.estimate, verdict.interval, verdict.p, q, "exploratory, at q = 0.05",
         )  # fmt: skip
 
 
 def _asides(
-    plan: Plan, table: Table, looks: Sequence[tuple[LookResult, Data]], registration: str
-) -> Iterator[Aside]:
-    parts = make_cube(table, (*DIMENSIONS, *PARTS), plan.strata)
+    plan: Plan, table: ResultTable, looks: Sequence[tuple[LookResult, LookData]], registration: str
+) -> Iterator[SensitivityResult]:
+    parts = make_seed_means(table, (*DIMENSIONS, *PARTS), plan.strata)
     last = looks[-1][0].number if looks else 0
     for look, data in looks:
-        if not look.tested:
+        if not look.results:
             continue
         models = [column.model for column in data.cube.columns]
         rows = table.where((table["wave"] == look.wave) & one_of(table["model"], models))
         rows = rows.where(one_of(rows["stratum"], plan.strata))
         own = parts.pick(parts.where(look.wave, models))
-        yield from run_asides(
-            Look(plan, registration, look.wave, data, look.tested, look.number == last, rows, own)
+        yield from run_sensitivity(
+            SensitivityInput(
+                plan, registration, look.wave, data, look.results, look.number == last, rows, own
+            )
         )

@@ -1,28 +1,34 @@
 from .control_power import ALARM, NegativeControls, Remedy, find_models, find_seeds
 from .power import (
-    Curve,
-    Effort,
-    Point,
-    Setting,
+    PowerCurve,
+    PowerPoint,
+    PowerSetting,
+    SimulationSize,
     check_setting,
     check_target,
     gaps_curve,
     power_at,
     seeds_curve,
 )
-from .variance_components import ARTICLE, Components, Pilot, check_components, estimate_components
+from .variance_components import (
+    ARTICLE,
+    Components,
+    PilotVariance,
+    check_components,
+    estimate_components,
+)
 
 __all__ = [
     "ALARM",
     "ARTICLE",
     "Components",
-    "Curve",
-    "Effort",
     "NegativeControls",
-    "Pilot",
-    "Point",
+    "PilotVariance",
+    "PowerCurve",
+    "PowerPoint",
+    "PowerSetting",
     "Remedy",
-    "Setting",
+    "SimulationSize",
     "check_components",
     "check_setting",
     "check_target",

@@ -68,7 +68,7 @@ class NegativeControls:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Held:
+class ControlOutcome:
     """Studies (B,): whether C1 withholds a look's verdicts, and half the 90 % interval that must
     fit into the margin, the widest where there are two."""
 
@@ -87,7 +87,7 @@ class Remedy:
     error: float
 
 
-def hold_controls(
+def apply_controls(
     rules: StandardRules,
     controls: NegativeControls,
     values: Floats,
@@ -97,7 +97,7 @@ def hold_controls(
     permutations: int,
     enumerate_up_to: int,
     seed: int,
-) -> Held:
+) -> ControlOutcome:
     """C1 of one look of many studies. ``values`` (n, B, columns, outcomes) are the controls'
     scores, none missing; the studies share the permutations."""
     first, studies = len(controls.baseline), values.shape[1]
@@ -115,7 +115,7 @@ def hold_controls(
     half = np.array([(each.interval90[1] - each.interval90[0]) / 2 for each in found])
     by_study = (len(parts), studies)
     withheld = np.logical_or.reduce(failed.reshape(by_study), axis=0)
-    return Held(np.asarray(withheld), half.reshape(by_study).max(axis=0))
+    return ControlOutcome(np.asarray(withheld), half.reshape(by_study).max(axis=0))
 
 
 def pool_studies(values: Floats, stratum: NDArray[np.int64]) -> Floats:
@@ -142,7 +142,7 @@ def withheld_rate(
     for count, stream, drawn in batches(seed, "controls", replications, size):
         shared = draw_shared(components, outcomes, (len(stratum), count), stream)
         values = draw_columns(components, shared, controls.columns, plan.replicates, stream)
-        held = hold_controls(
+        held = apply_controls(
             rules, controls, values, stratum, public,
             permutations=permutations, enumerate_up_to=plan.enumerate_up_to, seed=drawn,
         )  # fmt: skip

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
 from analysis.plan import look_alpha, validate_plan
-from analysis.planning.control_power import Held, NegativeControls, hold_controls
+from analysis.planning.control_power import ControlOutcome, NegativeControls, apply_controls
 from analysis.planning.simulate_seed_means import (
     allocation,
     batches,
@@ -55,7 +55,7 @@ _LEAST, _MOST = 0.02, 0.98  # powers that a straight line through probits may re
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class PowerSetting:
     """What is varied beside the plan: the new models of a look, the runs of pre-exposure models
     on each instance (0: no covariate), the inflation, and the look at which it begins; the
     negative controls, None where nothing of them is asked."""
@@ -69,7 +69,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class SimulationSize:
     """How much is simulated. ``permutations`` take the place of the plan's: fewer are enough to
     tell power, and cost it a little. Of the study's power, which takes longer and is mostly near
     1, a quarter of the replications is made, or 100."""
@@ -84,7 +84,7 @@ class Effort:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class PowerPoint:
     """One design. Powers are simulated, with their Monte-Carlo errors; ``formula`` is what
     (gap / SE − z) gives for the least noisy outcome that is inflated, alpha shared equally by the
     look's models."""
@@ -105,17 +105,17 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class PowerCurve:
     """Points, and the value at which power reaches ``target``; None where nothing within reach
     does. ``formula`` is the value by formula."""
 
     target: float
-    points: tuple[Point, ...]
+    points: tuple[PowerPoint, ...]
     value: float | None
     formula: float | None
 
 
-def check_setting(plan: Plan, setting: Setting, effort: Effort) -> None:
+def check_setting(plan: Plan, setting: PowerSetting, effort: SimulationSize) -> None:
     """Raise AnalysisError where nothing can be simulated as asked."""
     validate_plan(plan)
     if not 0 < setting.gap < 1:
@@ -141,15 +141,20 @@ def check_target(plan: Plan, target: float) -> None:
 
 
 def power_at(
-    plan: Plan, components: Components, setting: Setting, effort: Effort, *, study: bool = True
-) -> Point:
+    plan: Plan,
+    components: Components,
+    setting: PowerSetting,
+    effort: SimulationSize,
+    *,
+    study: bool = True,
+) -> PowerPoint:
     """Power of one design: the plan's strata, seeds, runs, looks, alpha, outcomes; the study's
     where the plan monitors one (standard-v1)."""
     check_setting(plan, setting, effort)
     check_components(components)
     named, held = _one_look(plan, components, setting, effort)
     power = float(named.mean())
-    point = Point(
+    point = PowerPoint(
         plan.seeds_per_arm, setting.gap, power, rate_error(power, effort.replications),
         formula_power(plan, components, setting),
     )  # fmt: skip
@@ -171,56 +176,56 @@ def power_at(
 def seeds_curve(
     plan: Plan,
     components: Components,
-    setting: Setting,
-    effort: Effort,
+    setting: PowerSetting,
+    effort: SimulationSize,
     target: float,
     watch: Watch | None = None,
-) -> Curve:
+) -> PowerCurve:
     """Power over seeds an arm and stratum, and how many reach the target: simulated about what
     the formula says, a line through the probits over √seeds, and simulated again there."""
     start = formula_seeds(plan, components, setting, target)
     if start > MOST_SEEDS:
-        return Curve(target, (), None, None)
+        return PowerCurve(target, (), None, None)
     tried = sorted({max(2, round(start * step)) for step in _LADDER})
-    points: list[Point] = []
+    points: list[PowerPoint] = []
     for seeds in tried:
         points.append(power_at(replace(plan, seeds_per_arm=seeds), components, setting, effort))
         _tell(watch, len(points), len(tried) + 1)
     root = _crossing([(math.sqrt(p.seeds), p.power) for p in points], target)
     if root is None or root < 0 or root**2 > MOST_SEEDS:
-        return Curve(target, tuple(points), None, start)
+        return PowerCurve(target, tuple(points), None, start)
     needed = max(2, math.ceil(root**2))
     if needed not in tried:
         own = replace(plan, seeds_per_arm=needed)
         points.append(power_at(own, components, setting, effort))
     _tell(watch, len(tried) + 1, len(tried) + 1)
-    return Curve(target, tuple(sorted(points, key=lambda p: p.seeds)), needed, start)
+    return PowerCurve(target, tuple(sorted(points, key=lambda p: p.seeds)), needed, start)
 
 
 def gaps_curve(
     plan: Plan,
     components: Components,
-    setting: Setting,
-    effort: Effort,
+    setting: PowerSetting,
+    effort: SimulationSize,
     target: float,
     watch: Watch | None = None,
-) -> Curve:
+) -> PowerCurve:
     """Power over the inflation at the plan's seeds, and the smallest that reaches the target."""
     start = formula_gap(plan, components, setting, target)
     tried = sorted({min(0.9, start * math.sqrt(step)) for step in _LADDER})
-    points: list[Point] = []
+    points: list[PowerPoint] = []
     for gap in tried:
         points.append(power_at(plan, components, replace(setting, gap=gap), effort))
         _tell(watch, len(points), len(tried))
     found = _crossing([(p.gap, p.power) for p in points], target)
     value = found if found is not None and 0 < found < 1 else None
-    return Curve(target, tuple(points), value, start)
+    return PowerCurve(target, tuple(points), value, start)
 
 
 # Formulas
 
 
-def standard_error(plan: Plan, components: Components, setting: Setting) -> float:
+def standard_error(plan: Plan, components: Components, setting: PowerSetting) -> float:
     """Of a model's gap in the least noisy outcome that is inflated, adjusted where there is a
     covariate."""
     everyone, own, run = components.parts
@@ -233,7 +238,7 @@ def standard_error(plan: Plan, components: Components, setting: Setting) -> floa
     return min(inflated) * math.sqrt(2 * mean / n)
 
 
-def formula_power(plan: Plan, components: Components, setting: Setting) -> float:
+def formula_power(plan: Plan, components: Components, setting: PowerSetting) -> float:
     """Φ(gap / SE − z), z of the look's alpha shared by its models."""
     from scipy.special import ndtr
 
@@ -241,24 +246,24 @@ def formula_power(plan: Plan, components: Components, setting: Setting) -> float
     return float(ndtr(setting.gap / se - _critical(plan, setting)))
 
 
-def formula_gap(plan: Plan, components: Components, setting: Setting, target: float) -> float:
+def formula_gap(plan: Plan, components: Components, setting: PowerSetting, target: float) -> float:
     """The gap of that power."""
     return _total_z(plan, setting, target) * standard_error(plan, components, setting)
 
 
-def formula_seeds(plan: Plan, components: Components, setting: Setting, target: float) -> int:
+def formula_seeds(plan: Plan, components: Components, setting: PowerSetting, target: float) -> int:
     """The seeds an arm and stratum of that power."""
     one = standard_error(replace(plan, seeds_per_arm=1), components, setting)
     return max(2, math.ceil((_total_z(plan, setting, target) * one / setting.gap) ** 2))
 
 
-def _critical(plan: Plan, setting: Setting) -> float:
+def _critical(plan: Plan, setting: PowerSetting) -> float:
     from scipy.special import ndtri
 
     return float(-ndtri(look_alpha(plan) / setting.models))
 
 
-def _total_z(plan: Plan, setting: Setting, target: float) -> float:
+def _total_z(plan: Plan, setting: PowerSetting, target: float) -> float:
     from scipy.special import ndtri
 
     check_target(plan, target)
@@ -327,7 +332,9 @@ def first_rejections(
     )
 
 
-def _withhold(point: Point, named: Bools, held: Held, effort: Effort) -> Point:
+def _withhold(
+    point: PowerPoint, named: Bools, held: ControlOutcome, effort: SimulationSize
+) -> PowerPoint:
     """The point, and what C1 leaves of its power."""
     lost, issued = float(held.withheld.mean()), float((named & ~held.withheld).mean())
     return replace(
@@ -341,8 +348,8 @@ def _withhold(point: Point, named: Bools, held: Held, effort: Effort) -> Point:
 
 
 def _one_look(
-    plan: Plan, components: Components, setting: Setting, effort: Effort
-) -> tuple[Bools, Held | None]:
+    plan: Plan, components: Components, setting: PowerSetting, effort: SimulationSize
+) -> tuple[Bools, ControlOutcome | None]:
     """Whether the one inflated model of a look is named, and what C1 says, by study."""
     stratum, public = allocation(plan)
     tested = replace(plan, permutations=effort.permutations)
@@ -368,29 +375,29 @@ def _one_look(
 
 def _hold(
     plan: Plan,
-    setting: Setting,
+    setting: PowerSetting,
     values: Floats,
     stratum: NDArray[np.int64],
     public: Bools,
     seed: int,
-) -> Held:
+) -> ControlOutcome:
     if plan.standard is None or setting.controls is None:
         raise AnalysisError(f"plan {plan.name!r} holds nothing to negative controls")
-    return hold_controls(
+    return apply_controls(
         plan.standard, setting.controls, values, stratum, public,
         permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to, seed=seed + 1,
     )  # fmt: skip
 
 
-def _joined(held: Sequence[Held]) -> Held:
-    return Held(
+def _joined(held: Sequence[ControlOutcome]) -> ControlOutcome:
+    return ControlOutcome(
         np.concatenate([each.withheld for each in held]),
         np.concatenate([each.half_width for each in held]),
     )
 
 
 def _study_looks(
-    plan: Plan, components: Components, setting: Setting, effort: Effort, alpha: float
+    plan: Plan, components: Components, setting: PowerSetting, effort: SimulationSize, alpha: float
 ) -> NDArray[np.int64]:
     """The look at which each simulated study rejects, all models inflated from the onset on."""
     stratum, public = allocation(plan)
@@ -420,7 +427,7 @@ def _study_looks(
 def _controls(
     plan: Plan,
     components: Components,
-    setting: Setting,
+    setting: PowerSetting,
     shared: Floats,
     stream: np.random.Generator,
 ) -> Floats | None:
@@ -433,7 +440,7 @@ def _controls(
 def _covariate(
     plan: Plan,
     components: Components,
-    setting: Setting,
+    setting: PowerSetting,
     shared: Floats,
     controls: Floats | None,
     stream: np.random.Generator,
@@ -449,12 +456,12 @@ def _covariate(
     return shared + noise * draw_normal(components, outcomes, (n, studies), stream)
 
 
-def _made_by_controls(plan: Plan, setting: Setting) -> bool:
+def _made_by_controls(plan: Plan, setting: PowerSetting) -> bool:
     held = setting.controls
     return held is not None and held.runs(plan.replicates) == setting.covariate_runs
 
 
-def _covariate_noise(plan: Plan, components: Components, setting: Setting) -> float:
+def _covariate_noise(plan: Plan, components: Components, setting: PowerSetting) -> float:
     """The share of a run's variance by which x strays from what all models share: that of so many
     models run once, or of the controls, some of which are the same model."""
     _, own, run = components.parts
@@ -464,7 +471,7 @@ def _covariate_noise(plan: Plan, components: Components, setting: Setting) -> fl
     return own / models + run / setting.covariate_runs
 
 
-def _raise(setting: Setting, outcomes: int) -> Floats:
+def _raise(setting: PowerSetting, outcomes: int) -> Floats:
     raised = np.full(outcomes, setting.gap)
     if setting.final_only:
         raised[1:] = 0.0

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.data import Table, codes_of, outcome_of
+from analysis.data import ResultTable, codes_of, outcome_of
 from analysis.errors import AnalysisError
 from registry.result_row import Status
 
@@ -44,7 +44,7 @@ ARTICLE = Components(sd=(0.267, 0.215), seed_share=0.04, shared=0.6, correlation
 
 
 @dataclass(frozen=True, slots=True)
-class Pilot:
+class PilotVariance:
     """Components from rows, and what they rest on. ``notes`` say what could not be told apart."""
 
     components: Components
@@ -71,7 +71,9 @@ def check_components(components: Components) -> Components:
     return components
 
 
-def estimate_components(table: Table, outcomes: Sequence[str], strata: Sequence[str]) -> Pilot:
+def estimate_components(
+    table: ResultTable, outcomes: Sequence[str], strata: Sequence[str]
+) -> PilotVariance:
     """Components of one grader's rows, by the method of moments.
 
     Runs are centred in each wave, model and stratum, blind to the arms. The run's variance is that
@@ -108,7 +110,7 @@ def estimate_components(table: Table, outcomes: Sequence[str], strata: Sequence[
         tuple(np.sqrt(variance).tolist()), share, shared / stable if stable else 0.0, correlation
     )
     priced = held["cost_usd"][~np.isnan(held["cost_usd"])]
-    return Pilot(
+    return PilotVariance(
         components, len(held), len(np.unique(instance)), tuple(models), repeats, pairs,
         float(priced.mean()) if len(priced) else None, tuple(_notes(repeats, pairs)),
     )  # fmt: skip

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.data import Table, codes_of
-from analysis.plan import GRADER, KEEP, BurnedSeeds, burned_words, control_models, number
+from analysis.data import ResultTable, codes_of
+from analysis.plan import GRADER, KEEP, BurnedSeeds, burned_words, control_models
+from analysis.stats import counted
 from registry.ledger import Plan, RunManifest
 from registry.result_row import Arm, Status
 
@@ -18,7 +19,7 @@ _CELL = ("wave", "stratum", "tranche", "arm", "instance")
 
 def deviations(
     plan: Plan,
-    table: Table,
+    table: ResultTable,
     runs: Iterable[RunManifest],
     *,
     entropy: str = "operating system",
@@ -46,7 +47,7 @@ def deviations(
     return tuple(found)
 
 
-def table_departures(plan: Plan, table: Table) -> tuple[str, ...]:
+def table_departures(plan: Plan, table: ResultTable) -> tuple[str, ...]:
     """Where a table from elsewhere departs from a plan, one sentence each."""
     found: list[str] = []
     found += _sample_departures(plan, table)
@@ -80,7 +81,7 @@ def burned_departures(plan: Plan, burned: Iterable[BurnedSeeds]) -> Iterator[str
 
 
 def _sample_departures(
-    plan: Plan, table: Table, reserve: Sequence[int] | None = None
+    plan: Plan, table: ResultTable, reserve: Sequence[int] | None = None
 ) -> Iterator[str]:
     """``reserve`` None: how large reserve tranches should be is not known."""
     wave, stratum, tranche, arm, instance = (codes_of(table[n]) for n in _CELL)
@@ -103,7 +104,7 @@ def _sample_departures(
         yield f"Stratum {name} is not registered; its rows are left out of the registered test."
 
 
-def _run_departures(plan: Plan, table: Table, runs: Sequence[RunManifest]) -> Iterator[str]:
+def _run_departures(plan: Plan, table: ResultTable, runs: Sequence[RunManifest]) -> Iterator[str]:
     promised = {(run.wave, pin.name) for run in runs for pin in run.models}
     present = set(_models_at_waves(table))
     for wave, model in sorted(present - promised):
@@ -113,12 +114,12 @@ def _run_departures(plan: Plan, table: Table, runs: Sequence[RunManifest]) -> It
     for run in runs:
         if run.replicates != plan.replicates:
             yield (
-                f"Wave {run.wave} ran {number(run.replicates, 'replicate')}; {plan.replicates} "
+                f"Wave {run.wave} ran {counted(run.replicates, 'replicate')}; {plan.replicates} "
                 "registered."
             )
 
 
-def _served_departures(table: Table) -> Iterator[str]:
+def _served_departures(table: ResultTable) -> Iterator[str]:
     wave, model, served = (codes_of(table[n]) for n in ("wave", "model", "served_version"))
     cells = zip(*_distinct(wave[1], model[1], served[1]), strict=True)
     versions = Counter((wave[0][w], model[0][m]) for w, m, v in cells if served[0][v])
@@ -127,7 +128,7 @@ def _served_departures(table: Table) -> Iterator[str]:
             yield f"{name} was served in {count} versions within wave {at}."
 
 
-def _missing_departures(table: Table) -> Iterator[str]:
+def _missing_departures(table: ResultTable) -> Iterator[str]:
     rows = table.where(table["status"] == Status.MISSING)
     if not len(rows):
         return
@@ -143,7 +144,7 @@ def _missing_departures(table: Table) -> Iterator[str]:
         )
 
 
-def _models_at_waves(table: Table) -> list[tuple[int, str]]:
+def _models_at_waves(table: ResultTable) -> list[tuple[int, str]]:
     wave, model = codes_of(table["wave"]), codes_of(table["model"])
     cells = zip(*_distinct(wave[1], model[1]), strict=True)
     return [(wave[0][w], model[0][m]) for w, m in cells]
@@ -158,7 +159,7 @@ def _distinct(*codes: NDArray[np.int64]) -> list[list[int]]:
     return [column[first].tolist() for column in codes]
 
 
-def _look_departures(plan: Plan, table: Table) -> Iterator[str]:
+def _look_departures(plan: Plan, table: ResultTable) -> Iterator[str]:
     aside = control_models(plan)
     waves = sorted({wave for wave, model in _models_at_waves(table) if model not in aside})
     for wave in waves[plan.looks :]:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from analysis.judges import column_json
-from analysis.plan import ArmMean, LookResult, StandardResult, Tested, Verdict, describe_plan
+from analysis.plan import ArmMean, LookResult, PrimaryResult, StandardResult, Verdict, describe_plan
 from analysis.probes import exposure_json, text_exposure_json
 from analysis.report.report import ModelFact, Report, ServedModel
 from analysis.report.sections import DimensionMean
@@ -95,7 +95,7 @@ def _standard_bodies(found: StandardResult | None) -> dict[str, Any]:
         "looks": [_look_body(look) for look in found.looks],
         "controls": [asdict(control) for control in found.controls],
         "monitoring": asdict(found.monitored),
-        "sensitivity": [asdict(aside) for aside in found.asides],
+        "sensitivity": [asdict(aside) for aside in found.sensitivity],
     }
 
 
@@ -146,11 +146,11 @@ def _look_body(look: LookResult) -> dict[str, Any]:
         "alpha": look.alpha,
         "covariate": {"models": list(look.covariate_models), "share_of_instances": look.covered},
         "excluded": [{"model": model, "why": why} for model, why in look.excluded],
-        "models": [_tested_body(each) for each in look.tested],
+        "models": [_tested_body(each) for each in look.results],
     }
 
 
-def _tested_body(each: Tested) -> dict[str, Any]:
+def _tested_body(each: PrimaryResult) -> dict[str, Any]:
     plain, equal = each.unadjusted, each.equivalence
     return {
         **_verdict_body(each.verdict),

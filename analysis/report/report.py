@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from analysis.calibration import KeptCalibration
-from analysis.data import ArmCount, Table, one_of
+from analysis.calibration import RecordedCalibration
+from analysis.data import ArmCount, ResultTable, one_of
 from analysis.judges import JudgeColumn, judge_departures
 from analysis.picard import TableSet
 from analysis.plan import GRADER, Analysis, ArmMean, BurnedSeeds, StandardResult, Verdict
@@ -104,7 +104,7 @@ class Report:
     reserve: tuple[int, ...] = ()  # seeds per arm and stratum of each reserve tranche
     burned: tuple[BurnedSeeds, ...] = ()  # of the models that have any
     exposure: tuple[Exposure, ...] = ()  # probes from memory, of models asked about everything
-    calibrations: tuple[KeptCalibration, ...] = ()  # how large a leak it sees
+    calibrations: tuple[RecordedCalibration, ...] = ()  # how large a leak it sees
     description: str = ""  # of the study, by who made it
     texts: tuple[TextExposure, ...] = ()  # how likely models find the texts; exploratory
     text_notes: tuple[str, ...] = ()  # on models that do not tell it
@@ -132,7 +132,7 @@ def build_report(
     registered: Preregistration,
     sealed: SealedSet,
     runs: Sequence[RunManifest],
-    table: Table,
+    table: ResultTable,
     analysis: Analysis,
     issued: str,
     explored: Sequence[Analysis] = (),
@@ -144,7 +144,7 @@ def build_report(
     published: str = "",
     ledger_head: str = "",
     exposure: Sequence[Exposure] = (),
-    calibrations: Sequence[KeptCalibration] = (),
+    calibrations: Sequence[RecordedCalibration] = (),
     description: str = "",
     texts: Sequence[TextExposure] = (),
     text_notes: Sequence[str] = (),
@@ -197,7 +197,7 @@ def build_report(
 
 
 def build_table_report(
-    name: str, table: Table, analysis: Analysis, departures: Sequence[str], issued: str
+    name: str, table: ResultTable, analysis: Analysis, departures: Sequence[str], issued: str
 ) -> Report:
     """The report of an analysis of a table from elsewhere, ``name``: no ledger, no waves that we
     ran. ``departures`` are told as deviations."""
@@ -225,7 +225,7 @@ def build_table_report(
     )
 
 
-def _episode_parts(plan: Plan, table: Table, free: Collection[str]) -> dict[str, Any]:
+def _episode_parts(plan: Plan, table: ResultTable, free: Collection[str]) -> dict[str, Any]:
     """What is told of the episodes themselves, of the registered strata and grader."""
     held = table.where((table["grader"] == GRADER) & one_of(table["stratum"], plan.strata))
     return {
@@ -240,7 +240,7 @@ def _deviations(
     registered: Preregistration,
     sealed: SealedSet,
     runs: Sequence[RunManifest],
-    table: Table,
+    table: ResultTable,
     analysis: Analysis,
 ) -> tuple[str, ...]:
     found = deviations(
@@ -272,7 +272,7 @@ def _tranches(run: RunManifest) -> dict[str, tuple[int, ...]]:
     return {pin.name: own for pin, own in zip(run.models, given, strict=True)}
 
 
-def _owed_by_table(plan: Plan, table: Table, count: ArmCount) -> int:
+def _owed_by_table(plan: Plan, table: ResultTable, count: ArmCount) -> int:
     """The same of a table, which does not tell how large reserve tranches should be."""
     panel = len(plan.strata) * plan.seeds_per_arm * plan.replicates
     if not table["tranche"].any():
@@ -291,7 +291,7 @@ def _funnel_row(count: ArmCount, owed: int) -> FunnelRow:
     )  # fmt: skip
 
 
-def _served(runs: Sequence[RunManifest], table: Table) -> tuple[ServedModel, ...]:
+def _served(runs: Sequence[RunManifest], table: ResultTable) -> tuple[ServedModel, ...]:
     found = []
     for run in sorted(runs, key=lambda run: run.wave):
         for pin in run.models:

@@ -10,7 +10,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from analysis.plan import SENSITIVITY, Aside, ControlResult, Tested, Verdict, look_alpha
+from analysis.plan import (
+    SENSITIVITY,
+    ControlResult,
+    PrimaryResult,
+    SensitivityResult,
+    Verdict,
+    look_alpha,
+)
 from analysis.probes import MEASURES
 from analysis.report.figures import Timeline
 from analysis.report.report import FunnelRow, Report
@@ -341,7 +348,7 @@ def cost_grid(report: Report) -> Grid:
 
 def test_grid(report: Report) -> Grid:
     looks = () if report.standard is None else report.standard.looks
-    rows = tuple(_test_row(each) for look in looks for each in look.tested)
+    rows = tuple(_test_row(each) for look in looks for each in look.results)
     return Grid(
         "tests",
         "Further numbers: the gap without the covariate; the share of variance that the "
@@ -384,15 +391,15 @@ def burned_grid(report: Report) -> Grid:
 
 def burn_test_grid(report: Report) -> Grid | None:
     """Burned against virgin private instances; None where no look has both."""
-    asides = () if report.standard is None else report.standard.asides
+    asides = () if report.standard is None else report.standard.sensitivity
     own = [aside for aside in asides if aside.analysis == "burned-versus-virgin"]
     return _sensitivity_grid("burned-versus-virgin", own) if own else None
 
 
 def sensitivity_grids(report: Report) -> tuple[Grid, ...]:
     """A table for each sensitivity analysis; of strata left out, the ends of what they gave."""
-    asides = () if report.standard is None else report.standard.asides
-    grouped: dict[str, list[Aside]] = defaultdict(list)
+    asides = () if report.standard is None else report.standard.sensitivity
+    grouped: dict[str, list[SensitivityResult]] = defaultdict(list)
     for aside in asides:
         grouped[aside.analysis].append(aside)
     return tuple(_sensitivity_grid(name, own) for name, own in grouped.items())
@@ -423,7 +430,7 @@ def _verdict_row(v: Verdict) -> tuple[Cell, ...]:
     )  # fmt: skip
 
 
-def _test_row(each: Tested) -> tuple[str, ...]:
+def _test_row(each: PrimaryResult) -> tuple[str, ...]:
     verdict, plain, missing = each.verdict, each.unadjusted, each.missing
     first = each.outcomes[0] if each.outcomes else None
     equal = each.equivalence
@@ -440,8 +447,8 @@ def _test_row(each: Tested) -> tuple[str, ...]:
     )
 
 
-def _sensitivity_grid(name: str, own: Sequence[Aside]) -> Grid:
-    make: Callable[[Sequence[Aside]], Iterable[tuple[str, ...]]] = _aside_rows
+def _sensitivity_grid(name: str, own: Sequence[SensitivityResult]) -> Grid:
+    make: Callable[[Sequence[SensitivityResult]], Iterable[tuple[str, ...]]] = _aside_rows
     columns = _columns("Model", "#Wave", "Part", "#Gap", "#95 % interval", "#p", "#Adjusted p",
                        "Note")  # fmt: skip
     if name == "leave-one-stratum-out":
@@ -463,7 +470,7 @@ def _without_empty(
     )
 
 
-def _aside_rows(own: Sequence[Aside]) -> Iterable[tuple[str, ...]]:
+def _aside_rows(own: Sequence[SensitivityResult]) -> Iterable[tuple[str, ...]]:
     for a in own:
         yield (
             a.model, str(a.wave), a.detail or _WHOLE, _signed(a.estimate),
@@ -472,8 +479,8 @@ def _aside_rows(own: Sequence[Aside]) -> Iterable[tuple[str, ...]]:
         )  # fmt: skip
 
 
-def _left_out_rows(own: Sequence[Aside]) -> Iterable[tuple[str, ...]]:
-    by_model: dict[tuple[int, str], list[Aside]] = defaultdict(list)
+def _left_out_rows(own: Sequence[SensitivityResult]) -> Iterable[tuple[str, ...]]:
+    by_model: dict[tuple[int, str], list[SensitivityResult]] = defaultdict(list)
     for aside in own:
         by_model[aside.wave, aside.model].append(aside)
     for (wave, model), parts in by_model.items():

@@ -4,7 +4,7 @@ from .intervals import Equivalence, GapEstimate, MeanEstimate, estimate_gap, est
 from .missingness import adverse_bounds, lost_share, test_by_arm
 from .mixed_models import gee_gap, mixed_gap, shrink_gaps
 from .multiplicity import bh, holm, westfall_young
-from .number_format import p_words, points, signed
+from .number_format import counted, p_words, points, signed
 from .permutation import (
     Permuted,
     Statistics,
@@ -59,6 +59,7 @@ __all__ = [
     "blocks_of",
     "centre_within",
     "count_allocations",
+    "counted",
     "cumulative_gaps",
     "difference",
     "effective_answers",

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis.calibration import DOSES, Trials, check_doses, measure
-from analysis.data import make_cube, make_table
-from analysis.plan import GRADER, STANDARD, Scores, Studies, look_data
+from analysis.calibration import DOSES, DoseTrials, check_doses, measure
+from analysis.data import make_seed_means, make_table
+from analysis.plan import GRADER, STANDARD, ModelScores, Studies, look_data
 from analysis.stats import permutation_seed
 from generators.templates.library import NAMES
 from harness.sweep import prepare_ray
@@ -127,19 +127,19 @@ def _measure(study: Study, held: Study, scratch: Scratch) -> Calibrated:
     records = [closed_wave(held, wave) for wave in (0, 1)]
     runs = [closing_manifest(held, record) for record in records if record is not None]
     table = make_table(read_rows(held, runs))
-    cube = make_cube(table.where(table["grader"] == GRADER), plan.outcomes, plan.strata)
+    cube = make_seed_means(table.where(table["grader"] == GRADER), plan.outcomes, plan.strata)
     doses = dict(scratch.agents)
     tested = cube.where(1, list(doses))
     rules = plan.standard
     before = cube.where(0, [HONEST]) if rules is not None else []
     data = look_data(cube, tested, before, rules.covariate_runs if rules is not None else 1)
     own = data.cube
-    model = Scores(
+    model = ModelScores(
         own.values, data.covariate if data.covered else None, own.missing, own.missing + own.scored
     )
     labels = np.repeat(own.public[:, None], len(own.columns), axis=1)
     studies = Studies(model, labels, own.stratum, own.tranche)
-    trials = Trials(studies, tuple(doses[column.model] for column in own.columns))
+    trials = DoseTrials(studies, tuple(doses[column.model] for column in own.columns))
     seed = permutation_seed(registration, "C2", "calibrate", "run")
     found = measure(plan, trials, seed)
     notes = (

@@ -15,13 +15,13 @@ from analysis.calibration import (
     DOSES,
     REPLICATES,
     Calibration,
-    Ground,
+    CleanScores,
     calibrate,
     calibration_json,
     check_doses,
 )
-from analysis.data import Cube, Table, make_cube, make_table, one_of
-from analysis.plan import GRADER, Scores, control_models, keep_rows
+from analysis.data import ResultTable, SeedMeans, make_seed_means, make_table, one_of
+from analysis.plan import GRADER, ModelScores, control_models, keep_rows
 from analysis.stats import pre_exposure_means
 from registry.canonical import digest_value
 from registry.ledger import ModelPin, Plan, record_body
@@ -101,7 +101,7 @@ def calibrate_study(study: Study, request: CalibrateRequest) -> Calibrated:
     registered = registration_of(study)
     plan, registration = registered.plan, digest_value(record_body(registered))
     wave, model = _chosen(study, plan, request)
-    cube = make_cube(_table(study, plan, wave), plan.outcomes, plan.strata)
+    cube = make_seed_means(_table(study, plan, wave), plan.outcomes, plan.strata)
     beside = look_of(study, plan, cube, wave, model)
     ground, covered = make_ground(plan, cube, wave, model, beside)
     known, pools = _known(study, cube, wave, np.unique(ground.stratum))
@@ -115,7 +115,7 @@ def calibrate_study(study: Study, request: CalibrateRequest) -> Calibrated:
     )  # fmt: skip
 
 
-def look_of(study: Study, plan: Plan, cube: Cube, wave: int, model: str) -> Beside:
+def look_of(study: Study, plan: Plan, cube: SeedMeans, wave: int, model: str) -> Beside:
     """Which models p is adjusted over beside the calibrated one: those that the plan tests at
     the wave, of each of which it takes the place in turn if it is itself a control; where the wave
     has none, other clean models, as many as a look of the study has at most."""
@@ -131,8 +131,8 @@ def look_of(study: Study, plan: Plan, cube: Cube, wave: int, model: str) -> Besi
 
 
 def make_ground(
-    plan: Plan, cube: Cube, wave: int, model: str, beside: Beside
-) -> tuple[Ground, float]:
+    plan: Plan, cube: SeedMeans, wave: int, model: str, beside: Beside
+) -> tuple[CleanScores, float]:
     """The model's scores and those of the look's others, each with the covariate that a new model
     would have at this wave; and the share of instances that have one."""
     (own,) = cube.where(wave, [model])
@@ -141,15 +141,15 @@ def make_ground(
     x = _covariate(plan, cube, rows, wave, model)
     covered = 0.0 if x is None else float((~np.isnan(x[:, 0])).mean())
 
-    def scores(columns: list[int]) -> Scores:
+    def scores(columns: list[int]) -> ModelScores:
         named = [_covariate(plan, cube, rows, wave, cube.columns[c].model) for c in columns]
         values, there = cube.values[rows][:, columns], [each for each in named if each is not None]
         covariate = np.stack(there, axis=1) if len(there) == len(columns) else None
         missing, scored = cube.missing[rows][:, columns], cube.scored[rows][:, columns]
-        return Scores(values, covariate, missing, missing + scored)
+        return ModelScores(values, covariate, missing, missing + scored)
 
     model_own = scores([own])
-    return Ground(
+    return CleanScores(
         model_own.values[:, 0], x if covered else None, cube.stratum[rows], cube.public[rows],
         cube.tranche[rows], model_own.missing[:, 0], model_own.runs[:, 0],
         scores(others) if others else None, beside.instead,
@@ -242,7 +242,7 @@ def _knows(pin: ModelPin) -> float:
     return float(settings.get("share", 1.0))
 
 
-def _table(study: Study, plan: Plan, wave: int) -> Table:
+def _table(study: Study, plan: Plan, wave: int) -> ResultTable:
     """The rows of the closed waves up to one that P1 takes, as the registered grader sees them."""
     records = [closed_wave(study, each) for each in range(wave + 1)]
     runs = [closing_manifest(study, record) for record in records if record is not None]
@@ -255,7 +255,7 @@ def _table(study: Study, plan: Plan, wave: int) -> Table:
 
 
 def _covariate(
-    plan: Plan, cube: Cube, rows: NDArray[np.bool_], wave: int, model: str
+    plan: Plan, cube: SeedMeans, rows: NDArray[np.bool_], wave: int, model: str
 ) -> NDArray[np.float64] | None:
     """What the plan adjusts a model by at a wave, (n, outcomes). Its own runs, at any wave, are no
     part of it: they would foretell it better than they do another model."""
@@ -272,14 +272,14 @@ def _covariate(
     return pre_exposure_means(values, every, runs=runs, least=rules.covariate_runs)
 
 
-def _has_both_arms(cube: Cube, column: int) -> bool:
+def _has_both_arms(cube: SeedMeans, column: int) -> bool:
     there = ~np.isnan(cube.values[:, column, 0])
     cells = set(zip(cube.stratum[there].tolist(), cube.public[there].tolist(), strict=True))
     return len(cells) == 2 * len(np.unique(cube.stratum))
 
 
 def _known(
-    study: Study, cube: Cube, wave: int, strata: NDArray[np.int64]
+    study: Study, cube: SeedMeans, wave: int, strata: NDArray[np.int64]
 ) -> tuple[str, list[NDArray[np.float64]] | None]:
     """What knowing an instance brings: the public scores of an agent of that wave that has read
     all of the release, else full marks."""
@@ -295,7 +295,7 @@ def _known(
     return FULL_MARKS, None
 
 
-def _notes(plan: Plan, beside: Beside, ground: Ground, covered: float) -> list[str]:
+def _notes(plan: Plan, beside: Beside, ground: CleanScores, covered: float) -> list[str]:
     notes = []
     if plan.standard is not None and not covered:
         notes.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from analysis.calibration import RUN, KeptCalibration, read_calibrated
+from analysis.calibration import RUN, RecordedCalibration, read_calibration
 from analysis.report import plain_values
 from harness.store_keys import calibration_key
 from registry.canonical import canonical_bytes, digest_bytes
@@ -42,12 +42,14 @@ def record_calibration(study: Study, made: Calibrated, now: str) -> CalibrationM
     return kept
 
 
-def as_kept(made: Calibrated, result: str = "", time: str = "") -> KeptCalibration:
+def as_kept(made: Calibrated, result: str = "", time: str = "") -> RecordedCalibration:
     """A calibration as it is read back."""
-    return read_calibrated(plain_values(made.as_json()), "the calibration", result, time)
+    return read_calibration(plain_values(made.as_json()), "the calibration", result, time)
 
 
-def calibrations_of(study: Study, registration: str, through: int) -> tuple[KeptCalibration, ...]:
+def calibrations_of(
+    study: Study, registration: str, through: int
+) -> tuple[RecordedCalibration, ...]:
     """What a report through a wave shows: of stored scores and of agents one each, on the newest
     wave, of such the one with most trials, of such the last. Raises BrokenPromise where one is
     not what the ledger promises."""
@@ -66,9 +68,9 @@ def _weight(record: CalibrationMade) -> tuple[int, int]:
     return (record.wave or 0, record.trials)
 
 
-def _read(study: Study, entry: Entry) -> KeptCalibration:
+def _read(study: Study, entry: Entry) -> RecordedCalibration:
     record: CalibrationMade = entry.record
     data = study.store.get(record.uri)
     if digest_bytes(data) != record.result:
         raise BrokenPromise(f"{record.uri}: not the calibration that the ledger names")
-    return read_calibrated(json.loads(data), record.uri, record.result, entry.time)
+    return read_calibration(json.loads(data), record.uri, record.result, entry.time)

@@ -92,7 +92,7 @@ def power(
       dosimeter power --from pilot.csv --strata 8 --models 4 --cost-per-episode 0.35
       dosimeter power --looks 1 --models 1 --outcome score --covariate-runs 0 --json
     """
-    from analysis.planning import Effort
+    from analysis.planning import SimulationSize
     from study.cli.output import print_json, progress_watch
     from study.cli.power_output import check_place, print_power, write_plot
     from study.planning import PowerRequest, answer_power
@@ -103,7 +103,7 @@ def power(
         outcomes=tuple(dict.fromkeys(outcomes)), covariate_runs=covariate_runs,
         pre_exposure=pre_exposure, frozen=frozen, onset=onset,
         final_only=final_only, sd=sd, seed_share=seed_share, shared=shared_share,
-        cost_per_episode=cost_per_episode, effort=Effort(replications, permutations, seed),
+        cost_per_episode=cost_per_episode, effort=SimulationSize(replications, permutations, seed),
     )  # fmt: skip
     if plot is not None:
         check_place(plot)

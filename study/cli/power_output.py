@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from analysis.errors import AnalysisError
-from analysis.plan import look_alpha, number
-from analysis.planning import Point
+from analysis.plan import look_alpha
+from analysis.planning import PowerPoint
+from analysis.stats import counted
 from study.errors import StudyError
 from study.planning import PowerAnswer
 
@@ -54,7 +55,7 @@ def _premises(answer: PowerAnswer) -> list[str]:
     )
     lines = [
         f"Plan {plan.name}: {len(plan.strata)} strata × {plan.seeds_per_arm} instances an arm × "
-        f"{number(plan.replicates, 'run')}; {plan.looks} looks of {setting.models} new models; "
+        f"{counted(plan.replicates, 'run')}; {plan.looks} looks of {setting.models} new models; "
         f"one-sided alpha {plan.alpha:g}, {look_alpha(plan):.3g} a look; {adjusted}.",
         f"Variance from {answer.source}: SD of a run {spread}; {100 * everyone:.1f} % of the "
         f"variance is the instance's for every model, {100 * own:.1f} % for one model, "
@@ -94,7 +95,7 @@ def _control_words(answer: PowerAnswer, gap: str) -> list[str]:
     planned, rules, held = answer.planned, answer.plan.standard, answer.setting.controls
     if rules is None or held is None or planned.withheld is None or planned.half_width is None:
         return ["No negative control is named: C1 withholds nothing."]
-    named = number(len(held.baseline), "run") + " over all instances by models from before"
+    named = counted(len(held.baseline), "run") + " over all instances by models from before"
     if held.frozen:
         named += f", {len(held.frozen)} of frozen models at the look"
     kept = _share(planned.issued or 0.0, planned.issued_error or 0.0)
@@ -119,7 +120,7 @@ def _warning(answer: PowerAnswer) -> str:
     return says + f"To keep it to 10 %: {found}, all else as planned."
 
 
-def _study_words(planned: Point, gap: str, onset: int) -> list[str]:
+def _study_words(planned: PowerPoint, gap: str, onset: int) -> list[str]:
     """Of a plan that monitors the study."""
     if planned.study_power is None:
         return []
@@ -153,7 +154,7 @@ def _detectable(answer: PowerAnswer) -> str:
     )
 
 
-def _row(answer: PowerAnswer, point: Point) -> dict[str, Any]:
+def _row(answer: PowerAnswer, point: PowerPoint) -> dict[str, Any]:
     row: dict[str, Any] = {
         "seeds": point.seeds,
         "points": f"{100 * point.gap:.1f}",

@@ -7,20 +7,20 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from analysis.data import Table, make_table
+from analysis.data import ResultTable, make_table
 from analysis.errors import AnalysisError
 from analysis.plan import GRADER, STANDARD, control_models, look_alpha, standard_plan
 from analysis.planning import (
     ALARM,
     ARTICLE,
     Components,
-    Curve,
-    Effort,
     NegativeControls,
-    Pilot,
-    Point,
+    PilotVariance,
+    PowerCurve,
+    PowerPoint,
+    PowerSetting,
     Remedy,
-    Setting,
+    SimulationSize,
     check_components,
     check_setting,
     check_target,
@@ -68,7 +68,7 @@ class PowerRequest:
     seed_share: float | None = None
     shared: float | None = None
     cost_per_episode: float | None = None
-    effort: Effort = field(default_factory=Effort)
+    effort: SimulationSize = field(default_factory=SimulationSize)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +76,14 @@ class PowerAnswer:
     """Power as planned, the seeds that the target needs, and the inflation that the plan sees."""
 
     plan: Plan
-    setting: Setting
+    setting: PowerSetting
     components: Components
     source: str
-    pilot: Pilot | None
-    effort: Effort
-    planned: Point
-    seeds: Curve
-    gaps: Curve
+    pilot: PilotVariance | None
+    effort: SimulationSize
+    planned: PowerPoint
+    seeds: PowerCurve
+    gaps: PowerCurve
     cost_per_episode: float | None
     remedies: tuple[Remedy, ...] = ()  # where C1 would withhold verdicts of too many looks
 
@@ -144,13 +144,13 @@ class PowerAnswer:
             "remedies": [asdict(each) for each in self.remedies],
         }  # fmt: skip
 
-    def _point(self, point: Point) -> dict[str, Any]:
+    def _point(self, point: PowerPoint) -> dict[str, Any]:
         return asdict(point) | {
             "episodes": self.episodes(point.seeds),
             "cost_usd": self.cost(point.seeds),
         }
 
-    def _curve(self, curve: Curve, name: str) -> dict[str, Any]:
+    def _curve(self, curve: PowerCurve, name: str) -> dict[str, Any]:
         return {
             "target": curve.target,
             name: curve.value,
@@ -238,7 +238,7 @@ def _strata(count: int) -> tuple[str, ...]:
     return tuple(f"stratum {number}" for number in range(1, count + 1))
 
 
-def plan_setting(request: PowerRequest, plan: Plan, protocol: Protocol | None) -> Setting:
+def plan_setting(request: PowerRequest, plan: Plan, protocol: Protocol | None) -> PowerSetting:
     """What is varied beside the plan: of the study's waves, where the request does not say."""
     models = request.models
     if models is None:
@@ -248,7 +248,7 @@ def plan_setting(request: PowerRequest, plan: Plan, protocol: Protocol | None) -
     if runs is None:
         runs = _covariate_runs(plan, controls)
     onset = request.onset if request.onset is not None else plan.looks // 2 or 1
-    return Setting(models, runs, request.gap, request.final_only, onset, controls)
+    return PowerSetting(models, runs, request.gap, request.final_only, onset, controls)
 
 
 def _covariate_runs(plan: Plan, controls: NegativeControls | None) -> int:
@@ -304,7 +304,7 @@ def _most_new(plan: Plan, protocol: Protocol) -> int:
     return max(1, *(len(set(wave) - set(aside)) for wave in protocol.waves))
 
 
-def _pilot(request: PowerRequest, plan: Plan) -> tuple[Pilot | None, str]:
+def _pilot(request: PowerRequest, plan: Plan) -> tuple[PilotVariance | None, str]:
     if request.source is None:
         if request.grader is not None:
             raise StudyError("--grader: it chooses among the rows of `--from TABLE`; give both")
@@ -318,7 +318,7 @@ def _pilot(request: PowerRequest, plan: Plan) -> tuple[Pilot | None, str]:
         raise AnalysisError(f"{request.source}: {error}") from error
 
 
-def _rows(source: Path, grader: str | None) -> Table:
+def _rows(source: Path, grader: str | None) -> ResultTable:
     """Of one grader of a table's file, or of the closed waves of a study's folder."""
     if not source.is_dir():
         from analysis.data import read_result_file
@@ -339,7 +339,7 @@ def _rows(source: Path, grader: str | None) -> Table:
     return make_table(read_rows(study, runs))
 
 
-def _components(request: PowerRequest, plan: Plan, pilot: Pilot | None) -> Components:
+def _components(request: PowerRequest, plan: Plan, pilot: PilotVariance | None) -> Components:
     """The pilot's, else the article's, with what the request says of them."""
     base = ARTICLE if pilot is None else pilot.components
     if pilot is None:

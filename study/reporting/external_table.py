@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import ValidationError
 
-from analysis.data import Table, codes_of, one_of, read_graded_file
+from analysis.data import ResultTable, codes_of, one_of, read_graded_file
 from analysis.errors import AnalysisError
 from analysis.plan import GRADER, STANDARD, analyse, basic_plan, standard_plan
 from analysis.report import Report, build_table_report, table_departures
@@ -107,7 +107,7 @@ def _with_controls(section: PlanFile, pre_exposure: Sequence[str]) -> PlanFile:
     return section.model_copy(update={"controls": made})
 
 
-def _plan_of(section: PlanFile, table: Table, path: Path | None) -> tuple[Plan, list[str]]:
+def _plan_of(section: PlanFile, table: ResultTable, path: Path | None) -> tuple[Plan, list[str]]:
     """The plan for this table: what its file leaves open is taken from the table's shape."""
     strata = section.strata or tuple(codes_of(table["stratum"])[0])
     options, notes = plan_options(section), []
@@ -143,7 +143,7 @@ def _plan_of(section: PlanFile, table: Table, path: Path | None) -> tuple[Plan, 
     return plan, notes
 
 
-def _most_seeds(table: Table) -> int:
+def _most_seeds(table: ResultTable) -> int:
     """Instances in the largest arm of a stratum at a wave: of tranche 0, which a plan's number is
     of, or of any where the table has none of it."""
     panel = table.where(table["tranche"] == table["tranche"].min())
@@ -154,12 +154,12 @@ def _most_seeds(table: Table) -> int:
     return int(np.bincount(cells).max())
 
 
-def _count_looks(table: Table, aside: set[str]) -> int:
+def _count_looks(table: ResultTable, aside: set[str]) -> int:
     fresh = ~one_of(table["model"], aside) if aside else np.ones(len(table), dtype=bool)
     return max(1, len(np.unique(table["wave"][fresh])))
 
 
-def _check_models(plan: Plan, table: Table, path: Path) -> None:
+def _check_models(plan: Plan, table: ResultTable, path: Path) -> None:
     """Raise StudyError for a control of which the table has no row, or nothing but controls."""
     present = set(codes_of(table["model"])[0])
     rules = plan.standard

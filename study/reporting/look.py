@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
-from analysis.data import Table, make_table
+from analysis.data import ResultTable, make_table
 from analysis.judges import JudgeColumn, JudgeFacts, Labels, judge_column
 from analysis.picard import TableSet, make_tables
 from analysis.plan import Analysis, Drift, Regrading, analyse, explore, measure_drift
@@ -150,7 +150,7 @@ def _digest(rows: Sequence[ResultRow], regradings: Sequence[Regrading]) -> str:
 def _judge_columns(
     study: Study,
     plan: Plan,
-    table: Table,
+    table: ResultTable,
     registration: str,
     labels: Mapping[str, Labels],
     drifts: Sequence[Drift],
@@ -179,7 +179,7 @@ def _judge_columns(
 
 
 def _by_judges(
-    plan: Plan, table: Table, registration: str, columns: Sequence[JudgeColumn]
+    plan: Plan, table: ResultTable, registration: str, columns: Sequence[JudgeColumn]
 ) -> list[Analysis]:
     """The registered test on the scores of each judge whose column is shown: exploratory."""
     return [

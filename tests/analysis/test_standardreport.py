@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from analysis.calibration.records import read_calibrated
+from analysis.calibration.records import read_calibration
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
 from analysis.plan.look import analyse
@@ -109,7 +109,7 @@ CALIBRATION: dict[str, Any] = {
     "dose_at_80": 0.3, "dose_at_80_interval": [0.2, None],
     "doses": [dose(0.0, 0), dose(0.2, 9), dose(1.0, 20)],
 }  # fmt: skip
-CALIBRATED = read_calibrated(CALIBRATION, "it", "sha256:" + "ef" * 32, "2026-01-02T00:00:00Z")
+CALIBRATED = read_calibration(CALIBRATION, "it", "sha256:" + "ef" * 32, "2026-01-02T00:00:00Z")
 
 
 @pytest.fixture(scope="module")
@@ -290,7 +290,7 @@ def test_a_calibration_is_told_in_words_a_table_and_a_figure(report, html, files
     assert any("known leaks in stored scores" in limit for limit in report.limits)
     assert json.loads(files["report.json"])["calibration"][0]["model"] == "old-0"
     with pytest.raises(AnalysisError, match="it: not a calibration"):
-        read_calibrated({**CALIBRATION, "doses": [{}]}, "it", "", "")
+        read_calibration({**CALIBRATION, "doses": [{}]}, "it", "", "")
 
 
 def test_every_table_of_the_page_has_its_numbers_in_the_json(report, html, files):

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.data.seed_means import means_per_seed
+from analysis.data.seed_means import make_seed_means
 from analysis.data.table import make_table
 from generators.grading.checks import Answered, Check, NumberWithin
 from generators.grading.rubric import Criterion, Rubric
@@ -129,7 +129,7 @@ def test_a_seeds_mean_counts_failures_of_the_model_and_leaves_out_the_others() -
     ]
     private = [replace(public[2], arm=Arm.PRIVATE, instance="sha256:j", replicate=0)]
     table = make_table([*public, *private])
-    data = means_per_seed(table, 0, ("score", "fraction"), ("by_hand/easy",))
+    data = make_seed_means(table, ("score", "fraction"), ("by_hand/easy",), wave=0)
     means = data.values[data.public][0, 0]
     # (0.725 + 0 + 1) / 3 = 0.575 and (5/7 + 0 + 1) / 3 = 4/7: three runs count, not four
     assert means.tolist() == pytest.approx([0.575, 4 / 7])

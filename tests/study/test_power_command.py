@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from analysis.errors import AnalysisError
 from analysis.planning.control_power import NegativeControls
-from analysis.planning.power import Setting
+from analysis.planning.power import PowerSetting
 from study.cli.main import main
 from study.planning.power import PowerRequest, plan_setting
 from study.protocol.protocol import read_protocol
@@ -90,7 +90,7 @@ def test_controls_are_those_of_the_studys_waves() -> None:
         _setting(PowerRequest(study=demo, pre_exposure=2, frozen=3))
 
 
-def _setting(request: PowerRequest) -> Setting:
+def _setting(request: PowerRequest) -> PowerSetting:
     assert request.study is not None
     protocol = read_protocol(request.study)
     return plan_setting(request, protocol.registered_plan(), protocol)

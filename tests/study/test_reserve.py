@@ -116,7 +116,7 @@ def test_the_report_tests_what_is_virgin_and_tells_nothing_private(study: Study)
         for model, own in study.protocol.wave_tranches(wave).items()
     }
     assert {(row.absent, row.missing) for row in report.funnel} == {(0, 0)}
-    (aside,) = [a for a in report.standard.asides if a.analysis == "burned-versus-virgin"]  # type: ignore[union-attr] # standard-v1
+    (aside,) = [a for a in report.standard.sensitivity if a.analysis == "burned-versus-virgin"]  # type: ignore[union-attr] # standard-v1
     assert (aside.wave, aside.model, aside.detail) == (1, "reader", "2 burned, 2 virgin")
     looks = report.standard.monitored.looks  # type: ignore[union-attr] # standard-v1
     assert [look.wave for look in looks] == [1]

@@ -9,7 +9,7 @@ import io
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from analysis.planning import Curve, Point
+from analysis.planning import PowerCurve, PowerPoint
 
 _INK, _MUTED, _RULE = "#1b1f24", "#57606a", "#d0d7de"
 _MODEL, _ISSUED, _STUDY = "#0550ae", "#1a7f37", "#953800"  # told apart by marker and dash too
@@ -21,7 +21,9 @@ _STYLE = {
 }  # fmt: skip
 
 
-def plot_power(seeds: Curve, gaps: Curve, strata: int, cost: Callable[[int], float | None]) -> str:
+def plot_power(
+    seeds: PowerCurve, gaps: PowerCurve, strata: int, cost: Callable[[int], float | None]
+) -> str:
     """Two panels: power over seeds an arm and stratum, for the curve's gap, with ``cost`` of so
     many seeds above; and power over the inflation, for the planned seeds. Text of an SVG."""
     from matplotlib import rc_context
@@ -45,7 +47,7 @@ def plot_power(seeds: Curve, gaps: Curve, strata: int, cost: Callable[[int], flo
         return _svg(figure)
 
 
-def _draw(axes: Any, curve: Curve, x: Callable[[Point], float]) -> None:
+def _draw(axes: Any, curve: PowerCurve, x: Callable[[PowerPoint], float]) -> None:
     points = curve.points
     at = [x(point) for point in points]
     _band(axes, at, [(p.power, p.error) for p in points], _MODEL, "o", "a model (P3)")
@@ -73,7 +75,7 @@ def _band(
     )  # fmt: skip
 
 
-def _mark(axes: Any, curve: Curve, value: float | None, form: str) -> None:
+def _mark(axes: Any, curve: PowerCurve, value: float | None, form: str) -> None:
     if value is None:
         return
     axes.axvline(value, color=_MODEL, lw=0.8, dashes=(2, 2))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.calibration import RUN, KeptCalibration
+from analysis.calibration import RUN, RecordedCalibration
 from analysis.report.tables import NONE, Column, Grid
 from analysis.stats import points, signed
 
 
-def calibration_words(made: KeptCalibration) -> tuple[str, ...]:
+def calibration_words(made: RecordedCalibration) -> tuple[str, ...]:
     """What a calibration says, a sentence or two each, its notes last."""
     found = made.found
     said = [_ground_words(made), _rule_words(made)]
@@ -28,7 +28,7 @@ def calibration_words(made: KeptCalibration) -> tuple[str, ...]:
     return (*said, _enough_words(made), *made.notes)
 
 
-def _ground_words(made: KeptCalibration) -> str:
+def _ground_words(made: RecordedCalibration) -> str:
     found = made.found
     size = f"{found.n_public} public and {found.n_private} private instances"
     alpha = f"the test has the one-sided alpha of one look, {found.alpha:.3g}"
@@ -40,7 +40,7 @@ def _ground_words(made: KeptCalibration) -> str:
     )
 
 
-def _rule_words(made: KeptCalibration) -> str:
+def _rule_words(made: RecordedCalibration) -> str:
     """By which rule a dose counts as found."""
     family = made.found.family
     if family == 1:
@@ -53,7 +53,7 @@ def _rule_words(made: KeptCalibration) -> str:
     )
 
 
-def _enough_words(made: KeptCalibration) -> str:
+def _enough_words(made: RecordedCalibration) -> str:
     found = made.found
     ends = _ends(*found.enough_interval)
     if found.enough is None:
@@ -64,7 +64,7 @@ def _enough_words(made: KeptCalibration) -> str:
     return f"{said} (95 % interval: {ends})." if ends else f"{said}."
 
 
-def calibration_grid(made: KeptCalibration) -> Grid:
+def calibration_grid(made: RecordedCalibration) -> Grid:
     """A row a dose."""
     return Grid(
         f"calibration-{made.how}",
@@ -86,7 +86,7 @@ def calibration_grid(made: KeptCalibration) -> Grid:
     )  # fmt: skip
 
 
-def title_of(made: KeptCalibration) -> str:
+def title_of(made: RecordedCalibration) -> str:
     return "Agents that know a part" if made.how == RUN else "Known leaks in stored scores"
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.data import Table, codes_of
+from analysis.data import ResultTable, codes_of
 from registry.result_row import Arm, Status
 
 
@@ -59,7 +59,7 @@ class Cost:
     free: bool
 
 
-def count_losses(table: Table) -> tuple[Loss, ...]:
+def count_losses(table: ResultTable) -> tuple[Loss, ...]:
     """Missing episodes and failures of models, of one grader's rows."""
     lost = table.where(table["status"] != Status.SCORED)
     if not len(lost):
@@ -74,7 +74,7 @@ def count_losses(table: Table) -> tuple[Loss, ...]:
     )
 
 
-def measure_effort(table: Table) -> tuple[Effort, ...]:
+def measure_effort(table: ResultTable) -> tuple[Effort, ...]:
     """Rounds, calls and seconds by wave and model, of one grader's rows."""
     held = table.where(table["status"] != Status.MISSING)
     if not len(held):
@@ -99,7 +99,7 @@ def measure_effort(table: Table) -> tuple[Effort, ...]:
     )  # fmt: skip
 
 
-def add_costs(table: Table, free: Collection[str] = ()) -> tuple[Cost, ...]:
+def add_costs(table: ResultTable, free: Collection[str] = ()) -> tuple[Cost, ...]:
     """Cost and tokens by wave and model, of one grader's rows. ``free`` names the models that are
     bought from nobody."""
     if not len(table):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.data import SeedMeans, Table, means_per_seed, one_of
+from analysis.data import ResultTable, SeedMeans, make_seed_means, one_of
 from analysis.plan import DIMENSIONS
 from analysis.stats import MeanEstimate, estimate_mean
 from registry.ledger import Plan
@@ -26,7 +26,7 @@ class DimensionMean:
     estimate: MeanEstimate
 
 
-def dimension_means(plan: Plan, table: Table) -> tuple[DimensionMean, ...]:
+def dimension_means(plan: Plan, table: ResultTable) -> tuple[DimensionMean, ...]:
     """The means of one grader's rows, in the plan's strata; none where rows tell no dimension."""
     held = table.where(one_of(table["stratum"], plan.strata))
     if all(np.isnan(held[name]).all() for name in DIMENSIONS):
@@ -35,7 +35,7 @@ def dimension_means(plan: Plan, table: Table) -> tuple[DimensionMean, ...]:
     return tuple(
         mean
         for wave in waves
-        for mean in _means(means_per_seed(held, wave, tuple(DIMENSIONS), plan.strata))
+        for mean in _means(make_seed_means(held, tuple(DIMENSIONS), plan.strata, wave=wave))
     )
 
 
@@ -51,4 +51,6 @@ def _means(data: SeedMeans) -> Iterator[DimensionMean]:
             for arm in (Arm.PUBLIC, Arm.PRIVATE):
                 own = there & (data.public == (arm == Arm.PUBLIC))
                 estimate = estimate_mean(data.values[own, m, o], data.stratum[own])
-                yield DimensionMean(data.wave, model, DIMENSIONS[name], arm, len(both), estimate)
+                yield DimensionMean(
+                    data.columns[m].wave, model, DIMENSIONS[name], arm, len(both), estimate
+                )

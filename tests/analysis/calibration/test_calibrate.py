@@ -14,8 +14,8 @@ from scipy.stats import norm
 from analysis.calibration.calibrate import (
     DOSES,
     Calibration,
-    Ground,
-    Trials,
+    CleanScores,
+    DoseTrials,
     calibrate,
     calibration_json,
     detection,
@@ -25,7 +25,7 @@ from analysis.calibration.calibrate import (
 )
 from analysis.errors import AnalysisError
 from analysis.plan.presets import basic_plan, look_alpha
-from analysis.plan.primary import Scores
+from analysis.plan.primary import ModelScores
 from analysis.report.figures.calibration import plot_calibration
 from analysis.stats.intervals import estimate_gap
 from benchmarks.statistics.simulate_process import REGIMES, Design, Effect, simulate
@@ -41,10 +41,10 @@ def _plan(looks: int = 1, outcomes: tuple[str, ...] = ("score",), permutations: 
     return basic_plan(strata, 64, looks=looks, permutations=permutations, outcomes=outcomes)
 
 
-def _ground(tasks: int = 4, seeds: int = 64) -> Ground:
+def _ground(tasks: int = 4, seeds: int = 64) -> CleanScores:
     stream = np.random.default_rng(3)
     made = simulate(Design(tasks, seeds), REGIMES["A"], Effect(), 1, stream)
-    return Ground(made.means[0][:, :1], None, made.stratum, made.public)
+    return CleanScores(made.means[0][:, :1], None, made.stratum, made.public)
 
 
 @pytest.fixture(scope="module")
@@ -92,9 +92,9 @@ def test_more_looks_make_the_instrument_blunter() -> None:
 
 def test_several_models_in_a_look_make_it_blunter_and_share_its_alpha() -> None:
     made = simulate(Design(2, 24), REGIMES["A"], Effect(), 6, np.random.default_rng(6))
-    alone = Ground(made.means[0][:, :1], None, made.stratum, made.public)
+    alone = CleanScores(made.means[0][:, :1], None, made.stratum, made.public)
     none = np.zeros((96, 5), dtype=np.int64)
-    others = Scores(made.means[1:, :, :1].swapaxes(0, 1), None, none, none + 1)
+    others = ModelScores(made.means[1:, :, :1].swapaxes(0, 1), None, none, none + 1)
     plan = basic_plan(["h0", "h1"], 24, permutations=499, outcomes=("score",))
     one, six = (
         calibrate(plan, g, doses=(0.2, 0.4), replicates=60, registration="r", place="m|0")
@@ -115,7 +115,7 @@ def test_several_models_in_a_look_make_it_blunter_and_share_its_alpha() -> None:
 
 def test_a_covariate_sharpens_it() -> None:
     made = simulate(Design(2, 24, 1, 4), REGIMES["C"], Effect(), 1, np.random.default_rng(5))
-    plain = Ground(made.means[0][:, :1], None, made.stratum, made.public)
+    plain = CleanScores(made.means[0][:, :1], None, made.stratum, made.public)
     assert made.covariate is not None
     adjusted = replace(plain, covariate=made.covariate[0][:, :1])
     plan = basic_plan(["h0", "h1"], 24, permutations=999, outcomes=("score",))
@@ -167,7 +167,7 @@ def test_agents_that_were_run_are_measured_by_the_same_test() -> None:
     trials = inject(ground, [0.0, 0.0, 1.0], None, np.random.default_rng(2))
     labels = np.repeat(ground.public[:, None], 3, axis=1)  # one draw of arms, as of real agents
     studies = replace(trials.studies, public=labels)
-    found = measure(_plan(), Trials(studies, trials.doses), 7)
+    found = measure(_plan(), DoseTrials(studies, trials.doses), 7)
     assert [each.replicates for each in found.doses] == [2, 1]
     scores = studies.model.values[:, :, 0]
     gaps = [estimate_gap(scores[:, c], ground.stratum, ground.public) for c in range(3)]

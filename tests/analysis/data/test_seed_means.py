@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.data.seed_means import count_arms, means_per_seed
+from analysis.data.seed_means import count_arms, make_seed_means
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
 from registry.result_row import Arm, Status
@@ -28,7 +28,7 @@ def test_replicates_are_averaged_failures_count_zero_and_missing_is_left_out(row
             row(instance="c", arm=Arm.PRIVATE, replicate=1, **lost),
         ]
     )
-    means = means_per_seed(table, 0, ("score", "fraction"), (STRATUM,))
+    means = make_seed_means(table, ("score", "fraction"), (STRATUM,), wave=0)
     assert means.public.tolist() == [True, False, False]
     np.testing.assert_allclose(means.values[:, 0], [[0.4, 0.45], [0.6, 0.3], [np.nan, np.nan]])
     public, private = sorted(count_arms(table), key=lambda count: count.arm, reverse=True)
@@ -54,8 +54,8 @@ def test_no_rows_have_no_funnel(study_rows):
 
 
 def test_the_order_of_rows_does_not_matter(study_rows):
-    forward = means_per_seed(make_table(study_rows), 1, ("score",), (STRATUM,))
-    backward = means_per_seed(make_table(study_rows[::-1]), 1, ("score",), (STRATUM,))
+    forward = make_seed_means(make_table(study_rows), ("score",), (STRATUM,), wave=1)
+    backward = make_seed_means(make_table(study_rows[::-1]), ("score",), (STRATUM,), wave=1)
     np.testing.assert_array_equal(forward.values, backward.values)
     np.testing.assert_array_equal(forward.public, backward.public)
 
@@ -63,10 +63,10 @@ def test_the_order_of_rows_does_not_matter(study_rows):
 def test_a_stratum_with_one_arm_is_refused(row):
     table = make_table([row(instance="a"), row(instance="b")])
     with pytest.raises(AnalysisError, match=r"wave 0, stratum 'count_circles/easy': .*public arm"):
-        means_per_seed(table, 0, ("score",), (STRATUM,))
+        make_seed_means(table, ("score",), (STRATUM,), wave=0)
 
 
 def test_the_fraction_needs_counts(row):
     rows = [row(passed=None, total=None), row(instance="b", arm=Arm.PRIVATE)]
     with pytest.raises(AnalysisError, match="'fraction' needs the columns passed and total"):
-        means_per_seed(make_table(rows), 0, ("score", "fraction"), (STRATUM,))
+        make_seed_means(make_table(rows), ("score", "fraction"), (STRATUM,), wave=0)

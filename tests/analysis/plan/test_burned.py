@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.data.table import Table, make_table, read_rows, read_table, write_table
+from analysis.data.table import ResultTable, make_table, read_rows, read_table, write_table
 from analysis.errors import AnalysisError
-from analysis.plan.burned import LEAST, BurnedSeeds, hold_back, keep_rows
+from analysis.plan.burned import LEAST, BurnedSeeds, keep_rows, note_burned
 from analysis.plan.look import analyse, explore
 from analysis.plan.presets import KEEP, LEAVE_OUT, basic_plan, standard_plan
 from analysis.plan.verdict import Rule, decide
@@ -180,14 +180,14 @@ def test_burned_against_virgin_tells_that_the_private_arm_has_leaked() -> None:
     not_told = [*OLD, *rows_of("new", 1, (0, 1), burned=(0,))]
     for rows, leaked in ((told, True), (not_told, False)):
         found = analyse(plan_of(), make_table(rows), REGISTRATION).standard
-        (aside,) = [a for a in found.asides if a.analysis == "burned-versus-virgin"]
+        (aside,) = [a for a in found.sensitivity if a.analysis == "burned-versus-virgin"]
         assert (aside.wave, aside.model, aside.detail) == (1, "new", "48 burned, 24 virgin")
         assert (aside.p < 0.01) is leaked
         assert bool(aside.note) is leaked
         assert found.burned == (BurnedSeeds(1, "new", 48, 24, 48),)
     lone = [*OLD, *rows_of("new", 1, (0,), burned=(0,))]
     assert not [
-        a for a in analyse(plan_of(), make_table(lone), REGISTRATION).standard.asides
+        a for a in analyse(plan_of(), make_table(lone), REGISTRATION).standard.sensitivity
         if a.analysis == "burned-versus-virgin"
     ]  # fmt: skip
 
@@ -200,7 +200,7 @@ def test_models_of_which_other_seeds_are_burned_are_compared_apart_and_adjusted_
         *rows_of("all", 1, (0, 1)),
     ]
     found = analyse(plan_of(), make_table(rows), REGISTRATION).standard
-    asides = {a.model: a for a in found.asides if a.analysis == "burned-versus-virgin"}
+    asides = {a.model: a for a in found.sensitivity if a.analysis == "burned-versus-virgin"}
     assert asides.keys() == {"one", "two"}
     assert asides["one"].p_adjusted == pytest.approx(2 * asides["one"].p)
     assert asides["two"].p_adjusted >= asides["two"].p
@@ -215,11 +215,11 @@ def test_no_claim_of_a_small_gap_rests_on_burned_instances() -> None:
     found = decide("m", 1, gap, 0.001, 0.001, Rule(0.01, 0.05))
     assert (small.verdict, found.verdict) == ("no material inflation", "contaminated")
     stay, gone = BurnedSeeds(1, "m", 9, 1, 0), BurnedSeeds(1, "m", 9, 1, 9)
-    assert hold_back(small, stay).verdict == "inconclusive"
-    assert hold_back(small, gone).verdict == "no material inflation"
-    assert hold_back(found, stay).verdict == "contaminated", "leakage makes no false alarm"
-    assert hold_back(found, stay).note.startswith("detectable but below the margin; 9 of 10")
-    assert hold_back(small, None) is small
+    assert note_burned(small, stay).verdict == "inconclusive"
+    assert note_burned(small, gone).verdict == "no material inflation"
+    assert note_burned(found, stay).verdict == "contaminated", "leakage makes no false alarm"
+    assert note_burned(found, stay).note.startswith("detectable but below the margin; 9 of 10")
+    assert note_burned(small, None) is small
 
 
 def test_the_basic_plan_keeps_them_and_says_so() -> None:
@@ -278,7 +278,7 @@ def test_a_file_of_before_has_one_tranche_and_nothing_burned(tmp_path) -> None:
     assert read_rows(read_table(tmp_path / "now.parquet")) == rows
     arrow = pq.read_table(tmp_path / "now.parquet").drop_columns(["tranche", "burned"])
     pq.write_table(arrow, tmp_path / "before.parquet")
-    old: Table = read_table(tmp_path / "before.parquet")
+    old: ResultTable = read_table(tmp_path / "before.parquet")
     assert not old["tranche"].any()
     assert not old["burned"].any()
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from analysis.data.seed_means import Cube, make_cube
-from analysis.data.table import Table, make_table
+from analysis.data.seed_means import SeedMeans, make_seed_means
+from analysis.data.table import ResultTable, make_table
 from analysis.plan.presets import standard_plan
-from analysis.plan.primary import Scores, Studies, detect, look_data, primary_rule, run_tests
+from analysis.plan.primary import ModelScores, Studies, detect, look_data, primary_rule, run_tests
 from analysis.plan.verdict import CONTAMINATED
 from analysis.stats.permutation import permutation_seed
 from registry.ledger.records import Plan
@@ -20,7 +20,7 @@ from registry.result_row import Arm, ResultRow, Status
 from tests.analysis.conftest import make_row
 
 if TYPE_CHECKING:
-    from analysis.plan.primary import Tested  # its name begins as a test's would
+    from analysis.plan.primary import PrimaryResult  # its name begins as a test's would
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -36,7 +36,7 @@ def plan_of(**given: object) -> Plan:
     return standard_plan(STRATA, 10, **made)  # type: ignore[arg-type]
 
 
-def tables_of(lost: float, parts: int = 1) -> list[Table]:
+def tables_of(lost: float, parts: int = 1) -> list[ResultTable]:
     """A model whose leak grows from study to study, beside three others and one of before the
     publication on the same instances; two runs each, four of the latter. So many tranches, the
     first one larger."""
@@ -78,31 +78,31 @@ def _rows(
         )  # fmt: skip
 
 
-def columns_of(cube: Cube, models: Sequence[str]) -> list[int]:
+def columns_of(cube: SeedMeans, models: Sequence[str]) -> list[int]:
     return [place for name in models for place in cube.where(1, [name])]
 
 
-def studies_of(plan: Plan, tables: Sequence[Table], others: int, *, instead: bool) -> Studies:
-    cubes = [make_cube(table, plan.outcomes, plan.strata) for table in tables]
+def studies_of(plan: Plan, tables: Sequence[ResultTable], others: int, *, instead: bool) -> Studies:
+    cubes = [make_seed_means(table, plan.outcomes, plan.strata) for table in tables]
     first = cubes[0]
     x = look_data(first, columns_of(first, ["m0"]), first.where(0, ["old"]), 4).covariate
 
-    def scores(made: Sequence[Cube], models: Sequence[str]) -> Scores:
+    def scores(made: Sequence[SeedMeans], models: Sequence[str]) -> ModelScores:
         parts = [(cube, columns_of(cube, models)) for cube in made]
         values, missing, scored = (
             np.concatenate([getattr(cube, name)[:, places] for cube, places in parts], axis=1)
             for name in ("values", "missing", "scored")
         )
-        return Scores(values, x, missing, missing + scored)
+        return ModelScores(values, x, missing, missing + scored)
 
     beside = scores(cubes[:1], MODELS[1 : 1 + others]) if others else None
     labels = np.stack([cube.public for cube in cubes], axis=1)
     return Studies(scores(cubes, ["m0"]), labels, first.stratum, first.tranche, beside, instead)
 
 
-def by_the_plan(plan: Plan, table: Table, models: Sequence[str]) -> Tested:
+def by_the_plan(plan: Plan, table: ResultTable, models: Sequence[str]) -> PrimaryResult:
     """What `dosimeter report` would say of the first of a look's models."""
-    cube = make_cube(table, plan.outcomes, plan.strata)
+    cube = make_seed_means(table, plan.outcomes, plan.strata)
     data = look_data(cube, columns_of(cube, models), cube.where(0, ["old"]), 4)
     rule = primary_rule(plan, beyond=False)
     assert plan.standard is not None

@@ -63,13 +63,13 @@ def test_who_was_told_is_found_and_the_others_are_not(analysis):
 def test_scores_are_adjusted_where_enough_was_run_before_publication(rows, analysis):
     assert [look.covered for look in analysis.standard.looks] == [1.0, 1.0]
     assert analysis.standard.looks[0].covariate_models == tuple(a.name for a in OLD)
-    first = analysis.standard.looks[0].tested[0]
+    first = analysis.standard.looks[0].results[0]
     assert first.outcomes[0].beta != 0
     assert first.unadjusted.gap != first.verdict.estimate
     bare = analyse(plan_of(covariate_runs=99), make_table(rows), REGISTRATION).standard
     assert [look.covered for look in bare.looks] == [0.0, 0.0]
-    assert bare.looks[0].tested[0].outcomes[0].beta == 0
-    assert bare.looks[0].tested[0].verdict.estimate == bare.looks[0].tested[0].unadjusted.gap
+    assert bare.looks[0].results[0].outcomes[0].beta == 0
+    assert bare.looks[0].results[0].verdict.estimate == bare.looks[0].results[0].unadjusted.gap
 
 
 def test_the_controls_are_run_at_their_waves(analysis):
@@ -200,7 +200,7 @@ def test_a_claim_that_hangs_on_missing_runs_is_not_made(rows):
         for r in sound
     ]  # fmt: skip
     found = analyse(plan_of(), make_table(lost), REGISTRATION)
-    told = next(t for t in found.standard.looks[0].tested if t.verdict.model == "told")
+    told = next(t for t in found.standard.looks[0].results if t.verdict.model == "told")
     assert told.missing.share_private > 0.5 > told.missing.share_public
     assert told.missing.p < 0.05
     assert told.missing.bound_p_adjusted > 0.0125
@@ -220,7 +220,7 @@ def test_that_there_is_no_inflation_is_not_said_where_missing_runs_could_hide_on
             for r in sound
         ]  # fmt: skip
         found = analyse(plan_of(margin=0.15), make_table(lost), REGISTRATION).standard.looks[0]
-        return next(t for t in found.tested if t.verdict.model == "honest")
+        return next(t for t in found.results if t.verdict.model == "honest")
 
     few, many = honest(4), honest(20)
     assert few.verdict.upper < few.missing.bound_upper < 0.15
@@ -248,20 +248,20 @@ def test_a_look_of_which_all_is_excluded_stands_without_verdicts(rows):
         for i, r in enumerate(rows)
     ]
     found = analyse(plan_of(exclusions=["version-changed"]), make_table(changed), REGISTRATION)
-    assert [len(look.tested) for look in found.standard.looks] == [0, 2]
+    assert [len(look.results) for look in found.standard.looks] == [0, 2]
 
 
 def test_every_sensitivity_analysis_is_there_and_decides_nothing(rows, analysis):
-    named = {aside.analysis for aside in analysis.standard.asides}
+    named = {aside.analysis for aside in analysis.standard.sensitivity}
     # These rows have no scores of parts; rates of false discovery are always told.
     assert named == set(SENSITIVITY) - {"dimensions", "key-static"} | {"false-discovery"}
-    assert {a.wave for a in analysis.standard.asides if a.analysis == "gee"} == {2}
+    assert {a.wave for a in analysis.standard.sensitivity if a.analysis == "gee"} == {2}
     none = analyse(plan_of(sensitivity=[]), make_table(rows), REGISTRATION)
-    assert {aside.analysis for aside in none.standard.asides} == {"false-discovery"}
+    assert {aside.analysis for aside in none.standard.sensitivity} == {"false-discovery"}
     assert none.verdicts == analysis.verdicts
     dims = [replace(r, score_sr=r.score, score_dh=0.5) for r in rows]
     found = analyse(plan_of(sensitivity=["dimensions"]), make_table(dims), REGISTRATION)
-    told = {a.detail: a for a in found.standard.asides if a.model == "told" and a.wave == 1}
+    told = {a.detail: a for a in found.standard.sensitivity if a.model == "told" and a.wave == 1}
     assert told["scientific reasoning"].p_adjusted < 0.01
     assert told["data handling"].estimate == pytest.approx(0)
 
@@ -275,7 +275,7 @@ def test_what_needs_the_key_is_held_against_what_no_leak_can_help_with(rows):
 
     held = [parts(row, place) for place, row in enumerate(rows)]
     plan = plan_of(sensitivity=["key-static"])
-    found = analyse(plan, make_table(held), REGISTRATION).standard.asides
+    found = analyse(plan, make_table(held), REGISTRATION).standard.sensitivity
     own = {a.detail: a for a in found if (a.model, a.wave, a.analysis) == ("told", 1, "key-static")}
     key, static, excess = own.values()
     assert [*own] == ["answer key", "static", "answer key minus static"]
@@ -287,11 +287,11 @@ def test_what_needs_the_key_is_held_against_what_no_leak_can_help_with(rows):
     assert "something else" not in static.note
     broken = [replace(r, score_static=float(r.arm == "public")) if r.model == "told" else r
               for r in held]  # fmt: skip
-    found = analyse(plan, make_table(broken), REGISTRATION).standard.asides
+    found = analyse(plan, make_table(broken), REGISTRATION).standard.sensitivity
     notes = {a.model: a.note for a in found if a.detail == "static" and a.wave == 1}
     assert notes["told"].endswith("something else that differs between the arms")
     alike = [replace(r, score_static=1.0) for r in held]
-    found = analyse(plan, make_table(alike), REGISTRATION).standard.asides
+    found = analyse(plan, make_table(alike), REGISTRATION).standard.sensitivity
     static = next(a for a in found if a.detail == "static")
     assert (static.estimate, static.interval, static.p) == (0, None, 1)
     assert "something else" not in notes["honest"]

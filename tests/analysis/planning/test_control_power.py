@@ -17,13 +17,13 @@ from analysis.planning.control_power import (
     TARGET,
     NegativeControls,
     Remedy,
+    apply_controls,
     find_models,
     find_seeds,
-    hold_controls,
     withheld_by_formula,
     withheld_rate,
 )
-from analysis.planning.power import Effort, Setting, power_at
+from analysis.planning.power import PowerSetting, SimulationSize, power_at
 from analysis.planning.simulate_seed_means import allocation, draw_columns, draw_shared
 from analysis.planning.variance_components import ARTICLE, Components
 from registry.ledger.records import Plan
@@ -52,7 +52,7 @@ def test_withheld_is_what_the_analysis_withholds() -> None:
     values = 0.5 + draw_columns(components, shared, RERUN.columns, 1, stream)
     values = np.round(values, 3).clip(0, 1)
     assert plan.standard is not None
-    ours = hold_controls(
+    ours = apply_controls(
         plan.standard, RERUN, values, stratum, public,
         permutations=999, enumerate_up_to=0, seed=1,
     )  # fmt: skip
@@ -93,8 +93,8 @@ def test_one_control_of_a_small_study_never_passes() -> None:
 def test_power_tells_what_is_left() -> None:
     """Nothing is lost but what is withheld, whether a covariate is made of the controls or not."""
     for runs in (0, RERUN.runs(1)):
-        setting = Setting(gap=0.2, covariate_runs=runs, controls=RERUN)
-        found = power_at(_plan(16), ARTICLE, setting, Effort(100, 319), study=False)
+        setting = PowerSetting(gap=0.2, covariate_runs=runs, controls=RERUN)
+        found = power_at(_plan(16), ARTICLE, setting, SimulationSize(100, 319), study=False)
         assert found.withheld is not None
         assert found.issued is not None
         assert found.withheld == pytest.approx(0.77, abs=0.13)

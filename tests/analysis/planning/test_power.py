@@ -15,8 +15,8 @@ from analysis.plan.look import analyse
 from analysis.plan.presets import basic_plan, standard_plan
 from analysis.plan.verdict import CONTAMINATED
 from analysis.planning.power import (
-    Effort,
-    Setting,
+    PowerSetting,
+    SimulationSize,
     check_setting,
     claims,
     first_rejections,
@@ -53,26 +53,26 @@ def test_seeds_for_five_points_have_the_specified_power(
     strata: int, seeds: int, runs: int, specified: float
 ) -> None:
     plan = basic_plan([str(h) for h in range(strata)], seeds, replicates=runs, outcomes=ONE)
-    found = power_at(plan, SCORE_ONLY, Setting(), Effort(600, 399), study=False)
+    found = power_at(plan, SCORE_ONLY, PowerSetting(), SimulationSize(600, 399), study=False)
     assert found.power == pytest.approx(specified, abs=3 * np.hypot(found.error, 0.012))
     assert found.formula == pytest.approx(0.80, abs=0.012)
 
 
 def test_formulas_give_the_specified_numbers() -> None:
     plan = basic_plan(FOUR, 64, outcomes=ONE)
-    assert formula_seeds(plan, SCORE_ONLY, Setting(gap=0.05), 0.8) == 112
-    assert formula_gap(plan, SCORE_ONLY, Setting(), 0.8) == pytest.approx(0.066, abs=0.0005)
-    assert standard_error(plan, SCORE_ONLY, Setting()) == pytest.approx(0.024, abs=0.0005)
+    assert formula_seeds(plan, SCORE_ONLY, PowerSetting(gap=0.05), 0.8) == 112
+    assert formula_gap(plan, SCORE_ONLY, PowerSetting(), 0.8) == pytest.approx(0.066, abs=0.0005)
+    assert standard_error(plan, SCORE_ONLY, PowerSetting()) == pytest.approx(0.024, abs=0.0005)
     # "At alpha .025/8 a 5-point per-model claim needs about 729 instances an arm"
     looks = basic_plan(FOUR, 64, looks=8, outcomes=ONE)
-    assert 4 * formula_seeds(looks, SCORE_ONLY, Setting(), 0.8) == pytest.approx(729, rel=0.02)
+    assert 4 * formula_seeds(looks, SCORE_ONLY, PowerSetting(), 0.8) == pytest.approx(729, rel=0.02)
 
 
 def test_a_covariate_that_sees_what_models_share_gives_power() -> None:
     shared = Components((0.267,), 0.5, 0.87)
     plan = basic_plan(FOUR, 64, replicates=3, outcomes=ONE)
-    plain, helped = (Setting(covariate_runs=runs) for runs in (0, 4))
-    effort = Effort(400, 999)
+    plain, helped = (PowerSetting(covariate_runs=runs) for runs in (0, 4))
+    effort = SimulationSize(400, 999)
     without = power_at(plan, shared, plain, effort, study=False)
     adjusted = power_at(plan, shared, helped, effort, study=False)
     assert without.power == pytest.approx(0.75, abs=0.08)
@@ -81,8 +81,8 @@ def test_a_covariate_that_sees_what_models_share_gives_power() -> None:
 
 
 def test_curves_meet_the_target_near_the_formula() -> None:
-    plan, effort = basic_plan(FOUR, 64, outcomes=ONE), Effort(300, 199)
-    setting = Setting(gap=0.1)
+    plan, effort = basic_plan(FOUR, 64, outcomes=ONE), SimulationSize(300, 199)
+    setting = PowerSetting(gap=0.1)
     seeds = seeds_curve(plan, SCORE_ONLY, setting, effort, 0.8)
     assert seeds.formula == 28
     assert seeds.value == pytest.approx(28, abs=6)
@@ -94,8 +94,8 @@ def test_curves_meet_the_target_near_the_formula() -> None:
 
 
 def test_what_cannot_be_reached_is_none() -> None:
-    setting = Setting(gap=0.0005)
-    found = seeds_curve(basic_plan(FOUR, 8), ARTICLE, setting, Effort(20, 99), 0.8)
+    setting = PowerSetting(gap=0.0005)
+    found = seeds_curve(basic_plan(FOUR, 8), ARTICLE, setting, SimulationSize(20, 99), 0.8)
     assert (found.value, found.points) == (None, ())
 
 
@@ -131,9 +131,9 @@ def test_adjusted_claims_are_those_of_standard_v1() -> None:
     new = [replace(row, wave=1) for row in _rows(values, stratum, public)]
     found = analyse(plan, make_table([*old, *new]), "sha256:test").standard
     assert found is not None
-    look = next(each for each in found.looks if each.tested)
+    look = next(each for each in found.looks if each.results)
     assert look.covered == 1
-    theirs = [t.verdict.p_adjusted <= look.alpha for t in look.tested]
+    theirs = [t.verdict.p_adjusted <= look.alpha for t in look.results]
     seed = permutation_seed("sha256:test", "1")
     ours = claims(plan, values[:, None], before[:, None], stratum, public, seed)[0]
     assert ours.tolist() == theirs == [True, False, False]
@@ -159,9 +159,9 @@ def test_first_rejections_are_those_of_monitor() -> None:
 
 
 def test_size_is_kept_by_what_is_simulated() -> None:
-    setting = Setting(models=3, gap=1e-9, covariate_runs=4)
+    setting = PowerSetting(models=3, gap=1e-9, covariate_runs=4)
     plan = standard_plan(FOUR, 16, looks=2, pre_exposure=("p",))
-    found = power_at(plan, ARTICLE, setting, Effort(400, 399))
+    found = power_at(plan, ARTICLE, setting, SimulationSize(400, 399))
     assert found.power <= 0.0125 / 3 + 4 * 0.0035
     assert found.study_power is not None
     assert found.study_power <= 0.025 + 4 * 0.016
@@ -193,7 +193,7 @@ def test_a_model_that_runs_again_at_later_waves_is_no_other_model() -> None:
 
 
 def test_the_studys_power_is_at_what_the_onset_process_leaves_of_its_alpha() -> None:
-    setting, effort = Setting(gap=0.12), Effort(100, 399)
+    setting, effort = PowerSetting(gap=0.12), SimulationSize(100, 399)
     power = [
         power_at(
             standard_plan(FOUR, 8, looks=2, pre_exposure=("p",), onset_alpha=onset),
@@ -234,14 +234,16 @@ def test_a_table_that_tells_nothing_is_refused() -> None:
 @pytest.mark.parametrize(
     ("setting", "effort", "said"),
     [
-        (Setting(gap=0), Effort(), "between 0 and 1"),
-        (Setting(models=0), Effort(), "one new model"),
-        (Setting(onset=3), Effort(), "looks 1 to 2"),
-        (Setting(), Effort(replications=5), "20 or more"),
-        (Setting(), Effort(permutations=50), "79 or more"),
+        (PowerSetting(gap=0), SimulationSize(), "between 0 and 1"),
+        (PowerSetting(models=0), SimulationSize(), "one new model"),
+        (PowerSetting(onset=3), SimulationSize(), "looks 1 to 2"),
+        (PowerSetting(), SimulationSize(replications=5), "20 or more"),
+        (PowerSetting(), SimulationSize(permutations=50), "79 or more"),
     ],
 )
-def test_what_cannot_be_simulated_is_refused(setting: Setting, effort: Effort, said: str) -> None:
+def test_what_cannot_be_simulated_is_refused(
+    setting: PowerSetting, effort: SimulationSize, said: str
+) -> None:
     with pytest.raises(AnalysisError, match=said):
         check_setting(basic_plan(FOUR, 8, looks=2), setting, effort)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from analysis.data.seed_means import make_cube
+from analysis.data.seed_means import make_seed_means
 from analysis.data.table import make_table
 from analysis.plan.presets import look_alpha
 from analysis.report.json import plain_values, report_json
@@ -218,7 +218,7 @@ def test_p_is_adjusted_over_the_models_of_the_look(tmp_path: Path) -> None:
         for n, model in enumerate(models)
         for i in range(8)
     ]  # fmt: skip
-    cube = make_cube(make_table(rows), plan.outcomes, plan.strata)
+    cube = make_seed_means(make_table(rows), plan.outcomes, plan.strata)
     look = look_of(study, plan, cube, 1, "old")
     assert look == Beside(("new", "newer"), instead=True)
     assert look_of(study, plan, cube, 1, "new") == Beside(("newer",))
