@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from benchmarks.inspect_peer import measure_samples
-from generators.catalog import family
+from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Asset, Limits, TaskInstance
 from harness.agent.commandline import Plan
@@ -147,7 +147,7 @@ def _seeds() -> list[Seed]:
 
 @cache
 def _instances() -> dict[str, TaskInstance]:
-    made = [family(TASK).generate(DIFFICULTY, seed) for seed in _seeds()]
+    made = [INSTALLED.family(TASK).generate(DIFFICULTY, seed) for seed in _seeds()]
     return {instance.id: instance for instance in made}
 
 
@@ -212,7 +212,7 @@ def cpu_ms(work: Callable[[], None]) -> float:
 
 
 def generation_ms() -> float:
-    task, seeds = family(TASK), _seeds()
+    task, seeds = INSTALLED.family(TASK), _seeds()
 
     def generate() -> None:
         for seed in seeds:

@@ -26,7 +26,7 @@ if __name__ == "generators":
         "folder, as python -m benchmarks.NAME"
     )
 
-from generators.catalog import entries, family
+from generators.catalog import INSTALLED
 from generators.task import DIFFICULTIES
 from generators.validation.validate import public_seeds
 
@@ -51,13 +51,16 @@ BUDGET = {
 
 
 def main() -> None:
-    strata = [f"{entry}/{difficulty}" for entry in entries() for difficulty in DIFFICULTIES]
+    strata = [
+        f"{entry}/{difficulty}" for entry in INSTALLED.entries() for difficulty in DIFFICULTIES
+    ]
     with ProcessPoolExecutor(1, mp_context=_SPAWN, max_tasks_per_child=1) as fresh:
         measured = dict(zip(strata, fresh.map(measure, strata), strict=True))
     hard = sum(
         each["cpu_ms_each"]
         for stratum, each in measured.items()
-        if stratum.endswith("/hard") and "physics" in type(family(stratum.split("/")[0])).__module__
+        if stratum.endswith("/hard")
+        and "physics" in type(INSTALLED.family(stratum.split("/")[0])).__module__
     )
     print(
         json.dumps(
@@ -78,7 +81,7 @@ def main() -> None:
 def measure(stratum: str) -> dict[str, Any]:
     """Make instances for a while, after one that pays for the imports."""
     entry, difficulty = stratum.split("/")
-    found = family(entry)
+    found = INSTALLED.family(entry)
     first, *seeds = public_seeds(MOST + 1)
     found.generate(difficulty, first)
     start, made, size = time.process_time(), 0, 0
@@ -131,7 +134,7 @@ def measure_scaling() -> dict[str, Any]:
 def make_batch(number: int) -> int:
     """Make one batch of instances; their number."""
     entry, difficulty = SCALED.split("/")
-    found = family(entry)
+    found = INSTALLED.family(entry)
     for seed in public_seeds((number + 1) * BATCH)[number * BATCH :]:
         found.generate(difficulty, seed)
     return BATCH

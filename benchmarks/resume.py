@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.openai_stub import Json, call, serve_chat, text, tool_results
-from generators.catalog import family
+from generators.catalog import INSTALLED
 from study import pipeline
 from study.workspace.setup import init_study
 from study.workspace.study import Study
@@ -80,7 +80,7 @@ class Till:
 def main() -> None:
     kills = int(sys.argv[1]) if len(sys.argv) > 1 else KILLS
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(2**32)
-    till = Till(random.Random(seed), family("compute_average").solver())
+    till = Till(random.Random(seed), INSTALLED.family("compute_average").solver())
     with tempfile.TemporaryDirectory() as folder:
         study = make_study(Path(folder, "study"), f"http://127.0.0.1:{listen(till)}/v1")
         moments = [kill_midway(study, till) for _ in range(kills)]

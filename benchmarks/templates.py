@@ -18,8 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from generators.catalog import add_template
 from generators.seed import Seed
+from generators.templates import template_family
 from generators.templates.family import TemplateFamily
 from study.picard.prepare import write_samples
 from study.protocol.template_file import read_template
@@ -32,7 +32,7 @@ Tree = tuple[list[str], list[tuple[str, bytes]]]  # folders, and files with thei
 
 
 def main() -> None:
-    family = add_template(*read_template(Path(), "past"))
+    family = template_family(*read_template(Path(), "past"))
     # The first round parses the file and imports what it needs.
     _measure(family, None, 1)
     outcome = {"benchmark": "templates", "target": TARGET, "disk": _measure(family, None, ROUNDS)}

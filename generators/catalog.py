@@ -1,123 +1,120 @@
-"""The catalogue: every family that can be asked for, by ``name@version``.
+"""The catalogue: the task families that can be asked for, by ``name@version``.
 
-Those of the repository are listed here; installed packages may bring others (plugins.py), and a
-study its template files.
+The repository's own are listed here. Installed packages may bring others (plugins.py), and a study
+its template files: ``Catalog.built_in().with_plugins().with_templates(...)``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
 
 from generators.errors import unknown
 from generators.task import Family
 
-if TYPE_CHECKING:
-    from generators.templates import TemplateFamily
+Loader = Callable[[], Family]
 
 
-def _built_in(module: str) -> Callable[[], Family]:
-    """What loads a family of the repository: its module, when it is asked for."""
+def _module(name: str) -> Loader:
+    """The loader of a built-in family, which imports its module when it is called."""
 
     def load() -> Family:
-        found: Family = import_module(module).FAMILY
-        return found
+        family: Family = import_module(name).FAMILY
+        return family
 
     return load
 
 
+def _made(family: Family) -> Loader:
+    """The loader of a family that is there already."""
+    return lambda: family
+
+
 # A published version stays as it is for good: what changes a byte is a new version, listed
 # after the one that it follows.
-_FAMILIES: dict[str, Callable[[], Family]] = {
-    "compute_average@1": _built_in("generators.basics.compute_average"),
-    "count_circles@1": _built_in("generators.basics.count_circles"),
-    "cepheid_calibration@1": _built_in("generators.physics.cepheid_calibration"),
-    "hubble_constant@1": _built_in("generators.physics.hubble_constant"),
-    "invariant_mass_reconstruction@1": _built_in(
-        "generators.physics.invariant_mass_reconstruction"
-    ),
-    "lissajous_figures@1": _built_in("generators.physics.lissajous_figures"),
-}
+_BUILT_IN: Mapping[str, Loader] = MappingProxyType(
+    {
+        "compute_average@1": _module("generators.basics.compute_average"),
+        "count_circles@1": _module("generators.basics.count_circles"),
+        "cepheid_calibration@1": _module("generators.physics.cepheid_calibration"),
+        "hubble_constant@1": _module("generators.physics.hubble_constant"),
+        "invariant_mass_reconstruction@1": _module(
+            "generators.physics.invariant_mass_reconstruction"
+        ),
+        "lissajous_figures@1": _module("generators.physics.lissajous_figures"),
+    }
+)
 
 
-# Families of template files, by name@version. The version holds the digest of the file, so this
-# only ever grows by what it says: the same name@version is the same family in every process.
-_TEMPLATES: dict[str, TemplateFamily] = {}
+@dataclass(frozen=True, slots=True, eq=False)
+class Catalog:
+    """Task families by ``name@version``. A family is loaded when it is asked for, and installed
+    packages are searched only for names that are not listed here."""
 
+    loaders: Mapping[str, Loader]
+    plugins: bool = False  # whether families of installed packages belong to it
 
-def add_template(name: str, text: str) -> TemplateFamily:
-    """The family of a template file's name and text, which ``family`` knows from now on by its
-    name and version.
+    @classmethod
+    def built_in(cls) -> Catalog:
+        """The repository's own families."""
+        return cls(_BUILT_IN)
 
-    Raises TemplateError for a template that does not hold, and for the name of another family.
-    """
-    from generators.templates import TemplateFamily
-    from generators.templates.language import parse_template
+    def with_plugins(self) -> Catalog:
+        """This catalogue and the families of installed packages."""
+        return replace(self, plugins=True)
 
-    found = TemplateFamily(parse_template(text, name), template_name(name))
-    return _TEMPLATES.setdefault(f"{found.name}@{found.version}", found)
+    def with_templates(self, families: Iterable[Family]) -> Catalog:
+        """This catalogue and the families of template files (templates.template_family)."""
+        added = {f"{family.name}@{family.version}": _made(family) for family in families}
+        return replace(self, loaders=MappingProxyType({**self.loaders, **added}))
 
+    def entries(self) -> tuple[str, ...]:
+        """Every ``name@version``, the built-in ones first; loads no family.
 
-def template_name(name: str) -> str:
-    """The name of the family that a template file of this name is. Raises TemplateError where it
-    gives none, or that of another family."""
-    from generators.errors import TemplateError
-    from generators.templates import family_name
+        Raises GeneratorError if an installed package names a family wrongly.
+        """
+        return tuple(self._all())
 
-    found = family_name(Path(name).stem)
-    if found in _names(_FAMILIES):
-        raise TemplateError(f"{name}: {found} is the name of a built-in task: rename the file")
-    return found
+    def families(self) -> tuple[Family, ...]:
+        """Every family at every version, in the order of ``entries``."""
+        return tuple(load() for load in self._all().values())
 
+    def newest(self) -> tuple[Family, ...]:
+        """Each family at its newest version."""
+        return tuple(self.family(name) for name in _names(self._all()))
 
-def entries() -> tuple[str, ...]:
-    """Every ``name@version``, the built-in ones first; loads no family.
+    def family(self, name: str, version: str | None = None) -> Family:
+        """The family of this name at a version; by default at the newest.
 
-    Raises GeneratorError where an installed package names a family badly.
-    """
-    return tuple(_all())
+        The name may carry the version: ``count_circles@1``. Raises GeneratorError for an unknown
+        name or version, and names the nearest known one.
+        """
+        if version is None and "@" in name:
+            name, version = name.split("@", 1)
+        known = self.loaders if name in _names(self.loaders) else self._all()
+        versions = [entry.split("@")[1] for entry in known if entry.split("@")[0] == name]
+        if not versions:
+            raise unknown("task", name, _names(known))
+        if version is None:
+            version = versions[-1]
+        if version not in versions:
+            raise unknown(f"version of {name}", version, versions)
+        return known[f"{name}@{version}"]()
 
+    def _all(self) -> Mapping[str, Loader]:
+        if not self.plugins:
+            return self.loaders
+        # Imported here: reading what is installed costs a few hundredths of a second.
+        from generators.plugins import installed_families
 
-def families() -> tuple[Family, ...]:
-    """Every family at every version, in the order of ``entries``."""
-    return tuple(load() for load in _all().values())
-
-
-def built_in() -> tuple[Family, ...]:
-    """The repository's own families, each at its newest version."""
-    return tuple(family(name) for name in _names(_FAMILIES))
-
-
-def family(name: str, version: str | None = None) -> Family:
-    """The family of this name at a version; the newest where none is given.
-
-    The name may carry the version: ``count_circles@1``. Raises GeneratorError for an unknown
-    name or version, with the nearest that is known. A built-in name never looks at what else
-    is installed.
-    """
-    if version is None and "@" in name:
-        name, version = name.split("@", 1)
-    if (template := _TEMPLATES.get(f"{name}@{version}")) is not None:
-        return template
-    known = _FAMILIES if name in _names(_FAMILIES) else _all()
-    versions = [entry.split("@")[1] for entry in known if entry.split("@")[0] == name]
-    if not versions:
-        raise unknown("task", name, _names(known))
-    if version is None:
-        version = versions[-1]
-    if version not in versions:
-        raise unknown(f"version of {name}", version, versions)
-    return known[f"{name}@{version}"]()
-
-
-def _all() -> dict[str, Callable[[], Family]]:
-    # Reading what is installed costs a few hundredths of a second: only where it is asked for.
-    from generators.plugins import installed_families
-
-    return {**_FAMILIES, **installed_families(_names(_FAMILIES))}
+        return {**self.loaders, **installed_families(BUILT_IN_NAMES)}
 
 
 def _names(entries: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(entry.split("@")[0] for entry in entries))
+
+
+BUILT_IN_NAMES = _names(_BUILT_IN)
+INSTALLED = Catalog.built_in().with_plugins()  # everything but the template files of a study

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from generators.catalog import family
 from publish.leakcheck import check_folder, release_needles
 from publish.release import ReleaseManifest, ReleaseText, build_release
 from registry.ledger import Release
@@ -32,13 +31,13 @@ def publish_arm(
     if upload and wanted.repository is None:
         raise StudyError("--upload needs `release: {repository: owner/name}` in study.yaml")
     uploads = wanted.repository is not None and upload is not False
-    entries = study.entries()
+    entries, find_family = study.entries(), study.protocol.catalog.family
     watch("building the release", 0, 3)
     folder = study.folder / wanted.folder
     public = [entry for entry in entries if entry.arm is Arm.PUBLIC]
-    built = build_release(folder, public, study.sealed_set(), family, _text(study))
+    built = build_release(folder, public, study.sealed_set(), find_family, _text(study))
     watch("checking it for leaks", 1, 3)
-    needles = release_needles(entries, family)
+    needles = release_needles(entries, find_family)
     check_folder(folder, needles)
     location, revision = wanted.folder, ""
     if uploads and wanted.repository is not None:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
-from generators.catalog import family
 from harness.codec import decode_judgement
 from harness.episode import Cell
 from harness.model import Usage
@@ -123,7 +122,7 @@ def attempt_turns(protocol: Protocol, pin: ModelPin) -> int:
     if dict(pin.settings).get("mode") == '"single_turn"':
         return 1
     made = (
-        family(task.family, task.version).generate(task.difficulty, EXAMPLE_SEED)
+        protocol.catalog.family(task.family, task.version).generate(task.difficulty, EXAMPLE_SEED)
         for task in protocol.tasks
     )
     return 1 + max(instance.brief.limits.turns for instance in made)  # one more to be asked last

@@ -1,5 +1,5 @@
 from .check import GUESSABLE, QuestionReport, TemplateReport, check_text
-from .family import TemplateFamily, family_name
+from .family import TemplateFamily, catalog_with, template_family
 from .prepare import ARTIFACTS, precheck_writer, prepare
 
 __all__ = [
@@ -8,8 +8,9 @@ __all__ = [
     "QuestionReport",
     "TemplateFamily",
     "TemplateReport",
+    "catalog_with",
     "check_text",
-    "family_name",
     "precheck_writer",
     "prepare",
+    "template_family",
 ]

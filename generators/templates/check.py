@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from time import process_time
 from typing import Any
 
-from generators.catalog import template_name
 from generators.errors import TemplateError, TemplateLimitError
 from generators.seed import Seed
 from generators.templates.components import Given, compile_component
+from generators.templates.family import family_name
 from generators.templates.functions import OpenFile, check_call
 from generators.templates.language import (
     CONTENT_KEYS,
@@ -139,7 +139,7 @@ def check_text(text: str | bytes, path: str) -> TemplateReport:
     """What is to be said of a template file's text; ``path`` is what the report calls it."""
     reading = read_template(text, path)
     try:
-        template_name(path)
+        family_name(path)
     except TemplateError as error:
         told = Problem(1, (), str(error).removeprefix(f"{path}: "))
         reading = replace(reading, errors=(told, *reading.errors))

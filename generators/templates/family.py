@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+from generators.catalog import BUILT_IN_NAMES, INSTALLED, Catalog
 from generators.errors import TemplateError
 from generators.grading import Metarubric, Scored, fill_rubric
 from generators.seed import Seed
@@ -21,7 +23,7 @@ from generators.task import (
     TaskSpec,
     make_instance,
 )
-from generators.templates.language import Key, TemplateFile
+from generators.templates.language import Key, TemplateFile, parse_template
 from generators.templates.library import library_solver
 from generators.templates.prepare import (
     ARTIFACTS,
@@ -140,15 +142,31 @@ class TemplateFamily:
         return library_solver()
 
 
-def family_name(stem: str) -> str:
-    """The name of the family of a template file, from the file's own without its ending; what
-    begins with a digit has ``template_`` before it. Raises TemplateError."""
+def template_family(file_name: str, text: str) -> TemplateFamily:
+    """The family of a template file. Raises TemplateError if the template is not valid, or its
+    file has the name of a built-in family."""
+    return TemplateFamily(parse_template(text, file_name), family_name(file_name))
+
+
+def catalog_with(templates: Iterable[tuple[str, str]]) -> Catalog:
+    """The catalogue of a study: built-in and installed families, and those of its template files,
+    each given as file name and text. Raises TemplateError."""
+    return INSTALLED.with_templates(template_family(name, text) for name, text in templates)
+
+
+def family_name(file_name: str) -> str:
+    """The name of a template file's family: that of the file without its suffix, after
+    ``template_`` if it begins with a digit. Raises TemplateError for a file name that gives no
+    family name, or the name of a built-in family."""
+    stem = Path(file_name).stem
     name = re.sub(r"[^a-z0-9]+", "_", stem.lower()).strip("_")
     name = f"template_{name}" if name[:1].isdigit() else name
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,62}", name):
         raise TemplateError(
             f"{stem!r} gives no name for a task: name the file with letters first, as in past.yml"
         )
+    if name in BUILT_IN_NAMES:
+        raise TemplateError(f"{file_name}: {name} is the name of a built-in task: rename the file")
     return name
 
 

@@ -15,7 +15,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
 
-from generators.catalog import family as find_family
+from generators.catalog import INSTALLED
 from generators.errors import GeneratorError
 from generators.grading import Rubric
 from generators.seed import Seed
@@ -198,7 +198,7 @@ def public_seeds(count: int) -> tuple[Seed, ...]:
 def main(arguments: Sequence[str], seeds: Iterable[str]) -> None:
     """Print the digest of the instance of each seed (hexadecimal, one a line)."""
     name, difficulty = arguments
-    family = find_family(name)
+    family = INSTALLED.family(name)
     for line in seeds:
         print(instance_digest(family.generate(difficulty, Seed.from_hex(line.strip()))))
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from generators.catalog import family as find_family
+from generators.catalog import Catalog
 from generators.grading import Answer, Criterion, Rubric, Scored, check_answer, parse_answer, passes
 from generators.seed import Seed
 from generators.stream import Stream
@@ -124,7 +124,9 @@ class Sheet:
     truths: tuple[bool, ...]
 
 
-def make_sheets(strata: Sequence[tuple[str, str, str]], criteria: int) -> tuple[Sheet, ...]:
+def make_sheets(
+    strata: Sequence[tuple[str, str, str]], criteria: int, catalog: Catalog
+) -> tuple[Sheet, ...]:
     """Sheets with at least so many criteria in all, in every style for each stratum (family,
     version, difficulty), as evenly as the families allow. Raises HarnessError where no stratum
     has a criterion that a judge can be asked about."""
@@ -133,7 +135,7 @@ def make_sheets(strata: Sequence[tuple[str, str, str]], criteria: int) -> tuple[
     number = 0
     while sum(len(sheet.criteria) for sheet in sheets) < criteria:
         for stratum in strata:
-            sheets += _of_instance(*stratum, number, each)
+            sheets += _of_instance(catalog, *stratum, number, each)
         if not sheets:
             raise HarnessError(
                 "no criterion of these tasks can be put to a judge with a known truth: measure it "
@@ -144,9 +146,9 @@ def make_sheets(strata: Sequence[tuple[str, str, str]], criteria: int) -> tuple[
 
 
 def _of_instance(
-    name: str, version: str, difficulty: str, number: int, most: int
+    catalog: Catalog, name: str, version: str, difficulty: str, number: int, most: int
 ) -> Iterator[Sheet]:
-    family = find_family(name, version)
+    family = catalog.family(name, version)
     seed = _ROOT.child(name, version, difficulty, number)
     instance = family.generate(difficulty, seed)
     if (check := templated_check(instance.rubric)) is not None:

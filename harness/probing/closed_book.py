@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import count
 
-from generators.catalog import family as find_family
+from generators.catalog import Catalog
 from generators.grading import Answer, Check, Rubric, check_answer, parse_answer, score_verdicts
 from generators.seed import Seed
 from generators.task import Brief, ClosedBook, TaskInstance
@@ -53,12 +53,12 @@ _FILES = "Its input files were:\n\n{files}"
 EXAMPLES = 3  # instances that tell which criteria differ
 
 
-def probe_messages(instance: TaskInstance) -> tuple[Message, ...] | None:
+def probe_messages(instance: TaskInstance, catalog: Catalog) -> tuple[Message, ...] | None:
     """The question on an instance; None where it has no closed-book form: no criterion that
     differs between instances, or files whose mere presence is asked for."""
-    if instance.brief.exists or not _differing(instance):
+    if instance.brief.exists or not _differing(instance, catalog):
         return None
-    family = find_family(instance.spec.family, instance.spec.version)
+    family = catalog.family(instance.spec.family, instance.spec.version)
     if isinstance(family, ClosedBook):
         text = family.closed_book(instance)
     else:
@@ -67,7 +67,7 @@ def probe_messages(instance: TaskInstance) -> tuple[Message, ...] | None:
     return Message(Role.SYSTEM, SYSTEM.format(schema=schema)), Message(Role.USER, text)
 
 
-def score_probe(instance: TaskInstance, reply: str) -> float:
+def score_probe(instance: TaskInstance, reply: str, catalog: Catalog) -> float:
     """The share of what differs between instances that the reply has right, weighted as in the
     rubric. A reply without a valid block knows nothing: 0."""
     answer = parse_answer(reply)
@@ -75,7 +75,7 @@ def score_probe(instance: TaskInstance, reply: str) -> float:
         return 0.0
     if not instance.brief.answer_schema:
         answer = _as_asked(instance.brief, answer)
-    differing = _differing(instance)
+    differing = _differing(instance, catalog)
     verdicts = tuple(
         verdict if criterion.metarubric in differing else None
         for criterion, verdict in zip(
@@ -155,14 +155,18 @@ class ProbeStore:
 
 
 def run_probe(
-    instance: TaskInstance, messages: tuple[Message, ...], model: Model, journal: ProbeStore
+    instance: TaskInstance,
+    messages: tuple[Message, ...],
+    model: Model,
+    journal: ProbeStore,
+    catalog: Catalog,
 ) -> Probe:
     """Ask, keep the reply before it is read, and keep what it was worth. Raises AttemptFailed."""
     seed = Seed.from_hex(journal.call.removeprefix("sha256:"))
     reply = buy_reply(model, journal, 0, ModelRequest(messages, (), seed))
     made = Probe(
         journal.call, journal.wave, journal.pin.name, instance.id,
-        score_probe(instance, reply.message.text), reply.served_version,
+        score_probe(instance, reply.message.text, catalog), reply.served_version,
     )  # fmt: skip
     sealed = encrypt(encode_probe(made), journal.recipients)
     journal.store.put(probe_key(journal.digest, journal.call), sealed)
@@ -192,16 +196,16 @@ def _as_asked(brief: Brief, answer: Answer) -> Answer:
     return Answer({}, {path: held.encode() for path in brief.collect}, held)
 
 
-def _differing(instance: TaskInstance) -> frozenset[str]:
+def _differing(instance: TaskInstance, catalog: Catalog) -> frozenset[str]:
     spec = instance.spec
-    return _differing_of(spec.family, spec.version, spec.difficulty)
+    return _differing_of(catalog, spec.family, spec.version, spec.difficulty)
 
 
 @lru_cache(maxsize=1024)
-def _differing_of(family: str, version: str, difficulty: str) -> frozenset[str]:
+def _differing_of(catalog: Catalog, family: str, version: str, difficulty: str) -> frozenset[str]:
     """The metarubrics with an exact check that is another for other instances: told from some of
     public seeds, so that it is the same for all instances of a stratum."""
-    made = find_family(family, version)
+    made = catalog.family(family, version)
     examples = [
         _checks(made.generate(difficulty, Seed(bytes([number]) * 32)).rubric)
         for number in range(1, EXAMPLES + 1)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial, reduce
 from itertools import takewhile
 
-from generators.catalog import family as find_family
+from generators.catalog import Catalog
 from generators.seed import Seed
 from generators.task import Asset, TaskInstance
 from harness.codec import decode_text_probe, encode_text_probe
@@ -41,10 +41,10 @@ class ReleasedText:
     start: int
 
 
-def released_text(instance: TaskInstance) -> ReleasedText | None:
+def released_text(instance: TaskInstance, catalog: Catalog) -> ReleasedText | None:
     """What is measured of an instance; None where the texts of its stratum are all the same."""
     spec, text = instance.spec, _text_of(instance)
-    shared, differ = _shared_of(spec.family, spec.version, spec.difficulty)
+    shared, differ = _shared_of(catalog, spec.family, spec.version, spec.difficulty)
     if not differ:
         return None
     # Of a text that others only go on from, its last word.
@@ -109,10 +109,10 @@ def _listed(asset: Asset) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _shared_of(family: str, version: str, difficulty: str) -> tuple[str, bool]:
+def _shared_of(catalog: Catalog, family: str, version: str, difficulty: str) -> tuple[str, bool]:
     """How the texts of a stratum begin, and whether they differ: told from some of public
     seeds."""
-    made = find_family(family, version)
+    made = catalog.family(family, version)
     seeds = (Seed(bytes([number]) * 32) for number in range(1, EXAMPLES + 1))
     texts = [_text_of(made.generate(difficulty, seed)) for seed in seeds]
     return reduce(_shared_opening, texts), len(set(texts)) > 1

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from generators.catalog import add_template
-from generators.catalog import family as find_family
+from generators.catalog import INSTALLED, Catalog
 from generators.task import Brief, TaskInstance
+from generators.templates import catalog_with
 from harness.agent import Ceiling, read_ceiling
 from harness.build_model import build_model
 from harness.codec import decode_episode, decode_result, encode_episode, encode_result
@@ -90,6 +90,7 @@ class Workbench:
     models: Mapping[str, Contender]
     sandboxes: SandboxProvider
     stop: threading.Event = field(default_factory=threading.Event)  # set: nothing more is bought
+    catalog: Catalog = INSTALLED
 
     @classmethod
     def open(cls, context: RunContext) -> Self:
@@ -100,12 +101,16 @@ class Workbench:
                 f"{socket.gethostname()} runs other code than the driver of this sweep: bring the "
                 "checkouts to the same commit"
             )
-        for name, text in context.templates:
-            add_template(name, text)
         for pin in context.models:
             _ceiling_of(pin.name, context)
         models = {pin.name: build_model(pin, folder=context.folder) for pin in context.models}
-        return cls(context, open_store(context.store), models, open_sandboxes(context))
+        return cls(
+            context,
+            open_store(context.store),
+            models,
+            open_sandboxes(context),
+            catalog=catalog_with(context.templates),
+        )
 
     def close(self) -> None:
         for model in self.models.values():
@@ -169,7 +174,7 @@ def count_spend(cell: Cell, store: Store, context: RunContext) -> Spend | None:
 def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> Outcome:
     if bench.store.exists(result_key(cell.episode)):
         return Outcome(cell.episode, finished=True)
-    instance, attempt, inherited = instance_of(cell), 1, 0
+    instance, attempt, inherited = instance_of(cell, bench.catalog), 1, 0
     while (stored := _read_attempt(cell, attempt, bench.store, bench.context)) is not None:
         if stored.stop is not StopReason.FAILED:
             _write_result(cell, instance, stored, attempt, bench.store, bench.context)
@@ -206,14 +211,14 @@ def open_purse(
     return purse
 
 
-def close_cell(cell: Cell, store: Store, context: RunContext) -> None:
+def close_cell(cell: Cell, store: Store, context: RunContext, catalog: Catalog) -> None:
     """Record a cell by its last attempt, which failed. Raises HarnessError if it had none."""
     attempt, last = 1, None
     while (stored := _read_attempt(cell, attempt, store, context)) is not None:
         attempt, last = attempt + 1, stored
     if last is None:
         raise HarnessError("a cell that was never tried cannot be closed; sweep the wave again")
-    _write_result(cell, instance_of(cell), last, attempt - 1, store, context)
+    _write_result(cell, instance_of(cell, catalog), last, attempt - 1, store, context)
 
 
 def read_result(store: Store, key: str, identities: tuple[str, ...]) -> EpisodeResult:
@@ -259,12 +264,11 @@ def _ceiling_of(model: str, context: RunContext) -> Ceiling:
     return read_ceiling(pin, None if price is None else price.cost)
 
 
-def instance_of(cell: Cell) -> TaskInstance:
+def instance_of(cell: Cell, catalog: Catalog) -> TaskInstance:
     """The instance that a cell is of, made again from its seed. Raises HarnessError where that is
     another than the one drawn."""
-    instance = find_family(cell.spec.family, cell.spec.version).generate(
-        cell.spec.difficulty, cell.seed
-    )
+    family = catalog.family(cell.spec.family, cell.spec.version)
+    instance = family.generate(cell.spec.difficulty, cell.seed)
     if instance.id != cell.instance:
         raise HarnessError(
             f"{cell.spec.stratum}: the generator here makes another instance than the one drawn; "

@@ -27,7 +27,7 @@ CONTROLS = 8  # throw-away instances in each stratum
 _CONTROL_SEED = Seed(hashlib.sha256(b"dosimeter/leak-check/control").digest())
 _SHOWN = 20
 
-FindFamily = Callable[[str], Family]  # of "name@version", as generators.catalog.family
+FindFamily = Callable[[str], Family]  # of "name@version", as Catalog.family
 Instance = tuple[TaskInstance, dict[str, Any]]  # with its answer key
 
 

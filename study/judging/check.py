@@ -95,7 +95,7 @@ def check_judge(
         judge_money(study.folder, study.protocol, [pin], request.allow_unknown_price), study.folder
     )
     strata = [(task.family, task.version, task.difficulty) for task in study.protocol.tasks]
-    sheets = make_sheets(strata, request.criteria)
+    sheets = make_sheets(strata, request.criteria, study.protocol.catalog)
     judge = build_judge(pin, str(study.folder.resolve()))
     with ExitStack() as stack:
         stack.callback(judge.close)

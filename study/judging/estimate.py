@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 
 from analysis.plan import control_models
-from generators.catalog import family
+from generators.catalog import Catalog
 from generators.task import TaskInstance
 from harness.agent import estimate_text
 from harness.episode import Cell
@@ -162,12 +162,13 @@ def _values(usages: Sequence[Usage], price: Price | None) -> Mapping[str, float]
 def _by_example(study: Study, pin: JudgePin, price: Price | None, owed: Owed) -> Forecast:
     """Between nothing and the most that may be asked; the mean is that of one try a call, at an
     answer as long as the key of an example."""
-    longest = dict(pin.settings).get("max_tokens")
+    longest, catalog = dict(pin.settings).get("max_tokens"), study.protocol.catalog
     counts = {stratum: sum(each) for stratum, each in owed.items()}
     tasks = [task for task in study.protocol.tasks if counts.get(task.stratum)]
-    likely = _sum((counts[task.stratum], _likely(task)) for task in tasks)
+    likely = _sum((counts[task.stratum], _likely(task, catalog)) for task in tasks)
     most = _sum(
-        (counts[task.stratum], _most(task, int(longest) if longest else 0)) for task in tasks
+        (counts[task.stratum], _most(task, int(longest) if longest else 0, catalog))
+        for task in tasks
     )
     reading = Interval(0.0, likely[0], most[0])
     writing = Interval(0.0, likely[1], most[1] if longest else None)
@@ -185,15 +186,15 @@ def _by_example(study: Study, pin: JudgePin, price: Price | None, owed: Owed) ->
 _Tokens = tuple[int, int]  # read, and written
 
 
-def _likely(task: Task) -> _Tokens:
-    instance = _example(task)
-    key = json.dumps(family(task.family, task.version).key(instance.truth))
+def _likely(task: Task, catalog: Catalog) -> _Tokens:
+    instance = _example(task, catalog)
+    key = json.dumps(catalog.family(task.family, task.version).key(instance.truth))
     texts = list(call_texts(Submission(instance.brief.prompt, key), questions_of(instance.rubric)))
     return sum(map(estimate_text, texts)), REPLY * len(questions_of(instance.rubric))
 
 
-def _most(task: Task, longest: int) -> _Tokens:
-    instance = _example(task)
+def _most(task: Task, longest: int, catalog: Catalog) -> _Tokens:
+    instance = _example(task, catalog)
     questions = questions_of(instance.rubric)
     texts = call_texts(Submission(instance.brief.prompt, ""), questions)
     calls = len(list(chunks_of(questions)))
@@ -201,8 +202,8 @@ def _most(task: Task, longest: int) -> _Tokens:
     return TRIES * read, TRIES * calls * longest
 
 
-def _example(task: Task) -> TaskInstance:
-    return family(task.family, task.version).generate(task.difficulty, EXAMPLE_SEED)
+def _example(task: Task, catalog: Catalog) -> TaskInstance:
+    return catalog.family(task.family, task.version).generate(task.difficulty, EXAMPLE_SEED)
 
 
 def _sum(parts: Iterable[tuple[int, _Tokens]]) -> _Tokens:

@@ -203,7 +203,7 @@ def _grade_cell(bench: _Bench, cell: Cell) -> Tried:
 
     def work() -> Tried:
         episode = read_attempt(bench.study, cell.episode, bench.identities)
-        return _grade_paid(bench, cell, instance_of(cell), episode)
+        return _grade_paid(bench, cell, instance_of(cell, bench.study.protocol.catalog), episode)
 
     return try_unless(bench.stop, bench.held, work)
 

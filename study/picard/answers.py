@@ -10,7 +10,7 @@ from typing import Any
 
 from analysis.picard import Answer, Answers, QuestionFacts
 from analysis.plan import GRADER
-from generators.catalog import add_template
+from generators.templates import template_family
 from registry.result_row import ResultRow, Status
 from study.errors import StudyError
 from study.picard.question_facts import (
@@ -34,7 +34,7 @@ def facts_of_study(protocol: Protocol) -> dict[str, QuestionFacts]:
     strata = [task.stratum for task in protocol.tasks]
     found: dict[str, QuestionFacts] = {}
     for name, text in protocol.templates:
-        family = add_template(name, text)
+        family = template_family(name, text)
         prefix = f"{family.name}/"
         only = {each.removeprefix(prefix) for each in strata if each.startswith(prefix)}
         facts = facts_of_template(family.file, only, prefix)
@@ -165,7 +165,7 @@ def _told_by(
     Raises StudyError where a template has none of them, or another of the same id."""
     told: dict[str, QuestionFacts] = {}
     for template in templates:
-        file = add_template(*read_template(Path(), template)).file
+        file = template_family(*read_template(Path(), template)).file
         facts = facts_of_template(file, asked.keys())
         if not facts:
             raise StudyError(f"{template}: has none of the questions {', '.join(asked)}")

@@ -6,9 +6,14 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from generators.catalog import add_template
 from generators.seed import Seed
-from generators.templates import ARTIFACTS, TemplateFamily, precheck_writer, prepare
+from generators.templates import (
+    ARTIFACTS,
+    TemplateFamily,
+    precheck_writer,
+    prepare,
+    template_family,
+)
 from generators.templates.language import MadeFile
 from study.files import new_folder
 from study.protocol import read_template
@@ -26,7 +31,7 @@ def prepare_template(file: str, seed: str, out: Path, samples: int | None, watch
     left half-written. Raises TemplateError, GeneratorError for a bad seed, StudyError.
     """
     root = Seed.from_hex(seed)
-    family = add_template(*read_template(Path(), file))
+    family = template_family(*read_template(Path(), file))
     with new_folder(out) as draft:
         return write_samples(family, root, draft, samples, watch)
 

@@ -10,7 +10,7 @@ from decimal import Decimal
 from functools import partial
 from typing import TypeVar
 
-from generators.catalog import family
+from generators.catalog import Catalog
 from generators.seed import Seed
 from generators.task import TaskInstance
 from harness.errors import AttemptFailed, Boundary, HarnessError
@@ -72,7 +72,7 @@ class ProbeKind:
     what: str
     method: str  # digest of what pins it
     name: Callable[[str, int, ModelPin, str], str]
-    ask: Callable[[TaskInstance, Model, ProbeStore], object]
+    ask: Callable[[TaskInstance, Catalog, Model, ProbeStore], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +152,10 @@ def done_calls(study: Study, pin: ModelPin) -> frozenset[str]:
     return frozenset(f"sha256:{key}" for key in keys if len(key) == 64)
 
 
-def instance_of(entry: SealedEntry) -> TaskInstance:
+def instance_of(entry: SealedEntry, catalog: Catalog) -> TaskInstance:
     """The instance of an entry. Raises HarnessError where it is another than the one drawn."""
-    made = family(entry.family, entry.version).generate(entry.difficulty, Seed.from_hex(entry.seed))
+    family = catalog.family(entry.family, entry.version)
+    made = family.generate(entry.difficulty, Seed.from_hex(entry.seed))
     if made.id != entry.instance:
         raise HarnessError(
             f"{entry.stratum}: the generator here makes another instance than the one drawn; run "
@@ -165,8 +166,9 @@ def instance_of(entry: SealedEntry) -> TaskInstance:
 
 def _ask(bench: Bench, owed: _Owed) -> Tried:
     """Ask one question, if that is paid for."""
+    catalog = bench.study.protocol.catalog
     return try_unless(
-        bench.stop, bench.held, lambda: _ask_paid(bench, owed, instance_of(owed.entry))
+        bench.stop, bench.held, lambda: _ask_paid(bench, owed, instance_of(owed.entry, catalog))
     )
 
 
@@ -180,7 +182,7 @@ def _ask_paid(bench: Bench, owed: _Owed, instance: TaskInstance) -> Tried:
         return Tried(HELD)
     failure = f"{Boundary.WORKER}:stopped"
     try:
-        bench.kind.ask(instance, bench.model, journal)
+        bench.kind.ask(instance, bench.study.protocol.catalog, bench.model, journal)
         failure = ""
     except AttemptFailed as failed:
         if failed.error_class in HOPELESS:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
+from generators.catalog import Catalog
 from generators.task import TaskInstance
 from harness.build_model import build_model
 from harness.errors import HarnessError
@@ -178,11 +179,13 @@ def _with_mean(
     return replace(outcome, mean_score=sum(scores) / len(scores) if scores else None)
 
 
-def _ask_question(instance: TaskInstance, model: Model, journal: ProbeStore) -> None:
-    messages = probe_messages(instance)
+def _ask_question(
+    instance: TaskInstance, catalog: Catalog, model: Model, journal: ProbeStore
+) -> None:
+    messages = probe_messages(instance, catalog)
     if messages is None:
         raise HarnessError(f"{instance.spec.family}: an instance has no closed-book form")
-    run_probe(instance, messages, model, journal)
+    run_probe(instance, messages, model, journal, catalog)
 
 
 QUESTIONS = ProbeKind("questions", probe_digest(), probe_call, _ask_question)
@@ -249,9 +252,11 @@ def _lock(study: Study, wave: int, stack: ExitStack) -> None:
 def _askable(study: Study) -> tuple[tuple[SealedEntry, ...], tuple[str, ...]]:
     """The instances that can be asked about, and the strata that cannot."""
     entries = study.entries()
-    first = {entry.stratum: entry for entry in entries}
+    first, catalog = {entry.stratum: entry for entry in entries}, study.protocol.catalog
     silent = tuple(
-        stratum for stratum, entry in first.items() if probe_messages(instance_of(entry)) is None
+        stratum
+        for stratum, entry in first.items()
+        if probe_messages(instance_of(entry, catalog), catalog) is None
     )
     return tuple(entry for entry in entries if entry.stratum not in silent), silent
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from generators.catalog import Catalog
 from generators.task import TaskInstance
 from harness.errors import Boundary, HarnessError
 from harness.model import OVERFLOW, Model, weighing
@@ -98,9 +99,11 @@ def text_kind(way: TextWay) -> ProbeKind:
 def text_entries(study: Study) -> tuple[tuple[SealedEntry, ...], tuple[str, ...]]:
     """The instances whose text is unlike that of others, and the strata that have none such."""
     entries = study.entries()
-    first = {entry.stratum: entry for entry in entries}
+    first, catalog = {entry.stratum: entry for entry in entries}, study.protocol.catalog
     silent = tuple(
-        stratum for stratum, entry in first.items() if released_text(instance_of(entry)) is None
+        stratum
+        for stratum, entry in first.items()
+        if released_text(instance_of(entry, catalog), catalog) is None
     )
     return tuple(entry for entry in entries if entry.stratum not in silent), silent
 
@@ -137,8 +140,10 @@ def explain_untold(outcome: ProbeOutcome) -> ProbeOutcome:
     return replace(outcome, note=f"no log-probabilities: {whys[0]}") if whys else outcome
 
 
-def _ask_text(way: TextWay, instance: TaskInstance, model: Model, journal: ProbeStore) -> None:
-    text, inner = released_text(instance), weighing(model)
+def _ask_text(
+    way: TextWay, instance: TaskInstance, catalog: Catalog, model: Model, journal: ProbeStore
+) -> None:
+    text, inner = released_text(instance, catalog), weighing(model)
     if text is None or inner is None:
         raise HarnessError(f"model {model.name!r} cannot be asked how likely a text is")
     run_text_probe(instance, text, inner, journal, way.way, way.top)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,9 +13,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from analysis.errors import AnalysisError
-from generators.catalog import add_template
-from generators.catalog import family as find_family
+from generators.catalog import INSTALLED, Catalog
 from generators.errors import GeneratorError
+from generators.task import Family
+from generators.templates import template_family
 from harness.build_model import JUDGES
 from harness.episodes import DETERMINISTIC
 from harness.judging import pin_judge
@@ -279,6 +280,8 @@ class Protocol:
     tranches: tuple[tuple[Tranches, ...], ...] = ()  # by wave, of its models; () for the panel
     retention: tuple[tuple[str, str], ...] = ()  # of models and judges that state theirs
     logprobs: tuple[tuple[str, str, int], ...] = ()  # of models: how, and how many rivals
+    # With the families of the template files.
+    catalog: Catalog = field(default=INSTALLED, compare=False, repr=False)
 
     def wave_models(self, wave: int) -> tuple[ModelPin, ...]:
         """The models of a wave. Raises StudyError for a wave that is not planned."""
@@ -344,7 +347,7 @@ def read_protocol(folder: Path, name: str = FILE_NAME) -> Protocol:
         parsed = ProtocolFile.model_validate_json(json.dumps(document.value, default=str))
     except ValidationError as error:
         raise _explain(document, error) from error
-    tasks, templates = _check_tasks(document, parsed, folder)
+    tasks, templates, catalog = _check_tasks(document, parsed, folder)
     _check_waves(document, parsed)
     _check_judges(document, parsed)
     _check_plan(document, parsed)
@@ -372,6 +375,7 @@ def read_protocol(folder: Path, name: str = FILE_NAME) -> Protocol:
         recipients=parsed.recipients,
         entropy=parsed.entropy,
         templates=templates,
+        catalog=catalog,
         prices=parsed.prices,
         budget=parsed.budget,
         judges=tuple(pin_judge(_pin(name, section)) for name, section in parsed.judges.items()),
@@ -558,22 +562,25 @@ _Templates = tuple[tuple[str, str], ...]
 
 def _check_tasks(
     document: Document, parsed: ProtocolFile, folder: Path
-) -> tuple[tuple[Task, ...], _Templates]:
-    """The strata, and the template files that some of them come from."""
+) -> tuple[tuple[Task, ...], _Templates, Catalog]:
+    """The strata, the template files that some of them come from, and the catalogue with the
+    families of these files."""
     tasks: list[Task] = []
     templates: dict[str, str] = {}
+    families: list[Family] = []
     for index, section in enumerate(parsed.tasks):
         place = document.place(("tasks", index))
         if section.template is None:
             found = [_catalogued(document, index, section)]
         else:
-            name, text, found = _templated(document, index, section, folder)
+            name, text, family, found = _templated(document, index, section, folder)
             templates[name] = text
+            families.append(family)
         for task in found:
             if task.stratum in [other.stratum for other in tasks]:
                 raise StudyError(f"{place}: {task.stratum} is there twice")
             tasks.append(task)
-    return tuple(tasks), tuple(templates.items())
+    return tuple(tasks), tuple(templates.items()), INSTALLED.with_templates(families)
 
 
 def _catalogued(document: Document, index: int, section: TaskSection) -> Task:
@@ -587,7 +594,7 @@ def _catalogued(document: Document, index: int, section: TaskSection) -> Task:
             f"{place}: the key {missing!r} is missing: give family and difficulty, or template"
         )
     try:
-        family = find_family(section.family, section.version)
+        family = INSTALLED.family(section.family, section.version)
     except GeneratorError as error:
         key = "version" if "version" in str(error) and section.version else "family"
         raise StudyError(f"{document.place(('tasks', index, key))}: {error}") from error
@@ -600,21 +607,22 @@ def _catalogued(document: Document, index: int, section: TaskSection) -> Task:
 
 def _templated(
     document: Document, index: int, section: TaskSection, folder: Path
-) -> tuple[str, str, list[Task]]:
-    """A template file's name and text, and a stratum for each of its questions."""
+) -> tuple[str, str, Family, list[Task]]:
+    """A template file's name, text and family, and a stratum for each of its questions."""
     place = document.place(("tasks", index, "template"))
     for key in ("family", "version", "difficulty"):
         if getattr(section, key) is not None:
             raise StudyError(f"{place}: a template has no `{key}`: it names `questions`, if any")
     try:
         name, text = read_template(folder, str(section.template))
-        family = add_template(name, text)
+        family = template_family(name, text)
         chosen = [str(question) for question in section.questions or family.questions]
         for question in chosen:
             family.compiled(question)
     except (GeneratorError, StudyError) as error:
         raise StudyError(f"{place}: {error}") from error
-    return name, text, [Task(family.name, family.version, question) for question in chosen]
+    strata = [Task(family.name, family.version, question) for question in chosen]
+    return name, text, family, strata
 
 
 def _check_judges(document: Document, parsed: ProtocolFile) -> None:

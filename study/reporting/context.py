@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from analysis.report import DATA, ModelFact, Report, changes_since, report_json
-from generators.catalog import family
 from harness.spending import OWN_PROVIDERS
 from publish.leakcheck import leaks_in, release_needles
 from registry.canonical import digest_bytes
@@ -76,7 +75,7 @@ def tell_changes(study: Study, entries: Sequence[Entry], report: Report) -> Repo
 def check_report(study: Study, files: Mapping[str, str], through: int) -> None:
     """Raise BrokenPromise, which names files and kinds only, where anything that follows from a
     private seed is in a report. PublishError where that cannot be told."""
-    needles = release_needles(study.entries(), family)
+    needles = release_needles(study.entries(), study.protocol.catalog.family)
     found = [
         str(leak)
         for name, text in files.items()

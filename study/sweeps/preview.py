@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 
-from generators.catalog import family
 from generators.task import Brief, Limits, TaskInstance
 from harness.agent import (
     REPLY_TOKENS,
@@ -88,7 +87,7 @@ def render_wave(study: Study, wave: int) -> tuple[tuple[Rendered, ...], tuple[Re
     """Every stratum for every model of a wave, and for every judge of the study. Raises
     StudyError where a task does not fit a model."""
     protocol, pins = study.protocol, study.protocol.wave_models(wave)
-    examples = [(task, _example(task)) for task in protocol.tasks]
+    examples = [(task, _example(protocol, task)) for task in protocol.tasks]
     libraries = _libraries(protocol)
     rendered = tuple(
         _render(task, made.brief, pin, libraries) for task, made in examples for pin in pins
@@ -165,8 +164,9 @@ def _messages_json(messages: Sequence[Message]) -> list[dict[str, object]]:
     ]
 
 
-def _example(task: Task) -> TaskInstance:
-    return family(task.family, task.version).generate(task.difficulty, EXAMPLE_SEED)
+def _example(protocol: Protocol, task: Task) -> TaskInstance:
+    family = protocol.catalog.family(task.family, task.version)
+    return family.generate(task.difficulty, EXAMPLE_SEED)
 
 
 def _libraries(protocol: Protocol) -> tuple[tuple[str, str], ...]:

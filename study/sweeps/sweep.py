@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from generators.catalog import family
+from generators.catalog import Catalog
 from harness.agent import InOneTurn, fit_context, single_turn
 from harness.build_model import build_model
 from harness.codec import encode_cells
@@ -51,14 +51,15 @@ from study.workspace import (
 _SPARE = 10  # a tenth: instances differ in size, and one that fails to fit would stop the sweep
 
 
-def check_forms(models: Iterable[Contender], tasks: Iterable[Task]) -> None:
+def check_forms(models: Iterable[Contender], tasks: Iterable[Task], catalog: Catalog) -> None:
     """Raises StudyError, which names model and task, where an example of a task has no
     single-turn form, or hardly fits the context of a model that is asked once."""
     asked_once = [model for model in models if isinstance(model, InOneTurn)]
     if not asked_once:
         return
     for task in tasks:
-        brief = family(task.family, task.version).generate(task.difficulty, EXAMPLE_SEED).brief
+        family = catalog.family(task.family, task.version)
+        brief = family.generate(task.difficulty, EXAMPLE_SEED).brief
         for model in asked_once:
             try:
                 made = single_turn(brief)
@@ -117,7 +118,7 @@ def _sweep_alone(
 ) -> SweepOutcome:
     folder = str(study.folder.resolve())
     built = [build_model(pin, folder=folder) for pin in models]  # what cannot run is not begun
-    check_forms(built, study.protocol.tasks)
+    check_forms(built, study.protocol.tasks, study.protocol.catalog)
     money = check_prices(
         money_of(study.folder, study.protocol, models, request.allow_unknown_price), study.folder
     )
@@ -305,7 +306,7 @@ def close_wave(
     finished = finished_of(study, cells)
     for cell in cells:
         if result_key(cell.episode) not in finished:
-            close_cell(cell, study.store, context)
+            close_cell(cell, study.store, context, study.protocol.catalog)
     missing = sum(result.status is Status.MISSING for result in read_results(study, manifest))
     episodes = [cell.episode for cell in cells]
     inventory = write_inventory(study.store, run_objects(study.store, manifest, episodes))

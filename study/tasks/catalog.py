@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.catalog import families, family
+from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import DIFFICULTIES, Brief, TaskInstance
 from study.files import new_folder, safe_place, write_file
@@ -51,13 +51,13 @@ def list_tasks() -> list[dict[str, Any]]:
             "difficulties": list(DIFFICULTIES),
             "summary": each.summary,
         }
-        for each in families()
+        for each in INSTALLED.families()
     ]
 
 
 def show_task(name: str, difficulty: str) -> TaskView:
     """Raises GeneratorError for an unknown name or difficulty."""
-    found = family(name)
+    found = INSTALLED.family(name)
     parameters = dict(found.parameters(difficulty))
     example = found.generate(difficulty, EXAMPLE_SEED)
     return TaskView(
@@ -101,7 +101,7 @@ def make_task(
     has no single-turn form or does not fit a context of so many tokens, StudyError for a folder
     that is there already or cannot be written.
     """
-    found, drawn = family(name), Seed.from_hex(seed)
+    found, drawn = INSTALLED.family(name), Seed.from_hex(seed)
     with new_folder(out) as draft:
         instance = found.generate(difficulty, drawn)
         if form == FORMS[0]:
@@ -122,7 +122,11 @@ def check_tasks(
     """
     from generators.validation import survey
 
-    chosen = [family(name) for name in dict.fromkeys(names)] if names else list(families())
+    chosen = (
+        [INSTALLED.family(name) for name in dict.fromkeys(names)]
+        if names
+        else list(INSTALLED.families())
+    )
     return survey(chosen, seeds, watch, jobs)
 
 

@@ -16,7 +16,7 @@ from itertools import chain, zip_longest
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from generators.catalog import built_in
+from generators.catalog import Catalog
 from generators.grading import Criterion
 from generators.task import DIFFICULTIES, Asset, Family, TaskInstance
 from registry.package_guard import ROOT
@@ -64,7 +64,7 @@ class _Page:
 
 def render_gallery(families: Sequence[Family] | None = None) -> Gallery:
     """The gallery of these families; of the repository's own where none are given."""
-    shown = built_in() if families is None else families
+    shown = Catalog.built_in().newest() if families is None else families
     page = _Page([*_INTRO.splitlines(), ""])
     page.add(*(f"- [{each.name}](#{each.name}): {each.summary}" for each in shown))
     for each in shown:

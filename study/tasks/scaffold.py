@@ -50,9 +50,9 @@ def _check_name(name: str) -> None:
         )
     if keyword.iskeyword(name) or name in sys.stdlib_module_names or name in PACKAGES:
         raise StudyError(f"{name!r} is taken by Python or by dosimeter: give another name")
-    from generators.catalog import entries
+    from generators.catalog import INSTALLED
 
-    if name in {entry.split("@")[0] for entry in entries()}:
+    if name in {entry.split("@")[0] for entry in INSTALLED.entries()}:
         raise StudyError(f"there is a task family {name!r} already: give another name")
 
 

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from generators.catalog import add_template, family
 from generators.errors import GeneratorError
 from generators.seed import Seed
 from generators.task import TaskInstance
@@ -183,10 +182,8 @@ def locate(study: Study, episode: Episode) -> Whereabouts:
 
 def instance_of(study: Study, entry: SealedEntry) -> TaskInstance | None:
     """The instance of an entry, made anew; None where the code here makes another one."""
-    for name, text in study.protocol.templates:
-        add_template(name, text)
     try:
-        found = family(entry.family, entry.version)
+        found = study.protocol.catalog.family(entry.family, entry.version)
         instance = found.generate(entry.difficulty, Seed.from_hex(entry.seed))
     except GeneratorError:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from generators.catalog import family
+from generators.catalog import Catalog
 from generators.seed import Seed
 from registry.draw import Entropy, FixedEntropy, Identify, SystemEntropy, draw, seal_draw
 from registry.errors import BrokenPromise
@@ -109,7 +109,7 @@ def draw_seeds(study: Study, watch: Watch, now: str) -> tuple[SealedSet, bool]:
         strata,
         protocol.seeds_per_arm,
         entropy_of(protocol),
-        _identify_in(),
+        _identify_in(protocol.catalog),
         told,
         protocol.reserve,
     )
@@ -188,14 +188,14 @@ def entropy_of(protocol: Protocol) -> Entropy:
     return FixedEntropy(bytes.fromhex(protocol.entropy.removeprefix("fixed:")))
 
 
-def _identify_in() -> Identify:
+def _identify_in(catalog: Catalog) -> Identify:
     """What names the instance of a seed. Instances that an agent could not tell apart bear the
     name of the first of them, so that the draw takes them for one: a question with few variables
     must not be asked in both arms."""
     first: dict[str, str] = {}
 
     def identify(name: str, version: str, difficulty: str, seed: bytes) -> str:
-        instance = family(name, version).generate(difficulty, Seed(seed))
+        instance = catalog.family(name, version).generate(difficulty, Seed(seed))
         return first.setdefault(instance.brief.digest, instance.id)
 
     return identify

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import HealthCheck, settings
 
-from generators.catalog import families
+from generators.catalog import INSTALLED
 from generators.task import DIFFICULTIES, Family, TaskInstance
 from generators.validation.validate import NULL_SEEDS, public_seeds
 
@@ -61,7 +61,7 @@ def _instances(family: Family, difficulty: str, count: int) -> tuple[TaskInstanc
     return tuple(family.generate(difficulty, seed) for seed in public_seeds(count))
 
 
-STRATA = tuple(Stratum(each, level) for each in families() for level in DIFFICULTIES)
+STRATA = tuple(Stratum(each, level) for each in INSTALLED.families() for level in DIFFICULTIES)
 
 
 @pytest.fixture(params=STRATA, ids=lambda stratum: stratum.name)

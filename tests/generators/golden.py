@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from generators.catalog import families
+from generators.catalog import INSTALLED
 from generators.task import DIFFICULTIES
 from generators.validation.validate import instance_digest, public_seeds
 
@@ -29,7 +29,7 @@ def made_digests() -> dict[str, list[str]]:
         f"{family.name}@{family.version}/{difficulty}": [
             instance_digest(family.generate(difficulty, seed)) for seed in public_seeds(SEEDS)
         ]
-        for family in families()
+        for family in INSTALLED.families()
         for difficulty in DIFFICULTIES
     }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from generators.catalog import entries, families, family
+from generators.catalog import INSTALLED
 from generators.errors import GeneratorError
 
 FAMILY = """
@@ -56,17 +56,20 @@ def forget():
 @pytest.mark.parametrize("value", ["{module}:FAMILY", "{module}:make"])
 def test_an_installed_family_is_listed_and_loaded(install, value):
     install("plug-one", "own_sums@1", value)
-    assert entries()[-1] == "own_sums@1"
+    assert INSTALLED.entries()[-1] == "own_sums@1"
     assert "plug_one" not in sys.modules
-    assert family("own_sums").name == "own_sums"
-    assert family("own_sums", "1") in families()
+    assert INSTALLED.family("own_sums").name == "own_sums"
+    assert INSTALLED.family("own_sums", "1") in INSTALLED.families()
 
 
 def test_the_newest_version_is_counted_not_spelt(install):
     for version in ("2", "10"):
         install(f"plug-v{version}", f"own_sums@{version}", "{module}:FAMILY", v=version)
-    assert family("own_sums").version == "10"
-    assert [each for each in entries() if "own_sums" in each] == ["own_sums@2", "own_sums@10"]
+    assert INSTALLED.family("own_sums").version == "10"
+    assert [each for each in INSTALLED.entries() if "own_sums" in each] == [
+        "own_sums@2",
+        "own_sums@10",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -84,10 +87,10 @@ def test_the_newest_version_is_counted_not_spelt(install):
 def test_a_broken_family_is_refused_by_the_name_of_its_package(install, entry, value, about, said):
     install("plug-broken", entry, value, **about)
     with pytest.raises(GeneratorError) as refused:
-        family("own_sums")
+        INSTALLED.family("own_sums")
     assert "'own_sums@1' of the package plug-broken" in str(refused.value)
     assert said in str(refused.value)
-    assert family("count_circles").name == "count_circles"
+    assert INSTALLED.family("count_circles").name == "count_circles"
 
 
 @pytest.mark.parametrize(
@@ -102,14 +105,14 @@ def test_a_broken_family_is_refused_by_the_name_of_its_package(install, entry, v
 def test_an_entry_that_may_not_be_is_refused_unloaded(install, entry, said):
     install("plug-greedy", entry, "{module}:FAMILY")
     with pytest.raises(GeneratorError, match="of the package plug-greedy") as refused:
-        entries()
+        INSTALLED.entries()
     assert said in str(refused.value)
     assert "plug_greedy" not in sys.modules
-    assert type(family("count_circles@1")).__name__ == "CountCircles"
+    assert type(INSTALLED.family("count_circles@1")).__name__ == "CountCircles"
 
 
 def test_two_packages_with_one_family_are_both_named(install):
     install("plug-a", "own_sums@1", "{module}:FAMILY")
     install("plug-b", "own_sums@1", "{module}:FAMILY")
     with pytest.raises(GeneratorError, match="of the package plug-b is given by plug-a too"):
-        families()
+        INSTALLED.families()

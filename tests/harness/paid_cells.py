@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generators.catalog import family
+from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.build_model import build_model
@@ -34,7 +34,7 @@ def cells(url: str, count: int = COUNT) -> tuple[Cell, ...]:
     spec = TaskSpec("compute_average", "1", "easy", ())
     root = Seed(bytes(32))
     seeds = [root.child("cell", number) for number in range(count)]
-    made = family(spec.family)
+    made = INSTALLED.family(spec.family)
     subjects = [Subject(spec, made.generate(spec.difficulty, seed).id, seed) for seed in seeds]
     return schedule_cells("s", 0, subjects, [pin_at(url)], 1, root)
 

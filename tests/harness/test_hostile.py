@@ -25,7 +25,7 @@ import docker
 import pytest
 import requests
 
-from generators.catalog import family
+from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Limits, TaskSpec
 from harness.codec import decode_episode, decode_result, encode_episode, encode_result
@@ -45,7 +45,7 @@ from tests.harness.script import Playback, call, noon, say
 pytestmark = pytest.mark.docker
 
 SEED = Seed(bytes(range(32)))
-INSTANCE = family("compute_average").generate("easy", SEED)
+INSTANCE = INSTALLED.family("compute_average").generate("easy", SEED)
 LIMITS = Limits(
     turns=6,
     tool_seconds=2.0,

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from generators.catalog import family
+from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Brief, Limits
 from harness.build_model import build_model
@@ -113,7 +113,7 @@ def test_it_works_through_a_whole_episode_in_a_container(
     small: TextCalls, docker_sandboxes: Any
 ) -> None:
     """It need not do well: what it says is read, carried out, recorded and graded."""
-    instance = family("compute_average").generate("easy", SEED.child("local"))
+    instance = INSTALLED.family("compute_average").generate("easy", SEED.child("local"))
     given = instance.brief
     brief = Brief(
         given.prompt, given.assets, given.answer_schema, Limits(turns=3, output_bytes=2000)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from generators.catalog import family
+from generators.catalog import INSTALLED
 from generators.seed import Seed
 from harness.agent.tools import TOOLS
 from harness.codec import decode_episode, decode_reply, encode_episode, encode_reply
@@ -181,7 +181,7 @@ def test_the_key_goes_to_the_server_and_nowhere_else(
 @pytest.mark.docker
 def test_a_whole_episode_in_a_container(dialect: Dialect, docker_sandboxes: Any) -> None:
     """Look at the first picture, count by a program, answer: as a real model would."""
-    task, seed = family("count_circles"), SEED.child("http")
+    task, seed = INSTALLED.family("count_circles"), SEED.child("http")
     instance = task.generate("easy", seed)
     looks = [("a1", "view_image", {"path": "1.png"}), ("a2", "run_command", {"command": "ls"})]
     key = json.dumps(task.key(instance.truth))

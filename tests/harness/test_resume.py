@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from generators.catalog import family
+from generators.catalog import INSTALLED
 from generators.task import Asset, Limits
 from harness.agent.commandline import Plan
 from harness.codec import decode_episode, decode_reply
@@ -51,7 +51,7 @@ PROCESSES.set_forkserver_preload(
 def play(request: Json) -> Answer:
     """An honest agent behind a server: what it does next follows from what it has seen."""
     seen = [message for message in request["messages"] if message["role"] == "tool"]
-    made = family("compute_average").solver()
+    made = INSTALLED.family("compute_average").solver()
     if not seen:
         return completion(None, [("a", "write_file", {"path": "solve.py", "content": made})])
     if len(seen) == 1:
@@ -223,8 +223,8 @@ def test_a_cell_that_fails_on_every_attempt_is_exhausted_and_closed_as_missing(
         assert (progress.finished, progress.exhausted) == (0, 1)
         assert progress.failures == (("provider:overload", 3),)
         assert results(tmp_path) == {}
-        close_cell(cell, bench.store, bench.context)
-        close_cell(cell, bench.store, bench.context)  # again, as after a crash
+        close_cell(cell, bench.store, bench.context, bench.catalog)
+        close_cell(cell, bench.store, bench.context, bench.catalog)  # again, as after a crash
         assert run_cell(cell, bench, noon).finished, "a closed cell is owed no more"
         assert len(served.requests) == 1 + 3, "the first turn is bought once"
     (result,) = results(tmp_path).values()
@@ -366,7 +366,7 @@ def test_a_request_that_is_refused_each_time_is_recorded_after_the_last_try(
         (cell,) = paid_cells.cells(served.url, 1)
         assert sweep(cell, bench).exhausted == 1
         assert len(served.requests) == 2 + 3
-        close_cell(cell, bench.store, bench.context)
+        close_cell(cell, bench.store, bench.context, bench.catalog)
     (result,) = results(tmp_path).values()
     assert (result.status, result.attempts, result.error_class) == (Status.MISSING, 3, error)
     assert [len(episode_of(tmp_path, cell, n).steps) for n in (1, 2, 3)] == [2, 2, 2]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from generators.catalog import built_in
+from generators.catalog import Catalog
 from generators.task import DIFFICULTIES, Family, TaskSpec
 from generators.validation.validate import SOLVER_SCORE, public_seeds
 from harness.episode import Cell, StopReason
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 EVERY = [
     pytest.param(family, difficulty, id=f"{family.name}/{difficulty}")
-    for family in built_in()
+    for family in Catalog.built_in().newest()
     for difficulty in DIFFICULTIES
 ]
 

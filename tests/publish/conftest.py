@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from generators import catalog
+from generators.catalog import INSTALLED
 from generators.grading.checks import NumberWithin
 from generators.grading.rubric import Metarubric, fill_rubric
 from generators.seed import Seed
@@ -154,7 +154,7 @@ def other_draw() -> Draw:
 def basics_draw() -> Draw:
     """The strata of the demonstration, where small tables of the arms are often the same."""
     strata = (("compute_average@1", "easy"), ("count_circles@1", "easy"))
-    return make_draw(strata, 24, catalog.family, b"basics")
+    return make_draw(strata, 24, INSTALLED.family, b"basics")
 
 
 @pytest.fixture(scope="session")

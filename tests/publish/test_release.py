@@ -18,7 +18,7 @@ import pytest
 import yaml
 from PIL import Image
 
-from generators import catalog
+from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Family
 from publish.dataset_card import VERIFIER
@@ -124,7 +124,7 @@ def test_a_folder_of_something_else_is_not_overwritten(
 KILLED_BUILD = """
 import json, os, signal, sys
 from pathlib import Path
-from generators import catalog
+from generators.catalog import INSTALLED
 from publish.release import ReleaseText, build_release
 from registry.ledger.records import SealedSet, read_record
 from registry.sealing import SealedEntry
@@ -135,7 +135,7 @@ place = Path(given["place"])
 def deadly(name):
     if list(place.parent.glob(".release.partial/data/compute_average-easy/*.parquet")):
         os.kill(os.getpid(), signal.SIGKILL)
-    return catalog.family(name)
+    return INSTALLED.family(name)
 
 entries = [read_record(SealedEntry, each, "entry") for each in given["entries"]]
 sealed = read_record(SealedSet, given["sealed"], "sealed")
@@ -156,7 +156,7 @@ def test_a_killed_build_leaves_no_release_and_the_next_one_clears_up(
     )
     assert killed.returncode == -9
     assert [each.name for each in tmp_path.iterdir()] == [".release.partial"]
-    find = catalog.family
+    find = INSTALLED.family
     build_release(tmp_path / "release", basics_draw.public, basics_draw.sealed, find, text)
     assert [each.name for each in tmp_path.iterdir()] == ["release"]
 

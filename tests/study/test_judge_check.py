@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from generators.catalog import INSTALLED
 from harness.judging.answer_sheets import make_sheets
 from study.cli.main import main
 from study.workspace.setup import init_study
@@ -45,7 +46,7 @@ def truth() -> Rule:
     known = {
         (sheet.answer, criterion.text): right
         for count in (400, FEW)
-        for sheet in make_sheets(STRATA, count)
+        for sheet in make_sheets(STRATA, count, INSTALLED)
         for criterion, right in zip(sheet.criteria, sheet.truths, strict=True)
     }
     return lambda answer, criterion: known[answer, criterion]
@@ -151,7 +152,7 @@ def test_a_judge_that_dies_midway_goes_on_where_it_stopped(
     served.always = right
     before = len(served.requests)
     assert check(folder, "first").exit_code == 0
-    sheets = len(make_sheets(STRATA, FEW))
+    sheets = len(make_sheets(STRATA, FEW, INSTALLED))
     assert len(served.requests) - before == sheets - kept
 
 
@@ -167,7 +168,7 @@ def test_a_check_counts_in_the_budget_and_goes_on_when_that_is_raised(
     folder, served = study
     served.always = reply(truth)
     (folder / "prices.yaml").write_text(PRICES)
-    path, sheets = folder / "study.yaml", len(make_sheets(STRATA, FEW))
+    path, sheets = folder / "study.yaml", len(make_sheets(STRATA, FEW, INSTALLED))
     whole = path.read_text()
     path.write_text(f"{whole}prices: prices.yaml\nbudget: {{judges: {{first: 0.1}}}}\n")
     result = check(folder, "first")

@@ -11,7 +11,7 @@ import pytest
 from analysis.report.csv import tables_csv
 from analysis.report.json import report_json
 from analysis.report.markdown import render_markdown
-from generators.catalog import family
+from generators.catalog import INSTALLED
 from harness.sweep.run_cell import Workbench, run_cell
 from publish.leakcheck.check import leaks_in, release_needles
 from registry.ledger.records import Leak
@@ -133,7 +133,7 @@ def test_the_report_tests_what_is_virgin_and_tells_nothing_private(study: Study)
 
 
 def test_ledger_and_study_file_name_no_private_instance(study: Study) -> None:
-    needles = release_needles(study.entries(), family)
+    needles = release_needles(study.entries(), INSTALLED.family)
     for entry in study.ledger.entries():
         text = json.dumps(entry.body).encode()
         assert not list(leaks_in(f"{entry.sequence}.json", text, needles))

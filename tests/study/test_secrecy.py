@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from generators.catalog import family
+from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Asset
 from registry.result_row import Arm
@@ -82,7 +82,7 @@ def start(study: Study, rooms: Path, *arguments: str) -> subprocess.Popen[bytes]
 
 
 def files_of(entry: SealedEntry) -> tuple[Asset, ...]:
-    instance = family(entry.family).generate(entry.difficulty, Seed.from_hex(entry.seed))
+    instance = INSTALLED.family(entry.family).generate(entry.difficulty, Seed.from_hex(entry.seed))
     return instance.brief.assets
 
 

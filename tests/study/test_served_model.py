@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from generators.catalog import family
+from generators.catalog import INSTALLED
 from harness.codec import decode_episode, decode_reply, decode_try
 from harness.episode import Episode
 from harness.model import Role
@@ -61,7 +61,7 @@ def play(request: Json) -> Answer:
     if len(seen) == 1:
         task = re.search(r'"task":\{"const":"(\w+)"', request["messages"][0]["content"])
         assert task is not None
-        program = family(task[1]).solver() + PRINT
+        program = INSTALLED.family(task[1]).solver() + PRINT
         pictures = re.findall(r"^\./(.+\.png)$", seen[0], re.M)[:1]
         looks = [("see", "view_image", {"path": path}) for path in pictures]
         return completion(None, [("work", "execute_python", {"code": program}), *looks])

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from analysis.picard.breakdown import break_down
-from generators.catalog import add_template
+from generators.templates import template_family
 from generators.templates.language.parse import parse_template
 from registry.result_row import Arm, ResultRow, Status
 from study.cli.main import main
@@ -28,7 +28,7 @@ SAMPLES = 6
 
 
 def library(name):
-    return add_template(*read_template(Path(), name)).file
+    return template_family(*read_template(Path(), name)).file
 
 
 def answer_all(run: Path, spoil=lambda record: None, drop=()) -> None:

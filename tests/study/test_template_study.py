@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from generators.catalog import add_template
 from generators.errors import GeneratorError
+from generators.templates import template_family
 from harness.episodes.result import EpisodeResult
 from harness.sweep.ray_env import prepare_ray
 from registry.errors import BrokenPromise, RegistryError
@@ -141,7 +141,7 @@ def test_instances_that_an_agent_cannot_tell_apart_are_drawn_once(tmp_path: Path
     text = PROTOCOL.replace("  - {template: formats}\n", "").replace("{template: past}", "ours.yml")
     with pytest.raises(RegistryError, match=r"ours/greet: .* too few different"):
         make_study(tmp_path, text.replace("seeds_per_arm: 1", "seeds_per_arm: 3"))
-    family = add_template("ours.yml", few)
+    family = template_family("ours.yml", few)
     assert family.questions == ("greet",)
 
 

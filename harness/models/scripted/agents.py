@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from generators.catalog import family
+from generators.catalog import INSTALLED
 from generators.errors import GeneratorError
 from generators.seed import Seed
 from generators.stream import Stream
@@ -200,7 +200,7 @@ def _solver(messages: tuple[Message, ...]) -> str:
     found = _TASK.search(messages[0].text)
     name = found.group(1) if found else ""
     try:
-        return family(name).solver()
+        return INSTALLED.family(name).solver()
     except GeneratorError as error:
         raise HarnessError(f"no scripted agent can do this task: {error}") from error
 

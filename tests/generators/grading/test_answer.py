@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generators.catalog import families
+from generators.catalog import INSTALLED
 from generators.grading.answer import MAX_ANSWER_BYTES, Answer, parse_answer, parse_block
 from generators.grading.rubric import check_answer
 from generators.validation.validate import BEYOND_INSTRUCTIONS, null_scores, public_seeds
 
-CIRCLES = next(each for each in families() if each.name == "count_circles")
-AVERAGE = next(each for each in families() if each.name == "compute_average")
+CIRCLES = next(each for each in INSTALLED.families() if each.name == "count_circles")
+AVERAGE = next(each for each in INSTALLED.families() if each.name == "compute_average")
 
 
 def block(text: str) -> str:

@@ -9,8 +9,8 @@ from time import process_time
 
 import pytest
 
-from generators.catalog import add_template
 from generators.errors import TemplateError
+from generators.templates import template_family
 from generators.templates.check import (
     GUESSABLE,
     SAMPLES,
@@ -216,7 +216,7 @@ def test_a_file_name_that_gives_no_task_name_is_told_as_prepare_tells_it(
     assert said in first.what
     assert "'Y'" in second.what, "and everything else beside it"
     with pytest.raises(TemplateError, match=said):
-        add_template(name, TABLE)
+        template_family(name, TABLE)
 
 
 def test_a_file_that_is_no_yaml_is_one_error() -> None:

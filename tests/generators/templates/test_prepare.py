@@ -13,9 +13,9 @@ from time import process_time
 
 import pytest
 
-from generators.catalog import add_template
 from generators.errors import TemplateError, TemplateLimitError
 from generators.seed import Seed
+from generators.templates import template_family
 from generators.templates.check import check_text
 from generators.templates.components.folder_tree import draw_tree
 from generators.templates.language.parse import parse_template
@@ -64,7 +64,7 @@ tests:
 
 
 def sample(text: str, question: str = "1", seed: Seed = SEED) -> Prepared:
-    return prepare(add_template("ours.yml", text).compiled(question), seed)
+    return prepare(template_family("ours.yml", text).compiled(question), seed)
 
 
 def test_a_variable_has_one_value_everywhere_in_a_sample():
@@ -89,7 +89,7 @@ def test_a_variable_has_one_value_everywhere_in_a_sample():
 
 
 def test_samples_of_other_seeds_differ_and_of_the_same_do_not():
-    family = add_template(*read_template(Path(), "past"))
+    family = template_family(*read_template(Path(), "past"))
     for question in family.questions:
         one, again, other = (
             prepare(family.compiled(question), seed) for seed in (SEED, SEED, SEED.child("x"))
@@ -101,12 +101,12 @@ def test_samples_of_other_seeds_differ_and_of_the_same_do_not():
 _DIGEST = """
 import hashlib
 from pathlib import Path
-from generators.catalog import add_template
 from generators.seed import Seed
+from generators.templates import template_family
 from study.protocol.template_file import read_template
 digest = hashlib.sha256()
 for name in ("past", "formats"):
-    family = add_template(*read_template(Path(), name))
+    family = template_family(*read_template(Path(), name))
     for question in family.questions:
         digest.update(family.generate(question, Seed(bytes(31) + bytes([7]))).id.encode())
 print(digest.hexdigest())
@@ -199,7 +199,7 @@ tests:
 
 
 def test_a_draw_without_a_key_is_drawn_again_and_recorded():
-    family = add_template("seldom.yml", SELDOM)
+    family = template_family("seldom.yml", SELDOM)
     made = [prepare(family.compiled("1"), SEED.child(index)) for index in range(40)]
     assert all(b"pending" in each.files[0].data for each in made)
     redraws = [each.redraws for each in made]
@@ -231,7 +231,7 @@ def test_a_bound_that_is_struck_is_the_templates_and_nothing_is_drawn_again(
     seconds = 0.1
     monkeypatch.setattr("generators.templates.functions.sqlite_file.MAX_SECONDS", seconds)
     text = ASKED.replace("QUERY", call)
-    compiled = add_template("ours.yml", text).compiled("1")
+    compiled = template_family("ours.yml", text).compiled("1")
     begun = process_time()
     with pytest.raises(TemplateLimitError, match=rf"^ours: question 1: \{{\{{sqlite_query.*{said}"):
         prepare(compiled, SEED)
@@ -280,7 +280,7 @@ tests:
     ],
 )
 def test_one_name_is_never_that_of_a_file_and_of_a_folder(scoring):
-    compiled = add_template("ours.yml", CLASHING.format(scoring=scoring)).compiled("1")
+    compiled = template_family("ours.yml", CLASHING.format(scoring=scoring)).compiled("1")
     drawn = [prepare(compiled, SEED.child(number)) for number in range(100)]
     assert any(each.redraws for each in drawn)
     for each in drawn:
@@ -293,7 +293,7 @@ def test_one_name_is_never_that_of_a_file_and_of_a_folder(scoring):
 def test_a_line_of_the_precheck_is_the_record_of_its_sample():
     ours = ("ours.yml", CONSISTENT), ("seldom.yml", SELDOM)
     for file in (*(read_template(Path(), name) for name in ("past", "formats")), *ours):
-        family = add_template(*file)
+        family = template_family(*file)
         for question in family.file.questions:
             line = precheck_writer(question)
             for index in range(12):
@@ -317,7 +317,7 @@ def test_a_drawn_path_that_leads_out_is_refused_too():
 
 
 def test_a_precheck_line_has_the_known_keys():
-    family = add_template(*read_template(Path(), "past"))
+    family = template_family(*read_template(Path(), "past"))
     records = {
         question: precheck_record(prepare(family.compiled(question), SEED, 4))
         for question in family.questions

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from generators.catalog import built_in, family
+from generators.catalog import INSTALLED, Catalog
 from generators.seed import Seed
 from generators.task import DIFFICULTIES, Asset, TaskSpec
 from generators.validation.validate import public_seeds
@@ -43,7 +43,7 @@ CELL = Cell(
 
 
 def instance(name: str, difficulty: str = "easy") -> Any:
-    return family(name).generate(difficulty, public_seeds(1)[0])
+    return INSTALLED.family(name).generate(difficulty, public_seeds(1)[0])
 
 
 def test_tables_stand_in_the_text_and_pictures_beside_it() -> None:
@@ -63,7 +63,7 @@ def test_tables_stand_in_the_text_and_pictures_beside_it() -> None:
 
 
 @pytest.mark.parametrize("difficulty", DIFFICULTIES)
-@pytest.mark.parametrize("name", [each.name for each in built_in()])
+@pytest.mark.parametrize("name", [each.name for each in Catalog.built_in().newest()])
 def test_every_family_has_a_single_turn_form(name: str, difficulty: str) -> None:
     made = single_turn(instance(name, difficulty).brief)
     assert made.tokens == made.text_tokens + made.picture_tokens
@@ -162,7 +162,7 @@ def test_an_attempt_in_one_turn_opens_no_sandbox() -> None:
 
 def test_a_served_model_is_sent_pictures_and_graded_on_its_one_reply() -> None:
     circles = instance("count_circles")
-    key = json.dumps(family("count_circles").key(circles.truth))
+    key = json.dumps(INSTALLED.family("count_circles").key(circles.truth))
     with serve(completion(f"Counted.\n<answer>\n{key}\n</answer>")) as served:
         settings = {"base_url": served.url, "mode": "single_turn", "context": 8000}
         model = build_model(pin("openai", **settings), {"OPENAI_API_KEY": "sk"})

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from generators.catalog import families, family
+from generators.catalog import INSTALLED
 from generators.grading.rubric import DIMENSIONS
 from generators.seed import Seed
 from generators.task import Family, TaskInstance
@@ -17,11 +17,11 @@ from harness.errors import HarnessError
 from harness.model import Usage
 from tests.harness.script import noon
 
-FAMILIES = {each.name: each for each in families()}
+FAMILIES = {each.name: each for each in INSTALLED.families()}
 
 
 def instance_of(name: str) -> TaskInstance:
-    return family(name).generate("easy", Seed(bytes(32)))
+    return INSTALLED.family(name).generate("easy", Seed(bytes(32)))
 
 
 def block(answer: object) -> str:
@@ -63,7 +63,7 @@ def test_the_key_scores_full_marks_from_text_or_file(task: Family) -> None:
 
 def test_the_block_in_the_text_counts_before_the_file() -> None:
     instance = instance_of("compute_average")
-    key = json.dumps(family("compute_average").key(instance.truth)).encode()
+    key = json.dumps(INSTALLED.family("compute_average").key(instance.truth)).encode()
     grade = grade_episode(instance, episode_of(instance, block({"numbers": []}), key))
     assert grade.status is GradeStatus.GRADED
     assert grade.score is not None
@@ -80,7 +80,7 @@ def test_no_valid_answer_is_the_models_own_failure_and_scores_zero(text: str) ->
 
 def test_a_failed_attempt_has_no_score_even_where_it_left_an_answer() -> None:
     instance = instance_of("count_circles")
-    key = family("count_circles").key(instance.truth)
+    key = INSTALLED.family("count_circles").key(instance.truth)
     grade = grade_episode(instance, episode_of(instance, block(key), stop=StopReason.FAILED))
     assert (grade.status, grade.score) == (GradeStatus.MISSING, None)
     assert set(grade.verdicts) == {None}

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from examples.agent_server.server import Agent, main, make_server, models_of
-from generators.catalog import add_template, family
+from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Asset, Brief, Limits, TaskInstance
+from generators.templates import template_family
 from generators.templates.library import library_text
 from harness.agent.tools import TOOLS
 from harness.build_model import build_model
@@ -66,7 +67,7 @@ from tests.harness.script import ANSWER, Playback, brief, call, noon, say
 if TYPE_CHECKING:
     from harness.sandboxes.docker import DockerSandboxes
 
-INSTANCE = family("compute_average").generate("easy", Seed(bytes(31) + b"\1"))
+INSTANCE = INSTALLED.family("compute_average").generate("easy", Seed(bytes(31) + b"\1"))
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154789c63f8cf"
     "c0000003010100c9fe92ef0000000049454e44ae426082"
@@ -175,7 +176,7 @@ def check_bridged(episode: Episode) -> None:
 def test_templated_tasks_are_solved_behind_a_server(name: str, tree: str) -> None:
     """Every question of a library template: what is said counts word for word, and what is left
     in files and folders."""
-    templated = add_template(f"{name}.yml", library_text(name))
+    templated = template_family(f"{name}.yml", library_text(name))
     vouched = Vouched()
     with small_server(HonestAgent("honest", 0.0)) as url:
         for question in templated.questions:

@@ -6,16 +6,17 @@ from collections import Counter
 
 import pytest
 
-from generators.catalog import add_template, families
+from generators.catalog import INSTALLED
 from generators.grading.answer import parse_answer
 from generators.grading.rubric import check_answer
 from generators.seed import Seed
+from generators.templates import template_family
 from harness.errors import HarnessError
 from harness.judging.answer_sheets import STYLES, Sheet, make_sheets
 from harness.judging.judge import CHUNK, questions_of
 
-STRATA = [(each.name, each.version, "easy") for each in families()]
-SHEETS = make_sheets(STRATA, 400)
+STRATA = [(each.name, each.version, "easy") for each in INSTALLED.families()]
+SHEETS = make_sheets(STRATA, 400, INSTALLED)
 
 
 def of_style(style: str) -> list[Sheet]:
@@ -35,7 +36,7 @@ def test_there_are_as_many_criteria_as_asked_for_in_every_task_and_style() -> No
 
 
 def test_sheets_are_the_same_for_every_judge() -> None:
-    assert make_sheets(STRATA, 400) == SHEETS
+    assert make_sheets(STRATA, 400, INSTALLED) == SHEETS
     assert len({sheet.id for sheet in SHEETS}) == len(SHEETS)
 
 
@@ -97,10 +98,11 @@ def test_templated_questions_are_asked_by_what_is_right_and_their_sheets_tell_th
             ),
         )
     )
-    family = add_template("asked.yml", text)
+    family = template_family("asked.yml", text)
+    catalog = INSTALLED.with_templates([family])
     strata = [(family.name, family.version, each) for each in ("say", "json", "file")]
-    sheets = make_sheets(strata, 40)
-    assert make_sheets(strata, 40) == sheets
+    sheets = make_sheets(strata, 40, catalog)
+    assert make_sheets(strata, 40, catalog) == sheets
     assert {sheet.stratum for sheet in sheets} == {f"{family.name}/{each[2]}" for each in strata}
     styles = {"correct", "verbose", "one value off", "contradictory", "injected", "empty"}
     for _, _, name in strata:
@@ -124,7 +126,8 @@ def test_templated_questions_are_asked_by_what_is_right_and_their_sheets_tell_th
 
 def test_what_no_reading_of_an_answer_tells_is_not_asked() -> None:
     text = "tests:\n" + question("made", "scoring_type: files_exist\n  files_to_check: [a.txt]")
-    family = add_template("made.yml", text)
+    family = template_family("made.yml", text)
     assert questions_of(family.generate("made", Seed(bytes(32))).rubric) == ()
+    strata = [(family.name, family.version, "made")]
     with pytest.raises(HarnessError, match="known truth"):
-        make_sheets([(family.name, family.version, "made")], 10)
+        make_sheets(strata, 10, INSTALLED.with_templates([family]))

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from generators.catalog import add_template, family
+from generators.catalog import INSTALLED
 from generators.grading.rubric import Criterion
 from generators.seed import Seed
 from generators.task import TaskInstance
+from generators.templates import template_family
 from harness.episode import Episode, Grade, GradeStatus, StopReason
 from harness.episodes.grading import grade_episode
 from harness.errors import AttemptFailed, HarnessError
@@ -73,7 +74,7 @@ def judge_at(served: Served, **settings: object) -> Judge:
 
 
 def instance() -> TaskInstance:
-    return family("cepheid_calibration").generate("easy", Seed(bytes(32)))
+    return INSTALLED.family("cepheid_calibration").generate("easy", Seed(bytes(32)))
 
 
 def criteria(count: int) -> tuple[Criterion, ...]:
@@ -263,7 +264,7 @@ def handed_in(instance: TaskInstance, answer: str, **files: str) -> Episode:
 
 
 def test_a_templated_question_is_put_as_what_is_right_whether_said_or_written_to_a_file() -> None:
-    asked = add_template("judged.yml", TEMPLATED)
+    asked = template_family("judged.yml", TEMPLATED)
     say, write = (asked.generate(name, Seed(bytes(32))) for name in ("say", "write"))
     expected = str(asked.key(say.truth)["response"])
     number = json.loads(asked.key(write.truth)["files"]["a.json"])["n"]

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from generators.catalog import add_template, families, family
+from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Family, TaskInstance
+from generators.templates import template_family
 from generators.templates.library import NAMES, library_text
 from harness.model import Model, ModelRequest, Usage
 from harness.models.scripted.agents import HonestAgent, SpikedAgent
@@ -28,12 +29,12 @@ from registry.ledger.records import ModelPin, record_digest
 from registry.sealing import new_identity
 from registry.stores.folder import FolderStore
 
-FAMILIES = {each.name: each for each in families()}
+FAMILIES = {each.name: each for each in INSTALLED.families()}
 PIN = ModelPin("asked", "scripted", "honest/1")
 
 
 def instance_of(name: str, number: int = 7) -> TaskInstance:
-    return family(name).generate("easy", Seed(bytes([number]) * 32))
+    return INSTALLED.family(name).generate("easy", Seed(bytes([number]) * 32))
 
 
 def block(value: Any) -> str:
@@ -43,18 +44,18 @@ def block(value: Any) -> str:
 @pytest.mark.parametrize("task", FAMILIES.values(), ids=FAMILIES)
 def test_the_key_scores_one_and_who_opens_no_file_next_to_nothing(task: Family) -> None:
     instance = instance_of(task.name)
-    assert score_probe(instance, block(task.key(instance.truth))) == 1
+    assert score_probe(instance, block(task.key(instance.truth)), INSTALLED) == 1
     for name in ("empty", "everything", "prior"):
-        assert score_probe(instance, block(task.nulls(instance)[name])) <= 0.15
-    assert score_probe(instance, "I do not know.") == 0
+        assert score_probe(instance, block(task.nulls(instance)[name]), INSTALLED) <= 0.15
+    assert score_probe(instance, "I do not know.", INSTALLED) == 0
     other = instance_of(task.name, 9)
-    assert score_probe(instance, block(task.key(other.truth))) < 0.5
+    assert score_probe(instance, block(task.key(other.truth)), INSTALLED) < 0.5
 
 
 @pytest.mark.parametrize("task", FAMILIES.values(), ids=FAMILIES)
 def test_a_question_names_the_files_and_holds_none_of_them(task: Family) -> None:
     instance = instance_of(task.name)
-    made = probe_messages(instance)
+    made = probe_messages(instance, INSTALLED)
     assert made is not None
     text = made[1].text
     assert text.startswith(instance.brief.prompt.rstrip())
@@ -77,9 +78,9 @@ def store_of(folder: Path, recipient: str, identity: str) -> ProbeStore:
 
 
 def ask(model: Model, instance: TaskInstance, journal: ProbeStore) -> float:
-    messages = probe_messages(instance)
+    messages = probe_messages(instance, INSTALLED)
     assert messages is not None
-    return run_probe(instance, messages, model, journal).score
+    return run_probe(instance, messages, model, journal, INSTALLED).score
 
 
 def test_agents_know_what_they_have_read_and_nothing_else(journal: ProbeStore) -> None:
@@ -119,31 +120,31 @@ class Paid:
 
 def test_a_reply_is_bought_once_whatever_happens_after(journal: ProbeStore) -> None:
     instance, model = instance_of("compute_average"), Paid()
-    messages = probe_messages(instance)
+    messages = probe_messages(instance, INSTALLED)
     assert messages is not None
     for _ in range(2):  # the second finds the reply of the first
-        run_probe(instance, messages, model, journal)
+        run_probe(instance, messages, model, journal, INSTALLED)
     assert model.asked == 1
     assert journal.bought == [Usage()]
 
 
 def test_answers_to_tasks_without_a_block_are_asked_for_as_text() -> None:
     name = sorted(NAMES)[0]
-    made = add_template(f"{name}.yml", library_text(name))
-    seen = 0
+    made = template_family(f"{name}.yml", library_text(name))
+    catalog, seen = INSTALLED.with_templates([made]), 0
     for question in made.questions[:12]:
         instance = made.generate(question, Seed(b"t" * 32))
-        messages = probe_messages(instance)
+        messages = probe_messages(instance, catalog)
         if messages is None:
             continue
         seen += 1
         key = made.key(instance.truth)
         held = next((text for text in key["files"].values() if text), key["response"])
         assert '"answer"' in messages[0].text
-        assert score_probe(instance, block({"answer": held})) == 1
-        assert score_probe(instance, block({"answer": "something else"})) == 0
+        assert score_probe(instance, block({"answer": held}), catalog) == 1
+        assert score_probe(instance, block({"answer": "something else"}), catalog) == 0
         memory = Memory({}, {instance.brief.prompt: key})
         spiked = SpikedAgent("s", 0.0, memory)
         reply = spiked.respond(ModelRequest(messages, (), Seed(b"s" * 32)))
-        assert score_probe(instance, reply.message.text) == 1
+        assert score_probe(instance, reply.message.text, catalog) == 1
     assert seen

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from generators.catalog import add_template, families
+from generators.catalog import INSTALLED
 from generators.seed import Seed
+from generators.templates import template_family
 from generators.templates.library import NAMES, library_text
 from harness.probing.text import MOST, OPENING, released_text
 
-FAMILIES = {each.name: each for each in families()}
+FAMILIES = {each.name: each for each in INSTALLED.families()}
 CHEAP = ("compute_average", "count_circles", "hubble_constant")  # to make
 
 
@@ -17,7 +18,7 @@ CHEAP = ("compute_average", "count_circles", "hubble_constant")  # to make
 def test_what_is_measured_is_the_instance_s_own(name: str) -> None:
     task = FAMILIES[name]
     made = [task.generate("easy", Seed(bytes([number]) * 32)) for number in (7, 8)]
-    first, second = (released_text(instance) for instance in made)
+    first, second = (released_text(instance, INSTALLED) for instance in made)
     assert first is not None
     assert second is not None
     assert first.text[: first.start] == second.text[: second.start]  # context, which all share
@@ -27,14 +28,14 @@ def test_what_is_measured_is_the_instance_s_own(name: str) -> None:
     assert first.text.startswith(f"{task.name}\n\n{brief.prompt[:40]}")
     own = first.text[first.start :]
     assert own.startswith(brief.assets[0].digest.removeprefix("sha256:"))
-    assert released_text(made[0]) == first
+    assert released_text(made[0], INSTALLED) == first
     assert own not in repr(first)
 
 
 def test_a_text_file_is_quoted_from_its_beginning_and_no_further() -> None:
     instance = FAMILIES["compute_average"].generate("hard", Seed(b"x" * 32))
     (asset,) = instance.brief.assets
-    text = released_text(instance)
+    text = released_text(instance, INSTALLED)
     assert text is not None
     data = asset.data.decode()
     assert text.text.endswith(f"  {asset.path}\n{data[:OPENING]}".rstrip())
@@ -42,11 +43,11 @@ def test_a_text_file_is_quoted_from_its_beginning_and_no_further() -> None:
 
 def test_questions_of_templates_are_measured_from_where_they_differ() -> None:
     name = sorted(NAMES)[0]
-    made = add_template(f"{name}.yml", library_text(name))
-    seen = 0
+    made = template_family(f"{name}.yml", library_text(name))
+    catalog, seen = INSTALLED.with_templates([made]), 0
     for question in made.questions[:6]:
         instance = made.generate(question, Seed(b"t" * 32))
-        text = released_text(instance)
+        text = released_text(instance, catalog)
         if text is not None:
             seen += 1
             assert 0 < text.start < len(text.text)

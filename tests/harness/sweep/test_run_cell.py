@@ -77,7 +77,7 @@ def test_a_bug_fails_the_attempt_and_not_the_sweep(sandboxes: LocalSandboxes) ->
     assert outcome.error_class.startswith("worker:KeyError@test_work.py:")
     assert_quiet(repr(outcome))
     assert work.store.exists(attempt_key(EPISODE, 1)), "a failed attempt is data"
-    close_cell(CELL, work.store, work.context)
+    close_cell(CELL, work.store, work.context, work.catalog)
     key = next(iter(work.store.list("results/")))
     result: EpisodeResult = read_result(work.store, key, (IDENTITY,))
     assert result.status is Status.MISSING

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image, PngImagePlugin
 
-from generators import catalog
+from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Family, TaskInstance
 from publish.errors import PublishError
@@ -266,12 +266,12 @@ def test_easy_strata_with_colliding_small_tables_are_not_refused(
 ) -> None:
     def truths(entries: tuple[SealedEntry, ...]) -> set[str]:
         circles = (each for each in entries if each.family == "count_circles")
-        family = catalog.family("count_circles")
+        family = INSTALLED.family("count_circles")
         made = [family.generate(each.difficulty, Seed.from_hex(each.seed)) for each in circles]
         return {json.dumps(each.truth.table("images").as_json()) for each in made}
 
     assert truths(basics_draw.private) & truths(basics_draw.public)  # or this would test nothing
-    find = catalog.family
+    find = INSTALLED.family
     folder = build_release(
         tmp_path / "release", basics_draw.public, basics_draw.sealed, find, text
     ).folder

@@ -20,6 +20,7 @@ from analysis.probes.membership import TextExposure
 from analysis.report.json import report_json
 from analysis.report.report import Report
 from analysis.report.write import report_files
+from generators.catalog import INSTALLED
 from harness.model import PROBE_MARK
 from harness.probing.text import released_text
 from harness.spending.prices import read_prices
@@ -251,7 +252,8 @@ def begin(study: Study, wave: int) -> None:
 
 def trained_on(study: Study) -> Callable[[Json], Answer]:
     """A server whose model has read the public texts: half as likely to be wrong there."""
-    texts = [released_text(instance_of(e)) for e in study.entries() if e.arm is Arm.PUBLIC]
+    public = [entry for entry in study.entries() if entry.arm is Arm.PUBLIC]
+    texts = [released_text(instance_of(entry, INSTALLED), INSTALLED) for entry in public]
     known = {text.text for text in texts if text is not None}
     assert len(known) == OWED / 2
 

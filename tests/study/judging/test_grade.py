@@ -22,6 +22,7 @@ from unittest.mock import ANY
 import pytest
 from click.testing import CliRunner, Result
 
+from generators.catalog import INSTALLED
 from generators.grading.rubric import Criterion
 from harness.codec import decode_try
 from harness.judging.answer_sheets import make_sheets
@@ -299,7 +300,7 @@ def test_a_plan_shows_the_judge_that_it_trusts_and_withholds_the_other(
     strata = [(task.family, task.version, task.difficulty) for task in study.protocol.tasks]
     known = {
         (sheet.answer, criterion.text): right
-        for sheet in make_sheets(strata, 400)
+        for sheet in make_sheets(strata, 400, INSTALLED)
         for criterion, right in zip(sheet.criteria, sheet.truths, strict=True)
     }
 

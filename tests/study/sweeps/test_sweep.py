@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from generators.catalog import INSTALLED
 from harness.agent.single_turn import InOneTurn
 from harness.models.scripted.agents import HonestAgent, TrivialAgent
 from study.errors import StudyError
@@ -39,13 +40,13 @@ def once(context: int) -> InOneTurn:
 
 
 def test_only_models_that_are_asked_once_need_the_room() -> None:
-    check_forms([HonestAgent("any", 0.0)], [Task("no_such_family", "1", "easy")])
-    check_forms([once(60_000)], [CIRCLES])
+    check_forms([HonestAgent("any", 0.0)], [Task("no_such_family", "1", "easy")], INSTALLED)
+    check_forms([once(60_000)], [CIRCLES], INSTALLED)
 
 
 def test_what_does_not_fit_names_model_and_task() -> None:
     with pytest.raises(StudyError) as refused:
-        check_forms([once(60_000), once(20_000)], [CIRCLES])
+        check_forms([once(60_000), once(20_000)], [CIRCLES], INSTALLED)
     assert "model 'small', task count_circles hard: in its single-turn form" in str(refused.value)
     assert "the context of the model is 20,000" in str(refused.value)
 

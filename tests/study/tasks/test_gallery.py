@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from generators.catalog import built_in, family
+from generators.catalog import INSTALLED, Catalog
 from generators.task import DIFFICULTIES, Asset
 from study.tasks.gallery import (
     DOCS,
@@ -23,7 +23,7 @@ from study.tasks.gallery import (
 
 @pytest.fixture(scope="module")
 def circles() -> Gallery:
-    return render_gallery([family("count_circles")])
+    return render_gallery([INSTALLED.family("count_circles")])
 
 
 def test_the_page_is_not_stale() -> None:
@@ -33,7 +33,9 @@ def test_the_page_is_not_stale() -> None:
 def test_each_family_has_an_example_of_each_difficulty() -> None:
     text = (DOCS / "gallery.md").read_text(encoding="utf-8")
     headings = re.findall(r"^### (.*)$", text, re.M)
-    assert headings == [f"{each.name}, {level}" for each in built_in() for level in DIFFICULTIES]
+    assert headings == [
+        f"{each.name}, {level}" for each in Catalog.built_in().newest() for level in DIFFICULTIES
+    ]
     for name in re.findall(r'src="(.*?)"', text):
         assert (DOCS / name).is_file()
 

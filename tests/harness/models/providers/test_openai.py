@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from generators.catalog import family
+from generators.catalog import INSTALLED
 from generators.seed import Seed
 from harness.agent.loop import buy_reply
 from harness.agent.tools import TOOLS
@@ -335,7 +335,7 @@ def test_a_closed_model_opens_again() -> None:
 @pytest.mark.docker
 def test_a_whole_episode_over_http_in_a_container(docker_sandboxes: Any) -> None:
     """Look at the first picture, count by a program, answer: as a real model would."""
-    task, seed = family("count_circles"), SEED.child("http")
+    task, seed = INSTALLED.family("count_circles"), SEED.child("http")
     instance = task.generate("easy", seed)
     looked = [("a1", "view_image", {"path": "1.png"}), ("a2", "run_command", {"command": "ls"})]
     key = json.dumps(task.key(instance.truth))

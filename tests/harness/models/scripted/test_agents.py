@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from generators.catalog import families, family
+from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Family, TaskInstance
 from harness.agent.tools import TOOLS
@@ -33,14 +33,14 @@ from registry.result_row import Arm
 from registry.sealing import SealedEntry, commitments_of, commitments_root
 from tests.harness.script import noon
 
-FAMILIES = {each.name: each for each in families()}
+FAMILIES = {each.name: each for each in INSTALLED.families()}
 TEXT = ReleaseText(study="scripted", title="What the spiked agent reads")
 ROOT = Seed(hashlib.sha256(b"scripted agents").digest())
 
 
 def instance_of(name: str, *path: str | int) -> tuple[TaskInstance, Seed]:
     seed = ROOT.child(name, *path)
-    return family(name).generate("easy", seed), seed
+    return INSTALLED.family(name).generate("easy", seed), seed
 
 
 def run(model: Model, instance: TaskInstance, seed: Seed, sandboxes: SandboxProvider) -> Episode:
@@ -127,7 +127,7 @@ def test_the_stated_error_rate_is_the_one_observed() -> None:
 def test_the_rate_holds_over_instances_as_they_are_graded() -> None:
     """Right counts of circles over 300 instances, without a sandbox: what it would print is
     known. 600 readings at 0.3: four standard deviations are 0.075."""
-    agent, task = HonestAgent("honest", 0.3), family("count_circles")
+    agent, task = HonestAgent("honest", 0.3), INSTALLED.family("count_circles")
     passed = total = 0
     for number in range(300):
         instance, seed = instance_of("count_circles", "rate", number)
@@ -172,9 +172,9 @@ def test_a_misread_number_keeps_its_type_and_is_clearly_wrong() -> None:
 def memory_of(*instances: TaskInstance) -> Memory:
     return Memory(
         {
-            frozenset(asset.digest.removeprefix("sha256:") for asset in each.brief.assets): family(
-                each.spec.family
-            ).key(each.truth)
+            frozenset(
+                asset.digest.removeprefix("sha256:") for asset in each.brief.assets
+            ): INSTALLED.family(each.spec.family).key(each.truth)
             for each in instances
         }
     )
@@ -231,7 +231,7 @@ def publish_release(folder: Path, drawn: Sequence[tuple[TaskInstance, Seed]]) ->
         entropy="fixed",
         allocation_seed="0" * 64,
     )
-    build_release(folder, entries, sealed, family, TEXT)
+    build_release(folder, entries, sealed, INSTALLED.family, TEXT)
 
 
 def test_a_published_release_is_read_into_memory(tmp_path: Path) -> None:

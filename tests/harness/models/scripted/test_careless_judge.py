@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.judges.agreement import cohen_kappa
+from generators.catalog import INSTALLED
 from generators.grading.rubric import Criterion
 from generators.seed import Seed
 from harness.errors import HarnessError
@@ -89,7 +90,7 @@ def test_a_check_finds_that_it_is_not_to_be_trusted() -> None:
     judge = build_judge(pin_judge(PIN))
     truths: list[bool | None] = []
     said: list[bool | None] = []
-    for sheet in make_sheets([("compute_average", "1", "easy")], 200):
+    for sheet in make_sheets([("compute_average", "1", "easy")], 200, INSTALLED):
         given = Submission(sheet.task, sheet.answer)
         truths += sheet.truths
         said += judge_criteria(judge, given, sheet.criteria, Forgotten())
