@@ -74,7 +74,7 @@ def test_a_bug_fails_the_attempt_and_not_the_sweep(sandboxes: LocalSandboxes) ->
     work = bench(sandboxes)
     outcome = run_cell(CELL, work, noon)
     assert not outcome.finished
-    assert outcome.error_class.startswith("worker:KeyError@test_work.py:")
+    assert outcome.error_class.startswith("worker:KeyError@test_run_cell.py:")
     assert_quiet(repr(outcome))
     assert work.store.exists(attempt_key(EPISODE, 1)), "a failed attempt is data"
     close_cell(CELL, work.store, work.context, work.catalog)
