@@ -27,7 +27,6 @@ from benchmarks.inspect_peer import measure_samples
 from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Asset, Limits, TaskInstance
-from harness.agent.commandline import Plan
 from harness.build_model import build_model
 from harness.codec import encode_episode, encode_result
 from harness.episode import Cell
@@ -59,9 +58,6 @@ class NoSandbox:
 
     def read(self, path: str, max_bytes: int) -> bytes:
         raise SandboxRefused("there are no files")
-
-    def run_line(self, plan: Plan, seconds: float) -> ExecResult:
-        raise SandboxRefused("nothing runs here")
 
     def write(self, path: str, data: bytes) -> None:
         raise SandboxRefused("there are no files")

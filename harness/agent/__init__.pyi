@@ -1,4 +1,3 @@
-from .commandline import Plan, plan_json
 from .limits import SETTINGS, Ceiling, read_ceiling
 from .loop import (
     MAX_CALLS,
@@ -28,12 +27,10 @@ __all__ = [
     "Ceiling",
     "Conduct",
     "InOneTurn",
-    "Plan",
     "buy_reply",
     "estimate_text",
     "fit_context",
     "opening_messages",
-    "plan_json",
     "read_ceiling",
     "run_agent",
     "run_single_turn",

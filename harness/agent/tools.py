@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from generators.task import Limits
-from harness.agent.commandline import BadLine, Plan, read_line
 from harness.agent.images import ImageRefused, check_image
 from harness.episode import SECONDS_DIGITS, ToolUse
 from harness.model import Image, Message, Role, ToolCall, ToolSpec
@@ -20,18 +19,10 @@ from harness.sandboxes import ExecResult, Sandbox, SandboxRefused
 
 # One megabyte of program or file is more than any task needs; more is not even parsed.
 MAX_ARGUMENT_CHARS = 1_000_000
-# The plan of a command must fit the frame that carries it into the sandbox.
+# As one argument of a program it must fit Linux's 128 KiB, whatever characters it has.
 MAX_COMMAND_CHARS = 20_000
 MAX_TEXT_BYTES = 4_000_000  # of a file that read_file will look at
 MAX_IMAGE_BYTES = 5_000_000  # what the strictest large provider takes
-
-# It steers a model towards calls that work without a shell; the sandbox is what isolates.
-COMMANDS = (
-    "ls", "cat", "head", "tail", "wc", "grep", "sort", "uniq", "cut", "tr", "sed", "awk", "paste",
-    "comm", "nl", "tac", "od", "seq", "echo", "printf", "tee", "find", "stat", "du", "pwd",
-    "basename", "dirname", "diff", "cmp", "sha256sum", "md5sum", "base64", "cp", "mv", "mkdir",
-    "rmdir", "rm", "touch", "tar", "gzip", "date", "sleep", "true", "false", "test", "python3",
-)  # fmt: skip
 
 
 class BadCall(Exception):  # noqa: N818 - an answer for the model, not an error of ours
@@ -98,15 +89,18 @@ def _check_text(name: str, value: object) -> None:
         raise BadCall(f"{name!r} holds half of a surrogate pair, which is not text") from None
 
 
-def plan_command(command: str) -> Plan:
-    """What to carry out for a command line, without a shell. Raises BadCall."""
+def check_command(command: str) -> str:
+    """The command line, if bash can be given it. Raises BadCall."""
     if len(command) > MAX_COMMAND_CHARS:
-        raise BadCall(f"the command has {len(command):,} characters; at most "
-                      f"{MAX_COMMAND_CHARS:,} are read: use execute_python")  # fmt: skip
-    try:
-        return read_line(command, COMMANDS)
-    except BadLine as bad:
-        raise BadCall(str(bad)) from None
+        raise BadCall(
+            f"the command has {len(command):,} characters; at most {MAX_COMMAND_CHARS:,} are read: "
+            "use write_file or execute_python"
+        )
+    if not command.strip():
+        raise BadCall("the command is empty")
+    if "\0" in command:
+        raise BadCall("the command holds a NUL")
+    return command
 
 
 def cut_text(text: str, limit: int) -> str:
@@ -128,7 +122,8 @@ def _execute_python(
 def _run_command(
     arguments: Mapping[str, str], sandbox: Sandbox, limits: Limits, seconds: float
 ) -> Outcome:
-    return _report(sandbox.run_line(plan_command(arguments["command"]), seconds), limits)
+    command = check_command(arguments["command"])
+    return _report(sandbox.run(("bash", "-c", command), seconds), limits)
 
 
 def _report(result: ExecResult, limits: Limits) -> Outcome:
@@ -201,12 +196,11 @@ _TOOLS: Mapping[str, _Tool] = {
     ),
     "run_command": _Tool(
         _run_command,
-        "Run a command line in the work folder: commands with quoted words and wildcards, joined "
-        "by |, &&, || and ;, with <, >, >>, 2> and 2>&1 for files of the work folder. There is no "
-        f"shell: no variables, no $(…), no loops. Commands: {', '.join(COMMANDS)}. The list is "
-        "only a guide to what works; the sandbox limits what any program can reach.",
+        "Run a bash command line in the work folder; it may have several lines. Each call is a new "
+        "shell that begins in the work folder: keep what you need in files. What runs on in the "
+        "background ends with the call. There is no network, and nothing can be installed.",
         ("command",),
-        ("The command line, words quoted as in a POSIX shell.",),
+        ("The command line, as for bash -c.",),
     ),
     "read_file": _Tool(_read_file, "Read a text file of the work folder.", ("path",), (_PATH,)),
     "write_file": _Tool(

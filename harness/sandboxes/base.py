@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from generators.task import Asset, Limits
-from harness.agent import Plan
 
 KILLED = 137  # the exit code of what a SIGKILL ended
 
@@ -46,10 +45,6 @@ class Sandbox(Protocol):
 
     def run(self, argv: Sequence[str], seconds: float, stdin: bytes = b"") -> ExecResult:
         """Run a program in the work folder. Whatever it started is dead when this returns."""
-        ...
-
-    def run_line(self, plan: Plan, seconds: float) -> ExecResult:
-        """Carry out a command line without a shell, all of it within the time; else as ``run``."""
         ...
 
     def read(self, path: str, max_bytes: int) -> bytes:

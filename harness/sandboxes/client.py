@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from generators.task import Asset, Limits
-from harness.agent import Plan, plan_json
 from harness.errors import AttemptFailed, Boundary, HarnessError
 from harness.sandboxes.base import KILLED, ExecResult, SandboxRefused
 
@@ -172,19 +171,13 @@ class ServedSandbox:
         A program that takes the whole sandbox down is answered as killed, now and at every later
         call: what an agent can bring about is no failure of ours.
         """
-        return self._execute({"op": "run", "argv": list(argv)}, seconds, stdin)
-
-    def run_line(self, plan: Plan, seconds: float) -> ExecResult:
-        """Carry out a command line, all of it within the time; else as ``run``."""
-        return self._execute({"op": "line", "plan": plan_json(plan)}, seconds, b"")
-
-    def _execute(self, request: dict[str, Any], seconds: float, stdin: bytes) -> ExecResult:
         if self._spent is not None:
             return ExecResult(
                 KILLED, b"the sandbox ended with the last program\n", 0, 0.0, self._spent
             )
         cap = self._limits.output_bytes
-        request |= {"seconds": seconds, "cap": cap, "flood": FLOOD_BYTES}
+        request = {"op": "run", "argv": list(argv), "seconds": seconds}
+        request |= {"cap": cap, "flood": FLOOD_BYTES}
         try:
             with self._turns:
                 self._coroner.begin()

@@ -1,9 +1,8 @@
 """The sandbox image: one contract, made in whichever of two ways this machine allows.
 
-The contract: ``python3`` with the libraries of ``recipe/requirements.lock`` compiled ahead, ``sh``
-and the core utilities, run as nobody in ``/work``. Its tag is the digest of the recipe, so a
-changed recipe is another image; what an image really is, is told by its digest, which depends
-on the machine that built it.
+The contract: ``python3`` with the libraries of ``recipe/requirements.lock`` compiled ahead,
+``bash`` and the core utilities, run as nobody in ``/work``. The tag is the digest of the recipe, so
+a changed recipe is another image. The image's own digest depends on the machine that built it.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ PROBE_SECONDS = 15
 
 _FOLDER = Path(__file__).parent
 _LOCK = _FOLDER / "recipe/requirements.lock"
-_RECIPE = (_FOLDER / "recipe/Dockerfile", _LOCK, _FOLDER / "debian.py")
+_RECIPE = (_FOLDER / "recipe/Dockerfile", _LOCK, _FOLDER / "debian_rootfs.py")
 _SETTINGS = (
     "ENV PATH=/usr/local/bin:/usr/bin:/bin HOME=/work LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1"
     " OPENBLAS_NUM_THREADS=1 MPLBACKEND=Agg MPLCONFIGDIR=/tmp",

@@ -13,7 +13,6 @@ it.
 Operations (header → answer header):
   ping   {}                                → {}
   run    {argv, seconds, cap, flood}, body = stdin → {exit, total, seconds, limits}, body = output
-  line   {plan, seconds, cap, flood}       → as run; the plan is one of ``agent/commandline.py``
   read   {path, max}                       → {}, body = the file's bytes
   write  {path}, body = the file's bytes   → {}
 Each answer has ``ok``; where it is false, ``reason`` says why in words and ``limits`` which limit.
@@ -344,7 +343,7 @@ def start(argv: list[str], work: str, streams: list[int]) -> subprocess.Popen[by
 
 
 class Watch:
-    """One request's programs, from the first to the last: one clock, one output."""
+    """One program under the limits of its request: one clock, one output."""
 
     def __init__(self, header: dict[str, Any], work: str) -> None:
         self.work = work
@@ -357,40 +356,38 @@ class Watch:
         os.set_blocking(self.writer, True)
         self.limits: set[str] = set()
 
-    def say(self, text: str) -> None:
-        """Words of our own, after what was printed before them."""
-        drain(self.reader, self.output, self.flood)
-        self.output.add(text.encode("utf-8", "replace"))
-
-    def launch(self, argv: list[str], streams: list[int]) -> subprocess.Popen[bytes] | int:
-        """The running program, or the code of one that cannot be run, with words."""
+    def launch(self, argv: list[str], stdin: bytes) -> subprocess.Popen[bytes] | int:
+        """The running program, or the exit code of one that cannot be run, with a reason."""
+        source = given(stdin)
         try:
-            return start(argv, self.work, streams)
+            return start(argv, self.work, [source, self.writer, self.writer])
         except (OSError, ValueError) as error:
-            self.say(f"cannot run it: {getattr(error, 'strerror', None) or error}\n")
+            reason = getattr(error, "strerror", None) or error
+            self.output.add(f"cannot run it: {reason}\n".encode("utf-8", "replace"))
             return 127 if isinstance(error, FileNotFoundError) else 126
+        finally:
+            os.close(source)
 
-    def follow(self, programs: list[subprocess.Popen[bytes]]) -> None:
-        """Until all of them end, or a limit ends them. Raises ClosedError."""
+    def follow(self, program: subprocess.Popen[bytes]) -> None:
+        """Wait until the program ends, or a limit ends it. Raises ClosedError."""
         watched = select.poll()
         watched.register(0, select.POLLIN)
         watched.register(self.reader, select.POLLIN)
-        ends = {end for each in programs if (end := watch_end(each.pid)) is not None}
-        for end in ends:
+        end = watch_end(program.pid)
+        if end is not None:
             watched.register(end, select.POLLIN)
-        pause = TICK if len(ends) == len(programs) else 0.01
+        pause = TICK if end is not None else 0.01
         pause = pause if HELD is None else HELD_TICK
         try:
-            while any(each.poll() is None for each in programs):
+            while program.poll() is None:
                 left = self.deadline - time.monotonic()
                 if left <= 0:
                     self.limits.add("time")
                 if self.output.total > self.flood:
                     self.limits.add("output")
-                if self.overfed() or self.over():  # a last look, too, when time is up
-                    for each in programs:
-                        each.kill()
-                        each.wait()
+                if self.overfed() or self.limits & {"time", "output"}:
+                    program.kill()
+                    program.wait()
                     break
                 ready = {fd for fd, _ in watched.poll(1000 * min(pause, left))}
                 if 0 in ready:
@@ -399,19 +396,15 @@ class Watch:
                     more = self.output.total + (1 << 20)
                     if not drain(self.reader, self.output, more):
                         watched.unregister(self.reader)
-                for end in ready & ends:  # readable from now on
-                    watched.unregister(end)
-                    ends.remove(end)
-                    os.close(end)
                 if any(map(is_full, SIZED)):
                     self.limits.add("disk")
         finally:
-            for end in ends:
+            if end is not None:
                 os.close(end)
 
     def overfed(self) -> bool:
         """Whether the programs took more memory than they have, where the kernel would let them
-        take the whole sandbox down; all of them are killed then. Notes a full house, too."""
+        take the whole sandbox down; all of them are killed then. Records a full process table."""
         if HELD is None:
             return False
         if count_tasks() >= HELD[1]:
@@ -422,278 +415,32 @@ class Watch:
         kill_all()
         return True
 
-    def over(self) -> bool:
-        """Whether a limit was hit that ends the request."""
-        return bool(self.limits & {"time", "output"})
-
-    def close_writer(self) -> None:
-        if self.writer >= 0:
-            os.close(self.writer)
-            self.writer = -1
-
     def finish(self, code: int) -> tuple[dict[str, Any], bytes]:
-        """The answer, when all that was started is dead."""
-        self.close_writer()
+        """The answer, when everything that was started is dead."""
         drain(self.reader, self.output, self.flood)
         limits = sorted(self.limits | limits_hit(self.before))
         answer = {"exit": code, "total": self.output.total, "limits": limits}
         return {**answer, "seconds": time.monotonic() - self.begun}, self.output.kept()
 
-    def close(self) -> None:
-        os.close(self.reader)
-        self.close_writer()
-
-
-def code_of(program: subprocess.Popen[bytes] | int) -> int:
-    """The exit code, as a shell tells it."""
-    code = program if isinstance(program, int) else program.returncode
-    return code if code >= 0 else 128 - code
-
 
 def run(header: dict[str, Any], stdin: bytes, work: str) -> tuple[dict[str, Any], bytes]:
-    """Run a program to its end or to a limit; nothing of it is left when this returns."""
+    """Run a program to its end or to a limit; nothing that it started is left afterwards."""
     watch = Watch(header, work)
     try:
-        source = given(stdin)
         try:
-            program = watch.launch(header["argv"], [source, watch.writer, watch.writer])
+            program = watch.launch(header["argv"], stdin)
         finally:
-            os.close(source)
-        if not isinstance(program, int):
-            watch.close_writer()
-            try:
-                watch.follow([program])
-            finally:
-                sweep()
-        return watch.finish(code_of(program))
-    finally:
-        watch.close()
-
-
-# --- command lines: pipelines of programs, without a shell ---
-
-MAX_WORDS = 5_000  # that wildcards may make of one command
-MAX_WORD_BYTES = 1 << 20
-MAX_NAMES = 200_000  # of files looked at for one command
-
-
-class Missed(Exception):  # noqa: N818
-    """A command that is not run: its code is 2, and the words are printed."""
-
-
-def run_line(header: dict[str, Any], work: str) -> tuple[dict[str, Any], bytes]:
-    """Carry out a plan as a shell would; nothing of it is left when this returns."""
-    watch, code = Watch(header, work), 0
-    try:
+            os.close(watch.writer)  # the program has it: reading ends with the last of them
+        if isinstance(program, int):
+            return watch.finish(program)
         try:
-            for each in header["plan"]:
-                if each["when"] == ";" or (each["when"] == "&&") == (code == 0):
-                    code = run_pipeline(each["commands"], watch)
-                    if watch.over():
-                        code = 128 + signal.SIGKILL
-                        break
+            watch.follow(program)
         finally:
             sweep()
-        return watch.finish(code)
+        code = program.returncode  # negative: the signal that ended it
+        return watch.finish(code if code >= 0 else 128 - code)
     finally:
-        watch.close()
-
-
-def run_pipeline(commands: list[dict[str, Any]], watch: Watch) -> int:
-    """All its commands at once; the code of the last."""
-    made: list[subprocess.Popen[bytes] | int] = []
-    source = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        for number, command in enumerate(commands):
-            following, sink = -1, watch.writer
-            if number + 1 < len(commands):
-                following, sink = os.pipe2(os.O_CLOEXEC)
-            try:
-                made.append(begin_command(command, [source, sink, watch.writer], watch))
-            finally:
-                os.close(source)
-                source = following
-                if sink != watch.writer:
-                    os.close(sink)
-    finally:
-        if source >= 0:
-            os.close(source)
-    watch.follow([each for each in made if not isinstance(each, int)])
-    return code_of(made[-1])
-
-
-def begin_command(
-    command: dict[str, Any], streams: list[int], watch: Watch
-) -> subprocess.Popen[bytes] | int:
-    """Start one command with its redirections, from left to right."""
-    opened: list[int] = []
-    streams = list(streams)
-    try:
-        argv = expand_words(command["words"], watch)
-        for stream, kind, target in command["ways"]:
-            if kind == "&":
-                streams[stream] = streams[int(target)]
-            else:
-                streams[stream] = open_target(kind, target, watch.work)
-                opened.append(streams[stream])
-        return watch.launch(argv, streams)
-    except Missed as missed:
-        watch.say(f"{missed}\n")
-        return 2
-    finally:
-        for each in opened:
-            os.close(each)
-
-
-def open_target(kind: str, path: str, work: str) -> int:
-    """A file of the work folder (or ``/dev/null``) to read from or to write to. Raises Missed."""
-    modes = {"<": os.O_RDONLY, ">": os.O_WRONLY | os.O_CREAT, ">>": os.O_WRONLY | os.O_CREAT}
-    flags = modes[kind] | (os.O_APPEND if kind == ">>" else 0) | os.O_CLOEXEC
-    if path == os.devnull:
-        return os.open(os.devnull, flags & ~os.O_CREAT)
-    try:
-        *folders, name = split_path(path, work)
-        folder = open_folder(folders, work, make=False)
-        try:
-            file = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644, dir_fd=folder)
-        finally:
-            os.close(folder)
-        try:
-            check_plain(os.fstat(file))
-            if kind == ">":
-                os.ftruncate(file, 0)
-            os.set_blocking(file, True)
-        except BaseException:
-            os.close(file)
-            raise
-        return file
-    except (RefusedError, OSError, UnicodeError) as error:
-        if isinstance(error, OSError):
-            error = explain(error)
-        why = error if isinstance(error, RefusedError) else "a name that is not text"
-        raise Missed(f"cannot open {path[:200]!r}: {why}") from None
-
-
-def expand_words(words: list[Any], watch: Watch) -> list[str]:
-    """The arguments; a word with wildcards becomes the names that fit. Raises Missed."""
-    found: list[str] = []
-    budget = [MAX_NAMES]
-    for word in words:
-        found += [word] if isinstance(word, str) else expand(word, watch, budget)
-        if len(found) > MAX_WORDS:
-            raise Missed(f"the wildcards fit more than {MAX_WORDS} names; use find or Python")
-    if sum(len(os.fsencode(word)) for word in found) > MAX_WORD_BYTES:
-        raise Missed("the wildcards fit more names than one command takes; use find or Python")
-    return found
-
-
-def expand(word: list[Any], watch: Watch, budget: list[int]) -> list[str]:
-    """The paths that fit, in order; the word as it was typed where none does."""
-    parts = split_word(word)
-    typed = "/".join(spell(part) for part in parts)
-    root = "" if parts[0] else "/"
-    if root:
-        base = watch.work.strip("/").split("/")
-        if [spell(part) for part in parts[1 : len(base) + 1]] != base:
-            raise Missed(f"{typed[:200]!r}: wildcards are looked up in the work folder only")
-        parts, root = parts[len(base) + 1 :], "/" + "/".join(base) + "/"
-    if any(spell(part) == ".." for part in parts):
-        raise Missed(f"{typed[:200]!r}: wildcards are looked up in the work folder only")
-    found = [""]
-    for number, part in enumerate(parts):
-        last = number + 1 == len(parts)
-        names: list[str] = []
-        for path in found:
-            names += step_into(path, part, last, watch, budget)
-        found = names
-    return sorted((root + path for path in found), key=os.fsencode) or [typed]
-
-
-def step_into(path: str, part: list[Any], last: bool, watch: Watch, budget: list[int]) -> list[str]:
-    """The paths one component further, of those that are there. Links are named, not followed."""
-    end = "" if last else "/"
-    above = [each for each in path.split("/") if each not in ("", ".")]
-    try:
-        folder = open_folder(above, watch.work, make=False)
-    except OSError:
-        return []
-    try:
-        if all(isinstance(piece, str) for piece in part):
-            name = spell(part)
-            if name not in ("", "."):
-                os.stat(name, dir_fd=folder, follow_symlinks=False)
-            return [path + name + end]
-        found = []
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                budget[0] -= 1
-                if budget[0] < 0 or time.monotonic() > watch.deadline:
-                    raise Missed("too many files for wildcards; use find or Python")
-                if fits(entry.name, part) and (last or entry.is_dir(follow_symlinks=False)):
-                    found.append(path + entry.name + end)
-        return found
-    except (OSError, ValueError):
-        return []
-    finally:
-        os.close(folder)
-
-
-def split_word(word: list[Any]) -> list[list[Any]]:
-    """The components of a word's path, each a list of letters and wildcards."""
-    parts: list[list[Any]] = [[]]
-    for piece in word:
-        if not isinstance(piece, str):
-            parts[-1].append(piece)
-            continue
-        for letter in piece:
-            if letter == "/":
-                parts.append([])
-            else:
-                parts[-1].append(letter)
-    return parts
-
-
-def spell(part: list[Any]) -> str:
-    """A component as it was typed."""
-    return "".join(piece if isinstance(piece, str) else spell_wildcard(*piece) for piece in part)
-
-
-def spell_wildcard(kind: str, negated: bool = False, ranges: Any = ()) -> str:
-    if kind != "[":
-        return kind
-    inner = "".join(low if low == high else f"{low}-{high}" for low, high in ranges)
-    return "[" + "!" * negated + inner + "]"
-
-
-def fits(name: str, part: list[Any]) -> bool:
-    """Whether a name fits a component; in time linear in each (the last star gives way)."""
-    if name.startswith(".") and part[0] != ".":
-        return False
-    at = piece = 0
-    star, mark = -1, 0
-    while at < len(name):
-        if piece < len(part) and part[piece] == ["*"]:
-            star, mark = piece, at
-            piece += 1
-        elif piece < len(part) and fits_letter(name[at], part[piece]):
-            at, piece = at + 1, piece + 1
-        elif star >= 0:
-            mark += 1
-            at, piece = mark, star + 1
-        else:
-            return False
-    return all(rest == ["*"] for rest in part[piece:])
-
-
-def fits_letter(letter: str, piece: Any) -> bool:
-    if isinstance(piece, str):
-        return letter == piece
-    if piece[0] == "?":
-        return True
-    if piece[0] != "[":
-        return False
-    negated = bool(piece[1])
-    return any(low <= letter <= high for low, high in piece[2]) != negated
+        os.close(watch.reader)
 
 
 def watch_end(pid: int) -> int | None:
@@ -760,8 +507,6 @@ def perform(header: dict[str, Any], body: bytes, work: str) -> tuple[dict[str, A
     try:
         if operation == "run":
             return run(header, body, work)
-        if operation == "line":
-            return run_line(header, work)
         if operation == "read":
             return {}, read_file(header["path"], header["max"], work)
         if operation == "kind":

@@ -248,20 +248,6 @@ attempt('remount', libc.mount(b'none', b'/', None, 32, None))
 attempt('namespace', libc.unshare(0x10000000 | 0x00020000))
 attempt('chroot', libc.chroot(here))
 """
-# While it swaps a folder and a link out of the work folder, the redirections of the same line are
-# opened: they see the one or the other, and never follow the link.
-FLIPPER = """
-import os
-os.mkdir('a'); open('a/passwd', 'w').write('printed by nobody')
-os.symlink('/etc', 'b')
-open('flip.py', 'w').write('''
-import os, time
-begun = time.monotonic()
-while time.monotonic() - begun < 3:
-    os.rename('a', 'c'); os.rename('b', 'a'); os.rename('a', 'b'); os.rename('c', 'a')
-''')
-print(open('a/passwd').read())
-"""
 SURVIVORS = """
 import os
 os.chmod('/work', 0o755)
@@ -270,125 +256,247 @@ print('still here')
 ATTACKS = {
     "forks": Attack(
         (python("import os\nwhile True:\n  try: os.fork()\n  except OSError: pass"),),
-        "processes,time", ("limits hit: processes, time]", "exit code 137"),
+        "processes,time",
+        ("limits hit: processes, time]", "exit code 137"),
     ),
     "threads": Attack(
-        (python("import threading, time\nwhile True:\n"
-                "  threading.Thread(target=time.sleep, args=(9,), daemon=True).start()"),),
-        "processes", ("can't start new thread", "limits hit: processes]"),
+        (
+            python(
+                "import threading, time\nwhile True:\n"
+                "  threading.Thread(target=time.sleep, args=(9,), daemon=True).start()"
+            ),
+        ),
+        "processes",
+        ("can't start new thread", "limits hit: processes]"),
     ),
     "memory": Attack(
         (python("held = []\nwhile True: held.append(bytearray(1 << 20))"), python("print(6 * 7)")),
-        "memory", ("limits hit: memory]", "exit code 137", "42\n"), PATIENT,
+        "memory",
+        ("limits hit: memory]", "exit code 137", "42\n"),
+        PATIENT,
     ),
     "shared memory": Attack(
-        (python("import ctypes\nlibc = ctypes.CDLL(None)\nlibc.shmat.restype = ctypes.c_void_p\n"
+        (
+            python(
+                "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.shmat.restype = ctypes.c_void_p\n"
                 "while True:\n  n = libc.shmget(0, 1 << 20, 0o1600)\n"
-                "  ctypes.memset(libc.shmat(n, None, 0), 1, 1 << 20)"), python("print(1)")),
-        "memory", ("limits hit: memory]",), PATIENT,
+                "  ctypes.memset(libc.shmat(n, None, 0), 1, 1 << 20)"
+            ),
+            python("print(1)"),
+        ),
+        "memory",
+        ("limits hit: memory]",),
+        PATIENT,
     ),
     "one file": Attack(
-        (python(GLUTTON.format(path="big")), command("ls"),
-         call(("write_file", {"path": "more.txt", "content": "x" * 9000}))),
-        "disk", ("No space left on device", "limits hit: disk]", "Refused: no space left"), PATIENT,
+        (
+            python(GLUTTON.format(path="big")),
+            command("ls"),
+            call(("write_file", {"path": "more.txt", "content": "x" * 9000})),
+        ),
+        "disk",
+        ("No space left on device", "limits hit: disk]", "Refused: no space left"),
+        PATIENT,
     ),
     "a file in /tmp": Attack(
-        (python(GLUTTON.format(path="/tmp/big")),), "disk", ("No space left", "hit: disk]"),
+        (python(GLUTTON.format(path="/tmp/big")),),
+        "disk",
+        ("No space left", "hit: disk]"),
         PATIENT,
     ),
     "a million files": Attack(
         (python("for n in range(1_000_000): open(f'small{n}', 'w').close()"),),
-        "disk", ("No space left on device", "limits hit: disk]"), PATIENT,
+        "disk",
+        ("No space left on device", "limits hit: disk]"),
+        PATIENT,
     ),
     "output": Attack(
         (python("while True: print('x' * 4096)"),),
-        "output", ("bytes left out", "[output cut:", "limits hit: output]"), PATIENT,
+        "output",
+        ("bytes left out", "[output cut:", "limits hit: output]"),
+        PATIENT,
     ),
     "sleeper": Attack(
-        (python("import time; time.sleep(60)"),), "time", ("exit code 137", "limits hit: time]"),
+        (python("import time; time.sleep(60)"),),
+        "time",
+        ("exit code 137", "limits hit: time]"),
     ),
     "deaf sleeper": Attack(
-        (python("import signal, time\nfor s in signal.valid_signals() - {9, 19}:\n"
-                "  signal.signal(s, signal.SIG_IGN)\ntime.sleep(60)"),),
-        "time", ("limits hit: time]",),
+        (
+            python(
+                "import signal, time\nfor s in signal.valid_signals() - {9, 19}:\n"
+                "  signal.signal(s, signal.SIG_IGN)\ntime.sleep(60)"
+            ),
+        ),
+        "time",
+        ("limits hit: time]",),
     ),
     "busy loops": Attack(
-        (python(BUSY), python(LEFT)), "time", ("limits hit: time]", "exit code 137", "left: [1]"),
+        (python(BUSY), python(LEFT)),
+        "time",
+        ("limits hit: time]", "exit code 137", "left: [1]"),
     ),
     "children that hold the output": Attack(
         (python(HOLDERS), command("find /proc -maxdepth 2 -name comm -exec cat {} +")),
-        "", ("gone\n[exit code 0,",), PATIENT,
-    ),
-    "kill everybody": Attack(
-        (python("import os\nos.kill(-1, 9)"), python("import os\nos.kill(1, 9); os.kill(0, 9)"),
-         command("rm -rf / --no-preserve-root"), python(SURVIVORS)),
-        "", ("still here\n[exit code 0,",), PATIENT,
-    ),
-    "sockets": Attack(
-        (python(SOCKETS),), "",
-        ("127.0.0.1 failed", "8.8.8.8 failed", "name failed", "raw failed", "packet failed",
-         "datagram failed"), PATIENT,
-    ),
-    "deep folders": Attack(
-        (python("import os\nfor _ in range(10_000):\n  os.mkdir('d'); os.chdir('d')\n"
-                "print('deep')"),
-         call(("read_file", {"path": "d/" * 500 + "x"})),
-         call(("write_file", {"path": "d/" * 60 + "x", "content": "in"}),
-              ("read_file", {"path": "d/" * 60 + "x"})),
-         command("du -s ."), command("rm -r d")),
-        "", ("deep\n", "Refused: not a usable file name", "\nin\n"), ROOMY,
-    ),
-    "odd names": Attack(
-        (python("import os\nfor n in (b'a\\nb', b'\\x1b[2J', b'\\xff\\xfe', b'-rf', b'\\x07\\r'):\n"
-                "  open(n, 'w').write('held')"),
-         command("ls -1"), command("find . -type f"), call(("read_file", {"path": "a\nb"})),
-         call(("read_file", {"path": "\x1b[2J"}), ("read_file", {"path": "\udcff\udcfe"}))),
-        "", ("-rf\n", "\nheld\n", "half of a surrogate pair"), PATIENT,
-    ),
-    "bytes that are no text": Attack(
-        (python("import os\nfor _ in range(8): os.write(1, bytes(range(256)))"),
-         command("head -c 2000 /dev/urandom")),
-        "", ("\x00\x01\x02", "\N{REPLACEMENT CHARACTER}", "exit code 0"), PATIENT,
-    ),
-    "mounts": Attack(
-        (python(MOUNTS),), "", ("mount failed", "bind failed", "namespace failed", "chroot failed"),
+        "",
+        ("gone\n[exit code 0,",),
         PATIENT,
     ),
-    "folders renamed during a read": Attack(
-        (python(FLIPPER), command("python3 flip.py" + " | cat < a/passwd" * 25),
-         command("ls a b")),
-        "", ("printed by nobody",), PATIENT,
+    "kill everybody": Attack(
+        (
+            python("import os\nos.kill(-1, 9)"),
+            python("import os\nos.kill(1, 9); os.kill(0, 9)"),
+            command("rm -rf / --no-preserve-root"),
+            python(SURVIVORS),
+        ),
+        "",
+        ("still here\n[exit code 0,",),
+        PATIENT,
+    ),
+    "sockets": Attack(
+        (python(SOCKETS),),
+        "",
+        (
+            "127.0.0.1 failed",
+            "8.8.8.8 failed",
+            "name failed",
+            "raw failed",
+            "packet failed",
+            "datagram failed",
+        ),
+        PATIENT,
+    ),
+    "deep folders": Attack(
+        (
+            python(
+                "import os\nfor _ in range(10_000):\n  os.mkdir('d'); os.chdir('d')\nprint('deep')"
+            ),
+            call(("read_file", {"path": "d/" * 500 + "x"})),
+            call(
+                ("write_file", {"path": "d/" * 60 + "x", "content": "in"}),
+                ("read_file", {"path": "d/" * 60 + "x"}),
+            ),
+            command("du -s ."),
+            command("rm -r d"),
+        ),
+        "",
+        ("deep\n", "Refused: not a usable file name", "\nin\n"),
+        ROOMY,
+    ),
+    "odd names": Attack(
+        (
+            python(
+                "import os\nfor n in (b'a\\nb', b'\\x1b[2J', b'\\xff\\xfe', b'-rf', b'\\x07\\r'):\n"
+                "  open(n, 'w').write('held')"
+            ),
+            command("ls -1"),
+            command("find . -type f"),
+            call(("read_file", {"path": "a\nb"})),
+            call(("read_file", {"path": "\x1b[2J"}), ("read_file", {"path": "\udcff\udcfe"})),
+        ),
+        "",
+        ("-rf\n", "\nheld\n", "half of a surrogate pair"),
+        PATIENT,
+    ),
+    "bytes that are no text": Attack(
+        (
+            python("import os\nfor _ in range(8): os.write(1, bytes(range(256)))"),
+            command("head -c 2000 /dev/urandom"),
+        ),
+        "",
+        ("\x00\x01\x02", "\N{REPLACEMENT CHARACTER}", "exit code 0"),
+        PATIENT,
+    ),
+    "mounts": Attack(
+        (python(MOUNTS),),
+        "",
+        ("mount failed", "bind failed", "namespace failed", "chroot failed"),
+        PATIENT,
     ),
     "command lines": Attack(
-        (command("ls /etc/*"), command("cat < /etc/passwd"), command("echo x > ../../tmp/out"),
-         command("ls $(id) `id` ${HOME}"), command("ls &\nrm -rf ."), command("echo 'a|b' | wc -c"),
-         command("cat /dev/zero | cat | cat | head -c 5 | wc -c"),
-         command("python3 -c 'import os; os.symlink(\"/etc/passwd\", \"pass\")'; cat < pass"),
-         command("true | " * 20 + "true && echo whole"), command("echo " + "*" * 19_000)),
-        "", ("in the work folder only", "outside the work folder", "'..' is not followed",
-             "no command is put into another", "nothing runs in the background", "\n4\n",
-             "\n5\n", "a symbolic link", "whole\n"), replace(PATIENT, turns=12),
+        (
+            command("echo $(id -u) `id -un` ${HOME} ~"),
+            command("ls & wait\nrm -rf ."),
+            command("echo x > /etc/passwd; echo x > /usr/x; rm /bin/bash"),
+            command("echo > /dev/tcp/172.17.0.1/80; echo > /dev/udp/8.8.8.8/53"),
+            command("mount -t tmpfs none /work; sudo -n id; su -c id; dmesg"),
+            command("cat /dev/sda /dev/mem /proc/kcore"),
+            command("cat /dev/zero | cat | cat | head -c 5 | wc -c"),
+            command("true | " * 20 + "true && echo whole"),
+            command("echo " + "*" * 19_000),
+            command("((((" * 2_000),
+            command("kill -STOP $$; echo never"),
+            command("echo well"),
+        ),
+        "time",
+        (
+            "65534 nobody /work /work\n",
+            "refusing to remove",
+            "/etc/passwd: Read-only file system",
+            "'/bin/bash': Read-only file system",
+            "Network is unreachable",
+            "sudo: command not found",
+            "\n5\n",
+            "whole\n",
+            "input_numbers.txt",
+            "unexpected EOF",
+            "limits hit: time]",
+            "well\n",
+        ),
+        replace(LIMITS, tool_seconds=5.0, turns=13),
+    ),
+    "a shell that forks": Attack(
+        (command("bomb() { bomb | bomb & }; bomb; sleep 60"), command("echo well")),
+        "processes,time",
+        ("Resource temporarily unavailable", "exit code 137", "well\n"),
     ),
     "a line of bombs": Attack(
-        (command("cat /dev/zero | tail -c 1G | sort; echo alive"), command("echo well"),),
-        "memory", ("limits hit: memory]", "alive\n", "well\n"), PATIENT,
+        (
+            command("cat /dev/zero | tail -c 1G | sort; echo alive"),
+            command("echo {1..100000000}"),
+            command("echo well"),
+        ),
+        "memory",
+        ("limits hit: memory]", "alive\n", "well\n"),
+        PATIENT,
     ),
     "wrong calls": Attack(
-        (call(("execute_python", '{"code": 7}'), ("execute_python", "[]"), ("no_tool", "{}"),
-              ("", "{}"), ("read_file", '{"path": null}'), ("run_command", '{"command": ["ls"]}'),
-              ("write_file", {"path": "x", "content": "y" * 10_000_000}),
-              ("execute_python", "[" * 500_000),
-              ("run_command", {"command": "ls " + "a " * 400_000}),
-              ("view_image", '{"path": "x", "more": 1}'),
-              ("write_file", {"path": "", "content": ""}),
-              ("run_command", {"command": "ls \0"}), ("execute_python", '{"code": "\\ud800"}')),
-         command("ls")),
-        "", ("'code' must be a string", "one JSON object with exactly: code", "no tool 'no_tool'",
-             "'path' must be a string", "'command' must be a string", "at most 1,000,000 are read",
-             "not valid JSON", "at most 20,000 are read", "exactly: path", "holds a NUL",
-             "half of a surrogate pair", "input_numbers.txt"), PATIENT,
+        (
+            call(
+                ("execute_python", '{"code": 7}'),
+                ("execute_python", "[]"),
+                ("no_tool", "{}"),
+                ("", "{}"),
+                ("read_file", '{"path": null}'),
+                ("run_command", '{"command": ["ls"]}'),
+                ("write_file", {"path": "x", "content": "y" * 10_000_000}),
+                ("execute_python", "[" * 500_000),
+                ("run_command", {"command": "ls " + "a " * 400_000}),
+                ("view_image", '{"path": "x", "more": 1}'),
+                ("write_file", {"path": "", "content": ""}),
+                ("run_command", {"command": "ls \0"}),
+                ("execute_python", '{"code": "\\ud800"}'),
+            ),
+            command("ls"),
+        ),
+        "",
+        (
+            "'code' must be a string",
+            "one JSON object with exactly: code",
+            "no tool 'no_tool'",
+            "'path' must be a string",
+            "'command' must be a string",
+            "at most 1,000,000 are read",
+            "not valid JSON",
+            "at most 20,000 are read",
+            "exactly: path",
+            "holds a NUL",
+            "half of a surrogate pair",
+            "input_numbers.txt",
+        ),
+        PATIENT,
     ),
-}  # fmt: skip
+}
 
 
 GUESTS = {
@@ -399,21 +507,30 @@ GUESTS = {
     ),
     "threads": Differs(
         "it counts no refused threads: a full house is noticed only where it lasts a moment",
-        ("processes", ""), ("can't start new thread",),
+        ("processes", ""),
+        ("can't start new thread",),
     ),
     "a million files": Differs(
         "its folders have no limit on names, which take memory of the whole sandbox",
-        ("memory",), ("the sandbox ended while this ran",),
+        ("memory",),
+        ("the sandbox ended while this ran",),
     ),
     "kill everybody": Differs(
         "its PID 1 can be killed from inside: the agent loses its sandbox, and nobody else's",
-        ("",), ("the sandbox ended while this ran", "the sandbox ended with the last program"),
+        ("",),
+        ("the sandbox ended while this ran", "the sandbox ended with the last program"),
+    ),
+    "a line of bombs": Differs(
+        "the tool server kills bash with the program that has too much memory",
+        ("memory",),
+        ("limits hit: memory]", "well\n"),
     ),
     "mounts": Differs(
         "namespaces can be made: they are of its own kernel, and so is what is mounted there",
-        ("",), ("mount failed", "bind failed", "remount failed"),
+        ("",),
+        ("mount failed", "bind failed", "remount failed"),
     ),
-}  # fmt: skip
+}
 
 
 def work_honestly(provider: DockerSandboxes) -> Played:
@@ -501,13 +618,23 @@ except PermissionError:
     pass
 """
 WAYS = {
-    "link": "a symbolic link", "device": "a symbolic link", "inside": "a symbolic link",
-    "loop": "a symbolic link", "root/etc/passwd": "not a folder", "hard": "a hard link",
-    "fifo": "not a regular file", "socket": "not a regular file", "folder": "a folder",
-    "../etc/passwd": "'..'", "folder/../../etc/passwd": "'..'", "/etc/passwd": "outside",
-    f"{WORK}/../etc/passwd": "'..'", "/dev/zero": "outside", "/proc/self/fd/0": "outside",
+    "link": "a symbolic link",
+    "device": "a symbolic link",
+    "inside": "a symbolic link",
+    "loop": "a symbolic link",
+    "root/etc/passwd": "not a folder",
+    "hard": "a hard link",
+    "fifo": "not a regular file",
+    "socket": "not a regular file",
+    "folder": "a folder",
+    "../etc/passwd": "'..'",
+    "folder/../../etc/passwd": "'..'",
+    "/etc/passwd": "outside",
+    f"{WORK}/../etc/passwd": "'..'",
+    "/dev/zero": "outside",
+    "/proc/self/fd/0": "outside",
     "folder/": "not a file's name",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("tool", ["read_file", "write_file", "view_image"])
@@ -617,8 +744,9 @@ def test_an_answer_file_that_is_a_trap_is_no_answer(provider: DockerSandboxes, n
     played = attack(provider, python("import os\n" + FILES[name]), limits=PATIENT)
     assert "exit code 0" in played.told
     assert (played.episode.stop, played.result.status) == (
-        StopReason.ANSWERED, Status.MODEL_FAILURE,
-    )  # fmt: skip
+        StopReason.ANSWERED,
+        Status.MODEL_FAILURE,
+    )
     assert (played.result.score, played.result.error_class) == (0.0, "")
     assert b"root:" not in (played.episode.answer_file or b"")
 

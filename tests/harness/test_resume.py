@@ -21,7 +21,6 @@ import pytest
 
 from generators.catalog import INSTALLED
 from generators.task import Asset, Limits
-from harness.agent.commandline import Plan
 from harness.codec import decode_episode, decode_reply
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes.result import EpisodeResult, row_of
@@ -396,14 +395,14 @@ class Lossy:
 
     def open(self, assets: Sequence[Asset], limits: Limits) -> Sandbox:
         sandbox = self._provider.open(assets, limits)
-        lines, carry_out = itertools.count(1), sandbox.run_line
+        lines, run_really = itertools.count(1), sandbox.run
 
-        def run_line(plan: Plan, seconds: float) -> ExecResult:
-            if next(lines) == self._at:
+        def run(argv: Sequence[str], seconds: float, stdin: bytes = b"") -> ExecResult:
+            if argv[0] == "bash" and next(lines) == self._at:
                 raise AttemptFailed(Boundary.SANDBOX, "lost")
-            return carry_out(plan, seconds)
+            return run_really(argv, seconds, stdin)
 
-        sandbox.run_line = run_line  # type: ignore[method-assign]  # the loss, where it happens
+        sandbox.run = run  # type: ignore[method-assign]  # the loss, where it happens
         return sandbox
 
     def close(self) -> None:

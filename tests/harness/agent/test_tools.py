@@ -102,7 +102,7 @@ def test_cutting_keeps_head_and_tail_and_counts_the_rest() -> None:
     assert cut == "a" * 10 + "\n[… 80 of 100 characters cut …]\n" + "b" * 10
 
 
-def test_a_command_is_split_without_a_shell(sandbox: Sandbox) -> None:
+def test_quotes_keep_what_bash_would_expand(sandbox: Sandbox) -> None:
     use(sandbox, "write_file", {"path": "a b.txt", "content": "$HOME `id`\n"})
     assert use(sandbox, "run_command", {"command": "cat 'a b.txt'"}).result.text.startswith(
         "$HOME `id`\n"
@@ -129,17 +129,14 @@ def test_hashing_every_file_takes_one_command(sandbox: Sandbox) -> None:
 @pytest.mark.parametrize(
     ("command", "hint"),
     [
-        ("cat notes.txt | xxd", "'xxd' is not available; these are: ls,"),
-        ("ls > $HOME/out.txt", "there are no variables"),
-        ("curl http://example.com", "'curl' is not available; these are: ls,"),
-        ("bash -c ls", "'bash' is not available"),
-        ("cat 'notes", "a quote (') is not closed"),
         ("   ", "empty"),
         ("ls \0", "NUL"),
-        ("ls " + "a" * 30_000, "at most 20,000 are read: use execute_python"),
+        ("ls " + "a" * 30_000, "at most 20,000 are read: use write_file or execute_python"),
     ],
 )
-def test_commands_that_cannot_work_are_explained(sandbox: Sandbox, command: str, hint: str) -> None:
+def test_commands_that_bash_cannot_take_are_explained(
+    sandbox: Sandbox, command: str, hint: str
+) -> None:
     used = use(sandbox, "run_command", {"command": command})
     assert used.result.text.startswith("Error: ")
     assert hint in used.result.text
