@@ -6,7 +6,7 @@ from .agreement import (
     krippendorff_alpha,
     measure_judge,
 )
-from .columns import JudgeColumn, JudgeFacts, column_json, judge_column, judge_departures
+from .columns import JudgeColumn, JudgeFacts, judge_column, judge_departures
 from .error_rates import JudgeRates, read_rates, rule_words, shortfall
 from .errors_by_arm import Labels
 
@@ -18,7 +18,6 @@ __all__ = [
     "Judged",
     "Labels",
     "cohen_kappa",
-    "column_json",
     "family_bias",
     "judge_column",
     "judge_departures",

@@ -11,7 +11,10 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import fmean, stdev
+
+import numpy as np
 
 from analysis.errors import AnalysisError
 from analysis.stats import Rate, rate_of
@@ -85,16 +88,18 @@ def cohen_kappa(
     """Agreement of two graders beyond chance (Cohen 1960), over what both have graded; None where
     that is nothing, or where both only ever say the same one thing. Raises AnalysisError for
     sequences of different length."""
+    from statsmodels.stats.inter_rater import cohens_kappa
+
     _same_length((first, second))
     both = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
     if not both:
         return None
-    n = len(both)
-    of_first, of_second = Counter(a for a, _ in both), Counter(b for _, b in both)
-    chance = sum(of_first[value] * of_second[value] for value in of_first) / n**2
-    if chance == 1:
+    values = {value: place for place, value in enumerate(dict.fromkeys(chain(*both)))}
+    if len(values) == 1:
         return None
-    return (sum(a == b for a, b in both) / n - chance) / (1 - chance)
+    table = np.zeros((len(values), len(values)))
+    np.add.at(table, ([values[a] for a, _ in both], [values[b] for _, b in both]), 1)
+    return float(cohens_kappa(table, return_results=False))
 
 
 def krippendorff_alpha(ratings: Sequence[Sequence[Hashable | None]]) -> float | None:

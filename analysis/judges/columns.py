@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field, PlainSerializer
 
 from analysis.data import ResultTable, make_seed_means, one_of
-from analysis.judges.error_rates import CorrectedGap, JudgeRates, correct_estimate, shortfall
+from analysis.json_values import TextOrNull
+from analysis.judges.error_rates import JudgeRates, correct_estimate, shortfall
 from analysis.judges.errors_by_arm import (
-    CorrectedByArm,
+    ErrorsBody,
     ErrorsByArm,
     Labels,
+    RateBody,
     arm_mean,
     arm_shortfall,
     correct_by_arm,
     errors_by_arm,
-    errors_json,
 )
 from analysis.plan import GRADER, Drift, drift_json, drift_words
-from analysis.stats import GapEstimate, Rate, estimate_gap
+from analysis.stats import GapEstimate, estimate_gap
 from registry.ledger import Graded, JudgePin, Plan, record_digest
 
 
@@ -41,72 +43,84 @@ class JudgeFacts:
 
 @dataclass(frozen=True, slots=True)
 class JudgeGap:
-    """A model at a wave: public minus private by a judge, freed of its errors as they are on
-    sheets, and as they are in each arm, and exactly. All of the plan's first outcome; None where
-    it cannot be told."""
+    """A model at a wave, by the plan's first outcome: public minus private by the exact grader and
+    by the judge; the judge's ``corrected`` by its error rates on answer sheets, and by those in
+    each arm (``by_arm``), with 95 % intervals. None if it cannot be estimated."""
 
     wave: int
     model: str
     exact: float | None
     judged: float
-    corrected: CorrectedGap | None
-    by_arm: CorrectedByArm | None = None
+    corrected: float | None = None
+    interval: tuple[float, float] | None = None
+    by_arm: float | None = None
+    by_arm_interval: tuple[float, float] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+_MEASURED = ("criteria", "sensitivity", "specificity", "kappa")
+
+
+def _drift_rows(drifts: Sequence[Drift]) -> list[dict[str, Any]]:
+    return [row for drift in drifts for row in drift_json(drift)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeColumn:
-    """One judge in a report. Where it is withheld, for the reason given, there are no gaps;
-    ``uncorrected`` says why none is corrected by arm."""
+    """One judge in a report; the fields are the keys of ``report.json``. A column that is withheld,
+    for the reason given, has no gaps; ``uncorrected`` is why none is corrected by arm. Rates are
+    None if the judge was never measured."""
 
     judge: str
     digest: str
     provider: str
     version: str
-    withheld: str
-    rates: JudgeRates | None
+    released: TextOrNull  # ISO 8601, as documented
+    withheld: TextOrNull
+    criteria: int | None = None
+    sensitivity: RateBody | None = None
+    specificity: RateBody | None = None
+    kappa: float | None = None  # Cohen's, with the truth
     same_family: tuple[str, ...]
     waves: tuple[int, ...]  # that it has graded whole
     unpinned: tuple[int, ...]  # of them, those whose manifest does not name it
-    unrecorded: tuple[int, ...]  # of them, those of which the ledger has no record
-    gaps: tuple[JudgeGap, ...] = field(default=())
-    errors: ErrorsByArm | None = None
-    uncorrected: str = ""
-    drifts: tuple[Drift, ...] = ()
-    released: str = ""
+    unrecorded: Annotated[tuple[int, ...], Field(exclude=True)]  # without a record of the ledger
+    gaps: tuple[JudgeGap, ...]
+    errors: Annotated[ErrorsBody | None, Field(serialization_alias="errors_by_arm")]
+    uncorrected: TextOrNull
+    drifts: Annotated[
+        tuple[Drift, ...], PlainSerializer(_drift_rows), Field(serialization_alias="drift")
+    ]
 
 
 def judge_column(
     plan: Plan, table: ResultTable, facts: JudgeFacts, registration: str = ""
 ) -> JudgeColumn:
-    """The column of a judge: withheld where the plan asks more of it than it was measured at.
+    """The column of a judge: withheld if the plan asks more of it than it was measured at.
     ``registration`` seeds the permutations."""
-    pin, digest = facts.pin, record_digest(facts.pin)
-    rule = next((each for each in plan.judges if each.name == pin.name), None)
-    withheld = "" if rule is None else shortfall(rule, facts.rates)
-    here = table["grader"] == pin.name
-    waves = tuple(sorted(set(table["wave"][here].tolist())))
+    pin, rates, labels = facts.pin, facts.rates, facts.labels
+    rule = next((rule for rule in plan.judges if rule.name == pin.name), None)
+    withheld = "" if rule is None else shortfall(rule, rates)
+    waves = tuple(sorted(set(table["wave"][table["grader"] == pin.name].tolist())))
     records = {record.wave: record for record in facts.graded}
-    labels = facts.labels
     errors = None if labels is None else errors_by_arm(plan, labels, pin.name, registration)
     uncorrected = arm_shortfall(rule, errors)
+    usable = None if uncorrected else errors
     return JudgeColumn(
         judge=pin.name,
-        digest=digest,
+        digest=record_digest(pin),
         provider=pin.provider,
         version=pin.version,
+        released=facts.released,
         withheld=withheld,
-        rates=facts.rates,
         same_family=facts.same_family,
         waves=waves,
         unpinned=tuple(w for w in waves if w in records and not records[w].pinned),
         unrecorded=tuple(w for w in waves if w not in records),
-        gaps=()
-        if withheld
-        else _gaps(plan, table, pin.name, facts.rates, None if uncorrected else errors),
+        gaps=() if withheld else _gaps(plan, table, pin.name, rates, usable),
         errors=errors,
         uncorrected=uncorrected,
         drifts=facts.drifts,
-        released=facts.released,
+        **({} if rates is None else {name: getattr(rates, name) for name in _MEASURED}),
     )
 
 
@@ -159,17 +173,18 @@ def _arm_departures(column: JudgeColumn) -> Iterator[str]:
 def _gaps(
     plan: Plan, table: ResultTable, judge: str, rates: JudgeRates | None, errors: ErrorsByArm | None
 ) -> tuple[JudgeGap, ...]:
-    exact = {key: found for key, (found, _) in _estimates(plan, table, GRADER).items()}
-    return tuple(
-        JudgeGap(
-            wave, model,
-            exact[wave, model].gap if (wave, model) in exact else None,
-            judged.gap,
-            None if rates is None else correct_estimate(judged, rates),
-            None if errors is None or arms is None else correct_by_arm(*arms, errors),
-        )
-        for (wave, model), (judged, arms) in _estimates(plan, table, judge).items()
-    )  # fmt: skip
+    exact = {key: estimate.gap for key, (estimate, _) in _estimates(plan, table, GRADER).items()}
+    gaps = []
+    for (wave, model), (judged, means) in _estimates(plan, table, judge).items():
+        gap = JudgeGap(wave, model, exact.get((wave, model)), judged.gap)
+        overall = None if rates is None else correct_estimate(judged, rates)
+        if overall is not None:
+            gap = replace(gap, corrected=overall.gap, interval=overall.interval)
+        by_arm = None if errors is None or means is None else correct_by_arm(*means, errors)
+        if by_arm is not None:
+            gap = replace(gap, by_arm=by_arm.gap, by_arm_interval=by_arm.interval)
+        gaps.append(gap)
+    return tuple(gaps)
 
 
 _Mean = tuple[float, float]  # and its standard error
@@ -181,7 +196,7 @@ def _estimates(
     """The gap of each model at each wave by one grader, where every stratum has both arms, and
     the two means, where their errors are known."""
     rows = table.where((table["grader"] == grader) & one_of(table["stratum"], plan.strata))
-    found = {}
+    estimates = {}
     for wave in sorted(set(rows["wave"].tolist())):
         data = make_seed_means(rows, plan.outcomes[:1], plan.strata, wave=wave)
         for place, model in enumerate(data.models):
@@ -193,51 +208,5 @@ def _estimates(
                 y = scores[there]
                 first, second = (arm_mean(y[arm], stratum[arm]) for arm in (public, ~public))
                 means = None if first is None or second is None else (first, second)
-                found[wave, model] = estimate_gap(y, stratum, public), means
-    return found
-
-
-def column_json(column: JudgeColumn) -> dict[str, Any]:
-    """A column as plain JSON values: ``withheld`` is a reason, or null; ``sensitivity`` and
-    ``specificity`` tell rate, interval and the criteria behind them; ``gaps`` has a row for each
-    model, with the gap as the judge graded it, ``corrected`` and its interval, that by the errors
-    of each arm, and the exact grader's. ``errors_by_arm`` tells these errors, ``uncorrected`` why
-    they correct nothing; ``drift`` has the rows of ``regrading.drift_json``."""
-    rates = column.rates
-    return {
-        "judge": column.judge,
-        "digest": column.digest,
-        "provider": column.provider,
-        "version": column.version,
-        "released": column.released or None,
-        "withheld": column.withheld or None,
-        "criteria": None if rates is None else rates.criteria,
-        "sensitivity": None if rates is None else _rate_json(rates.sensitivity),
-        "specificity": None if rates is None else _rate_json(rates.specificity),
-        "kappa": None if rates is None else rates.kappa,
-        "same_family": list(column.same_family),
-        "waves": list(column.waves),
-        "unpinned": list(column.unpinned),
-        "gaps": [_gap_json(gap) for gap in column.gaps],
-        "errors_by_arm": None if column.errors is None else errors_json(column.errors),
-        "uncorrected": column.uncorrected or None,
-        "drift": [row for drift in column.drifts for row in drift_json(drift)],
-    }
-
-
-def _rate_json(rate: Rate) -> dict[str, Any]:
-    return {"rate": rate.mean, "interval": rate.interval, "criteria": rate.answers}
-
-
-def _gap_json(gap: JudgeGap) -> dict[str, Any]:
-    corrected, by_arm = gap.corrected, gap.by_arm
-    return {
-        "wave": gap.wave,
-        "model": gap.model,
-        "exact": gap.exact,
-        "judged": gap.judged,
-        "corrected": None if corrected is None else corrected.gap,
-        "interval": None if corrected is None else corrected.interval,
-        "by_arm": None if by_arm is None else by_arm.gap,
-        "by_arm_interval": None if by_arm is None else by_arm.interval,
-    }
+                estimates[wave, model] = estimate_gap(y, stratum, public), means
+    return estimates

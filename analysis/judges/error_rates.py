@@ -105,7 +105,7 @@ def correct_estimate(gap: GapEstimate, rates: JudgeRates) -> CorrectedGap | None
     se, sp = rates.sensitivity, rates.specificity
     if se.mean is None or sp.mean is None:
         return None
-    noise = _variance(se) + _variance(sp)
+    noise = rate_variance(se) + rate_variance(sp)
     skill = se.mean + sp.mean - 1
     corrected = correct_gap(gap.gap, se.mean, sp.mean)
     if corrected is None or skill - Z * math.sqrt(noise) <= 0:
@@ -118,7 +118,8 @@ def correct_estimate(gap: GapEstimate, rates: JudgeRates) -> CorrectedGap | None
     return CorrectedGap(corrected, math.sqrt(variance), (corrected - half, corrected + half))
 
 
-def _variance(rate: Rate) -> float:
+def rate_variance(rate: Rate) -> float:
+    """The variance of a rate by Wilson's interval: not 0 even if all verdicts were right."""
     low, high = rate.interval or (0.0, 1.0)
     return float(((high - low) / (2 * Z)) ** 2)
 

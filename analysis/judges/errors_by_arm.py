@@ -13,22 +13,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import PlainSerializer
 
 from analysis.data import codes_of
 from analysis.errors import AnalysisError
-from analysis.stats import (
-    Rate,
-    Z,
-    permutation_seed,
-    permute_gaps,
-    rate_of,
-    rate_of_counts,
-    two_sided_p,
-)
+from analysis.judges.error_rates import rate_variance
+from analysis.stats import Rate, Z, permutation_seed, permute_gaps, rate_of_counts, two_sided_p
 from registry.ledger import JudgeRule, Plan
 from registry.result_row import Arm
 
@@ -84,6 +78,27 @@ class ErrorsByArm:
         return tuple(name for name, each in p.items() if each < LEVEL / 2)
 
 
+def _rate_body(rate: Rate) -> dict[str, Any]:
+    return {"rate": rate.mean, "interval": rate.interval, "criteria": rate.answers}
+
+
+def _errors_body(errors: ErrorsByArm) -> dict[str, Any]:
+    return {
+        "sensitivity_public": _rate_body(errors.public.sensitivity),
+        "specificity_public": _rate_body(errors.public.specificity),
+        "sensitivity_private": _rate_body(errors.private.sensitivity),
+        "specificity_private": _rate_body(errors.private.specificity),
+        "p_sensitivity": errors.p_sensitivity,
+        "p_specificity": errors.p_specificity,
+        "enough": errors.enough,
+        "differ": errors.differ,
+    }
+
+
+RateBody = Annotated[Rate, PlainSerializer(_rate_body)]  # as report.json has it
+ErrorsBody = Annotated[ErrorsByArm, PlainSerializer(_errors_body)]
+
+
 def correct_by_arm(
     public: tuple[float, float], private: tuple[float, float], errors: ErrorsByArm
 ) -> CorrectedByArm | None:
@@ -101,100 +116,42 @@ def correct_by_arm(
     return CorrectedByArm(gap, se, (gap - Z * se, gap + Z * se), (first[2], second[2]))
 
 
-def compare_errors(
-    truth: NDArray[np.bool_],
-    verdict: NDArray[np.float64],
-    sheet: NDArray[np.int64],
-    public: NDArray[np.bool_],
-    *,
-    permutations: int,
-    enumerate_up_to: int,
-    seed: int,
-) -> ErrorsByArm:
-    """A judge's errors by arm, from criteria labelled by hand.
-
-    All (criteria,): what is true, what the judge said (1, 0, NaN where it left it ungraded), whose
-    answer sheet and which arm. The test permutes the arm over sheets, since criteria of one sheet
-    go together: its statistic, for each of the two rates, is the gap of a sheet's right verdicts
-    less what the pooled rate foretells. Raises AnalysisError where all sheets are of one arm, or a
-    sheet is of both.
-    """
-    first, codes = np.unique(sheet, return_index=True, return_inverse=True)[1:]
-    arm = public[first]
-    if (arm[codes] != public).any():
-        raise AnalysisError("an answer sheet has labelled criteria in both arms")
-    counts = [_count(truth == kind, truth, verdict, codes) for kind in (True, False)]
-    right, total, ungraded = (np.stack([each[at] for each in counts], 1) for at in range(3))
-    return compare_counts(
-        right, total, np.zeros(len(arm), dtype=np.int64), arm, ungraded=ungraded,
-        permutations=permutations, enumerate_up_to=enumerate_up_to, seed=seed,
-    )  # fmt: skip
-
-
 def compare_counts(
     right: Floats,
     total: Floats,
     stratum: NDArray[np.int64],
     public: NDArray[np.bool_],
     *,
-    ungraded: Floats | None = None,
     permutations: int,
     enumerate_up_to: int,
     seed: int,
 ) -> ErrorsByArm:
-    """The same from counts by answer sheet, arms permuted within strata: of criteria that are met,
-    and of those that are not, how many the judge decided (``total``, (sheets, 2)), how many rightly
-    and how many it left. All answers to one instance are one sheet, since they share its arm.
-    Raises AnalysisError where all sheets are of one arm."""
+    """A judge's errors by arm, from counts by instance: the criteria that it decided (``total``),
+    and decided rightly, of those that are met and of those that are not, both (n, 2).
+
+    The test permutes the arm over instances within strata, since all criteria of an instance share
+    it: its statistic, for each of the two rates, is the gap of the right verdicts less those that
+    the pooled rate foretells. Raises AnalysisError if all instances are of one arm.
+    """
     if public.all() or not public.any():
         raise AnalysisError("labelled criteria of one arm only: both are wanted to compare errors")
     pooled = right.sum(axis=0) / np.maximum(total.sum(axis=0), 1)
     gaps = permute_gaps(
-        (right - total * pooled)[:, :, None], stratum, public,
-        permutations=permutations, enumerate_up_to=enumerate_up_to, seed=seed,
-    )  # fmt: skip
+        (right - total * pooled)[:, :, None],
+        stratum,
+        public,
+        permutations=permutations,
+        enumerate_up_to=enumerate_up_to,
+        seed=seed,
+    )
     p = two_sided_p(gaps)
-    left = np.zeros_like(total) if ungraded is None else ungraded
     by_arm = [
-        Errors(
-            *(
-                rate_of_counts(right[arm, kind], total[arm, kind], int(left[arm, kind].sum()))
-                for kind in (0, 1)
-            )
-        )
+        Errors(*(rate_of_counts(right[arm, kind], total[arm, kind], 0) for kind in (0, 1)))
         for arm in (public, ~public)
     ]
-    rates = [rate for each in by_arm for rate in (each.sensitivity, each.specificity)]
-    enough = sum(each.labels for each in by_arm) >= LABELS and all(r.answers for r in rates)
+    rates = [rate for errors in by_arm for rate in (errors.sensitivity, errors.specificity)]
+    enough = sum(errors.labels for errors in by_arm) >= LABELS and all(r.answers for r in rates)
     return ErrorsByArm(by_arm[0], by_arm[1], float(p[0]), float(p[1]), enough)
-
-
-def measure_errors(
-    truth: NDArray[np.bool_], verdict: NDArray[np.float64], sheet: NDArray[np.int64]
-) -> Errors:
-    """Sensitivity and specificity of verdicts, as in ``compare_errors``, with intervals that know
-    which criteria share a sheet."""
-    said = [None if np.isnan(v) else bool(v) for v in verdict.tolist()]
-    rows = list(zip(sheet.tolist(), truth.tolist(), said, strict=True))
-    sensitivity, specificity = (
-        rate_of((s, None if v is None else v is t) for s, t, v in rows if t is kind)
-        for kind in (True, False)
-    )
-    return Errors(sensitivity, specificity)
-
-
-def _count(
-    kind: NDArray[np.bool_],
-    truth: NDArray[np.bool_],
-    verdict: Floats,
-    codes: NDArray[np.int64],
-) -> tuple[Floats, Floats, Floats]:
-    """By sheet, right verdicts on criteria of a kind, verdicts, and criteria without one."""
-    own, none, sheets = kind & ~np.isnan(verdict), kind & np.isnan(verdict), int(codes.max()) + 1
-    right = ((verdict > 0.5) == truth).astype(np.float64)
-    y = np.bincount(codes[own], weights=right[own], minlength=sheets)
-    m, left = (np.bincount(codes[each], minlength=sheets) for each in (own, none))
-    return y.astype(np.float64), m.astype(np.float64), left.astype(np.float64)
 
 
 def _corrected(mean: float, se: float, errors: Errors) -> tuple[float, float, float] | None:
@@ -202,21 +159,12 @@ def _corrected(mean: float, se: float, errors: Errors) -> tuple[float, float, fl
     met, unmet = errors.sensitivity, errors.specificity
     if met.mean is None or unmet.mean is None:
         return None
-    skill, noise = met.mean + unmet.mean - 1, (_variance(met), _variance(unmet))
+    skill, noise = met.mean + unmet.mean - 1, (rate_variance(met), rate_variance(unmet))
     if skill <= Z * math.sqrt(sum(noise)):
         return None
     rate = (mean + unmet.mean - 1) / skill
     known = rate**2 * noise[0] + (1 - rate) ** 2 * noise[1]
     return rate, (se**2 + known) / skill**2, skill
-
-
-def _variance(rate: Rate) -> float:
-    """Of a rate, from Wilson's interval: not 0 where all verdicts were right."""
-    low, high = rate.interval or (0.0, 1.0)
-    return ((high - low) / (2 * Z)) ** 2
-
-
-# --- A judge's errors by arm, on the study's own answers ---
 
 
 @dataclass(slots=True)
@@ -249,10 +197,14 @@ def errors_by_arm(plan: Plan, labels: Labels, judge: str, registration: str) -> 
         return None
     counts = np.array([labels.counts[each] for each in held], dtype=np.float64)
     return compare_counts(
-        counts[:, [0, 2]], counts[:, [1, 3]], stratum, public,
-        permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to,
+        counts[:, [0, 2]],
+        counts[:, [1, 3]],
+        stratum,
+        public,
+        permutations=plan.permutations,
+        enumerate_up_to=plan.enumerate_up_to,
         seed=permutation_seed(registration, "C3", "errors", judge),
-    )  # fmt: skip
+    )
 
 
 def arm_shortfall(rule: JudgeRule | None, errors: ErrorsByArm | None) -> str:
@@ -290,22 +242,3 @@ def arm_mean(scores: NDArray[np.float64], stratum: NDArray[np.int64]) -> tuple[f
     variance = sum(float(part.var(ddof=1)) / len(part) for part in parts)
     mean = float(np.mean([part.mean() for part in parts]))
     return mean, math.sqrt(variance) / len(parts)
-
-
-def errors_json(errors: ErrorsByArm) -> dict[str, Any]:
-    """As plain JSON values: rates by arm with intervals and criteria, and p of a difference."""
-    return {
-        **{
-            f"{name}_{arm}": {
-                "rate": rate.mean,
-                "interval": rate.interval,
-                "criteria": rate.answers,
-            }
-            for arm, own in (("public", errors.public), ("private", errors.private))
-            for name, rate, _ in _rates(own, None)
-        },
-        "p_sensitivity": errors.p_sensitivity,
-        "p_specificity": errors.p_specificity,
-        "enough": errors.enough,
-        "differ": errors.differ,
-    }

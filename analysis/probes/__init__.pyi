@@ -1,12 +1,10 @@
-from .closed_book import Exposure, exposure_json, test_exposure
-from .membership import MEASURES, TextExposure, test_texts, text_exposure_json
+from .closed_book import Exposure, test_exposure
+from .membership import MEASURES, TextExposure, test_texts
 
 __all__ = [
     "MEASURES",
     "Exposure",
     "TextExposure",
-    "exposure_json",
     "test_exposure",
     "test_texts",
-    "text_exposure_json",
 ]

@@ -9,8 +9,7 @@ scores speaks for resistance only where models were exposed at all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +20,8 @@ from analysis.stats import (
     estimate_gap,
     max_t,
     p_values,
-    p_words,
     permutation_seed,
     permute_gaps,
-    signed,
     westfall_young,
 )
 from registry.ledger import Plan
@@ -88,20 +85,6 @@ def test_exposure(
 
 
 test_exposure.__test__ = False  # type: ignore[attr-defined]  # its name is not pytest's
-
-
-def exposure_json(rows: Sequence[Exposure]) -> list[dict[str, Any]]:
-    """As plain JSON values, a row a model and wave."""
-    return [asdict(row) for row in rows]
-
-
-def exposure_words(row: Exposure) -> str:
-    """A sentence for readers."""
-    said = f"{100 * row.public:.1f} % of public values against {100 * row.private:.1f} % of private"
-    tail = f"(gap {signed(row.gap)} points, adjusted p {p_words(row.p_adjusted)})"
-    if row.exposed:
-        return f"{row.model} knows public instances without their data: {said} {tail}."
-    return f"{row.model} shows no knowledge of public instances without their data: {said} {tail}."
 
 
 def _row(

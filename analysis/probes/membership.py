@@ -9,8 +9,7 @@ measure alone. No verdict and no other test hangs on it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +52,7 @@ class TextExposure:
     n_public: int
     n_private: int
     strata: int
+    exploratory: bool = True  # always
 
 
 Column = tuple[str, str]  # model, measure
@@ -93,11 +93,6 @@ def test_texts(
 
 
 test_texts.__test__ = False  # type: ignore[attr-defined]  # its name is not pytest's
-
-
-def text_exposure_json(rows: Sequence[TextExposure]) -> list[dict[str, Any]]:
-    """As plain JSON values, a row a model, wave and measure; all of them exploratory."""
-    return [{**asdict(row), "exploratory": True} for row in rows]
 
 
 def _row(

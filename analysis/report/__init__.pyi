@@ -1,7 +1,13 @@
 from .changes import changes_since
 from .deviations import table_departures
-from .json import plain_values, report_json
-from .report import ModelFact, Report, build_report, build_table_report
+from .report import (
+    ModelFact,
+    Report,
+    ReportRequest,
+    build_report,
+    build_table_report,
+    report_json,
+)
 from .tool_use_page import write_tool_files
 from .write import DATA, check_folder, report_files, write_files, write_report
 
@@ -9,11 +15,11 @@ __all__ = [
     "DATA",
     "ModelFact",
     "Report",
+    "ReportRequest",
     "build_report",
     "build_table_report",
     "changes_since",
     "check_folder",
-    "plain_values",
     "report_files",
     "report_json",
     "table_departures",

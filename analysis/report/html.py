@@ -9,7 +9,7 @@ from typing import Any
 
 from analysis.judges import JudgeColumn
 from analysis.picard import APART, GOOD, POOR, Guidance, TableSet
-from analysis.plan import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict, describe_plan
+from analysis.plan import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
 from analysis.report.figures import (
     DARK,
     LIGHT,
@@ -25,29 +25,29 @@ from analysis.report.figures import (
     plot_time,
 )
 from analysis.report.report import Report
-from analysis.report.sections import calibration_grid, calibration_words, title_of
+from analysis.report.sections import calibration_table, calibration_words, title_of
 from analysis.report.tables import (
-    Grid,
-    burned_grid,
-    cause_grid,
-    control_grid,
-    cost_grid,
-    dimension_grid,
-    effort_grid,
-    excluded_grid,
-    exploratory_grid,
-    exposure_grid,
-    funnel_grid,
-    monitor_grid,
-    onset_grid,
-    score_grid,
-    sensitivity_grids,
-    served_grid,
-    test_grid,
-    text_grid,
-    time_grid,
-    tool_grid,
-    verdict_grid,
+    ReportTable,
+    burned_table,
+    cause_table,
+    control_table,
+    cost_table,
+    dimension_table,
+    effort_table,
+    excluded_table,
+    exploratory_table,
+    exposure_table,
+    funnel_table,
+    further_table,
+    monitor_table,
+    onset_table,
+    score_table,
+    sensitivity_tables,
+    served_table,
+    text_table,
+    time_table,
+    tool_table,
+    verdict_table,
 )
 from analysis.report.wording import (
     all_control_words,
@@ -71,7 +71,7 @@ def render_html(report: Report) -> str:
 
     page = _environment()
     line = timeline_of(report)
-    asides = sensitivity_grids(report)
+    asides = sensitivity_tables(report)
     plots = {name: [Markup(svg) for svg in svgs] for name, svgs in _plots(report, line).items()}  # noqa: S704  # our own SVG, in which matplotlib and html.escape have escaped every name
     rendered: str = page.get_template("report").render(
         report=report,
@@ -79,15 +79,15 @@ def render_html(report: Report) -> str:
         asides=asides,
         contents=_contents(report, bool(asides)),
         words=_WORDS,
-        summary=[finding(v, report.standard) for v in report.verdicts],
+        summary=[finding(v, report.controls) for v in report.verdicts],
         counts=_verdict_counts(report.verdicts),
         withheld=sum(v.verdict == WITHHELD for v in report.verdicts),
-        monitored=monitored_words(report.standard),
-        onset=onset_words(report.standard),
-        all_controls=all_control_words(report.standard),
+        monitored=monitored_words(report.monitoring),
+        onset=onset_words(report.monitoring),
+        all_controls=all_control_words(report.controls),
         pins=_pins(report),
         dated=line.dated,
-        paragraphs=[text.split(". ", 1) for text in describe_plan(report.plan).split("\n")],
+        paragraphs=[text.split(". ", 1) for text in report.plan_in_words],
         cite=cite_words(report),
         commands=command_words(report),
         light=LIGHT,
@@ -104,7 +104,7 @@ def render_html(report: Report) -> str:
 
 def timeline_of(report: Report) -> Timeline:
     """The registered verdicts in time."""
-    facts = {fact.name: fact for fact in report.facts}
+    facts = {fact.model: fact for fact in report.facts}
     return make_timeline(report.verdicts, facts, report.published)
 
 
@@ -131,26 +131,25 @@ def _plots(report: Report, line: Timeline) -> dict[str, list[str]]:
     """Each figure for a desktop and for a phone; none where there is nothing to draw."""
     widths = (WIDE, NARROW)
     gaps = [v for v in report.verdicts if v.estimate is not None]
-    found = report.standard
-    watched = found is not None and bool(found.monitored.looks)
+    monitoring = report.monitoring
     return {
         "gap_plots": [plot_gaps(gaps, report.plan.margin, w) for w in widths] if gaps else [],
         "arm_plots": [plot_arms(report.means, w) for w in widths],
         "time_plots": [plot_time(line, report.plan.margin, w) for w in widths] if gaps else [],
         "monitor_plots": [
-            plot_monitoring(found.monitored, w) for w in widths if found is not None and watched
+            plot_monitoring(monitoring, w) for w in widths if monitoring and monitoring.looks
         ],
     }
 
 
-def _grids(report: Report, line: Timeline) -> dict[str, Grid]:
+def _grids(report: Report, line: Timeline) -> dict[str, ReportTable]:
     grids = (
-        verdict_grid(report), exploratory_grid(report), control_grid(report),
-        monitor_grid(report), onset_grid(report), time_grid(report, line),
-        score_grid(report, by_stratum=False), score_grid(report, by_stratum=True),
-        dimension_grid(report), funnel_grid(report), cause_grid(report), effort_grid(report),
-        tool_grid(report), cost_grid(report), test_grid(report), excluded_grid(report),
-        served_grid(report), burned_grid(report), exposure_grid(report), text_grid(report),
+        verdict_table(report), exploratory_table(report), control_table(report),
+        monitor_table(report), onset_table(report), time_table(report, line),
+        score_table(report, by_stratum=False), score_table(report, by_stratum=True),
+        dimension_table(report), funnel_table(report), cause_table(report), effort_table(report),
+        tool_table(report), cost_table(report), further_table(report), excluded_table(report),
+        served_table(report), burned_table(report), exposure_table(report), text_table(report),
     )  # fmt: skip
     return {grid.name: grid for grid in grids}
 
@@ -179,7 +178,7 @@ def _calibrations(report: Report) -> list[dict[str, Any]]:
         {
             "title": title_of(each),
             "said": calibration_words(each),
-            "grid": calibration_grid(each),
+            "grid": calibration_table(each),
             "plots": [
                 Markup(plot_calibration(each.found, width, f"calibration-{each.how}"))  # noqa: S704  # as the other plots
                 for width in (WIDE, NARROW)
@@ -199,7 +198,7 @@ def _contents(report: Report, asides: bool) -> list[tuple[str, str]]:
         ("changes", "Changes", report.changes is not None),
         ("controls", "Controls", True),
         ("calibration", "Calibration", bool(report.calibrations)),
-        ("monitoring", "The study as a whole", report.standard is not None),
+        ("monitoring", "The study as a whole", report.monitoring is not None),
         ("exposure", "Exposure", bool(report.exposure or report.texts or report.text_notes)),
         ("time", "Over time", True),
         ("deviations", "Deviations", True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from analysis.calibration import RUN
-from analysis.plan import StandardResult
+from analysis.plan import LookResult
 from registry.ledger import Plan, StandardRules
 
 ALWAYS = (
@@ -32,7 +32,7 @@ USUAL_MARGIN = 0.05
 
 def limits_of(
     plan: Plan,
-    found: StandardResult | None = None,
+    looks: Sequence[LookResult] = (),
     *,
     of_study: bool = True,
     calibrated: Sequence[str] = (),
@@ -43,7 +43,7 @@ def limits_of(
     own = (
         [f"No positive or negative control and no second judge is part of the plan {plan.name}."]
         if rules is None
-        else [*_control_limits(rules, calibrated), *_standard_limits(found)]
+        else [*_control_limits(rules, calibrated), *_look_limits(looks)]
     )
     if not of_study:
         own.append(
@@ -93,10 +93,8 @@ def _without_spiked(calibrated: Sequence[str]) -> str:
     return f"{lacking}would have been found is shown by calculation, not in this study."
 
 
-def _standard_limits(found: StandardResult | None) -> Iterator[str]:
-    if found is None:
-        return
-    bare = [str(look.wave) for look in found.looks if not look.covered]
+def _look_limits(looks: Sequence[LookResult]) -> Iterator[str]:
+    bare = [str(look.wave) for look in looks if not look.covered]
     if bare:
         yield (
             f"Scores of wave {', '.join(bare)} are not adjusted for the instances' difficulty: "

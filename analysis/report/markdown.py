@@ -6,20 +6,20 @@ import re
 from collections.abc import Iterator, Sequence
 
 from analysis.report.report import Report
-from analysis.report.sections import calibration_grid, calibration_words, title_of
+from analysis.report.sections import calibration_table, calibration_words, title_of
 from analysis.report.tables import (
     Cell,
-    Grid,
-    Said,
-    burn_test_grid,
-    burned_grid,
-    control_grid,
-    cost_grid,
-    exposure_grid,
-    funnel_grid,
-    monitor_grid,
-    text_grid,
-    verdict_grid,
+    ReportTable,
+    StatusCell,
+    burn_test_table,
+    burned_table,
+    control_table,
+    cost_table,
+    exposure_table,
+    funnel_table,
+    monitor_table,
+    text_table,
+    verdict_table,
 )
 from analysis.report.wording import (
     cite_words,
@@ -46,16 +46,16 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"{registered} `{report.registration}`."
     if report.description:
         yield from ("", _plain(report.description))
-    yield from ("", "## Verdicts", "", *_table(verdict_grid(report)), "")
+    yield from ("", "## Verdicts", "", *_table(verdict_table(report)), "")
     for verdict in report.verdicts:
         word = f"**{_plain(verdict.model)}**, wave {verdict.wave}: **{verdict.verdict}**."
-        yield f"- {word} {_plain(finding(verdict, report.standard))}"
+        yield f"- {word} {_plain(finding(verdict, report.controls))}"
     yield ""
-    if said := monitored_words(report.standard):
-        said = f"{said} {onset_words(report.standard)}".rstrip()
-        yield from ("## The study as a whole", "", said, "", *_table(monitor_grid(report)), "")
+    if said := monitored_words(report.monitoring):
+        said = f"{said} {onset_words(report.monitoring)}".rstrip()
+        yield from ("## The study as a whole", "", said, "", *_table(monitor_table(report)), "")
     yield from ("## Controls", "")
-    controls = control_grid(report)
+    controls = control_table(report)
     if controls.rows:
         yield from (*_table(controls), "")
     else:
@@ -63,13 +63,13 @@ def _lines(report: Report) -> Iterator[str]:
     for made in report.calibrations:
         yield from (f"## Calibration: {title_of(made).lower()}", "")
         yield from (" ".join(_plain(line) for line in calibration_words(made)), "")
-        yield from (*_table(calibration_grid(made)), "")
+        yield from (*_table(calibration_table(made)), "")
     yield from _exposure_lines(report)
     yield from _change_lines(report)
     yield from ("## Deviations", "", *_bullets(report.deviations or ("None.",)), "")
     yield from _burned_lines(report)
-    yield from ("## Episodes", "", *_table(funnel_grid(report)), "")
-    yield from ("## Cost", "", *_table(cost_grid(report)), "")
+    yield from ("## Episodes", "", *_table(funnel_table(report)), "")
+    yield from ("## Cost", "", *_table(cost_table(report)), "")
     yield from ("## Limits", "", *_bullets(report.limits), "")
     yield from ("## How to cite and verify", "", _plain(cite_words(report)), "", "```sh")
     yield from (command_words(report), "```", "")
@@ -81,8 +81,8 @@ def _burned_lines(report: Report) -> Iterator[str]:
     """What of the private arm is burned, and whether it shows; nothing where nothing is."""
     if not report.burned:
         return
-    yield from ("## Burned instances", "", *_table(burned_grid(report)), "")
-    if (tested := burn_test_grid(report)) is not None:
+    yield from ("## Burned instances", "", *_table(burned_table(report)), "")
+    if (tested := burn_test_table(report)) is not None:
         yield from (tested.caption, "", *_table(tested), "")
 
 
@@ -109,7 +109,7 @@ def _change_lines(report: Report) -> Iterator[str]:
     yield ""
 
 
-def _table(grid: Grid) -> Iterator[str]:
+def _table(grid: ReportTable) -> Iterator[str]:
     yield f"| {' | '.join(column.label for column in grid.columns)} |"
     yield f"|{'|'.join('---:' if column.number else '---' for column in grid.columns)}|"
     for row in grid.rows:
@@ -121,7 +121,7 @@ def _bullets(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _cell(cell: Cell) -> str:
-    return f"**{cell.word}**" if isinstance(cell, Said) else _plain(cell)
+    return f"**{cell.word}**" if isinstance(cell, StatusCell) else _plain(cell)
 
 
 def _plain(text: str) -> str:
@@ -131,7 +131,7 @@ def _plain(text: str) -> str:
 
 def _exposure_lines(report: Report) -> Iterator[str]:
     """What models know without an instance's data; nothing where nobody was asked."""
-    grids = [grid for grid in (exposure_grid(report), text_grid(report)) if grid.rows]
+    grids = [grid for grid in (exposure_table(report), text_table(report)) if grid.rows]
     if not grids and not report.text_notes:
         return
     yield from ("## Exposure", "")

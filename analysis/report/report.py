@@ -1,22 +1,44 @@
-"""The report: what a study found, as a frozen value.
+"""The report: what a study found, as a frozen value, and its form as JSON.
 
 It holds aggregates only. No instance id, seed or per-seed score of either arm enters a Report.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter
 
 from analysis.calibration import RecordedCalibration
 from analysis.data import ArmCount, ResultTable, one_of
+from analysis.json_values import Pairs, TextOrNull, plain_values
 from analysis.judges import JudgeColumn, judge_departures
 from analysis.picard import TableSet
-from analysis.plan import GRADER, Analysis, ArmMean, BurnedSeeds, StandardResult, Verdict
+from analysis.plan import (
+    GRADER,
+    Analysis,
+    ControlResult,
+    Monitored,
+    SensitivityResult,
+    StandardResult,
+    describe_plan,
+)
 from analysis.probes import Exposure, TextExposure
 from analysis.report.changes import Changes
 from analysis.report.deviations import burned_departures, deviations
+from analysis.report.json import (
+    BurnedBody,
+    CalibrationBody,
+    ExploratoryBody,
+    LookBody,
+    MeanBody,
+    RunBody,
+    TablesBody,
+    VerdictBody,
+)
 from analysis.report.limits import limits_of
 from analysis.report.sections import (
     Cost,
@@ -51,6 +73,8 @@ class FunnelRow:
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
+    """A model of a wave: the version that was asked for, and those that its provider served."""
+
     wave: int
     model: str
     provider: str
@@ -58,201 +82,247 @@ class ServedModel:
     served: tuple[str, ...]
     tranches: tuple[int, ...] = (0,)  # that it ran; 0 is the panel
     retention: str = ""  # what its provider keeps, as the manifest has it; "" where not stated
-    settings: tuple[tuple[str, str], ...] = ()  # values as canonical JSON text
+    settings: Pairs = ()  # values as canonical JSON text
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFact:
     """What is documented of a model: dates in ISO 8601; "" where it is not known."""
 
-    name: str
-    family: str = ""
-    released: str = ""
-    cutoff: str = ""  # of its training data
+    model: str
+    family: TextOrNull = ""
+    released: TextOrNull = ""
+    cutoff: TextOrNull = ""  # of its training data
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """All that the report says, and nothing that it may not."""
+    """All that the report says, and nothing that it may not.
+
+    The fields, in this order, are the keys of ``report.json``; names that differ there are given
+    as aliases. ``looks``, ``controls``, ``monitoring`` and ``sensitivity`` are of a plan
+    standard-v1: empty or None otherwise.
+    """
 
     study: str
+    description: TextOrNull = ""  # of the study, by its author
     issued: str  # UTC, ISO 8601
-    plan: Plan
+    through_wave: int = 0  # this, `plan_in_words` and `limits` follow from the rest
     registration: str  # digest of the Preregistration
-    registered: Preregistration | None  # None of a table from elsewhere
-    sealed_root: str  # "" of such a table
-    entropy: str  # "" of such a table
-    runs: tuple[RunManifest, ...]
-    served: tuple[ServedModel, ...]
-    verdicts: tuple[Verdict, ...]
-    exploratory: tuple[Verdict, ...]
-    means: tuple[ArmMean, ...]
-    funnel: tuple[FunnelRow, ...]
-    deviations: tuple[str, ...]
-    templates: TableSet | None = None  # of strata that come from template files
+    registered: Annotated[Preregistration | None, Field(exclude=True)] = None  # None: a table's
+    sealed_root: TextOrNull = ""
+    reserve: tuple[int, ...] = ()  # seeds per arm and stratum of each reserve tranche
+    entropy: TextOrNull = ""
+    plan: Plan
+    plan_in_words: tuple[str, ...] = ()
+    verdicts: Annotated[tuple[VerdictBody, ...], Field(serialization_alias="models")]
+    exploratory: tuple[ExploratoryBody, ...]
+    deviations: tuple[str, ...]  # a sentence each
+    means: Annotated[tuple[MeanBody, ...], Field(serialization_alias="scores")]
+    funnel: Annotated[tuple[FunnelRow, ...], Field(serialization_alias="episodes")]
+    runs: tuple[RunBody, ...] = ()
+    served: tuple[ServedModel, ...] = ()
+    limits: tuple[str, ...] = ()
     judges: tuple[JudgeColumn, ...] = ()
-    standard: StandardResult | None = None  # of a plan standard-v1
+    looks: tuple[LookBody, ...] = ()
+    controls: tuple[ControlResult, ...] = ()
+    monitoring: Monitored | None = None
+    sensitivity: tuple[SensitivityResult, ...] = ()
     dimensions: tuple[DimensionMean, ...] = ()
-    losses: tuple[Loss, ...] = ()
+    losses: Annotated[tuple[Loss, ...], Field(serialization_alias="causes")] = ()
     effort: tuple[Effort, ...] = ()
     costs: tuple[Cost, ...] = ()
-    tools: ToolUseTables | None = None  # without rows by seed
+    tools: ToolUseTables | None = None
+    published: TextOrNull = ""  # day of the first release of the public arm
+    ledger_head: TextOrNull = ""  # digest of the newest record when this look was first reported
     facts: tuple[ModelFact, ...] = ()
-    published: str = ""  # day of the first release of the public arm
-    ledger_head: str = ""  # digest of the newest record when this look was first reported
     changes: Changes | None = None  # since the report before
-    reserve: tuple[int, ...] = ()  # seeds per arm and stratum of each reserve tranche
-    burned: tuple[BurnedSeeds, ...] = ()  # of the models that have any
+    burned: tuple[BurnedBody, ...] = ()  # of the models that have any
     exposure: tuple[Exposure, ...] = ()  # probes from memory, of models asked about everything
-    calibrations: tuple[RecordedCalibration, ...] = ()  # how large a leak it sees
-    description: str = ""  # of the study, by who made it
+    calibrations: Annotated[
+        tuple[CalibrationBody, ...], Field(serialization_alias="calibration")
+    ] = ()  # how large a leak the study sees
     texts: tuple[TextExposure, ...] = ()  # how likely models find the texts; exploratory
-    text_notes: tuple[str, ...] = ()  # on models that do not tell it
+    text_notes: tuple[str, ...] = ()  # on models without token log-probabilities
+    templates: TablesBody | None = None  # of strata that come from template files
 
-    @property
-    def through_wave(self) -> int:
-        return max(row.wave for row in self.funnel)
-
-    @property
-    def limits(self) -> tuple[str, ...]:
-        return limits_of(
-            self.plan,
-            self.standard,
-            of_study=self.registered is not None,
-            calibrated=tuple(each.how for each in self.calibrations),
+    def __post_init__(self) -> None:
+        calibrated = tuple(made.how for made in self.calibrations)
+        limits = limits_of(
+            self.plan, self.looks, of_study=self.registered is not None, calibrated=calibrated
         )
+        object.__setattr__(self, "through_wave", max(row.wave for row in self.funnel))
+        object.__setattr__(self, "plan_in_words", tuple(describe_plan(self.plan).split("\n")))
+        object.__setattr__(self, "limits", limits)
 
     def fact(self, model: str) -> ModelFact:
         """What is documented of a model, empty where nothing is."""
-        return next((each for each in self.facts if each.name == model), ModelFact(model))
+        return next((fact for fact in self.facts if fact.model == model), ModelFact(model))
 
 
-def build_report(
-    *,
-    registered: Preregistration,
-    sealed: SealedSet,
-    runs: Sequence[RunManifest],
-    table: ResultTable,
-    analysis: Analysis,
-    issued: str,
-    explored: Sequence[Analysis] = (),
-    templates: TableSet | None = None,
-    judges: Sequence[JudgeColumn] = (),
-    tools: ToolUseTables | None = None,
-    facts: Sequence[ModelFact] = (),
-    free: Collection[str] = (),
-    published: str = "",
-    ledger_head: str = "",
-    exposure: Sequence[Exposure] = (),
-    calibrations: Sequence[RecordedCalibration] = (),
-    description: str = "",
-    texts: Sequence[TextExposure] = (),
-    text_notes: Sequence[str] = (),
-) -> Report:
-    """The report of an analysis of the registered plan. ``issued`` is the time, UTC ISO 8601;
-    the registration is named by the digest that the analysis was given.
+def report_json(report: Report) -> dict[str, Any]:
+    """The report as plain JSON values, numbers rounded to 9 decimals.
 
-    Verdicts that are exploratory, whether from ``explored`` or from a look beyond the registered
-    ones, are listed apart. Deviations are worked out here, from the records. Of ``tools`` the rows
-    by seed are left out; ``free`` names the models that are bought from nobody.
+    ``models`` lists the registered verdicts: ``model``, ``wave``, ``verdict``, ``estimate`` (null
+    where not testable), ``interval`` [lo, hi], ``upper``, ``p``, ``p_adjusted``, ``n_public``,
+    ``n_private``, ``alpha``, ``note``. ``exploratory`` lists others in the same form, with their
+    ``hypothesis``. ``templates`` holds the tables of the templated strata, where there are any.
+    ``burned`` counts private instances that are (B1), by model and wave. ``exposure`` are the
+    probes from memory (S1), ``calibration`` is in the form of ``calibrate --json`` (C2).
     """
-    plan = registered.plan
+    without = {"tools": {"tools", "by_seed"}}
+    body = _adapter().dump_python(report, mode="json", by_alias=True, exclude=without)
+    if report.templates is None:
+        del body["templates"]
+    plain: dict[str, Any] = plain_values(body)
+    return plain
+
+
+@functools.cache
+def _adapter() -> TypeAdapter[Report]:
+    return TypeAdapter(Report)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportRequest:
+    """Everything that the report of a study is made from. ``issued`` is the time, UTC ISO 8601;
+    ``explored`` are analyses that were not registered; ``free`` names the models that cost nothing;
+    the others are as in ``Report``."""
+
+    registered: Preregistration
+    sealed: SealedSet
+    runs: Sequence[RunManifest]
+    table: ResultTable
+    analysis: Analysis
+    issued: str
+    explored: Sequence[Analysis] = ()
+    templates: TableSet | None = None
+    judges: Sequence[JudgeColumn] = ()
+    tools: ToolUseTables | None = None
+    facts: Sequence[ModelFact] = ()
+    free: Collection[str] = ()
+    published: str = ""
+    ledger_head: str = ""
+    exposure: Sequence[Exposure] = ()
+    calibrations: Sequence[RecordedCalibration] = ()
+    description: str = ""
+    texts: Sequence[TextExposure] = ()
+    text_notes: Sequence[str] = ()
+
+
+def build_report(request: ReportRequest) -> Report:
+    """The report of an analysis of the registered plan; the registration is named by the digest
+    that the analysis was given.
+
+    Exploratory verdicts, from ``explored`` or from a look beyond the registered ones, are listed
+    apart. Deviations are worked out here, from the records. Rows by seed of the tools are left out.
+    """
+    registered, analysis, runs = request.registered, request.analysis, request.runs
+    plan, sealed = registered.plan, request.sealed
     owed = _owed(plan, sealed, runs)
-    found = [*analysis.verdicts, *(v for other in explored for v in other.verdicts)]
+    verdicts = [v for each in (analysis, *request.explored) for v in each.verdicts]
+    waves = sorted({run.wave for run in runs})
+    tools = request.tools
     return Report(
         study=registered.study,
-        issued=issued,
-        plan=plan,
+        description=request.description,
+        issued=request.issued,
         registration=analysis.registration,
         registered=registered,
         sealed_root=sealed.root,
         reserve=sealed.reserve,
         entropy=sealed.entropy,
-        runs=tuple(sorted(runs, key=lambda run: run.wave)),
-        served=_served(runs, table),
-        verdicts=tuple(v for v in found if not v.exploratory),
-        exploratory=tuple(v for v in found if v.exploratory),
-        means=analysis.means,
-        funnel=tuple(_funnel_row(count, owed(count)) for count in analysis.counts),
+        plan=plan,
+        verdicts=tuple(v for v in verdicts if not v.exploratory),
+        exploratory=tuple(v for v in verdicts if v.exploratory),
         deviations=(
             *burned_departures(plan, analysis.burned),
-            *_deviations(registered, sealed, runs, table, analysis),
-            *judge_departures(plan, judges, sorted({run.wave for run in runs}), published),
+            *_deviations(request),
+            *judge_departures(plan, request.judges, waves, request.published),
         ),
-        templates=templates,
-        judges=tuple(judges),
-        standard=analysis.standard,
+        means=analysis.means,
+        funnel=tuple(_funnel_row(count, owed(count)) for count in analysis.counts),
+        runs=tuple(sorted(runs, key=lambda run: run.wave)),
+        served=_served(runs, request.table),
+        judges=tuple(request.judges),
         tools=None if tools is None else replace(tools, by_seed=()),
-        facts=tuple(facts),
-        published=published,
-        ledger_head=ledger_head,
+        published=request.published,
+        ledger_head=request.ledger_head,
+        facts=tuple(request.facts),
         burned=analysis.burned,
-        exposure=tuple(exposure),
-        calibrations=tuple(calibrations),
-        description=description,
-        texts=tuple(texts),
-        text_notes=tuple(text_notes),
-        **_episode_parts(plan, table, free),
+        exposure=tuple(request.exposure),
+        calibrations=tuple(request.calibrations),
+        texts=tuple(request.texts),
+        text_notes=tuple(request.text_notes),
+        templates=request.templates,
+        **_standard_parts(analysis.standard),
+        **_episode_parts(plan, request.table, request.free),
     )
 
 
 def build_table_report(
     name: str, table: ResultTable, analysis: Analysis, departures: Sequence[str], issued: str
 ) -> Report:
-    """The report of an analysis of a table from elsewhere, ``name``: no ledger, no waves that we
-    ran. ``departures`` are told as deviations."""
+    """The report of an analysis of a table from elsewhere, ``name``: without a ledger or waves of
+    this study. ``departures`` are added to the deviations."""
     plan = analysis.plan
     return Report(
         study=name,
         issued=issued,
-        plan=plan,
         registration=analysis.registration,
-        registered=None,
-        sealed_root="",
-        entropy="",
-        runs=(),
-        served=(),
+        plan=plan,
         verdicts=tuple(v for v in analysis.verdicts if not v.exploratory),
         exploratory=tuple(v for v in analysis.verdicts if v.exploratory),
+        deviations=(*departures, *burned_departures(plan, analysis.burned)),
         means=analysis.means,
         funnel=tuple(
             _funnel_row(count, _owed_by_table(plan, table, count)) for count in analysis.counts
         ),
-        deviations=(*departures, *burned_departures(plan, analysis.burned)),
-        standard=analysis.standard,
         burned=analysis.burned,
+        **_standard_parts(analysis.standard),
         **_episode_parts(plan, table, ()),
     )
 
 
-def _episode_parts(plan: Plan, table: ResultTable, free: Collection[str]) -> dict[str, Any]:
-    """What is told of the episodes themselves, of the registered strata and grader."""
-    held = table.where((table["grader"] == GRADER) & one_of(table["stratum"], plan.strata))
+def _standard_parts(result: StandardResult | None) -> dict[str, Any]:
+    """The parts of a plan standard-v1; none for any other plan."""
+    if result is None:
+        return {}
     return {
-        "dimensions": dimension_means(plan, held),
-        "losses": count_losses(held),
-        "effort": measure_effort(held),
-        "costs": add_costs(held, free),
+        "looks": result.looks,
+        "controls": result.controls,
+        "monitoring": result.monitored,
+        "sensitivity": result.sensitivity,
     }
 
 
-def _deviations(
-    registered: Preregistration,
-    sealed: SealedSet,
-    runs: Sequence[RunManifest],
-    table: ResultTable,
-    analysis: Analysis,
-) -> tuple[str, ...]:
-    found = deviations(
-        registered.plan, table, runs, entropy=sealed.entropy, dirty=registered.provenance.dirty,
+def _episode_parts(plan: Plan, table: ResultTable, free: Collection[str]) -> dict[str, Any]:
+    """Counts and means over the episodes of the registered strata and grader."""
+    graded = table.where((table["grader"] == GRADER) & one_of(table["stratum"], plan.strata))
+    return {
+        "dimensions": dimension_means(plan, graded),
+        "losses": count_losses(graded),
+        "effort": measure_effort(graded),
+        "costs": add_costs(graded, free),
+    }
+
+
+def _deviations(request: ReportRequest) -> tuple[str, ...]:
+    registered, sealed, analysis = request.registered, request.sealed, request.analysis
+    sentences = deviations(
+        registered.plan,
+        request.table,
+        request.runs,
+        entropy=sealed.entropy,
+        dirty=registered.provenance.dirty,
         reserve=sealed.reserve,
-    )  # fmt: skip
-    for run in runs:
+    )
+    for run in request.runs:
         if run.plan != analysis.registration:
-            found += (f"Wave {run.wave} was run under another registration than this one.",)
+            sentences += (f"Wave {run.wave} was run under another registration than this one.",)
     if analysis.plan != registered.plan:
-        found += ("The plan that was run is not the plan that was registered.",)
-    return found
+        sentences += ("The plan that was run is not the plan that was registered.",)
+    return sentences
 
 
 def _owed(plan: Plan, sealed: SealedSet, runs: Sequence[RunManifest]) -> Callable[[ArmCount], int]:

@@ -9,7 +9,7 @@ from analysis.plan import (
     NO_INFLATION,
     WITHHELD,
     ControlResult,
-    StandardResult,
+    Monitored,
     Verdict,
     bears_on,
 )
@@ -23,49 +23,53 @@ def summarise(verdict: Verdict) -> str:
         return "Not testable: an arm of a stratum holds no scored instance."
     gap, (low, high) = verdict.estimate, verdict.interval
     direction = "higher" if gap >= 0 else "lower"
-    said = f"Scores {points(abs(gap))} points {direction} on public than on private instances"
-    said += f" (95 % interval {signed(low)} to {signed(high)})."
+    text = f"Scores {points(abs(gap))} points {direction} on public than on private instances"
+    text += f" (95 % interval {signed(low)} to {signed(high)})."
     if verdict.verdict == WITHHELD:
-        return f"{said} No verdict is issued; {verdict.note}."
+        return f"{text} No verdict is issued; {verdict.note}."
     if verdict.verdict == CONTAMINATED:
         more = f" By chance alone so large a gap has probability {p_words(verdict.p_adjusted)}"
-        said += f"{more}, adjusted for the models of this look."
+        text += f"{more}, adjusted for the models of this look."
     elif verdict.verdict == NO_INFLATION:
         bound = f"An inflation above {points(verdict.upper)} points"
-        said += f" {bound if verdict.upper > 0 else 'Any inflation'} is ruled out (95 % bound)."
+        text += f" {bound if verdict.upper > 0 else 'Any inflation'} is ruled out (95 % bound)."
     else:
-        said += f" Neither is a gap shown, nor one up to {signed(verdict.upper)} points ruled out."
-    return said + (f" Note: {verdict.note}." if verdict.note else "")
+        text += f" Neither is a gap shown, nor one up to {signed(verdict.upper)} points ruled out."
+    return text + (f" Note: {verdict.note}." if verdict.note else "")
 
 
-def finding(verdict: Verdict, found: StandardResult | None) -> str:
-    """A verdict in words, with how the controls went that it rests on."""
-    controls = [] if found is None else [
-        control for control in found.controls if bears_on(control, verdict.wave, verdict.model)
-    ]  # fmt: skip
-    return f"{summarise(verdict)} {control_words(controls)}".rstrip()
+def finding(verdict: Verdict, controls: Sequence[ControlResult]) -> str:
+    """A verdict in words, with the results of the controls that it rests on."""
+    return f"{summarise(verdict)} {control_words(_controls_of(verdict, controls))}".rstrip()
 
 
-def monitored_words(found: StandardResult | None) -> str:
-    """What the monitoring of the study says so far, or why it says nothing; "" where no plan asks
-    for it."""
-    if found is None:
+def _controls_of(verdict: Verdict, controls: Sequence[ControlResult]) -> list[ControlResult]:
+    """The controls that were run and that a verdict rests on."""
+    return [
+        control
+        for control in controls
+        if control.passed is not None and bears_on(control, verdict.wave, verdict.model)
+    ]
+
+
+def monitored_words(monitored: Monitored | None) -> str:
+    """The state of the study-level monitoring, or why there is none; "" if no plan asks for it."""
+    if monitored is None:
         return ""
-    monitored = found.monitored
     if not monitored.looks:
         return monitored.note
     if monitored.window is None:
-        said = "Over the looks so far, the models taken together show no gap that can be told."
+        result = "Over the looks so far, the models taken together show no gap that can be told."
     else:
         first, last = monitored.window
         window = f"wave {last}" if first == last else f"waves {first} to {last}"
-        said = f"The study as a whole shows a gap: its models of {window} together."
-    return f"{said} {monitored.note}".rstrip()
+        result = f"The study as a whole shows a gap: its models of {window} together."
+    return f"{result} {monitored.note}".rstrip()
 
 
-def onset_words(found: StandardResult | None) -> str:
-    """What the onset process says so far; "" where no plan has one."""
-    onset = None if found is None else found.monitored.onset
+def onset_words(monitored: Monitored | None) -> str:
+    """The state of the onset process; "" if no plan has one."""
+    onset = None if monitored is None else monitored.onset
     if onset is None:
         return ""
     if onset.rejected_at is None:
@@ -73,9 +77,9 @@ def onset_words(found: StandardResult | None) -> str:
     return f"The onset process reached its bound at wave {onset.rejected_at}."
 
 
-def all_control_words(found: StandardResult | None) -> str:
-    """How the controls went in all, in a sentence; "" where none was run."""
-    ran = [] if found is None else [c for c in found.controls if c.passed is not None]
+def all_control_words(controls: Sequence[ControlResult]) -> str:
+    """The results of all controls in a sentence; "" if none was run."""
+    ran = [control for control in controls if control.passed is not None]
     failed = sum(not control.passed for control in ran)
     if not ran:
         return ""
@@ -84,13 +88,9 @@ def all_control_words(found: StandardResult | None) -> str:
     return {1: "The one control passed."}.get(len(ran), f"All {len(ran)} controls passed.")
 
 
-def control_count(verdict: Verdict, found: StandardResult | None) -> str:
-    """How many passed of the controls that a verdict rests on."""
-    ran = [
-        control
-        for control in (() if found is None else found.controls)
-        if control.passed is not None and bears_on(control, verdict.wave, verdict.model)
-    ]
+def control_count(verdict: Verdict, controls: Sequence[ControlResult]) -> str:
+    """The number of controls that passed, of those that a verdict rests on."""
+    ran = _controls_of(verdict, controls)
     passed = sum(bool(control.passed) for control in ran)
     return f"{passed} of {len(ran)}" if ran else "none"
 
@@ -121,9 +121,8 @@ def command_words(report: Report) -> str:
     )
 
 
-def control_words(controls: Sequence[ControlResult]) -> str:
-    """How the controls went that a verdict rests on, in a sentence; "" where there are none."""
-    ran = [control for control in controls if control.passed is not None]
+def control_words(ran: Sequence[ControlResult]) -> str:
+    """The results of the controls that a verdict rests on, in a sentence; "" without any."""
     if not ran:
         return ""
     failed = [control for control in ran if not control.passed]

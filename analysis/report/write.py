@@ -20,9 +20,8 @@ from analysis.report.figures import (
     standalone,
 )
 from analysis.report.html import render_html, timeline_of
-from analysis.report.json import report_json
 from analysis.report.markdown import render_markdown
-from analysis.report.report import Report
+from analysis.report.report import Report, report_json
 
 PAGE, DATA, SUMMARY = "report.html", "report.json", "report.md"
 TABLES, FIGURES, TEMPLATES = "tables", "figures", "templates"  # folders beside the page
@@ -88,13 +87,13 @@ def write_report(folder: Path, report: Report) -> tuple[Path, Path]:
 
 def _figures(report: Report) -> dict[str, str]:
     """The figures of a desktop's width."""
-    found = report.standard
+    monitoring = report.monitoring
     figures = {"scores": plot_arms(report.means)}
     if any(v.estimate is not None for v in report.verdicts):
         figures["gaps"] = plot_gaps(report.verdicts, report.plan.margin)
         figures["time"] = plot_time(timeline_of(report), report.plan.margin)
-    if found is not None and found.monitored.looks:
-        figures["monitoring"] = plot_monitoring(found.monitored)
+    if monitoring is not None and monitoring.looks:
+        figures["monitoring"] = plot_monitoring(monitoring)
     for each in report.calibrations:
         name = "calibration" if each.how == RESAMPLED else f"calibration-{each.how}"
         figures[name] = plot_calibration(each.found)

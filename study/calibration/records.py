@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from analysis.calibration import RUN, RecordedCalibration, read_calibration
-from analysis.report import plain_values
+from analysis.json_values import plain_values
 from harness.store_keys import calibration_key
 from registry.canonical import canonical_bytes, digest_bytes
 from registry.errors import BrokenPromise

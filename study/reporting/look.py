@@ -12,7 +12,7 @@ from analysis.data import ResultTable, make_table
 from analysis.judges import JudgeColumn, JudgeFacts, Labels, judge_column
 from analysis.picard import TableSet, make_tables
 from analysis.plan import Analysis, Drift, Regrading, analyse, explore, measure_drift
-from analysis.report import Report, build_report, report_files, write_files
+from analysis.report import Report, ReportRequest, build_report, report_files, write_files
 from harness.episodes import judged_row, rows_of
 from registry.canonical import digest_bytes, digest_value
 from registry.errors import BrokenPromise
@@ -104,7 +104,7 @@ def build_look(study: Study, through: int | None, now: str) -> Look:
     drifts = tuple(measure_drift(registered.plan, each, plan_digest) for each in regradings)
     judges = _judge_columns(study, registered.plan, table, plan_digest, labels, drifts)
     texts, text_notes = texts_of(study, registered.plan, plan_digest, [run.wave for run in runs])
-    report = build_report(
+    request = ReportRequest(
         registered=registered,
         sealed=study.sealed_set(),
         runs=runs,
@@ -131,7 +131,7 @@ def build_look(study: Study, through: int | None, now: str) -> Look:
         texts=texts,
         text_notes=text_notes,
     )
-    report = _add_deviations(report, drift_of(study, registered, runs))
+    report = _add_deviations(build_report(request), drift_of(study, registered, runs))
     return Look(tell_changes(study, entries, report), tuple(rows), table_digest)
 
 

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from analysis.report.csv import tables_csv
-from analysis.report.json import report_json
 from analysis.report.markdown import render_markdown
+from analysis.report.report import report_json
 from generators.catalog import INSTALLED
 from harness.sweep.run_cell import Workbench, run_cell
 from publish.leakcheck.check import leaks_in, release_needles
@@ -116,9 +116,9 @@ def test_the_report_tests_what_is_virgin_and_tells_nothing_private(study: Study)
         for model, own in study.protocol.wave_tranches(wave).items()
     }
     assert {(row.absent, row.missing) for row in report.funnel} == {(0, 0)}
-    (aside,) = [a for a in report.standard.sensitivity if a.analysis == "burned-versus-virgin"]  # type: ignore[union-attr] # standard-v1
+    (aside,) = [a for a in report.sensitivity if a.analysis == "burned-versus-virgin"]  # type: ignore[union-attr] # standard-v1
     assert (aside.wave, aside.model, aside.detail) == (1, "reader", "2 burned, 2 virgin")
-    looks = report.standard.monitored.looks  # type: ignore[union-attr] # standard-v1
+    looks = report.monitoring.looks  # type: ignore[union-attr] # standard-v1
     assert [look.wave for look in looks] == [1]
     body = report_json(report)
     files = {"report.json": json.dumps(body), "report.md": render_markdown(report)}

@@ -1,4 +1,4 @@
-from .calibration import calibration_grid, calibration_words, title_of
+from .calibration import calibration_table, calibration_words, title_of
 from .episodes import Cost, Effort, Loss, add_costs, count_losses, measure_effort
 from .scores import DimensionMean, dimension_means
 from .tool_use import Conduct, SeedRow, TaskRow, ToolRow, ToolUseTables, Use, tabulate_tools
@@ -15,7 +15,7 @@ __all__ = [
     "ToolUseTables",
     "Use",
     "add_costs",
-    "calibration_grid",
+    "calibration_table",
     "calibration_words",
     "count_losses",
     "dimension_means",

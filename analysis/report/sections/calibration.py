@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.calibration import RUN, RecordedCalibration
-from analysis.report.tables import NONE, Column, Grid
+from analysis.report.tables import NONE, ReportTable, tabulate
 from analysis.stats import points, signed
 
 
@@ -64,26 +64,25 @@ def _enough_words(made: RecordedCalibration) -> str:
     return f"{said} (95 % interval: {ends})." if ends else f"{said}."
 
 
-def calibration_grid(made: RecordedCalibration) -> Grid:
+def calibration_table(made: RecordedCalibration) -> ReportTable:
     """A row a dose."""
-    return Grid(
+    return tabulate(
         f"calibration-{made.how}",
         f"{title_of(made)}: known share of the public instances, and how often the registered "
         "test found it, in % with Wilson's 95 % interval. Gap in points of 100, the mean over "
         "trials.",
-        (
-            Column("Known"), Column("Found", True), Column("Rate", True),
-            Column("95 % interval", True), Column("Fitted curve", True), Column("Gap", True),
-        ),
-        tuple(
-            (
-                f"{100 * each.dose:g} %", f"{each.detected} of {each.replicates}",
-                f"{100 * each.rate:.0f} %", _percents(each.interval),
-                NONE if each.fitted is None else f"{100 * each.fitted:.0f} %", signed(each.gap),
-            )
-            for each in made.found.doses
-        ),
-    )  # fmt: skip
+        made.found.doses,
+        {
+            "Known": lambda dose: f"{100 * dose.dose:g} %",
+            "#Found": lambda dose: f"{dose.detected} of {dose.replicates}",
+            "#Rate": lambda dose: f"{100 * dose.rate:.0f} %",
+            "#95 % interval": lambda dose: _percents(dose.interval),
+            "#Fitted curve": lambda dose: (
+                NONE if dose.fitted is None else f"{100 * dose.fitted:.0f} %"
+            ),
+            "#Gap": lambda dose: signed(dose.gap),
+        },
+    )
 
 
 def title_of(made: RecordedCalibration) -> str:

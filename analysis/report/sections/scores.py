@@ -9,7 +9,7 @@ import numpy as np
 
 from analysis.data import ResultTable, SeedMeans, make_seed_means, one_of
 from analysis.plan import DIMENSIONS
-from analysis.stats import MeanEstimate, estimate_mean
+from analysis.stats import estimate_mean
 from registry.ledger import Plan
 from registry.result_row import Arm
 
@@ -23,7 +23,9 @@ class DimensionMean:
     dimension: str
     arm: Arm
     strata: int
-    estimate: MeanEstimate
+    mean: float
+    interval: tuple[float, float] | None  # two-sided 95 %
+    seeds: int
 
 
 def dimension_means(plan: Plan, table: ResultTable) -> tuple[DimensionMean, ...]:
@@ -50,7 +52,6 @@ def _means(data: SeedMeans) -> Iterator[DimensionMean]:
             there &= np.isin(data.stratum, list(both))
             for arm in (Arm.PUBLIC, Arm.PRIVATE):
                 own = there & (data.public == (arm == Arm.PUBLIC))
-                estimate = estimate_mean(data.values[own, m, o], data.stratum[own])
-                yield DimensionMean(
-                    data.columns[m].wave, model, DIMENSIONS[name], arm, len(both), estimate
-                )
+                mean = estimate_mean(data.values[own, m, o], data.stratum[own])
+                key = data.columns[m].wave, model, DIMENSIONS[name], arm, len(both)
+                yield DimensionMean(*key, mean.mean, mean.interval, mean.seeds)

@@ -11,7 +11,7 @@ import pytest
 
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
-from analysis.judges.columns import JudgeFacts, column_json, judge_column, judge_departures
+from analysis.judges.columns import JudgeFacts, judge_column, judge_departures
 from analysis.judges.error_rates import correct_estimate, read_rates, rule_words, shortfall
 from analysis.plan.describe import describe_plan
 from analysis.plan.presets import basic_plan
@@ -127,13 +127,13 @@ def test_a_column_is_withheld_with_its_reason_or_shows_gaps_freed_of_errors(
     ]  # fmt: skip
     table = make_table([*study_rows, *judged])
     facts = JudgeFacts(PIN, RATES, same_family=("honest-a",))
-    shown = column_json(judge_column(records.plan, table, facts))
-    assert shown["withheld"] is None
-    assert len(shown["gaps"]) == 4
-    for row in shown["gaps"]:
-        assert row["corrected"] == pytest.approx(row["exact"])
-        assert row["judged"] == pytest.approx(0.75 * row["exact"])
-        assert row["interval"][0] < row["corrected"] < row["interval"][1]
+    shown = judge_column(records.plan, table, facts)
+    assert shown.withheld == ""
+    assert len(shown.gaps) == 4
+    for row in shown.gaps:
+        assert row.corrected == pytest.approx(row.exact)
+        assert row.judged == pytest.approx(0.75 * row.exact)
+        assert row.interval[0] < row.corrected < row.interval[1]
     plan = replace(records.plan, judges=(JudgeRule("judge", record_digest(PIN), 0.95),))
     column = judge_column(plan, table, facts)
     assert column.withheld.startswith("sensitivity 0.900")

@@ -22,8 +22,7 @@ from analysis.picard.breakdown import (
 from analysis.picard.breakdown_tables import make_tables, table_csv, write_tables
 from analysis.plan.look import analyse
 from analysis.report.html import render_html
-from analysis.report.json import report_json
-from analysis.report.report import build_report
+from analysis.report.report import ReportRequest, build_report, report_json
 from analysis.report.write import write_report
 
 GROUP = "301+302+303+304"
@@ -246,13 +245,15 @@ def templated():
 def report(records, study_rows, templated):
     table = make_table(study_rows)
     return build_report(
-        registered=records.registered,
-        sealed=records.sealed,
-        runs=records.runs,
-        table=table,
-        analysis=analyse(records.plan, table, records.registration),
-        issued="2026-01-02T03:04:05Z",
-        templates=templated,
+        ReportRequest(
+            registered=records.registered,
+            sealed=records.sealed,
+            runs=records.runs,
+            table=table,
+            analysis=analyse(records.plan, table, records.registration),
+            issued="2026-01-02T03:04:05Z",
+            templates=templated,
+        )
     )
 
 

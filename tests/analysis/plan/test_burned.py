@@ -19,7 +19,7 @@ from analysis.plan.look import analyse, explore
 from analysis.plan.presets import KEEP, LEAVE_OUT, basic_plan, standard_plan
 from analysis.plan.verdict import Rule, decide
 from analysis.report.markdown import render_markdown
-from analysis.report.report import build_report, build_table_report
+from analysis.report.report import ReportRequest, build_report, build_table_report
 from analysis.report.write import report_files
 from analysis.stats.intervals import estimate_gap
 from registry.result_row import Arm, ResultRow
@@ -327,9 +327,15 @@ def test_what_was_owed_follows_the_tranches_of_the_manifest() -> None:
     )
     table, plan = make_table(rows), plan_of(permutations=199)
     report = build_report(
-        registered=replace(records.registered, plan=plan), sealed=sealed, runs=runs, table=table,
-        analysis=analyse(plan, table, records.registration), issued="2026-01-02T03:04:05Z",
-    )  # fmt: skip
+        ReportRequest(
+            registered=replace(records.registered, plan=plan),
+            sealed=sealed,
+            runs=runs,
+            table=table,
+            analysis=analyse(plan, table, records.registration),
+            issued="2026-01-02T03:04:05Z",
+        )
+    )
     owed = {(row.model, str(row.arm)): (row.owed, row.absent) for row in report.funnel}
     assert owed == {
         (model, arm): (2 * n, 0)
@@ -342,9 +348,15 @@ def test_what_was_owed_follows_the_tranches_of_the_manifest() -> None:
     assert served["new"] == ((1,), "kept")
     short = make_table([r for r in rows if r.instance != rows[-1].instance])
     fewer = build_report(
-        registered=replace(records.registered, plan=plan), sealed=sealed, runs=runs, table=short,
-        analysis=analyse(plan, short, records.registration), issued="2026-01-02T03:04:05Z",
-    )  # fmt: skip
+        ReportRequest(
+            registered=replace(records.registered, plan=plan),
+            sealed=sealed,
+            runs=runs,
+            table=short,
+            analysis=analyse(plan, short, records.registration),
+            issued="2026-01-02T03:04:05Z",
+        )
+    )
     told = [line for line in fewer.deviations if "tranche 1" in line]
     assert told[0].startswith(f"Wave 0, {STRATA[1]}, tranche 1: unequal arms, 11 public and 12")
     assert any(line.endswith("11 public instances; 12 were registered.") for line in told)

@@ -9,7 +9,7 @@ import pytest
 
 from analysis.errors import AnalysisError
 from analysis.plan.presets import basic_plan
-from analysis.probes.membership import test_texts, text_exposure_json
+from analysis.probes.membership import test_texts
 
 PLAN = basic_plan(["a", "b"], 4, permutations=1999)
 STRATUM = np.repeat([0, 1], 8)
@@ -36,7 +36,7 @@ def test_who_was_trained_finds_public_text_likelier() -> None:
     assert min_k.gap == pytest.approx(2, abs=0.2)
     assert worse.p == pytest.approx(1)
     assert noise.p_adjusted > 0.05
-    assert all(row["exploratory"] is True for row in text_exposure_json(rows))
+    assert all(row.exploratory for row in rows)
 
 
 def test_p_is_that_of_every_allocation() -> None:

@@ -14,8 +14,7 @@ import pytest
 from analysis.data.table import make_table
 from analysis.plan.look import analyse, explore
 from analysis.report.html import render_html
-from analysis.report.json import report_json
-from analysis.report.report import build_report
+from analysis.report.report import ReportRequest, build_report, report_json
 from analysis.report.write import write_report
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -60,7 +59,7 @@ def make_report(records, rows, **changes):
         "analysis": analyse(records.plan, table, records.registration),
         "issued": ISSUED,
     }
-    return build_report(**(given | changes))
+    return build_report(ReportRequest(**(given | changes)))
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,9 @@ from click.testing import CliRunner, Result
 
 from analysis.data.seed_means import make_seed_means
 from analysis.data.table import make_table
+from analysis.json_values import plain_values
 from analysis.plan.presets import look_alpha
-from analysis.report.json import plain_values, report_json
+from analysis.report.report import report_json
 from registry.canonical import digest_value
 from registry.errors import BrokenPromise
 from registry.ledger.records import Preregistration, record_body

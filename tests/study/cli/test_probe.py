@@ -17,8 +17,7 @@ from click.testing import CliRunner, Result
 
 from analysis.probes.closed_book import Exposure
 from analysis.probes.membership import TextExposure
-from analysis.report.json import report_json
-from analysis.report.report import Report
+from analysis.report.report import Report, report_json
 from analysis.report.write import report_files
 from generators.catalog import INSTALLED
 from harness.model import PROBE_MARK
