@@ -35,9 +35,8 @@ from registry.ledger import JudgePin, ModelPin, record_digest
 from registry.sealing import decrypt
 from study.errors import StudyError
 from study.protocol import FILE_NAME, BudgetSection, Protocol
-from study.sweeps import cells_of, manifest_of
 from study.tasks import EXAMPLE_SEED
-from study.workspace import Study
+from study.workspace import Study, cells_of, manifest_of
 
 ALLOW = "--allow-unknown-price"
 
@@ -273,7 +272,7 @@ def _spent_by_models(
 
 def _swept(study: Study, wave: int, money: Money, purse: Purse) -> Iterator[tuple[Tariff, Spend]]:
     """What the wave's models have cost, episode by episode, where a limit asks."""
-    manifest = manifest_of(study, wave)
+    manifest = manifest_of(study.ledger, wave)
     if manifest is None:
         return
     priced = money_of(study.folder, study.protocol, manifest.models, True, bounds=False)
@@ -289,6 +288,6 @@ def _swept(study: Study, wave: int, money: Money, purse: Purse) -> Iterator[tupl
         bought = read_bought(study.store, identities, cell.episode, tariff.provider)
         return tariff, spend_of(bought, tariff.price) if tariff.price else Spend()
 
-    cells = [cell for cell in cells_of(study, manifest) if cell.model in tariffs]
+    cells = [cell for cell in cells_of(study.entries(), manifest) if cell.model in tariffs]
     with ThreadPoolExecutor(_READERS, thread_name_prefix="spent") as pool:
         yield from pool.map(spent, cells)

@@ -18,20 +18,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from analysis.calibration import DOSES, DoseTrials, check_doses, measure
-from analysis.data import make_seed_means, make_table
+from analysis.data import make_seed_means
 from analysis.plan import GRADER, STANDARD, ModelScores, Studies, look_data
 from analysis.stats import permutation_seed
 from generators.templates.library import NAMES
 from harness.sweep import prepare_ray
 from registry.canonical import digest_value
+from registry.clock import utc_now
 from registry.ledger import Plan, record_body
-from study import pipeline
 from study.calibration.from_scores import Calibrated
 from study.errors import StudyError
 from study.protocol import FILE_NAME, read_yaml
-from study.reporting import read_rows
-from study.sweeps import SweepRequest, closed_wave, closing_manifest
-from study.workspace import Study, init_study, is_study, open_study, registration_of
+from study.release import publish_arm
+from study.results import exact_table
+from study.sweeps import SweepRequest, sweep_wave
+from study.workspace import (
+    Study,
+    closed_wave,
+    draw_seeds,
+    init_study,
+    is_study,
+    open_study,
+    register_plan,
+    registration_of,
+    take_snapshot,
+)
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -44,6 +55,10 @@ _KEPT = ("tasks", "seeds_per_arm", "replicates", "sandbox", "sweep")
 _NOT_OURS = ("judges", "second_grader", "controls", "sensitivity")
 
 Watching = Callable[[str], "AbstractContextManager[Callable[[Progress], None]]"]
+
+
+def _unwatched(step: str, done: int, of: int) -> None:
+    """Report no progress: a scratch study's steps other than its sweeps take seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +107,16 @@ def run_calibration(
     if not is_study(scratch.folder):
         init_study(scratch.folder, scratch.text)
     held = open_study(scratch.folder)
-    pipeline.draw(held)
-    pipeline.register(held)
+    draw_seeds(held, _unwatched, utc_now())
+    register_plan(held, _unwatched, utc_now())
     with ExitStack() as session:
-        if any(closed_wave(held, wave) is None for wave in (0, 1)):
+        if any(closed_wave(held.ledger, wave) is None for wave in (0, 1)):
             prepare_ray(request.address)
             from harness.sweep.ray_actors import ray_session
 
             session.enter_context(ray_session(request.address))
         _sweep(held, 0, request, watching)
-        pipeline.publish(held, False, lambda *step: None)
+        publish_arm(held, False, _unwatched, utc_now)
         _sweep(held, 1, request, watching)
     return _measure(study, held, scratch)
 
@@ -113,7 +128,7 @@ def _sweep(held: Study, wave: int, request: RunRequest, watching: Watching) -> N
         parallel=request.parallel,
     )  # fmt: skip
     with watching(f"wave {wave} of the scratch study") as watch:
-        outcome = pipeline.sweep(held, wanted, watch)
+        outcome = sweep_wave(held, wanted, watch, utc_now)
     if outcome.closed is None:
         raise StudyError(
             f"{held.folder}: wave {wave}: episodes failed on every attempt; the same command "
@@ -124,9 +139,8 @@ def _sweep(held: Study, wave: int, request: RunRequest, watching: Watching) -> N
 def _measure(study: Study, held: Study, scratch: Scratch) -> Calibrated:
     registered = registration_of(study)
     plan, registration = registered.plan, digest_value(record_body(registered))
-    records = [closed_wave(held, wave) for wave in (0, 1)]
-    runs = [closing_manifest(held, record) for record in records if record is not None]
-    table = make_table(read_rows(held, runs))
+    scratch_study = take_snapshot(held)
+    table = exact_table(scratch_study, scratch_study.closed_waves)
     cube = make_seed_means(table.where(table["grader"] == GRADER), plan.outcomes, plan.strata)
     doses = dict(scratch.agents)
     tested = cube.where(1, list(doses))

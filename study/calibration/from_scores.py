@@ -20,16 +20,14 @@ from analysis.calibration import (
     calibration_json,
     check_doses,
 )
-from analysis.data import ResultTable, SeedMeans, make_seed_means, make_table, one_of
+from analysis.data import ResultTable, SeedMeans, make_seed_means, one_of
 from analysis.plan import GRADER, ModelScores, control_models, keep_rows
 from analysis.stats import pre_exposure_means
 from registry.canonical import digest_value
 from registry.ledger import ModelPin, Plan, record_body
-from registry.result_row import ResultRow
 from study.errors import StudyError
-from study.reporting import read_rows
-from study.sweeps import closed_wave, closing_manifest
-from study.workspace import Study, registration_of
+from study.results import exact_table
+from study.workspace import Study, StudySnapshot, registration_of, take_snapshot
 
 FOLDER = "calibration"  # in the study's
 FULL_MARKS = "full marks"
@@ -100,8 +98,9 @@ def calibrate_study(study: Study, request: CalibrateRequest) -> Calibrated:
     check_doses(request.doses, request.replicates)
     registered = registration_of(study)
     plan, registration = registered.plan, digest_value(record_body(registered))
-    wave, model = _chosen(study, plan, request)
-    cube = make_seed_means(_table(study, plan, wave), plan.outcomes, plan.strata)
+    snapshot = take_snapshot(study)
+    wave, model = _chosen(snapshot, plan, request)
+    cube = make_seed_means(_table(snapshot, plan, wave), plan.outcomes, plan.strata)
     beside = look_of(study, plan, cube, wave, model)
     ground, covered = make_ground(plan, cube, wave, model, beside)
     known, pools = _known(study, cube, wave, np.unique(ground.stratum))
@@ -188,17 +187,16 @@ def write_calibration(folder: Path, made: Calibrated) -> tuple[Path, Path]:
     return data, picture
 
 
-def _chosen(study: Study, plan: Plan, request: CalibrateRequest) -> tuple[int, str]:
+def _chosen(study: StudySnapshot, plan: Plan, request: CalibrateRequest) -> tuple[int, str]:
     """The wave and the model to put leaks into."""
-    waves = study.protocol.waves
+    closed = [wave.number for wave in study.closed_waves]
     if request.wave is not None:
         study.protocol.wave_models(request.wave)
-        if closed_wave(study, request.wave) is None:
+        if request.wave not in closed:
             raise StudyError(
                 f"wave {request.wave} is not closed; run `dosimeter sweep --wave {request.wave}` "
                 "to its end first"
             )
-    closed = [wave for wave in range(len(waves)) if closed_wave(study, wave) is not None]
     if not closed:
         raise StudyError(
             "no wave is closed yet, so there are no scores to put leaks into; sweep one, or run "
@@ -242,12 +240,9 @@ def _knows(pin: ModelPin) -> float:
     return float(settings.get("share", 1.0))
 
 
-def _table(study: Study, plan: Plan, wave: int) -> ResultTable:
+def _table(study: StudySnapshot, plan: Plan, wave: int) -> ResultTable:
     """The rows of the closed waves up to one that P1 takes, as the registered grader sees them."""
-    records = [closed_wave(study, each) for each in range(wave + 1)]
-    runs = [closing_manifest(study, record) for record in records if record is not None]
-    rows: list[ResultRow] = list(read_rows(study, runs))
-    table = make_table(rows)
+    table = exact_table(study, [each for each in study.closed_waves if each.number <= wave])
     held = table.where((table["grader"] == GRADER) & one_of(table["stratum"], plan.strata))
     if plan.standard is None:
         return held

@@ -24,8 +24,8 @@ from study.calibration import (
 )
 from study.cli import progress_watch, sweep_watch
 from study.judging import CheckRequest, GradeRequest, check_judge, grade_study, rates_of
-from study.sweeps import SweepRequest, closed_wave
-from study.workspace import Study, init_study, is_study
+from study.sweeps import SweepRequest
+from study.workspace import Study, closed_wave, init_study, is_study
 
 if TYPE_CHECKING:
     from analysis.report import Report
@@ -98,7 +98,9 @@ def run_demo(
         registered, _ = pipeline.register(study, watch)
     say(f"registered: {pipeline.describe(registered)}")
     with ExitStack() as session:
-        if any(closed_wave(study, wave) is None for wave in range(len(study.protocol.waves))):
+        if any(
+            closed_wave(study.ledger, wave) is None for wave in range(len(study.protocol.waves))
+        ):
             prepare_ray(None)
             from harness.sweep.ray_actors import ray_session
 

@@ -19,8 +19,7 @@ from registry.result_row import Arm, ResultRow
 from study.errors import StudyError
 from study.judging.grades import results_there
 from study.judging.records import FIRST, find_graded, find_regraded
-from study.sweeps import closed_wave, manifest_of
-from study.workspace import Study, registration_of
+from study.workspace import Study, closed_wave, manifest_of, registration_of
 
 
 def archive_to_grade(study: Study, pins: Sequence[JudgePin], look: int) -> tuple[Cell, ...]:
@@ -29,12 +28,12 @@ def archive_to_grade(study: Study, pins: Sequence[JudgePin], look: int) -> tuple
     each of them."""
     if look <= FIRST:
         raise StudyError(f"--again-at {look}: name a wave after wave {FIRST}, whose answers it is")
-    if manifest_of(study, look) is None:
+    if manifest_of(study.ledger, look) is None:
         raise StudyError(
             f"wave {look} was not begun; `dosimeter sweep --wave {look}` makes its episodes, and "
             "its look is what answers are graded again for"
         )
-    if closed_wave(study, FIRST) is None:
+    if closed_wave(study.ledger, FIRST) is None:
         raise StudyError(
             f"wave {FIRST} is not closed: its answers are not all there to be graded again"
         )

@@ -33,14 +33,11 @@ from study.sweeps import (
     Interval,
     Owed,
     Pilot,
-    cells_of,
-    closed_wave,
     groups_of,
-    manifest_of,
     sum_interval,
 )
 from study.tasks import EXAMPLE_SEED
-from study.workspace import Study
+from study.workspace import Study, cells_of, closed_wave, manifest_of
 
 REPLY = 60  # tokens of a verdict with its evidence, as judges write them
 _BYTES = 4  # of a character at the most
@@ -86,17 +83,17 @@ def _forecast(study: Study, pin: JudgePin, tariff: Tariff, owed: Owed) -> Foreca
 def _owed(study: Study, wave: int, digest: str) -> Owed:
     """By stratum, how many episodes of each instance the judge has not graded; planned where the
     wave is not begun."""
-    manifest = manifest_of(study, wave)
+    manifest = manifest_of(study.ledger, wave)
     if manifest is None:
         counts = _planned(study.protocol, wave)
         return {task.stratum: counts for task in study.protocol.tasks}
-    return _left(cells_of(study, manifest), graded_by(study, digest))
+    return _left(cells_of(study.entries(), manifest), graded_by(study, digest))
 
 
 def _owed_again(study: Study, wave: int, digest: str, share: float) -> Owed:
     """The same of the archive, planned until the first wave is closed: a share of the instances
     of each arm, spread over the tranches."""
-    if closed_wave(study, FIRST) is not None:
+    if closed_wave(study.ledger, FIRST) is not None:
         return _left(archived_cells(study, share), graded_by(study, digest, wave))
     counts = _planned(study.protocol, FIRST)
     drawn = 2 * math.ceil(share * len(counts) / 2 - 1e-9)
@@ -139,8 +136,8 @@ def _pilots(study: Study, pin: JudgePin, price: Price | None) -> Iterator[Pilot]
 
 def _cells(study: Study) -> Iterator[tuple[int, Cell]]:
     for wave in range(len(study.protocol.waves)):
-        manifest = manifest_of(study, wave)
-        for cell in () if manifest is None else cells_of(study, manifest):
+        manifest = manifest_of(study.ledger, wave)
+        for cell in () if manifest is None else cells_of(study.entries(), manifest):
             yield wave, cell
 
 

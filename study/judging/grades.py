@@ -14,8 +14,7 @@ from registry.ledger import JudgePin, RunManifest, grades_folder, record_digest
 from registry.sealing import decrypt
 from study.errors import StudyError
 from study.protocol import FILE_NAME
-from study.sweeps import cells_of, finished_of, manifest_of
-from study.workspace import Study
+from study.workspace import Study, cells_of, finished_of, manifest_of
 
 Labelled = tuple[str, Grade]
 
@@ -43,15 +42,15 @@ def waves_there(
 ) -> Iterator[tuple[RunManifest, tuple[Cell, ...]]]:
     """The same by wave, each with its newest manifest."""
     waves = range(len(study.protocol.waves)) if wave is None else [wave]
-    begun = [found for each in waves if (found := manifest_of(study, each)) is not None]
+    begun = [found for each in waves if (found := manifest_of(study.ledger, each)) is not None]
     if needed and not begun:
         first = wave or 0
         raise StudyError(
             f"wave {first} was not begun; `dosimeter sweep --wave {first}` makes its episodes"
         )
     for manifest in begun:
-        cells = cells_of(study, manifest)
-        finished = finished_of(study, cells)
+        cells = cells_of(study.entries(), manifest)
+        finished = finished_of(study.store, cells)
         yield manifest, tuple(cell for cell in cells if result_key(cell.episode) in finished)
 
 

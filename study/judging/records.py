@@ -20,8 +20,7 @@ from registry.ledger import (
     record_digest,
     write_inventory,
 )
-from study.sweeps import closed_wave, closing_manifest
-from study.workspace import Study
+from study.workspace import Study, closed_wave, closing_manifest
 
 FIRST = 0  # the wave whose answers are the archive
 
@@ -31,7 +30,7 @@ def record_graded(
 ) -> Graded | None:
     """Promise a judge's grades of a wave and its replies; None while the wave is open. To be
     called where the judge has graded all the ``episodes`` of the wave."""
-    closed = closed_wave(study, wave)
+    closed = closed_wave(study.ledger, wave)
     if closed is None or closed.owed != len(episodes):
         return None
     if (found := find_graded(study, pin, wave)) is not None:
@@ -53,7 +52,7 @@ def _graded(study: Study, pin: JudgePin, closed: WaveClosed, episodes: Collectio
         wave=closed.wave,
         manifest=closed.manifest,
         judge=pin,
-        pinned=pin in closing_manifest(study, closed).judges,
+        pinned=pin in closing_manifest(study.ledger, closed).judges,
         graded=len(episodes),
         objects=inventory.objects,
         objects_root=inventory.objects_root,
@@ -96,7 +95,7 @@ def record_regraded(
     before = list(_roots(study, pin))
     keys = judge_objects(study.store, record_digest(pin), episodes, before, look)
     inventory = write_inventory(study.store, keys)
-    first = closed_wave(study, FIRST)
+    first = closed_wave(study.ledger, FIRST)
     if first is None:
         raise BrokenPromise(f"wave {FIRST} is not closed, and its answers were graded again")
     record = Regraded(

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from analysis.data import ResultTable, make_table
+from analysis.data import ResultTable
 from analysis.errors import AnalysisError
 from analysis.plan import GRADER, STANDARD, control_models, look_alpha, standard_plan
 from analysis.planning import (
@@ -34,7 +34,7 @@ from analysis.planning import (
 from registry.ledger import Plan
 from study.errors import StudyError
 from study.protocol import Protocol, read_protocol
-from study.workspace import is_study, open_study
+from study.workspace import is_study, open_study, take_snapshot
 
 Watch = Callable[[str, int, int], None]
 
@@ -328,15 +328,12 @@ def _rows(source: Path, grader: str | None) -> ResultTable:
         raise StudyError("--grader: of a study the exact grades are taken; leave it out")
     if not is_study(source):
         raise StudyError(f"{source}: neither a table nor a study's folder (no study.yaml)")
-    from study.reporting import read_rows
-    from study.sweeps import closed_wave, closing_manifest
+    from study.results import exact_table
 
-    study = open_study(source)
-    records = [closed_wave(study, wave) for wave in range(len(study.protocol.waves))]
-    runs = [closing_manifest(study, record) for record in records if record is not None]
-    if not runs:
+    study = take_snapshot(open_study(source))
+    if not study.closed_waves:
         raise StudyError(f"{source}: no wave is closed yet; a pilot needs one, swept to its end")
-    return make_table(read_rows(study, runs))
+    return exact_table(study, study.closed_waves)
 
 
 def _components(request: PowerRequest, plan: Plan, pilot: PilotVariance | None) -> Components:

@@ -60,8 +60,7 @@ from study.spending import (
     probe_tariff,
     spent_by_judges,
 )
-from study.sweeps import cells_of, manifest_of
-from study.workspace import Study, alone, registration_of
+from study.workspace import Study, alone, cells_of, manifest_of, registration_of
 
 # --- One kind of probe put to one model: bought once, kept for ever, blind to the arms ---
 
@@ -283,13 +282,13 @@ def _purse(study: Study, wave: int, money: Money) -> JudgePurse | None:
 
 def _swept(study: Study, wave: int, money: Money) -> Iterator[tuple[Tariff, Spend]]:
     """What the episodes of the wave have cost."""
-    manifest = manifest_of(study, wave)
+    manifest = manifest_of(study.ledger, wave)
     if manifest is None:
         return
     priced = money_of(study.folder, study.protocol, manifest.models, True, bounds=False)
     tariffs = {each.model: each for each in priced.tariffs if each.price is not None}
     identities = study.identities()
-    for cell in cells_of(study, manifest):
+    for cell in cells_of(study.entries(), manifest):
         tariff = tariffs.get(cell.model)
         if tariff is not None and tariff.price is not None:
             bought = read_bought(study.store, identities, cell.episode, tariff.provider)

@@ -27,8 +27,8 @@ from study.errors import StudyError
 from study.probing.ask import ProbeKind, ProbeOutcome, instance_of, kept_probes
 from study.probing.records import find_probed
 from study.protocol import FILE_NAME
-from study.sweeps import NOTHING_KEPT, UNKNOWN, manifest_of
-from study.workspace import Study
+from study.sweeps import NOTHING_KEPT, UNKNOWN
+from study.workspace import Study, manifest_of
 
 TEXTS = "texts"
 BURN = "--burn"
@@ -72,7 +72,7 @@ def _why_none(pin: ModelPin) -> str:
 def check_sending(study: Study, wave: int, pins: Iterable[ModelPin], burn: bool) -> None:
     """Refuse to send private text before the ledger tells what the wave sends to whom, and to
     anybody who may keep it, unless that is wished. Raises StudyError."""
-    if manifest_of(study, wave) is None:
+    if manifest_of(study.ledger, wave) is None:
         raise StudyError(
             f"wave {wave} was not begun: texts are put to a wave's models after its sweep, whose "
             "manifest tells who was sent which private instances"

@@ -1,13 +1,12 @@
 from .external_table import analyze_table
 from .internal import write_internal
-from .look import read_rows, report_study
+from .look import report_study
 from .status import read_status
 from .tool_use import model_records, tool_records, tool_tables
 
 __all__ = [
     "analyze_table",
     "model_records",
-    "read_rows",
     "read_status",
     "report_study",
     "tool_records",

@@ -15,7 +15,7 @@ from registry.result_row import COLUMNS, ResultRow, columns_of
 from registry.sealing import encrypt
 from study.errors import StudyError
 from study.reporting.look import build_look
-from study.workspace import Study
+from study.workspace import Study, take_snapshot
 
 ROWS = "rows.csv"
 
@@ -29,7 +29,7 @@ def write_internal(study: Study, through: int | None, path: Path, now: str) -> P
     """
     if path.exists():
         raise StudyError(f"{path}: is there already; name another file, or move it away")
-    look = build_look(study, through, now)
+    look = build_look(take_snapshot(study), through, now)
     files = {**report_files(look.report), ROWS: _rows_csv(look.rows)}
     _write_new(path, encrypt(_zip(files.items()), study.recipients()))
     return path

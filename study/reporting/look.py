@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -13,13 +13,11 @@ from analysis.judges import JudgeColumn, JudgeFacts, Labels, judge_column
 from analysis.picard import TableSet, make_tables
 from analysis.plan import Analysis, Drift, Regrading, analyse, explore, measure_drift
 from analysis.report import Report, ReportRequest, build_report, report_files, write_files
-from harness.episodes import judged_row, rows_of
+from harness.episodes import judged_row
 from registry.canonical import digest_bytes, digest_value
-from registry.errors import BrokenPromise
-from registry.ledger import Plan, Preregistration, ReportIssued, RunManifest, record_body
+from registry.ledger import Entry, Plan, Preregistration, ReportIssued, record_body
 from registry.provenance import check_pins
-from registry.result_row import Arm, ResultRow, columns_of
-from registry.sealing import SealedEntry
+from registry.result_row import ResultRow, columns_of
 from study.calibration import calibrations_of
 from study.errors import StudyError
 from study.judging import graded_records, judge_grades, labelled, rates_of, regradings_of
@@ -37,15 +35,9 @@ from study.reporting.context import (
     tell_changes,
 )
 from study.reporting.tool_use import tools_of_waves
-from study.sweeps import (
-    Burned,
-    burned_tranches,
-    closed_wave,
-    closing_manifest,
-    manifests_of,
-    read_results,
-)
-from study.workspace import Study, registration_of
+from study.results import exact_rows, join_draw
+from study.sweeps import burned_tranches
+from study.workspace import Study, StudySnapshot, WaveSnapshot, registration_of, take_snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +57,11 @@ def report_study(study: Study, through: int | None, now: str) -> tuple[Report, P
     same bytes, and the time of the first. Raises BrokenPromise, and writes nothing, where the
     report would hold anything that follows from a private seed.
     """
-    look = build_look(study, through, now)
+    snapshot = take_snapshot(study)
+    look = build_look(snapshot, through, now)
     report = look.report
     files = report_files(report)
-    check_report(study, files, report.through_wave)
+    check_report(snapshot, files, report.through_wave)
     folder = study.folder / REPORTS / f"wave-{report.through_wave}"
     page, data = write_files(folder, files)
     record = ReportIssued(
@@ -79,20 +72,24 @@ def report_study(study: Study, through: int | None, now: str) -> tuple[Report, P
         deviations=report.deviations,
         calibrations=tuple(each.result for each in report.calibrations),
     )
-    study.ledger.append_unless(
-        record, now, lambda entry: entry.kind == "report" and entry.record == record
-    )
+
+    def is_same(entry: Entry) -> bool:
+        return entry.kind == "report" and entry.record == record
+
+    if not any(map(is_same, snapshot.ledger.entries())):
+        study.ledger.append_unless(record, now, is_same)
     return report, page
 
 
-def build_look(study: Study, through: int | None, now: str) -> Look:
+def build_look(study: StudySnapshot, through: int | None, now: str) -> Look:
     """A look at the closed waves. Nothing is written."""
     registered = registration_of(study)
-    runs = _closed_runs(study, through)
+    waves = _closed_waves(study, through)
+    numbers = [wave.number for wave in waves]
+    last = numbers[-1]
     labels: dict[str, Labels] = defaultdict(Labels)
-    rows = _sorted(read_rows(study, runs, labels))
-    last = runs[-1].wave
-    regradings = regradings_of(study, [run.wave for run in runs])
+    rows = _sorted(graded_rows(study, waves, labels))
+    regradings = regradings_of(study, numbers)
     table_digest = _digest(rows, regradings)
     plan_digest = digest_value(record_body(registered))
     entries = study.ledger.entries()
@@ -103,11 +100,11 @@ def build_look(study: Study, through: int | None, now: str) -> Look:
     table = make_table(rows)
     drifts = tuple(measure_drift(registered.plan, each, plan_digest) for each in regradings)
     judges = _judge_columns(study, registered.plan, table, plan_digest, labels, drifts)
-    texts, text_notes = texts_of(study, registered.plan, plan_digest, [run.wave for run in runs])
+    texts, text_notes = texts_of(study, registered.plan, plan_digest, numbers)
     request = ReportRequest(
         registered=registered,
         sealed=study.sealed_set(),
-        runs=runs,
+        runs=[wave.manifest for wave in waves],
         table=table,
         analysis=analyse(
             registered.plan,
@@ -120,18 +117,18 @@ def build_look(study: Study, through: int | None, now: str) -> Look:
         explored=_by_judges(registered.plan, table, plan_digest, judges),
         templates=_templated(study, rows, table_digest),
         judges=judges,
-        tools=tools_of_waves(study, [run.wave for run in runs]),
+        tools=tools_of_waves(study, waves),
         facts=facts_of(study.protocol),
         free=free_models(study.protocol),
         published=published,
         ledger_head=entries[-1].digest,
-        exposure=exposure_of(study, registered.plan, plan_digest, [run.wave for run in runs]),
+        exposure=exposure_of(study, registered.plan, plan_digest, numbers),
         calibrations=calibrations,
         description=study.protocol.description,
         texts=texts,
         text_notes=text_notes,
     )
-    report = _add_deviations(build_report(request), drift_of(study, registered, runs))
+    report = _add_deviations(build_report(request), drift_of(registered, waves))
     return Look(tell_changes(study, entries, report), tuple(rows), table_digest)
 
 
@@ -195,17 +192,17 @@ def _templated(study: Study, rows: list[ResultRow], seed: str) -> TableSet | Non
     return make_tables(answers_of_rows(rows, facts), seed, of_study=True) if facts else None
 
 
-def drift_of(study: Study, registered: Preregistration, runs: list[RunManifest]) -> tuple[str, ...]:
+def drift_of(registered: Preregistration, waves: Iterable[WaveSnapshot]) -> tuple[str, ...]:
     """Where a wave ran with other code or another image than registered, for any of the
     manifests that it was run with, a sentence each."""
     found: list[str] = []
-    for wave in (run.wave for run in runs):
-        for manifest in manifests_of(study, wave):
+    for number, manifests in ((wave.number, wave.manifests) for wave in waves):
+        for manifest in manifests:
             if manifest.provenance.dirty:
-                found.append(f"Wave {wave} ran from a working tree with uncommitted changes.")
+                found.append(f"Wave {number} ran from a working tree with uncommitted changes.")
             clean = replace(manifest.provenance, dirty=False)
             pins = check_pins(clean, registered.provenance, allow_dirty=True)
-            found.extend(f"Wave {wave} ran with another pin than registered: {p}." for p in pins)
+            found.extend(f"Wave {number} ran with another pin than registered: {p}." for p in pins)
     return tuple(found)
 
 
@@ -214,50 +211,38 @@ def _add_deviations(report: Report, more: tuple[str, ...]) -> Report:
     return replace(report, deviations=tuple(dict.fromkeys((*report.deviations, *more))))
 
 
-def read_rows(
-    study: Study, runs: list[RunManifest], labels: Mapping[str, Labels] | None = None
+def graded_rows(
+    study: StudySnapshot, waves: Sequence[WaveSnapshot], labels: Mapping[str, Labels] | None = None
 ) -> Iterator[ResultRow]:
-    """The results of some waves, joined to the arms, the tranches and what is burned. Only for who
-    holds the study's key. ``labels``, by judge, count what each says of criteria whose truth the
-    exact grader knows."""
+    """Yield the rows of some waves as the exact grader and the judges scored them. Needs the
+    study's key. ``labels``, by judge, count what each judge said of criteria whose truth the exact
+    grader knows."""
+    yield from exact_rows(study, waves)
     entries = {entry.instance: entry for entry in study.entries()}
     burned = burned_tranches(study.ledger.entries())
-    for manifest in runs:
-        results = list(read_results(study, manifest))
-        for result in results:
-            if result.instance not in entries:
-                raise BrokenPromise(f"wave {manifest.wave}: a result is of no instance of the draw")
-            entry = entries[result.instance]
-            yield from (_joined(row, entry, burned) for row in rows_of(result, entry.arm))
-        for result, grade in judge_grades(study, results, study.identities()):
+    for wave in waves:
+        for result, grade in judge_grades(study, wave.results.values(), study.identities()):
             entry = entries[result.instance]
             if labels is not None:
-                told = labelled(result.grade, grade)
-                labels[grade.grader].add(result.instance, result.stratum, entry.arm, told)
-            yield _joined(judged_row(result, grade, entry.arm), entry, burned)
+                verdicts = labelled(result.grade, grade)
+                labels[grade.grader].add(result.instance, result.stratum, entry.arm, verdicts)
+            yield join_draw(judged_row(result, grade, entry.arm), entry, burned)
 
 
-def _joined(row: ResultRow, entry: SealedEntry, burned: Burned) -> ResultRow:
-    """The row with the tranche of its instance, and whether that is burned for its model."""
-    lost = entry.arm is Arm.PRIVATE and entry.tranche in burned.get((row.wave, row.model), ())
-    return replace(row, tranche=entry.tranche, burned=int(lost)) if entry.tranche or lost else row
-
-
-def _closed_runs(study: Study, through: int | None) -> list[RunManifest]:
-    """The manifests of the waves to look at: closed, without a gap, up to ``through``."""
+def _closed_waves(study: StudySnapshot, through: int | None) -> list[WaveSnapshot]:
+    """The waves to look at: closed, without a gap, up to ``through``."""
     planned = len(study.protocol.waves)
     if through is not None and through >= planned:
         raise StudyError(f"--through {through}: study.yaml plans waves 0 to {planned - 1}")
     wanted = range(planned if through is None else through + 1)
-    records = {wave: closed_wave(study, wave) for wave in wanted}
-    closed = [record for record in records.values() if record is not None]
-    missing = [wave for wave, record in records.items() if record is None]
+    closed = [wave for wave in study.closed_waves if wave.number in wanted]
+    missing = sorted({*wanted} - {wave.number for wave in closed})
     if not closed or (through is not None and missing):
         first = missing[0]
         raise StudyError(
             f"wave {first} is not closed; run `dosimeter sweep --wave {first}` to its end first"
         )
-    return [closing_manifest(study, record) for record in closed]
+    return closed
 
 
 def _sorted(rows: Iterator[ResultRow]) -> list[ResultRow]:

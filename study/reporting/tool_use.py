@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from analysis.report.sections import Conduct, ToolUseTables, Use, tabulate_tools
 from harness.episode import Episode, ToolUse
 from registry.result_row import Status
-from study.transcripts import Listed, list_episodes, read_attempt, require_key
-from study.workspace import Study
+from study.transcripts import Listed, list_episodes, require_key, stored_attempt
+from study.workspace import Study, StudySnapshot, WaveSnapshot, take_snapshot
 
 # How the harness answers a call that it does not carry out, or that the sandbox refuses.
 _REFUSALS = ("Error: ", "Refused: ")
@@ -21,15 +21,16 @@ def tool_tables(study: Study, wave: int | None) -> ToolUseTables:
     Raises StudyError, RegistryError.
     """
     require_key(study, "dosimeter tools")
-    return _tables(study, list_episodes(study, wave))
+    snapshot = take_snapshot(study)
+    return _tables(snapshot, list_episodes(snapshot, wave))
 
 
-def tools_of_waves(study: Study, waves: Iterable[int]) -> ToolUseTables:
+def tools_of_waves(study: StudySnapshot, waves: Iterable[WaveSnapshot]) -> ToolUseTables:
     """The same of some waves."""
-    return _tables(study, [each for wave in waves for each in list_episodes(study, wave)])
+    return _tables(study, [each for wave in waves for each in list_episodes(study, wave.number)])
 
 
-def _tables(study: Study, episodes: Iterable[Listed]) -> ToolUseTables:
+def _tables(study: StudySnapshot, episodes: Iterable[Listed]) -> ToolUseTables:
     finished = [each for each in episodes if each.result is not None]
     whole = [e for e in finished if e.result and e.result.status is not Status.MISSING]
     return tabulate_tools((_read(study, each) for each in whole), len(finished) - len(whole))
@@ -70,9 +71,9 @@ def tool_records(tables: ToolUseTables) -> list[dict[str, object]]:
     ]
 
 
-def _read(study: Study, listed: Listed) -> Conduct:
+def _read(study: StudySnapshot, listed: Listed) -> Conduct:
     attempt = 1 if listed.result is None else listed.result.attempt
-    return conduct_of(listed, read_attempt(study, listed.cell.episode, attempt))
+    return conduct_of(listed, stored_attempt(study, listed.cell.episode, attempt))
 
 
 def conduct_of(listed: Listed, episode: Episode) -> Conduct:

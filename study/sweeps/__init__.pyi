@@ -22,15 +22,6 @@ from .exposure_ledger import (
     burned_tranches,
     declare_leak,
 )
-from .manifests import (
-    cells_of,
-    closed_wave,
-    closing_manifest,
-    finished_of,
-    manifest_of,
-    manifests_of,
-    read_results,
-)
 from .preview import Rendered, RenderedJudge, judge_json, render_wave, rendered_json, share_texts
 from .sweep import SweepOutcome, SweepRequest, sweep_wave
 from .waves import close_wave_now, list_waves, open_wave
@@ -55,20 +46,13 @@ __all__ = [
     "SweepRequest",
     "burned_of_wave",
     "burned_tranches",
-    "cells_of",
     "close_wave_now",
-    "closed_wave",
-    "closing_manifest",
     "declare_leak",
     "estimate_wave",
-    "finished_of",
     "groups_of",
     "judge_json",
     "list_waves",
-    "manifest_of",
-    "manifests_of",
     "open_wave",
-    "read_results",
     "render_wave",
     "rendered_json",
     "share_texts",

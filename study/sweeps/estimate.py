@@ -22,8 +22,7 @@ from registry.ledger import ModelPin
 from study.errors import StudyError
 from study.protocol import Protocol
 from study.spending import Money, attempt_turns, money_of
-from study.sweeps.manifests import cells_of, closed_wave, finished_of, manifest_of
-from study.workspace import Study
+from study.workspace import Study, cells_of, closed_wave, finished_of, manifest_of
 
 LEVEL = 0.9
 MOST_PILOTS = 1000  # of one model that are read
@@ -111,13 +110,13 @@ def estimate_wave(study: Study, wave: int, pilot: str | None = None) -> Estimate
 
 def _owed(study: Study, wave: int, pins: Sequence[ModelPin]) -> dict[str, Owed]:
     """By model and stratum; planned where the wave is not begun."""
-    if closed_wave(study, wave) is not None:
+    if closed_wave(study.ledger, wave) is not None:
         return {pin.name: {} for pin in pins}
-    manifest = manifest_of(study, wave)
+    manifest = manifest_of(study.ledger, wave)
     if manifest is None:
         return _planned(study.protocol, wave)
-    cells = cells_of(study, manifest)
-    finished = finished_of(study, cells)
+    cells = cells_of(study.entries(), manifest)
+    finished = finished_of(study.store, cells)
     left = Counter(
         (cell.model, cell.spec.stratum, cell.instance)
         for cell in cells
@@ -174,7 +173,7 @@ def _pilots(study: Study, pin: ModelPin, price: Price | None) -> tuple[Pilot, ..
 
 
 def _finished(study: Study, wave: int, pin: ModelPin) -> list[Cell]:
-    manifest = manifest_of(study, wave)
+    manifest = manifest_of(study.ledger, wave)
     if manifest is None:
         return []
     same = {
@@ -182,8 +181,8 @@ def _finished(study: Study, wave: int, pin: ModelPin) -> list[Cell]:
         for each in manifest.models
         if (each.provider, each.version) == (pin.provider, pin.version)
     }
-    own = tuple(cell for cell in cells_of(study, manifest) if cell.model in same)
-    finished = finished_of(study, own)
+    own = tuple(cell for cell in cells_of(study.entries(), manifest) if cell.model in same)
+    finished = finished_of(study.store, own)
     done = (cell for cell in own if result_key(cell.episode) in finished)
     return sorted(done, key=lambda cell: cell.episode)[:MOST_PILOTS]  # a digest: any of them
 

@@ -34,16 +34,20 @@ from registry.sealing import decrypt, encrypt, new_identity
 from study.errors import StudyError
 from study.protocol import FILE_NAME, Protocol, Task, Tranches
 from study.spending import NO_MONEY, Money, check_prices, money_of, spent_by_judges, spent_on_probes
-from study.sweeps.manifests import cells_of, closed_wave, finished_of, manifest_of, read_results
 from study.tasks import EXAMPLE_SEED
 from study.workspace import (
     CHECKOUT,
     PinnedImage,
     Study,
     alone,
+    cells_of,
+    closed_wave,
     entropy_of,
+    finished_of,
+    manifest_of,
     pinned_image,
     registration_of,
+    take_snapshot,
 )
 
 # --- Whether the tasks of a study fit the models that are given them in one turn ---
@@ -100,7 +104,7 @@ def sweep_wave(
     """
     models = study.protocol.wave_models(request.wave)
     registered = registration_of(study)
-    if (closed := closed_wave(study, request.wave)) is not None:
+    if (closed := closed_wave(study.ledger, request.wave)) is not None:
         return SweepOutcome(closed, None)
     # Another sweep of it from this folder would buy replies that this one buys too.
     lock = study.folder / f".sweep-{request.wave}.lock"
@@ -124,7 +128,7 @@ def _sweep_alone(
     )
     image = pinned_image(study.protocol)
     manifest = begin_wave(study, request, registered, models, image, now, money.digest)
-    cells = cells_of(study, manifest)
+    cells = cells_of(study.entries(), manifest)
     judged = () if money.budget is None else _spent_beside(study, request.wave, money.prices)
     context = context_of(study, manifest, image, request.parallel, money, judged)
     progress = _run_owed(study, request, context, cells, watch)
@@ -155,7 +159,7 @@ def begin_wave(
     is the digest of the price file."""
     provenance = read_provenance(CHECKOUT, image.digest)
     check_pins(provenance, registered.provenance, request.allow_dirty)
-    begun = manifest_of(study, request.wave)
+    begun = manifest_of(study.ledger, request.wave)
     if begun is None:
         first = _new_manifest(study, request, registered, models, provenance, prices)
         entry, fresh = study.ledger.append_unless(
@@ -212,7 +216,7 @@ def _new_manifest(
         retention=study.protocol.wave_retention(request.wave),
     )
     study.store.put(manifest.run_key, encrypt(identity.encode(), study.recipients()))
-    worklist = encode_cells(cells_of(study, manifest))
+    worklist = encode_cells(cells_of(study.entries(), manifest))
     readers = (*study.recipients(), recipient)
     study.store.put(worklist_key(recipient), encrypt(worklist, readers))
     return manifest
@@ -281,7 +285,7 @@ def _run_owed(
     watch: Callable[[Progress], None],
 ) -> Progress | None:
     """Sweep what is owed. None where nothing is, so that no cluster is started for it."""
-    finished = finished_of(study, cells)
+    finished = finished_of(study.store, cells)
     if len(finished) == len(cells):
         return None
     address = request.address or study.protocol.sweep.address
@@ -303,11 +307,12 @@ def close_wave(
     now: Callable[[], str],
 ) -> WaveClosed:
     """Record as missing what failed on every attempt, and promise all that is stored."""
-    finished = finished_of(study, cells)
+    finished = finished_of(study.store, cells)
     for cell in cells:
         if result_key(cell.episode) not in finished:
             close_cell(cell, study.store, context, study.protocol.catalog)
-    missing = sum(result.status is Status.MISSING for result in read_results(study, manifest))
+    results = take_snapshot(study).waves[manifest.wave].results.values()
+    missing = sum(result.status is Status.MISSING for result in results)
     episodes = [cell.episode for cell in cells]
     inventory = write_inventory(study.store, run_objects(study.store, manifest, episodes))
     record = WaveClosed(

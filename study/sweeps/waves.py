@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from harness.store_keys import attempt_key, result_key
 from registry.errors import BrokenPromise
-from registry.ledger import Plan, ReportIssued, WaveClosed
+from registry.ledger import Ledger, Plan, ReportIssued, WaveClosed
 from study.errors import StudyError
 from study.protocol import (
     FILE_NAME,
@@ -24,7 +24,17 @@ from study.protocol import (
 )
 from study.spending import NO_MONEY
 from study.sweeps.exposure_ledger import burned_of_wave
-from study.workspace import Study, check_plan, find_registration
+from study.workspace import (
+    LedgerSnapshot,
+    Study,
+    alone,
+    cells_of,
+    check_plan,
+    closed_wave,
+    find_registration,
+    manifest_of,
+    pinned_image,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +58,9 @@ class Wave:
 
 def list_waves(study: Study) -> list[Wave]:
     """Every wave that study.yaml plans, as far as the ledger knows it."""
-    begun, closed, reported = _times(study)
-    entries = study.ledger.entries()
+    ledger = LedgerSnapshot(study.ledger)
+    begun, closed, reported = _times(ledger)
+    entries = ledger.entries()
     plan = study.protocol.registered_plan()
     looks = _looks(study.protocol, plan)
     found = []
@@ -89,7 +100,7 @@ def open_wave(
     waves = study.protocol.waves
     last = len(waves) - 1
     same = waves[last] == tuple(models) and study.protocol.wave_tranches(last) == wanted
-    if same and last not in _times(study)[0]:
+    if same and last not in _times(LedgerSnapshot(study.ledger))[0]:
         return last, False
     path = study.folder / FILE_NAME
     draft = study.folder / f".{FILE_NAME}.new"
@@ -109,18 +120,16 @@ def close_wave_now(study: Study, wave: int, now: Callable[[], str]) -> tuple[Wav
 
     Raises StudyError where the wave was not begun, or episodes were never tried.
     """
-    from study.sweeps.manifests import cells_of, closed_wave, manifest_of
     from study.sweeps.sweep import close_wave, context_of
-    from study.workspace import alone, pinned_image
 
     study.protocol.wave_models(wave)
-    if (closed := closed_wave(study, wave)) is not None:
+    if (closed := closed_wave(study.ledger, wave)) is not None:
         return closed, False
-    manifest = manifest_of(study, wave)
+    manifest = manifest_of(study.ledger, wave)
     if manifest is None:
         raise StudyError(f"wave {wave} is not begun; run `dosimeter sweep --wave {wave}` first")
     with alone(study.folder / f".sweep-{wave}.lock", f"a sweep of wave {wave}"):
-        cells = cells_of(study, manifest)
+        cells = cells_of(study.entries(), manifest)
         untried = sum(
             not study.store.exists(result_key(cell.episode))
             and not study.store.exists(attempt_key(cell.episode, 1))
@@ -136,17 +145,17 @@ def close_wave_now(study: Study, wave: int, now: Callable[[], str]) -> tuple[Wav
 
 
 def _times(
-    study: Study,
+    ledger: Ledger,
 ) -> tuple[dict[int, str], dict[int, tuple[WaveClosed, str]], list[tuple[int, str]]]:
     """When waves were begun, closed, and first reported through."""
     begun: dict[int, str] = {}
     closed: dict[int, tuple[WaveClosed, str]] = {}
-    for entry in study.ledger.find("run-manifest"):
+    for entry in ledger.find("run-manifest"):
         begun.setdefault(entry.body["wave"], entry.time)
-    for entry in study.ledger.find("wave-closed"):
+    for entry in ledger.find("wave-closed"):
         closed.setdefault(entry.body["wave"], (entry.record, entry.time))
     reports: list[tuple[int, str]] = []
-    for entry in study.ledger.find("report"):
+    for entry in ledger.find("report"):
         record: ReportIssued = entry.record
         reports.append((record.through_wave, entry.time))
     return begun, closed, reports
@@ -225,7 +234,7 @@ def _check_opened(
             f"{study.folder / FILE_NAME}: waves: the new wave cannot be added to the list as it is "
             "written; add it by hand"
         )
-    registered = find_registration(study)
+    registered = find_registration(study.ledger)
     if registered is None:
         return
     opened = Study(study.folder, planned, study.store, study.ledger)

@@ -22,8 +22,7 @@ from registry.errors import BrokenPromise, RegistryError
 from registry.ledger import RunManifest, record_digest
 from registry.sealing import SealedEntry, decrypt
 from study.errors import StudyError
-from study.sweeps import cells_of, closed_wave, closing_manifest, manifest_of
-from study.workspace import Study
+from study.workspace import Study, StudySnapshot
 
 _DIGITS = re.compile(r"[0-9a-f]{1,64}")
 _SHOWN = 4  # of the episodes that an ambiguous prefix may mean
@@ -61,37 +60,40 @@ def require_key(study: Study, command: str) -> tuple[str, ...]:
         ) from None
 
 
-def begun_waves(study: Study, wave: int | None) -> tuple[RunManifest, ...]:
+def begun_waves(study: StudySnapshot, wave: int | None) -> tuple[RunManifest, ...]:
     """The manifest of the wave, or of each wave that was begun. Raises StudyError for a wave
     that is not planned or not begun."""
     planned = len(study.protocol.waves)
     if wave is not None and wave >= planned:
         raise StudyError(f"--wave {wave}: study.yaml plans waves 0 to {planned - 1}")
     wanted = range(planned) if wave is None else (wave,)
-    found = tuple(m for each in wanted if (m := _manifest(study, each)) is not None)
+    found = tuple(study.waves[number].manifest for number in wanted if number in study.waves)
     if not found:
         what = "no wave is" if wave is None else f"wave {wave} is not"
         raise StudyError(f"{what} begun: run `dosimeter sweep --wave {wave or 0}` first")
     return found
 
 
-def _manifest(study: Study, wave: int) -> RunManifest | None:
-    closed = closed_wave(study, wave)
-    return manifest_of(study, wave) if closed is None else closing_manifest(study, closed)
-
-
-def list_episodes(study: Study, wave: int | None = None, model: str | None = None) -> list[Listed]:
+def list_episodes(
+    study: StudySnapshot, wave: int | None = None, model: str | None = None
+) -> list[Listed]:
     """The episodes of the waves that were begun, by wave, stratum, seed, model and replicate.
 
     Raises StudyError for a wave that was not begun and a model that no such wave has.
     """
     manifests = begun_waves(study, wave)
     _check_model(manifests, model)
-    numbers, attempts = number_seeds(study), _count_attempts(study)
+    numbers = number_seeds(study)
     found = [
-        _list_one(study, manifest, cell, numbers[cell.instance], attempts[hex_of(cell.episode)])
+        Listed(
+            manifest.wave,
+            cell,
+            numbers[cell.instance],
+            study.attempts[hex_of(cell.episode)],
+            study.waves[manifest.wave].results.get(cell.episode),
+        )
         for manifest in manifests
-        for cell in cells_of(study, manifest)
+        for cell in study.waves[manifest.wave].cells
         if model in (None, cell.model)
     ]
     return sorted(
@@ -103,14 +105,6 @@ def _check_model(manifests: tuple[RunManifest, ...], model: str | None) -> None:
     known = sorted({pin.name for manifest in manifests for pin in manifest.models})
     if model is not None and model not in known:
         raise StudyError(f"--model {model}: no such model was run; there are: {', '.join(known)}")
-
-
-def _list_one(study: Study, run: RunManifest, cell: Cell, seed: int, attempts: int) -> Listed:
-    return Listed(run.wave, cell, seed, attempts, find_result(study, cell.episode))
-
-
-def _count_attempts(study: Study) -> Counter[str]:
-    return Counter(key.split("/")[1] for key in study.store.list(ATTEMPTS))
 
 
 def number_seeds(study: Study) -> dict[str, int]:
@@ -153,6 +147,11 @@ def read_attempt(study: Study, episode: str, attempt: int) -> Episode:
     if attempt not in stored:
         there = ", ".join(map(str, stored)) or "none"
         raise StudyError(f"--attempt {attempt}: stored of this episode are: {there}")
+    return stored_attempt(study, episode, attempt)
+
+
+def stored_attempt(study: Study, episode: str, attempt: int) -> Episode:
+    """The same of an attempt that is known to be stored. Raises RegistryError."""
     key = attempt_key(episode, attempt)
     return decode_episode(decrypt(study.store.get(key), study.identities(), key), key)
 
@@ -204,4 +203,5 @@ __all__ = [
     "read_attempt",
     "read_attempts",
     "require_key",
+    "stored_attempt",
 ]

@@ -25,7 +25,7 @@ from study.transcripts.find import (
     require_key,
 )
 from study.transcripts.inspect_log import LogHead, Sampled, write_log
-from study.workspace import Study
+from study.workspace import Study, StudySnapshot, take_snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +54,17 @@ def export_inspect(
             "meant, and keep the folder as you keep the key"
         )
     require_key(study, "dosimeter export")
-    manifests = {manifest.wave: manifest for manifest in begun_waves(study, wave)}
-    chosen = _choose(study, wave, arm)
+    snapshot = take_snapshot(study)
+    manifests = {manifest.wave: manifest for manifest in begun_waves(snapshot, wave)}
+    chosen = _choose(snapshot, wave, arm)
     if not any(each.result for each in chosen):
         raise StudyError(f"no episode of the {arm} arm has a result yet: sweep its wave first")
     with new_folder(out) as draft:
         draft.chmod(0o700)
-        return tuple(_write_logs(study, draft, manifests, chosen))
+        return tuple(_write_logs(snapshot, draft, manifests, chosen))
 
 
-def _choose(study: Study, wave: int | None, arm: str) -> list[Listed]:
+def _choose(study: StudySnapshot, wave: int | None, arm: str) -> list[Listed]:
     arms = {entry.instance: str(entry.arm) for entry in study.entries()}
     return [e for e in list_episodes(study, wave) if arm in ("all", arms[e.cell.instance])]
 

@@ -34,7 +34,7 @@ from study.transcripts.find import (
     require_key,
 )
 from study.transcripts.sanitize import fold_lines, on_one_line
-from study.workspace import Study
+from study.workspace import Study, take_snapshot
 
 Record = dict[str, Any]
 LIST_DIGITS = 12  # of an episode's digest in lists: unique in any study
@@ -57,6 +57,7 @@ class Transcript:
 def open_transcript(study: Study, prefix: str, attempt: int | None, grade: bool) -> Transcript:
     """The attempt asked for; else the one that counts, or the last. Raises StudyError."""
     require_key(study, "dosimeter show")
+    study = take_snapshot(study)
     name = find_episode(study, prefix)
     stored, result = attempts_of(study, name), find_result(study, name)
     wanted = attempt or (result.attempt if result else stored[-1])
@@ -76,6 +77,7 @@ def _criteria_of(study: Study, entry: SealedEntry) -> Mapping[str, Criterion]:
 def list_records(study: Study, wave: int | None, model: str | None, arms: bool) -> list[Record]:
     """A record an episode; its arm only where it is asked for."""
     require_key(study, "dosimeter show --list")
+    study = take_snapshot(study)
     known = {entry.instance: str(entry.arm) for entry in study.entries()} if arms else {}
     return [
         _list_record(each) | ({"arm": known[each.cell.instance]} if arms else {})

@@ -9,7 +9,7 @@ from generators.catalog import Catalog
 from generators.seed import Seed
 from registry.draw import Entropy, FixedEntropy, Identify, SystemEntropy, draw, seal_draw
 from registry.errors import BrokenPromise
-from registry.ledger import Plan, Preregistration, SealedSet, record_body
+from registry.ledger import Ledger, Plan, Preregistration, SealedSet, record_body
 from registry.provenance import read_provenance
 from registry.sealing import write_identity
 from study.errors import StudyError
@@ -119,7 +119,7 @@ def draw_seeds(study: Study, watch: Watch, now: str) -> tuple[SealedSet, bool]:
 def register_plan(study: Study, watch: Watch, now: str) -> tuple[Preregistration, bool]:
     """The registered plan, and whether it was registered just now. Raises BrokenPromise where
     another plan is registered."""
-    registered = find_registration(study)
+    registered = find_registration(study.ledger)
     if registered is not None:
         check_plan(study, registered)
         return registered, False
@@ -139,14 +139,15 @@ def register_plan(study: Study, watch: Watch, now: str) -> tuple[Preregistration
     return entry.record, fresh
 
 
-def find_registration(study: Study) -> Preregistration | None:
-    entry = study.ledger.last("preregistration")
+def find_registration(ledger: Ledger) -> Preregistration | None:
+    """Return the registered plan; None before it is registered."""
+    entry = ledger.last("preregistration")
     return None if entry is None else entry.record
 
 
 def registration_of(study: Study) -> Preregistration:
     """The registered plan, checked against the protocol. Raises StudyError, BrokenPromise."""
-    registered = find_registration(study)
+    registered = find_registration(study.ledger)
     if registered is None:
         raise StudyError(
             f"{study.folder}: no plan is registered yet; run `dosimeter register` first"

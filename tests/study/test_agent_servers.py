@@ -17,7 +17,8 @@ from registry.result_row import Status
 from registry.verify import verify_study
 from study.errors import StudyError
 from study.protocol.protocol import read_protocol
-from study.sweeps.manifests import manifest_of, read_results
+from study.workspace.manifests import manifest_of
+from study.workspace.snapshot import take_snapshot
 from tests.harness.chat_server import running
 from tests.study.conftest import make_study, sweep
 
@@ -49,12 +50,12 @@ def test_a_sweep_of_an_agent_server_is_scored_and_its_manifest_shows_its_terms(
     with honest_server() as url:
         study = make_study(tmp_path / "study", PROTOCOL.format(url=url))
         sweep(study, 0, allow_unknown_price=True)
-    manifest = manifest_of(study, 0)
+    manifest = manifest_of(study.ledger, 0)
     assert manifest is not None
     (pin,) = manifest.models
     assert (pin.provider, pin.version) == ("agent_server", "agent-7")
     assert dict(pin.settings) == {"base_url": json.dumps(url), "tree": '"host"'}
-    made = list(read_results(study, manifest))
+    made = list(take_snapshot(study).waves[manifest.wave].results.values())
     assert [(each.status, each.score) for each in made] == [(Status.SCORED, 1.0)] * 4
     assert {(each.turns, each.tool_calls, each.served_version) for each in made} == {
         (3, 2, "scripted-1")

@@ -15,6 +15,7 @@ from study.errors import StudyError
 from study.protocol.protocol import read_protocol
 from study.reporting.look import build_look
 from study.workspace.setup import init_study
+from study.workspace.snapshot import take_snapshot
 from tests.study.test_reports import run_wave
 
 PROTOCOL = """\
@@ -58,7 +59,7 @@ def test_a_judge_that_fails_its_controls_withholds_what_the_exact_grader_says(
     assert "specificity 0.6" in said[0]
     assert "the plan asks for 0.9 or more" in said[0]
 
-    report = build_look(study, None, utc_now()).report
+    report = build_look(take_snapshot(study), None, utc_now()).report
     (verdict,) = report.verdicts
     assert verdict.verdict == "withheld"
     assert "careless says of after: contaminated" in verdict.note

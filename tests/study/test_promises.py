@@ -25,9 +25,9 @@ from registry.verify import verify_study
 from study import pipeline
 from study.cli.main import main
 from study.reporting.look import report_study
-from study.sweeps.manifests import cells_of, closing_manifest, manifests_of
 from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of, sweep_wave
 from study.workspace.image import NO_IMAGE, PinnedImage
+from study.workspace.manifests import cells_of, closing_manifest, manifests_of
 from study.workspace.setup import init_study, registration_of
 from study.workspace.study import Study
 
@@ -69,14 +69,14 @@ def begin(
 def run_cells(study: Study, manifest: RunManifest, count: int | None = None) -> None:
     """What workers do, without Ray."""
     bench = Workbench.open(context_of(study, manifest, PinnedImage("", NO_IMAGE), 1))
-    for cell in cells_of(study, manifest)[:count]:
+    for cell in cells_of(study.entries(), manifest)[:count]:
         assert run_cell(cell, bench, utc_now).finished
     bench.close()
 
 
 def close(study: Study, manifest: RunManifest, now: Callable[[], str] = lambda: NOW) -> object:
     context = context_of(study, manifest, PinnedImage("", NO_IMAGE), 1)
-    return close_wave(study, context, manifest, cells_of(study, manifest), now)
+    return close_wave(study, context, manifest, cells_of(study.entries(), manifest), now)
 
 
 def kinds(study: Study) -> list[str]:
@@ -94,7 +94,7 @@ def test_two_sweeps_that_begin_a_wave_at_once_share_one_run_key(registered: Stud
 
     lost = begin(registered, between)
     assert lost == won[0]
-    assert len(manifests_of(registered, 0)) == 1
+    assert len(manifests_of(registered.ledger, 0)) == 1
     run_cells(other, won[0], 1)
     run_cells(registered, lost)  # reads what the other wrote
     close(registered, lost)
@@ -184,7 +184,7 @@ def test_a_report_shows_the_run_that_the_close_names(registered: Study) -> None:
     close(registered, manifest)
     closed = registered.ledger.last("wave-closed")
     assert closed is not None
-    assert closing_manifest(registered, closed.record) == manifest
+    assert closing_manifest(registered.ledger, closed.record) == manifest
     report, _ = report_study(registered, None, NOW)
     assert report.runs == (manifest,)
     assert any("later" in words for words in report.deviations), "but it is told of"
@@ -205,7 +205,7 @@ def test_a_begun_wave_keeps_its_sandbox(registered: Study) -> None:
     path.write_text(path.read_text().replace("{kind: local}", "{kind: local, runtime: runsc}"))
     with pytest.raises(BrokenPromise, match="sandbox"):
         begin(pipeline.open_study(registered.folder))
-    assert manifests_of(registered, 0) == (manifest,)
+    assert manifests_of(registered.ledger, 0) == (manifest,)
 
 
 class Death(BaseException):

@@ -39,10 +39,11 @@ from study.reporting.context import check_report
 from study.reporting.internal import write_internal
 from study.reporting.look import build_look
 from study.spending import spent_by_judges
-from study.sweeps.manifests import cells_of
 from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of
 from study.workspace.image import NO_IMAGE, PinnedImage
+from study.workspace.manifests import cells_of
 from study.workspace.setup import init_study, registration_of
+from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, serve
 from tests.study.judging.test_grade import CALL, answer_of, both, reads, verdicts
@@ -85,10 +86,10 @@ def run_wave(study: Study, wave: int) -> None:
     manifest = begin_wave(study, request, registration_of(study), models, image, utc_now)
     context = context_of(study, manifest, image, 1)
     bench = Workbench.open(context)
-    for cell in cells_of(study, manifest):
+    for cell in cells_of(study.entries(), manifest):
         assert run_cell(cell, bench, utc_now).finished
     bench.close()
-    close_wave(study, context, manifest, cells_of(study, manifest), utc_now)
+    close_wave(study, context, manifest, cells_of(study.entries(), manifest), utc_now)
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +204,7 @@ def test_nothing_that_follows_from_a_private_seed_goes_into_a_report(study: Stud
 
 @pytest.mark.parametrize("where", ["report.md", "tables/verdicts.csv", "figures/gaps.svg"])
 def test_every_file_of_a_report_is_looked_through(study: Study, where: str) -> None:
-    files = report_files(build_look(study, None, utc_now()).report)
+    files = report_files(build_look(take_snapshot(study), None, utc_now()).report)
     check_report(study, files, 1)
     secret = next(entry.seed for entry in study.entries() if entry.arm is Arm.PRIVATE)
     with pytest.raises(BrokenPromise, match=f"{where}: seed"):
@@ -360,7 +361,7 @@ def test_a_judge_that_moved_in_one_arm_withholds_the_verdict(
 
     served.always = drifted
     assert again(held)[0] == 0
-    report = build_look(held, None, utc_now()).report
+    report = build_look(take_snapshot(held), None, utc_now()).report
     (verdict,) = report.verdicts
     assert verdict.verdict == "withheld"
     assert "C3 (answers graded again): kind graded 16 answers of wave 0" in verdict.note

@@ -19,11 +19,13 @@ from registry.result_row import Arm
 from registry.verify import verify_study
 from study import pipeline
 from study.reporting.context import check_report
-from study.reporting.look import build_look, read_rows
-from study.sweeps.manifests import cells_of, closed_wave, closing_manifest
+from study.reporting.look import build_look
+from study.results import exact_rows
 from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of
 from study.workspace.image import NO_IMAGE, PinnedImage
+from study.workspace.manifests import cells_of
 from study.workspace.setup import registration_of
+from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.study.conftest import make_study
 
@@ -61,10 +63,10 @@ def run_wave(study: Study, wave: int, day: str) -> None:
     manifest = begin_wave(study, request, registration_of(study), models, image, now)
     context = context_of(study, manifest, image, 1)
     bench = Workbench.open(context)
-    for cell in cells_of(study, manifest):
+    for cell in cells_of(study.entries(), manifest):
         assert run_cell(cell, bench, now).finished
     bench.close()
-    close_wave(study, context, manifest, cells_of(study, manifest), now)
+    close_wave(study, context, manifest, cells_of(study.entries(), manifest), now)
 
 
 @pytest.fixture(scope="module")
@@ -88,10 +90,10 @@ def test_all_public_tranches_are_published_at_once_and_no_private_one(study: Stu
 
 
 def test_a_row_knows_its_tranche_and_whether_it_is_burned(study: Study) -> None:
-    runs = [closing_manifest(study, closed_wave(study, wave)) for wave in range(2)]  # type: ignore[arg-type] # closed
+    snapshot = take_snapshot(study)
     where = {e.instance: e for e in study.entries()}
     ran: dict[tuple[int, str], set[tuple[int, int]]] = {}
-    for row in read_rows(study, runs):
+    for row in exact_rows(snapshot, snapshot.closed_waves[:2]):
         entry = where[row.instance]
         assert (row.tranche, row.arm) == (entry.tranche, entry.arm)
         leaked = row.wave == 1 and entry.tranche == 0 and entry.arm is Arm.PRIVATE
@@ -104,7 +106,7 @@ def test_a_row_knows_its_tranche_and_whether_it_is_burned(study: Study) -> None:
 
 
 def test_the_report_tests_what_is_virgin_and_tells_nothing_private(study: Study) -> None:
-    report = build_look(study, None, "2026-11-06T00:00:00Z").report
+    report = build_look(take_snapshot(study), None, "2026-11-06T00:00:00Z").report
     (verdict,) = report.verdicts
     assert (verdict.model, verdict.n_public, verdict.n_private) == ("reader", 2, 2)
     assert verdict.estimate is not None

@@ -20,6 +20,7 @@ from study import pipeline
 from study.cli.main import main
 from study.transcripts.find import list_episodes, read_attempt
 from study.transcripts.sanitize import fold_lines, neutralise, on_one_line
+from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 
 PICTURE = b"\x89PNG not quite"
@@ -40,7 +41,7 @@ def run(study: Study, *arguments: str) -> Result:
 
 
 def some_episode(study: Study, model: str = "honest") -> str:
-    return list_episodes(study, 1, model)[0].cell.episode
+    return list_episodes(take_snapshot(study), 1, model)[0].cell.episode
 
 
 def hostile_episode(episode: Episode) -> Episode:
@@ -204,7 +205,7 @@ class TestFindingAnEpisode:
         assert why in refused.stderr
 
     def test_an_ambiguous_prefix_says_so(self, finished: Study) -> None:
-        names = [hex_of(each.cell.episode) for each in list_episodes(finished)]
+        names = [hex_of(each.cell.episode) for each in list_episodes(take_snapshot(finished))]
         shared = next(a for a in "0123456789abcdef" if sum(n[0] == a for n in names) > 1)
         refused = run(finished, "show", shared)
         assert "give more digits" in refused.stderr

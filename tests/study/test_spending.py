@@ -30,9 +30,10 @@ from study import pipeline
 from study.cli.main import main
 from study.errors import StudyError
 from study.sweeps.estimate import estimate_wave
-from study.sweeps.manifests import manifest_of, read_results
 from study.sweeps.sweep import SweepOutcome, SweepRequest
+from study.workspace.manifests import manifest_of
 from study.workspace.setup import init_study
+from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
 
@@ -144,9 +145,9 @@ def check_unknown_stays_unknown(folder: Path, url: str) -> None:
     """Allowed, a model without a price is swept, whatever the budget, and told as unknown."""
     study = make_study(folder, url, 0.01, PRICES.replace("sold-*", "other-*"))
     assert sweep(study, allow_unknown_price=True).closed is not None
-    manifest = manifest_of(study, 0)
+    manifest = manifest_of(study.ledger, 0)
     assert manifest is not None
-    results = list(read_results(study, manifest))
+    results = list(take_snapshot(study).waves[manifest.wave].results.values())
     assert len(results) == EPISODES
     assert {result.cost_usd for result in results} == {None}
     assert all(result.input_tokens for result in results)
@@ -185,10 +186,12 @@ def test_a_budget_holds_over_several_workers_and_the_wave_goes_on_when_it_is_rai
     assert done.closed is not None
     assert done.closed.finished == EPISODES
     assert len(provider.sold) == EPISODES, "nothing was bought twice"
-    manifest = manifest_of(study, 0)
+    manifest = manifest_of(study.ledger, 0)
     assert manifest is not None
     assert manifest.prices == read_prices(study.folder / "prices.yaml").digest
-    costs = [result.cost_usd for result in read_results(study, manifest)]
+    costs = [
+        result.cost_usd for result in take_snapshot(study).waves[manifest.wave].results.values()
+    ]
     assert sum(cost or 0 for cost in costs) == pytest.approx(float(provider.bill(study.folder)))
     assert verify_study(study.store, study.identities()).holds
     # What the pilots foretold of the rest.

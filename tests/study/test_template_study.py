@@ -19,7 +19,8 @@ from study import pipeline
 from study.errors import StudyError
 from study.protocol.protocol import FILE_NAME, read_protocol
 from study.protocol.template_file import library_names, read_template
-from study.sweeps.manifests import manifest_of, read_results
+from study.workspace.manifests import manifest_of
+from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.study.conftest import make_study, sweep
 
@@ -52,9 +53,9 @@ tests:
 
 
 def results_of(study: Study, wave: int) -> list[EpisodeResult]:
-    manifest = manifest_of(study, wave)
+    manifest = manifest_of(study.ledger, wave)
     assert manifest is not None
-    return list(read_results(study, manifest))
+    return list(take_snapshot(study).waves[manifest.wave].results.values())
 
 
 @pytest.fixture(scope="module")

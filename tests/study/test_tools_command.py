@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from study.cli.main import main
 from study.transcripts.find import list_episodes
+from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 
 pytestmark = pytest.mark.ray
@@ -21,7 +22,7 @@ def run(study: Study, *arguments: str) -> Result:
 
 def test_the_counts_are_those_of_the_results(finished: Study) -> None:
     told = json.loads(run(finished, "--json").stdout)
-    results = [each.result for each in list_episodes(finished) if each.result]
+    results = [each.result for each in list_episodes(take_snapshot(finished)) if each.result]
     assert sum(row["calls"] for row in told["models"]) == sum(r.tool_calls for r in results)
     assert sum(row["rounds"] for row in told["models"]) == sum(r.turns for r in results)
     assert sum(row["calls"] for row in told["by_seed"]) == sum(r.tool_calls for r in results)

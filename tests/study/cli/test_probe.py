@@ -35,9 +35,9 @@ from study.probing.ask import instance_of
 from study.probing.results import exposure_of, texts_of
 from study.spending import spent_by_judges, spent_on_probes
 from study.sweeps.exposure_ledger import burned_tranches
-from study.sweeps.manifests import cells_of
 from study.sweeps.sweep import SweepRequest, _spent_beside, begin_wave, close_wave, context_of
 from study.workspace.image import NO_IMAGE, PinnedImage
+from study.workspace.manifests import cells_of
 from study.workspace.setup import init_study, registration_of
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
@@ -100,10 +100,10 @@ def run_wave(study: Study) -> None:
     manifest = begin_wave(study, request, registration_of(study), models, image, utc_now)
     context = context_of(study, manifest, image, 1)
     bench = Workbench.open(context)
-    for cell in cells_of(study, manifest):
+    for cell in cells_of(study.entries(), manifest):
         assert run_cell(cell, bench, utc_now).finished
     bench.close()
-    close_wave(study, context, manifest, cells_of(study, manifest), utc_now)
+    close_wave(study, context, manifest, cells_of(study.entries(), manifest), utc_now)
 
 
 @pytest.fixture

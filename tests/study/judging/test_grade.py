@@ -32,6 +32,7 @@ from harness.spending.prices import read_prices
 from harness.sweep.run_cell import Workbench, open_purse, run_cell
 from registry.clock import utc_now
 from registry.ledger.records import JudgeRule, Plan, read_record, record_body, record_digest
+from registry.result_row import ResultRow
 from registry.sealing import decrypt, new_identity
 from registry.verify import verify_study
 from study import pipeline
@@ -40,12 +41,13 @@ from study.errors import StudyError
 from study.judging.grade import GradeRequest, grade_study
 from study.judging.grades import graded_by
 from study.protocol.protocol import read_protocol
-from study.reporting.look import read_rows
+from study.reporting.look import graded_rows
 from study.spending import money_of, spent_by_judges
-from study.sweeps.manifests import cells_of, manifests_of
 from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of
 from study.workspace.image import NO_IMAGE, PinnedImage
+from study.workspace.manifests import cells_of, manifests_of
 from study.workspace.setup import init_study, registration_of
+from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 
@@ -135,6 +137,11 @@ def swept(
     return pipeline.open_study(tmp_path / "study"), served
 
 
+def _rows(study: Study) -> list[ResultRow]:
+    snapshot = take_snapshot(study)
+    return list(graded_rows(snapshot, [snapshot.waves[0]]))
+
+
 def run_wave(study: Study) -> None:
     """What a sweep does, without Ray."""
     image, request = PinnedImage("", NO_IMAGE), SweepRequest(0, allow_dirty=True)
@@ -142,10 +149,10 @@ def run_wave(study: Study) -> None:
     manifest = begin_wave(study, request, registration_of(study), models, image, utc_now)
     context = context_of(study, manifest, image, 1)
     bench = Workbench.open(context)
-    for cell in cells_of(study, manifest):
+    for cell in cells_of(study.entries(), manifest):
         assert run_cell(cell, bench, utc_now).finished
     bench.close()
-    close_wave(study, context, manifest, cells_of(study, manifest), utc_now)
+    close_wave(study, context, manifest, cells_of(study.entries(), manifest), utc_now)
 
 
 def run(study: Study, *arguments: str) -> Result:
@@ -186,7 +193,7 @@ def test_judges_grade_what_is_stored_once_and_stand_beside_the_registered_test(
     assert [v.hypothesis for v in after.verdicts] == ["primary"]
     assert after.exploratory == ()  # the plan asks for judges that were measured
     assert [each.withheld != "" for each in after.judges] == [True, True]
-    rows = list(read_rows(study, list(manifests_of(study, 0))))
+    rows = _rows(study)
     assert {row.grader for row in rows} == {"deterministic", "strict", "kind"}
     assert all(row.score == 1.0 for row in rows if row.grader == "kind")
     assert all(row.passed == row.total for row in rows if row.grader == "kind")
@@ -194,7 +201,7 @@ def test_judges_grade_what_is_stored_once_and_stand_beside_the_registered_test(
     assert found.holds
     assert dict(found.counts)["waves graded by judges"] == 2
     assert "open objects (no record names them yet)" not in dict(found.counts)
-    assert manifests_of(study, 0)[0].judges == study.protocol.judges
+    assert manifests_of(study.ledger, 0)[0].judges == study.protocol.judges
     assert not any(KEY.encode() in study.store.get(key) for key in study.store.list())
 
 
@@ -216,7 +223,7 @@ def test_a_judge_that_dies_midway_is_resumed_and_nothing_is_bought_twice(
         "provider:auth": 1, "not tried after that": EPISODES - 4
     }  # fmt: skip
     assert len(served.requests) == wanted + 4  # the dead provider was not asked by all the others
-    graders = {row.grader for row in read_rows(study, list(manifests_of(study, 0)))}
+    graders = {row.grader for row in _rows(study)}
     assert graders == {"deterministic"}  # no column with holes
 
     served.always = both
@@ -272,7 +279,7 @@ def test_garbage_is_never_held_against_the_model(swept: tuple[Study, Served]) ->
     told = json.loads(run(study, "grade", "--judge", "strict", "--json").stdout)["judges"][0]
     assert told["graded"] == EPISODES
     assert told["ungraded"] == told["criteria"] > 0
-    rows = list(read_rows(study, list(manifests_of(study, 0))))
+    rows = _rows(study)
     judged = [row for row in rows if row.grader == "strict"]
     assert len(judged) == EPISODES
     assert {(row.status, row.score, row.passed) for row in judged} == {("missing", None, None)}
@@ -350,7 +357,7 @@ def test_verdicts_of_judges_stand_beside_the_exact_ones_in_transcripts_and_logs(
 ) -> None:
     study, _ = swept
     assert run(study, "grade", "--judge", "strict", "--judge", "kind").exit_code == 0
-    rows = list(read_rows(study, list(manifests_of(study, 0))))
+    rows = _rows(study)
     episodes = json.loads(run(study, "show", "--list", "--json").stdout)
     half = next(each for each in episodes if 0 < each["score"] < 1)
     told = json.loads(run(study, "show", half["episode"], "--grade", "--json").stdout)["grade"]
@@ -463,7 +470,7 @@ def test_a_budget_stops_a_judge_before_it_is_passed_and_raised_it_goes_on(
     assert (code, told["judges"][0]["graded"], told["judges"][0]["recorded"]) == (0, EPISODES, [0])
     assert len(served.requests) == EPISODES
     assert {row["spent_usd"] for row in told["budget"]} == {float(EPISODES * CALL)}
-    manifest = manifests_of(study, 0)[0]
+    manifest = manifests_of(study.ledger, 0)[0]
     money = money_of(study.folder, study.protocol, manifest.models)
     judged = spent_by_judges(study, 0, money.prices)
     context = context_of(study, manifest, PinnedImage("", NO_IMAGE), 1, money, judged)

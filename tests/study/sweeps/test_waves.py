@@ -171,9 +171,9 @@ def test_a_wave_owes_its_tranches_and_no_other(tmp_path: Path) -> None:
         "  - {models: [honest, spiked], tranches: {spiked: 1, honest: [0, 2]}}\n",
     )
     study = make_study(tmp_path / "study", text)
-    from study.sweeps.manifests import cells_of
     from study.sweeps.sweep import SweepRequest, begin_wave
     from study.workspace.image import pinned_image
+    from study.workspace.manifests import cells_of
     from study.workspace.setup import registration_of
 
     planned_ = _planned(study.protocol, 1)
@@ -188,7 +188,7 @@ def test_a_wave_owes_its_tranches_and_no_other(tmp_path: Path) -> None:
     )  # fmt: skip
     assert manifest.tranches == ((0, 2), (1,))
     tranche = {entry.instance: entry.tranche for entry in study.entries()}
-    cells = cells_of(study, manifest)
+    cells = cells_of(study.entries(), manifest)
     ran = {
         name: {tranche[c.instance] for c in cells if c.model == name}
         for name in ("honest", "spiked")

@@ -21,6 +21,7 @@ from harness.model import Image, Message, Reply, Role, ToolCall, Usage
 from study.cli.main import main
 from study.transcripts.find import list_episodes, read_attempt
 from study.transcripts.inspect_log import LogHead, Sampled, write_log
+from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 
 pytestmark = pytest.mark.ray
@@ -55,7 +56,7 @@ def public(finished: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def strange(finished: Study) -> bytes:
     """A log of three episodes that went wrong in every way that a model finds."""
-    listed = list_episodes(finished, 1, "honest")[0]
+    listed = list_episodes(take_snapshot(finished), 1, "honest")[0]
     assert listed.result is not None
     episode = read_attempt(finished, listed.cell.episode, 1)
     wild, failed, slow = strange_episodes(episode)
@@ -122,7 +123,11 @@ def test_there_is_one_log_a_model_task_and_wave(finished: Study, public: Path) -
 
 def test_by_default_only_the_public_arm_is_written(finished: Study, public: Path) -> None:
     arms = {entry.instance: entry.arm for entry in finished.entries()}
-    wanted = {e.cell.episode for e in list_episodes(finished) if arms[e.cell.instance] == "public"}
+    wanted = {
+        e.cell.episode
+        for e in list_episodes(take_snapshot(finished))
+        if arms[e.cell.instance] == "public"
+    }
     logs = [members(path.read_bytes()) for path in public.iterdir()]
     assert {s["metadata"]["episode"] for log in logs for s in samples(log)} == wanted
 
@@ -191,7 +196,7 @@ def test_a_sample_holds_messages_calls_score_and_events(finished: Study, public:
 
 def result_of(study: Study, sample: dict[str, Any]) -> EpisodeResult:
     named = sample["metadata"]["episode"]
-    found = next(e for e in list_episodes(study) if e.cell.episode == named)
+    found = next(e for e in list_episodes(take_snapshot(study)) if e.cell.episode == named)
     assert found.result is not None
     return found.result
 

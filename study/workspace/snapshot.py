@@ -1,0 +1,132 @@
+"""A study at one moment: what a command reads once and passes on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from harness.episode import Cell
+from harness.episodes import EpisodeResult
+from harness.store_keys import ATTEMPTS, RESULTS, result_key
+from harness.sweep import read_result
+from registry.ledger import Entry, Ledger, RunManifest, WaveClosed
+from registry.sealing import SealedEntry
+from study.workspace.manifests import cells_of, closed_wave, closing_manifest, manifests_of
+from study.workspace.study import Study
+
+
+class LedgerSnapshot(Ledger):
+    """The records of a ledger as they were read once, and verified. Appending goes to the ledger
+    in the store; the snapshot does not change."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__(ledger.store, ledger.prefix)
+        self._live = ledger
+        self._entries = ledger.entries()
+
+    def entries(self, expected_head: str | None = None) -> tuple[Entry, ...]:
+        """Return all records, oldest first; with ``expected_head`` they are read anew."""
+        return self._entries if expected_head is None else self._live.entries(expected_head)
+
+    def append_unless(
+        self, record: Any, time: str, there: Callable[[Entry], bool]
+    ) -> tuple[Entry, bool]:
+        """Append to the ledger in the store."""
+        return self._live.append_unless(record, time, there)
+
+
+@dataclass(frozen=True)
+class StudySnapshot(Study):
+    """A study at one moment. The ledger is read when the snapshot is taken; key, draw, lists and
+    results are read when first asked for, and once. Reading functions take a snapshot where a
+    command needs several of them; functions that write take the study."""
+
+    ledger: LedgerSnapshot
+
+    def identities(self) -> tuple[str, ...]:
+        """Return the age identities that open what is sealed. Raises RegistryError."""
+        return self._identities
+
+    def entries(self) -> tuple[SealedEntry, ...]:
+        """Return the seeds of both arms. Raises RegistryError."""
+        return self._sealed_entries
+
+    @cached_property
+    def waves(self) -> Mapping[int, WaveSnapshot]:
+        """The planned waves that were begun, by number."""
+        begun = {
+            number: found
+            for number in range(len(self.protocol.waves))
+            if (found := manifests_of(self.ledger, number))
+        }
+        return {
+            number: WaveSnapshot(self, number, manifests, closed_wave(self.ledger, number))
+            for number, manifests in begun.items()
+        }
+
+    @property
+    def closed_waves(self) -> tuple[WaveSnapshot, ...]:
+        """The closed waves in order."""
+        return tuple(wave for wave in self.waves.values() if wave.closed is not None)
+
+    @cached_property
+    def result_keys(self) -> frozenset[str]:
+        """The store keys of all results."""
+        return frozenset(self.store.list(RESULTS))
+
+    @cached_property
+    def attempts(self) -> Counter[str]:
+        """The number of stored attempts by episode, 64 hexadecimal digits."""
+        return Counter(key.split("/")[1] for key in self.store.list(ATTEMPTS))
+
+    @cached_property
+    def _identities(self) -> tuple[str, ...]:
+        return super().identities()
+
+    @cached_property
+    def _sealed_entries(self) -> tuple[SealedEntry, ...]:
+        return super().entries()
+
+
+@dataclass(frozen=True)
+class WaveSnapshot:
+    """A wave that was begun, at the moment of its study's snapshot. Its cells and results need the
+    study's key."""
+
+    study: StudySnapshot
+    number: int
+    manifests: tuple[RunManifest, ...]  # oldest first
+    closed: WaveClosed | None
+
+    @cached_property
+    def manifest(self) -> RunManifest:
+        """The manifest that counts: the one the wave was closed for, else the newest. Raises
+        BrokenPromise."""
+        if self.closed is None:
+            return self.manifests[-1]
+        return closing_manifest(self.study.ledger, self.closed)
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """Every cell, in the order of the schedule."""
+        return cells_of(self.study.entries(), self.manifest)
+
+    @cached_property
+    def finished(self) -> frozenset[str]:
+        """The store keys of the results of this wave."""
+        return self.study.result_keys & {result_key(cell.episode) for cell in self.cells}
+
+    @cached_property
+    def results(self) -> Mapping[str, EpisodeResult]:
+        """The stored results by episode, in the order of their store keys."""
+        identities = self.study.identities()
+        results = (read_result(self.study.store, key, identities) for key in sorted(self.finished))
+        return {result.episode: result for result in results}
+
+
+def take_snapshot(study: Study) -> StudySnapshot:
+    """Read the ledger of a study, once; the rest follows on demand. Raises BrokenPromise."""
+    return StudySnapshot(study.folder, study.protocol, study.store, LedgerSnapshot(study.ledger))
