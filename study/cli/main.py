@@ -137,10 +137,11 @@ def demo(
       dosimeter models fetch smollm2 && dosimeter demo --study real --model smollm2
       dosimeter demo --study judged --judge careless
     """
-    from study.cli.output import print_verdicts
-    from study.demo.run import run_demo
+    from study.cli.output import print_verdicts, progress_watch, sweep_watch
+    from study.demo.run import DemoRequest, Display, run_demo
 
-    report, path = run_demo(folder, sandbox, tasks, model, judge)
+    display = Display(lambda line: click.echo(line, err=True), progress_watch, sweep_watch)
+    report, path = run_demo(folder, DemoRequest(sandbox, tasks, model, judge), display)
     print_verdicts(report, path, as_json)
 
 

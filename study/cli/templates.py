@@ -30,10 +30,11 @@ def template_check(files: tuple[str, ...], as_json: bool) -> None:
       dosimeter template check my-tests.yml
       dosimeter template check past --json
     """
-    from study.picard import check_files, print_reports
+    from study.cli.picard_output import print_template_reports
+    from study.picard import check_files
 
     reports = check_files(files)
-    print_reports(reports, as_json)
+    print_template_reports(reports, as_json)
     sys.exit(0 if all(report.holds for report in reports) else 2)
 
 
@@ -91,9 +92,14 @@ def template_score(run: Path, remaps: tuple[str, ...], as_json: bool) -> None:
       dosimeter template score runs/test_20250628_101107
       dosimeter template score runs/llama --remap /home/me/sandbox=sandbox_llama.zip
     """
-    from study.picard import score_folder
+    from datetime import UTC, datetime
 
-    score_folder(run, remaps, as_json)
+    from study.cli.picard_output import print_scores
+    from study.picard import disagreements, score_run, write_scores
+
+    scores = score_run(run, datetime.now(UTC), remaps)
+    differing = disagreements(run, scores)  # before scores.json is replaced
+    print_scores(scores, differing, write_scores(run, scores), as_json)
 
 
 @template.command("report")
@@ -135,7 +141,8 @@ def template_report(
       dosimeter template report a=run1 a=run2 b=run3 --out tables --template formats
     """
     from analysis.picard import WIDTHS
-    from study.picard import print_run_report, report_runs
+    from study.cli.picard_output import print_run_report
+    from study.picard import report_runs
 
     made = report_runs(runs, out, templates=templates, remaps=remaps, widths=widths or WIDTHS)
     print_run_report(made, as_json)

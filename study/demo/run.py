@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from rich.console import Console
 
 from analysis.judges import shortfall
 from harness.sweep import prepare_ray
@@ -22,13 +21,13 @@ from study.calibration import (
     record_calibration,
     write_calibration,
 )
-from study.cli import progress_watch, sweep_watch
 from study.judging import CheckRequest, GradeRequest, check_judge, grade_study, rates_of
 from study.sweeps import SweepRequest
 from study.workspace import Study, closed_wave, init_study, is_study
 
 if TYPE_CHECKING:
     from analysis.report import Report
+    from harness.sweep import Progress
 
 DEMO_TASKS = "[count_circles/medium, compute_average/medium]"  # the lines to switch
 DEMO_SEEDS, DEMO_MODELS = "seeds_per_arm: 12", "models:\n"
@@ -65,38 +64,38 @@ _JUDGE_RULES = """\
 """
 
 
-def run_demo(
-    folder: Path,
-    sandbox: str,
-    tasks: Sequence[str] = (),
-    model: str | None = None,
-    judge: str | None = None,
-) -> tuple[Report, Path]:
-    """Run the demo's study in a folder, from wherever it stands; its report and the file.
+@dataclass(frozen=True, slots=True)
+class DemoRequest:
+    """A new demo. ``tasks`` are "family/difficulty", none for the demo's own; ``model`` is a local
+    model that takes part, ``judge`` a built-in judge as second grader."""
 
-    ``sandbox``, ``tasks`` ("family/difficulty"; none for the demo's own), ``model``, a local one
-    that takes part, and ``judge``, a built-in one that is asked for a second opinion, are for a
-    new one. Raises HarnessError where the model's weights are not here.
-    """
-    say = Console(stderr=True, highlight=False).print
+    sandbox: str
+    tasks: tuple[str, ...] = ()
+    model: str | None = None
+    judge: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Display:
+    """Where a demo shows what it does: a line of text, the progress of a step or of a sweep."""
+
+    line: Callable[[str], None]
+    progress: Callable[[str], AbstractContextManager[Callable[[str, int, int], None]]]
+    sweep: Callable[[str], AbstractContextManager[Callable[[Progress], None]]]
+
+
+def run_demo(folder: Path, request: DemoRequest, display: Display) -> tuple[Report, Path]:
+    """Run the demo's study in a folder, or resume it, which takes nothing of the request. Return
+    its report and the page. Raises HarnessError if the model's weights are not on this machine."""
     if not is_study(folder):
-        text = (files("study.demo") / "study.yaml").read_text(encoding="utf-8")
-        text = text.replace("{kind: docker}", f"{{kind: {sandbox}}}")
-        if model is not None:
-            text = _with_model(text, model)
-        if judge is not None:
-            text = with_judge(text, judge)
-        if tasks:
-            text = text.replace(DEMO_TASKS, f"[{', '.join(tasks)}]")
-            text = text.replace(_LOCAL_TASKS, f"[{', '.join(tasks)}]")
-        init_study(folder, text)
+        init_study(folder, _protocol(request))
     study = pipeline.open_study(folder)
-    with progress_watch("drawing") as watch:
+    with display.progress("drawing") as watch:
         sealed, _ = pipeline.draw(study, watch)
-    say(f"drawn and sealed: {sealed.count} seeds in {len(sealed.strata)} strata")
-    with progress_watch("registering") as watch:
+    display.line(f"drawn and sealed: {sealed.count} seeds in {len(sealed.strata)} strata")
+    with display.progress("registering") as watch:
         registered, _ = pipeline.register(study, watch)
-    say(f"registered: {pipeline.describe(registered)}")
+    display.line(f"registered: {pipeline.describe(registered)}")
     with ExitStack() as session:
         if any(
             closed_wave(study.ledger, wave) is None for wave in range(len(study.protocol.waves))
@@ -104,22 +103,36 @@ def run_demo(
             prepare_ray(None)
             from harness.sweep.ray_actors import ray_session
 
-            say("starting Ray on this machine")
+            display.line("starting Ray on this machine")
             session.enter_context(ray_session(None))
-        _sweep(study, 0)
-        judge_wave(study, 0, say)
+        _sweep(study, 0, display)
+        judge_wave(study, 0, display)
         _calibrate(study)
-        with progress_watch("publishing") as watch:
+        with display.progress("publishing") as watch:
             release, _ = pipeline.publish(study, None, watch)
-        say(f"released: {release.count} public instances in {folder / release.location}")
+        display.line(f"released: {release.count} public instances in {folder / release.location}")
         last = len(study.protocol.waves) - 1
         for wave in range(1, last + 1):
-            _sweep(study, wave)
-            judge_wave(study, wave, say)
+            _sweep(study, wave, display)
+            judge_wave(study, wave, display)
             if wave < last:
                 _, page = pipeline.report(study, wave)
-                say(f"a look through wave {wave}: {page}")
+                display.line(f"a look through wave {wave}: {page}")
     return pipeline.report(study)
+
+
+def _protocol(request: DemoRequest) -> str:
+    """The text of a demo's study.yaml."""
+    text = (files("study.demo") / "study.yaml").read_text(encoding="utf-8")
+    text = text.replace("{kind: docker}", f"{{kind: {request.sandbox}}}")
+    if request.model is not None:
+        text = _with_model(text, request.model)
+    if request.judge is not None:
+        text = with_judge(text, request.judge)
+    if request.tasks:
+        text = text.replace(DEMO_TASKS, f"[{', '.join(request.tasks)}]")
+        text = text.replace(_LOCAL_TASKS, f"[{', '.join(request.tasks)}]")
+    return text
 
 
 def _calibrate(study: Study) -> None:
@@ -154,27 +167,27 @@ def with_judge(text: str, name: str) -> str:
     return text.replace(_WAVES, _JUDGE.format(name=name) + _WAVES)
 
 
-def judge_wave(study: Study, wave: int, say: Callable[[str], None]) -> None:
+def judge_wave(study: Study, wave: int, display: Display) -> None:
     """Have the study's judges, if it has any, grade a wave: measured before the first, and at a
     later one's look asked once more about the first wave's answers."""
     for pin in study.protocol.judges:
         if wave == 0:
-            _measure(study, pin, say)
-        _grade(study, GradeRequest((pin.name,), wave))
+            _measure(study, pin, display)
+        _grade(study, GradeRequest((pin.name,), wave), display)
         if wave:
-            _grade(study, GradeRequest((pin.name,), again_at=wave))
+            _grade(study, GradeRequest((pin.name,), again_at=wave), display)
         again = ", and the answers of wave 0 again" if wave else ""
-        say(f"judge {pin.name}: has graded wave {wave}{again}")
+        display.line(f"judge {pin.name}: has graded wave {wave}{again}")
 
 
-def _grade(study: Study, request: GradeRequest) -> None:
-    with progress_watch("grading") as watch:
+def _grade(study: Study, request: GradeRequest, display: Display) -> None:
+    with display.progress("grading") as watch:
         grade_study(study, request, watch, utc_now)
 
 
-def _measure(study: Study, pin: JudgePin, say: Callable[[str], None]) -> None:
+def _measure(study: Study, pin: JudgePin, display: Display) -> None:
     if rates_of(study, pin) is None:
-        with progress_watch("checking the judge") as watch:
+        with display.progress("checking the judge") as watch:
             check_judge(study, CheckRequest(pin.name), watch, utc_now)
     rates = rates_of(study, pin)
     missed = [
@@ -182,11 +195,13 @@ def _measure(study: Study, pin: JudgePin, say: Callable[[str], None]) -> None:
         for rule in study.protocol.registered_plan().judges
         if rule.name == pin.name
     ]
-    say(f"judge {pin.name}: {'; '.join(filter(None, missed)) or 'as good as the plan asks'}")
+    display.line(
+        f"judge {pin.name}: {'; '.join(filter(None, missed)) or 'as good as the plan asks'}"
+    )
 
 
-def _sweep(study: Study, wave: int) -> None:
+def _sweep(study: Study, wave: int, display: Display) -> None:
     # A demo is run from wherever its reader stands: what is not as registered is recorded.
     request = SweepRequest(wave, allow_dirty=True)
-    with sweep_watch(f"wave {wave}: {', '.join(study.protocol.waves[wave])}") as watch:
+    with display.sweep(f"wave {wave}: {', '.join(study.protocol.waves[wave])}") as watch:
         pipeline.sweep(study, request, watch)

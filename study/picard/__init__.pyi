@@ -1,22 +1,23 @@
 from .answers import answers_of_rows, facts_of_study
-from .check import check_files, print_reports
 from .import_results import Imported, import_parametr, import_picard, named_folders, write_rows
-from .prepare import prepare_template
-from .report import print_run_report, report_runs
-from .score import score_folder
+from .prepare import check_files, prepare_template
+from .report import RunReport, report_runs
+from .run_folder import RunScores, disagreements, score_run, write_scores
 
 __all__ = [
     "Imported",
+    "RunReport",
+    "RunScores",
     "answers_of_rows",
     "check_files",
+    "disagreements",
     "facts_of_study",
     "import_parametr",
     "import_picard",
     "named_folders",
     "prepare_template",
-    "print_reports",
-    "print_run_report",
     "report_runs",
-    "score_folder",
+    "score_run",
     "write_rows",
+    "write_scores",
 ]

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from generators.seed import Seed
 from generators.templates import (
     ARTIFACTS,
     TemplateFamily,
+    TemplateReport,
+    check_text,
     precheck_writer,
     prepare,
     template_family,
 )
-from generators.templates.language import MadeFile
+from generators.templates.language import MadeFile, Problem
+from study.errors import StudyError
 from study.files import new_folder
 from study.protocol import read_template
 
@@ -83,3 +86,17 @@ def _make_folders(root: str, folder: str, made: set[str]) -> None:
     _make_folders(root, folder.rpartition("/")[0], made)
     os.mkdir(f"{root}/{folder}")
     made.add(folder)
+
+
+def check_files(names: Sequence[str]) -> tuple[TemplateReport, ...]:
+    """A report for each file; one that cannot be read has that as its only error."""
+    return tuple(_check(name) for name in names)
+
+
+def _check(name: str) -> TemplateReport:
+    try:
+        _, text = read_template(Path(), name)
+    except StudyError as error:
+        message = str(error).removeprefix(f"{name}: ")
+        return TemplateReport(name, "", (Problem(1, (), message),), (), ())
+    return check_text(text, name)

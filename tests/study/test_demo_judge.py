@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 from registry.clock import utc_now
 from registry.verify import verify_study
 from study import pipeline
-from study.demo.run import judge_wave, with_judge
+from study.demo.run import Display, judge_wave, with_judge
 from study.errors import StudyError
 from study.protocol.protocol import read_protocol
 from study.reporting.look import build_look
@@ -42,6 +44,14 @@ entropy: "fixed:0000000000000000000000000000000000000000000000000000000000000bed
 """
 
 
+def _display(lines: list[str]) -> Display:
+    @contextmanager
+    def unwatched(step: str) -> Iterator[Callable[..., None]]:
+        yield lambda *progress: None
+
+    return Display(lines.append, unwatched, unwatched)
+
+
 @pytest.mark.slow
 def test_a_judge_that_fails_its_controls_withholds_what_the_exact_grader_says(
     tmp_path: Path,
@@ -52,10 +62,10 @@ def test_a_judge_that_fails_its_controls_withholds_what_the_exact_grader_says(
     pipeline.draw(study)
     pipeline.register(study)
     run_wave(study, 0)
-    judge_wave(study, 0, said.append)
+    judge_wave(study, 0, _display(said))
     pipeline.publish(study, None, lambda *step: None)
     run_wave(study, 1)
-    judge_wave(study, 1, said.append)
+    judge_wave(study, 1, _display(said))
     assert "specificity 0.6" in said[0]
     assert "the plan asks for 0.9 or more" in said[0]
 
@@ -79,7 +89,7 @@ def test_a_judge_that_fails_its_controls_withholds_what_the_exact_grader_says(
     assert counts["checks of judges"] == counts["waves graded again by judges"] == 1
     assert counts["waves graded by judges"] == 2
     head = study.ledger.entries()[-1].digest
-    judge_wave(study, 1, said.append)
+    judge_wave(study, 1, _display(said))
     assert study.ledger.entries()[-1].digest == head, "nothing is done twice"
 
 
