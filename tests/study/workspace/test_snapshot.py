@@ -1,0 +1,112 @@
+"""A command reads each object of a store once: requests are counted on the stored demo study."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from registry.ledger.chain import Ledger
+from registry.stores.base import Store
+from study import pipeline
+from study.workspace.snapshot import take_snapshot
+from study.workspace.study import Study
+
+MOST_GETS_PER_OBJECT = 1.05
+MOST_LISTS = 10
+
+
+class CountingStore:
+    """A store that counts the requests to the store below it, by method and key."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.requests: dict[str, Counter[str]] = {
+            method: Counter() for method in ("put", "get", "exists", "list")
+        }
+
+    @property
+    def uri(self) -> str:
+        return self.store.uri
+
+    def put(self, key: str, data: bytes) -> bool:
+        self.requests["put"][key] += 1
+        return self.store.put(key, data)
+
+    def get(self, key: str) -> bytes:
+        self.requests["get"][key] += 1
+        return self.store.get(key)
+
+    def exists(self, key: str) -> bool:
+        self.requests["exists"][key] += 1
+        return self.store.exists(key)
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        self.requests["list"][prefix] += 1
+        return self.store.list(prefix)
+
+    def ledger_reads(self) -> int:
+        return self.requests["get"]["ledger/00000000.json"]
+
+    def unsealings(self) -> int:
+        return sum(
+            count for key, count in self.requests["get"].items() if key.startswith("sealed/")
+        )
+
+
+@pytest.fixture
+def counted(demo_study: Path) -> tuple[Study, CountingStore]:
+    """The stored demo study, opened on a store that counts."""
+    study = pipeline.open_study(demo_study)
+    store = CountingStore(study.store)
+    return replace(study, store=store, ledger=Ledger(store)), store
+
+
+def test_status_reads_the_ledger_once_and_nothing_else(
+    counted: tuple[Study, CountingStore],
+) -> None:
+    study, store = counted
+    steps = pipeline.status(study)
+    assert [step["state"] for step in steps] == ["done"] * 7
+    assert store.ledger_reads() == 1
+    assert all(key.startswith("ledger/") for key in store.requests["get"])
+    assert sum(store.requests["list"].values()) == 1
+
+
+def test_report_reads_each_object_once(counted: tuple[Study, CountingStore]) -> None:
+    study, store = counted
+    pipeline.report(study)
+    gets = store.requests["get"]
+    assert sum(gets.values()) <= MOST_GETS_PER_OBJECT * len(gets)
+    assert store.ledger_reads() == 1
+    assert store.unsealings() == 1
+    assert sum(store.requests["list"].values()) <= MOST_LISTS
+    assert not store.requests["exists"]
+    assert not store.requests["put"], "the same look is in the ledger already"
+
+
+def test_a_snapshot_is_of_one_moment(counted: tuple[Study, CountingStore]) -> None:
+    study, _ = counted
+    snapshot = take_snapshot(study)
+    before = snapshot.ledger.entries()
+    release = before[-1].record
+    added = snapshot.ledger.append(release, "2026-11-22T18:00:00Z")
+    assert snapshot.ledger.entries() == before
+    assert take_snapshot(study).ledger.entries() == (*before, added)
+    assert study.ledger.entries()[-1] == added
+
+
+def test_a_snapshot_knows_cells_and_results_of_each_wave(
+    counted: tuple[Study, CountingStore],
+) -> None:
+    study, store = counted
+    snapshot = take_snapshot(study)
+    assert [wave.number for wave in snapshot.closed_waves] == [0, 1, 2]
+    for wave in snapshot.waves.values():
+        assert wave.closed is not None
+        assert len(wave.cells) == len(wave.results) == wave.closed.owed
+        assert {cell.episode for cell in wave.cells} == set(wave.results)
+    assert max(store.requests["get"].values()) == 1
