@@ -1,11 +1,14 @@
+from .context import find_report
 from .external_table import analyze_table
 from .internal import write_internal
-from .look import report_study
+from .look import graded_rows, report_study
 from .status import read_status
 from .tool_use import model_records, tool_records, tool_tables
 
 __all__ = [
     "analyze_table",
+    "find_report",
+    "graded_rows",
     "model_records",
     "read_status",
     "report_study",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from analysis.report import DATA, ModelFact, Report, changes_since, report_json
@@ -65,8 +66,8 @@ def tell_changes(study: Study, entries: Sequence[Entry], report: Report) -> Repo
     study's folder as the ledger has it."""
     for entry in reversed(entries):
         if entry.kind == "report" and entry.record.through_wave < report.through_wave:
-            before = _read_before(study, entry.record)
-            if before is not None:
+            before = find_report(study.folder, entry.record)
+            if before is not None and "models" in before and "deviations" in before:
                 digest = entry.record.report
                 return replace(report, changes=changes_since(before, report_json(report), digest))
     return report
@@ -94,8 +95,10 @@ def _is_look(record: ReportIssued, through: int, table: str, calibrations: tuple
     return found == (through, table, calibrations)
 
 
-def _read_before(study: Study, record: ReportIssued) -> Mapping[str, Any] | None:
-    path = study.folder / REPORTS / f"wave-{record.through_wave}" / DATA
+def find_report(folder: Path, record: ReportIssued) -> Mapping[str, Any] | None:
+    """Return the report.json of a report in the ledger; None if the study's folder does not hold
+    it, or holds other bytes."""
+    path = folder / REPORTS / f"wave-{record.through_wave}" / DATA
     try:
         data = path.read_bytes()
     except OSError:
@@ -103,4 +106,4 @@ def _read_before(study: Study, record: ReportIssued) -> Mapping[str, Any] | None
     if digest_bytes(data) != record.report:
         return None
     body: Mapping[str, Any] = json.loads(data)
-    return body if "models" in body and "deviations" in body else None
+    return body

@@ -55,6 +55,13 @@ def list_tasks() -> list[dict[str, Any]]:
     ]
 
 
+def make(name: str, difficulty: str = "medium", seed: str | None = None) -> TaskInstance:
+    """Return the instance of a family for a seed of 64 hexadecimal digits; without one, the example
+    of ``tasks show``. Raises GeneratorError for an unknown name or difficulty, or a bad seed."""
+    drawn = EXAMPLE_SEED if seed is None else Seed.from_hex(seed)
+    return family(name).generate(difficulty, drawn)
+
+
 def show_task(name: str, difficulty: str) -> TaskView:
     """Raises GeneratorError for an unknown name or difficulty."""
     found = INSTALLED.family(name)

@@ -1,0 +1,89 @@
+"""A study in Python, for notebooks: the functions of the command line, with DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from registry.ledger import ReportIssued
+from registry.result_row import columns_of
+from study import pipeline
+from study.errors import StudyError
+from study.reporting import find_report, graded_rows
+from study.workspace import Study, take_snapshot
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from analysis.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class StudyView:
+    """A study's folder, opened. Each method reads the study anew, so that it sees what sweeps have
+    added since."""
+
+    study: Study
+
+    def results(self) -> pd.DataFrame:
+        """Return a row for each episode and grader of the waves that were begun, in the columns of
+        docs/result-rows.md. It names instances and arms, so it needs the study's key and must not
+        be published. Raises RegistryError without the key."""
+        snapshot = take_snapshot(self.study)
+        return _frame(columns_of(list(graded_rows(snapshot, list(snapshot.waves.values())))))
+
+    def looks(self) -> pd.DataFrame:
+        """Return a row for each report in the ledger, oldest first: the last ``wave`` that it
+        covers, its ``time`` (UTC), the ``report``'s digest, and its ``deviations``."""
+        return _frame(
+            [
+                {
+                    "wave": record.through_wave,
+                    "time": entry.time,
+                    "report": record.report,
+                    "deviations": list(record.deviations),
+                }
+                for entry, record in self._issued()
+            ]
+        )
+
+    def verdicts(self, wave: int | None = None) -> pd.DataFrame:
+        """Return the verdict of each model by the report through a wave, or by the newest report.
+        Nothing is tested anew: a look at the data is a ``report``. Raises StudyError if there is no
+        such report, or the study's folder has another file in its place."""
+        issued = [record for _, record in self._issued() if wave in (None, record.through_wave)]
+        if not issued:
+            through = "" if wave is None else f" through wave {wave}"
+            raise StudyError(f"{self.study.folder}: no report{through} yet: make it with report()")
+        body = find_report(self.study.folder, issued[-1])
+        if body is None:
+            raise StudyError(
+                f"{self.study.folder}: the report through wave {issued[-1].through_wave} is not in "
+                "the folder as the ledger has it: make it again with report()"
+            )
+        return _frame(body["models"])
+
+    def report(self, wave: int | None = None) -> tuple[Report, Path]:
+        """Run the registered test on the closed waves up to ``wave``, or all; write the report and
+        record it in the ledger. Return it with its HTML page. Raises StudyError, BrokenPromise."""
+        return pipeline.report(self.study, wave)
+
+    def status(self) -> pd.DataFrame:
+        """Return a row for each step of the study: what is done, and what is owed."""
+        return _frame(pipeline.status(self.study))
+
+    def _issued(self) -> list[tuple[Any, ReportIssued]]:
+        return [(entry, entry.record) for entry in self.study.ledger.find("report")]
+
+
+def open_study(folder: str | Path) -> StudyView:
+    """Open a study's folder. Raises StudyError, RegistryError."""
+    return StudyView(pipeline.open_study(Path(folder)))
+
+
+def _frame(data: Mapping[str, Any] | list[dict[str, Any]]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(data)

@@ -1,0 +1,64 @@
+"""The Python API on the stored demo study; the examples of docs/python-api.md run as they stand."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import study as api
+from registry.result_row import COLUMNS
+from study.errors import StudyError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_examples_of_the_page_run(
+    stored_demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(stored_demo, tmp_path / "demo-study")
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs/python-api.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile("\n".join(blocks), "docs/python-api.md", "exec"), names)
+    assert names["report"].through_wave == 1
+    assert names["page"].is_file()
+    assert names["instance"].brief.prompt
+
+
+def test_results_are_the_rows_of_all_waves(demo_study: Path) -> None:
+    rows = api.open_study(demo_study).results()
+    assert list(rows.columns) == list(COLUMNS)
+    assert set(rows.wave) == {0, 1, 2}
+    assert set(rows.arm) == {"public", "private"}
+    assert len(rows) == 576 * rows.grader.nunique()
+
+
+def test_looks_and_verdicts_are_those_on_record(demo_study: Path) -> None:
+    opened = api.open_study(demo_study)
+    assert list(opened.looks().wave) == [1, 2]
+    verdicts = opened.verdicts(wave=1).set_index("model").verdict
+    assert verdicts["strong-1"] == "contaminated"
+    assert verdicts["honest-1"] != "contaminated"
+    with pytest.raises(StudyError, match="no report through wave 0"):
+        opened.verdicts(wave=0)
+    with pytest.raises(StudyError, match="through wave 2 is not in the folder"):
+        opened.verdicts()  # the fixture lacks the last report's folder
+
+
+def test_status_has_a_row_for_each_step(demo_study: Path) -> None:
+    assert list(api.open_study(demo_study).status().state) == ["done"] * 7
+
+
+def test_importing_study_imports_nothing_large() -> None:
+    program = (
+        "import sys, study; print([m for m in sys.modules if m in ('numpy', 'pandas', 'ray')])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.strip() == "set()", done.stderr
