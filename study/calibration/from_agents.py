@@ -124,9 +124,12 @@ def run_calibration(
 def _sweep(held: Study, wave: int, request: RunRequest, watching: Watching) -> None:
     # Of a scratch study nobody promises a commit: what it ran with is recorded.
     wanted = SweepRequest(
-        wave, allow_dirty=True, address=request.address, workers=request.workers,
+        wave,
+        allow_dirty=True,
+        address=request.address,
+        workers=request.workers,
         parallel=request.parallel,
-    )  # fmt: skip
+    )
     with watching(f"wave {wave} of the scratch study") as watch:
         outcome = sweep_wave(held, wanted, watch, utc_now)
     if outcome.closed is None:
@@ -163,9 +166,17 @@ def _measure(study: Study, held: Study, scratch: Scratch) -> Calibrated:
         "little blunter.",
     )
     return Calibrated(
-        "run", study.protocol.name, registration, plan, "built-in agents", 1,
-        "what the agents do", data.covered, notes, found,
-    )  # fmt: skip
+        "run",
+        study.protocol.name,
+        registration,
+        plan,
+        "built-in agents",
+        1,
+        "what the agents do",
+        data.covered,
+        notes,
+        found,
+    )
 
 
 def _protocol(

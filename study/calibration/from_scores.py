@@ -77,8 +77,13 @@ class Calibrated:
             "how": self.how,
             "study": self.study,
             "registration": self.registration,
-            "plan": {"name": plan.name, "looks": plan.looks, "outcomes": list(plan.outcomes),
-                     "permutations": plan.permutations, "multiplicity": plan.multiplicity},
+            "plan": {
+                "name": plan.name,
+                "looks": plan.looks,
+                "outcomes": list(plan.outcomes),
+                "permutations": plan.permutations,
+                "multiplicity": plan.multiplicity,
+            },
             "model": self.model,
             "wave": self.wave,
             "known": self.known,
@@ -86,7 +91,7 @@ class Calibrated:
             "beside": list(self.beside),
             "notes": list(self.notes),
             **calibration_json(self.found),
-        }  # fmt: skip
+        }
 
 
 def calibrate_study(study: Study, request: CalibrateRequest) -> Calibrated:
@@ -105,13 +110,27 @@ def calibrate_study(study: Study, request: CalibrateRequest) -> Calibrated:
     ground, covered = make_ground(plan, cube, wave, model, beside)
     known, pools = _known(study, cube, wave, np.unique(ground.stratum))
     found = calibrate(
-        plan, ground, doses=request.doses, replicates=request.replicates, known=pools,
-        registration=registration, place=f"{model}|{wave}",
-    )  # fmt: skip
+        plan,
+        ground,
+        doses=request.doses,
+        replicates=request.replicates,
+        known=pools,
+        registration=registration,
+        place=f"{model}|{wave}",
+    )
     return Calibrated(
-        "resampled", study.protocol.name, registration, plan, model, wave, known, covered,
-        tuple(_notes(plan, beside, ground, covered)), found, beside.models,
-    )  # fmt: skip
+        "resampled",
+        study.protocol.name,
+        registration,
+        plan,
+        model,
+        wave,
+        known,
+        covered,
+        tuple(_notes(plan, beside, ground, covered)),
+        found,
+        beside.models,
+    )
 
 
 def look_of(study: Study, plan: Plan, cube: SeedMeans, wave: int, model: str) -> Beside:
@@ -149,10 +168,16 @@ def make_ground(
 
     model_own = scores([own])
     return CleanScores(
-        model_own.values[:, 0], x if covered else None, cube.stratum[rows], cube.public[rows],
-        cube.tranche[rows], model_own.missing[:, 0], model_own.runs[:, 0],
-        scores(others) if others else None, beside.instead,
-    ), covered  # fmt: skip
+        model_own.values[:, 0],
+        x if covered else None,
+        cube.stratum[rows],
+        cube.public[rows],
+        cube.tranche[rows],
+        model_own.missing[:, 0],
+        model_own.runs[:, 0],
+        scores(others) if others else None,
+        beside.instead,
+    ), covered
 
 
 def clean_models(study: Study, plan: Plan, wave: int) -> tuple[str, ...]:

@@ -18,20 +18,35 @@ _PATH = click.Path(path_type=Path)
 
 @click.command()
 @study_option
-@click.option("--doses", default="0,.05,.1,.2,.5,1", show_default=True, metavar="F,F,…",
-              help="Shares of the public arm that are known.")  # fmt: skip
+@click.option(
+    "--doses",
+    default="0,.05,.1,.2,.5,1",
+    show_default=True,
+    metavar="F,F,…",
+    help="Shares of the public arm that are known.",
+)
 @click.option("--replicates", type=int, help="Of each dose. Default: 20; with --run, 1.")
-@click.option("--wave", type=click.IntRange(0), help="Whose stored scores are taken. Default: the "
-              "newest closed one with a clean model.")  # fmt: skip
-@click.option("--model", metavar="NAME", help="The clean model. Default: one that the plan names "
-              "as released before publication or frozen.")  # fmt: skip
+@click.option(
+    "--wave",
+    type=click.IntRange(0),
+    help="Whose stored scores are taken. Default: the newest closed one with a clean model.",
+)
+@click.option(
+    "--model",
+    metavar="NAME",
+    help="The clean model. Default: one that the plan names "
+    "as released before publication or frozen.",
+)
 @click.option("--run", "run", is_flag=True, help="Run built-in agents in a scratch study instead.")
 @click.option("--yes", is_flag=True, help="With --run: do run so many episodes.")
 @click.option("--address", help="With --run: of an existing Ray cluster, HOST:6379.")
 @click.option("--workers", type=click.IntRange(1), help="With --run: Ray workers.")
 @click.option("--parallel", type=click.IntRange(1, 1024), help="With --run: episodes at once.")
-@click.option("--out", type=_PATH, help="Folder for JSON, SVG and the scratch study. Default: "
-              "calibration, in the study's.")  # fmt: skip
+@click.option(
+    "--out",
+    type=_PATH,
+    help="Folder for JSON, SVG and the scratch study. Default: calibration, in the study's.",
+)
 @json_option
 def calibrate(
     folder: Path,
@@ -82,8 +97,9 @@ def calibrate(
     if run:
         from study.calibration import RunRequest
 
-        request = RunRequest(given, 1 if replicates is None else replicates, address, workers,
-                             parallel)  # fmt: skip
+        request = RunRequest(
+            given, 1 if replicates is None else replicates, address, workers, parallel
+        )
         made = _run(study, request, place, yes or as_json)
     else:
         count = {} if replicates is None else {"replicates": replicates}

@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from study.picard import Imported
 
 _arm = click.option(
-    "--arm", type=click.Choice(["public", "private"]), required=True,
+    "--arm",
+    type=click.Choice(["public", "private"]),
+    required=True,
     help="Which the seeds of these folders are: nothing in them tells.",
-)  # fmt: skip
+)
 _look = click.option("--look", type=click.IntRange(0), default=0, show_default=True)
 _out = click.option(
     "--out", type=click.Path(path_type=Path), required=True, help="A .parquet file for the rows."
@@ -101,8 +103,15 @@ def _tell(found: Imported, out: Path, append: bool, as_json: bool) -> None:
     total = write_rows(out, found.rows, append)
     if as_json:
         overall: list[dict[str, Any]] = [asdict(each) for each in found.overall]
-        print_json({"rows": len(found.rows), "rows_in_file": total, "file": str(out),
-                    "overall": overall, "warnings": list(found.warnings)})  # fmt: skip
+        print_json(
+            {
+                "rows": len(found.rows),
+                "rows_in_file": total,
+                "file": str(out),
+                "overall": overall,
+                "warnings": list(found.warnings),
+            }
+        )
         return
     if found.overall:
         print_records([_shown(asdict(each)) for each in found.overall], False, title="Overall")
@@ -116,7 +125,10 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
         return "" if pair is None else f"{100 * pair[0]:.1f}…{100 * pair[1]:.1f}"
 
     return {
-        "model": row["model"], "judge": row["grader"], "score": f"{100 * row['score']:.1f}",
-        "as printed (95 %)": points(row["interval"]), "clustered (95 %)": points(row["clustered"]),
+        "model": row["model"],
+        "judge": row["grader"],
+        "score": f"{100 * row['score']:.1f}",
+        "as printed (95 %)": points(row["interval"]),
+        "clustered (95 %)": points(row["clustered"]),
         "task runs": row["seeds"],
-    }  # fmt: skip
+    }

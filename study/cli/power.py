@@ -14,39 +14,73 @@ _SHARE = click.FloatRange(0, 1)
 
 
 @click.command()
-@click.option("--study", type=_PATH, help="A study's folder, whose plan is tried. Default: the "
-              "preset standard-v1 of 4 strata, 64 instances an arm, 8 looks.")  # fmt: skip
-@click.option("--from", "source", type=_PATH, metavar="TABLE|STUDY",
-              help="Results whose variance and prices are taken: a CSV or Parquet table, or the "
-              "closed waves of a study.")  # fmt: skip
+@click.option(
+    "--study",
+    type=_PATH,
+    help="A study's folder, whose plan is tried. Default: the "
+    "preset standard-v1 of 4 strata, 64 instances an arm, 8 looks.",
+)
+@click.option(
+    "--from",
+    "source",
+    type=_PATH,
+    metavar="TABLE|STUDY",
+    help="Results whose variance and prices are taken: a CSV or Parquet table, or the "
+    "closed waves of a study.",
+)
 @click.option("--grader", help="Whose rows of the table are taken, where it has several graders.")
 @click.option("--gap", type=float, default=0.05, show_default=True, help="Inflation to be seen.")
-@click.option("--power", "target", type=click.FloatRange(0, 1, min_open=True, max_open=True),
-              default=0.8, show_default=True, help="Wanted for one inflated model.")  # fmt: skip
+@click.option(
+    "--power",
+    "target",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.8,
+    show_default=True,
+    help="Wanted for one inflated model.",
+)
 @click.option("--strata", type=_COUNT, help="Tasks and difficulties.")
 @click.option("--seeds", type=click.IntRange(2), help="Instances in each arm of each stratum.")
 @click.option("--replicates", type=_COUNT, help="Runs of a model on an instance.")
 @click.option("--looks", type=_COUNT, help="Waves that share alpha.")
 @click.option("--models", type=_COUNT, help="New models at a look.")
 @click.option("--alpha", type=float, help="One-sided, over all looks.")
-@click.option("--outcome", "outcomes", multiple=True, type=click.Choice(["score", "fraction"]),
-              help="Default: both, by the larger.")  # fmt: skip
+@click.option(
+    "--outcome",
+    "outcomes",
+    multiple=True,
+    type=click.Choice(["score", "fraction"]),
+    help="Default: both, by the larger.",
+)
 @click.option("--final-only", is_flag=True, help="Only the weighted score is inflated.")
-@click.option("--covariate-runs", type=click.IntRange(0), help="Of models from before, on each "
-              "instance; 0 for no adjustment.")  # fmt: skip
-@click.option("--pre-exposure", type=_COUNT, help="Models from before the publication, the "
-              "negative control. Default: the study's, else 4.")  # fmt: skip
-@click.option("--frozen", type=click.IntRange(0), help="How many of them are run again at every "
-              "look. Default: the study's, else none.")  # fmt: skip
-@click.option("--onset", type=_COUNT, help="The look from which all new models are inflated, for "
-              "the study's power. Default: the middle one.")  # fmt: skip
+@click.option(
+    "--covariate-runs",
+    type=click.IntRange(0),
+    help="Of models from before, on each instance; 0 for no adjustment.",
+)
+@click.option(
+    "--pre-exposure",
+    type=_COUNT,
+    help="Models from before the publication, the negative control. Default: the study's, else 4.",
+)
+@click.option(
+    "--frozen",
+    type=click.IntRange(0),
+    help="How many of them are run again at every look. Default: the study's, else none.",
+)
+@click.option(
+    "--onset",
+    type=_COUNT,
+    help="The look from which all new models are inflated, for "
+    "the study's power. Default: the middle one.",
+)
 @click.option("--sd", type=float, help="Of a run's score within a stratum.")
 @click.option("--seed-share", type=_SHARE, help="Of its variance, that stays with the instance.")
 @click.option("--shared-share", type=_SHARE, help="Of that, what all models share.")
 @click.option("--cost-per-episode", type=click.FloatRange(0), metavar="USD")
 @click.option("--replications", type=int, default=400, show_default=True)
-@click.option("--permutations", type=int, default=1999, show_default=True,
-              help="In each simulated test.")  # fmt: skip
+@click.option(
+    "--permutations", type=int, default=1999, show_default=True, help="In each simulated test."
+)
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="An SVG to write.")
 @json_option
@@ -98,13 +132,29 @@ def power(
     from study.planning import PowerRequest, answer_power
 
     request = PowerRequest(
-        study=study, source=source, grader=grader, gap=gap, target=target, strata=strata,
-        seeds=seeds, replicates=replicates, looks=looks, models=models, alpha=alpha,
-        outcomes=tuple(dict.fromkeys(outcomes)), covariate_runs=covariate_runs,
-        pre_exposure=pre_exposure, frozen=frozen, onset=onset,
-        final_only=final_only, sd=sd, seed_share=seed_share, shared=shared_share,
-        cost_per_episode=cost_per_episode, effort=SimulationSize(replications, permutations, seed),
-    )  # fmt: skip
+        study=study,
+        source=source,
+        grader=grader,
+        gap=gap,
+        target=target,
+        strata=strata,
+        seeds=seeds,
+        replicates=replicates,
+        looks=looks,
+        models=models,
+        alpha=alpha,
+        outcomes=tuple(dict.fromkeys(outcomes)),
+        covariate_runs=covariate_runs,
+        pre_exposure=pre_exposure,
+        frozen=frozen,
+        onset=onset,
+        final_only=final_only,
+        sd=sd,
+        seed_share=seed_share,
+        shared=shared_share,
+        cost_per_episode=cost_per_episode,
+        effort=SimulationSize(replications, permutations, seed),
+    )
     if plot is not None:
         check_place(plot)
     with progress_watch("simulating") as watch:

@@ -85,8 +85,9 @@ def _findings(answer: PowerAnswer) -> list[str]:
         _needed(answer, gap),
         _detectable(answer),
         f"As planned: {answer.episodes(planned.seeds):,} episodes"
-        + _price(answer.cost(planned.seeds)) + ".",
-    ]  # fmt: skip
+        + _price(answer.cost(planned.seeds))
+        + ".",
+    ]
     return lines
 
 

@@ -152,9 +152,15 @@ def export(
     study = pipeline.open_study(folder)
     written = export_inspect(study, out, wave, arm, reveal)
     if arm == "public":
-        click.echo(f"warning: {out} holds transcripts in plain text, and tells by being there "
-                   "that their instances are public", err=True)  # fmt: skip
+        click.echo(
+            f"warning: {out} holds transcripts in plain text, and tells by being there "
+            "that their instances are public",
+            err=True,
+        )
     else:
-        click.echo(f"warning: {out} holds PRIVATE transcripts in plain text: whoever reads it "
-                   "knows private instances; delete it when you are done", err=True)  # fmt: skip
+        click.echo(
+            f"warning: {out} holds PRIVATE transcripts in plain text: whoever reads it "
+            "knows private instances; delete it when you are done",
+            err=True,
+        )
     print_records([asdict(each) for each in written], as_json, title=f"Logs in {out}")

@@ -58,9 +58,7 @@ def answers_of_rows(rows: Iterable[ResultRow], facts: dict[str, QuestionFacts]) 
                 strict[key] = row
             elif row.grader == LENIENT:
                 lenient[key] = row
-    return Answers(
-        tuple(_answer(row, lenient.get(key)) for key, row in strict.items()), facts
-    )  # fmt: skip
+    return Answers(tuple(_answer(row, lenient.get(key)) for key, row in strict.items()), facts)
 
 
 def answers_of_runs(

@@ -21,11 +21,17 @@ from study.picard.run_folder import Result, read_conversations, score_run
 
 RESULTS = re.compile(r"^(_partial-)?benchmark_results(_judge_.+)?\.json$")
 _DIMENSIONS: Mapping[str, str] = {
-    "sr": "score_sr", "scientific reasoning": "score_sr",
-    "dh": "score_dh", "data handling": "score_dh",
-    "im": "score_im", "image data extraction": "score_im", "image": "score_im",
-    "if": "score_if", "instruction following": "score_if", "instructions following": "score_if",
-}  # fmt: skip
+    "sr": "score_sr",
+    "scientific reasoning": "score_sr",
+    "dh": "score_dh",
+    "data handling": "score_dh",
+    "im": "score_im",
+    "image data extraction": "score_im",
+    "image": "score_im",
+    "if": "score_if",
+    "instruction following": "score_if",
+    "instructions following": "score_if",
+}
 _MAX_BYTES = 200_000_000
 _Z = 1.959963984540054
 
@@ -121,10 +127,15 @@ def _picard_row(
     row = _row(model, arm, look, f"picard/q{question}", str(instance), "deterministic")
     status = Status.SCORED if result.scores is not None else Status.MODEL_FAILURE
     return replace(
-        row, replicate=replicate, status=status, score=right, passed=int(right), total=1,
+        row,
+        replicate=replicate,
+        status=status,
+        score=right,
+        passed=int(right),
+        total=1,
         stop_reason="answered" if result.scores is not None else "no response",
         turns=rounds or 0,
-    )  # fmt: skip
+    )
 
 
 # -- PARAMETR-Bench -----------------------------------------------------------------------------
@@ -159,8 +170,9 @@ def _result_files(folder: Path) -> list[Path]:
         raise StudyError(f"{folder}: no such folder")
     found = sorted(path for path in folder.rglob("*.json") if RESULTS.match(path.name))
     whole = {path.parent for path in found if not path.name.startswith("_partial-")}
-    return [path for path in found if not path.name.startswith("_partial-")
-            or path.parent not in whole]  # fmt: skip
+    return [
+        path for path in found if not path.name.startswith("_partial-") or path.parent not in whole
+    ]
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -241,10 +253,14 @@ def _overall(path: Path, body: dict[str, Any], tasks: Sequence[_Task]) -> Overal
     half = _Z * math.sqrt(variance)
     seeds = {(each.task, each.seed) for each in tasks}
     return Overall(
-        str(path), tasks[0].model, tasks[0].judge, score,
+        str(path),
+        tasks[0].model,
+        tasks[0].judge,
+        score,
         (max(0.0, score - half), min(1.0, score + half)),
-        _clustered(tasks, score, weight), len(seeds),
-    )  # fmt: skip
+        _clustered(tasks, score, weight),
+        len(seeds),
+    )
 
 
 def _spread(part: _Part) -> float:
@@ -273,15 +289,21 @@ def _parametr_row(task: _Task, arm: Arm, look: int) -> ResultRow:
     parts = task.parts
     scored = sum(part.weight for part in parts)
     row = _row(
-        task.model, arm, look, f"{task.task}/{task.difficulty}",
-        f"{task.task}/{task.difficulty}/{task.seed}", task.judge,
-    )  # fmt: skip
+        task.model,
+        arm,
+        look,
+        f"{task.task}/{task.difficulty}",
+        f"{task.task}/{task.difficulty}/{task.seed}",
+        task.judge,
+    )
     passed, total = sum(part.passed for part in parts), sum(part.total for part in parts)
     if not scored or not total:
         return replace(row, status=Status.MISSING)
     made = replace(row, score=_mean(parts), passed=passed, total=total)
-    dims = {name: _mean([p for p in parts if p.dimension == name])
-            for name in dict.fromkeys(p.dimension for p in parts if p.dimension)}  # fmt: skip
+    dims = {
+        name: _mean([p for p in parts if p.dimension == name])
+        for name in dict.fromkeys(p.dimension for p in parts if p.dimension)
+    }
     return replace(made, **dims)  # type: ignore[arg-type] # the scores by dimension
 
 
@@ -305,12 +327,35 @@ def _number(rows: Sequence[ResultRow]) -> Iterator[ResultRow]:
 def _row(model: str, arm: Arm, look: int, stratum: str, instance: str, grader: str) -> ResultRow:
     family, _, difficulty = stratum.partition("/")
     return ResultRow(
-        wave=look, model=model, arm=arm, stratum=stratum, family=family, difficulty=difficulty,
-        instance=instance, replicate=0, grader=grader, status=Status.SCORED, score=None,
-        passed=None, total=None, score_sr=None, score_dh=None, score_im=None, score_if=None,
-        stop_reason="", error_class="", limits_hit="", turns=0, tool_calls=0, input_tokens=None,
-        output_tokens=None, cost_usd=None, seconds=0.0, attempts=1, served_version="",
-    )  # fmt: skip
+        wave=look,
+        model=model,
+        arm=arm,
+        stratum=stratum,
+        family=family,
+        difficulty=difficulty,
+        instance=instance,
+        replicate=0,
+        grader=grader,
+        status=Status.SCORED,
+        score=None,
+        passed=None,
+        total=None,
+        score_sr=None,
+        score_dh=None,
+        score_im=None,
+        score_if=None,
+        stop_reason="",
+        error_class="",
+        limits_hit="",
+        turns=0,
+        tool_calls=0,
+        input_tokens=None,
+        output_tokens=None,
+        cost_usd=None,
+        seconds=0.0,
+        attempts=1,
+        served_version="",
+    )
 
 
 def write_rows(path: Path, rows: Sequence[ResultRow], append: bool) -> int:

@@ -127,10 +127,15 @@ def _kind(scoring_type: str, reads: bool) -> tuple[str, str]:
 
 def _task_of_question(question: Question) -> Task:
     sandbox = [
-        {"type": each.type, "name": each.name, "target_file": each.target_file,
-         "content": each.content, "config": each.config}
+        {
+            "type": each.type,
+            "name": each.name,
+            "target_file": each.target_file,
+            "content": each.content,
+            "config": each.config,
+        }
         for each in question.components
-    ]  # fmt: skip
+    ]
     return _task(sandbox, question.expected_response or question.expected_content or "")
 
 

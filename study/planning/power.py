@@ -115,9 +115,14 @@ class PowerAnswer:
         plan = self.plan
         return {
             "plan": {
-                "name": plan.name, "strata": len(plan.strata), "seeds_per_arm": plan.seeds_per_arm,
-                "replicates": plan.replicates, "looks": plan.looks, "alpha": plan.alpha,
-                "look_alpha": look_alpha(plan), "outcomes": list(plan.outcomes),
+                "name": plan.name,
+                "strata": len(plan.strata),
+                "seeds_per_arm": plan.seeds_per_arm,
+                "replicates": plan.replicates,
+                "looks": plan.looks,
+                "alpha": plan.alpha,
+                "look_alpha": look_alpha(plan),
+                "outcomes": list(plan.outcomes),
                 "multiplicity": plan.multiplicity,
             },
             "setting": asdict(self.setting),
@@ -129,7 +134,7 @@ class PowerAnswer:
             "controls": self._controls(),
             "needed": self._curve(self.seeds, "seeds"),
             "detectable": self._curve(self.gaps, "gap"),
-        }  # fmt: skip
+        }
 
     def _controls(self) -> dict[str, Any] | None:
         """What C1 does to the plan; None where it names no negative control."""
@@ -137,12 +142,16 @@ class PowerAnswer:
         if held is None or rules is None:
             return None
         return {
-            "baseline": list(held.baseline), "frozen": list(held.frozen),
-            "alpha": rules.control_alpha, "margin": rules.control_margin,
-            "half_width": self.planned.half_width, "withheld": self.planned.withheld,
-            "withheld_error": self.planned.withheld_error, "often_withheld": self.often_withheld,
+            "baseline": list(held.baseline),
+            "frozen": list(held.frozen),
+            "alpha": rules.control_alpha,
+            "margin": rules.control_margin,
+            "half_width": self.planned.half_width,
+            "withheld": self.planned.withheld,
+            "withheld_error": self.planned.withheld_error,
+            "often_withheld": self.often_withheld,
             "remedies": [asdict(each) for each in self.remedies],
-        }  # fmt: skip
+        }
 
     def _point(self, point: PowerPoint) -> dict[str, Any]:
         return asdict(point) | {
@@ -189,11 +198,15 @@ def _remedies(answer: PowerAnswer) -> tuple[Remedy, ...]:
         return ()
     found = [
         find(
-            answer.plan, answer.components, controls, seed=effort.seed,
-            replications=round(_CONFIRM * effort.replications), permutations=effort.permutations,
+            answer.plan,
+            answer.components,
+            controls,
+            seed=effort.seed,
+            replications=round(_CONFIRM * effort.replications),
+            permutations=effort.permutations,
         )
         for find in (find_seeds, find_models)
-    ]  # fmt: skip
+    ]
     return tuple(each for each in found if each is not None)
 
 

@@ -81,9 +81,16 @@ SECTIONS: Mapping[str, type[Section]] = {
     "missing": MissingSection,
 }
 STANDARD_ONLY = (
-    "study_alpha", "onset_alpha", "onset_looks", *SECTIONS, "second_grader", "sensitivity",
-    "exclusions", "burned", "hypotheses",
-)  # fmt: skip
+    "study_alpha",
+    "onset_alpha",
+    "onset_looks",
+    *SECTIONS,
+    "second_grader",
+    "sensitivity",
+    "exclusions",
+    "burned",
+    "hypotheses",
+)
 
 
 class PlanFile(PlanSection):

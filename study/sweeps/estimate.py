@@ -265,6 +265,15 @@ def _bounded(study: Study, pin: ModelPin, tariff: Tariff, episodes: int) -> Fore
     cost = None if tariff.price is None else Interval(0.0, None, high)
     reading = most("context")
     return Forecast(
-        pin.name, episodes, BOUNDS, 0, "", (), tariff.price, reading, reading,
-        most("max_tokens"), cost,
-    )  # fmt: skip
+        pin.name,
+        episodes,
+        BOUNDS,
+        0,
+        "",
+        (),
+        tariff.price,
+        reading,
+        reading,
+        most("max_tokens"),
+        cost,
+    )

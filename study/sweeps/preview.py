@@ -195,9 +195,20 @@ def _render(
             messages, tools = as_text(messages, tools), ()
     text = sum(estimate_text(message.text) for message in messages)
     return Rendered(
-        pin.name, pin.provider, pin.version, task.stratum, form, messages, tools, files,
-        brief.limits, text, pictures, estimate_text(_schemas(tools)), pin.settings,
-    )  # fmt: skip
+        pin.name,
+        pin.provider,
+        pin.version,
+        task.stratum,
+        form,
+        messages,
+        tools,
+        files,
+        brief.limits,
+        text,
+        pictures,
+        estimate_text(_schemas(tools)),
+        pin.settings,
+    )
 
 
 def _one_message(task: Task, brief: Brief, pin: ModelPin) -> tuple[tuple[Message, ...], int]:

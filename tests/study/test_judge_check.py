@@ -204,9 +204,17 @@ def test_a_judge_of_a_models_family_is_flagged_and_its_failures_are_counted(
     assert all("family_bias" not in each and "others" not in each for each in kept)
     people = CliRunner().invoke(
         main,
-        ["judge", "check", "first", "--criteria", str(FEW), "--study", str(folder),
-         "--allow-unknown-price"],
-    )  # fmt: skip
+        [
+            "judge",
+            "check",
+            "first",
+            "--criteria",
+            str(FEW),
+            "--study",
+            str(folder),
+            "--allow-unknown-price",
+        ],
+    )
     assert "of the same family as honest" in people.stdout
     kinds = [
         json.loads(each.read_bytes())["kind"]
@@ -220,9 +228,17 @@ def test_the_table_for_people_names_every_group(study: tuple[Path, Served], trut
     served.always = reply(truth)
     result = CliRunner().invoke(
         main,
-        ["judge", "check", "first", "--criteria", str(FEW), "--study", str(folder),
-         "--allow-unknown-price"],
-    )  # fmt: skip
+        [
+            "judge",
+            "check",
+            "first",
+            "--criteria",
+            str(FEW),
+            "--study",
+            str(folder),
+            "--allow-unknown-price",
+        ],
+    )
     assert result.exit_code == 0, result.output
     for group in ("all", "style: injected", "dimension: SR", "task: hubble_constant/easy"):
         assert group in result.stdout

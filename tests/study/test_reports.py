@@ -144,8 +144,11 @@ def test_a_report_is_a_folder_of_files_that_tell_the_same(study: Study) -> None:
     assert float(row["estimate"]) == body["models"][0]["estimate"]
     assert (page.parent / "report.md").is_file()
     assert {path.name for path in (page.parent / "figures").iterdir()} == {
-        "gaps.svg", "monitoring.svg", "scores.svg", "time.svg",
-    }  # fmt: skip
+        "gaps.svg",
+        "monitoring.svg",
+        "scores.svg",
+        "time.svg",
+    }
     assert body["tools"]["models"]
     assert {fact["model"]: fact["cutoff"] for fact in body["facts"]}["reader"] == "2026-06-01"
     assert body["published"] is not None
@@ -300,15 +303,20 @@ def test_archived_answers_are_graded_again_once_and_the_look_may_speak(
     code, told, _ = again(held)
     assert (code, told["again_at"], len(served.requests)) == (0, 1, ARCHIVE)
     assert (foretold["judge"], foretold["episodes"], foretold["basis"]) == (
-        "kind", ARCHIVE, "pilots"
-    )  # fmt: skip
+        "kind",
+        ARCHIVE,
+        "pilots",
+    )
     assert foretold["cost_usd"]["mean"] == pytest.approx(float(ARCHIVE * CALL))
     assert run(held, "sweep", "--wave", "1", "--estimate")[1]["regrading"]["episodes"] == 0
     assert run(held, "sweep", "--wave", "0", "--estimate")[1]["regrading"] is None
     (row,) = told["judges"]
     assert [row["owed"], row["graded"], row["fresh"], row["recorded"]] == [
-        ARCHIVE, ARCHIVE, ARCHIVE, [1]
-    ]  # fmt: skip
+        ARCHIVE,
+        ARCHIVE,
+        ARCHIVE,
+        [1],
+    ]
     added = Counter(key.partition("/")[0] for key in set(held.store.list()) - kept)
     assert added == {"regrades": ARCHIVE, "judgements": ARCHIVE, "inventory": 2, "ledger": 1}
     assert again(held)[1]["judges"][0]["fresh"] == 0
@@ -324,8 +332,9 @@ def test_archived_answers_are_graded_again_once_and_the_look_may_speak(
     assert verdict["verdict"] == "contaminated", verdict["note"]
     c3 = [control for control in after["controls"] if control["kind"] == "C3"]
     assert [(each["what"], each["passed"]) for each in c3] == [
-        ("graded by kind", True), ("answers graded again", True)
-    ]  # fmt: skip
+        ("graded by kind", True),
+        ("answers graded again", True),
+    ]
     (judge,) = after["judges"]
     assert [row["model"] for row in judge["drift"]] == [None, "before"]
     assert judge["drift"][0]["gap"] == 0

@@ -197,8 +197,10 @@ def test_a_budget_holds_over_several_workers_and_the_wave_goes_on_when_it_is_rai
     # What the pilots foretold of the rest.
     (forecast,) = left.forecasts
     assert (forecast.basis, forecast.pilots, forecast.episodes) == (
-        "pilots", bought, EPISODES - bought,
-    )  # fmt: skip
+        "pilots",
+        bought,
+        EPISODES - bought,
+    )
     rest = float(provider.bill(study.folder) - account.spent)
     assert left.cost_usd is not None
     assert left.cost_usd.high is not None

@@ -87,8 +87,11 @@ def table(out: Path, name: str) -> list[dict[str, str]]:
 def test_questions_of_one_task_are_found_from_the_template():
     facts = {each.question: each for each in facts_of_template(library("formats"))}
     assert {(each.output, each.format) for each in facts.values()} == {
-        ("file", "json"), ("file", "string"), ("direct", "json"), ("direct", "string"),
-    }  # fmt: skip
+        ("file", "json"),
+        ("file", "string"),
+        ("direct", "json"),
+        ("direct", "string"),
+    }
     assert {each.group for each in facts.values()} == {GROUP}
 
 
@@ -156,8 +159,10 @@ def test_fences_are_a_weakness_in_direct_output(made):
     (row,) = (r for r in table(made[1], "failure_modes") if r["model"] == "fences")
     assert (row["json_only_right"], row["string_only_right"]) == ("0", "4")
     assert (row["file"], row["direct"], row["weakness_pattern"]) == (
-        "1.0", "0.333333", "Direct Output",
-    )  # fmt: skip
+        "1.0",
+        "0.333333",
+        "Direct Output",
+    )
     assert row["gap_excludes_zero"] == "True"
 
 
@@ -172,8 +177,11 @@ def test_formatting_task_and_missing_responses_are_told_apart(made):
 def test_rounds_come_from_the_conversations(made):
     rows = {r["question"]: r for r in table(made[1], "rounds") if r["model"] == "fences"}
     assert [rows["301"][name] for name in ("average", "maximum", "minimum", "mode")] == [
-        "3.0", "4", "2", "2",
-    ]  # fmt: skip
+        "3.0",
+        "4",
+        "2",
+        "2",
+    ]
     assert (rows["304"]["answers"], rows["304"]["missing"]) == ("5", "1")
 
 
@@ -213,8 +221,9 @@ def test_a_run_of_some_questions_compares_when_the_template_is_told(runs, tmp_pa
     folders = [f"{runs}/good", f"{tmp_path}/some"]
     found = report_runs(folders, tmp_path / "out", templates=["formats"]).tables.breakdown
     assert [(row.subject.model, row.pattern) for row in found.failure_modes] == [
-        ("good", "None"), ("some", "Not known"),
-    ]  # fmt: skip
+        ("good", "None"),
+        ("some", "Not known"),
+    ]
 
 
 def test_the_command_prints_and_writes(runs, tmp_path):
@@ -268,10 +277,19 @@ waves:
 
 def result(instance, **given) -> ResultRow:
     row = dict.fromkeys(ResultRow.__dataclass_fields__) | {
-        "wave": 0, "model": "m", "arm": Arm.PRIVATE, "stratum": "formats/304",
-        "family": "formats", "difficulty": "304", "instance": instance, "replicate": 0,
-        "grader": "deterministic", "status": Status.SCORED, "score": 1.0, "turns": 3,
-    }  # fmt: skip
+        "wave": 0,
+        "model": "m",
+        "arm": Arm.PRIVATE,
+        "stratum": "formats/304",
+        "family": "formats",
+        "difficulty": "304",
+        "instance": instance,
+        "replicate": 0,
+        "grader": "deterministic",
+        "status": Status.SCORED,
+        "score": 1.0,
+        "turns": 3,
+    }
     return ResultRow(**(row | given))
 
 
@@ -292,18 +310,24 @@ def test_the_rows_of_a_study_become_answers(facts):
     failed = result("c", score=0.0, status=Status.MODEL_FAILURE)
     lost = result("d", score=None, status=Status.MISSING, turns=0)
     rows = [
-        result("a"), replace(result("a"), grader="lenient"),
-        wrong, replace(wrong, grader="lenient", score=1.0),
-        failed, replace(failed, grader="lenient", score=None),
-        lost, replace(lost, grader="lenient"),
+        result("a"),
+        replace(result("a"), grader="lenient"),
+        wrong,
+        replace(wrong, grader="lenient", score=1.0),
+        failed,
+        replace(failed, grader="lenient", score=None),
+        lost,
+        replace(lost, grader="lenient"),
         result("a", grader="a judge", score=0.2),
         result("e", stratum="count_circles/easy", score=0.5),
-    ]  # fmt: skip
+    ]
     answers = answers_of_rows(rows, facts)
     assert [(row.instance, row.strict, row.lenient, row.rounds) for row in answers.rows] == [
-        ("a", True, True, 3), ("b", False, True, 3), ("c", False, False, 3),
+        ("a", True, True, 3),
+        ("b", False, True, 3),
+        ("c", False, False, 3),
         ("d", None, None, None),
-    ]  # fmt: skip
+    ]
     (row,) = break_down(answers).questions
     assert (row.formatting, row.task, row.unanswered, row.strict.missing) == (1, 0, 1, 1)
     assert row.subject == (0, "private", "m")

@@ -195,8 +195,10 @@ def test_prepared_bytes_depend_on_file_and_seed_alone(tmp_path: Path):
     assert told[19] == (20, 20)
     lines = [json.loads(line) for line in files[0][Path("precheck.jsonl")].splitlines()]
     assert [(line["question_id"], line["sample_number"]) for line in lines[:3]] == [
-        (101, 1), (101, 2), (102, 1),
-    ]  # fmt: skip
+        (101, 1),
+        (101, 2),
+        (102, 1),
+    ]
     trees = {path.parts[1] for path in files[0] if path.parts[0] == "sandbox"}
     assert trees == {f"q{q}_s{n}" for q in (201, 202, 301, 302, 401, 402) for n in (1, 2)}
     assert not list((tmp_path / "one" / "sandbox").rglob("precheck*"))

@@ -113,9 +113,18 @@ def test_a_calibration_is_on_record_once_and_reports_show_it(swept: Study) -> No
 
 def test_knowing_brings_what_it_brought_an_agent_of_that_wave(swept: Study, tmp_path: Path) -> None:
     result = _run(
-        swept.folder, "--wave", "1", "--model", "honest", "--doses", ".5", "--replicates", "4",
-        "--out", str(tmp_path),
-    )  # fmt: skip
+        swept.folder,
+        "--wave",
+        "1",
+        "--model",
+        "honest",
+        "--doses",
+        ".5",
+        "--replicates",
+        "4",
+        "--out",
+        str(tmp_path),
+    )
     assert result.exit_code == 0, result.output
     assert "brings the public scores of spiked" in result.stdout
     assert "limit of detection" in result.stdout
@@ -212,13 +221,19 @@ def test_p_is_adjusted_over_the_models_of_the_look(tmp_path: Path) -> None:
     plan, stratum = registration_of(study).plan, "compute_average/easy"
     rows = [
         make_row(
-            wave=wave, model=model, stratum=stratum, instance=f"i{i}", passed=i, total=10,
-            arm=Arm.PUBLIC if i % 2 else Arm.PRIVATE, score=0.1 * i + 0.02 * n,
+            wave=wave,
+            model=model,
+            stratum=stratum,
+            instance=f"i{i}",
+            passed=i,
+            total=10,
+            arm=Arm.PUBLIC if i % 2 else Arm.PRIVATE,
+            score=0.1 * i + 0.02 * n,
         )
         for wave, models in enumerate(study.protocol.waves)
         for n, model in enumerate(models)
         for i in range(8)
-    ]  # fmt: skip
+    ]
     cube = make_seed_means(make_table(rows), plan.outcomes, plan.strata)
     look = look_of(study, plan, cube, 1, "old")
     assert look == Beside(("new", "newer"), instead=True)

@@ -298,8 +298,10 @@ def test_who_was_trained_on_the_release_finds_its_texts_likelier(
     assert "public" not in json.dumps(told)
     rows, notes = texts_at(study, 2)
     assert [(row.model, row.measure) for row in rows] == [
-        ("teller", "loss"), ("teller", "min_k"), ("teller", "min_k_plus"),
-    ]  # fmt: skip
+        ("teller", "loss"),
+        ("teller", "min_k"),
+        ("teller", "min_k_plus"),
+    ]
     assert all(row.p_adjusted == pytest.approx(1 / 70) for row in rows)
     assert rows[0].public == pytest.approx(-(math.log(0.8) + math.log(0.7)) / 2, abs=0.01)
     assert rows[1].public == pytest.approx(math.log(0.7))

@@ -22,18 +22,31 @@ Z = 1.959963984540054
 
 
 def part(passed: int, total: int, weight: float, dimension: str = "SR") -> dict[str, Any]:
-    return {"name": f"m{weight}", "dimension": dimension, "passed": passed, "total": total,
-            "weight": weight}  # fmt: skip
+    return {
+        "name": f"m{weight}",
+        "dimension": dimension,
+        "passed": passed,
+        "total": total,
+        "weight": weight,
+    }
 
 
 def results(**given: Any) -> dict[str, Any]:
     """Two seeds of one task: weighted by hand, (10·½ + 2·1 + 10·1 + 2·0) / 24 = 17/24."""
     tasks = [
-        {"task": "hubble", "seed": seed, "difficulty": "easy", "model": "nova", "judge": "jury",
-         "metarubrics": parts}
-        for seed, parts in ((11, [part(2, 4, 10), part(1, 1, 2, "IF")]),
-                            (12, [part(4, 4, 10), part(0, 1, 2, "IF")]))
-    ]  # fmt: skip
+        {
+            "task": "hubble",
+            "seed": seed,
+            "difficulty": "easy",
+            "model": "nova",
+            "judge": "jury",
+            "metarubrics": parts,
+        }
+        for seed, parts in (
+            (11, [part(2, 4, 10), part(1, 1, 2, "IF")]),
+            (12, [part(4, 4, 10), part(0, 1, 2, "IF")]),
+        )
+    ]
     return {"run": {}, "summary": {"success_rate": 17 / 24}, "task_results": tasks} | given
 
 
@@ -139,9 +152,11 @@ def test_a_picard_folder_is_a_row_for_each_sample(tmp_path: Path) -> None:
     named = named_folders([str(run), f"llama={again}"])
     found = import_picard(named, Arm.PUBLIC, 1, datetime(2026, 1, 1, tzinfo=UTC), ())
     assert [(r.model, r.score, r.status) for r in found.rows] == [
-        ("llama", 1.0, Status.SCORED), ("llama", 0.0, Status.SCORED),
-        ("llama", 0.0, Status.MODEL_FAILURE), ("llama", 1.0, Status.SCORED),
-    ]  # fmt: skip
+        ("llama", 1.0, Status.SCORED),
+        ("llama", 0.0, Status.SCORED),
+        ("llama", 0.0, Status.MODEL_FAILURE),
+        ("llama", 1.0, Status.SCORED),
+    ]
     assert {row.stratum for row in found.rows} == {"picard/q7"}
     assert found.rows[0].instance == found.rows[3].instance  # the same sample in two folders
     assert [row.replicate for row in found.rows] == [0, 0, 0, 1]

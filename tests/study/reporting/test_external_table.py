@@ -109,7 +109,7 @@ def test_the_report_of_a_table_is_a_page_too(table: Path, tmp_path: Path) -> Non
         ("preset: standard-v1\ncontrols: {frozen: [who]}", "no rows of the control 'who'"),
         ("strata: [a/b]", "no rows by grader|no rows in the strata"),
     ],
-)  # fmt: skip
+)
 def test_a_bad_plan_is_one_error(table: Path, tmp_path: Path, plan: str, said: str) -> None:
     path = tmp_path / "plan.yaml"
     path.write_text(plan + "\n", encoding="utf-8")

@@ -48,9 +48,22 @@ def run_of(
     **retention: str,
 ) -> RunManifest:
     return RunManifest(
-        "study", wave, "p", "ee", models, (), "local", "", 1, "00", "age1",
-        f"runs/{wave}/key.age", MADE, tranches=tranches, retention=tuple(retention.items()),
-    )  # fmt: skip
+        "study",
+        wave,
+        "p",
+        "ee",
+        models,
+        (),
+        "local",
+        "",
+        1,
+        "00",
+        "age1",
+        f"runs/{wave}/key.age",
+        MADE,
+        tranches=tranches,
+        retention=tuple(retention.items()),
+    )
 
 
 def ledger_of(*records: object) -> tuple[Entry, ...]:
@@ -184,8 +197,10 @@ def test_a_wave_is_warned_of_before_it_is_begun(tmp_path: Path) -> None:
     assert "for honest" not in result.stderr
     listed = CliRunner().invoke(main, ["wave", "list", "--study", str(study.folder), "--json"])
     assert [row["burned"] for row in json.loads(listed.stdout)] == [
-        {"honest": [0]}, {"honest": [0], "spiked": [0]}, {"spiked": [0]},
-    ]  # fmt: skip
+        {"honest": [0]},
+        {"honest": [0], "spiked": [0]},
+        {"spiked": [0]},
+    ]
 
 
 RESERVED = SMALL.replace(

@@ -84,16 +84,20 @@ def test_the_registered_looks_are_not_changed_by_a_wave(tmp_path: Path) -> None:
     assert open_wave(pipeline.open_study(study.folder), ["honest"]) == (3, True)
     waves = list_waves(pipeline.open_study(study.folder))
     assert [(wave.look, wave.beyond) for wave in waves] == [
-        (1, False), (2, False), (3, False), (4, True),
-    ]  # fmt: skip
+        (1, False),
+        (2, False),
+        (3, False),
+        (4, True),
+    ]
 
 
 def test_the_list_tells_what_the_ledger_knows(finished: Study) -> None:
     result = CliRunner().invoke(main, ["wave", "list", "--study", str(finished.folder), "--json"])
     rows = json.loads(result.stdout)
     assert [(row["wave"], row["state"], row["models"]) for row in rows] == [
-        (0, "closed", ["honest"]), (1, "closed", ["honest", "spiked"]),
-    ]  # fmt: skip
+        (0, "closed", ["honest"]),
+        (1, "closed", ["honest", "spiked"]),
+    ]
     assert all(row["begun"] < row["closed"] < row["reported"] for row in rows)
     assert rows[0]["scored"] == 24
 
@@ -114,9 +118,13 @@ def test_a_wave_with_untried_episodes_is_not_closed(tmp_path: Path) -> None:
     from study.workspace.setup import registration_of
 
     manifest = begin_wave(
-        study, SweepRequest(0, allow_dirty=True), registration_of(study),
-        study.protocol.wave_models(0), pinned_image(study.protocol), lambda: "2026-01-01T00:00:00Z",
-    )  # fmt: skip
+        study,
+        SweepRequest(0, allow_dirty=True),
+        registration_of(study),
+        study.protocol.wave_models(0),
+        pinned_image(study.protocol),
+        lambda: "2026-01-01T00:00:00Z",
+    )
     assert isinstance(manifest, RunManifest)
     with pytest.raises(StudyError, match="24 of 24 episodes were never tried"):
         close_wave_now(study, 0, lambda: "")
@@ -141,8 +149,9 @@ def test_a_wave_is_opened_on_a_reserve_tranche(tmp_path: Path) -> None:
     assert added in (tmp_path / "study.yaml").read_text()
     result = CliRunner().invoke(main, [*command[:6], "--tranche", "1"], catch_exceptions=False)
     assert pipeline.open_study(tmp_path).protocol.wave_tranches(3) == {
-        "honest": (1,), "spiked": (1,),
-    }  # fmt: skip
+        "honest": (1,),
+        "spiked": (1,),
+    }
     first = list_waves(pipeline.open_study(tmp_path))[0]
     assert first.tranches == {"honest": (0,)}
 
@@ -183,9 +192,13 @@ def test_a_wave_owes_its_tranches_and_no_other(tmp_path: Path) -> None:
     }
     assert judged_each(study.protocol, 1) == [1] * 6 + [1] * 2 + [1] * 2
     manifest = begin_wave(
-        study, SweepRequest(1, allow_dirty=True), registration_of(study),
-        study.protocol.wave_models(1), pinned_image(study.protocol), lambda: "2026-01-01T00:00:00Z",
-    )  # fmt: skip
+        study,
+        SweepRequest(1, allow_dirty=True),
+        registration_of(study),
+        study.protocol.wave_models(1),
+        pinned_image(study.protocol),
+        lambda: "2026-01-01T00:00:00Z",
+    )
     assert manifest.tranches == ((0, 2), (1,))
     tranche = {entry.instance: entry.tranche for entry in study.entries()}
     cells = cells_of(study.entries(), manifest)
@@ -200,9 +213,13 @@ def test_a_wave_owes_its_tranches_and_no_other(tmp_path: Path) -> None:
     again = pipeline.open_study(study.folder)
     with pytest.raises(BrokenPromise, match="other models, model settings, tranches"):
         begin_wave(
-            again, SweepRequest(1, allow_dirty=True), registration_of(again),
-            again.protocol.wave_models(1), pinned_image(again.protocol), lambda: "",
-        )  # fmt: skip
+            again,
+            SweepRequest(1, allow_dirty=True),
+            registration_of(again),
+            again.protocol.wave_models(1),
+            pinned_image(again.protocol),
+            lambda: "",
+        )
     more = text.replace("tranches: 2, seeds", "tranches: 3, seeds")
     (study.folder / "study.yaml").write_text(more)
     again = pipeline.open_study(study.folder)

@@ -36,10 +36,13 @@ def put(shelf: Path, data: bytes, name: str = "tiny/w.gguf") -> None:
     info = "tiny_weights-1.0.dist-info"
     with zipfile.ZipFile(shelf / "tiny_weights-1.0-py3-none-any.whl", "w") as package:
         package.writestr(name, data)
-        package.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny-weights\n"
-                         "Version: 1.0\n")  # fmt: skip
-        package.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: t\n"
-                         "Root-Is-Purelib: true\nTag: py3-none-any\n")  # fmt: skip
+        package.writestr(
+            f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny-weights\nVersion: 1.0\n"
+        )
+        package.writestr(
+            f"{info}/WHEEL",
+            "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        )
         package.writestr(f"{info}/RECORD", "")
 
 
