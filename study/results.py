@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from analysis.data import Table, make_table
+from analysis.data import ResultTable, make_table
 from harness.episodes import rows_of
 from registry.errors import BrokenPromise
 from registry.result_row import Arm, ResultRow
@@ -27,7 +27,7 @@ def exact_rows(study: StudySnapshot, waves: Iterable[WaveSnapshot]) -> Iterator[
             yield from (join_draw(row, entry, burned) for row in rows_of(result, entry.arm))
 
 
-def exact_table(study: StudySnapshot, waves: Iterable[WaveSnapshot]) -> Table:
+def exact_table(study: StudySnapshot, waves: Iterable[WaveSnapshot]) -> ResultTable:
     """Return the same as a table of columns."""
     return make_table(exact_rows(study, waves))
 

@@ -59,7 +59,7 @@ def make(name: str, difficulty: str = "medium", seed: str | None = None) -> Task
     """Return the instance of a family for a seed of 64 hexadecimal digits; without one, the example
     of ``tasks show``. Raises GeneratorError for an unknown name or difficulty, or a bad seed."""
     drawn = EXAMPLE_SEED if seed is None else Seed.from_hex(seed)
-    return family(name).generate(difficulty, drawn)
+    return INSTALLED.family(name).generate(difficulty, drawn)
 
 
 def show_task(name: str, difficulty: str) -> TaskView:
