@@ -10,6 +10,7 @@ from .calibrate import (
     check_doses,
     detection,
     measure,
+    one_model_studies,
 )
 from .records import RESAMPLED, RUN, RecordedCalibration, read_calibration
 
@@ -28,5 +29,6 @@ __all__ = [
     "check_doses",
     "detection",
     "measure",
+    "one_model_studies",
     "read_calibration",
 ]

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
-from analysis.plan import ModelScores, Studies, detect, look_alpha
-from analysis.stats import adjust, blocks_of, estimate_gap, permutation_seed, wilson
+from analysis.plan import ModelScores, Studies, apply_rule, look_alpha
+from analysis.stats import blocks_of, estimate_gap, permutation_seed, wilson
 from registry.ledger import Plan
 
 DOSES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -37,8 +37,8 @@ class CleanScores:
     """A clean model's seed means: ``values`` (n, outcomes), NaN where missing; ``covariate``
     (n, outcomes), None where the plan adjusts nothing; ``stratum``, ``public`` (n,), and
     ``tranche`` (n,), None where there is one; ``missing`` and ``runs`` (n,) count runs lost and
-    owed, None where nothing is said of them. ``beside`` are the look's other models on the same
-    instances; where ``instead``, the model takes the place of one of them."""
+    owed, None if none is lost. ``companions`` are the look's other models on the same instances; if
+    ``replaces``, the model takes the place of one of them."""
 
     values: Floats
     covariate: Floats | None
@@ -47,8 +47,8 @@ class CleanScores:
     tranche: NDArray[np.int64] | None = None
     missing: NDArray[np.int64] | None = None
     runs: NDArray[np.int64] | None = None
-    beside: ModelScores | None = None
-    instead: bool = False
+    companions: ModelScores | None = None
+    replaces: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,30 +162,54 @@ def inject(
     model = ModelScores(
         np.stack(values, axis=1), ground.covariate, _repeat(missing, count), _repeat(runs, count)
     )
-    studies = Studies(
-        model, np.stack(labels, axis=1), ground.stratum, tranche, ground.beside, ground.instead
+    public = np.stack(labels, axis=1)
+    studies = one_model_studies(
+        model, public, ground.stratum, tranche, ground.companions, replaces=ground.replaces
     )
     return DoseTrials(studies, tuple(doses))
 
 
+def one_model_studies(
+    model: ModelScores,
+    public: NDArray[np.bool_],
+    stratum: NDArray[np.int64],
+    tranche: NDArray[np.int64],
+    companions: ModelScores | None = None,
+    *,
+    replaces: bool = False,
+) -> Studies:
+    """A study for each column of ``model``, with labels of its own (n, columns).
+
+    ``companions`` are the look's other models, the same in all studies; if ``replaces``, the model
+    takes the place of one of them, of each in turn.
+    """
+    count = model.values.shape[1]
+    others = 0 if companions is None else companions.values.shape[1]
+    kept = [
+        [o for o in range(others) if not replaces or o != study % others] for study in range(count)
+    ]
+    members = np.array([[study, *(count + o for o in own)] for study, own in enumerate(kept)])
+    scores = model if companions is None else model.join(companions)
+    return Studies(scores, members, public, stratum, tranche)
+
+
 def measure(plan: Plan, trials: DoseTrials, seed: int) -> Calibration:
-    """The plan's rule on each study, and what its rates by dose say. Raises AnalysisError where a
+    """The plan's rule on each study, and the detection rates by dose. Raises AnalysisError if a
     model lacks an arm of a stratum."""
     studies = trials.studies
-    held, public = studies.model.values, studies.public
-    if studies.model.covariate is not None:
-        held = adjust(held, studies.model.covariate, studies.stratum).residuals
+    values = studies.scores.adjusted(studies.stratum).residuals
     gaps = [
-        _gap(held[:, column, 0], studies.stratum, public[:, column])
-        for column in range(held.shape[1])
+        _gap(values[:, members[0], 0], studies.stratum, studies.labels(study))
+        for study, members in enumerate(studies.members)
     ]
-    tested = detect(plan, studies, seed)
-    found = [
-        _Trial(dose, bool(tested.found[c]), bool(tested.unbound[c]), *gaps[c])
-        for c, dose in enumerate(trials.doses)
+    found = apply_rule(plan, studies, values, seed, first_only=True)
+    results = [
+        _Trial(dose, bool(found.contaminated[s, 0]), bool(found.unbound[s, 0]), *gaps[s])
+        for s, dose in enumerate(trials.doses)
     ]
-    n = int(public[:, 0].sum()), int((~public[:, 0]).sum())
-    return _sum_up(found, look_alpha(plan), studies.family, n)
+    public = studies.labels(0)
+    n = int(public.sum()), int((~public).sum())
+    return _sum_up(results, look_alpha(plan), studies.members.shape[1], n)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from .presets import (
     standard_plan,
     validate_plan,
 )
-from .primary import ModelScores, PrimaryResult, Studies, detect, look_data
+from .primary import LookData, ModelScores, PrimaryResult, Studies, apply_rule, look_data
 from .sensitivity import DIMENSIONS, SensitivityResult
 from .standard import LookResult, StandardResult, bears_on
 from .verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict, Word
@@ -36,6 +36,7 @@ __all__ = [
     "BurnedSeeds",
     "ControlResult",
     "Drift",
+    "LookData",
     "LookResult",
     "ModelScores",
     "Monitored",
@@ -48,13 +49,13 @@ __all__ = [
     "Verdict",
     "Word",
     "analyse",
+    "apply_rule",
     "basic_plan",
     "bears_on",
     "burned_words",
     "clean_controls",
     "control_models",
     "describe_plan",
-    "detect",
     "drift_json",
     "drift_words",
     "explore",

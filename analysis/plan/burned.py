@@ -182,14 +182,14 @@ def compare_look(
     p is adjusted over these models. ``data`` is of all instances that were run."""
     found: list[tuple[str, BurnTest, int]] = []
     for number, (burned, ran, models) in enumerate(_groups(table, data, wave)):
-        cube = data.cube
+        means = data.means
         test = compare_burned(
-            data.adjusted.residuals[ran][:, models], cube.stratum[ran], cube.public[ran],
+            data.adjusted.residuals[ran][:, models], means.stratum[ran], means.public[ran],
             burned[ran], permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to,
             seed=permutation_seed(registration, "B1", str(wave), str(number)),
         )  # fmt: skip
         if test is not None:
-            found += ((cube.columns[m].model, test, place) for place, m in enumerate(models))
+            found += ((means.columns[m].model, test, place) for place, m in enumerate(models))
     one = len({id(test) for _, test, _ in found}) == 1
     over = holm(np.array([test.p[place] for _, test, place in found])) if found else np.empty(0)
     for row, (model, test, place) in enumerate(found):
@@ -202,12 +202,12 @@ def _groups(
 ) -> Iterator[tuple[Mask, Mask, list[int]]]:
     """Models of one look that ran the same instances, of which the same are burned for them: the
     burned, the run, and the models' columns."""
-    cube = data.cube
+    means = data.means
     groups: dict[tuple[bytes, bytes], tuple[Mask, Mask, list[int]]] = {}
-    for m, column in enumerate(cube.columns):
+    for m, column in enumerate(means.columns):
         here = (table["wave"] == wave) & (table["model"] == column.model) & (table["burned"] == 1)
-        burned = np.asarray(np.isin(cube.unit.astype(str), table["instance"][here].astype(str)))
-        ran = (cube.scored[:, m] + cube.missing[:, m]) > 0
+        burned = np.asarray(np.isin(means.unit.astype(str), table["instance"][here].astype(str)))
+        ran = (means.scored[:, m] + means.missing[:, m]) > 0
         key = burned.tobytes(), ran.tobytes()
         groups.setdefault(key, (burned & ran, ran, []))[2].append(m)
     yield from groups.values()

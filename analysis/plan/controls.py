@@ -9,7 +9,7 @@ from analysis.data import SeedMeans
 from analysis.plan.judge_drift import Drift, drift_words
 from analysis.plan.negative_controls import ControlTest, pooled_control, pooled_interval
 from analysis.plan.presets import GRADER, look_alpha
-from analysis.plan.primary import PrimaryResult, test_family
+from analysis.plan.primary import PrimaryResult, family_tests, look_data
 from analysis.stats import Equivalence, p_words, permutation_seed, signed
 from registry.ledger import Plan, StandardRules
 
@@ -34,7 +34,7 @@ class ControlResult:
 
 
 def negative_control(
-    plan: Plan, rules: StandardRules, cube: SeedMeans, columns: Sequence[int], registration: str,
+    plan: Plan, rules: StandardRules, means: SeedMeans, columns: Sequence[int], registration: str,
     wave: int, what: str, lacking: Sequence[str] = (), beside: Sequence[int] = (),
 ) -> ControlResult:  # fmt: skip
     """C1 on some columns: the pooled gap of models that cannot have been exposed. It fails where
@@ -47,14 +47,14 @@ def negative_control(
         says = f"{', '.join(lacking)}: promised and not run." if lacking else "None is named."
         passed = False if lacking else None
         return ControlResult("C1", what, wave, tuple(lacking), passed, None, None, None, says)
-    held = cube.pick(columns)
+    held = means.pick(columns)
     models = tuple(dict.fromkeys(column.model for column in held.columns))
     found = pooled_control(
         held.values, held.stratum, held.public,
         permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to,
         seed=permutation_seed(registration, "C1", what, str(wave)), margin=rules.control_margin,
         level=rules.control_alpha, tranche=held.tranche,
-        small=_interval(cube.pick(sorted({*columns, *beside})), rules) if beside else None,
+        small=_interval(means.pick(sorted({*columns, *beside})), rules) if beside else None,
     )  # fmt: skip
     says = _negative_words(found, models)
     if beside:
@@ -72,20 +72,20 @@ def _interval(pool: SeedMeans, rules: StandardRules) -> Equivalence | None:
 
 
 def positive_controls(
-    plan: Plan, rules: StandardRules, cube: SeedMeans, registration: str, wave: int
+    plan: Plan, rules: StandardRules, means: SeedMeans, registration: str, wave: int
 ) -> list[ControlResult]:
     """C2 at a wave: each agent that was given public keys is detected at the look's alpha."""
-    columns = cube.where(wave, rules.spiked)
-    lost = _not_run(rules, cube, columns, wave)
+    columns = means.where(wave, rules.spiked)
+    lost = _not_run(rules, means, columns, wave)
     if not columns:
         return lost
-    held = cube.pick(columns)
-    places = range(len(columns))
+    data = look_data(means, columns)
     seed = permutation_seed(registration, "C2", str(wave))
-    family = test_family(plan, held, held.values, places, seed)
+    studies = data.studies(range(len(columns)))
+    family = family_tests(plan, data.means.values, studies, seed)
     found = []
-    for place, column in enumerate(held.columns):
-        p, gap = float(family.p[place]), float(family.gaps[place, 0])
+    for place, column in enumerate(data.means.columns):
+        p, gap = float(family.p[0, place]), float(family.gaps[0, place, 0])
         passed = p <= look_alpha(plan)
         says = "was found" if passed else "was not found: the instrument is too blunt at this look"
         found.append(
@@ -96,10 +96,10 @@ def positive_controls(
 
 
 def _not_run(
-    rules: StandardRules, cube: SeedMeans, columns: Sequence[int], wave: int
+    rules: StandardRules, means: SeedMeans, columns: Sequence[int], wave: int
 ) -> list[ControlResult]:
     """A failure for the agents that were to be given keys and have no row."""
-    run = {cube.columns[place].model for place in columns}
+    run = {means.columns[place].model for place in columns}
     lost = tuple(name for name in rules.spiked if name not in run)
     says = f"{', '.join(lost)}: promised and not run."
     return [ControlResult("C2", _TOLD, wave, lost, False, None, None, None, says)] if lost else []

@@ -7,30 +7,18 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.data import ArmCount, ResultTable, SeedMeans, count_arms, make_seed_means, one_of
 from analysis.errors import AnalysisError
 from analysis.plan.burned import BurnedSeeds, keep_rows, note_burned
 from analysis.plan.judge_drift import Drift
-from analysis.plan.presets import GRADER, KEEP, STANDARD, control_models, look_alpha, validate_plan
+from analysis.plan.presets import GRADER, KEEP, STANDARD, control_models, validate_plan
+from analysis.plan.primary import look_data, look_results
 from analysis.plan.standard import StandardResult, run_standard
-from analysis.plan.verdict import Rule, Verdict, decide, decide_nothing
-from analysis.stats import (
-    MeanEstimate,
-    estimate_gap,
-    estimate_mean,
-    holm,
-    max_t,
-    p_values,
-    permutation_seed,
-    permute_blocks,
-    westfall_young,
-)
+from analysis.plan.verdict import Verdict
+from analysis.stats import MeanEstimate, estimate_mean
 from registry.ledger import Plan
 from registry.result_row import Arm
-
-Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +125,7 @@ def _analyse(
         raise AnalysisError(
             f"no rows by grader {grader!r} in the strata {', '.join(plan.strata)}: nothing to test"
         )
+    bare = replace(plan, standard=None)  # no covariate, no bounds
     rule = KEEP if plan.standard is None else plan.standard.burned
     kept = keep_rows(held, rule, control_models(plan))
     seeds = {(each.wave, each.model): each for each in kept.seeds}
@@ -144,76 +133,21 @@ def _analyse(
     verdicts: list[Verdict] = []
     means: list[ArmMean] = []
     for number, wave in enumerate(sorted(set(held["wave"].tolist()))):
-        data = make_seed_means(clean, plan.outcomes, plan.strata, wave=wave)
-        beyond = exploratory or number >= plan.looks
-        found = _look_verdicts(plan, data, registration, hypothesis, beyond)
-        verdicts += (note_burned(each, seeds.get((wave, each.model))) for each in found)
-        every = (
-            data if clean is held else make_seed_means(held, plan.outcomes, plan.strata, wave=wave)
+        here = make_seed_means(clean, plan.outcomes, plan.strata, wave=wave)
+        results = look_results(
+            bare,
+            look_data(here, range(len(here.columns))),
+            registration,
+            hypothesis=hypothesis,
+            exploratory=exploratory or number >= plan.looks,
         )
-        means += _arm_means(every)
+        verdicts += (note_burned(r.verdict, seeds.get((wave, r.model))) for r in results)
+        if clean is not held:
+            here = make_seed_means(held, plan.outcomes, plan.strata, wave=wave)
+        means += _arm_means(here)
     return Analysis(
         plan, registration, tuple(verdicts), tuple(means), count_arms(held), burned=kept.seeds
     )
-
-
-def _look_verdicts(
-    plan: Plan, data: SeedMeans, registration: str, hypothesis: str, exploratory: bool
-) -> list[Verdict]:
-    testable = [m for m in range(len(data.models)) if _has_both_arms(data, m)]
-    p, adjusted = _adjusted(plan, data, testable, registration)
-    rule = Rule(look_alpha(plan), plan.margin, hypothesis, exploratory)
-    found = dict(zip(testable, zip(p.tolist(), adjusted.tolist(), strict=True), strict=True))
-    return [
-        _verdict(data, m, found[m], rule) if m in found else _no_verdict(data, m, rule)
-        for m in range(len(data.models))
-    ]
-
-
-def _verdict(data: SeedMeans, model: int, p: tuple[float, float], rule: Rule) -> Verdict:
-    there = ~np.isnan(data.values[:, model, 0])
-    gap = estimate_gap(data.values[there, model, 0], data.stratum[there], data.public[there])
-    return decide(data.models[model], data.columns[0].wave, gap, p[0], p[1], rule)
-
-
-def _no_verdict(data: SeedMeans, model: int, rule: Rule) -> Verdict:
-    there = ~np.isnan(data.values[:, model, 0])
-    n = int((there & data.public).sum()), int((there & ~data.public).sum())
-    return decide_nothing(data.models[model], data.columns[0].wave, n, rule)
-
-
-def _adjusted(plan: Plan, data: SeedMeans, testable: list[int], registration: str) -> Pair:
-    """p and adjusted p of the testable models of a look."""
-    if not testable:
-        return np.empty(0), np.empty(0)
-    if plan.multiplicity == "holm":
-        p = np.array([_own_p(plan, data, m, registration) for m in testable])
-        return p, holm(p)
-    gaps = permute_blocks(
-        data.values[:, testable], data.stratum, data.tranche, data.public,
-        permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to,
-        seed=permutation_seed(registration, str(data.columns[0].wave)),
-    )  # fmt: skip
-    statistics = max_t(gaps)
-    return p_values(statistics), westfall_young(statistics)
-
-
-def _own_p(plan: Plan, data: SeedMeans, model: int, registration: str) -> float:
-    """A model's p on permutations of the instances that it has, and its own."""
-    there = ~np.isnan(data.values[:, model, 0])
-    gaps = permute_blocks(
-        data.values[there][:, [model]], data.stratum[there], data.tranche[there],
-        data.public[there],
-        permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to,
-        seed=permutation_seed(registration, data.models[model], str(data.columns[0].wave)),
-    )  # fmt: skip
-    return float(p_values(max_t(gaps))[0])
-
-
-def _has_both_arms(data: SeedMeans, model: int) -> bool:
-    there = ~np.isnan(data.values[:, model, 0])
-    cells = set(zip(data.stratum[there].tolist(), data.public[there].tolist(), strict=True))
-    return len(cells) == 2 * len(data.strata)
 
 
 def _arm_means(data: SeedMeans) -> list[ArmMean]:

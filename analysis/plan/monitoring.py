@@ -93,7 +93,7 @@ def _sound(looks: Sequence[tuple[int, LookData]]) -> tuple[list[tuple[int, LookD
     """The looks that have models, up to the first whose gap cannot be had; and why it ends."""
     held: list[tuple[int, LookData]] = []
     for wave, data in looks:
-        if np.isnan(data.cube.values[:, :, :1]).all():  # no model, or no run that has a score
+        if np.isnan(data.means.values[:, :, :1]).all():  # no model, or no run that has a score
             continue
         if lacking := _one_armed(data):
             where = ", ".join(lacking)
@@ -104,12 +104,12 @@ def _sound(looks: Sequence[tuple[int, LookData]]) -> tuple[list[tuple[int, LookD
 
 def _one_armed(data: LookData) -> list[str]:
     """The strata of a look that have scores in one arm only, all models taken together."""
-    cube = data.cube
-    there = ~np.isnan(cube.values[:, :, 0]).all(axis=1)
+    means = data.means
+    there = ~np.isnan(means.values[:, :, 0]).all(axis=1)
     return [
-        cube.strata[h]
-        for h in np.unique(cube.stratum)
-        if len(np.unique(cube.public[there & (cube.stratum == h)])) == 1
+        means.strata[h]
+        for h in np.unique(means.stratum)
+        if len(np.unique(means.public[there & (means.stratum == h)])) == 1
     ]
 
 
@@ -125,14 +125,14 @@ def _onset(rules: StandardRules, looks: Sequence[tuple[int, LookData]]) -> Onset
 
 
 def _scores(data: LookData) -> LookScores:
-    cube = data.cube
-    names = np.array(cube.strata, dtype=object)[cube.stratum]
+    means = data.means
+    names = np.array(means.strata, dtype=object)[means.stratum]
     return LookScores(
-        unit=cube.unit,
+        unit=means.unit,
         stratum=names,
-        tranche=cube.tranche,
-        public=cube.public,
-        scores=study_scores(data.adjusted.residuals[:, :, 0], cube.stratum),
+        tranche=means.tranche,
+        public=means.public,
+        scores=study_scores(data.adjusted.residuals[:, :, 0], means.stratum),
     )
 
 
@@ -141,7 +141,7 @@ def _told(alpha: float, held: Sequence[tuple[int, LookData]], found: Monitoring)
     steps = tuple(
         MonitoredLook(
             wave,
-            tuple(column.model for column in data.cube.columns),
+            tuple(column.model for column in data.means.columns),
             step.gap,
             step.statistic,
             waves[step.onset - 1],

@@ -1,10 +1,13 @@
-"""The primary test of a look: what is adjusted, permuted, bounded and said of each model.
+"""The primary rule of a look: adjust, permute within blocks, max-T, p, multiplicity, alpha.
 
-spec/statistics.md, D4, D5, P1 to P3, P5, P6.
+spec/statistics.md, D4, D5, P1 to P3, P5, P6. ``apply_rule`` runs the rule on B studies at once: a
+look is one study, power and calibration are many. A plan without the rules of standard-v1
+(basic-v1) runs the same rule with no covariate and no bounds on missing runs.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.data import SeedMeans
+from analysis.errors import AnalysisError
 from analysis.plan.presets import look_alpha
 from analysis.plan.verdict import (
-    CONTAMINATED,
     INCONCLUSIVE,
     NO_INFLATION,
     Rule,
@@ -23,6 +26,7 @@ from analysis.plan.verdict import (
     decide_nothing,
 )
 from analysis.stats import (
+    NO_SPREAD,
     Adjusted,
     Equivalence,
     GapEstimate,
@@ -36,10 +40,10 @@ from analysis.stats import (
     max_t,
     p_values,
     p_words,
+    permutation_sd,
     permutation_seed,
     permute_blocks,
     pre_exposure_means,
-    test_by_arm,
     tost,
     two_sided_p,
     unadjusted,
@@ -47,7 +51,7 @@ from analysis.stats import (
 )
 from registry.ledger import Plan, StandardRules
 
-_MOST = 8_000_000  # permuted gaps that are held at once
+_MOST = 8_000_000  # permuted gaps in memory at once
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -56,170 +60,273 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelScores:
-    """Seed means of some models on the same instances: ``values`` (n, models, outcomes), NaN where
-    missing; ``covariate`` (n, outcomes) or of the values' shape, None where nothing is adjusted;
-    ``missing`` and ``runs`` (n, models) count runs that were lost and that were owed."""
+    """Seed means of models on the same instances: ``values`` (n, columns, outcomes), NaN if
+    missing; ``covariate`` (n, outcomes) or of the values' shape, None for no adjustment;
+    ``missing`` and ``runs`` (n, columns) count lost runs and owed runs, None if none is lost."""
 
     values: Floats
-    covariate: Floats | None
-    missing: Ints
-    runs: Ints
+    covariate: Floats | None = None
+    missing: Ints | None = None
+    runs: Ints | None = None
 
-    def pick(self, models: list[int]) -> ModelScores:
-        x = self.covariate
-        own = x if x is None or x.ndim == 2 else x[:, models]
-        return ModelScores(
-            self.values[:, models], own, self.missing[:, models], self.runs[:, models]
+    @property
+    def counts(self) -> tuple[Ints, Ints]:
+        """Lost runs and owed runs (n, columns); one run a score if they are not given."""
+        if self.missing is not None and self.runs is not None:
+            return self.missing, self.runs
+        there = (~np.isnan(self.values[:, :, 0])).astype(np.int64)
+        return np.zeros_like(there), there
+
+    def pick(self, columns: Ints) -> ModelScores:
+        """The scores of some columns."""
+        x, (missing, runs) = self.covariate, self.counts
+        chosen = x if x is None or x.ndim == 2 else x[:, columns]
+        return ModelScores(self.values[:, columns], chosen, missing[:, columns], runs[:, columns])
+
+    def join(self, other: ModelScores) -> ModelScores:
+        """These columns, then those of another value."""
+        values = np.concatenate([self.values, other.values], axis=1)
+        missing, runs = (
+            np.concatenate(parts, axis=1) for parts in zip(self.counts, other.counts, strict=True)
         )
+        if self.covariate is None and other.covariate is None:
+            return ModelScores(values, None, missing, runs)
+        x = np.concatenate([self._wide_covariate(), other._wide_covariate()], axis=1)
+        return ModelScores(values, x, missing, runs)
+
+    def adjusted(self, stratum: Ints) -> Adjusted:
+        """The scores adjusted by the covariate (D5), as they are without one."""
+        if self.covariate is None:
+            return unadjusted(self.values)
+        return adjust(self.values, self.covariate, stratum)
+
+    def _wide_covariate(self) -> Floats:
+        """The covariate in the shape of the values; NaN, which adjusts nothing, without one."""
+        x = self.covariate
+        if x is None:
+            return np.full(self.values.shape, np.nan)
+        return np.broadcast_to(x[:, None] if x.ndim == 2 else x, self.values.shape)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Studies:
-    """Studies of one model each, a column each, with arms of its own: ``public`` (n, columns), of
-    one count in each tranche of each stratum; ``stratum``, ``tranche`` (n,). ``beside`` are the
-    look's other models, the same in all studies; where ``instead``, the model takes the place of
-    one of them, of each in turn."""
+    """B studies of M models each, on the same instances.
 
-    model: ModelScores
+    ``members`` (B, M) are each study's columns of ``scores``, over which its p are adjusted;
+    studies may share columns. ``public`` (n, B) are the labels of each study, or (n, 1) if all
+    have the same; every study has the same count of public instances in each tranche of each
+    stratum. ``stratum`` and ``tranche`` are (n,).
+    """
+
+    scores: ModelScores
+    members: Ints
     public: Bools
     stratum: Ints
     tranche: Ints
-    beside: ModelScores | None = None
-    instead: bool = False
 
     @property
     def block(self) -> Ints:
-        """Within which labels move."""
+        """Codes (n,) of the blocks within which labels are permuted."""
         return blocks_of(self.stratum, self.tranche)
 
-    @property
-    def family(self) -> int:
-        """Over how many models p is adjusted."""
-        return 1 + len(self.others(0))
+    def labels(self, study: int) -> Bools:
+        """The labels (n,) of one study."""
+        return self.public[:, study if self.public.shape[1] > 1 else 0]
 
-    def others(self, column: int) -> list[int]:
-        """Which of the other models a study's look has."""
-        count = 0 if self.beside is None else self.beside.values.shape[1]
-        gone = column % count if self.instead and count else -1
-        return [place for place in range(count) if place != gone]
+    def pick(self, studies: Ints) -> Studies:
+        """Some of the studies."""
+        public = self.public[:, studies] if self.public.shape[1] > 1 else self.public
+        return replace(self, members=self.members[studies], public=public)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Detected:
-    """By column: adjusted p; whether the plan says contaminated; and whether it would but for the
-    adverse bound of missing runs."""
+class FamilyTest:
+    """P1 and P3 by study and model: ``gaps`` and ``z`` (gap over its permutation SD) are
+    (B, M, outcomes), ``p`` and ``adjusted`` (B, M)."""
 
+    gaps: Floats
+    z: Floats
     p: Floats
-    found: Bools
+    adjusted: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MissingTest:
+    """Shares of owed runs that are missing in each arm, NaN if none was owed, and the two-sided
+    permutation p of their difference; all (B, M)."""
+
+    share_public: Floats
+    share_private: Floats
+    p: Floats
+
+    def needs_bound(self, rules: StandardRules) -> Bools:
+        """Which claims must survive the adverse bound (D4, ii)."""
+        most = np.fmax(self.share_public, self.share_private)
+        return np.asarray((self.p < rules.missing_alpha) | (most > rules.missing_share))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decisions:
+    """The rule's result by study and model (B, M). ``claimed``: adjusted p at or below the look's
+    alpha; ``unbound``: the claim does not survive the adverse bound of missing runs. ``missing``
+    and ``bound`` (adjusted p and gap of the first outcome under that bound) are None, or NaN,
+    where they were not computed."""
+
+    test: FamilyTest
+    claimed: Bools
     unbound: Bools
+    missing: MissingTest | None = None
+    bound_gap: Floats | None = None
+    bound_p: Floats | None = None
+
+    @property
+    def contaminated(self) -> Bools:
+        """Which models the plan calls contaminated (B, M)."""
+        return self.claimed & ~self.unbound
 
 
-def detect(plan: Plan, studies: Studies, seed: int) -> Detected:
-    """The verdict on each column's model, by the plan's rule of one look."""
-    alpha = look_alpha(plan)
-    p = _adjusted_p(plan, studies, seed)
-    claimed, unbound = p <= alpha, np.zeros(len(p), dtype=bool)
-    needs = _that_need_bounds(plan, studies, np.flatnonzero(claimed), seed)
-    unbound[needs] = _bound_p(plan, studies, needs, seed) > alpha
-    return Detected(p, claimed & ~unbound, unbound)
+def apply_rule(
+    plan: Plan, studies: Studies, values: Floats, seed: int, *, first_only: bool = False
+) -> Decisions:
+    """The plan's rule of one look on each study. ``values`` (n, columns, outcomes) are the scores
+    as adjusted; all studies share the permutations that ``seed`` draws.
+
+    ``first_only`` examines the missing runs of the first model of each study only, and only if it
+    is claimed: enough for its verdict, and much quicker over many studies.
+    """
+    test = family_tests(plan, values, studies, seed)
+    claimed = test.adjusted <= look_alpha(plan)
+    unbound, rules = np.zeros_like(claimed), plan.standard
+    missing, _ = studies.scores.counts
+    if rules is None or not (missing.any() or not first_only):
+        return Decisions(test, claimed, unbound)
+    chosen = np.flatnonzero(claimed[:, 0]) if first_only else np.arange(len(claimed))
+    examined = studies.pick(chosen)
+    if first_only:
+        examined = replace(examined, members=examined.members[:, :1])
+    lost = missingness_tests(plan, examined, seed)
+    needs = np.zeros_like(claimed)
+    needs[chosen, : examined.members.shape[1]] = lost.needs_bound(rules)
+    gap, p = np.full(claimed.shape, np.nan), np.full(claimed.shape, np.nan)
+    for study in np.flatnonzero(needs.any(axis=1)).tolist():
+        bound = _bound_test(plan, studies, study, seed)
+        gap[study], p[study] = bound.gaps[0, :, 0], bound.adjusted[0]
+    gap, p = np.where(needs, gap, np.nan), np.where(needs, p, np.nan)
+    unbound = claimed & (p > look_alpha(plan))
+    return Decisions(test, claimed, unbound, lost, gap, p)
 
 
-def _adjusted_p(plan: Plan, studies: Studies, seed: int) -> Floats:
-    values = _residuals(studies.model, studies.stratum)
-    beside = None if studies.beside is None else _residuals(studies.beside, studies.stratum)
-    rest = None if beside is None else _permuted(plan, beside, studies, seed).permuted
-    found = []
-    for column, rows in enumerate(_drawn(plan, values, studies, seed)):
-        held, permuted, others = values[:, [column]], rows.permuted, studies.others(column)
-        if beside is not None and rest is not None:
-            held = np.concatenate([held, beside[:, others]], axis=1)
-            permuted = np.concatenate([permuted, rest[:, others]], axis=1)
-        observed = _observed(held, studies, column)
-        found.append(_first_p(plan, Permuted(observed, permuted, rows.exact)))
-    return np.array(found)
+def family_tests(plan: Plan, values: Floats, studies: Studies, seed: int) -> FamilyTest:
+    """The permutation test of each model of each study, and p adjusted over the models of a study.
+    ``values`` (n, columns, outcomes) take the place of the studies' scores."""
+    shape = (*studies.members.shape, values.shape[2])
+    found = FamilyTest(np.empty(shape), np.zeros(shape), np.empty(shape[:2]), np.empty(shape[:2]))
+    for study, gaps in enumerate(_permuted_studies(plan, values, studies, seed)):
+        sd = permutation_sd(gaps)
+        statistics = max_t(gaps, sd)
+        found.gaps[study] = gaps.observed
+        np.divide(gaps.observed, sd, out=found.z[study], where=sd > NO_SPREAD)
+        p = found.p[study] = p_values(statistics)
+        by_holm = plan.multiplicity == "holm"
+        found.adjusted[study] = holm(p) if by_holm else westfall_young(statistics)
+    return found
 
 
-def _that_need_bounds(plan: Plan, studies: Studies, columns: Ints, seed: int) -> Ints:
-    """Of some columns those whose claim must survive the adverse bound (D4)."""
-    rules, model = plan.standard, studies.model
-    if rules is None or not model.missing[:, columns].any():
-        return columns[:0]
-    share = lost_share(model.missing, model.runs)[:, columns, None]
-    needs = []
-    whole = replace(studies, stratum=studies.block, tranche=np.zeros_like(studies.tranche))
-    for place, rows in enumerate(_drawn(plan, share, whole, seed)):
-        column = int(columns[place])
-        public = studies.public[:, column]
-        observed = _observed(share[:, [place]], whole, column)
-        p = two_sided_p(Permuted(observed, rows.permuted, rows.exact))[0]
-        lost, owed = model.missing[:, column], model.runs[:, column]
-        shares = [lost[arm].sum() / max(owed[arm].sum(), 1) for arm in (public, ~public)]
-        needs.append(p < rules.missing_alpha or max(shares) > rules.missing_share)
-    return np.asarray(columns[np.array(needs, dtype=bool)])
+def missingness_tests(plan: Plan, studies: Studies, seed: int) -> MissingTest:
+    """Missingness by arm (spec/statistics.md, D4, i): the gap of the instances' shares of lost
+    runs, averaged over blocks, under the labels of P1. Raises AnalysisError if more runs are
+    missing than were owed."""
+    missing, runs = studies.scores.counts
+    if (missing > runs).any() or (missing < 0).any():
+        raise AnalysisError("missing runs must lie between 0 and the runs that were owed")
+    p = np.ones(studies.members.shape)
+    if missing[:, studies.members].any():
+        share = lost_share(missing, runs)[:, :, None]
+        whole = replace(studies, stratum=studies.block, tranche=np.zeros_like(studies.tranche))
+        p = np.array([two_sided_p(g) for g in _permuted_studies(plan, share, whole, seed)])
+    shares = np.full((2, *studies.members.shape), np.nan)
+    for study, columns in enumerate(studies.members):
+        public = studies.labels(study)
+        for place, arm in enumerate((public, ~public)):
+            lost, owed = (part[arm][:, columns].sum(axis=0) for part in (missing, runs))
+            np.divide(lost, owed, out=shares[place, study], where=owed > 0)
+    return MissingTest(shares[0], shares[1], p)
 
 
-def _bound_p(plan: Plan, studies: Studies, columns: Ints, seed: int) -> Floats:
-    """Adjusted p with all that is missing filled against the claim, of the others too."""
-    found = []
-    for column in columns.tolist():
-        public = studies.public[:, column]
-        parts = [_filled(studies.model.pick([column]), studies.stratum, public)]
-        if studies.beside is not None:
-            rest = studies.beside.pick(studies.others(column))
-            parts.append(_filled(rest, studies.stratum, public))
-        held = np.concatenate(parts, axis=1)
-        rows = _permuted(plan, held, studies, seed)
-        observed = _observed(held, studies, column)
-        found.append(_first_p(plan, Permuted(observed, rows.permuted, rows.exact)))
-    return np.array(found)
+def _bound_test(plan: Plan, studies: Studies, study: int, seed: int) -> FamilyTest:
+    """The test of one study with every missing run filled against a claim of contamination."""
+    columns, public = studies.members[study], studies.labels(study)
+    lowest, _ = fill_missing(studies.scores.pick(columns), studies.stratum, public)
+    alone = replace(studies, members=np.arange(len(columns))[None], public=public[:, None])
+    return family_tests(plan, lowest, alone, seed)
 
 
-def _drawn(plan: Plan, values: Floats, studies: Studies, seed: int) -> Iterator[Permuted]:
-    """The permuted rows of each column, which share their draw; many are made at once."""
-    step = max(1, _MOST // (plan.permutations * values.shape[2]))
-    for start in range(0, values.shape[1], step):
-        rows = _permuted(plan, values[:, start : start + step], studies, seed)
-        for place in range(rows.permuted.shape[1]):
-            own = slice(place, place + 1)
-            yield Permuted(rows.observed[own], rows.permuted[:, own], rows.exact)
+def fill_missing(scores: ModelScores, stratum: Ints, public: Bools) -> tuple[Floats, Floats]:
+    """Adjusted scores with all that is missing filled to the lowest gap and to the highest (D4)."""
+    low, high = adverse_bounds(scores.values, public, lost_share(*scores.counts))
+    low, high = (replace(scores, values=v).adjusted(stratum).residuals for v in (low, high))
+    return low, high
 
 
-def _filled(scores: ModelScores, stratum: Ints, public: Bools) -> Floats:
-    share = lost_share(scores.missing, scores.runs)
-    lowest, _ = adverse_bounds(scores.values, public, share)
-    return (
-        lowest if scores.covariate is None else adjust(lowest, scores.covariate, stratum).residuals
-    )
+def _permuted_studies(
+    plan: Plan, values: Floats, studies: Studies, seed: int
+) -> Iterator[Permuted]:
+    """Gaps of each study's members, observed under its labels and permuted.
+
+    The permuted labels do not depend on the observed ones, whose counts are the same in all
+    studies: one draw serves every column, and a column that studies share is permuted once.
+    """
+    members, own_labels = studies.members, studies.public.shape[1] > 1
+    if not members.size:
+        return
+    uses = np.bincount(members.ravel(), minlength=values.shape[1])
+    common = np.flatnonzero(uses > 1)
+
+    def permute(columns: Ints) -> Permuted:
+        return permute_blocks(
+            values[:, columns],
+            studies.stratum,
+            studies.tranche,
+            studies.labels(0),
+            permutations=plan.permutations,
+            enumerate_up_to=plan.enumerate_up_to,
+            seed=seed,
+        )
+
+    shared = permute(common) if len(common) else None
+    alone = int((uses[members] == 1).sum(axis=1).max())
+    step = max(1, _MOST // (plan.permutations * values.shape[2] * max(alone, 1)))
+    place = np.empty(values.shape[1], dtype=np.int64)
+    for start in range(0, len(members), step):
+        chunk = members[start : start + step]
+        single = chunk[uses[chunk] == 1]
+        rows = shared if shared is not None and not len(single) else permute(single)
+        observed, permuted = rows.observed, rows.permuted
+        if shared is not None and len(single):
+            observed = np.concatenate([observed, shared.observed])
+            permuted = np.concatenate([permuted, shared.permuted], axis=1)
+        place[np.concatenate([single, common])] = np.arange(len(single) + len(common))
+        for study, columns in enumerate(chunk, start=start):
+            held = observed[place[columns]]
+            if own_labels:
+                held = _observed_gaps(values[:, columns], studies, study)
+            yield Permuted(held, permuted[:, place[columns]], rows.exact)
 
 
-def _residuals(scores: ModelScores, stratum: Ints) -> Floats:
-    if scores.covariate is None:
-        return scores.values
-    return adjust(scores.values, scores.covariate, stratum).residuals
-
-
-def _first_p(plan: Plan, gaps: Permuted) -> float:
-    statistics = max_t(gaps)
-    if plan.multiplicity == "holm":
-        return float(holm(p_values(statistics))[0])
-    return float(westfall_young(statistics)[0])
-
-
-def _permuted(plan: Plan, values: Floats, studies: Studies, seed: int) -> Permuted:
-    """Gaps under permuted labels, which any column's serve to count."""
+def _observed_gaps(values: Floats, studies: Studies, study: int) -> Floats:
+    """Gaps (models, outcomes) under one study's labels."""
     return permute_blocks(
-        values, studies.stratum, studies.tranche, studies.public[:, 0],
-        permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to, seed=seed,
-    )  # fmt: skip
+        values,
+        studies.stratum,
+        studies.tranche,
+        studies.labels(study),
+        permutations=1,
+        enumerate_up_to=0,
+        seed=0,
+    ).observed
 
 
-def _observed(values: Floats, studies: Studies, column: int) -> Floats:
-    """Gaps (models, outcomes) under a study's own labels."""
-    found = permute_blocks(
-        values, studies.stratum, studies.tranche, studies.public[:, column],
-        permutations=1, enumerate_up_to=0, seed=0,
-    )  # fmt: skip
-    return found.observed
+# The rule on a look, with all that a report shows of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,9 +343,11 @@ class OutcomeGap:
 
 @dataclass(frozen=True, slots=True)
 class MissingRuns:
-    """Shares of a model's owed runs that are missing, the p of a difference between the arms, and,
-    where the plan asks for it, what is left with them filled against the claim (D4): the test with
-    public ones at 0 and private ones at 1, and the one-sided 95 % upper bound with the converse."""
+    """Shares of a model's owed runs that are missing and the p of a difference between the arms.
+
+    If the plan asks for bounds (D4): the test with missing public runs at 0 and private ones at 1,
+    and the one-sided 95 % upper bound with the converse.
+    """
 
     share_public: float
     share_private: float
@@ -250,7 +359,7 @@ class MissingRuns:
 
 @dataclass(frozen=True, slots=True)
 class PrimaryResult:
-    """One model at one look. Estimates are of the first outcome, adjusted where the look is."""
+    """One model at one look. Estimates are of the first outcome, adjusted if the look is."""
 
     verdict: Verdict
     equivalence: Equivalence | None
@@ -262,183 +371,190 @@ class PrimaryResult:
 
     @property
     def model(self) -> str:
+        """The model's name."""
         return self.verdict.model
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LookData:
-    """A look's instances with the scores of its models, as they are and adjusted."""
+    """A look's instances with the seed means of its models, as they are and adjusted."""
 
-    cube: SeedMeans
+    means: SeedMeans
     adjusted: Adjusted
     covariate: Floats | None  # (n, outcomes)
-    covered: float  # share of instances that have a covariate; 0 where nothing is adjusted
+    covered: float  # share of instances that have a covariate; 0 if nothing is adjusted
+
+    def studies(self, columns: Sequence[int]) -> Studies:
+        """The look as one study of some of its columns."""
+        means = self.means
+        runs = means.missing + means.scored
+        scores = ModelScores(means.values, self.covariate, means.missing, runs)
+        members = np.array([columns], dtype=np.int64)
+        return Studies(scores, members, means.public[:, None], means.stratum, means.tranche)
 
 
 def look_data(
-    cube: SeedMeans, tested: Sequence[int], baseline: Sequence[int], runs: int
+    means: SeedMeans, tested: Sequence[int], baseline: Sequence[int] = (), runs: int = 1
 ) -> LookData:
-    """The tested columns, adjusted by the baseline's (D5). Where no instance has ``runs`` runs of
-    the baseline, nothing is adjusted."""
-    rows = cube.rows(tested)
-    own = cube.pick(tested)
-    if not baseline:
-        return LookData(own, unadjusted(own.values), None, 0.0)
-    chosen = np.ones(len(baseline), dtype=bool)
-    x = pre_exposure_means(
-        cube.values[rows][:, list(baseline)],
-        chosen,
-        runs=cube.scored[rows][:, list(baseline)],
-        least=runs,
-    )
-    covered = float((~np.isnan(x[:, 0])).mean())
-    if not covered:
-        return LookData(own, unadjusted(own.values), None, 0.0)
-    return LookData(own, adjust(own.values, x, own.stratum), x, covered)
+    """The tested columns, adjusted by the baseline's (D5); as they are if no instance has ``runs``
+    runs of the baseline."""
+    chosen, rows = means.pick(tested), means.rows(tested)
+    if baseline:
+        x = pre_exposure_means(
+            means.values[rows][:, list(baseline)],
+            np.ones(len(baseline), dtype=bool),
+            runs=means.scored[rows][:, list(baseline)],
+            least=runs,
+        )
+        covered = float((~np.isnan(x[:, 0])).mean())
+        if covered:
+            return LookData(chosen, adjust(chosen.values, x, chosen.stratum), x, covered)
+    return LookData(chosen, unadjusted(chosen.values), None, 0.0)
 
 
-def run_tests(
-    plan: Plan, rules: StandardRules, data: LookData, registration: str, rule: Rule, *, wave: int
+def look_results(
+    plan: Plan,
+    data: LookData,
+    registration: str,
+    *,
+    hypothesis: str = "primary",
+    exploratory: bool = False,
 ) -> tuple[PrimaryResult, ...]:
-    """What the plan says of each model of a look, in the order of the columns."""
-    cube = data.cube
-    seed = permutation_seed(registration, str(wave))
-    testable = [m for m in range(len(cube.columns)) if _has_both_arms(cube, m)]
-    main = test_family(plan, cube, data.adjusted.residuals, testable, seed)
-    plain = main if not data.covered else test_family(plan, cube, cube.values, testable, seed)
-    lost = test_by_arm(
-        cube.missing, cube.missing + cube.scored, blocks_of(cube.stratum, cube.tranche),
-        cube.public,
-        plan.permutations, seed, enumerate_up_to=plan.enumerate_up_to,
-    )  # fmt: skip
-    most = np.fmax(lost.share_public, lost.share_private)
-    needs = (lost.p < rules.missing_alpha) | (most > rules.missing_share)
-    bound = _bound(plan, data, testable, seed) if needs[testable].any() else None
-    found = []
-    for m in range(len(cube.columns)):
-        missing = MissingRuns(float(lost.share_public[m]), float(lost.share_private[m]),
-                          float(lost.p[m]))  # fmt: skip
-        if m in testable and bound is not None and needs[m]:
-            place = testable.index(m)
-            missing = MissingRuns(
-                missing.share_public, missing.share_private, missing.p,
-                float(bound.gaps[place, 0]), float(bound.adjusted[place]),
-                _filled_upper(data, m),
-            )  # fmt: skip
-        found.append(_tested(data, m, main, plain, missing, rule, wave))
-    return tuple(found)
+    """The plan's result on each model of a look, in the order of the columns. A model without a
+    score in an arm of a stratum is not tested, and its verdict is inconclusive."""
+    means = data.means
+    if not means.columns:
+        return ()
+    rule = Rule(look_alpha(plan), plan.margin, hypothesis, exploratory)
+    testable = [m for m in range(len(means.columns)) if means.has_both_arms(m)]
+    studies, residuals = data.studies(testable), data.adjusted.residuals
+    seed = permutation_seed(registration, str(means.columns[0].wave))
+    if plan.standard is None and plan.multiplicity == "holm":
+        found = _separate_decisions(plan, data, testable, registration)
+    else:
+        found = apply_rule(plan, studies, residuals, seed)
+    plain = family_tests(plan, means.values, studies, seed) if data.covered else found.test
+    missing = _missing_runs(plan, data, testable, found, seed)
+    return tuple(
+        _result(data, m, testable.index(m), found, plain, missing[m], rule)
+        if m in testable
+        else _not_tested(means, m, missing[m], rule)
+        for m in range(len(means.columns))
+    )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FamilyTest:
-    """P1 and P3 of some models on common permutations: ``models`` are columns; ``gaps`` and ``z``
-    (models, outcomes), ``p`` and ``adjusted`` (models,)."""
-
-    models: tuple[int, ...]
-    gaps: Floats
-    z: Floats
-    p: Floats
-    adjusted: Floats
-
-
-def test_family(
-    plan: Plan, cube: SeedMeans, values: Floats, models: Sequence[int], seed: int
-) -> FamilyTest:
-    """The test of some columns, and p adjusted over them. ``values`` (n, columns, outcomes)."""
-    if not models:
-        nothing, flat = np.empty((0, values.shape[2])), np.empty(0)
-        return FamilyTest((), nothing, nothing, flat, flat)
-    gaps = permute_blocks(
-        values[:, list(models)], cube.stratum, cube.tranche, cube.public,
-        permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to, seed=seed,
-    )  # fmt: skip
-    statistics = max_t(gaps)
-    p = p_values(statistics)
-    over = holm(p) if plan.multiplicity == "holm" else westfall_young(statistics)
-    return FamilyTest(tuple(models), gaps.observed, _z(gaps), p, over)
-
-
-test_family.__test__ = False  # type: ignore[attr-defined]  # its name is not pytest's
+def _separate_decisions(
+    plan: Plan, data: LookData, testable: Sequence[int], registration: str
+) -> Decisions:
+    """The rule of basic-v1 with Holm's method, which needs no common permutations: each model is
+    tested on the instances that it has, with permutations of its own."""
+    tests = []
+    for m in testable:
+        column = data.means.columns[m]
+        here = ~np.isnan(data.means.values[:, m, 0])
+        alone, values = data.studies([m]), data.adjusted.residuals[here]
+        alone = replace(
+            alone,
+            scores=replace(alone.scores, values=alone.scores.values[here]),
+            public=alone.public[here],
+            stratum=alone.stratum[here],
+            tranche=alone.tranche[here],
+        )
+        seed = permutation_seed(registration, column.model, str(column.wave))
+        tests.append(family_tests(plan, values, alone, seed))
+    empty = np.empty((1, 0, len(data.means.outcomes)))
+    gaps, z = (
+        np.concatenate([empty, *(getattr(each, name) for each in tests)], axis=1)
+        for name in ("gaps", "z")
+    )
+    p = np.array([[float(each.p[0, 0]) for each in tests]])
+    family = FamilyTest(gaps, z, p, holm(p[0])[None])
+    claimed = family.adjusted <= look_alpha(plan)
+    return Decisions(family, claimed, np.zeros_like(claimed))
 
 
-def _z(gaps: Permuted) -> Floats:
-    """Observed gaps over their SD under permutation; 0 without spread."""
-    every = gaps.permuted
-    if not gaps.exact:
-        every = np.concatenate([gaps.observed[None], gaps.permuted])
-    sd = every.std(axis=0)
-    z: Floats = np.divide(gaps.observed, sd, out=np.zeros_like(sd), where=sd > 1e-12)
-    return z
-
-
-def _bound(plan: Plan, data: LookData, testable: Sequence[int], seed: int) -> FamilyTest:
-    """The test with all that is missing filled against a claim of contamination (D4, ii)."""
-    lowest, _ = _filled_of_tested(data, slice(None))
-    return test_family(plan, data.cube, lowest, testable, seed)
+def _missing_runs(
+    plan: Plan, data: LookData, testable: Sequence[int], found: Decisions, seed: int
+) -> dict[int, MissingRuns]:
+    """The missing runs of each column; without shares if the plan has no rule for them."""
+    columns = range(len(data.means.columns))
+    if found.missing is None or found.bound_gap is None or found.bound_p is None:
+        return dict.fromkeys(columns, MissingRuns(math.nan, math.nan, 1.0))
+    rest = [m for m in columns if m not in testable]
+    parts = ((testable, found.missing), (rest, missingness_tests(plan, data.studies(rest), seed)))
+    missing = {
+        m: MissingRuns(
+            float(lost.share_public[0, place]),
+            float(lost.share_private[0, place]),
+            float(lost.p[0, place]),
+        )
+        for columns, lost in parts
+        for place, m in enumerate(columns)
+    }
+    for place in np.flatnonzero(~np.isnan(found.bound_p[0])).tolist():
+        m = testable[place]
+        missing[m] = replace(
+            missing[m],
+            bound_gap=float(found.bound_gap[0, place]),
+            bound_p_adjusted=float(found.bound_p[0, place]),
+            bound_upper=_filled_upper(data, m),
+        )
+    return missing
 
 
 def _filled_upper(data: LookData, m: int) -> float:
     """A model's upper bound with all that is missing filled against a claim of no inflation."""
-    _, highest = _filled_of_tested(data, slice(m, m + 1))
-    return _estimate(data.cube, highest[:, 0, 0]).upper
+    means, study = data.means, data.studies([m])
+    _, highest = fill_missing(study.scores.pick(study.members[0]), means.stratum, means.public)
+    return _estimate(means, highest[:, 0, 0]).upper
 
 
-def _filled_of_tested(data: LookData, models: slice) -> tuple[Floats, Floats]:
-    """Scores of some columns with what is missing filled to the lowest gap and to the highest,
-    adjusted as the look is."""
-    cube = data.cube
-    share = lost_share(cube.missing, cube.missing + cube.scored)[:, models]
-    low, high = adverse_bounds(cube.values[:, models], cube.public, share)
-    if data.covariate is None:
-        return low, high
-    low, high = (adjust(each, data.covariate, cube.stratum).residuals for each in (low, high))
-    return low, high
+def _not_tested(means: SeedMeans, m: int, missing: MissingRuns, rule: Rule) -> PrimaryResult:
+    column, there = means.columns[m], ~np.isnan(means.values[:, m, 0])
+    n = int((there & means.public).sum()), int((there & ~means.public).sum())
+    verdict = decide_nothing(column.model, column.wave, n, rule)
+    return PrimaryResult(verdict, None, (), missing, None, 1.0, 1.0)
 
 
-def _tested(
+def _result(
     data: LookData,
     m: int,
-    main: FamilyTest,
+    place: int,
+    found: Decisions,
     plain: FamilyTest,
     missing: MissingRuns,
     rule: Rule,
-    wave: int,
 ) -> PrimaryResult:
-    cube = data.cube
-    model = cube.columns[m].model
-    if m not in main.models:
-        there = ~np.isnan(cube.values[:, m, 0])
-        n = int((there & cube.public).sum()), int((there & ~cube.public).sum())
-        return PrimaryResult(
-            decide_nothing(model, wave, n, rule), None, (), missing, None, 1.0, 1.0
-        )
-    place = main.models.index(m)
-    gap = _estimate(cube, data.adjusted.residuals[:, m, 0])
-    verdict = decide(model, wave, gap, float(main.p[place]), float(main.adjusted[place]), rule)
+    means, test, column = data.means, found.test, data.means.columns[m]
+    gap = _estimate(means, data.adjusted.residuals[:, m, 0])
+    p, adjusted = float(test.p[0, place]), float(test.adjusted[0, place])
+    verdict = decide(column.model, column.wave, gap, p, adjusted, rule)
     return PrimaryResult(
-        _survive(verdict, missing, rule),
+        _survive(verdict, missing, bool(found.unbound[0, place]), rule),
         tost(gap.gap, gap.se, gap.df, rule.margin),
         tuple(
             OutcomeGap(
-                name, float(main.gaps[place, o]), float(main.z[place, o]),
-                float(data.adjusted.beta[m, o]), float(data.adjusted.rho2[m, o]),
+                name,
+                float(test.gaps[0, place, o]),
+                float(test.z[0, place, o]),
+                float(data.adjusted.beta[m, o]),
+                float(data.adjusted.rho2[m, o]),
             )
-            for o, name in enumerate(cube.outcomes)
+            for o, name in enumerate(means.outcomes)
         ),
         missing,
-        _estimate(cube, cube.values[:, m, 0]),
-        float(plain.p[place]),
-        float(plain.adjusted[place]),
-    )  # fmt: skip
+        _estimate(means, means.values[:, m, 0]),
+        float(plain.p[0, place]),
+        float(plain.adjusted[0, place]),
+    )
 
 
-def _survive(verdict: Verdict, missing: MissingRuns, rule: Rule) -> Verdict:
-    """The verdict, unless a claim hangs on runs that are missing (D4)."""
-    p, upper, why = missing.bound_p_adjusted, missing.bound_upper, ""
-    if verdict.verdict == CONTAMINATED and p is not None and p > rule.alpha:
-        why = (
-            f"the gap does not survive the adverse bound of missing runs (adjusted p {p_words(p)})"
-        )
+def _survive(verdict: Verdict, missing: MissingRuns, unbound: bool, rule: Rule) -> Verdict:
+    """The verdict, inconclusive if its claim does not survive the bounds of missing runs (D4)."""
+    upper, why = missing.bound_upper, ""
+    if unbound and missing.bound_p_adjusted is not None:
+        p = p_words(missing.bound_p_adjusted)
+        why = f"the gap does not survive the adverse bound of missing runs (adjusted p {p})"
     if verdict.verdict == NO_INFLATION and upper is not None and not upper < rule.margin:
         why = (
             "missing runs could hide an inflation: with public ones at 1 and private ones at 0 the "
@@ -447,17 +563,6 @@ def _survive(verdict: Verdict, missing: MissingRuns, rule: Rule) -> Verdict:
     return replace(verdict, verdict=INCONCLUSIVE, note=why) if why else verdict
 
 
-def _estimate(cube: SeedMeans, scores: Floats) -> GapEstimate:
+def _estimate(means: SeedMeans, scores: Floats) -> GapEstimate:
     there = ~np.isnan(scores)
-    return estimate_gap(scores[there], cube.stratum[there], cube.public[there])
-
-
-def _has_both_arms(cube: SeedMeans, m: int) -> bool:
-    there = ~np.isnan(cube.values[:, m, 0])
-    cells = set(zip(cube.stratum[there].tolist(), cube.public[there].tolist(), strict=True))
-    return len(cells) == 2 * len(np.unique(cube.stratum))
-
-
-def primary_rule(plan: Plan, *, beyond: bool, hypothesis: str = "primary") -> Rule:
-    """What a look's verdicts are held against."""
-    return Rule(look_alpha(plan), plan.margin, hypothesis, beyond)
+    return estimate_gap(scores[there], means.stratum[there], means.public[there])

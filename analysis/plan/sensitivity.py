@@ -261,7 +261,7 @@ class SensitivityInput:
 
     @property
     def models(self) -> list[str]:
-        return [column.model for column in self.data.cube.columns]
+        return [column.model for column in self.data.means.columns]
 
 
 def run_sensitivity(look: SensitivityInput) -> tuple[SensitivityResult, ...]:
@@ -281,42 +281,42 @@ def _unadjusted(look: SensitivityInput) -> Iterator[SensitivityResult]:
 
 
 def _leave_one_out(look: SensitivityInput) -> Iterator[SensitivityResult]:
-    cube = look.data.cube
+    means = look.data.means
     name = "leave-one-stratum-out"
-    if not look.newest or len(np.unique(cube.stratum)) < 2:
+    if not look.newest or len(np.unique(means.stratum)) < 2:
         return
-    block = blocks_of(cube.stratum, cube.tranche)
+    block = blocks_of(means.stratum, means.tranche)
     found = leave_one_task_out(
-        weigh_blocks(look.data.adjusted.residuals, cube.stratum, block), block, cube.public,
-        cube.stratum, **_permuting(look, name),
+        weigh_blocks(look.data.adjusted.residuals, means.stratum, block), block, means.public,
+        means.stratum, **_permuting(look, name),
     )  # fmt: skip
     for row, code in enumerate(found.strata.tolist()):
         for m, model in enumerate(look.models):
             yield SensitivityResult(
-                name, look.wave, model, f"without {cube.strata[code]}",
+                name, look.wave, model, f"without {means.strata[code]}",
                 float(found.gaps[row, m]), None, float(found.p[row, m]), None, "",
             )  # fmt: skip
 
 
 def _by_dimension(look: SensitivityInput) -> Iterator[SensitivityResult]:
-    cube = look.parts
+    means = look.parts
     there = [
         o
-        for o, name in enumerate(cube.outcomes)
-        if name in DIMENSIONS and not np.isnan(cube.values[:, :, o]).all()
+        for o, name in enumerate(means.outcomes)
+        if name in DIMENSIONS and not np.isnan(means.values[:, :, o]).all()
     ]
     if not there:
         return
     found = max_t_over_categories(
-        cube.values[:, :, there], blocks_of(cube.stratum, cube.tranche), cube.public,
+        means.values[:, :, there], blocks_of(means.stratum, means.tranche), means.public,
         **_permuting(look, "dimensions"),
     )  # fmt: skip
-    for m, column in enumerate(cube.columns):
+    for m, column in enumerate(means.columns):
         for place, o in enumerate(there):
             gap = float(found.gaps[m, place])
             if not np.isnan(gap):
                 yield SensitivityResult(
-                    "dimensions", look.wave, column.model, DIMENSIONS[cube.outcomes[o]], gap, None,
+                    "dimensions", look.wave, column.model, DIMENSIONS[means.outcomes[o]], gap, None,
                     float(found.p[m, place]), float(found.p_adjusted[m, place]), "",
                 )  # fmt: skip
 
@@ -324,16 +324,16 @@ def _by_dimension(look: SensitivityInput) -> Iterator[SensitivityResult]:
 def _key_and_static(look: SensitivityInput) -> Iterator[SensitivityResult]:
     """Over the instances that have criteria of both kinds, so that the third row is the first less
     the second."""
-    cube, name = look.parts, "key-static"
-    key, static = (cube.values[:, :, cube.outcomes.index(part)] for part in PARTS)
+    means, name = look.parts, "key-static"
+    key, static = (means.values[:, :, means.outcomes.index(part)] for part in PARTS)
     both = ~np.isnan(key) & ~np.isnan(static)
     if not both.any():
         return
     found = contrast_key_with_static(
         np.where(both, key, np.nan), np.where(both, static, np.nan),
-        blocks_of(cube.stratum, cube.tranche), cube.public, **_permuting(look, name),
+        blocks_of(means.stratum, means.tranche), means.public, **_permuting(look, name),
     )  # fmt: skip
-    for column, each in zip(cube.columns, found, strict=True):
+    for column, each in zip(means.columns, found, strict=True):
         fault = each.p_static < CONTROL_LEVEL
         rows = (
             ("answer key", each.key, each.p_key, ""),

@@ -25,8 +25,8 @@ from analysis.plan.controls import (
 )
 from analysis.plan.judge_drift import Drift
 from analysis.plan.monitoring import Monitored, monitor_looks
-from analysis.plan.presets import EXCLUSIONS, GRADER, control_models
-from analysis.plan.primary import LookData, PrimaryResult, look_data, primary_rule, run_tests
+from analysis.plan.presets import EXCLUSIONS, GRADER, control_models, look_alpha
+from analysis.plan.primary import LookData, PrimaryResult, look_data, look_results
 from analysis.plan.sensitivity import (
     DIMENSIONS,
     PARTS,
@@ -104,10 +104,10 @@ def run_standard(
     whole = held.where(one_of(held["stratum"], plan.strata))
     kept = keep_rows(whole, rules.burned, control_models(plan))
     clean = whole.where(kept.primary)
-    cube = make_seed_means(clean, plan.outcomes, plan.strata)
-    looks = list(_looks(plan, rules, held, cube, registration, kept.seeds))
+    means = make_seed_means(clean, plan.outcomes, plan.strata)
+    looks = list(_looks(plan, rules, held, means, registration, kept.seeds))
     judged = _Judged(_second(plan, rules, table, registration), tuple(drifts), scored_by)
-    controls = tuple(_controls(plan, rules, cube, registration, looks, judged))
+    controls = tuple(_controls(plan, rules, means, registration, looks, judged))
     return StandardResult(
         tuple(_judge_look(look, controls) for look, _ in looks),
         controls,
@@ -144,44 +144,43 @@ def _looks(
     plan: Plan,
     rules: StandardRules,
     table: ResultTable,
-    cube: SeedMeans,
+    means: SeedMeans,
     registration: str,
     burned: Sequence[BurnedSeeds],
 ) -> Iterator[tuple[LookResult, LookData]]:
     seeds = {(each.wave, each.model): each for each in burned}
     aside = control_models(plan)
-    waves = sorted({column.wave for column in cube.columns if column.model not in aside})
+    waves = sorted({column.wave for column in means.columns if column.model not in aside})
     for number, wave in enumerate(waves, start=1):
-        here = [column.model for column in cube.columns if column.wave == wave]
+        here = [column.model for column in means.columns if column.wave == wave]
         fresh = [model for model in here if model not in aside]
         excluded = tuple(_excluded(plan, table, wave, fresh))
         dropped = {model for model, _ in excluded}
-        tested = cube.where(wave, [model for model in fresh if model not in dropped])
-        before = _before(rules, cube, wave)
+        tested = means.where(wave, [model for model in fresh if model not in dropped])
+        before = _before(rules, means, wave)
         beyond = number > plan.looks
-        rule = primary_rule(plan, beyond=beyond)
         if tested:
-            data = look_data(cube, tested, before, rules.covariate_runs)
+            data = look_data(means, tested, before, rules.covariate_runs)
             found = tuple(
                 replace(each, verdict=note_burned(each.verdict, seeds.get((wave, each.model))))
-                for each in run_tests(plan, rules, data, registration, rule, wave=wave)
+                for each in look_results(plan, data, registration, exploratory=beyond)
             )
         else:
-            data, found = _nothing(cube), ()
-        used = sorted({cube.columns[place].model for place in before}) if data.covered else []
+            data, found = _nothing(means), ()
+        used = sorted({means.columns[place].model for place in before}) if data.covered else []
         yield (
             LookResult(
-                number, wave, beyond, rule.alpha, data.covered, tuple(used), found, excluded
+                number, wave, beyond, look_alpha(plan), data.covered, tuple(used), found, excluded
             ),
             data,
         )
 
 
-def _before(rules: StandardRules, cube: SeedMeans, wave: int) -> list[int]:
+def _before(rules: StandardRules, means: SeedMeans, wave: int) -> list[int]:
     """The columns of pre-exposure models up to a wave."""
     return [
         place
-        for place, column in enumerate(cube.columns)
+        for place, column in enumerate(means.columns)
         if column.model in rules.pre_exposure and column.wave <= wave
     ]
 
@@ -196,16 +195,16 @@ def _watched(
     """What P4 looks at: as P1, but for single burned instances, which stay."""
     if np.array_equal(kept.primary, kept.monitored):
         return [(look.wave, data) for look, data in looks]
-    cube = make_seed_means(table.where(kept.monitored), plan.outcomes, plan.strata)
-    return [(look.wave, _data_of(rules, cube, look)) for look, _ in looks]
+    means = make_seed_means(table.where(kept.monitored), plan.outcomes, plan.strata)
+    return [(look.wave, _data_of(rules, means, look)) for look, _ in looks]
 
 
-def _data_of(rules: StandardRules, cube: SeedMeans, look: LookResult) -> LookData:
-    """A look's models in another cube than the one that they were tested in."""
-    columns = cube.where(look.wave, [each.model for each in look.results])
+def _data_of(rules: StandardRules, means: SeedMeans, look: LookResult) -> LookData:
+    """A look's models in another means than the one that they were tested in."""
+    columns = means.where(look.wave, [each.model for each in look.results])
     if not columns:
-        return _nothing(cube)
-    return look_data(cube, columns, _before(rules, cube, look.wave), rules.covariate_runs)
+        return _nothing(means)
+    return look_data(means, columns, _before(rules, means, look.wave), rules.covariate_runs)
 
 
 def _burn_tests(
@@ -219,17 +218,17 @@ def _burn_tests(
     """B1 at each look that has burned instances, on all of the instances that were run."""
     if not burned:
         return
-    cube = make_seed_means(table, plan.outcomes, plan.strata)
+    means = make_seed_means(table, plan.outcomes, plan.strata)
     for look in looks:
         if look.wave in {each.wave for each in burned}:
-            data = _data_of(rules, cube, look)
+            data = _data_of(rules, means, look)
             yield from compare_look(plan, table, data, look.wave, registration)
 
 
-def _nothing(cube: SeedMeans) -> LookData:
+def _nothing(means: SeedMeans) -> LookData:
     """A look of which every model is excluded."""
-    own = cube.pick([])
-    empty = np.empty((0, len(cube.outcomes)))
+    own = means.pick([])
+    empty = np.empty((0, len(means.outcomes)))
     return LookData(own, Adjusted(own.values, empty, empty), None, 0.0)
 
 
@@ -256,39 +255,39 @@ def _second(
         return {}
     held = held.where(one_of(held["stratum"], plan.strata))
     kept = keep_rows(held, rules.burned, control_models(plan))
-    cube = make_seed_means(held.where(kept.primary), plan.outcomes, plan.strata)
-    looks = _looks(plan, rules, held, cube, registration, kept.seeds)
+    means = make_seed_means(held.where(kept.primary), plan.outcomes, plan.strata)
+    looks = _looks(plan, rules, held, means, registration, kept.seeds)
     return {look.wave: look.results for look, _ in looks}
 
 
 def _controls(
     plan: Plan,
     rules: StandardRules,
-    cube: SeedMeans,
+    means: SeedMeans,
     registration: str,
     looks: Sequence[tuple[LookResult, LookData]],
     judged: _Judged,
 ) -> Iterator[ControlResult]:
     first = looks[0][0].wave if looks else None
-    baseline = _baseline(rules, cube, first)
-    wave = min((cube.columns[place].wave for place in baseline), default=first or 0)
+    baseline = _baseline(rules, means, first)
+    wave = min((means.columns[place].wave for place in baseline), default=first or 0)
     yield negative_control(
-        plan, rules, cube, baseline, registration, wave, "released before publication",
-        _lacking(cube, baseline, rules.pre_exposure),
+        plan, rules, means, baseline, registration, wave, "released before publication",
+        _lacking(means, baseline, rules.pre_exposure),
     )  # fmt: skip
     for look, _ in looks:
         if rules.frozen:
-            columns = cube.where(look.wave, rules.frozen)
+            columns = means.where(look.wave, rules.frozen)
             yield negative_control(
-                plan, rules, cube, columns, registration, look.wave, "frozen, run again",
-                _lacking(cube, columns, rules.frozen), baseline,
+                plan, rules, means, columns, registration, look.wave, "frozen, run again",
+                _lacking(means, columns, rules.frozen), baseline,
             )  # fmt: skip
-        yield from positive_controls(plan, rules, cube, registration, look.wave)
-        yield from _judge_controls(rules, cube, look, judged)
+        yield from positive_controls(plan, rules, means, registration, look.wave)
+        yield from _judge_controls(rules, means, look, judged)
 
 
 def _judge_controls(
-    rules: StandardRules, cube: SeedMeans, look: LookResult, judged: _Judged
+    rules: StandardRules, means: SeedMeans, look: LookResult, judged: _Judged
 ) -> Iterator[ControlResult]:
     """C3 at a look: on each model, then on all of them."""
     if not rules.second_grader:
@@ -296,24 +295,24 @@ def _judge_controls(
         return
     others = judged.second.get(look.wave, ())
     yield from second_opinion(look.wave, rules.second_grader, look.results, others)
-    first = min(column.wave for column in cube.columns)
+    first = min(column.wave for column in means.columns)
     if rules.regrade and look.wave > first:
         yield drift_control(rules, look.wave, first, judged.drifts)
 
 
-def _baseline(rules: StandardRules, cube: SeedMeans, first: int | None) -> list[int]:
+def _baseline(rules: StandardRules, means: SeedMeans, first: int | None) -> list[int]:
     """The columns of pre-exposure models of the waves before the first look; where there are none,
     of the earliest wave that has any. Later waves do not change what it says."""
     every = [
-        place for place, column in enumerate(cube.columns) if column.model in rules.pre_exposure
+        place for place, column in enumerate(means.columns) if column.model in rules.pre_exposure
     ]
-    before = [place for place in every if first is None or cube.columns[place].wave < first]
-    earliest = min((cube.columns[place].wave for place in every), default=0)
-    return before or [place for place in every if cube.columns[place].wave == earliest]
+    before = [place for place in every if first is None or means.columns[place].wave < first]
+    earliest = min((means.columns[place].wave for place in every), default=0)
+    return before or [place for place in every if means.columns[place].wave == earliest]
 
 
-def _lacking(cube: SeedMeans, columns: Sequence[int], named: Sequence[str]) -> tuple[str, ...]:
-    run = {cube.columns[place].model for place in columns}
+def _lacking(means: SeedMeans, columns: Sequence[int], named: Sequence[str]) -> tuple[str, ...]:
+    run = {means.columns[place].model for place in columns}
     return tuple(name for name in named if name not in run)
 
 
@@ -361,7 +360,7 @@ def _asides(
     for look, data in looks:
         if not look.results:
             continue
-        models = [column.model for column in data.cube.columns]
+        models = [column.model for column in data.means.columns]
         rows = table.where((table["wave"] == look.wave) & one_of(table["model"], models))
         rows = rows.where(one_of(rows["stratum"], plan.strata))
         own = parts.pick(parts.where(look.wave, models))

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
-from analysis.plan import look_alpha, validate_plan
+from analysis.plan import ModelScores, Studies, apply_rule, look_alpha, validate_plan
 from analysis.planning.control_power import ControlOutcome, NegativeControls, apply_controls
 from analysis.planning.simulate_seed_means import (
     allocation,
@@ -31,17 +31,12 @@ from analysis.planning.simulate_seed_means import (
 )
 from analysis.planning.variance_components import Components, check_components
 from analysis.stats import (
-    Permuted,
     adjust,
-    holm,
     linear_spending,
-    max_t,
-    p_values,
     permute_gaps,
     remove_rows,
     scan_windows,
     tie_keys,
-    westfall_young,
 )
 from registry.ledger import Plan
 
@@ -287,24 +282,11 @@ def claims(
     ``covariate`` (n, B, outcomes). The studies share the permutations.
     """
     n, studies, models, outcomes = values.shape
-    flat = values.reshape(n, studies * models, outcomes)
-    if covariate is not None:
-        wide = np.repeat(covariate, models, axis=1)
-        flat = adjust(flat, wide, stratum).residuals
-    gaps = permute_gaps(
-        flat, stratum, public,
-        permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to, seed=seed,
-    )  # fmt: skip
-    found = np.empty((studies, models), dtype=bool)
-    for b in range(studies):
-        own = slice(b * models, (b + 1) * models)
-        statistics = max_t(Permuted(gaps.observed[own], gaps.permuted[:, own], gaps.exact))
-        if plan.multiplicity == "holm":
-            adjusted = holm(p_values(statistics))
-        else:
-            adjusted = westfall_young(statistics)
-        found[b] = adjusted <= look_alpha(plan)
-    return found
+    wide = None if covariate is None else np.repeat(covariate, models, axis=1)
+    scores = ModelScores(values.reshape(n, studies * models, outcomes), wide)
+    members = np.arange(studies * models).reshape(studies, models)
+    drawn = Studies(scores, members, public[:, None], stratum, np.zeros_like(stratum))
+    return apply_rule(plan, drawn, scores.adjusted(stratum).residuals, seed).contaminated
 
 
 def first_rejections(

@@ -1,17 +1,19 @@
 from .covariate import Adjusted, adjust, centre_within, pre_exposure_means, unadjusted
 from .eprocess import cumulative_gaps, onset_process
 from .intervals import Equivalence, GapEstimate, MeanEstimate, estimate_gap, estimate_mean, tost
-from .missingness import adverse_bounds, lost_share, test_by_arm
+from .missingness import adverse_bounds, lost_share
 from .mixed_models import gee_gap, mixed_gap, shrink_gaps
 from .multiplicity import bh, holm, westfall_young
 from .number_format import counted, p_words, points, signed
 from .permutation import (
+    NO_SPREAD,
     Permuted,
     Statistics,
     blocks_of,
     count_allocations,
     max_t,
     p_values,
+    permutation_sd,
     permutation_seed,
     permute_blocks,
     permute_gaps,
@@ -43,6 +45,7 @@ from .sequential import (
 
 __all__ = [
     "NOTHING",
+    "NO_SPREAD",
     "Adjusted",
     "Equivalence",
     "GapEstimate",
@@ -76,6 +79,7 @@ __all__ = [
     "onset_process",
     "p_values",
     "p_words",
+    "permutation_sd",
     "permutation_seed",
     "permute_blocks",
     "permute_gaps",
@@ -89,7 +93,6 @@ __all__ = [
     "shrink_gaps",
     "signed",
     "study_scores",
-    "test_by_arm",
     "tie_keys",
     "tost",
     "two_sided_p",

@@ -137,7 +137,7 @@ def _multiply(
 
 
 TOLERANCE = 1e-9  # on z: sums of the same numbers in another order count as equal
-_NO_SPREAD = 1e-12  # an SD below this is rounding of a constant
+NO_SPREAD = 1e-12  # an SD below this is rounding of a constant
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -212,14 +212,19 @@ def permute_gaps(
     return Permuted(observed.reshape(shape)[0], rows.reshape(shape), exact)
 
 
-def max_t(gaps: Permuted) -> Statistics:
-    """M = max over outcomes of gap / SD, the SD over permuted rows and the observed one. An
-    outcome without spread gives 0 in every row."""
+def permutation_sd(gaps: Permuted) -> NDArray[np.float64]:
+    """The SD (models, outcomes) of gaps over the permuted rows and the observed one."""
     every = gaps.permuted
     if not gaps.exact:
         every = np.concatenate([gaps.observed[None], gaps.permuted])
-    sd = every.std(axis=0)
-    scale = np.where(sd > _NO_SPREAD, 1.0 / np.maximum(sd, _NO_SPREAD), 0.0)
+    return np.asarray(every.std(axis=0))
+
+
+def max_t(gaps: Permuted, sd: NDArray[np.float64] | None = None) -> Statistics:
+    """M = max over outcomes of gap / SD, the SD that of ``permutation_sd``. An outcome without
+    spread gives 0 in every row."""
+    sd = permutation_sd(gaps) if sd is None else sd
+    scale = np.where(sd > NO_SPREAD, 1.0 / np.maximum(sd, NO_SPREAD), 0.0)
     observed, permuted = gaps.observed * scale, gaps.permuted * scale
     return Statistics(_largest(observed), _largest(permuted), gaps.exact)
 

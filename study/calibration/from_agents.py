@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis.calibration import DOSES, DoseTrials, check_doses, measure
+from analysis.calibration import DOSES, DoseTrials, check_doses, measure, one_model_studies
 from analysis.data import make_seed_means
-from analysis.plan import GRADER, STANDARD, ModelScores, Studies, look_data
+from analysis.plan import GRADER, STANDARD, ModelScores, look_data
 from analysis.stats import permutation_seed
 from generators.templates.library import NAMES
 from harness.sweep import prepare_ray
@@ -150,12 +150,12 @@ def _measure(study: Study, held: Study, scratch: Scratch) -> Calibrated:
     rules = plan.standard
     before = cube.where(0, [HONEST]) if rules is not None else []
     data = look_data(cube, tested, before, rules.covariate_runs if rules is not None else 1)
-    own = data.cube
+    own = data.means
     model = ModelScores(
         own.values, data.covariate if data.covered else None, own.missing, own.missing + own.scored
     )
     labels = np.repeat(own.public[:, None], len(own.columns), axis=1)
-    studies = Studies(model, labels, own.stratum, own.tranche)
+    studies = one_model_studies(model, labels, own.stratum, own.tranche)
     trials = DoseTrials(studies, tuple(doses[column.model] for column in own.columns))
     seed = permutation_seed(registration, "C2", "calibrate", "run")
     found = measure(plan, trials, seed)

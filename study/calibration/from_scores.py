@@ -173,8 +173,8 @@ def make_ground(
         cube.stratum[rows],
         cube.public[rows],
         cube.tranche[rows],
-        model_own.missing[:, 0],
-        model_own.runs[:, 0],
+        model_own.counts[0][:, 0],
+        model_own.counts[1][:, 0],
         scores(others) if others else None,
         beside.instead,
     ), covered

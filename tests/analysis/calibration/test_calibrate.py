@@ -98,7 +98,7 @@ def test_several_models_in_a_look_make_it_blunter_and_share_its_alpha() -> None:
     plan = basic_plan(["h0", "h1"], 24, permutations=499, outcomes=("score",))
     one, six = (
         calibrate(plan, g, doses=(0.2, 0.4), replicates=60, registration="r", place="m|0")
-        for g in (alone, replace(alone, beside=others))
+        for g in (alone, replace(alone, companions=others))
     )
     assert (one.family, six.family) == (1, 6)
     assert one.size == look_alpha(plan)
@@ -140,7 +140,7 @@ def test_only_public_instances_are_known_and_only_scores_move() -> None:
     ground = _ground(2, 8)
     ground.values[3, 0] = np.nan
     trials = inject(ground, [0.0, 1.0], None, np.random.default_rng(1))
-    values, public = trials.studies.model.values[:, :, 0], trials.studies.public
+    values, public = trials.studies.scores.values[:, :, 0], trials.studies.public
     np.testing.assert_array_equal(values[:, 0], ground.values[:, 0])  # the same, on other labels
     for h in (0, 1):
         own = ground.stratum == h
@@ -157,7 +157,7 @@ def test_what_knowing_brings_may_be_an_agents_scores_in_the_stratum() -> None:
     ground = _ground(2, 8)
     pools = [np.array([[0.9], [0.8]]), np.array([[0.7]])]
     trials = inject(ground, [1.0], pools, np.random.default_rng(1))
-    scores, public = trials.studies.model.values[:, 0, 0], trials.studies.public[:, 0]
+    scores, public = trials.studies.scores.values[:, 0, 0], trials.studies.public[:, 0]
     assert set(scores[public & (ground.stratum == 0)].tolist()) == {0.9, 0.8}
     assert (scores[public & (ground.stratum == 1)] == 0.7).all()
 
@@ -169,7 +169,7 @@ def test_agents_that_were_run_are_measured_by_the_same_test() -> None:
     studies = replace(trials.studies, public=labels)
     found = measure(_plan(), DoseTrials(studies, trials.doses), 7)
     assert [each.replicates for each in found.doses] == [2, 1]
-    scores = studies.model.values[:, :, 0]
+    scores = studies.scores.values[:, :, 0]
     gaps = [estimate_gap(scores[:, c], ground.stratum, ground.public) for c in range(3)]
     assert found.doses[1].gap == pytest.approx(gaps[2].gap)
     assert found.doses[0].gap == pytest.approx((gaps[0].gap + gaps[1].gap) / 2)

@@ -4,23 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
+from analysis.calibration.calibrate import one_model_studies
 from analysis.data.seed_means import SeedMeans, make_seed_means
 from analysis.data.table import ResultTable, make_table
+from analysis.errors import AnalysisError
 from analysis.plan.presets import standard_plan
-from analysis.plan.primary import ModelScores, Studies, detect, look_data, primary_rule, run_tests
+from analysis.plan.primary import (
+    Decisions,
+    ModelScores,
+    PrimaryResult,
+    Studies,
+    apply_rule,
+    family_tests,
+    look_data,
+    look_results,
+    missingness_tests,
+)
 from analysis.plan.verdict import CONTAMINATED
 from analysis.stats.permutation import permutation_seed
 from registry.ledger.records import Plan
 from registry.result_row import Arm, ResultRow, Status
 from tests.analysis.conftest import make_row
-
-if TYPE_CHECKING:
-    from analysis.plan.primary import PrimaryResult  # its name begins as a test's would
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -78,35 +91,44 @@ def _rows(
         )  # fmt: skip
 
 
-def columns_of(cube: SeedMeans, models: Sequence[str]) -> list[int]:
-    return [place for name in models for place in cube.where(1, [name])]
+def columns_of(means: SeedMeans, models: Sequence[str]) -> list[int]:
+    return [place for name in models for place in means.where(1, [name])]
 
 
 def studies_of(plan: Plan, tables: Sequence[ResultTable], others: int, *, instead: bool) -> Studies:
-    cubes = [make_seed_means(table, plan.outcomes, plan.strata) for table in tables]
-    first = cubes[0]
+    panels = [make_seed_means(table, plan.outcomes, plan.strata) for table in tables]
+    first = panels[0]
     x = look_data(first, columns_of(first, ["m0"]), first.where(0, ["old"]), 4).covariate
 
     def scores(made: Sequence[SeedMeans], models: Sequence[str]) -> ModelScores:
-        parts = [(cube, columns_of(cube, models)) for cube in made]
+        parts = [(means, columns_of(means, models)) for means in made]
         values, missing, scored = (
-            np.concatenate([getattr(cube, name)[:, places] for cube, places in parts], axis=1)
+            np.concatenate([getattr(means, name)[:, places] for means, places in parts], axis=1)
             for name in ("values", "missing", "scored")
         )
         return ModelScores(values, x, missing, missing + scored)
 
-    beside = scores(cubes[:1], MODELS[1 : 1 + others]) if others else None
-    labels = np.stack([cube.public for cube in cubes], axis=1)
-    return Studies(scores(cubes, ["m0"]), labels, first.stratum, first.tranche, beside, instead)
+    companions = scores(panels[:1], MODELS[1 : 1 + others]) if others else None
+    return one_model_studies(
+        scores(panels, ["m0"]),
+        np.stack([means.public for means in panels], axis=1),
+        first.stratum,
+        first.tranche,
+        companions,
+        replaces=instead,
+    )
+
+
+def decide(plan: Plan, studies: Studies) -> Decisions:
+    values = studies.scores.adjusted(studies.stratum).residuals
+    return apply_rule(plan, studies, values, SEED, first_only=True)
 
 
 def by_the_plan(plan: Plan, table: ResultTable, models: Sequence[str]) -> PrimaryResult:
     """What `dosimeter report` would say of the first of a look's models."""
-    cube = make_seed_means(table, plan.outcomes, plan.strata)
-    data = look_data(cube, columns_of(cube, models), cube.where(0, ["old"]), 4)
-    rule = primary_rule(plan, beyond=False)
-    assert plan.standard is not None
-    return run_tests(plan, plan.standard, data, REGISTRATION, rule, wave=1)[0]
+    means = make_seed_means(table, plan.outcomes, plan.strata)
+    data = look_data(means, columns_of(means, models), means.where(0, ["old"]), 4)
+    return look_results(plan, data, REGISTRATION)[0]
 
 
 @pytest.mark.parametrize(
@@ -135,29 +157,118 @@ def test_it_says_what_the_plans_test_says(
 ) -> None:
     tables = tables_of(lost, parts)
     studies = studies_of(plan, tables, others, instead=instead)
-    found = detect(plan, studies, SEED)
+    found = decide(plan, studies)
     each = [
-        by_the_plan(plan, table, ["m0", *(MODELS[1 + o] for o in studies.others(column))])
-        for column, table in enumerate(tables)
+        by_the_plan(plan, table, ["m0", *(MODELS[1 + c - STUDIES] for c in studies.members[b, 1:])])
+        for b, table in enumerate(tables)
     ]
-    np.testing.assert_allclose(found.p, [t.verdict.p_adjusted for t in each])
+    np.testing.assert_allclose(found.test.adjusted[:, 0], [t.verdict.p_adjusted for t in each])
     said = [t.verdict.verdict == CONTAMINATED for t in each]
-    assert found.found.tolist() == said
+    assert found.contaminated[:, 0].tolist() == said
     assert any(said)
     assert not all(said)
     unbound = ["adverse bound" in t.verdict.note for t in each]
-    assert found.unbound.tolist() == unbound
+    assert found.unbound[:, 0].tolist() == unbound
     assert any(unbound) == (lost > 0)
 
 
 def test_the_model_takes_the_place_of_each_in_turn() -> None:
     plan, tables = plan_of(), tables_of(0.0)
-    studies = studies_of(plan, tables, 3, instead=True)
-    assert [studies.others(column) for column in range(4)] == [[1, 2], [0, 2], [0, 1], [1, 2]]
-    assert [studies.family, replace(studies, instead=False).family] == [3, 4]
-    alone = replace(studies, beside=None)
-    assert alone.family == 1
-    p = [detect(plan, each, SEED).p for each in (alone, studies, replace(studies, instead=False))]
+    alone, replacing, beside = (
+        studies_of(plan, tables, others, instead=instead)
+        for others, instead in ((0, False), (3, True), (3, False))
+    )
+    others = (replacing.members[:4, 1:] - STUDIES).tolist()
+    assert others == [[1, 2], [0, 2], [0, 1], [1, 2]]
+    assert [each.members.shape[1] for each in (alone, replacing, beside)] == [1, 3, 4]
+    p = [decide(plan, each).test.adjusted[:, 0] for each in (alone, replacing, beside)]
     assert (p[0] <= p[1] + 1e-9).all()
     assert (p[1] <= p[2] + 1e-9).all()
     assert (p[0] < p[2]).any()
+
+
+def test_a_study_among_many_is_tested_as_it_is_alone() -> None:
+    """Studies that share columns and permutations, each with labels of its own."""
+    plan = plan_of(permutations=199)
+    studies = studies_of(plan, tables_of(0.1), 2, instead=False)
+    values = studies.scores.adjusted(studies.stratum).residuals
+    together = family_tests(plan, values, studies, SEED)
+    for b in range(STUDIES):
+        alone = family_tests(plan, values, studies.pick(np.array([b])), SEED)
+        for name in ("gaps", "z", "p", "adjusted"):
+            np.testing.assert_allclose(getattr(together, name)[b], getattr(alone, name)[0])
+
+
+# Missingness by arm, against brute force and a simulated null
+
+
+RULES = standard_plan(STRATA, 10, pre_exposure=()).standard
+assert RULES is not None
+
+
+def missing_by_arm(missing, runs, stratum, public, permutations, seed):
+    plan = replace(plan_of(), permutations=permutations)
+    scores = ModelScores(np.full((*missing.shape, 1), 0.5), None, missing, runs)
+    members = np.arange(missing.shape[1])[None]
+    studies = Studies(scores, members, public[:, None], stratum, np.zeros_like(stratum))
+    return missingness_tests(plan, studies, seed)
+
+
+def brute_force(share, public):
+    n, k = len(share), int(sum(public))
+
+    def gap(chosen):
+        rest = [i for i in range(n) if i not in chosen]
+        return share[list(chosen)].mean() - share[rest].mean()
+
+    observed = abs(gap(tuple(np.flatnonzero(public))))
+    every = [abs(gap(chosen)) for chosen in combinations(range(n), k)]
+    return np.mean([g >= observed - 1e-12 for g in every])
+
+
+@settings(max_examples=40, deadline=None)
+@given(arrays(int, (8, 2), elements=st.integers(0, 2)), st.integers(1, 7))
+def test_the_test_is_its_definition(missing, k):
+    public, runs = np.arange(8) < k, np.full((8, 2), 2)
+    found = missing_by_arm(missing, runs, np.zeros(8, int), public, 99, 1)
+    for m in range(2):
+        assert found.p[0, m] == pytest.approx(brute_force(missing[:, m] / 2, public))
+        assert found.share_public[0, m] == pytest.approx(missing[:k, m].sum() / (2 * k))
+        assert found.share_private[0, m] == pytest.approx(missing[k:, m].sum() / (2 * (8 - k)))
+
+
+def test_either_arm_is_seen_and_nothing_missing_is_no_finding():
+    stratum, public = np.repeat([0, 1], 40), np.tile([True, False], 40)
+    missing = np.stack([public & (stratum == 0), ~public & (stratum == 1), 0 * public], 1)
+    found = missing_by_arm(missing.astype(int), np.ones((80, 3), int), stratum, public, 999, 3)
+    assert found.p.tolist() == [[0.001, 0.001, 1.0]]
+    assert found.share_public.tolist() == [[0.5, 0.0, 0.0]]
+    assert found.share_private.tolist() == [[0.0, 0.5, 0.0]]
+    assert found.needs_bound(RULES).tolist() == [[True, True, False]]
+
+
+def test_much_missing_asks_for_the_bound_though_the_arms_are_alike():
+    public = np.tile([True, False], 50)
+    missing = np.repeat(np.arange(50) < 3, 2)[:, None].astype(int)
+    found = missing_by_arm(missing, np.ones((100, 1), int), np.zeros(100, int), public, 199, 3)
+    assert found.p[0, 0] == 1.0
+    assert found.needs_bound(RULES).tolist() == [[True]]
+
+
+def test_a_model_that_owed_nothing_is_not_missing():
+    public = np.tile([True, False], 10)
+    runs = np.stack([np.ones(20, int), np.zeros(20, int)], 1)
+    found = missing_by_arm(np.zeros((20, 2), int), runs, np.zeros(20, int), public, 99, 3)
+    assert np.isnan([found.share_public[0, 1], found.share_private[0, 1]]).all()
+    assert found.p[0, 1] == 1.0
+    assert not found.needs_bound(RULES).any()
+    with pytest.raises(AnalysisError, match="owed"):
+        missing_by_arm(runs + 1, runs, np.zeros(20, int), public, 99, 3)
+
+
+def test_size_under_the_null():
+    rng = np.random.default_rng(8)
+    stratum, public = np.repeat(np.arange(4), 16), np.tile([True, False], 32)
+    missing = rng.binomial(60, 0.1, (64, 1000))  # of many runs, so that few gaps are equal
+    found = missing_by_arm(missing, np.full((64, 1000), 60), stratum, public, 299, 5)
+    assert 0.035 <= (found.p <= 0.05).mean() <= 0.065

@@ -244,11 +244,11 @@ def test_p_is_adjusted_over_the_models_of_the_look(tmp_path: Path) -> None:
     assert covered == 1
     assert ground.covariate is not None  # old's own runs, of either wave, are no part of it
     np.testing.assert_allclose(ground.covariate[:, 0], 0.1 * np.arange(8) + 0.03)
-    assert ground.beside is not None
-    assert ground.beside.covariate is not None
+    assert ground.companions is not None
+    assert ground.companions.covariate is not None
     mean = 0.1 * np.arange(8) + (0.0 + 0.02 + 0.04 + 0.0) / 4
-    np.testing.assert_allclose(ground.beside.covariate[:, :, 0].T, [mean, mean])
-    assert ground.instead
+    np.testing.assert_allclose(ground.companions.covariate[:, :, 0].T, [mean, mean])
+    assert ground.replaces
     assert ground.runs is not None
     assert ground.runs.tolist() == [1] * 8
 
