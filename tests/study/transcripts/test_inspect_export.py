@@ -7,6 +7,8 @@ import io
 import json
 import os
 import stat
+import sys
+import tempfile
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -20,13 +22,12 @@ from harness.episodes.result import EpisodeResult
 from harness.model import Image, Message, Reply, Role, ToolCall, Usage
 from study.cli.main import main
 from study.transcripts.find import list_episodes, read_attempt
-from study.transcripts.inspect_log import LogHead, Sampled, write_log
+from study.transcripts.inspect_export import LoggedEpisode, LogHeader, write_log
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 
 pytestmark = pytest.mark.ray
 
-NO_INSPECT = "inspect-ai is not installed: its own reader is not tried"
 PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 DEEP = '{"code": ' + "[" * 5000 + "]" * 5000 + "}"
 
@@ -62,9 +63,9 @@ def strange(finished: Study) -> bytes:
     wild, failed, slow = strange_episodes(episode)
     missing = replace(listed.result, score=None)
     held = [
-        Sampled(1, wild, listed.result, (failed,)),
-        Sampled(2, failed, missing),
-        Sampled(3, slow, listed.result),
+        LoggedEpisode(1, wild, listed.result, (failed,)),
+        LoggedEpisode(2, failed, missing),
+        LoggedEpisode(3, slow, listed.result),
     ]
     return log_of(held)
 
@@ -99,17 +100,34 @@ def strange_episodes(episode: Episode) -> tuple[Episode, Episode, Episode]:
     return replace(whole, attempt=2), failed, none
 
 
-def log_of(held: list[Sampled]) -> bytes:
-    head = LogHead(
-        study="s", wave=1, task="t/x.yml", version="1", difficulty="q1", model="m",
-        provider="openai", asked="m-1", created="2026-11-22T02:54:04Z", run="sha256:" + "0" * 64,
-        commit="c" * 40, dirty=False, sandbox="docker", image="sha256:1", replicates=1, turns=10,
-        seconds=900.0, packages=(("numpy", "2"),), complete=False,
-    )  # fmt: skip
-    assert "/" not in head.file_name
-    target = io.BytesIO()
-    assert write_log(target, head, held) == len(held)
-    return target.getvalue()
+def log_of(held: list[LoggedEpisode]) -> bytes:
+    header = LogHeader(
+        study="s",
+        wave=1,
+        task="t/x.yml",
+        version="1",
+        difficulty="q1",
+        model="m",
+        provider="openai",
+        requested_version="m-1",
+        created="2026-11-22T02:54:04Z",
+        run="sha256:" + "0" * 64,
+        commit="c" * 40,
+        dirty=False,
+        sandbox="docker",
+        image="sha256:1",
+        replicates=1,
+        turns=10,
+        seconds=900.0,
+        packages=(("numpy", "2"),),
+        complete=False,
+    )
+    assert "/" not in header.file_name
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "log.eval")
+        assert write_log(path, header, held) == len(held)
+        assert list(path.parent.iterdir()) == [path]
+        return path.read_bytes()
 
 
 def test_there_is_one_log_a_model_task_and_wave(finished: Study, public: Path) -> None:
@@ -234,7 +252,8 @@ def test_the_same_episodes_make_the_same_bytes(
 
 
 def test_inspect_reads_the_logs(public: Path) -> None:
-    log = pytest.importorskip("inspect_ai.log", reason=NO_INSPECT)
+    from inspect_ai import log
+
     assert len(log.list_eval_logs(str(public))) == 6
     for path in public.iterdir():
         found = log.read_eval_log(str(path), resolve_attachments="full")
@@ -248,7 +267,8 @@ def test_inspect_reads_the_logs(public: Path) -> None:
 
 
 def test_inspect_reads_what_went_wrong(strange: bytes, tmp_path: Path) -> None:
-    log = pytest.importorskip("inspect_ai.log", reason=NO_INSPECT)
+    from inspect_ai import log
+
     path = tmp_path / "strange.eval"
     path.write_bytes(strange)
     wild, failed, slow = log.read_eval_log(str(path), resolve_attachments=True).samples
@@ -259,3 +279,13 @@ def test_inspect_reads_what_went_wrong(strange: bytes, tmp_path: Path) -> None:
     assert failed.error.message.endswith("provider:overload")
     assert failed.scores == {}
     assert slow.output.completion == ""
+
+
+def test_without_inspects_library_the_remedy_is_told_and_nothing_is_written(
+    finished: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
+    refused = run(finished, "--out", str(tmp_path / "logs"))
+    assert refused.exit_code == 2
+    assert "install dosimeter[inspect]" in refused.stderr
+    assert list(tmp_path.iterdir()) == []
