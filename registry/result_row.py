@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
+GRADER = "deterministic"  # the exact grader, whose rows a plan tests; others are exploratory
+
 
 class Arm(StrEnum):
     PUBLIC = "public"

@@ -12,8 +12,7 @@ from typing import Any
 
 from analysis.data.table import SCHEMA, ResultTable, table_of_columns
 from analysis.errors import AnalysisError
-from analysis.plan import GRADER
-from registry.result_row import Status
+from registry.result_row import GRADER, Status
 
 REQUIRED = ("model", "arm", "stratum", "instance", "score")
 RENAMED: Mapping[str, str] = {"look": "wave"}  # what people call it: what we do

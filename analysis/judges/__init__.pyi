@@ -7,7 +7,7 @@ from .agreement import (
     measure_judge,
 )
 from .columns import JudgeColumn, JudgeFacts, judge_column, judge_departures
-from .error_rates import JudgeRates, read_rates, rule_words, shortfall
+from .error_rates import JudgeRates, read_rates, shortfall
 from .errors_by_arm import Labels
 
 __all__ = [
@@ -24,6 +24,5 @@ __all__ = [
     "krippendorff_alpha",
     "measure_judge",
     "read_rates",
-    "rule_words",
     "shortfall",
 ]

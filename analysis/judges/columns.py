@@ -22,9 +22,10 @@ from analysis.judges.errors_by_arm import (
     correct_by_arm,
     errors_by_arm,
 )
-from analysis.plan import GRADER, Drift, drift_json, drift_words
+from analysis.plan import Drift, drift_json, drift_words
 from analysis.stats import GapEstimate, estimate_gap
 from registry.ledger import Graded, JudgePin, Plan, record_digest
+from registry.result_row import GRADER
 
 
 @dataclass(frozen=True, slots=True)

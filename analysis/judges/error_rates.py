@@ -72,24 +72,6 @@ def shortfall(rule: JudgeRule, rates: JudgeRates | None) -> str:
     return "; ".join(found)
 
 
-def rule_words(rule: JudgeRule) -> str:
-    """What a plan asks of a judge, in a sentence."""
-    asked = [
-        f"a {name} of {least:g} or more"
-        for name, least in (
-            ("sensitivity", rule.min_sensitivity),
-            ("specificity", rule.min_specificity),
-            ("kappa with the truth", rule.min_kappa),
-        )
-        if least is not None
-    ]
-    asked.append(f"{rule.min_criteria} criteria or more")
-    return (
-        f"The column of {rule.name} ({rule.pin}) is shown only where `judge check` measured "
-        f"{', on '.join([' and '.join(asked[:-1]) or 'it', asked[-1]])}."
-    )
-
-
 def correct_estimate(gap: GapEstimate, rates: JudgeRates) -> CorrectedGap | None:
     """The gap that a perfect judge would have seen: g' = g / J with J = sensitivity +
     specificity − 1, for errors that are alike in both arms (Rogan and Gladen 1978).

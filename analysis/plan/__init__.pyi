@@ -6,7 +6,6 @@ from .look import Analysis, ArmMean, analyse, explore
 from .monitoring import Monitored, Onset
 from .negative_controls import clean_controls, pool_models
 from .presets import (
-    GRADER,
     KEEP,
     SENSITIVITY,
     STANDARD,
@@ -24,7 +23,6 @@ from .verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
 __all__ = [
     "CONTAMINATED",
     "DIMENSIONS",
-    "GRADER",
     "INCONCLUSIVE",
     "KEEP",
     "NO_INFLATION",

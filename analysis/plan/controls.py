@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from analysis.data import SeedMeans
 from analysis.plan.judge_drift import Drift, drift_words
 from analysis.plan.negative_controls import ControlTest, pooled_control, pooled_interval
-from analysis.plan.presets import GRADER, look_alpha
+from analysis.plan.presets import look_alpha
 from analysis.plan.primary import PrimaryResult, family_tests, look_data
 from analysis.stats import Equivalence, p_words, permutation_seed, signed
 from registry.ledger import Plan, StandardRules
+from registry.result_row import GRADER
 
 _TOLD = "given public keys"
 

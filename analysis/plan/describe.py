@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from analysis.judges import rule_words
 from analysis.plan.presets import BURNED, EXCLUSIONS, SENSITIVITY, look_alpha
 from analysis.stats import counted
-from registry.ledger import Plan
+from registry.ledger import JudgeRule, Plan
 
 
 def describe_plan(plan: Plan) -> str:
@@ -31,6 +30,24 @@ def describe_plan(plan: Plan) -> str:
 def _judge_words(plan: Plan) -> tuple[str, ...]:
     """What is asked of judges before their columns are shown."""
     return (f"Judges. {' '.join(map(rule_words, plan.judges))}",) if plan.judges else ()
+
+
+def rule_words(rule: JudgeRule) -> str:
+    """The plan's requirements on a judge, in a sentence."""
+    asked = [
+        f"a {name} of {least:g} or more"
+        for name, least in (
+            ("sensitivity", rule.min_sensitivity),
+            ("specificity", rule.min_specificity),
+            ("kappa with the truth", rule.min_kappa),
+        )
+        if least is not None
+    ]
+    asked.append(f"{rule.min_criteria} criteria or more")
+    return (
+        f"The column of {rule.name} ({rule.pin}) is shown only where `judge check` measured "
+        f"{', on '.join([' and '.join(asked[:-1]) or 'it', asked[-1]])}."
+    )
 
 
 def _design_words(plan: Plan) -> str:

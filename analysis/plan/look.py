@@ -12,13 +12,13 @@ from analysis.data import ArmCount, ResultTable, SeedMeans, count_arms, make_see
 from analysis.errors import AnalysisError
 from analysis.plan.burned import BurnedSeeds, keep_rows, note_burned
 from analysis.plan.judge_drift import Drift
-from analysis.plan.presets import GRADER, KEEP, STANDARD, control_models, validate_plan
+from analysis.plan.presets import KEEP, STANDARD, control_models, validate_plan
 from analysis.plan.primary import look_data, look_results
 from analysis.plan.standard import StandardResult, run_standard
 from analysis.plan.verdict import Verdict
 from analysis.stats import MeanEstimate, estimate_mean
 from registry.ledger import Plan
-from registry.result_row import Arm
+from registry.result_row import GRADER, Arm
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from analysis.errors import AnalysisError
 from registry.ledger import Plan, StandardRules
 
 BASIC, STANDARD = "basic-v1", "standard-v1"
-GRADER = "deterministic"  # whose rows a plan tests; any other grader's are exploratory
 OUTCOMES = ("score", "fraction")
 MULTIPLICITY = ("westfall-young", "holm")
 MISSING = (

@@ -25,7 +25,7 @@ from analysis.plan.controls import (
 )
 from analysis.plan.judge_drift import Drift
 from analysis.plan.monitoring import Monitored, monitor_looks
-from analysis.plan.presets import EXCLUSIONS, GRADER, control_models, look_alpha
+from analysis.plan.presets import EXCLUSIONS, control_models, look_alpha
 from analysis.plan.primary import LookData, PrimaryResult, look_data, look_results
 from analysis.plan.sensitivity import (
     DIMENSIONS,
@@ -37,7 +37,7 @@ from analysis.plan.sensitivity import (
 from analysis.plan.verdict import Verdict, withhold
 from analysis.stats import Adjusted, bh
 from registry.ledger import Plan, StandardRules
-from registry.result_row import Status
+from registry.result_row import GRADER, Status
 
 MOSTLY = 0.5  # missing, of the exclusion "mostly-missing"
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.data import ResultTable, codes_of
-from analysis.plan import GRADER, KEEP, BurnedSeeds, burned_words, control_models
+from analysis.plan import KEEP, BurnedSeeds, burned_words, control_models
 from analysis.stats import counted
 from registry.ledger import Plan, RunManifest
-from registry.result_row import Arm, Status
+from registry.result_row import GRADER, Arm, Status
 
 _CELL = ("wave", "stratum", "tranche", "arm", "instance")
 

@@ -18,7 +18,6 @@ from analysis.json_values import Pairs, TextOrNull, plain_values
 from analysis.judges import JudgeColumn, judge_departures
 from analysis.picard import TableSet
 from analysis.plan import (
-    GRADER,
     Analysis,
     ControlResult,
     Monitored,
@@ -52,7 +51,7 @@ from analysis.report.sections import (
     measure_effort,
 )
 from registry.ledger import Plan, Preregistration, RunManifest, SealedSet
-from registry.result_row import Arm, Status
+from registry.result_row import GRADER, Arm, Status
 
 
 @dataclass(frozen=True, slots=True)

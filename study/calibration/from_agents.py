@@ -19,13 +19,14 @@ import numpy as np
 
 from analysis.calibration import DOSES, DoseTrials, check_doses, measure, one_model_studies
 from analysis.data import make_seed_means
-from analysis.plan import GRADER, STANDARD, ModelScores, look_data
+from analysis.plan import STANDARD, ModelScores, look_data
 from analysis.stats import permutation_seed
 from generators.templates.library import NAMES
 from harness.sweep import prepare_ray
 from registry.canonical import digest_value
 from registry.clock import utc_now
 from registry.ledger import Plan, record_body
+from registry.result_row import GRADER
 from study.calibration.from_scores import Calibrated
 from study.errors import StudyError
 from study.protocol import FILE_NAME, read_yaml

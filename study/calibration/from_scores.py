@@ -21,10 +21,11 @@ from analysis.calibration import (
     check_doses,
 )
 from analysis.data import ResultTable, SeedMeans, make_seed_means, one_of
-from analysis.plan import GRADER, ModelScores, control_models, keep_rows
+from analysis.plan import ModelScores, control_models, keep_rows
 from analysis.stats import pre_exposure_means
 from registry.canonical import digest_value
 from registry.ledger import ModelPin, Plan, record_body
+from registry.result_row import GRADER
 from study.errors import StudyError
 from study.results import exact_table
 from study.workspace import Study, StudySnapshot, registration_of, take_snapshot

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from analysis.picard import Answer, Answers, QuestionFacts
-from analysis.plan import GRADER
 from generators.templates import template_family
-from registry.result_row import ResultRow, Status
+from registry.result_row import GRADER, ResultRow, Status
 from study.errors import StudyError
 from study.picard.question_facts import (
     facts_of_precheck,

@@ -9,7 +9,7 @@ from typing import Any
 
 from analysis.data import ResultTable
 from analysis.errors import AnalysisError
-from analysis.plan import GRADER, STANDARD, control_models, look_alpha, standard_plan
+from analysis.plan import STANDARD, control_models, look_alpha, standard_plan
 from analysis.planning import (
     ALARM,
     ARTICLE,
@@ -32,6 +32,7 @@ from analysis.planning import (
     seeds_curve,
 )
 from registry.ledger import Plan
+from registry.result_row import GRADER
 from study.errors import StudyError
 from study.protocol import Protocol, read_protocol
 from study.workspace import is_study, open_study, take_snapshot

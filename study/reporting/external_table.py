@@ -11,10 +11,11 @@ from pydantic import ValidationError
 
 from analysis.data import ResultTable, codes_of, one_of, read_graded_file
 from analysis.errors import AnalysisError
-from analysis.plan import GRADER, STANDARD, analyse, basic_plan, standard_plan
+from analysis.plan import STANDARD, analyse, basic_plan, standard_plan
 from analysis.report import Report, build_table_report, table_departures
 from registry.canonical import digest_value
 from registry.ledger import Plan, record_body
+from registry.result_row import GRADER
 from study.errors import StudyError
 from study.protocol import (
     ControlsSection,

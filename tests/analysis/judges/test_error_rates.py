@@ -12,8 +12,8 @@ import pytest
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
 from analysis.judges.columns import JudgeFacts, judge_column, judge_departures
-from analysis.judges.error_rates import correct_estimate, read_rates, rule_words, shortfall
-from analysis.plan.describe import describe_plan
+from analysis.judges.error_rates import correct_estimate, read_rates, shortfall
+from analysis.plan.describe import describe_plan, rule_words
 from analysis.plan.presets import basic_plan
 from analysis.stats.intervals import GapEstimate
 from analysis.stats.proportions import rate_of
