@@ -40,7 +40,7 @@ from harness.sweep.run_cell import RunContext, Workbench, run_cell
 from harness.sweep.schedule import Subject, schedule_cells
 from registry.ledger.records import ModelPin
 from registry.sealing import encrypt, new_identity
-from registry.stores.base import open_store
+from registry.stores import open_store
 
 FEW, MANY, INSTANCES, WARM_UP = 1_000, 20_000, 100, 50
 TARGET_MS = 3.0

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from registry.sealing import decrypt, encrypt, new_identity
-from registry.stores.base import Store, open_store
+from registry.stores import Store, open_store
 from registry.stores.folder import FolderStore
 from registry.stores.memory import MemoryStore
 

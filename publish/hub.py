@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from publish.errors import PublishError
 from publish.leakcheck import release_files
-from publish.release import read_release
+from publish.release_folder import read_release
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi

@@ -7,7 +7,6 @@ bytes, so building it again finds it there.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,8 +20,9 @@ from generators.task import DIFFICULTIES, Asset
 from generators.templates import TemplateFamily
 from publish.dataset_card import CardFacts, CardTask, render_card
 from publish.errors import PublishError
-from publish.leakcheck import FindFamily, regenerate, release_files
-from registry.canonical import Digest, canonical_bytes, digest_bytes
+from publish.leakcheck import FindFamily, regenerate
+from publish.release_folder import CHECKSUMS, ReleaseManifest, checksums, read_release
+from registry.canonical import Digest, canonical_bytes
 from registry.errors import RegistryError
 from registry.ledger import SealedSet
 from registry.result_row import Arm
@@ -30,7 +30,6 @@ from registry.sealing import SealedEntry, commitments_of, commitments_root
 
 SHARD_BYTES = 256 << 20  # of content, before compression
 ROW_GROUP = 64
-CHECKSUMS = "checksums.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +40,6 @@ class ReleaseText:
     title: str
     licence: str = "apache-2.0"
     homepage: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseManifest:
-    """A release folder that is complete."""
-
-    folder: Path
-    arm: str
-    instances_root: str  # Merkle root of the draw
-    count: int  # rows
-    content: Digest  # of checksums.json, and so of every file
-    files: tuple[str, ...]
 
 
 def build_release(
@@ -83,40 +70,6 @@ def build_release(
             f"{folder}: cannot write the release ({error.filename}: {error.strerror})"
         ) from error
     return read_release(folder)
-
-
-def read_release(folder: Path) -> ReleaseManifest:
-    """The manifest of a complete folder; every file's digest is recomputed. Raises
-    PublishError that names the first file that is missing, altered or too many."""
-    import json
-
-    try:
-        data = (folder / CHECKSUMS).read_bytes()
-        promised = json.loads(data)
-        record = json.loads((folder / "commitments.json").read_bytes())
-        root, count = str(record["root"]), len(record["public"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise PublishError(
-            f"{folder}: not a complete release: move it away and build again"
-        ) from error
-    found = checksums(folder)
-    for name in sorted(promised.keys() | found.keys()):
-        if promised.get(name) != found.get(name):
-            raise PublishError(
-                f"{folder}/{name}: not as {CHECKSUMS} has it: move the folder away and build again"
-            )
-    return ReleaseManifest(
-        folder, Arm.PUBLIC.value, root, count, digest_bytes(data), (*sorted(found), CHECKSUMS)
-    )
-
-
-def checksums(folder: Path) -> dict[str, str]:
-    """SHA-256 of each file of a release but the list of them, in hex."""
-    return {
-        name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
-        for name in release_files(folder)
-        if name != CHECKSUMS
-    }
 
 
 # -- what goes in -----------------------------------------------------------------------------

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from publish.leakcheck import check_folder, release_needles
-from publish.release import ReleaseManifest, ReleaseText, build_release
+from publish.release import ReleaseText, build_release
+from publish.release_folder import ReleaseManifest
 from registry.ledger import Release
 from registry.result_row import Arm
 from study.errors import StudyError

@@ -1,7 +1,7 @@
 """Deterministic checks: pure comparisons of an answer with what is true.
 
-A check is a frozen value; ``passes`` decides it. Paths name keys of the answer block, from
-the outside in. A value of the wrong type fails; it never raises and never earns a point.
+A check is a frozen value that decides itself. Paths name keys of the answer block, from the
+outside in. A value of the wrong type fails; it never raises and never earns a point.
 """
 
 from __future__ import annotations
@@ -10,44 +10,74 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from generators.grading.answer import Answer
-from generators.grading.item_lists import ItemCheck, passes_item
 
-Path = tuple[str, ...]
+KeyPath = tuple[str, ...]
+
+
+class Check(Protocol):
+    """A yes-or-no question about an answer: a frozen dataclass of plain fields and checks, since
+    ``check_as_json`` writes them."""
+
+    def passes(self, answer: Answer) -> bool:
+        """Whether the answer meets the check. Never raises."""
+        ...
+
+
+def passes(check: Check, answer: Answer | None) -> bool:
+    """Whether the answer meets the check. No answer meets none."""
+    return answer is not None and check.passes(answer)
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
     """There is a valid answer block that holds something."""
 
+    def passes(self, answer: Answer) -> bool:
+        return len(answer.block) > 0
+
 
 @dataclass(frozen=True, slots=True)
 class NumberWithin:
     """The number at the path lies in the closed interval [low, high]."""
 
-    path: Path
+    path: KeyPath
     low: float
     high: float
+
+    def passes(self, answer: Answer) -> bool:
+        number = number_at(answer, self.path)
+        return number is not None and self.low <= number <= self.high
 
 
 @dataclass(frozen=True, slots=True)
 class ValueEquals:
     """The value at the path equals this one, of the same JSON type."""
 
-    path: Path
+    path: KeyPath
     value: str | int | bool
+
+    def passes(self, answer: Answer) -> bool:
+        given = value_at(answer, self.path)
+        if isinstance(self.value, bool) or not isinstance(self.value, int):
+            return type(given) is type(self.value) and given == self.value
+        return as_number(given) == self.value
 
 
 @dataclass(frozen=True, slots=True)
 class ListsNumber:
     """The list at the path holds the value at least ``copies`` times, within ``tolerance``."""
 
-    path: Path
+    path: KeyPath
     value: float
     copies: int = 1
     tolerance: float = 0.0
+
+    def passes(self, answer: Answer) -> bool:
+        listed = numbers_at(answer, self.path)
+        return sum(abs(number - self.value) <= self.tolerance for number in listed) >= self.copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +85,23 @@ class NumberPrecision:
     """At least ``share`` of the list's numbers are, as a multiset, among the true ones (R8a).
 
     ``source`` names the column of the truth ("<table>.<column>") that ``values`` repeats;
-    where it is given, ``check_as_json`` writes it instead of them.
+    if it is given, ``check_as_json`` writes it instead of them.
     """
 
-    path: Path
+    path: KeyPath
     values: tuple[float, ...]
     share: float = 0.5
     tolerance: float = 0.0
     source: str = ""
+
+    def passes(self, answer: Answer) -> bool:
+        given = value_at(answer, self.path)
+        # No list this long can be precise: refused before its numbers are read.
+        if not isinstance(given, list) or len(given) * self.share > len(self.values):
+            return False
+        listed = numbers_at(answer, self.path)
+        right = _matches(listed, self.values, self.tolerance)
+        return bool(listed) and right >= self.share * len(listed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +111,15 @@ class NumberRecall:
     ``source`` as in NumberPrecision.
     """
 
-    path: Path
+    path: KeyPath
     values: tuple[float, ...]
     share: float = 0.5
     tolerance: float = 0.0
     source: str = ""
+
+    def passes(self, answer: Answer) -> bool:
+        right = _matches(numbers_at(answer, self.path), self.values, self.tolerance)
+        return bool(self.values) and right >= self.share * len(self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,27 +129,24 @@ class ShareOf:
     checks: tuple[Check, ...]
     share: float = 0.5
 
+    def passes(self, answer: Answer) -> bool:
+        passed = sum(check.passes(answer) for check in self.checks)
+        return bool(self.checks) and passed >= self.share * len(self.checks)
+
 
 @dataclass(frozen=True, slots=True)
 class MeanAgrees:
     """The number at the path is the mean of the integers listed under another, ± tolerance."""
 
-    path: Path
-    counts: Path
+    path: KeyPath
+    counts: KeyPath
     size: int
     tolerance: float
 
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """The final message and the collected files are right by a scoring type of the templates
-    (generators/templates/scoring/score.py); ``lenient`` forgives how the answer is packed."""
-
-    scoring_type: str
-    expected: str
-    file: str
-    paths: tuple[str, ...]
-    lenient: bool = False
+    def passes(self, answer: Answer) -> bool:
+        number = number_at(answer, self.path)
+        mean = _mean_of(value_at(answer, self.counts), self.size)
+        return number is not None and mean is not None and abs(number - mean) <= self.tolerance
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,75 +156,24 @@ class Gated:
     check: Check
     gate: Check
 
-
-Check = (
-    Answered
-    | NumberWithin
-    | ValueEquals
-    | ListsNumber
-    | NumberPrecision
-    | NumberRecall
-    | ShareOf
-    | MeanAgrees
-    | Scored
-    | Gated
-    | ItemCheck
-)
-
-
-def passes(check: Check, answer: Answer | None) -> bool:
-    """Whether the answer meets the check. No answer meets none."""
-    if answer is None:
-        return False
-    match check:
-        case Answered():
-            return len(answer.block) > 0
-        case NumberWithin(path, low, high):
-            number = number_at(answer, path)
-            return number is not None and low <= number <= high
-        case ValueEquals(path, value):
-            found = value_at(answer, path)
-            if isinstance(value, bool) or not isinstance(value, int):
-                return type(found) is type(value) and found == value
-            return number_at(answer, path) == value
-        case ListsNumber(path, value, copies, tolerance):
-            listed = numbers_at(answer, path)
-            return sum(abs(number - value) <= tolerance for number in listed) >= copies
-        case NumberPrecision(path, values, share, tolerance):
-            found = value_at(answer, path)
-            # No list this long can be precise: refused before its numbers are read.
-            if not isinstance(found, list) or len(found) * share > len(values):
-                return False
-            listed = numbers_at(answer, path)
-            return bool(listed) and _matches(listed, values, tolerance) >= share * len(listed)
-        case NumberRecall(path, values, share, tolerance):
-            listed = numbers_at(answer, path)
-            return bool(values) and _matches(listed, values, tolerance) >= share * len(values)
-        case ShareOf(checks, share):
-            passed = sum(passes(each, answer) for each in checks)
-            return bool(checks) and passed >= share * len(checks)
-        case MeanAgrees(path, counts, size, tolerance):
-            number, mean = number_at(answer, path), _mean_of(value_at(answer, counts), size)
-            return number is not None and mean is not None and abs(number - mean) <= tolerance
-        case Scored(scoring_type, expected, file, paths, lenient):
-            from generators.templates.language import Key
-            from generators.templates.scoring import score, score_leniently
-
-            judge = score_leniently if lenient else score
-            key = Key(scoring_type, expected, file, paths)
-            return judge(key, answer.text, answer).correct
-        case Gated(inner, gate):
-            return passes(gate, answer) and passes(inner, answer)
-        case _:
-            return passes_item(check, answer)
+    def passes(self, answer: Answer) -> bool:
+        return self.gate.passes(answer) and self.check.passes(answer)
 
 
 def is_number(value: Any) -> bool:
-    """A JSON number: booleans and numbers written as text are not."""
+    """Whether a value is a JSON number: booleans and numbers written as text are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def value_at(answer: Answer, path: Path) -> Any:
+def as_number(value: Any) -> float | None:
+    """A JSON number as a float; None for any other value and for one that overflows."""
+    try:
+        return float(value) if is_number(value) else None
+    except OverflowError:
+        return None
+
+
+def value_at(answer: Answer, path: KeyPath) -> Any:
     """The value at the path, or None."""
     value: Any = answer.block
     for key in path:
@@ -194,17 +183,12 @@ def value_at(answer: Answer, path: Path) -> Any:
     return value
 
 
-def number_at(answer: Answer, path: Path) -> float | None:
-    value = value_at(answer, path)
-    if not is_number(value):
-        return None
-    try:
-        return float(value)
-    except OverflowError:
-        return None
+def number_at(answer: Answer, path: KeyPath) -> float | None:
+    """The number at the path, or None."""
+    return as_number(value_at(answer, path))
 
 
-def numbers_at(answer: Answer, path: Path) -> tuple[float, ...]:
+def numbers_at(answer: Answer, path: KeyPath) -> tuple[float, ...]:
     """The numbers of a list; a list that holds anything else counts as empty."""
     value = value_at(answer, path)
     if not isinstance(value, list) or not set(map(type, value)) <= {int, float}:
@@ -259,20 +243,3 @@ def check_as_json(check: Check) -> dict[str, Any]:
 
     result: dict[str, Any] = plain(check)
     return result
-
-
-__all__ = [
-    "Answered",
-    "Check",
-    "Gated",
-    "ListsNumber",
-    "MeanAgrees",
-    "NumberPrecision",
-    "NumberRecall",
-    "NumberWithin",
-    "Scored",
-    "ShareOf",
-    "ValueEquals",
-    "check_as_json",
-    "passes",
-]

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import csv
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from generators.grading.answer import Answer
+from generators.grading.checks import as_number, value_at
 
 MAX_ITEMS = 200_000
 PAIRS = "[0]"  # as ``key``: items are pairs [identifier, value]
@@ -33,78 +35,111 @@ class ItemList:
 
 
 @dataclass(frozen=True, slots=True)
-class ListsItem:
+class _ItemCheck(ABC):
+    """A check of a list; an answer without the list meets none."""
+
+    items: ItemList
+
+    def passes(self, answer: Answer) -> bool:
+        items = items_at(answer, self.items)
+        return items is not None and self.holds(items)
+
+    @abstractmethod
+    def holds(self, items: Mapping[str, Fields]) -> bool:
+        """Whether the check is met by these items."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListsItem(_ItemCheck):
     """The item is in the list."""
 
-    items: ItemList
     id: str
+
+    def holds(self, items: Mapping[str, Fields]) -> bool:
+        return self.id in items
 
 
 @dataclass(frozen=True, slots=True)
-class OmitsItem:
+class OmitsItem(_ItemCheck):
     """There is a list, and the item is not in it."""
 
-    items: ItemList
     id: str
+
+    def holds(self, items: Mapping[str, Fields]) -> bool:
+        return self.id not in items
 
 
 @dataclass(frozen=True, slots=True)
-class ItemNumber:
+class ItemNumber(_ItemCheck):
     """The item's field is a number in the closed interval [low, high]. The field of a pair is
     ``value``."""
 
-    items: ItemList
     id: str
     field: str
     low: float
     high: float
 
+    def holds(self, items: Mapping[str, Fields]) -> bool:
+        number = as_number(_field(items, self.id, self.field))
+        return number is not None and self.low <= number <= self.high
+
 
 @dataclass(frozen=True, slots=True)
-class ItemValue:
+class ItemValue(_ItemCheck):
     """The item's field equals this text or whole number."""
 
-    items: ItemList
     id: str
     field: str
     value: str | int
 
+    def holds(self, items: Mapping[str, Fields]) -> bool:
+        given = _field(items, self.id, self.field)
+        if isinstance(self.value, str):
+            return isinstance(given, str) and given == self.value
+        return as_number(given) == self.value
+
 
 @dataclass(frozen=True, slots=True)
-class ItemCount:
+class ItemCount(_ItemCheck):
     """The list holds exactly so many different items."""
 
-    items: ItemList
     count: int
 
+    def holds(self, items: Mapping[str, Fields]) -> bool:
+        return len(items) == self.count
+
 
 @dataclass(frozen=True, slots=True)
-class ItemPrecision:
-    """At least ``share`` of the listed items are among the true ones (R8a). Where there are no
+class ItemPrecision(_ItemCheck):
+    """At least ``share`` of the listed items are among the true ones (R8a). If there are no
     true ones, the list is there and empty. ``source`` names the truth's column."""
 
-    items: ItemList
     ids: tuple[str, ...]
     share: float = 0.5
     source: str = ""
 
+    def holds(self, items: Mapping[str, Fields]) -> bool:
+        right = len(items.keys() & set(self.ids))
+        return right >= self.share * len(items) and bool(items) == bool(self.ids)
+
 
 @dataclass(frozen=True, slots=True)
-class ItemRecall:
+class ItemRecall(_ItemCheck):
     """There is a list, and at least ``share`` of the true items are in it (R8a)."""
 
-    items: ItemList
     ids: tuple[str, ...]
     share: float = 0.5
     source: str = ""
 
+    def holds(self, items: Mapping[str, Fields]) -> bool:
+        return sum(name in items for name in self.ids) >= self.share * len(self.ids)
+
 
 @dataclass(frozen=True, slots=True)
-class ItemsNear:
+class ItemsNear(_ItemCheck):
     """For at least ``share`` of the items, the field is a number within ``tolerance`` of the
     true value, relative to it (R8e). ``source`` names the truth's table."""
 
-    items: ItemList
     ids: tuple[str, ...]
     field: str
     values: tuple[float, ...]
@@ -112,48 +147,17 @@ class ItemsNear:
     share: float = 0.5
     source: str = ""
 
-
-ItemCheck = (
-    ListsItem
-    | OmitsItem
-    | ItemNumber
-    | ItemValue
-    | ItemCount
-    | ItemPrecision
-    | ItemRecall
-    | ItemsNear
-)
+    def holds(self, items: Mapping[str, Fields]) -> bool:
+        numbers = (as_number(_field(items, name, self.field)) for name in self.ids)
+        near = sum(
+            number is not None and abs(number - value) <= self.tolerance * abs(value)
+            for number, value in zip(numbers, self.values, strict=True)
+        )
+        return bool(self.ids) and near >= self.share * len(self.ids)
 
 
-def passes_item(check: ItemCheck, answer: Answer) -> bool:
-    """Whether the answer meets the check. Never raises."""
-    found = items_at(answer, check.items)
-    if found is None:
-        return False
-    match check:
-        case ListsItem(id=name):
-            return name in found
-        case OmitsItem(id=name):
-            return name not in found
-        case ItemCount(count=count):
-            return len(found) == count
-        case ItemPrecision(ids=ids, share=share):
-            right = len(found.keys() & set(ids))
-            return right >= share * len(found) and bool(found) == bool(ids)
-        case ItemRecall(ids=ids, share=share):
-            return sum(name in found for name in ids) >= share * len(ids)
-        case ItemNumber(id=name, field=field, low=low, high=high):
-            number = _number((found.get(name) or {}).get(field))
-            return number is not None and low <= number <= high
-        case ItemValue(id=name, field=field, value=value):
-            return _equals((found.get(name) or {}).get(field), value)
-        case ItemsNear(ids=ids, field=field, values=values, tolerance=tolerance, share=share):
-            numbers = (_number((found.get(name) or {}).get(field)) for name in ids)
-            near = sum(
-                number is not None and abs(number - value) <= tolerance * abs(value)
-                for number, value in zip(numbers, values, strict=True)
-            )
-            return bool(ids) and near >= share * len(ids)
+def _field(items: Mapping[str, Fields], name: str, field: str) -> Any:
+    return (items.get(name) or {}).get(field)
 
 
 def items_at(answer: Answer, where: ItemList) -> Mapping[str, Fields] | None:
@@ -161,9 +165,7 @@ def items_at(answer: Answer, where: ItemList) -> Mapping[str, Fields] | None:
 
     def read() -> Mapping[str, Fields] | None:
         *outer, name = where.path
-        holder: Any = answer.block
-        for part in outer:
-            holder = holder.get(part) if isinstance(holder, dict) else None
+        holder = value_at(answer, tuple(outer))
         if not isinstance(holder, dict):
             return None
         listed = holder.get(name)
@@ -227,23 +229,8 @@ def _name(value: Any) -> str:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
 
 
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        return float(value)
-    except OverflowError:
-        return None
-
-
 def _parse(text: str) -> float | None:
     try:
         return float(text)
     except ValueError:
         return None
-
-
-def _equals(found: Any, value: str | int) -> bool:
-    if isinstance(value, str):
-        return isinstance(found, str) and found == value
-    return _number(found) == value

@@ -11,7 +11,7 @@ from typing import Any
 
 from generators.catalog import BUILT_IN_NAMES, INSTALLED, Catalog
 from generators.errors import TemplateError
-from generators.grading import Metarubric, Scored, fill_rubric
+from generators.grading import Metarubric, fill_rubric
 from generators.seed import Seed
 from generators.task import (
     Asset,
@@ -23,7 +23,7 @@ from generators.task import (
     TaskSpec,
     make_instance,
 )
-from generators.templates.language import Key, TemplateFile, parse_template
+from generators.templates.language import TemplateFile, parse_template
 from generators.templates.library import library_solver
 from generators.templates.prepare import (
     ARTIFACTS,
@@ -33,6 +33,7 @@ from generators.templates.prepare import (
     compile_question,
     prepare,
 )
+from generators.templates.scoring import Key, Scored
 
 LIMITS = Limits(turns=20)  # the round limit of spec/templates.md, "Its agentic server"
 _MEDIA = {

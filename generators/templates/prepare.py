@@ -27,7 +27,6 @@ from generators.templates.language import (
     Component,
     Constant,
     Fill,
-    Key,
     MadeFile,
     Maker,
     Part,
@@ -44,7 +43,7 @@ from generators.templates.language import (
     target_name,
     variables_of,
 )
-from generators.templates.scoring import complete_edit
+from generators.templates.scoring import Key, complete_edit
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from generators.catalog import Catalog
-from generators.grading import Answer, Criterion, Rubric, Scored, check_answer, parse_answer, passes
+from generators.grading import Answer, Criterion, Rubric, check_answer, parse_answer, passes
 from generators.seed import Seed
 from generators.stream import Stream
 from generators.task import TaskInstance
+from generators.templates.scoring import Scored
 from generators.validation import misread
 from harness.errors import HarnessError
 from harness.judging.judge import CHUNK, is_asked, questions_of

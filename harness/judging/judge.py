@@ -16,8 +16,9 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Protocol
 
-from generators.grading import Criterion, Rubric, Scored, parse_block
+from generators.grading import Criterion, Rubric, parse_block
 from generators.seed import Seed
+from generators.templates.scoring import Scored
 from harness.errors import AttemptFailed
 from harness.model import Message, Model, ModelRequest, Reply, Role, Try, Usage, close_model
 from harness.spending import Price

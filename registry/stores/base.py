@@ -50,19 +50,3 @@ def check_prefix(prefix: str) -> str:
     if prefix and not _KEY.fullmatch(prefix.removesuffix("/")):
         raise StoreError(f"{prefix!r} is not the beginning of a store key")
     return prefix
-
-
-def open_store(uri: str) -> Store:
-    """The store of a URI: ``memory:``, a folder's path (or ``file:`` and a path), or
-    ``s3://bucket/prefix[?endpoint=http://host:port&region=name]``. Raises StoreError."""
-    if uri.startswith("s3://"):
-        from registry.stores.s3 import S3Store
-
-        return S3Store.from_uri(uri)
-    if uri == "memory:":
-        from registry.stores.memory import MemoryStore
-
-        return MemoryStore()
-    from registry.stores.folder import FolderStore
-
-    return FolderStore(uri.removeprefix("file:"))

@@ -27,9 +27,13 @@ from typing import Any
 
 from analysis.files import write_whole
 from generators.errors import TemplateError
-from generators.templates.language import Key, Verdict
-from generators.templates.scoring import Failure, Scores, score_both
-from generators.templates.scoring import json_edit as targeted
+from generators.templates.language import (
+    JSON_EDIT,
+    TARGETED_EDIT,
+    TARGETED_KEYS,
+    translate_edit,
+)
+from generators.templates.scoring import AnswerScore, Failure, Key, Scores, score_both
 from study.errors import StudyError
 from study.picard.run_tree import FolderTree, Remap, Tree, find_tree, parse_remap
 
@@ -70,11 +74,11 @@ class Result:
     reason: str = ""  # why there are no scores
 
     @property
-    def strict(self) -> Verdict:
-        return self.scores.strict if self.scores else Verdict(False, self.reason)
+    def strict(self) -> AnswerScore:
+        return self.scores.strict if self.scores else AnswerScore(False, self.reason)
 
     @property
-    def lenient(self) -> Verdict:
+    def lenient(self) -> AnswerScore:
         return self.scores.lenient if self.scores else self.strict
 
     @property
@@ -288,7 +292,7 @@ def _sample(path: Path, number: int, entry: Mapping[str, Any]) -> Sample:
     kind = _text(path, number, entry, "scoring_type")
     if not kind:
         raise StudyError(f"{path}:{number}: lacks scoring_type")
-    if kind == targeted.NAME:
+    if kind == TARGETED_EDIT:
         return Sample(number, _id(path, number, entry), _edit_key(path, number, entry))
     return Sample(number, _id(path, number, entry), _key(path, number, entry, kind))
 
@@ -310,15 +314,15 @@ def _key(path: Path, number: int, entry: Mapping[str, Any], kind: str) -> Key:
 
 def _edit_key(path: Path, number: int, entry: Mapping[str, Any]) -> Key:
     """Their experimental type for edits, as ours; it keeps what theirs does not yet check."""
-    lacking = [name for name in targeted.KEYS if name not in entry]
+    lacking = [name for name in TARGETED_KEYS if name not in entry]
     if lacking:
         raise StudyError(f"{path}:{number}: lacks {lacking[0]}")
-    original, modified = (_text(path, number, entry, name) for name in targeted.KEYS[:2])
+    original, modified = (_text(path, number, entry, name) for name in TARGETED_KEYS[:2])
     try:
-        expected = targeted.translate_edit(original, entry["edit_verification"])
+        expected = translate_edit(original, entry["edit_verification"])
     except TemplateError as error:
         raise StudyError(f"{path}:{number}: edit_verification: {error}") from None
-    return Key(targeted.TYPE, json.dumps(expected), modified)
+    return Key(JSON_EDIT, json.dumps(expected), modified)
 
 
 def _id(path: Path, number: int, entry: Mapping[str, Any]) -> Id:

@@ -14,7 +14,7 @@ from harness.episodes.rollout import run_attempt
 from harness.models.providers.openai import OpenAIModel
 from harness.sandboxes.local import LocalSandboxes
 from harness.spending.purchases import StoreJournal
-from registry.stores.base import open_store
+from registry.stores import open_store
 from tests.harness.script import brief, noon
 
 

@@ -11,7 +11,7 @@ from harness.sweep.run_cell import RunContext, Workbench, run_cell
 from harness.sweep.schedule import Subject, schedule_cells
 from registry.ledger.records import ModelPin
 from registry.sealing import recipient_of
-from registry.stores.base import open_store
+from registry.stores import open_store
 from tests.harness.paid_attempt import Vouched
 from tests.harness.script import noon
 

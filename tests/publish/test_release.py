@@ -23,7 +23,8 @@ from generators.seed import Seed
 from generators.task import Family
 from publish.dataset_card import VERIFIER
 from publish.errors import PublishError
-from publish.release import ReleaseManifest, ReleaseText, build_release, read_release
+from publish.release import ReleaseText, build_release
+from publish.release_folder import ReleaseManifest, read_release
 
 Find = Callable[[str], Family]
 

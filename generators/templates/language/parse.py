@@ -16,14 +16,16 @@ from typing import Any
 from generators.errors import TemplateError, nearest
 from generators.templates.language.components_section import SandboxForm
 from generators.templates.language.diagnostics import Problem, foremost, shown
-from generators.templates.language.template import (
-    SCORING_TYPES,
-    Component,
-    Place,
-    Question,
-    TemplateFile,
+from generators.templates.language.targeted_edit import (
+    JSON_EDIT,
+    TARGETED_EDIT,
+    TARGETED_KEYS,
+    place_of,
+    translate_edit,
+    write_edit,
 )
-from generators.templates.scoring import json_edit as targeted
+from generators.templates.language.template import Component, Place, Question, TemplateFile
+from generators.templates.scoring import SCORING_TYPES, scoring_types
 from generators.yaml_lines import Limits, YamlError, parse_yaml
 
 MAX_BYTES = 4_000_000
@@ -41,7 +43,7 @@ _TEST_KEYS = (
     "template",
     "scoring_type",
     *_ANSWERS,
-    *targeted.KEYS,
+    *TARGETED_KEYS,
     "sandbox_setup",
     *_NOTES,
 )
@@ -52,7 +54,7 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
     "readfile_stringmatch": ("file_to_read", "expected_content"),
     "readfile_jsonmatch": ("file_to_read", "expected_content"),
     "readfile_jsonedit": ("file_to_read", "expected_content"),
-    targeted.NAME: targeted.KEYS,
+    TARGETED_EDIT: TARGETED_KEYS,
     "files_exist": ("files_to_check",),
     "directory_structure": ("expected_structure",),
 }
@@ -147,8 +149,8 @@ class _Form(SandboxForm):
         template = self.text(place, test, "template")
         scoring_type = self.scoring_type(place, test)
         answers = self.answers(place, test, scoring_type)
-        if scoring_type == targeted.NAME:
-            scoring_type, answers = targeted.TYPE, self.targeted(place, test)
+        if scoring_type == TARGETED_EDIT:
+            scoring_type, answers = JSON_EDIT, self.targeted(place, test)
         self.known_keys(place, test, _TEST_KEYS)
         components: tuple[Component, ...] = ()
         if "sandbox_setup" in test:
@@ -204,7 +206,7 @@ class _Form(SandboxForm):
         value = self.text(place, test, "scoring_type")
         if value is None or value in _NEEDS:
             return value
-        known = _scoring_types()
+        known = tuple(dict.fromkeys((*SCORING_TYPES, *_NEEDS, *scoring_types())))
         if value not in known:
             self.error(
                 (*place, "scoring_type"),
@@ -234,7 +236,7 @@ class _Form(SandboxForm):
 
     def targeted(self, place: Place, test: Mapping[str, Any]) -> dict[str, Any]:
         """The public type for edits, as the keys of ours."""
-        if any(key not in test for key in targeted.KEYS):
+        if any(key not in test for key in TARGETED_KEYS):
             return {}
         files = [self.text(place, test, key) for key in ("original_file", "modified_file")]
         for key, value in zip(("original_file", "modified_file"), files, strict=True):
@@ -242,16 +244,16 @@ class _Form(SandboxForm):
                 self.path((*place, key), value, folder=False)
         within = (*place, "edit_verification")
         try:
-            spec = targeted.translate_edit(test["original_file"], test["edit_verification"])
+            spec = translate_edit(test["original_file"], test["edit_verification"])
         except TemplateError as error:
-            inner, what = targeted.place_of(str(error))
+            inner, what = place_of(str(error))
             self.error((*within, *inner), what)
             return {}
         if None in files:
             return {}
         return {
             "file_to_read": test["modified_file"],
-            "expected_content": targeted.write_edit(spec),
+            "expected_content": write_edit(spec),
         }
 
     def answer(
@@ -264,10 +266,3 @@ class _Form(SandboxForm):
         if value is not None and key in _PATHS:
             self.path((*place, key), value, folder=False)
         return value
-
-
-def _scoring_types() -> tuple[str, ...]:
-    """The types that may be scored; installed packages may bring more than ours."""
-    from generators.templates.scoring import scoring_types
-
-    return tuple(dict.fromkeys((*SCORING_TYPES, *_NEEDS, *scoring_types())))

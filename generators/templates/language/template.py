@@ -13,15 +13,6 @@ if TYPE_CHECKING:
 
 Place = tuple[str | int, ...]  # keys and indices from the top of the file
 
-SCORING_TYPES = (
-    "stringmatch",
-    "jsonmatch",
-    "readfile_stringmatch",
-    "readfile_jsonmatch",
-    "files_exist",
-    "directory_structure",
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Component:
@@ -100,34 +91,3 @@ class Maker(Protocol):
     def make(self, stream: Stream, target: str) -> tuple[MadeFile, ...]:
         """Its files; the first is the target, clutter follows."""
         ...
-
-
-class Workspace(Protocol):
-    """What an agent left behind, as scorers see it. Paths are as the key has them."""
-
-    def read(self, path: str) -> bytes | None:
-        """A regular file's bytes; None where there is none, or it leads out of the sandbox."""
-        ...
-
-    def kind(self, path: str) -> str | None:
-        """``file``, ``folder``, or None where there is neither."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """What a sample's answer is compared with: complete, nothing left to compute."""
-
-    scoring_type: str
-    expected: str = ""  # of stringmatch, jsonmatch, and the content of the read-file kinds
-    file: str = ""  # that the read-file kinds read
-    paths: tuple[str, ...] = ()  # of files_exist and directory_structure
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether one answer is right, and if not, why."""
-
-    correct: bool
-    error: str = ""
-    details: Mapping[str, Any] = field(default_factory=dict)

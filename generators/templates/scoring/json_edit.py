@@ -13,21 +13,20 @@ to an object; ``free`` places may hold anything or be absent. ``original_file`` 
 ``original``: a file of the sandbox as it was made (``complete_edit`` puts it in), or, where it is
 left, one that is read when the answer is scored.
 
-Paths are those of ``editpath``. With ``"targeted": true`` (``targeted`` makes it of public
-templates) an edit that leads nowhere is none, null may be removed instead, and a number in quotes
-is a number where the original has one. A free path frees no place that an edit sets.
+Paths are those of ``json_edit_path``. With ``"targeted": true`` (``language.targeted_edit`` makes
+it of public templates) an edit that leads nowhere is none, null may be removed instead, and a
+number in quotes is a number if the original has one there. A free path frees no place that an
+edit sets.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from generators.errors import TemplateError
-from generators.templates.language import Key, Place, Verdict, Workspace
 from generators.templates.scoring.json_answer import NotJson, differences, read_json, same_json
 from generators.templates.scoring.json_edit_path import (
     Steps,
@@ -36,6 +35,7 @@ from generators.templates.scoring.json_edit_path import (
     read_path,
     write_path,
 )
+from generators.templates.scoring.key import AnswerScore, Key, Workspace
 from generators.templates.scoring.lenient import json_values, same_value_leniently
 from generators.templates.scoring.response import file_text, kept
 
@@ -75,34 +75,34 @@ def complete_edit(expected: str, files: Mapping[str, bytes]) -> str:
     return json.dumps(spec, ensure_ascii=False)
 
 
-def score_edit(key: Key, response: str, workspace: Workspace) -> Verdict:
+def score_edit(key: Key, response: str, workspace: Workspace) -> AnswerScore:
     """Right where the file holds the original with every edit made and nothing else changed.
 
     The details list the edits that were not made (``edits_missing``) and what else changed
     (``other_changes``).
     """
     text = file_text(key, workspace)
-    if isinstance(text, Verdict):
+    if isinstance(text, AnswerScore):
         return text
     details: dict[str, Any] = {"expected_file": key.file, "actual_content": kept(text)}
     try:
         task = _task(_parse(key.expected), workspace)
         expected, places = _edited(task)
     except TemplateError as error:
-        return Verdict(False, f"the key: {error}", details)
+        return AnswerScore(False, f"the key: {error}", details)
     try:
         actual = read_json(text.strip())
     except NotJson as error:
-        return Verdict(False, f"{key.file} is no JSON: {error}", details)
+        return AnswerScore(False, f"{key.file} is no JSON: {error}", details)
     held = tuple(places.values())
     expected, actual = (_compared(task, each, held) for each in (expected, actual))
     if same_json(expected, actual):
-        return Verdict(True, details={**details, "edits_missing": [], "other_changes": []})
+        return AnswerScore(True, details={**details, "edits_missing": [], "other_changes": []})
     missing = [place for place, steps in places.items() if not _same_at(steps, expected, actual)]
     others = differences(_masked(expected, held), _masked(actual, held))
     reasons = [f"not made: {', '.join(missing[:10])}"] * bool(missing)
     reasons += [f"changed too: {', '.join(others[:10])}"] * bool(others)
-    return Verdict(
+    return AnswerScore(
         False,
         f"{key.file}: {'; '.join(reasons)}",
         {**details, "edits_missing": missing, "other_changes": others},
@@ -112,7 +112,7 @@ def score_edit(key: Key, response: str, workspace: Workspace) -> Verdict:
 def edit_leniently(key: Key, response: str, workspace: Workspace) -> bool:
     """The same with fences, prose and the spelling of values forgiven."""
     text = file_text(key, workspace)
-    if isinstance(text, Verdict):
+    if isinstance(text, AnswerScore):
         return False
     try:
         task = _task(_parse(key.expected), workspace)
@@ -263,76 +263,3 @@ def _same_at(steps: Steps, expected: Any, actual: Any) -> bool:
         [holder[key] for _, holder, key in find_targets(each, steps)] for each in (expected, actual)
     )
     return same_json(wanted, given)
-
-
-# --- The public scoring type ``json_targeted_edit``, as our ``readfile_jsonedit`` ---
-
-NAME: str = "json_targeted_edit"
-TYPE = "readfile_jsonedit"
-KEYS: tuple[str, str, str] = ("original_file", "modified_file", "edit_verification")
-
-
-def translate_edit(original_file: str, verification: Any) -> dict[str, Any]:
-    """The key of ``readfile_jsonedit`` that verifies the same.
-
-    Raises TemplateError, which starts with the key within ``edit_verification`` that is wrong.
-    """
-    about = _mapping(verification, "", ("target_changes", "preservation_spec", "description"))
-    changes = about.get("target_changes")
-    if not isinstance(changes, list) or not changes:
-        raise TemplateError("target_changes: a list of at least one change is wanted")
-    spec = _mapping(
-        about.get("preservation_spec") or {}, "preservation_spec", ("exclude_paths", "description")
-    )
-    free = spec.get("exclude_paths") or []
-    if not isinstance(free, list):
-        raise TemplateError("preservation_spec.exclude_paths: a list of paths is wanted")
-    edits = [_edit_of_targeted(index, change) for index, change in enumerate(changes)]
-    return {"original_file": original_file, "edits": edits, "free": free, "targeted": True}
-
-
-def write_edit(spec: Mapping[str, Any]) -> str:
-    """The key as JSON, the placeholders in it as they were written."""
-    text = json.dumps(spec, ensure_ascii=False, default=str)
-    parts, depth, start = [], 0, 0
-    for found in re.finditer(r"\{\{|\}\}", text):
-        if found[0] == "{{":
-            if depth == 0:
-                parts.append(text[start : found.start()])
-                start = found.start()
-            depth += 1
-        elif depth:
-            depth -= 1
-            if depth == 0:
-                parts.append(json.loads(f'"{text[start : found.end()]}"'))
-                start = found.end()
-    return "".join(parts) + text[start:]
-
-
-def place_of(complaint: str) -> tuple[Place, str]:
-    """The place within ``edit_verification`` that an error of ``translate_edit`` names, and the
-    rest of it."""
-    path, colon, what = complaint.partition(": ")
-    if not colon or not re.match(r"target_changes|preservation_spec", path):
-        return (), complaint
-    steps = re.findall(r"\[([0-9]+)\]|([^.\[\]]+)", path)
-    return tuple(int(index) if index else key for index, key in steps), what
-
-
-def _edit_of_targeted(index: int, change: Any) -> dict[str, Any]:
-    where = f"target_changes[{index}]"
-    held = _mapping(change, where, ("selector", "expected_value", "description"))
-    for key in ("selector", "expected_value"):
-        if key not in held:
-            raise TemplateError(f"{where}: the key {key!r} is missing")
-    return {"path": held["selector"], "value": held["expected_value"]}
-
-
-def _mapping(value: Any, where: str, known: tuple[str, ...]) -> Mapping[str, Any]:
-    at = f"{where}: " if where else ""
-    if not isinstance(value, Mapping):
-        raise TemplateError(f"{at}a mapping is wanted, with {', '.join(known[:-1])}")
-    for key in value:
-        if key not in known:
-            raise TemplateError(f"{at}unknown key {key!r}; known: {', '.join(known)}")
-    return value

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from generators.errors import TemplateError
 from generators.plugins import gather, owner
-from generators.templates.language import Key, Verdict, Workspace
+from generators.templates.scoring.key import AnswerScore, Key, Workspace
 
 GROUP = "dosimeter.scorers"
 _T = TypeVar("_T")
@@ -37,7 +37,7 @@ class Scorer:
     """
 
     name: str
-    score: Callable[[Key, str, Workspace], Verdict]
+    score: Callable[[Key, str, Workspace], AnswerScore]
     leniently: Callable[[Key, str, Workspace], bool] | None = None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from generators.templates.language import Key, Verdict, Workspace
+from generators.templates.scoring.key import AnswerScore, Key, Workspace
 
 _CHANNEL, _MESSAGE = "<|channel|>", "<|message|>"
 _TAGS = ("thinking", "think", "reasoning", "thought", "internal", "reflection", "analysis")
@@ -83,37 +83,39 @@ _MOST_TOLD = 200  # characters of an answer in a reason
 _MOST_KEPT = 4000  # characters of an answer in the details
 
 
-def cleaned_response(response: object) -> str | Verdict:
+def cleaned_response(response: object) -> str | AnswerScore:
     """The answer in a response, cleaned, or why there is none. Whatever is given, it holds."""
     if isinstance(response, bytes) and len(response) <= 4 * MOST_RESPONSE:
         try:
             response = response.decode()
         except UnicodeDecodeError:
-            return Verdict(False, "the response is no UTF-8 text")
+            return AnswerScore(False, "the response is no UTF-8 text")
     if not isinstance(response, str | bytes):
-        return Verdict(False, "the response is no text")
+        return AnswerScore(False, "the response is no text")
     if isinstance(response, bytes) or len(response) > MOST_RESPONSE:
         return _too_long("the response", len(response), MOST_RESPONSE)
     return clean(response)
 
 
-def file_text(key: Key, workspace: Workspace) -> str | Verdict:
+def file_text(key: Key, workspace: Workspace) -> str | AnswerScore:
     """The text of the key's file, its line ends as one, or why there is none."""
     if not key.file:
-        return Verdict(False, "the key names no file to read")
+        return AnswerScore(False, "the key names no file to read")
     data = workspace.read(key.file)
     details: dict[str, Any] = {"expected_file": key.file, "expected_content": key.expected.strip()}
     if data is None:
         kind = workspace.kind(key.file)
         lack = {None: "does not exist", "folder": "is a folder"}.get(kind, "cannot be read")
-        return Verdict(False, f"{key.file}: {lack}", {**details, "file_exists": kind is not None})
+        return AnswerScore(
+            False, f"{key.file}: {lack}", {**details, "file_exists": kind is not None}
+        )
     details["file_exists"] = True
     if len(data) > MOST_READ:
         return _too_long(key.file, len(data), MOST_READ, details)
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        return Verdict(False, f"{key.file}: is no UTF-8 text", details)
+        return AnswerScore(False, f"{key.file}: is no UTF-8 text", details)
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
@@ -129,6 +131,8 @@ def told(text: str) -> str:
     return repr(text if len(text) <= _MOST_TOLD else f"{text[:_MOST_TOLD]}…")
 
 
-def _too_long(what: str, size: int, most: int, details: Mapping[str, Any] | None = None) -> Verdict:
+def _too_long(
+    what: str, size: int, most: int, details: Mapping[str, Any] | None = None
+) -> AnswerScore:
     reason = f"{what} is too long to be scored: {size:,}, at most {most:,}"
-    return Verdict(False, reason, details or {})
+    return AnswerScore(False, reason, details or {})

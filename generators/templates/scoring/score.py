@@ -20,9 +20,10 @@ from functools import cache
 from typing import Any
 
 from generators.errors import TemplateError, nearest
-from generators.templates.language import SCORING_TYPES, Key, Verdict, Workspace
+from generators.grading import Answer
 from generators.templates.scoring.json_answer import NotJson, differences, read_json, same_json
 from generators.templates.scoring.json_edit import edit_leniently, score_edit
+from generators.templates.scoring.key import SCORING_TYPES, AnswerScore, Key, Workspace
 from generators.templates.scoring.lenient import same_json_leniently, same_text_leniently
 from generators.templates.scoring.plugins import Scorer, installed_scorers
 from generators.templates.scoring.response import (
@@ -45,8 +46,8 @@ class Failure(Enum):
 class Scores:
     """Both verdicts on one answer."""
 
-    strict: Verdict
-    lenient: Verdict
+    strict: AnswerScore
+    lenient: AnswerScore
 
     @property
     def failure(self) -> Failure | None:
@@ -56,17 +57,34 @@ class Scores:
         return Failure.FORMATTING if self.lenient.correct else Failure.TASK
 
 
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A check of rubrics (grading.Check): the final message and the collected files are right by
+    a scoring type; ``lenient`` forgives how the answer is packed."""
+
+    scoring_type: str
+    expected: str
+    file: str
+    paths: tuple[str, ...]
+    lenient: bool = False
+
+    def passes(self, answer: Answer) -> bool:
+        judge = score_leniently if self.lenient else score
+        key = Key(self.scoring_type, self.expected, self.file, self.paths)
+        return judge(key, answer.text, answer).correct
+
+
 def scoring_types() -> tuple[str, ...]:
     """All types that may be scored: the six, ours, and those of installed packages."""
     return (*_BUILT_IN, *installed_scorers(_BUILT_IN))
 
 
-def score(key: Key, response: str, workspace: Workspace) -> Verdict:
+def score(key: Key, response: str, workspace: Workspace) -> AnswerScore:
     """The strict verdict. Raises TemplateError for a scoring type that nothing scores."""
     return _scorer(key).score(key, response, workspace)
 
 
-def score_leniently(key: Key, response: str, workspace: Workspace) -> Verdict:
+def score_leniently(key: Key, response: str, workspace: Workspace) -> AnswerScore:
     """The lenient verdict. Raises as ``score`` does."""
     return score_both(key, response, workspace).lenient
 
@@ -81,7 +99,7 @@ def score_both(key: Key, response: str, workspace: Workspace) -> Scores:
     strict = scorer.score(key, response, once)
     if strict.correct or not scorer.leniently(key, response, once):
         return Scores(strict, strict)
-    return Scores(strict, Verdict(True, details=strict.details))
+    return Scores(strict, AnswerScore(True, details=strict.details))
 
 
 class _ReadOnce:
@@ -103,58 +121,58 @@ class _ReadOnce:
 # --- the six types
 
 
-def _score_text(key: Key, response: str, workspace: Workspace) -> Verdict:
+def _score_text(key: Key, response: str, workspace: Workspace) -> AnswerScore:
     expected = key.expected.strip()
     answer = cleaned_response(response)
-    if isinstance(answer, Verdict):
+    if isinstance(answer, AnswerScore):
         return answer
     details = {"expected": expected, **_about(response, answer)}
     if answer == expected:
-        return Verdict(True, details=details)
-    return Verdict(False, f"expected {told(expected)}, got {told(answer)}", details)
+        return AnswerScore(True, details=details)
+    return AnswerScore(False, f"expected {told(expected)}, got {told(answer)}", details)
 
 
-def _score_json(key: Key, response: str, workspace: Workspace) -> Verdict:
+def _score_json(key: Key, response: str, workspace: Workspace) -> AnswerScore:
     answer = cleaned_response(response)
-    if isinstance(answer, Verdict):
+    if isinstance(answer, AnswerScore):
         return answer
     details = {"expected_raw": key.expected.strip(), **_about(response, answer)}
     return _compare_json(key.expected, answer, "the response", details)
 
 
-def _score_file_text(key: Key, response: str, workspace: Workspace) -> Verdict:
+def _score_file_text(key: Key, response: str, workspace: Workspace) -> AnswerScore:
     text = file_text(key, workspace)
-    if isinstance(text, Verdict):
+    if isinstance(text, AnswerScore):
         return text
     expected, actual = key.expected.strip(), text.strip()
     details = _about_file(key, actual)
     if actual == expected:
-        return Verdict(True, details=details)
-    return Verdict(False, f"{key.file}: expected {told(expected)}, got {told(actual)}", details)
+        return AnswerScore(True, details=details)
+    return AnswerScore(False, f"{key.file}: expected {told(expected)}, got {told(actual)}", details)
 
 
-def _score_file_json(key: Key, response: str, workspace: Workspace) -> Verdict:
+def _score_file_json(key: Key, response: str, workspace: Workspace) -> AnswerScore:
     text = file_text(key, workspace)
-    if isinstance(text, Verdict):
+    if isinstance(text, AnswerScore):
         return text
     return _compare_json(key.expected, text.strip(), key.file, _about_file(key, text.strip()))
 
 
-def _score_existence(key: Key, response: str, workspace: Workspace) -> Verdict:
+def _score_existence(key: Key, response: str, workspace: Workspace) -> AnswerScore:
     if not key.paths:
-        return Verdict(False, "the key names no files to check")
+        return AnswerScore(False, "the key names no files to check")
     missing = [path for path in key.paths if workspace.kind(path) is None]
     details = {
         "files_to_check": list(key.paths),
         "all_files_exist": not missing,
         "missing_files": missing,
     }
-    return Verdict(not missing, f"missing: {_listed(missing)}" if missing else "", details)
+    return AnswerScore(not missing, f"missing: {_listed(missing)}" if missing else "", details)
 
 
-def _score_structure(key: Key, response: str, workspace: Workspace) -> Verdict:
+def _score_structure(key: Key, response: str, workspace: Workspace) -> AnswerScore:
     if not key.paths:
-        return Verdict(False, "the key names no paths to expect")
+        return AnswerScore(False, "the key names no paths to expect")
     kinds = {path: workspace.kind(path) for path in key.paths}
     missing = [path for path, kind in kinds.items() if kind is None]
     wrong = [
@@ -168,7 +186,7 @@ def _score_structure(key: Key, response: str, workspace: Workspace) -> Verdict:
     }
     reasons = [f"missing: {_listed(missing)}"] * bool(missing)
     reasons += [f"of the other kind: {_listed(wrong)}"] * bool(wrong)
-    return Verdict(not reasons, "; ".join(reasons), details)
+    return AnswerScore(not reasons, "; ".join(reasons), details)
 
 
 # --- the same, leniently: called for what is strictly wrong
@@ -247,20 +265,20 @@ def _installed(scoring_type: str, path: tuple[str, ...]) -> Scorer:
 # --- parts
 
 
-def _compare_json(expected: str, text: str, what: str, details: dict[str, Any]) -> Verdict:
+def _compare_json(expected: str, text: str, what: str, details: dict[str, Any]) -> AnswerScore:
     try:
         wanted = read_json(expected.strip())
     except NotJson as error:
-        return Verdict(False, f"the key is no JSON: {error}", details)
+        return AnswerScore(False, f"the key is no JSON: {error}", details)
     try:
         actual = read_json(text)
     except NotJson as error:
-        return Verdict(False, f"{what} is no JSON: {error}", details)
+        return AnswerScore(False, f"{what} is no JSON: {error}", details)
     if same_json(wanted, actual):
-        return Verdict(True, details=details)
+        return AnswerScore(True, details=details)
     found = differences(wanted, actual)
     details["differences"] = found
-    return Verdict(False, f"{what} is other JSON: {found[0]}", details)
+    return AnswerScore(False, f"{what} is other JSON: {found[0]}", details)
 
 
 def _about(response: object, answer: str) -> dict[str, Any]:

@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generators.errors import TemplateError
-from generators.templates.language.template import SCORING_TYPES, Key
+from generators.templates.language.targeted_edit import translate_edit
 from generators.templates.scoring.json_answer import differences, read_json, same_json
-from generators.templates.scoring.json_edit import complete_edit, translate_edit
+from generators.templates.scoring.json_edit import complete_edit
 from generators.templates.scoring.json_edit_path import find_targets, read_path
+from generators.templates.scoring.key import SCORING_TYPES, Key
 from generators.templates.scoring.lenient import as_number, same_text_leniently
 from generators.templates.scoring.response import MOST_READ, MOST_RESPONSE, clean
 from generators.templates.scoring.score import (
@@ -667,11 +668,11 @@ def test_a_filter_that_is_none_is_refused(wanted):
 # --- types of others
 
 PACKAGE = """
-from generators.templates.language.template import Verdict
+from generators.templates.scoring.key import AnswerScore
 from generators.templates.scoring.plugins import Scorer
 
 def rows(key, response, workspace):
-    return Verdict(response.count("\\n") == int(key.expected), "other rows")
+    return AnswerScore(response.count("\\n") == int(key.expected), "other rows")
 
 def roughly(key, response, workspace):
     return abs(response.count("\\n") - int(key.expected)) < 2

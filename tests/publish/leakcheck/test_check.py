@@ -33,7 +33,8 @@ from publish.leakcheck.check import (
     release_needles,
 )
 from publish.leakcheck.secrets import Needles
-from publish.release import ReleaseManifest, ReleaseText, build_release
+from publish.release import ReleaseText, build_release
+from publish.release_folder import ReleaseManifest
 from registry.sealing import SealedEntry
 
 Find = Callable[[str], Family]

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from registry.errors import MissingKey, StoreError
-from registry.stores.base import Store, check_key, open_store
+from registry.stores import open_store
+from registry.stores.base import Store, check_key
 from registry.stores.folder import FolderStore
 from registry.stores.memory import MemoryStore
 from registry.stores.s3 import S3Store

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from registry.errors import MissingKey, StoreError
-from registry.stores.base import open_store
+from registry.stores import open_store
 from registry.stores.folder import FolderStore
 
 ROOT = Path(__file__).resolve().parents[3]

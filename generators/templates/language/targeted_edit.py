@@ -1,0 +1,81 @@
+"""The public scoring type ``json_targeted_edit``, translated to our ``readfile_jsonedit``."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from generators.errors import TemplateError
+from generators.templates.language.template import Place
+
+TARGETED_EDIT = "json_targeted_edit"
+JSON_EDIT = "readfile_jsonedit"
+TARGETED_KEYS = ("original_file", "modified_file", "edit_verification")
+
+
+def translate_edit(original_file: str, verification: Any) -> dict[str, Any]:
+    """The key of ``readfile_jsonedit`` that verifies the same.
+
+    Raises TemplateError, which starts with the key within ``edit_verification`` that is wrong.
+    """
+    about = _mapping(verification, "", ("target_changes", "preservation_spec", "description"))
+    changes = about.get("target_changes")
+    if not isinstance(changes, list) or not changes:
+        raise TemplateError("target_changes: a list of at least one change is wanted")
+    spec = _mapping(
+        about.get("preservation_spec") or {}, "preservation_spec", ("exclude_paths", "description")
+    )
+    free = spec.get("exclude_paths") or []
+    if not isinstance(free, list):
+        raise TemplateError("preservation_spec.exclude_paths: a list of paths is wanted")
+    edits = [_edit_of_targeted(index, change) for index, change in enumerate(changes)]
+    return {"original_file": original_file, "edits": edits, "free": free, "targeted": True}
+
+
+def write_edit(spec: Mapping[str, Any]) -> str:
+    """The key as JSON, the placeholders in it as they were written."""
+    text = json.dumps(spec, ensure_ascii=False, default=str)
+    parts, depth, start = [], 0, 0
+    for found in re.finditer(r"\{\{|\}\}", text):
+        if found[0] == "{{":
+            if depth == 0:
+                parts.append(text[start : found.start()])
+                start = found.start()
+            depth += 1
+        elif depth:
+            depth -= 1
+            if depth == 0:
+                parts.append(json.loads(f'"{text[start : found.end()]}"'))
+                start = found.end()
+    return "".join(parts) + text[start:]
+
+
+def place_of(complaint: str) -> tuple[Place, str]:
+    """The place within ``edit_verification`` that an error of ``translate_edit`` names, and the
+    rest of it."""
+    path, colon, what = complaint.partition(": ")
+    if not colon or not re.match(r"target_changes|preservation_spec", path):
+        return (), complaint
+    steps = re.findall(r"\[([0-9]+)\]|([^.\[\]]+)", path)
+    return tuple(int(index) if index else key for index, key in steps), what
+
+
+def _edit_of_targeted(index: int, change: Any) -> dict[str, Any]:
+    where = f"target_changes[{index}]"
+    held = _mapping(change, where, ("selector", "expected_value", "description"))
+    for key in ("selector", "expected_value"):
+        if key not in held:
+            raise TemplateError(f"{where}: the key {key!r} is missing")
+    return {"path": held["selector"], "value": held["expected_value"]}
+
+
+def _mapping(value: Any, where: str, known: tuple[str, ...]) -> Mapping[str, Any]:
+    at = f"{where}: " if where else ""
+    if not isinstance(value, Mapping):
+        raise TemplateError(f"{at}a mapping is wanted, with {', '.join(known[:-1])}")
+    for key in value:
+        if key not in known:
+            raise TemplateError(f"{at}unknown key {key!r}; known: {', '.join(known)}")
+    return value
