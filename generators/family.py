@@ -1,4 +1,4 @@
-"""What the families share: the way in which their parts make an instance of a seed."""
+"""How the parts of a family make an instance of a seed."""
 
 from __future__ import annotations
 
@@ -14,31 +14,34 @@ from generators.streams import SeedStreams, Streams
 from generators.task import Asset, Brief, GroundTruth, Limits, TaskInstance, TaskSpec, make_instance
 
 
-class Meant(Protocol):
-    """What a difficulty means: a family's own parameters, and what an episode may use."""
+class HasLimits(Protocol):
+    """A family's parameters at a difficulty; of these, all families have the limits."""
 
     @property
-    def limits(self) -> Limits: ...
+    def limits(self) -> Limits:
+        """What an episode may use."""
+        ...
 
 
-P = TypeVar("P", bound=Meant)
+P = TypeVar("P", bound=HasLimits)
 
 
 @dataclass(frozen=True, slots=True)
 class Parts(Generic[P]):
     """The parts of a family that need no library to be loaded."""
 
-    package: str  # where solver.py lies
+    package: str  # that holds the solver
     parameters_of: Callable[[str], P]  # raises GeneratorError for an unknown difficulty
     make_prompt: Callable[[P], str]
     answer_schema: str
     make_rubric: Callable[[GroundTruth], Rubric]
     make_nulls: Callable[[P], Mapping[str, dict[str, Any]]]
+    solver: str = "solver.py"
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What a seed makes: the input files, what is true of them, and what guards redrew."""
+    """What a seed makes: the input files, their truth, and how often guards redrew."""
 
     assets: tuple[Asset, ...]
     truth: GroundTruth
@@ -46,8 +49,8 @@ class Drawn:
 
 
 class FamilyOfParts(ABC, Generic[P]):
-    """A ``Family`` whose parts do the work: it says which they are, names its parameters for
-    people, and draws; all else follows."""
+    """A ``Family`` made of parts: a subclass names its parameters for people and draws, and the
+    rest follows."""
 
     __slots__ = ()
 
@@ -57,11 +60,11 @@ class FamilyOfParts(ABC, Generic[P]):
     parts: Parts[P]
 
     @abstractmethod
-    def describe(self, meant: P) -> dict[str, int | float | str]:
+    def describe(self, parameters: P) -> dict[str, int | float | str]:
         """The parameters as people read them; they pin the instance too."""
 
     @abstractmethod
-    def draw(self, meant: P, streams: Streams) -> Drawn:
+    def draw(self, parameters: P, streams: Streams) -> Drawn:
         """Sample, files and truth. Loads numpy or Pillow here, not where families are listed."""
 
     @abstractmethod
@@ -73,13 +76,15 @@ class FamilyOfParts(ABC, Generic[P]):
 
     def generate(self, difficulty: str, seed: Seed) -> TaskInstance:
         parts = self.parts
-        meant = parts.parameters_of(difficulty)
-        drawn = self.draw(meant, SeedStreams(seed, self.name, self.version, difficulty))
-        parameters = (*self.describe(meant).items(), *drawn.redraws.items())
+        parameters = parts.parameters_of(difficulty)
+        drawn = self.draw(parameters, SeedStreams(seed, self.name, self.version, difficulty))
+        described = (*self.describe(parameters).items(), *drawn.redraws.items())
         return make_instance(
-            TaskSpec(self.name, self.version, difficulty, parameters),
+            TaskSpec(self.name, self.version, difficulty, described),
             seed,
-            Brief(parts.make_prompt(meant), drawn.assets, parts.answer_schema, meant.limits),
+            Brief(
+                parts.make_prompt(parameters), drawn.assets, parts.answer_schema, parameters.limits
+            ),
             drawn.truth,
             parts.make_rubric(drawn.truth),
         )
@@ -88,4 +93,4 @@ class FamilyOfParts(ABC, Generic[P]):
         return self.parts.make_nulls(self.parts.parameters_of(instance.spec.difficulty))
 
     def solver(self) -> str:
-        return files(self.parts.package).joinpath("solver.py").read_text(encoding="utf-8")
+        return files(self.parts.package).joinpath(self.parts.solver).read_text(encoding="utf-8")

@@ -6,7 +6,6 @@ import keyword
 import re
 import sys
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from registry.package_guard import PACKAGES
@@ -24,22 +23,19 @@ def new_task(name: str, out: Path) -> int:
     or cannot be written.
     """
     _check_name(name)
-    template = files("study.template")
+    template = files("study.tasks.scaffold_template")
     places = {
         "pyproject.toml.txt": "pyproject.toml",
         "README.md.txt": "README.md",
         "test_new_task.py.txt": f"tests/test_{name}.py",
+        "new_task.py": f"src/{name}/__init__.py",
+        "solver.py": f"src/{name}/solver.py",
     }
-    sources: list[tuple[Traversable, str]] = [
-        (template.joinpath(source), place) for source, place in places.items()
-    ]
-    for source in template.joinpath("package").iterdir():
-        if source.name.endswith(".py"):
-            sources.append((source, f"src/{name}/{source.name}"))
     with new_folder(out) as draft:
-        for source, place in sources:
-            write_file(draft / place, _rename(source.read_text(encoding="utf-8"), name))
-    return len(sources)
+        for source, place in places.items():
+            text = template.joinpath(source).read_text(encoding="utf-8")
+            write_file(draft / place, _rename(text, name))
+    return len(places)
 
 
 def _check_name(name: str) -> None:

@@ -33,19 +33,19 @@ class CepheidCalibration(FamilyOfParts[Parameters]):
     summary: str = "calibrate Cepheids' period and luminosity with redshifts read off spectra"
     parts: Parts[Parameters] = PARTS
 
-    def describe(self, meant: Parameters) -> dict[str, int | float | str]:
+    def describe(self, parameters: Parameters) -> dict[str, int | float | str]:
         return {
-            "galaxies": meant.galaxies,
-            "p_cepheid": meant.p_cepheid,
-            "p_spectrum": meant.p_spectrum,
-            "error_share": meant.error_share,
-            "sigma_tolerance": meant.sigma_tolerance,
+            "galaxies": parameters.galaxies,
+            "p_cepheid": parameters.p_cepheid,
+            "p_spectrum": parameters.p_spectrum,
+            "error_share": parameters.error_share,
+            "sigma_tolerance": parameters.sigma_tolerance,
         }
 
-    def draw(self, meant: Parameters, streams: Streams) -> Drawn:
-        sample = draw_sample(meant, streams)
+    def draw(self, parameters: Parameters, streams: Streams) -> Drawn:
+        sample = draw_sample(parameters, streams)
         assets, digests = render_sample(sample)
-        return Drawn(assets, make_truth(meant, sample, digests), {"redraws": sample.redraws})
+        return Drawn(assets, make_truth(parameters, sample, digests), {"redraws": sample.redraws})
 
     def key(self, truth: GroundTruth) -> dict[str, Any]:
         return make_key(truth)

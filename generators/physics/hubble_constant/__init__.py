@@ -28,15 +28,15 @@ class HubbleConstant(FamilyOfParts[Parameters]):
     summary: str = "measure the Hubble constant from pictures of spectra and a table of Cepheids"
     parts: Parts[Parameters] = PARTS
 
-    def describe(self, meant: Parameters) -> dict[str, int | float | str]:
+    def describe(self, parameters: Parameters) -> dict[str, int | float | str]:
         names = ("galaxies", "p_cepheid", "p_spectrum", "p_line", "usable")
         tolerances = ("z_tolerance", "constant_tolerance", "error_tolerance")
-        return {name: getattr(meant, name) for name in (*names, *tolerances)}
+        return {name: getattr(parameters, name) for name in (*names, *tolerances)}
 
-    def draw(self, meant: Parameters, streams: Streams) -> Drawn:
-        sample = draw_sample(meant, streams)
+    def draw(self, parameters: Parameters, streams: Streams) -> Drawn:
+        sample = draw_sample(parameters, streams)
         assets, digests = draw_assets(sample)
-        return Drawn(assets, make_truth(meant, sample, digests), {"redraws": sample.redraws})
+        return Drawn(assets, make_truth(parameters, sample, digests), {"redraws": sample.redraws})
 
     def key(self, truth: GroundTruth) -> dict[str, Any]:
         return make_key(truth)

@@ -34,26 +34,26 @@ class InvariantMassReconstruction(FamilyOfParts[Parameters]):
     summary: str = "reconstruct the masses of electron pairs, and fit an unknown particle's peak"
     parts: Parts[Parameters] = PARTS
 
-    def describe(self, meant: Parameters) -> dict[str, int | float | str]:
+    def describe(self, parameters: Parameters) -> dict[str, int | float | str]:
         return {
-            "events": meant.events,
-            "signal_fraction": meant.signal_fraction,
-            "narrowest_GeV": meant.widths[0],
-            "widest_GeV": meant.widths[1],
-            "slope_per_GeV": meant.slope,
-            "layers": len(meant.radii),
-            "event_tolerance": meant.event_tolerance,
-            "states_field": "yes" if meant.states_field else "no",
+            "events": parameters.events,
+            "signal_fraction": parameters.signal_fraction,
+            "narrowest_GeV": parameters.widths[0],
+            "widest_GeV": parameters.widths[1],
+            "slope_per_GeV": parameters.slope,
+            "layers": len(parameters.radii),
+            "event_tolerance": parameters.event_tolerance,
+            "states_field": "yes" if parameters.states_field else "no",
         }
 
-    def draw(self, meant: Parameters, streams: Streams) -> Drawn:
+    def draw(self, parameters: Parameters, streams: Streams) -> Drawn:
         from generators.physics.invariant_mass_reconstruction import render
         from generators.physics.invariant_mass_reconstruction.sample import draw_sample
         from generators.physics.invariant_mass_reconstruction.truth import make_truth
 
-        sample = draw_sample(meant, streams)
+        sample = draw_sample(parameters, streams)
         drawn = {
-            TRANSVERSE_FILE: render.draw_transverse(sample.detector, meant.states_field),
+            TRANSVERSE_FILE: render.draw_transverse(sample.detector, parameters.states_field),
             LONGITUDINAL_FILE: render.draw_longitudinal(sample.detector),
         }
         assets = (
@@ -65,7 +65,7 @@ class InvariantMassReconstruction(FamilyOfParts[Parameters]):
             ),
         )
         truth = make_truth(
-            meant, sample, assets, {path: pixels.tobytes() for path, pixels in drawn.items()}
+            parameters, sample, assets, {path: pixels.tobytes() for path, pixels in drawn.items()}
         )
         redraws = {"redraws": sample.redraws, "pair_redraws": sample.pair_redraws}
         return Drawn(assets, truth, redraws)

@@ -33,18 +33,18 @@ class LissajousFigures(FamilyOfParts[Parameters]):
     summary: str = "find faulty power supplies, and the machines that make them, on oscilloscopes"
     parts: Parts[Parameters] = PARTS
 
-    def describe(self, meant: Parameters) -> dict[str, int | float | str]:
+    def describe(self, parameters: Parameters) -> dict[str, int | float | str]:
         return {
-            "units": meant.units,
-            "days": meant.days,
-            "machines": meant.machines,
-            "tested_per_machine": meant.tested,
-            "batches": meant.batches,
-            "frequencies": len(meant.ratios),
-            "leading_zeros": meant.zeros,
+            "units": parameters.units,
+            "days": parameters.days,
+            "machines": parameters.machines,
+            "tested_per_machine": parameters.tested,
+            "batches": parameters.batches,
+            "frequencies": len(parameters.ratios),
+            "leading_zeros": parameters.zeros,
         }
 
-    def draw(self, meant: Parameters, streams: Streams) -> Drawn:
+    def draw(self, parameters: Parameters, streams: Streams) -> Drawn:
         from generators.physics.lissajous_figures.render import (
             draw_picture,
             encode_png,
@@ -52,7 +52,7 @@ class LissajousFigures(FamilyOfParts[Parameters]):
         )
         from generators.physics.lissajous_figures.sample import draw_sample
 
-        sample = draw_sample(meant, streams)
+        sample = draw_sample(parameters, streams)
         assets = [Asset(TABLE, "text/csv", write_table(sample.units))]
         digests = [(TABLE, assets[0].digest)]
         ratios = {}

@@ -19,7 +19,16 @@ from study.tasks.scaffold import new_task
 
 ROOT = Path(__file__).resolve().parents[3]
 GUIDE = ROOT / "docs" / "writing-a-task.md"
-PARTS = ("parameters", "sample", "truth", "render", "prompt", "rubric", "solve", "nulls")
+PARTS = (
+    "parameters_of",
+    "draw_sample",
+    "write_table",
+    "make_truth",
+    "make_key",
+    "make_prompt",
+    "make_rubric",
+    "make_nulls",
+)
 
 
 @pytest.fixture(scope="module")
@@ -88,9 +97,12 @@ def test_the_guide_shows_the_parts_as_they_are(written: Path) -> None:
         assert block.strip() in source, block
 
 
-def test_it_has_the_parts_of_every_family_in_files_of_their_names(written: Path) -> None:
-    package = next(written.rglob("src/*/__init__.py")).parent
-    assert {path.stem for path in package.glob("*.py")} == {"__init__", *PARTS}
+def test_it_has_the_parts_of_every_family_in_their_order(written: Path) -> None:
+    family = next(written.rglob("src/*/__init__.py"))
+    package = family.parent
+    assert {path.stem for path in package.glob("*.py")} == {"__init__", "solver"}
+    functions = re.findall(r"^def ([a-z]\w*)", family.read_text(), re.M)
+    assert tuple(functions) == PARTS
     assert not re.search("new_task|NewTask", "".join(p.read_text() for p in package.glob("*.py")))
 
 
@@ -108,7 +120,7 @@ def test_installed_it_is_listed_shown_and_made_like_any_other(written: Path) -> 
 
 def test_a_family_that_breaks_a_promise_exits_with_1(written: Path) -> None:
     """The guide's own family, with a key that forgets a reading."""
-    truth = written / "site" / "lucky_sums" / "truth.py"
+    truth = written / "site" / "lucky_sums" / "__init__.py"
     good, key = truth.read_text(), 'list(truth.table("bad").column("id"))'
     assert key in good
     truth.write_text(good.replace(key, f"{key}[1:]"))

@@ -9,12 +9,18 @@ from decimal import ROUND_HALF_EVEN, Decimal
 import pytest
 from scipy import stats
 
-from generators.basics.compute_average import FAMILY
-from generators.basics.compute_average.parameters import BY_DIFFICULTY, UNIT, Parameters
-from generators.basics.compute_average.render import encode_lines, write_number
-from generators.basics.compute_average.rubric import make_rubric
-from generators.basics.compute_average.sample import draw_sample, is_degenerate
-from generators.basics.compute_average.truth import make_truth
+from generators.basics.compute_average import (
+    BY_DIFFICULTY,
+    FAMILY,
+    UNIT,
+    Parameters,
+    draw_sample,
+    encode_lines,
+    is_degenerate,
+    make_rubric,
+    make_truth,
+    write_number,
+)
 from generators.errors import GuardExhausted
 from generators.grading.answer import Answer
 from generators.grading.rubric import check_answer, score_verdicts

@@ -12,13 +12,21 @@ import pytest
 from PIL import Image
 from scipy import ndimage, stats
 
-from generators.basics.count_circles import FAMILY
-from generators.basics.count_circles.null_answers import make_nulls
-from generators.basics.count_circles.parameters import GAP, MARGIN, RADIUS, SIDE, Parameters
-from generators.basics.count_circles.render import draw_image, encode_png
-from generators.basics.count_circles.rubric import make_rubric
-from generators.basics.count_circles.sample import draw_sample, place
-from generators.basics.count_circles.truth import make_truth
+from generators.basics.count_circles import (
+    FAMILY,
+    GAP,
+    MARGIN,
+    RADIUS,
+    SIDE,
+    Parameters,
+    draw_image,
+    draw_sample,
+    encode_png,
+    make_nulls,
+    make_rubric,
+    make_truth,
+    place,
+)
 from generators.errors import GuardExhausted
 from generators.grading.answer import Answer
 from generators.grading.rubric import check_answer, score_verdicts

@@ -1,0 +1,302 @@
+"""List the numbers of a file and average them (spec/physics.md, section 7)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import rfc8785
+
+from generators.errors import unknown
+from generators.family import Drawn, FamilyOfParts, Parts
+from generators.grading import (
+    Answered,
+    Gated,
+    ListsNumber,
+    Metarubric,
+    NumberPrecision,
+    NumberRecall,
+    NumberWithin,
+    Rubric,
+    ShareOf,
+    fill_rubric,
+)
+from generators.streams import Streams, redraw
+from generators.task import Asset, GroundTruth, Limits, Scalar, Table
+
+NAME = "compute_average"
+VERSION = "1"
+
+INPUT = "input_numbers.txt"
+DECIMALS = 6
+UNIT = 1_000_000  # 10**DECIMALS; numbers are drawn and added in whole units of the last decimal
+BOUND = 1000  # numbers lie strictly between -BOUND and BOUND
+
+AVERAGE_TOLERANCE = 0.005
+NUMBER_TOLERANCE = 0.5 / UNIT  # half of the last decimal that is written
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """How many numbers; how many of them repeat another, are negative at the least, and are
+    written in exponent form; and what an episode may use."""
+
+    numbers: int
+    repeats: int
+    negatives: int
+    exponents: int
+    limits: Limits
+
+
+BY_DIFFICULTY = {
+    "easy": Parameters(3, repeats=0, negatives=0, exponents=0, limits=Limits(turns=10)),
+    "medium": Parameters(20, repeats=1, negatives=1, exponents=0, limits=Limits(turns=10)),
+    "hard": Parameters(200, repeats=3, negatives=1, exponents=1, limits=Limits(turns=15)),
+}
+
+
+def parameters_of(difficulty: str) -> Parameters:
+    """Raises GeneratorError for an unknown difficulty."""
+    if difficulty not in BY_DIFFICULTY:
+        raise unknown("difficulty", difficulty, BY_DIFFICULTY)
+    return BY_DIFFICULTY[difficulty]
+
+
+_CENT = UNIT // 100
+_TIE_MARGIN = UNIT // 10_000  # 10⁻⁴
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The numbers in the order of the file, and the places of those in exponent form."""
+
+    units: tuple[int, ...]
+    exponents: frozenset[int]
+    redraws: int
+
+
+def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
+    """Raises GuardExhausted where a draw stays degenerate."""
+    units, redraws = redraw(lambda attempt: _units(parameters, streams, attempt), "numbers")
+    ordered = streams.at("order").shuffle(units)
+    places = streams.at("exponents").shuffle(range(len(units)))[: parameters.exponents]
+    return Sample(ordered, frozenset(places), redraws)
+
+
+def _units(parameters: Parameters, streams: Streams, attempt: int) -> tuple[int, ...] | None:
+    """Uniform numbers, then copies of some; None where they are degenerate."""
+    fresh = [
+        streams.at("number", index, attempt).integer(1 - BOUND * UNIT, BOUND * UNIT - 1)
+        for index in range(parameters.numbers - parameters.repeats)
+    ]
+    copies = streams.at("repeats", 0, attempt).shuffle(fresh)[: parameters.repeats]
+    units = (*fresh, *copies)
+    negatives = sum(number < 0 for number in units)
+    return None if negatives < parameters.negatives or is_degenerate(units) else units
+
+
+def is_degenerate(units: Sequence[int]) -> bool:
+    """Whether the mean lies within 1 of zero, or within 10⁻⁴ of a tie of two-decimal rounding:
+    a guess of zero or a rounded answer would then meet the tolerance, or miss it, by luck."""
+    count, total = len(units), sum(units)
+    doubled_way_to_tie = abs(2 * (total % (count * _CENT)) - count * _CENT)
+    return abs(total) < count * UNIT or doubled_way_to_tie <= 2 * count * _TIE_MARGIN
+
+
+def write_number(units: int, exponent: bool) -> str:
+    """With all decimals, or in exponent form: both parse to the same float."""
+    exact = Decimal(units).scaleb(-DECIMALS)
+    return f"{exact:e}" if exponent else f"{exact:.{DECIMALS}f}"
+
+
+def write_lines(sample: Sample) -> tuple[str, ...]:
+    return tuple(
+        write_number(units, place in sample.exponents) for place, units in enumerate(sample.units)
+    )
+
+
+def encode_lines(lines: tuple[str, ...]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode("ascii")
+
+
+def make_truth(lines: Sequence[str], asset: Asset) -> GroundTruth:
+    """Tables ``numbers`` (written, value, copy: the how-manieth of its value, from 1) and
+    ``final_result`` (average, the float nearest to the exact mean)."""
+    seen: Counter[float] = Counter()
+    rows = []
+    for line in lines:
+        value = float(line)
+        seen[value] += 1
+        rows.append((line, value, seen[value]))
+    average = float(sum(map(Fraction, lines)) / len(lines))
+    return GroundTruth(
+        tables=(
+            ("numbers", Table(("written", "value", "copy"), tuple(rows))),
+            ("final_result", Table(("average",), ((average,),))),
+        ),
+        tolerances=(("average", AVERAGE_TOLERANCE), ("numbers", NUMBER_TOLERANCE)),
+        digests=((asset.path, asset.digest),),
+    )
+
+
+def make_key(truth: GroundTruth) -> dict[str, Any]:
+    return {
+        "task": NAME,
+        "numbers": list(truth.table("numbers").column("value")),
+        "average": truth.table("final_result").column("average")[0],
+    }
+
+
+_PROMPT = """\
+The file `{input}` in your work folder holds {numbers} numbers, one on each line. Some may be \
+negative, repeat another, or be written in exponent form.
+
+List all the numbers, each as often as it occurs, then work out their average.
+
+Report your findings in two sections:
+
+NUMBERS FOUND: every number of the file, with all of its decimals.
+AVERAGE: their average, to at least two decimals.
+
+End with one JSON object between two lines of their own, as shown here:
+
+<answer>
+{{"task": "{name}", "numbers": [<number>, …], "average": <number>}}
+</answer>
+
+You may instead write the same object to the file `answer.json` in the work folder.
+"""
+
+_SCHEMA: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "required": ["task", "numbers", "average"],
+    "properties": {
+        "task": {"const": NAME},
+        "numbers": {"type": "array", "items": {"type": "number"}},
+        "average": {"type": "number"},
+    },
+}
+
+ANSWER_SCHEMA = rfc8785.dumps(_SCHEMA).decode()
+
+
+def make_prompt(parameters: Parameters) -> str:
+    return _PROMPT.format(input=INPUT, numbers=parameters.numbers, name=NAME)
+
+
+_LIST = ("numbers",)
+
+
+def make_rubric(truth: GroundTruth) -> Rubric:
+    values = tuple(float(value) for value in truth.table("numbers").column("value"))
+    listing: dict[str, Any] = {"tolerance": NUMBER_TOLERANCE, "source": "numbers.value"}
+    # A list of everything is no finding (R8a) ...
+    precise = NumberPrecision(_LIST, values, **listing)
+    # ... and an average without its numbers is a guess (R8e).
+    read = ShareOf((precise, NumberRecall(_LIST, values, **listing)), share=1.0)
+    return fill_rubric(_metarubrics(precise, read), dict(truth.tables))
+
+
+def _metarubrics(precise: NumberPrecision, read: ShareOf) -> tuple[Metarubric, ...]:
+    def found(row: Mapping[str, Scalar], _: int) -> Gated:
+        value, copy = float(row["value"]), int(row["copy"])
+        return Gated(ListsNumber(_LIST, value, copy, NUMBER_TOLERANCE), precise)
+
+    def average(row: Mapping[str, Scalar], _: int) -> Gated:
+        mean = float(row["average"])
+        low, high = mean - AVERAGE_TOLERANCE, mean + AVERAGE_TOLERANCE
+        return Gated(NumberWithin(("average",), low, high), read)
+
+    return (
+        Metarubric(
+            "non_empty_answer",
+            "IF",
+            0.2,
+            "There is an answer.",
+            lambda _row, _index: Answered(),
+        ),
+        Metarubric(
+            "found_numbers",
+            "DH",
+            2.0,
+            "The answer lists the number {value:.6f} at least {copy} time(s), and at least half "
+            "of the numbers that it lists are in the file.",
+            found,
+            "numbers",
+        ),
+        Metarubric(
+            "computed_average",
+            "SR",
+            10.0,
+            f"The answer states that the average is {{average:.2f}} (± {AVERAGE_TOLERANCE}), and "
+            "lists at least half of the numbers.",
+            average,
+            "final_result",
+        ),
+    )
+
+
+def make_nulls(parameters: Parameters) -> dict[str, dict[str, Any]]:
+    """By name: nothing, every round number there is, the middle of the range, and constants."""
+    tenths = [number / 10 for number in range(-10 * BOUND, 10 * BOUND + 1)]
+    constants = {
+        f"constant{constant:+d}": _answer([float(constant)] * parameters.numbers, constant)
+        for constant in (-500, -1, 1, 500)
+    }
+    return {
+        "empty": {},
+        "everything": _answer(tenths, 0.0),
+        "prior": _answer([0.0] * parameters.numbers, 0.0),
+        **constants,
+    }
+
+
+def _answer(numbers: list[float], average: float) -> dict[str, Any]:
+    return {"task": NAME, "numbers": numbers, "average": average}
+
+
+PARTS = Parts(
+    "generators.basics.solvers",
+    parameters_of,
+    make_prompt,
+    ANSWER_SCHEMA,
+    make_rubric,
+    make_nulls,
+    solver="compute_average.py",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeAverage(FamilyOfParts[Parameters]):
+    """The family, after PARAMETR-Bench's _compute_average."""
+
+    name: str = NAME
+    version: str = VERSION
+    summary: str = "list the numbers of a text file, and average them"
+    given: tuple[str, ...] = ("numbers.written", "numbers.value")
+    parts: Parts[Parameters] = PARTS
+
+    def describe(self, parameters: Parameters) -> dict[str, int | float | str]:
+        return {
+            "numbers": parameters.numbers,
+            "repeats": parameters.repeats,
+            "negatives": parameters.negatives,
+            "exponents": parameters.exponents,
+        }
+
+    def draw(self, parameters: Parameters, streams: Streams) -> Drawn:
+        sample = draw_sample(parameters, streams)
+        lines = write_lines(sample)
+        asset = Asset(INPUT, "text/plain", encode_lines(lines))
+        return Drawn((asset,), make_truth(lines, asset), {"redraws": sample.redraws})
+
+    def key(self, truth: GroundTruth) -> dict[str, Any]:
+        return make_key(truth)
+
+
+FAMILY = ComputeAverage()

@@ -1,0 +1,1 @@
+"""The package that ``dosimeter tasks new`` writes."""

@@ -1,0 +1,257 @@
+"""Average the good readings of a table: the family, its parts in the order in which they work."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import fsum
+from typing import Any
+
+import rfc8785
+
+from generators.errors import unknown
+from generators.family import Drawn, FamilyOfParts, Parts
+from generators.grading import (
+    TEXTS,
+    Gated,
+    ItemList,
+    ItemPrecision,
+    ItemRecall,
+    ListsItem,
+    Metarubric,
+    NumberWithin,
+    Rubric,
+    ShareOf,
+    ValueEquals,
+    fill_rubric,
+)
+from generators.streams import Streams, redraw
+from generators.task import Asset, GroundTruth, Limits, Scalar, Table
+
+NAME = "new_task"
+VERSION = "1"
+
+INPUT = "readings.csv"
+LOW, HIGH = 10.0, 1000.0
+DECIMALS = 6
+MEAN_TOLERANCE = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """How many readings, what share of them is bad on average, what an episode may use."""
+
+    readings: int
+    bad_share: float
+    limits: Limits
+
+
+BY_DIFFICULTY = {
+    "easy": Parameters(5, 0.3, Limits(turns=10)),
+    "medium": Parameters(15, 0.3, Limits(turns=10)),
+    "hard": Parameters(40, 0.3, Limits(turns=15)),
+}
+
+
+def parameters_of(difficulty: str) -> Parameters:
+    """Raises GeneratorError for an unknown difficulty."""
+    if difficulty not in BY_DIFFICULTY:
+        raise unknown("difficulty", difficulty, BY_DIFFICULTY)
+    return BY_DIFFICULTY[difficulty]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One reading of an instrument. ``id`` cannot be guessed."""
+
+    id: str
+    bad: bool
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The readings in the order of the file, and how many draws were refused."""
+
+    readings: tuple[Reading, ...]
+    redraws: int
+
+
+def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
+    """Raises GuardExhausted where a draw stays degenerate."""
+    readings, redraws = redraw(lambda attempt: _readings(parameters, streams, attempt), "readings")
+    return Sample(readings, redraws)
+
+
+def _readings(parameters: Parameters, streams: Streams, attempt: int) -> tuple[Reading, ...] | None:
+    """None where none is bad, or half of them and more."""
+    readings = tuple(
+        Reading(
+            id=f"{streams.at('id', index, attempt).word():016x}"[:12],
+            bad=streams.at("bad", index, attempt).chance(parameters.bad_share),
+            value=streams.at("value", index, attempt).uniform(LOW, HIGH),
+        )
+        for index in range(parameters.readings)
+    )
+    bad = sum(reading.bad for reading in readings)
+    return readings if 0 < bad < len(readings) / 2 else None
+
+
+def write_table(readings: Iterable[Reading]) -> bytes:
+    lines = ["id,status,value"]
+    for each in readings:
+        lines.append(f"{each.id},{'bad' if each.bad else 'good'},{each.value:.{DECIMALS}f}")
+    return "".join(f"{line}\n" for line in lines).encode("utf-8")
+
+
+def make_truth(asset: Asset) -> GroundTruth:
+    """Tables ``readings`` (id, status, value), ``bad`` (id) and ``result`` (mean)."""
+    written = list(csv.DictReader(io.StringIO(asset.data.decode("utf-8"))))
+    rows = tuple((row["id"], row["status"], float(row["value"])) for row in written)
+    good = [value for _, status, value in rows if status == "good"]
+    bad = tuple((name,) for name, status, _ in rows if status == "bad")
+    return GroundTruth(
+        tables=(
+            ("readings", Table(("id", "status", "value"), rows)),
+            ("bad", Table(("id",), bad)),
+            ("result", Table(("mean",), ((fsum(good) / len(good),),))),
+        ),
+        tolerances=(("mean", MEAN_TOLERANCE),),
+        digests=((asset.path, asset.digest),),
+    )
+
+
+def make_key(truth: GroundTruth) -> dict[str, Any]:
+    return {
+        "task": NAME,
+        "bad": list(truth.table("bad").column("id")),
+        "mean": truth.table("result").column("mean")[0],
+    }
+
+
+_PROMPT = """\
+The file `{input}` in your work folder is a table of {readings} readings of an instrument, with \
+the columns `id`, `status` (good or bad) and `value`.
+
+List the identifiers of the bad readings, then work out the mean value of the good ones.
+
+Report your findings in two sections:
+
+BAD READINGS: their identifiers.
+MEAN: the mean of the good readings, to at least two decimals.
+
+End with one JSON object between two lines of their own, as shown here:
+
+<answer>
+{{"task": "{name}", "bad": ["<identifier>", …], "mean": <number>}}
+</answer>
+
+You may instead write the same object to the file `answer.json` in the work folder.
+"""
+
+_SCHEMA: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "required": ["task", "bad", "mean"],
+    "properties": {
+        "task": {"const": NAME},
+        "bad": {"type": "array", "items": {"type": "string"}},
+        "mean": {"type": "number"},
+    },
+}
+
+ANSWER_SCHEMA = rfc8785.dumps(_SCHEMA).decode()
+
+
+def make_prompt(parameters: Parameters) -> str:
+    return _PROMPT.format(input=INPUT, readings=parameters.readings, name=NAME)
+
+
+_BAD = ItemList(("bad",), TEXTS)
+
+
+def make_rubric(truth: GroundTruth) -> Rubric:
+    ids = tuple(str(each) for each in truth.table("bad").column("id"))
+    precise = ItemPrecision(_BAD, ids, source="bad.id")
+    # A mean without a look at the table is a guess.
+    read = ShareOf((precise, ItemRecall(_BAD, ids, source="bad.id")), share=1.0)
+    return fill_rubric(_metarubrics(precise, read), dict(truth.tables))
+
+
+def _metarubrics(precise: ItemPrecision, read: ShareOf) -> tuple[Metarubric, ...]:
+    def listed(row: Mapping[str, Scalar], _: int) -> Gated:
+        return Gated(ListsItem(_BAD, str(row["id"])), precise)
+
+    def mean(row: Mapping[str, Scalar], _: int) -> Gated:
+        value = float(row["mean"])
+        within = NumberWithin(("mean",), value - MEAN_TOLERANCE, value + MEAN_TOLERANCE)
+        return Gated(within, read)
+
+    return (
+        Metarubric(
+            "answer_block",
+            "IF",
+            0.2,
+            "The answer ends with the JSON object that the task asks for.",
+            lambda _row, _index: ValueEquals(("task",), NAME),
+        ),
+        Metarubric(
+            "bad_readings",
+            "DH",
+            4.0,
+            "The answer lists the reading {id} as bad, and at least half of those that it lists "
+            "are bad.",
+            listed,
+            "bad",
+        ),
+        Metarubric(
+            "mean",
+            "SR",
+            8.0,
+            f"The answer states that the mean is {{mean:.2f}} (± {MEAN_TOLERANCE}), and lists at "
+            "least half of the bad readings.",
+            mean,
+            "result",
+        ),
+    )
+
+
+def make_nulls(parameters: Parameters) -> dict[str, dict[str, Any]]:
+    """By name: nothing, a list of whatever comes to mind, and the middle of the range."""
+    middle = (LOW + HIGH) / 2
+    return {
+        "empty": {},
+        "everything": {"task": NAME, "bad": [f"{n:012x}" for n in range(1000)], "mean": middle},
+        "prior": {"task": NAME, "bad": [], "mean": middle},
+    }
+
+
+PARTS = Parts(__name__, parameters_of, make_prompt, ANSWER_SCHEMA, make_rubric, make_nulls)
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask(FamilyOfParts[Parameters]):
+    """The family: its parts, and how they make an instance of a seed."""
+
+    name: str = NAME
+    version: str = VERSION
+    summary: str = "average the good readings of a table"
+    # What of the truth the input files state; all else must be derived from them.
+    given: tuple[str, ...] = ("readings.value",)
+    parts: Parts[Parameters] = PARTS
+
+    def describe(self, parameters: Parameters) -> dict[str, int | float | str]:
+        return {"readings": parameters.readings, "bad_share": parameters.bad_share}
+
+    def draw(self, parameters: Parameters, streams: Streams) -> Drawn:
+        sample = draw_sample(parameters, streams)
+        asset = Asset(INPUT, "text/csv", write_table(sample.readings))
+        return Drawn((asset,), make_truth(asset), {"redraws": sample.redraws})
+
+    def key(self, truth: GroundTruth) -> dict[str, Any]:
+        return make_key(truth)
+
+
+FAMILY = NewTask()
