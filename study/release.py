@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from registry.result_row import Arm
 from study.errors import StudyError
 from study.workspace import Study, registration_of
 
+logger = logging.getLogger(__name__)
 TAG = "v1"
 
 
@@ -40,6 +42,7 @@ def publish_arm(
     watch("checking it for leaks", 1, 3)
     needles = release_needles(entries, find_family)
     check_folder(folder, needles)
+    logger.info("release of %d instances: no leak", len(public))
     location, revision = wanted.folder, ""
     if uploads and wanted.repository is not None:
         from publish.hub import upload_release

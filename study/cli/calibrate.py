@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from study.workspace import Study
 
 _PATH = click.Path(path_type=Path)
+_OF_RUNS, _OF_SCORES = {"address", "workers", "parallel"}, {"wave", "model"}  # options
 
 
 @click.command()
@@ -49,18 +50,7 @@ _PATH = click.Path(path_type=Path)
 )
 @json_option
 def calibrate(
-    folder: Path,
-    doses: str,
-    replicates: int | None,
-    wave: int | None,
-    model: str | None,
-    run: bool,
-    yes: bool,
-    address: str | None,
-    workers: int | None,
-    parallel: int | None,
-    out: Path | None,
-    as_json: bool,
+    folder: Path, doses: str, run: bool, yes: bool, out: Path | None, as_json: bool, **options: Any
 ) -> None:
     """How large a leak the study would see: the positive control, over doses.
 
@@ -81,29 +71,25 @@ def calibrate(
     from study.calibration import (
         FOLDER,
         CalibrateRequest,
+        RunRequest,
         calibrate_study,
         record_calibration,
         write_calibration,
     )
     from study.cli.output import print_json
 
-    given = _doses(doses)
-    if not run and (yes or address or workers or parallel):
+    given = {name: value for name, value in options.items() if value is not None}
+    if not run and (yes or given.keys() & _OF_RUNS):
         raise click.UsageError("--yes, --address, --workers and --parallel go with --run")
-    if run and (wave is not None or model is not None):
+    if run and given.keys() & _OF_SCORES:
         raise click.UsageError("--wave and --model are of stored scores: leave out --run")
+    given["doses"] = _doses(doses)
     study = pipeline.open_study(folder)
     place = out or folder / FOLDER
     if run:
-        from study.calibration import RunRequest
-
-        request = RunRequest(
-            given, 1 if replicates is None else replicates, address, workers, parallel
-        )
-        made = _run(study, request, place, yes or as_json)
+        made = _run(study, RunRequest(**given), place, yes or as_json)
     else:
-        count = {} if replicates is None else {"replicates": replicates}
-        made = calibrate_study(study, CalibrateRequest(given, **count, wave=wave, model=model))
+        made = calibrate_study(study, CalibrateRequest(**given))
     kept = record_calibration(study, made, utc_now())
     files = write_calibration(place, made)
     if as_json:

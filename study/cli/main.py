@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from study.cli.analyze import analyze
 from study.cli.calibrate import calibrate
-from study.cli.import_ import import_
 from study.cli.judges import grade, judge
-from study.cli.models import models
 from study.cli.options import dirty_option, json_option, study_option
 from study.cli.power import power
 from study.cli.probe import probe
-from study.cli.tasks import tasks
+from study.cli.tables import analyze, import_
+from study.cli.tasks import models, tasks
 from study.cli.templates import template
 from study.cli.transcripts import export, show, tools
 from study.cli.waves import leak, wave
@@ -63,7 +62,9 @@ def _is_house_error(error: Exception) -> bool:
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="dosimeter")
-def main() -> None:
+@click.option("-v", "--verbose", count=True, help="Log progress to stderr; -vv logs more.")
+@click.pass_context
+def main(context: click.Context, verbose: int) -> None:
     """Measure how much a published benchmark has leaked into language models.
 
     \b
@@ -80,6 +81,10 @@ def main() -> None:
     """
     from registry.package_guard import verify_packages
 
+    if verbose:
+        from study.cli.output import show_logs
+
+        context.with_resource(show_logs(logging.DEBUG if verbose > 1 else logging.INFO))
     verify_packages()
 
 
@@ -229,18 +234,7 @@ def register(folder: Path, as_json: bool) -> None:
 @dirty_option
 @json_option
 def sweep(
-    folder: Path,
-    wave: int,
-    address: str | None,
-    workers: int | None,
-    parallel: int | None,
-    close_missing: bool,
-    estimate: bool,
-    pilot: str | None,
-    dry_run: bool,
-    allow_unknown_price: bool,
-    allow_dirty: bool,
-    as_json: bool,
+    folder: Path, estimate: bool, pilot: str | None, dry_run: bool, as_json: bool, **options: Any
 ) -> None:
     """Run every episode that a wave still owes. Interrupt it at will; run it again to resume.
 
@@ -262,15 +256,13 @@ def sweep(
         raise click.UsageError("--pilot goes with --estimate")
     if estimate and dry_run:
         raise click.UsageError("--estimate and --dry-run are two questions: ask one")
+    request = SweepRequest(**options)
     if estimate or dry_run:
-        _foresee(pipeline.open_study(folder), wave, dry_run, pilot, as_json)
+        _foresee(pipeline.open_study(folder), request.wave, dry_run, pilot, as_json)
         return
-    request = SweepRequest(
-        wave, allow_dirty, close_missing, address, workers, parallel, allow_unknown_price
-    )
-    with sweep_watch(f"wave {wave}") as watch:
+    with sweep_watch(f"wave {request.wave}") as watch:
         outcome = pipeline.sweep(pipeline.open_study(folder), request, watch)
-    print_sweep(outcome, wave, as_json)
+    print_sweep(outcome, request.wave, as_json)
     held = outcome.progress is not None and outcome.progress.held > 0
     sys.exit(0 if outcome.closed else 3 if held else 1)
 

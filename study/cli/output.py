@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -52,6 +53,24 @@ _VERDICT_STYLES = {
 def stdout() -> Console:
     """The console for results. In a file or a pipe, where nobody sees an edge, lines are wide."""
     return Console(highlight=False, width=None if sys.stdout.isatty() else 140)
+
+
+@contextmanager
+def show_logs(level: int) -> Iterator[None]:
+    """Write the logs of study and harness to stderr, from a level on. They hold counts, names and
+    places, and nothing of an instance, an answer or a key."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    loggers = [logging.getLogger(package) for package in ("study", "harness")]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(level)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
+            logger.setLevel(logging.NOTSET)
 
 
 def print_json(value: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -75,7 +76,7 @@ _SHARE = click.FloatRange(0, 1)
 )
 @click.option("--sd", type=float, help="Of a run's score within a stratum.")
 @click.option("--seed-share", type=_SHARE, help="Of its variance, that stays with the instance.")
-@click.option("--shared-share", type=_SHARE, help="Of that, what all models share.")
+@click.option("--shared-share", "shared", type=_SHARE, help="Of that, what all models share.")
 @click.option("--cost-per-episode", type=click.FloatRange(0), metavar="USD")
 @click.option("--replications", type=int, default=400, show_default=True)
 @click.option(
@@ -84,34 +85,7 @@ _SHARE = click.FloatRange(0, 1)
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="An SVG to write.")
 @json_option
-def power(
-    study: Path | None,
-    source: Path | None,
-    grader: str | None,
-    gap: float,
-    target: float,
-    strata: int | None,
-    seeds: int | None,
-    replicates: int | None,
-    looks: int | None,
-    models: int | None,
-    alpha: float | None,
-    outcomes: tuple[str, ...],
-    final_only: bool,
-    covariate_runs: int | None,
-    pre_exposure: int | None,
-    frozen: int | None,
-    onset: int | None,
-    sd: float | None,
-    seed_share: float | None,
-    shared_share: float | None,
-    cost_per_episode: float | None,
-    replications: int,
-    permutations: int,
-    seed: int,
-    plot: Path | None,
-    as_json: bool,
-) -> None:
+def power(plot: Path | None, as_json: bool, **options: Any) -> None:
     """Seeds that a study needs, and the smallest inflation that it can see.
 
     Studies are simulated and put through the plan's own test: a model's power is to be named at
@@ -131,30 +105,9 @@ def power(
     from study.cli.power_output import check_place, print_power, write_plot
     from study.planning import PowerRequest, answer_power
 
-    request = PowerRequest(
-        study=study,
-        source=source,
-        grader=grader,
-        gap=gap,
-        target=target,
-        strata=strata,
-        seeds=seeds,
-        replicates=replicates,
-        looks=looks,
-        models=models,
-        alpha=alpha,
-        outcomes=tuple(dict.fromkeys(outcomes)),
-        covariate_runs=covariate_runs,
-        pre_exposure=pre_exposure,
-        frozen=frozen,
-        onset=onset,
-        final_only=final_only,
-        sd=sd,
-        seed_share=seed_share,
-        shared=shared_share,
-        cost_per_episode=cost_per_episode,
-        effort=SimulationSize(replications, permutations, seed),
-    )
+    size = SimulationSize(*(options.pop(name) for name in ("replications", "permutations", "seed")))
+    options["outcomes"] = tuple(dict.fromkeys(options["outcomes"]))
+    request = PowerRequest(**options, effort=size)
     if plot is not None:
         check_place(plot)
     with progress_watch("simulating") as watch:

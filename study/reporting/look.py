@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -39,6 +40,8 @@ from study.results import exact_rows, join_draw
 from study.sweeps import burned_tranches
 from study.workspace import Study, StudySnapshot, WaveSnapshot, registration_of, take_snapshot
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -64,6 +67,7 @@ def report_study(study: Study, through: int | None, now: str) -> tuple[Report, P
     check_report(snapshot, files, report.through_wave)
     folder = study.folder / REPORTS / f"wave-{report.through_wave}"
     page, data = write_files(folder, files)
+    logger.info("report through wave %d written to %s", report.through_wave, folder)
     record = ReportIssued(
         through_wave=report.through_wave,
         plan=report.registration,
@@ -89,6 +93,7 @@ def build_look(study: StudySnapshot, through: int | None, now: str) -> Look:
     last = numbers[-1]
     labels: dict[str, Labels] = defaultdict(Labels)
     rows = _sorted(graded_rows(study, waves, labels))
+    logger.info("look through wave %d: %d rows", last, len(rows))
     regradings = regradings_of(study, numbers)
     table_digest = _digest(rows, regradings)
     plan_digest = digest_value(record_body(registered))

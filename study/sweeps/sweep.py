@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -49,6 +50,8 @@ from study.workspace import (
     registration_of,
     take_snapshot,
 )
+
+logger = logging.getLogger(__name__)
 
 # --- Whether the tasks of a study fit the models that are given them in one turn ---
 
@@ -286,6 +289,7 @@ def _run_owed(
 ) -> Progress | None:
     """Sweep what is owed. None where nothing is, so that no cluster is started for it."""
     finished = finished_of(study.store, cells)
+    logger.info("wave %d: %d of %d episodes finished", request.wave, len(finished), len(cells))
     if len(finished) == len(cells):
         return None
     address = request.address or study.protocol.sweep.address
@@ -331,4 +335,5 @@ def close_wave(
         lambda entry: entry.kind == "wave-closed" and entry.body["wave"] == manifest.wave,
     )
     closed: WaveClosed = entry.record
+    logger.info("wave %d: closed, %d missing", closed.wave, closed.missing)
     return closed

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from study.errors import StudyError
+
+logger = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -24,6 +27,7 @@ def alone(path: Path, other: str) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StudyError(f"{path}: {other} is at work; let it finish, or end it") from None
+        logger.debug("locked %s", path)
         yield
     finally:
         os.close(handle)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from study.protocol import FILE_NAME, Protocol, read_protocol
 from study.workspace.image import pinned_image
 from study.workspace.study import CHECKOUT, Study
 
+logger = logging.getLogger(__name__)
 Watch = Callable[[str, int, int], None]  # what, done, of
 
 TEMPLATE = """\
@@ -113,6 +115,7 @@ def draw_seeds(study: Study, watch: Watch, now: str) -> tuple[SealedSet, bool]:
         told,
         protocol.reserve,
     )
+    logger.info("drew %d seeds in %d strata", size, len(strata))
     return seal_draw(study.store, study.ledger, drawn, recipients, now), True
 
 

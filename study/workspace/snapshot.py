@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from registry.sealing import SealedEntry
 from study.workspace.manifests import cells_of, closed_wave, closing_manifest, manifests_of
 from study.workspace.study import Study
 
+logger = logging.getLogger(__name__)
+
 
 class LedgerSnapshot(Ledger):
     """The records of a ledger as they were read once, and verified. Appending goes to the ledger
@@ -26,6 +29,7 @@ class LedgerSnapshot(Ledger):
         super().__init__(ledger.store, ledger.prefix)
         self._live = ledger
         self._entries = ledger.entries()
+        logger.info("ledger: %d records", len(self._entries))
 
     def entries(self, expected_head: str | None = None) -> tuple[Entry, ...]:
         """Return all records, oldest first; with ``expected_head`` they are read anew."""
@@ -88,7 +92,9 @@ class StudySnapshot(Study):
 
     @cached_property
     def _sealed_entries(self) -> tuple[SealedEntry, ...]:
-        return super().entries()
+        entries = super().entries()
+        logger.debug("sealed draw: %d seeds", len(entries))
+        return entries
 
 
 @dataclass(frozen=True)
@@ -122,6 +128,7 @@ class WaveSnapshot:
     @cached_property
     def results(self) -> Mapping[str, EpisodeResult]:
         """The stored results by episode, in the order of their store keys."""
+        logger.info("wave %d: reading %d results", self.number, len(self.finished))
         identities = self.study.identities()
         results = (read_result(self.study.store, key, identities) for key in sorted(self.finished))
         return {result.episode: result for result in results}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from registry.stores import Store, open_store
 from study.errors import StudyError
 from study.protocol import FILE_NAME, Protocol, read_protocol
 
+logger = logging.getLogger(__name__)
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -62,6 +64,7 @@ def open_study(folder: Path) -> Study:
     protocol = read_protocol(folder)
     uri = protocol.store
     store = open_store(uri if "://" in uri else str(folder / uri))
+    logger.info("study %s in %s, store %s", protocol.name, folder, store.uri)
     return Study(folder, protocol, store, Ledger(store))
 
 

@@ -41,6 +41,22 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, list(arguments))
 
 
+def test_verbose_logs_to_stderr_and_names_no_seed_instance_or_key(tmp_path: Path) -> None:
+    init_study(tmp_path / "study", STUDY)
+    folder = str(tmp_path / "study")
+    assert "ledger" not in run("draw", "--study", folder).stderr
+    quiet, verbose = (run(*flags, "log", "--study", folder) for flags in ((), ("-v",)))
+    assert verbose.stdout == quiet.stdout
+    assert "INFO study.workspace.study: study cli in" in verbose.stderr
+    logs = run("-vv", "leak", "--study", folder, "--tranche", "0", "--reason", "a test").stderr
+    logs += run("-vv", "status", "--study", folder).stderr
+    study = pipeline.open_study(tmp_path / "study")
+    private = [value for e in study.entries() for value in (e.seed, e.nonce, e.instance)]
+    private += study.identities()
+    assert "INFO study.workspace.snapshot: ledger: " in logs
+    assert not [value for value in private if value in logs]
+
+
 def refusal(*arguments: str) -> str:
     """The one line that a refused command prints."""
     result = run(*arguments)
