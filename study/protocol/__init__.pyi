@@ -1,8 +1,8 @@
 from .plan_section import ControlsSection, PlanFile, plan_options, refuse_idle_keys
-from .protocol import FILE_NAME, BudgetSection, Protocol, Task, read_protocol, relatives_of
-from .template_file import read_template
+from .protocol import FILE_NAME, Protocol, Task, read_protocol, relatives_of
+from .sections import BudgetSection
 from .wave_section import PANEL, Tranches, write_tranches
-from .yaml import MAX_BYTES, Document, explain_fault, read_bounded, read_yaml
+from .yaml import MAX_BYTES, Document, explain_fault, read_bounded, read_template, read_yaml
 
 __all__ = [
     "FILE_NAME",

@@ -26,7 +26,7 @@ class ReserveSection(Section):
 
 @dataclass(frozen=True, slots=True)
 class WaveTranches:
-    """What a wave's mapping says: ``every`` for all of its models, or by name."""
+    """The tranches that a wave's mapping states: ``every`` for all of its models, or by name."""
 
     every: Any = None
     named: Mapping[str, Any] | None = None
@@ -34,9 +34,9 @@ class WaveTranches:
 
 def spell_out_waves(document: Document) -> dict[int, WaveTranches]:
     """Replace each wave ``{models: […], tranches: …}`` by the list of its models, and return what
-    is said of tranches, by wave. Raises StudyError for other keys."""
+    is stated of tranches, by wave. Raises StudyError for other keys."""
     waves = document.value.get("waves")
-    found: dict[int, WaveTranches] = {}
+    by_wave: dict[int, WaveTranches] = {}
     for number, wave in enumerate(waves if isinstance(waves, list) else []):
         if not isinstance(wave, dict):
             continue
@@ -47,41 +47,43 @@ def spell_out_waves(document: Document) -> dict[int, WaveTranches]:
         if "models" not in wave:
             place = document.place(("waves", number))
             raise StudyError(f"{place}: the key 'models' is missing")
-        said = wave.get("tranches")
-        named = isinstance(said, dict)
-        found[number] = WaveTranches(None if named else said, said if named else None)
+        stated = wave.get("tranches")
+        named = isinstance(stated, dict)
+        by_wave[number] = WaveTranches(None if named else stated, stated if named else None)
         waves[number] = wave["models"]
-    return found
+    return by_wave
 
 
 def planned_tranches(
     document: Document,
     waves: Sequence[Sequence[str]],
-    said: Mapping[int, WaveTranches],
+    stated: Mapping[int, WaveTranches],
     reserve: Sequence[int],
 ) -> tuple[tuple[Tranches, ...], ...]:
-    """By wave, the tranches of each of its models in order; () for a wave that runs the panel
-    alone. Raises StudyError for a tranche that is not drawn and a model that is not there."""
+    """Return by wave the tranches of each of its models, in order; () for a wave that runs
+    the panel alone. Raises StudyError for a tranche that is not drawn and an unknown model."""
     return tuple(
-        _of_wave(document, number, models, said.get(number, WaveTranches()), len(reserve))
+        _of_wave(document, number, models, stated.get(number, WaveTranches()), len(reserve))
         for number, models in enumerate(waves)
     )
 
 
 def write_tranches(tranches: Mapping[str, Tranches]) -> str:
-    """The mapping as a line of YAML has it."""
-    return f"{{{', '.join(f'{name}: {list(own)}' for name, own in tranches.items())}}}"
+    """Return the mapping as one line of YAML."""
+    return f"{{{', '.join(f'{name}: {list(numbers)}' for name, numbers in tranches.items())}}}"
 
 
 def _of_wave(
-    document: Document, wave: int, models: Sequence[str], said: WaveTranches, last: int
+    document: Document, wave: int, models: Sequence[str], stated: WaveTranches, last: int
 ) -> tuple[Tranches, ...]:
-    for name in said.named or ():
+    for name in stated.named or ():
         if name not in models:
             place = document.place(("waves", wave, "tranches", name))
             raise StudyError(f"{place}: the wave has no model {name!r}; it has {', '.join(models)}")
-    named = said.named or {}
-    every = PANEL if said.every is None else _read(document, (wave, "tranches"), said.every, last)
+    named = stated.named or {}
+    every = (
+        PANEL if stated.every is None else _read(document, (wave, "tranches"), stated.every, last)
+    )
     chosen = tuple(
         _read(document, (wave, "tranches", name), named[name], last) if name in named else every
         for name in models
@@ -89,20 +91,20 @@ def _of_wave(
     return () if set(chosen) == {PANEL} else chosen
 
 
-def _read(document: Document, place: tuple[str | int, ...], said: Any, last: int) -> Tranches:
-    """One number or a list of them, in order. Raises StudyError."""
-    numbers = said if isinstance(said, list) else [said]
+def _read(document: Document, place: tuple[str | int, ...], stated: Any, last: int) -> Tranches:
+    """Return one number, or a list of them, as a sorted tuple. Raises StudyError."""
+    numbers = stated if isinstance(stated, list) else [stated]
     where = document.place(("waves", *place))
-    if not numbers or not all(type(each) is int for each in numbers):
+    if not numbers or not all(type(number) is int for number in numbers):
         raise StudyError(f"{where}: a tranche is a whole number, or a list of them: 0 is the panel")
     if len(set(numbers)) < len(numbers):
         raise StudyError(f"{where}: a tranche is named twice")
-    for each in numbers:
-        if not 0 <= each <= last:
+    for number in numbers:
+        if not 0 <= number <= last:
             there = (
                 f"0 (the panel) and 1 to {last}"
                 if last
                 else ("0, the panel: a reserve is drawn with the seeds, by `reserve:`")
             )
-            raise StudyError(f"{where}: there is no tranche {each}; there is {there}")
+            raise StudyError(f"{where}: there is no tranche {number}; there is {there}")
     return tuple(sorted(numbers))

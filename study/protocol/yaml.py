@@ -1,4 +1,4 @@
-"""The YAML files of a study, read within bounds."""
+"""The files that a study reads, within bounds: YAML with line numbers, template files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from generators.templates.language import MAX_BYTES as MAX_TEMPLATE_BYTES
+from generators.templates.library import NAMES, library_text
 from generators.yaml_lines import Document, Limits, Place, YamlError, parse_yaml
 from study.errors import StudyError
 
@@ -34,11 +36,19 @@ _RIGHT: Mapping[str, str] = {
 }
 _LONGEST = 80  # characters of a value that are shown
 
-__all__ = ["MAX_BYTES", "Document", "Place", "explain_fault", "read_bounded", "read_yaml"]
+__all__ = [
+    "MAX_BYTES",
+    "Document",
+    "Place",
+    "explain_fault",
+    "read_bounded",
+    "read_template",
+    "read_yaml",
+]
 
 
 def read_yaml(path: Path) -> Document:
-    """The document of a file. Raises StudyError that names file, line and what is wrong."""
+    """Return the document of a file. Raises StudyError that names file, line and what is wrong."""
     try:
         data = read_bounded(path, MAX_BYTES, _LIMITS.kind)
     except FileNotFoundError:
@@ -53,8 +63,8 @@ def read_yaml(path: Path) -> Document:
 
 
 def explain_fault(document: Document, place: Place, fault: Mapping[str, Any]) -> StudyError:
-    """One of pydantic's errors about a document's value at a place, in words: what is there, and
-    what would be right."""
+    """Return one of pydantic's errors about a value of a document in words: its place, the value,
+    and what would be right."""
     if fault["type"] == "missing":
         *above, key = place
         return StudyError(f"{document.place(tuple(above))}: the key {key!r} is missing")
@@ -63,7 +73,7 @@ def explain_fault(document: Document, place: Place, fault: Mapping[str, Any]) ->
     if (right := _RIGHT.get(fault["type"])) is None:
         shown = f" (found {_short(value)})" if plain else ""
         return StudyError(f"{where}: {fault['msg']}{shown}")
-    right = right.format_map({key: _number(each) for key, each in fault.get("ctx", {}).items()})
+    right = right.format_map({key: _number(bound) for key, bound in fault.get("ctx", {}).items()})
     found = f"{_short(value)}: " if plain else "nothing stands here: " if value is None else ""
     return StudyError(f"{where}: {found}{right} is right")
 
@@ -78,10 +88,8 @@ def _number(bound: object) -> object:
 
 
 def read_bounded(path: Path, limit: int, kind: str) -> bytes:
-    """A file's bytes. Raises StudyError, before all is read, for more than ``limit`` of them.
-
-    FileNotFoundError is left to the caller, who knows what would have written the file.
-    """
+    """Return the bytes of a file. Raises StudyError, before all is read, for more than ``limit``
+    bytes, and FileNotFoundError for the caller to explain."""
     try:
         with path.open("rb") as file:
             data = file.read(limit + 1)  # the size may change, and a pipe has none
@@ -93,3 +101,20 @@ def read_bounded(path: Path, limit: int, kind: str) -> bytes:
     if len(data) > limit:
         raise StudyError(f"{path}: {max(size, len(data))} bytes; {kind} has at most {limit}")
     return data
+
+
+def read_template(folder: Path, name: str) -> tuple[str, str]:
+    """Return the name and text of a template file: of a path from the folder, else of a name in the
+    library. Raises StudyError if there is neither, or for a file that is too large or no text."""
+    path = folder / name
+    if not path.is_file() and name in NAMES:
+        return f"{name}.yml", library_text(name)
+    try:
+        return path.name, read_bounded(path, MAX_TEMPLATE_BYTES, "a template file").decode("utf-8")
+    except FileNotFoundError as error:
+        raise StudyError(
+            f"{path}: {error.strerror}; give a template file, or one of the library: "
+            f"{', '.join(sorted(NAMES))}"
+        ) from None
+    except UnicodeDecodeError as error:
+        raise StudyError(f"{path}: not UTF-8 text: {error.reason}") from None

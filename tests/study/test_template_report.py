@@ -21,7 +21,7 @@ from study.picard.prepare import prepare_template
 from study.picard.question_facts import facts_of_precheck, facts_of_template
 from study.picard.report import report_runs
 from study.protocol.protocol import read_protocol
-from study.protocol.template_file import read_template
+from study.protocol.yaml import read_template
 
 GROUP = "301+302+303+304"
 SAMPLES = 6

@@ -28,7 +28,7 @@ from generators.templates.prepare import (
     precheck_writer,
     prepare,
 )
-from study.protocol.template_file import read_template
+from study.protocol.yaml import read_template
 
 SEED = Seed(bytes(31) + b"\x07")
 
@@ -103,7 +103,7 @@ import hashlib
 from pathlib import Path
 from generators.seed import Seed
 from generators.templates import template_family
-from study.protocol.template_file import read_template
+from study.protocol.yaml import read_template
 digest = hashlib.sha256()
 for name in ("past", "formats"):
     family = template_family(*read_template(Path(), name))

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from generators.templates.library import NAMES
 from study.cli.main import main
 from study.errors import StudyError
 from study.picard import run_tree as runtree
@@ -27,7 +28,6 @@ from study.picard.run_folder import (
     score_run,
     write_scores,
 )
-from study.protocol.template_file import library_names
 
 AT = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
 HOME = "/home/someone/sandbox"  # where the folder's sandbox was when it was run
@@ -589,7 +589,7 @@ def test_their_type_for_edits_is_scored_with_everything_else_preserved(run):
     assert result.strict.details["other_changes"] == ["$.s[1].e: expected 2, found 3"]
 
 
-@pytest.mark.parametrize("name", library_names())
+@pytest.mark.parametrize("name", sorted(NAMES))
 def test_a_prepared_template_answered_by_its_key_scores_full(name, tmp_path):
     out = tmp_path / "out"
     prepare_template(name, "5e" * 32, out, 2, lambda *_: None)

@@ -1,0 +1,219 @@
+"""The sections of study.yaml, each key typed and bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from study.protocol.plan_section import (
+    Count,
+    PlanSection,
+    Section,
+)
+from study.protocol.wave_section import (
+    ReserveSection,
+)
+
+NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
+URL = r"^https?://[^/@\s]+(/[^@\s]*)?$"  # without a user or password: it goes into the ledger
+ADDRESS = r"^([\w.-]+|\[[0-9a-fA-F:]+\]):[0-9]{1,5}$"
+RECIPIENT = r"^age1[02-9ac-hj-np-z]{58}$"
+Name = Annotated[str, Field(pattern=NAME)]
+Usd = Annotated[float, Field(gt=0, le=1_000_000_000)]
+
+
+class TaskSection(Section):
+    family: str | None = None
+    version: str | None = None
+    difficulty: str | None = None
+    template: str | None = None  # a template file, or one of the library's by its name
+    questions: Annotated[tuple[str | int, ...], Field(min_length=1)] | None = None  # default: all
+
+
+class _ModelSection(Section):
+    family: Name | None = None  # of models that share a maker; judges are measured by it
+    structured: bool | None = None  # of judges: the server holds replies to a JSON Schema
+    released: date | None = None  # as documented
+    cutoff: date | None = None  # of its training data, as documented
+    # What its provider does with what it is sent, as documented: docs/waves.md.
+    retention: Literal["none", "kept", "training", "unknown"] | None = None
+
+
+class ScriptedSection(_ModelSection):
+    provider: Literal["scripted"]
+    agent: Literal["honest", "spiked"]
+    error_rate: float = Field(ge=0, le=1)
+    release: str | None = None  # folder that a spiked agent has read
+    share: float | None = Field(default=None, ge=0, le=1)  # of it that the agent remembers
+
+
+class ScriptedJudgeSection(_ModelSection):
+    """The judge that is built in; of `judges` alone."""
+
+    provider: Literal["scripted"]
+    agent: Literal["careless"]
+    release: str | None = None  # folder that it has read, from when there is one
+
+
+class _ServedSection(_ModelSection):
+    """What models of all providers may be told; what is left out is left to the provider."""
+
+    model: str
+    base_url: str | None = Field(default=None, pattern=URL)
+    # "" for a server that takes no key, and for boto3 to find its credentials
+    api_key_env: str | None = Field(default=None, pattern=r"^([A-Z_][A-Z0-9_]*)?$")
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    max_tokens: int | None = Field(default=None, ge=1)
+    reasoning_effort: Literal["minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    seconds: float | None = Field(default=None, gt=0)  # for one reply
+    retries: int | None = Field(default=None, ge=0, le=20)
+    tools: Literal["native", "text"] | None = None  # how tool calls are written
+    mode: Literal["agentic", "single_turn"] | None = None
+    context: int | None = Field(default=None, ge=1)  # tokens, for a single turn
+
+
+class OpenAISection(_ServedSection):
+    provider: Literal["openai"]
+    base_url: str = Field(pattern=URL)
+    reasoning_effort: str | None = None  # type: ignore[assignment]  # each server has its own
+    reasoning_field: str | None = Field(default=None, pattern=r"^[a-z_]+$")
+    send_seed: bool | None = None
+    # How the server tells log-probabilities of a text that it is given, and of how many of the
+    # likeliest tokens beside the text's own: docs/probes.md.
+    logprobs: Literal["echo", "prompt_logprobs"] | None = None
+    top_logprobs: int | None = Field(default=None, ge=1, le=1_000_000)
+
+
+class AnthropicSection(_ServedSection):
+    provider: Literal["anthropic"]
+
+
+class GoogleSection(_ServedSection):
+    provider: Literal["google"]
+    send_seed: bool | None = None
+
+
+class BedrockSection(_ServedSection):
+    provider: Literal["bedrock"]
+    region: str | None = Field(default=None, pattern=r"^[a-z0-9-]+$")
+
+
+class LocalSection(_ModelSection):
+    provider: Literal["local"]
+    model: Literal["smollm2"]
+    threads: int | None = Field(default=None, ge=1, le=256)
+    context: int | None = Field(default=None, ge=512, le=8192)  # tokens
+    max_tokens: int | None = Field(default=None, ge=1)
+    seconds: float | None = Field(default=None, gt=0)  # for one reply
+    tools: Literal["native", "text"] | None = None
+
+
+class AgentServerSection(_ModelSection):
+    provider: Literal["agent_server"]
+    model: str = "unknown"  # what the server says that it serves
+    base_url: str = Field(pattern=URL)
+    tree: Literal["host", "bridge"]
+    api_key_env: str | None = Field(default=None, pattern=r"^[A-Z_][A-Z0-9_]*$")
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    max_output_tokens: int | None = Field(default=None, ge=1)
+    rounds: int | None = Field(default=None, ge=1, le=1000)
+    seconds: float | None = Field(default=None, gt=0)  # for all of an episode
+    connect_seconds: float | None = Field(default=None, gt=0)
+    silence_seconds: float | None = Field(default=None, gt=0)
+    retries: int | None = Field(default=None, ge=0, le=20)
+    backoff_seconds: float | None = Field(default=None, ge=0, le=60)
+    bridge: str | None = Field(default=None, pattern=ADDRESS)
+    bridge_url: str | None = Field(default=None, pattern=URL)
+
+
+_Unscripted = (
+    OpenAISection
+    | AnthropicSection
+    | GoogleSection
+    | BedrockSection
+    | LocalSection
+    | AgentServerSection
+)
+ModelSection = Annotated[ScriptedSection | _Unscripted, Field(discriminator="provider")]
+JudgeSection = Annotated[ScriptedJudgeSection | _Unscripted, Field(discriminator="provider")]
+
+
+class SandboxSection(Section):
+    kind: Literal["docker", "local"] = "docker"
+    runtime: str = Field(default="runc", pattern=r"^[a-zA-Z0-9._-]+$")
+    image: str | None = None  # default: the project's own, built where it is missing
+    # In one worker; defaults: as many as there are cores, and four times as many.
+    creating: Annotated[int, Field(ge=1, le=256)] | None = None  # containers made at once
+    executing: Annotated[int, Field(ge=1, le=10_000)] | None = None  # programs run at once
+    # All sandboxes of a machine, by their limits; default: four fifths of what it has.
+    memory_gb: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
+
+
+class SweepSection(Section):
+    workers: Annotated[int, Field(ge=1, le=10_000)] = 1
+    parallel: Annotated[int, Field(ge=1, le=1024)] = 6  # episodes at once in a worker
+    address: str | None = None
+
+
+class BudgetSection(Section):
+    """USD, for each wave. Built-in agents cost nothing."""
+
+    run: Usd | None = None
+    models: dict[str, Usd] = Field(default_factory=dict)
+    judges: dict[str, Usd] = Field(default_factory=dict)
+    providers: dict[str, Usd] = Field(default_factory=dict)
+    reserve: Literal["seen", "bound"] = "seen"  # how much for an episode at work
+
+
+class ReleaseSection(Section):
+    folder: str = "release"
+    title: str = ""
+    repository: str | None = Field(default=None, pattern=r"^[\w.-]+/[\w.-]+$")
+    endpoint: str | None = Field(default=None, pattern=URL)
+    licence: str = "cc-by-4.0"
+
+
+class ProtocolFile(Section):
+    study: Name
+    description: str = ""
+    tasks: Annotated[tuple[TaskSection, ...], Field(min_length=1)]
+    seeds_per_arm: Count
+    reserve: ReserveSection | None = None
+    replicates: Count = 1
+    models: Annotated[dict[Name, ModelSection], Field(min_length=1)]
+    judges: dict[Name, JudgeSection] = Field(default_factory=dict)
+    waves: Annotated[tuple[tuple[str, ...], ...], Field(min_length=1)]
+    plan: PlanSection = PlanSection()
+    sandbox: SandboxSection = SandboxSection()
+    sweep: SweepSection = SweepSection()
+    release: ReleaseSection = ReleaseSection()
+    prices: Annotated[str, Field(min_length=1)] | None = None  # a file: what models cost
+    budget: BudgetSection | None = None
+    store: str = "store"
+    keys: str = "keys/study.txt"  # age identity file
+    recipients: tuple[Annotated[str, Field(pattern=RECIPIENT)], ...] = ()
+    entropy: str = Field(default="system", pattern=r"^(system|fixed:[0-9a-f]{64})$")
+
+
+TOP_SECTIONS: Mapping[str, type[Section]] = {
+    "plan": PlanSection,
+    "reserve": ReserveSection,
+    "sandbox": SandboxSection,
+    "sweep": SweepSection,
+    "release": ReleaseSection,
+    "budget": BudgetSection,
+}
+MODEL_SECTIONS: Mapping[str, type[Section]] = {
+    "scripted": ScriptedSection,
+    "openai": OpenAISection,
+    "anthropic": AnthropicSection,
+    "google": GoogleSection,
+    "bedrock": BedrockSection,
+    "local": LocalSection,
+    "agent_server": AgentServerSection,
+}
+JUDGE_SECTIONS: Mapping[str, type[Section]] = {**MODEL_SECTIONS, "scripted": ScriptedJudgeSection}
