@@ -37,7 +37,7 @@ from harness.sandboxes.base import ExecResult, Sandbox, SandboxRefused
 from harness.spending.purchases import MemoryJournal
 from harness.store_keys import attempt_key, result_key
 from harness.sweep.run_cell import RunContext, Workbench, run_cell
-from harness.sweep.schedule import Subject, schedule_cells
+from harness.sweep.schedule import WaveInstance, schedule_cells
 from registry.ledger.records import ModelPin
 from registry.sealing import encrypt, new_identity
 from registry.stores import open_store
@@ -125,7 +125,7 @@ def main() -> None:
 def owed_cells(count: int) -> tuple[Cell, ...]:
     """That many cells, and some to warm up on, over 100 instances."""
     subjects = [
-        Subject(instance.spec, name, seed)
+        WaveInstance(instance.spec, name, seed)
         for (name, instance), seed in zip(_instances().items(), _seeds(), strict=True)
     ]
     replicates = -(-(count + WARM_UP) // INSTANCES)

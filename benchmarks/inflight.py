@@ -29,9 +29,9 @@ from benchmarks.episodes import NoSandboxes, owed_cells, resident_mb, workbench
 from benchmarks.openai_stub import Json, call, serve_chat, text, tool_results
 from harness.build_model import build_model
 from harness.episode import Cell
-from harness.sweep.leases import Outcome
+from harness.sweep.leases import LeaseOutcome
 from harness.sweep.run_cell import Workbench
-from harness.sweep.worker_process import CellsHeld, pull
+from harness.sweep.worker_process import CellLocks, pull
 from registry.ledger.records import ModelPin
 
 COUNT, TURNS, TARGET_MB = 1_000, 2, 400
@@ -61,11 +61,11 @@ def main() -> None:
 
 def measure(url: str, folder: str, server: Connection, count: int) -> dict[str, Any]:
     pin = ModelPin("served", "openai", "mock", (("api_key_env", '""'), ("base_url", f'"{url}"')))
-    book = Book([replace(cell, model=pin.name) for cell in owed_cells(count)[:count]])
-    bench, held = bench_of(pin, folder), CellsHeld(folder, folder)
+    cells = BatchedCells([replace(cell, model=pin.name) for cell in owed_cells(count)[:count]])
+    bench, held = bench_of(pin, folder), CellLocks(folder, folder)
     before, begun, waiting = resident_mb(), time.perf_counter(), []
     with ThreadPoolExecutor(1) as own:
-        pulled = own.submit(pull, book, bench, count, held)
+        pulled = own.submit(pull, cells, bench, count, held)
         for _ in range(TURNS):
             assert server.recv() == count  # all wait for a reply of this turn
             waiting.append(resident_mb())
@@ -86,18 +86,18 @@ def measure(url: str, folder: str, server: Connection, count: int) -> dict[str, 
     }
 
 
-class Book:
-    """The coordinator's book: all the cells, a batch at a time."""
+class BatchedCells:
+    """Leases all the cells, a batch at a time."""
 
     def __init__(self, cells: list[Cell]) -> None:
         self.cells = cells
 
-    def lease(self, room: int, holding: frozenset[str]) -> tuple[tuple[Cell, ...], bool]:
-        count = min(room, MAX_LEASED)
+    def lease(self, capacity: int, holding: frozenset[str]) -> tuple[tuple[Cell, ...], bool]:
+        count = min(capacity, MAX_LEASED)
         batch, self.cells = self.cells[:count], self.cells[count:]
         return tuple(batch), not self.cells
 
-    def report(self, outcomes: tuple[Outcome, ...]) -> None:
+    def report(self, outcomes: tuple[LeaseOutcome, ...]) -> None:
         """Nobody reads it here."""
 
     def hear(self) -> None:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from harness.agent import SETTINGS
 from harness.errors import HarnessError
-from harness.external_agents import Contender
+from harness.external_agents import ModelOrAgent
 from harness.model import Model
 from registry.ledger import ModelPin
 
@@ -109,7 +109,7 @@ _TERMS: Mapping[str, type | tuple[type, ...]] = {  # of an agent server
 
 def build_model(
     pin: ModelPin, environment: Mapping[str, str] | None = None, folder: str = "."
-) -> Contender:
+) -> ModelOrAgent:
     """The model of a pin, or the agent. Keys come from the environment (the process's where none is
     given), relative paths start at ``folder``. Raises HarnessError, which names the setting."""
     settings = _Settings(pin)
@@ -135,14 +135,14 @@ def _build_any(settings: _Settings, environment: Mapping[str, str], folder: Path
 
 
 def _in_one_turn(model: Model, settings: _Settings) -> Model:
-    from harness.agent import REPLY_TOKENS, InOneTurn
+    from harness.agent import REPLY_TOKENS, SingleTurnModel
 
     if settings.pin.provider == "scripted" and settings.get("agent", "honest", str) != "trivial":
         raise settings.wrong("mode", "the built-in agents work through tools: use agentic")
     context = settings.get("context", 0, int)
     if context < 1:
         raise settings.wrong("context", "a single turn needs the model's context in tokens")
-    return InOneTurn(model, context, settings.get("max_tokens", REPLY_TOKENS, int))
+    return SingleTurnModel(model, context, settings.get("max_tokens", REPLY_TOKENS, int))
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ def _build_judge(settings: _Settings, folder: Path) -> Model:
 def _build_served(settings: _Settings, environment: Mapping[str, str]) -> Model:
     pin, service = settings.pin, _SERVICES[settings.pin.provider]
     need_extra(pin.name, _EXTRAS.get(pin.provider, pin.provider), ("pydantic_ai", *service.needs))
-    from harness.models.providers import Sampling, ServedModel
+    from harness.models.providers import ProviderModel, Sampling
 
     asked = [name for name in _KINDS if name not in _OWN or name in service.own]
     region = ("region",) if "region" in service.own else ()
@@ -229,7 +229,7 @@ def _build_served(settings: _Settings, environment: Mapping[str, str]) -> Model:
     if base_url and not base_url.startswith(("http://", "https://")):
         raise settings.wrong("base_url", f"{base_url!r} does not start with http:// or https://")
     module = importlib.import_module(f"harness.models.providers.{service.module}")
-    model: ServedModel = getattr(module, service.cls)(
+    model: ProviderModel = getattr(module, service.cls)(
         pin.name, pin.version, base_url, key, Sampling(**given)
     )
     if region:
@@ -292,8 +292,8 @@ def _build_local(settings: _Settings) -> Model:
     return _spell_calls(model, settings, "text")
 
 
-def _build_agent_server(settings: _Settings, environment: Mapping[str, str]) -> Contender:
-    from harness.external_agents import TREES, AgentServer, Terms
+def _build_agent_server(settings: _Settings, environment: Mapping[str, str]) -> ModelOrAgent:
+    from harness.external_agents import TREES, AgentServer, AgentServerSettings
 
     settings.known(("base_url", "api_key_env", *_TERMS))
     if settings.get("mode", MODES[0], str) != MODES[0]:
@@ -308,7 +308,7 @@ def _build_agent_server(settings: _Settings, environment: Mapping[str, str]) -> 
         raise settings.wrong("tree", _unknown("tree", tree, TREES))
     given = {
         each.name: settings.get(each.name, each.default, _TERMS[each.name])
-        for each in fields(Terms)
+        for each in fields(AgentServerSettings)
         if each.name in _TERMS and each.name != "tree"
     }
     if problem := bridge_problem(given["bridge"], given["bridge_url"]):
@@ -325,7 +325,7 @@ def _build_agent_server(settings: _Settings, environment: Mapping[str, str]) -> 
             f"model {settings.pin.name!r}: the environment variable {variable} holds what no HTTP "
             "header can carry: a key is printable ASCII"
         )
-    terms = Terms(base_url, tree, **given)
+    terms = AgentServerSettings(base_url, tree, **given)
     return AgentServer(settings.pin.name, settings.pin.version, terms, key)
 
 

@@ -35,7 +35,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Turn:
     """One turn: the model's reply and what its tool calls came to."""
 
     reply: Reply
@@ -55,7 +55,7 @@ class Episode:
     replicate: int
     attempt: int
     opening: tuple[Message, ...]  # system and user messages that it began with
-    steps: tuple[Step, ...]
+    steps: tuple[Turn, ...]
     answer: str  # the final message's text
     answer_file: bytes | None  # answer.json of the work folder
     stop: StopReason
@@ -93,5 +93,12 @@ class Grade:
 
 
 __all__ = [
-    "SECONDS_DIGITS", "Cell", "Episode", "Grade", "GradeStatus", "Step", "StopReason", "ToolUse",
+    "SECONDS_DIGITS",
+    "Cell",
+    "Episode",
+    "Grade",
+    "GradeStatus",
+    "StopReason",
+    "ToolUse",
+    "Turn",
 ]  # fmt: skip

@@ -172,7 +172,7 @@ class TextRequest:
 
 
 @runtime_checkable
-class Weighing(Protocol):
+class LogprobModel(Protocol):
     """A model that may tell how likely it finds a given text."""
 
     def weigh(self, request: TextRequest) -> Reply:
@@ -183,7 +183,7 @@ class Weighing(Protocol):
 
 
 @runtime_checkable
-class Closing(Protocol):
+class Closable(Protocol):
     """A model that holds something open: connections, a server of its own."""
 
     def close(self) -> None: ...
@@ -191,11 +191,11 @@ class Closing(Protocol):
 
 def close_model(model: object) -> None:
     """Close what a model holds open, where it holds anything."""
-    if isinstance(model, Closing):
+    if isinstance(model, Closable):
         model.close()
 
 
-class OverModel:
+class ModelWrapper:
     """A model in another form: all of it but ``respond`` is that of the model inside."""
 
     __slots__ = ()
@@ -218,9 +218,9 @@ class OverModel:
         close_model(self.model)
 
 
-def weighing(model: Model) -> Weighing | None:
+def logprob_model(model: Model) -> LogprobModel | None:
     """Who tells how likely a text is: the model itself, or the one inside of it; None where it
     has no such thing."""
-    while isinstance(model, OverModel):
+    while isinstance(model, ModelWrapper):
         model = model.model
-    return model if isinstance(model, Weighing) else None
+    return model if isinstance(model, LogprobModel) else None

@@ -30,8 +30,8 @@ from generators.seed import Seed
 from generators.task import Limits
 from harness.agent.tools import TOOLS, use_tool
 from harness.errors import AttemptFailed, HarnessError
-from harness.external_agents.base import OutsideAgent
-from harness.external_agents.http_timeout import PatientHandler
+from harness.external_agents.base import ExternalAgent
+from harness.external_agents.http_timeout import DeadlineHandler
 from harness.model import Image, Message, Model, ModelRequest, Role, ToolCall, ToolSpec
 from harness.sandboxes.base import Sandbox
 from registry.ledger.records import ModelPin
@@ -245,7 +245,7 @@ def _whole(request: Json, key: str) -> int | None:
     return None if value is None else int(value)
 
 
-class AgentHandler(PatientHandler):
+class AgentHandler(DeadlineHandler):
     """One conversation a request, streamed in chunks, so that a cut stream is seen as one."""
 
     protocol_version = "HTTP/1.1"
@@ -346,7 +346,7 @@ def models_of(pin: ModelPin) -> Callable[[float | None, int | None], Model]:
             settings["max_tokens"] = json.dumps(max_tokens)
         made = ModelPin(pin.name, pin.provider, pin.version, tuple(sorted(settings.items())))
         model = build_model(made)
-        if isinstance(model, OutsideAgent):
+        if isinstance(model, ExternalAgent):
             raise HarnessError(f"provider {pin.provider!r} is an agent with a loop of its own")
         return model
 

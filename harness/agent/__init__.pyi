@@ -2,14 +2,14 @@ from .limits import SETTINGS, Ceiling, read_ceiling
 from .loop import (
     MAX_CALLS,
     UNLIMITED,
-    Conduct,
+    AgentRun,
     buy_reply,
     opening_messages,
     run_agent,
 )
 from .single_turn import (
     REPLY_TOKENS,
-    InOneTurn,
+    SingleTurnModel,
     estimate_text,
     fit_context,
     run_single_turn,
@@ -24,9 +24,9 @@ __all__ = [
     "SETTINGS",
     "TOOLS",
     "UNLIMITED",
+    "AgentRun",
     "Ceiling",
-    "Conduct",
-    "InOneTurn",
+    "SingleTurnModel",
     "buy_reply",
     "estimate_text",
     "fit_context",

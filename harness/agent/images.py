@@ -21,13 +21,13 @@ class ImageRefused(Exception):  # noqa: N818 - an answer for the model
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ImageInfo:
     media_type: str
     width: int
     height: int
 
 
-def check_image(data: bytes) -> Seen:
+def check_image(data: bytes) -> ImageInfo:
     """Its type and size, once the header is within bounds and the pixels decode.
 
     The size is read from the header before any pixel is, so that a bomb costs nothing.
@@ -42,7 +42,7 @@ def check_image(data: bytes) -> Seen:
                 _check_size(image.width, image.height)
                 _check_scans(image.format, data)
                 image.load()
-                return Seen(_FORMATS[str(image.format)], image.width, image.height)
+                return ImageInfo(_FORMATS[str(image.format)], image.width, image.height)
     except Image.DecompressionBombError:  # seen by the library before we are asked
         raise _too_large("the image has far too many pixels") from None
     except UnidentifiedImageError:

@@ -12,7 +12,7 @@ from generators.seed import Seed
 from generators.task import Brief
 from harness.agent.limits import Ceiling
 from harness.agent.tools import TOOLS, use_tool
-from harness.episode import SECONDS_DIGITS, Step, StopReason
+from harness.episode import SECONDS_DIGITS, StopReason, Turn
 from harness.errors import AttemptFailed, Boundary
 from harness.model import (
     AS_ASKED,
@@ -103,11 +103,11 @@ UNLIMITED: Ceiling = Ceiling()
 
 
 @dataclass(frozen=True, slots=True)
-class Conduct:
+class AgentRun:
     """How an agent got on: what run_agent hands to the episode."""
 
     opening: tuple[Message, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[Turn, ...]
     stop: StopReason
     error_class: str = ""
     final: str | None = None  # the final message, where it is not the last step's
@@ -163,7 +163,7 @@ def run_agent(
     *,
     libraries: Libraries = (),
     ceiling: Ceiling = UNLIMITED,
-) -> Conduct:
+) -> AgentRun:
     """Let the model work on the brief until it answers or meets a limit: turns, time, tokens, cost,
     the length of what it takes.
 
@@ -172,14 +172,14 @@ def run_agent(
     HarnessError where the ceiling cannot be held.
     """
     opening = opening_messages(brief, libraries, ceiling)
-    desk = _Desk(brief, model, sandbox, seed, journal, tick, opening, tick(), ceiling)
-    steps: list[Step] = []
+    desk = _Session(brief, model, sandbox, seed, journal, tick, opening, tick(), ceiling)
+    steps: list[Turn] = []
     try:
         stop = desk.work(steps)
     except AttemptFailed as failed:
         error = f"{failed.boundary}:{failed.error_class}"
-        return Conduct(opening, tuple(steps), StopReason.FAILED, error)
-    return Conduct(opening, tuple(steps), stop)
+        return AgentRun(opening, tuple(steps), StopReason.FAILED, error)
+    return AgentRun(opening, tuple(steps), stop)
 
 
 def buy_reply(model: Model, journal: Journal, turn: int, request: ModelRequest) -> Reply:
@@ -226,7 +226,7 @@ def buy_or_overflow(
 
 
 @dataclass(frozen=True, slots=True)
-class _Desk:
+class _Session:
     """What one agent works with."""
 
     brief: Brief
@@ -239,7 +239,7 @@ class _Desk:
     begun: float
     ceiling: Ceiling
 
-    def work(self, steps: list[Step]) -> StopReason:
+    def work(self, steps: list[Turn]) -> StopReason:
         """Take turns, each added to the steps as it ends, and tell what ended them. The last one
         has no tool calls, unless time ran out or a limit leaves no room for it."""
         messages = list(self.opening)
@@ -259,15 +259,15 @@ class _Desk:
             messages += [step.reply.message, *(use.result for use in step.uses)]
         raise AssertionError("the last turn returns")
 
-    def _take_step(self, turn: int, messages: list[Message], steps: list[Step]) -> Step:
+    def _take_step(self, turn: int, messages: list[Message], steps: list[Turn]) -> Turn:
         begun = self.tick()
         request = ModelRequest(tuple(messages), TOOLS, self._seed(turn))
         reply = self._ask(turn, request, messages, steps)
         uses = self._use_tools(reply)
-        return Step(reply, _tell_turns(uses, self._turns_left(turn)), self._since(begun))
+        return Turn(reply, _tell_turns(uses, self._turns_left(turn)), self._since(begun))
 
     def _close(
-        self, turn: int, messages: list[Message], stop: StopReason, steps: list[Step]
+        self, turn: int, messages: list[Message], stop: StopReason, steps: list[Turn]
     ) -> StopReason:
         """Ask the last question, and tell what ended the turns."""
         step = self._ask_last(turn, messages, stop, steps)
@@ -276,7 +276,7 @@ class _Desk:
         steps.append(step)
         return stop
 
-    def _close_shortened(self, turn: int, messages: list[Message], steps: list[Step]) -> StopReason:
+    def _close_shortened(self, turn: int, messages: list[Message], steps: list[Turn]) -> StopReason:
         """The last question where the conversation has become too long: without what the last
         tools answered, since the model took all that was before. It is asked once."""
         if self._seconds_left() <= 0:
@@ -290,8 +290,8 @@ class _Desk:
         return StopReason.CONTEXT_LIMIT
 
     def _ask_last(
-        self, turn: int, messages: list[Message], stop: StopReason, steps: list[Step]
-    ) -> Step:
+        self, turn: int, messages: list[Message], stop: StopReason, steps: list[Turn]
+    ) -> Turn:
         begun = self.tick()
         ending = _ENDING if self.brief.answer_schema else _ENDING_AS_ASKED
         last_ask = _CLOSED.format(budget=_BUDGETS[stop]) + ending
@@ -299,10 +299,10 @@ class _Desk:
             last_ask = _NO_ROOM + last_ask
         asked = (*messages, Message(Role.USER, last_ask))
         reply = self._ask(turn, ModelRequest(asked, (), self._seed(turn)), messages, steps)
-        return Step(reply, (), self._since(begun), prompt=last_ask)
+        return Turn(reply, (), self._since(begun), prompt=last_ask)
 
     def _ask(
-        self, turn: int, request: ModelRequest, messages: list[Message], steps: list[Step]
+        self, turn: int, request: ModelRequest, messages: list[Message], steps: list[Turn]
     ) -> Reply:
         """The reply. Where it was bought before, by a conversation that this one goes on from, the
         last step and messages become what the model was told then.

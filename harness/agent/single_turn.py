@@ -18,11 +18,11 @@ from dataclasses import dataclass
 
 from generators.seed import Seed
 from generators.task import Asset, Brief
-from harness.agent.images import ImageRefused, Seen, check_image
-from harness.agent.loop import Conduct, buy_reply
-from harness.episode import SECONDS_DIGITS, Step, StopReason
+from harness.agent.images import ImageInfo, ImageRefused, check_image
+from harness.agent.loop import AgentRun, buy_reply
+from harness.episode import SECONDS_DIGITS, StopReason, Turn
 from harness.errors import AttemptFailed, HarnessError
-from harness.model import Image, Message, Model, ModelRequest, OverModel, Reply, Role
+from harness.model import Image, Message, Model, ModelRequest, ModelWrapper, Reply, Role
 from harness.spending import Journal
 
 REPLY_TOKENS = 4096  # of the context, kept for the answer
@@ -40,7 +40,7 @@ _TILE, _SHORT_SIDE, _LONG_SIDE, _PATCH = 512, 768, 2048, 28
 
 
 @dataclass(frozen=True, slots=True)
-class InOneTurn(OverModel):
+class SingleTurnModel(ModelWrapper):
     """A model that is given each task in its single-turn form: of ``context`` tokens, ``reply``
     are kept for what it says."""
 
@@ -115,8 +115,8 @@ def estimate_picture(width: int, height: int) -> int:
 
 
 def run_single_turn(
-    brief: Brief, model: InOneTurn, seed: Seed, journal: Journal, tick: Callable[[], float]
-) -> Conduct:
+    brief: Brief, model: SingleTurnModel, seed: Seed, journal: Journal, tick: Callable[[], float]
+) -> AgentRun:
     """Ask once. An AttemptFailed ends the conduct as FAILED. Raises HarnessError where the task
     does not fit the model's context."""
     messages = fit_context(single_turn(brief), model.context, model.reply).messages
@@ -126,12 +126,12 @@ def run_single_turn(
         reply = buy_reply(model, journal, 0, request)
     except AttemptFailed as failed:
         error = f"{failed.boundary}:{failed.error_class}"
-        return Conduct(messages, (), StopReason.FAILED, error)
-    step = Step(reply, (), round(tick() - begun, SECONDS_DIGITS))
-    return Conduct(messages, (step,), StopReason.ANSWERED)
+        return AgentRun(messages, (), StopReason.FAILED, error)
+    step = Turn(reply, (), round(tick() - begun, SECONDS_DIGITS))
+    return AgentRun(messages, (step,), StopReason.ANSWERED)
 
 
-def _check_picture(asset: Asset) -> Seen:
+def _check_picture(asset: Asset) -> ImageInfo:
     try:
         return check_image(asset.data)
     except ImageRefused as refused:

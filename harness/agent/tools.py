@@ -30,7 +30,7 @@ class BadCall(Exception):  # noqa: N818 - an answer for the model, not an error 
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ToolOutcome:
     """What a tool has to say."""
 
     text: str
@@ -53,15 +53,15 @@ def use_tool(
     return ToolUse(call.id, call.name, result, seconds, outcome.exit_code, outcome.limits)
 
 
-def _answer_call(call: ToolCall, sandbox: Sandbox, limits: Limits, seconds: float) -> Outcome:
+def _answer_call(call: ToolCall, sandbox: Sandbox, limits: Limits, seconds: float) -> ToolOutcome:
     try:
         tool = _find_tool(call.name)
         arguments = read_arguments(call.arguments, tool.fields)
         return tool.act(arguments, sandbox, limits, seconds)
     except BadCall as bad:
-        return Outcome(f"Error: {bad}")
+        return ToolOutcome(f"Error: {bad}")
     except SandboxRefused as refused:
-        return Outcome(f"Refused: {refused}", limits=refused.limits)
+        return ToolOutcome(f"Refused: {refused}", limits=refused.limits)
 
 
 def read_arguments(text: str, fields: tuple[str, ...]) -> Mapping[str, str]:
@@ -114,19 +114,19 @@ def cut_text(text: str, limit: int) -> str:
 
 def _execute_python(
     arguments: Mapping[str, str], sandbox: Sandbox, limits: Limits, seconds: float
-) -> Outcome:
+) -> ToolOutcome:
     program = arguments["code"].encode()
     return _report(sandbox.run(("python3", "-"), seconds, stdin=program), limits)
 
 
 def _run_command(
     arguments: Mapping[str, str], sandbox: Sandbox, limits: Limits, seconds: float
-) -> Outcome:
+) -> ToolOutcome:
     command = check_command(arguments["command"])
     return _report(sandbox.run(("bash", "-c", command), seconds), limits)
 
 
-def _report(result: ExecResult, limits: Limits) -> Outcome:
+def _report(result: ExecResult, limits: Limits) -> ToolOutcome:
     text = cut_text(result.output.decode("utf-8", "replace"), limits.output_bytes)
     if result.output_bytes > len(result.output):
         text += f"\n[output cut: {result.output_bytes:,} bytes in all; its head and tail are kept]"
@@ -134,12 +134,12 @@ def _report(result: ExecResult, limits: Limits) -> Outcome:
     if result.limits:
         status += f", limits hit: {', '.join(result.limits)}"
     separator = "" if not text or text.endswith("\n") else "\n"
-    return Outcome(f"{text}{separator}[{status}]", (), result.exit_code, result.limits)
+    return ToolOutcome(f"{text}{separator}[{status}]", (), result.exit_code, result.limits)
 
 
 def _read_file(
     arguments: Mapping[str, str], sandbox: Sandbox, limits: Limits, seconds: float
-) -> Outcome:
+) -> ToolOutcome:
     data = sandbox.read(_path(arguments), MAX_TEXT_BYTES)
     try:
         text = data.decode()
@@ -147,27 +147,27 @@ def _read_file(
         text = "\0"
     if "\0" in text:
         raise BadCall("this is not a text file; use view_image or execute_python")
-    return Outcome(cut_text(text, limits.output_bytes))
+    return ToolOutcome(cut_text(text, limits.output_bytes))
 
 
 def _write_file(
     arguments: Mapping[str, str], sandbox: Sandbox, limits: Limits, seconds: float
-) -> Outcome:
+) -> ToolOutcome:
     data = arguments["content"].encode()
     sandbox.write(_path(arguments), data)
-    return Outcome(f"Wrote {len(data):,} bytes.")
+    return ToolOutcome(f"Wrote {len(data):,} bytes.")
 
 
 def _view_image(
     arguments: Mapping[str, str], sandbox: Sandbox, limits: Limits, seconds: float
-) -> Outcome:
+) -> ToolOutcome:
     data = sandbox.read(_path(arguments), MAX_IMAGE_BYTES)
     try:
         seen = check_image(data)
     except ImageRefused as refused:
         raise BadCall(str(refused)) from None
     image = Image(seen.media_type, data)
-    return Outcome(f"{seen.media_type}, {seen.width} × {seen.height} pixels.", (image,))
+    return ToolOutcome(f"{seen.media_type}, {seen.width} × {seen.height} pixels.", (image,))
 
 
 def _path(arguments: Mapping[str, str]) -> str:
@@ -179,7 +179,7 @@ def _path(arguments: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Tool:
-    act: Callable[[Mapping[str, str], Sandbox, Limits, float], Outcome]
+    act: Callable[[Mapping[str, str], Sandbox, Limits, float], ToolOutcome]
     description: str
     fields: tuple[str, ...]
     explained: tuple[str, ...]

@@ -11,16 +11,16 @@ from generators.seed import Seed
 from generators.task import Brief
 from harness.agent import (
     UNLIMITED,
+    AgentRun,
     Ceiling,
-    Conduct,
-    InOneTurn,
+    SingleTurnModel,
     opening_messages,
     run_agent,
     run_single_turn,
 )
 from harness.episode import SECONDS_DIGITS, Cell, Episode, StopReason
 from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
-from harness.external_agents import Contender, OutsideAgent
+from harness.external_agents import ExternalAgent, ModelOrAgent
 from harness.sandboxes import Sandbox, SandboxProvider, SandboxRefused
 from harness.spending import CountingJournal, Journal
 from registry.errors import RegistryError
@@ -32,7 +32,7 @@ def run_attempt(
     cell: Cell,
     attempt: int,
     brief: Brief,
-    model: Contender,
+    model: ModelOrAgent,
     sandboxes: SandboxProvider,
     *,
     run: str,
@@ -78,22 +78,22 @@ def run_attempt(
         error_class=conduct.error_class,
         answer_files=left.files,
         failed_tries=counting.failed_tries(),
-        image=_rooms(model, sandboxes).image if container else "",
+        image=_provider_of(model, sandboxes).image if container else "",
         replies=counting.replies,
         inherited=inherited,
     )
 
 
-def _may_run(model: Contender, sandboxes: SandboxProvider) -> bool:
+def _may_run(model: ModelOrAgent, sandboxes: SandboxProvider) -> bool:
     """Whether what the model runs is kept in, or is not ours to keep."""
-    if isinstance(model, OutsideAgent):
+    if isinstance(model, ExternalAgent):
         return sandboxes.isolates or model.folders is not None
-    return model.trusted or sandboxes.isolates or isinstance(model, InOneTurn)
+    return model.trusted or sandboxes.isolates or isinstance(model, SingleTurnModel)
 
 
-def _rooms(model: Contender, sandboxes: SandboxProvider) -> SandboxProvider:
+def _provider_of(model: ModelOrAgent, sandboxes: SandboxProvider) -> SandboxProvider:
     """Where the model works: in the sandboxes of the run, unless it has folders of its own."""
-    own = model.folders if isinstance(model, OutsideAgent) else None
+    own = model.folders if isinstance(model, ExternalAgent) else None
     return sandboxes if own is None else own
 
 
@@ -112,21 +112,21 @@ class _Left:
 
 def _work(
     brief: Brief,
-    model: Contender,
+    model: ModelOrAgent,
     sandboxes: SandboxProvider,
     seed: Seed,
     journal: Journal,
     tick: Callable[[], float],
     ceiling: Ceiling,
-) -> tuple[Conduct, _Left, str]:
+) -> tuple[AgentRun, _Left, str]:
     """The conduct, what was left in the work folder, and the container, whatever became of them."""
-    conduct, container = Conduct(opening_messages(brief), (), StopReason.FAILED), ""
+    conduct, container = AgentRun(opening_messages(brief), (), StopReason.FAILED), ""
     try:
-        if isinstance(model, InOneTurn):  # it has no tools, so no sandbox
+        if isinstance(model, SingleTurnModel):  # it has no tools, so no sandbox
             return run_single_turn(brief, model, seed, journal, tick), _Left(), container
-        with _rooms(model, sandboxes).open(brief.assets, brief.limits) as sandbox:
+        with _provider_of(model, sandboxes).open(brief.assets, brief.limits) as sandbox:
             container = sandbox.id
-            if isinstance(model, OutsideAgent):
+            if isinstance(model, ExternalAgent):
                 conduct = model.converse(brief, sandbox, seed, journal, tick)
             else:
                 conduct = run_agent(
@@ -140,10 +140,10 @@ def _work(
         raise
     except Exception as bug:  # one bad cell must not end a sweep; what it said may be secret
         error = f"{Boundary.WORKER}:{name_error(bug)}"
-    return Conduct(conduct.opening, conduct.steps, StopReason.FAILED, error), _Left(), container
+    return AgentRun(conduct.opening, conduct.steps, StopReason.FAILED, error), _Left(), container
 
 
-def _collect(brief: Brief, conduct: Conduct, sandbox: Sandbox) -> _Left:
+def _collect(brief: Brief, conduct: AgentRun, sandbox: Sandbox) -> _Left:
     """The answer file and the files that it points to; or what the brief has graders look at."""
     if conduct.stop is StopReason.FAILED:
         return _Left()

@@ -1,4 +1,4 @@
-from .base import Contender, OutsideAgent
-from .client import TREES, AgentServer, Terms, ask
+from .base import ExternalAgent, ModelOrAgent
+from .client import TREES, AgentServer, AgentServerSettings, ask
 
-__all__ = ["TREES", "AgentServer", "Contender", "OutsideAgent", "Terms", "ask"]
+__all__ = ["TREES", "AgentServer", "AgentServerSettings", "ExternalAgent", "ModelOrAgent", "ask"]

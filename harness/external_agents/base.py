@@ -8,13 +8,13 @@ from typing import TypeAlias
 
 from generators.seed import Seed
 from generators.task import Brief
-from harness.agent import Conduct
+from harness.agent import AgentRun
 from harness.model import Model
 from harness.sandboxes import Sandbox, SandboxProvider
 from harness.spending import Journal
 
 
-class OutsideAgent(ABC):
+class ExternalAgent(ABC):
     """An agent with a loop of its own. No Protocol: each episode asks several times whether its
     model is one, and matching a Protocol is slow."""
 
@@ -37,7 +37,7 @@ class OutsideAgent(ABC):
         seed: Seed,
         journal: Journal,
         tick: Callable[[], float],
-    ) -> Conduct:
+    ) -> AgentRun:
         """Let it work on the brief in this sandbox. What fails on its side ends the conduct as
         FAILED, its steps so far kept. Raises AttemptFailed where the sandbox is lost."""
         ...
@@ -48,5 +48,5 @@ class OutsideAgent(ABC):
         ...
 
 
-Contender: TypeAlias = Model | OutsideAgent
+ModelOrAgent: TypeAlias = Model | ExternalAgent
 """Whatever a cell may name: a model for our loop, or an agent with its own."""

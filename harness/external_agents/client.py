@@ -21,11 +21,18 @@ from typing import TYPE_CHECKING, Any
 
 from generators.seed import Seed
 from generators.task import Brief
-from harness.agent import MAX_CALLS, Conduct, use_tool
-from harness.episode import SECONDS_DIGITS, Step, StopReason, ToolUse
+from harness.agent import MAX_CALLS, AgentRun, use_tool
+from harness.episode import SECONDS_DIGITS, StopReason, ToolUse, Turn
 from harness.errors import Boundary
-from harness.external_agents.base import OutsideAgent
-from harness.external_agents.snapshot import Kept, holds, lay_out, pack, read_tree, unpack
+from harness.external_agents.base import ExternalAgent
+from harness.external_agents.snapshot import (
+    ConversationSnapshot,
+    holds,
+    lay_out,
+    pack,
+    read_tree,
+    unpack,
+)
 from harness.external_agents.stream import MAX_STREAM_BYTES, ChatStream, MalformedStream, Round
 from harness.external_agents.tool_bridge import Bridge, BridgedTools
 from harness.model import Message, Reply, Role, ToolCall, Usage
@@ -58,7 +65,7 @@ _STOPS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class AgentServerSettings:
     """How a server is asked, and for how long it is heard. Seconds are wall time."""
 
     base_url: str
@@ -75,14 +82,14 @@ class Terms:
     bridge_url: str = ""  # where the server finds it, if not there
 
 
-class AgentServer(OutsideAgent):
+class AgentServer(ExternalAgent):
     """An agent behind a server that speaks the streaming protocol."""
 
     def __init__(
         self,
         name: str,
         version: str,
-        terms: Terms,
+        terms: AgentServerSettings,
         api_key: str = "",
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -117,8 +124,8 @@ class AgentServer(OutsideAgent):
         seed: Seed,
         journal: Journal,
         tick: Callable[[], float],
-    ) -> Conduct:
-        """See OutsideAgent. A conversation that is in the journal is not had again."""
+    ) -> AgentRun:
+        """See ExternalAgent. A conversation that is in the journal is not had again."""
         folder = None if self._folders is None else folder_of(sandbox)
         text = ask(brief, folder)
         stored = journal.load(0)
@@ -235,7 +242,7 @@ class AgentServer(OutsideAgent):
         if heard.error or tree is None:
             return
         given = {(asset.path, asset.data) for asset in brief.assets}
-        kept = Kept(
+        kept = ConversationSnapshot(
             heard.ending,
             tuple(heard.seconds()),
             heard.retries,
@@ -250,7 +257,7 @@ class AgentServer(OutsideAgent):
 
     def _recall(
         self,
-        kept: Kept,
+        kept: ConversationSnapshot,
         brief: Brief,
         sandbox: Sandbox,
         folder: Path | None,
@@ -273,13 +280,13 @@ class AgentServer(OutsideAgent):
         )
         return heard
 
-    def _conduct(self, opening: tuple[Message, ...], heard: _Heard) -> Conduct:
+    def _conduct(self, opening: tuple[Message, ...], heard: _Heard) -> AgentRun:
         steps = tuple(self._steps(heard))
         if heard.error:
-            return Conduct(opening, steps, StopReason.FAILED, heard.error)
-        return Conduct(opening, steps, _STOPS[heard.ending], final=heard.final)
+            return AgentRun(opening, steps, StopReason.FAILED, heard.error)
+        return AgentRun(opening, steps, _STOPS[heard.ending], final=heard.final)
 
-    def _steps(self, heard: _Heard) -> Iterator[Step]:
+    def _steps(self, heard: _Heard) -> Iterator[Turn]:
         rounds = heard.stream.rounds
         shares = share_uses(rounds, heard.uses) if self._bridge else _told_uses(rounds)
         arguments = {call.id: call.arguments for call in heard.calls}
@@ -296,7 +303,7 @@ class AgentServer(OutsideAgent):
                 round.raw,
                 heard.retries if number == 0 else 0,
             )
-            yield Step(reply, uses, heard.seconds()[number])
+            yield Turn(reply, uses, heard.seconds()[number])
 
 
 def ask(brief: Brief, folder: Path | None) -> str:
@@ -307,12 +314,12 @@ def ask(brief: Brief, folder: Path | None) -> str:
     return f"{place}{brief.prompt}{rules}"
 
 
-def _open_bridge(terms: Terms) -> Bridge:
+def _open_bridge(terms: AgentServerSettings) -> Bridge:
     host, _, port = terms.bridge.rpartition(":")
     return Bridge(host.strip("[]"), int(port), terms.bridge_url)
 
 
-def _request(terms: Terms, text: str) -> dict[str, Any]:
+def _request(terms: AgentServerSettings, text: str) -> dict[str, Any]:
     body: dict[str, Any] = {"messages": [{"role": "user", "content": text}]}
     if terms.temperature is not None:
         body["temperature"] = terms.temperature

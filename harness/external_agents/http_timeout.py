@@ -11,7 +11,7 @@ from typing import Any
 SECONDS = 60.0  # that a connection may say nothing, take for its request, or for what it is told
 
 
-class PatientHandler(BaseHTTPRequestHandler):
+class DeadlineHandler(BaseHTTPRequestHandler):
     """Waits ``seconds`` for a request, and as long from its first byte to the last of its body: a
     socket's own time-out begins anew with each byte. It logs nothing."""
 

@@ -26,7 +26,7 @@ _ABOUT, _STREAM, _TREE = "about.json", "stream.jsonl", "tree/"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ConversationSnapshot:
     """A conversation, whole. ``seconds`` of each round, ``tree`` of paths to bytes, but for the
     input files that are ``unchanged``; a path that ends in ``/`` is a folder."""
 
@@ -39,7 +39,7 @@ class Kept:
     unchanged: tuple[str, ...] = ()
 
 
-def pack(kept: Kept) -> bytes:
+def pack(kept: ConversationSnapshot) -> bytes:
     """As a ZIP archive, for the journal."""
     about = {
         "ending": kept.ending,
@@ -57,12 +57,12 @@ def pack(kept: Kept) -> bytes:
     return target.getvalue()
 
 
-def unpack(data: bytes) -> Kept:
+def unpack(data: bytes) -> ConversationSnapshot:
     """What ``pack`` made: of our own store, so it is taken at its word."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         about = json.loads(archive.read(_ABOUT))
         names = [name for name in archive.namelist() if name.startswith(_TREE)]
-        return Kept(
+        return ConversationSnapshot(
             about["ending"],
             tuple(about["seconds"]),
             about["retries"],

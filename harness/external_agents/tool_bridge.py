@@ -23,7 +23,7 @@ from generators.task import Limits
 from harness.agent import MAX_ARGUMENT_CHARS, TOOLS, use_tool
 from harness.episode import ToolUse
 from harness.errors import AttemptFailed, HarnessError
-from harness.external_agents.http_timeout import PatientHandler
+from harness.external_agents.http_timeout import DeadlineHandler
 from harness.model import ToolCall
 from harness.sandboxes import Sandbox
 
@@ -143,12 +143,12 @@ class _Listener(ThreadingHTTPServer):
 
     def __init__(self, address: tuple[str, int], bridge: Bridge) -> None:
         self.bridge = bridge
-        self._room = threading.Semaphore(MAX_CONNECTIONS)
+        self._capacity = threading.Semaphore(MAX_CONNECTIONS)
         super().__init__(address, _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Hang up on who comes when all threads are taken."""
-        if self._room.acquire(blocking=False):
+        if self._capacity.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
@@ -157,13 +157,13 @@ class _Listener(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._room.release()
+            self._capacity.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing: who hangs up is no news, and what is said may be private."""
 
 
-class _Handler(PatientHandler):
+class _Handler(DeadlineHandler):
     protocol_version = "HTTP/1.1"
     server_version = "dosimeter"
     sys_version = ""

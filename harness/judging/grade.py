@@ -9,7 +9,7 @@ from itertools import count
 
 from generators.grading import DIMENSIONS, Rubric, parse_answer, score_parts, score_verdicts
 from generators.task import TaskInstance
-from harness.agent import InOneTurn
+from harness.agent import SingleTurnModel
 from harness.build_model import JUDGES, build_model
 from harness.codec import (
     decode_grade,
@@ -21,7 +21,7 @@ from harness.codec import (
 from harness.episode import Episode, Grade, GradeStatus, StopReason
 from harness.episodes import Verdicts
 from harness.errors import HarnessError
-from harness.external_agents import OutsideAgent
+from harness.external_agents import ExternalAgent
 from harness.judging.judge import (
     Judge,
     Replies,
@@ -65,7 +65,7 @@ def build_judge(pin: JudgePin, folder: str = ".") -> Judge:
     structured = settings.pop("structured", "false") == "true"
     asked = ModelPin(pin.name, pin.provider, pin.version, tuple(settings.items()))
     model = build_model(asked, folder=folder)
-    if isinstance(model, OutsideAgent | InOneTurn):
+    if isinstance(model, ExternalAgent | SingleTurnModel):
         raise HarnessError(
             f"judge {pin.name!r}: a judge is a plain model: no agent server, and no `mode`"
         )

@@ -15,7 +15,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.model import Message, Model, ModelRequest, OverModel, Reply, Role, ToolCall, ToolSpec
+from harness.model import (
+    Message,
+    Model,
+    ModelRequest,
+    ModelWrapper,
+    Reply,
+    Role,
+    ToolCall,
+    ToolSpec,
+)
 
 EXAMPLE = '<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
 _HOW = """\
@@ -52,7 +61,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class TextCalls(OverModel):
+class TextCalls(ModelWrapper):
     """A model whose tool calls are written out in text."""
 
     model: Model

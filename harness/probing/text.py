@@ -17,7 +17,7 @@ from generators.seed import Seed
 from generators.task import Asset, TaskInstance
 from harness.codec import decode_text_probe, encode_text_probe
 from harness.errors import AttemptFailed, Boundary
-from harness.model import TextRequest, Weighing
+from harness.model import LogprobModel, TextRequest
 from harness.models import SHARE, read_likelihood, weigh_tokens
 from harness.probing.closed_book import EXAMPLES, ProbeStore, name_call
 from harness.spending import TextProbe
@@ -64,7 +64,7 @@ def text_call(study: str, wave: int, pin: ModelPin, instance: str) -> str:
 
 
 def run_text_probe(
-    instance: TaskInstance, text: ReleasedText, model: Weighing, journal: ProbeStore,
+    instance: TaskInstance, text: ReleasedText, model: LogprobModel, journal: ProbeStore,
     way: str = "", top: int = 0,
 ) -> TextProbe:  # fmt: skip
     """Ask, keep the reply before it is read, and keep what it came to. Raises AttemptFailed; of

@@ -17,19 +17,19 @@ from pathlib import Path
 from harness.errors import AttemptFailed, Boundary, HarnessError
 
 SHARE = 0.8  # of the machine's memory, unless told otherwise
-PATIENCE = 900.0  # seconds to wait for room
+TIMEOUT = 900.0  # seconds to wait for room
 PAUSES = (0.05, 0.5)  # seconds between two looks, the first and the longest
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class AdmissionControl:
     """``most`` bytes for all sandboxes of this machine. ``taken`` asks what those that there are
     may take, whoever's they are."""
 
     most: int
     taken: Callable[[], int]
-    patience: float = PATIENCE
-    door: Path | None = None  # the lock that processes share; one of this user's by default
+    timeout: float = TIMEOUT
+    lock_file: Path | None = None  # the lock that processes share; one of this user's by default
 
     def check(self, size: int) -> None:
         """Raises HarnessError where a sandbox of so many bytes would never be let in."""
@@ -49,17 +49,17 @@ class Room:
         self.check(size)
         begun, pause = time.monotonic(), PAUSES[0]
         while True:
-            with _held(self.door or _door()):
+            with _locked(self.lock_file or _default_lock_file()):
                 if self.taken() + size <= self.most:
                     yield
                     return
             if closed():
                 raise AttemptFailed(Boundary.SANDBOX, "closed", "no more are opened")
-            if time.monotonic() - begun > self.patience:
+            if time.monotonic() - begun > self.timeout:
                 raise AttemptFailed(
                     Boundary.SANDBOX,
                     "no room",
-                    f"in {self.patience:.0f} s no {_gb(size)} of the {_gb(self.most)} came free "
+                    f"in {self.timeout:.0f} s no {_gb(size)} of the {_gb(self.most)} came free "
                     "that sandboxes of this machine may take: lower `parallel` or `workers`",
                 )
             shed()
@@ -71,17 +71,17 @@ def _gb(size: int) -> str:
     return f"{size / 1e9:.2f} GB"
 
 
-def _door() -> Path:
+def _default_lock_file() -> Path:
     return Path(tempfile.gettempdir(), f"dosimeter-room-{os.getuid()}.lock")
 
 
 @contextmanager
-def _held(door: Path) -> Iterator[None]:
+def _locked(lock_file: Path) -> Iterator[None]:
     """One process, and one thread of it, at a time. The lock goes with its holder."""
     try:
-        file = os.open(door, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        file = os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise HarnessError(f"{door}: {error.strerror}: remove it") from error
+        raise HarnessError(f"{lock_file}: {error.strerror}: remove it") from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -23,7 +23,7 @@ _MAX_HEADER = 64 << 10
 _GRACE = 15.0  # seconds beyond a request's own, for a busy machine
 
 
-class LineBroken(Exception):  # noqa: N818
+class ServerLost(Exception):  # noqa: N818
     """The server went (``gone``), fell silent (``silent``) or sent nonsense (``garbled``)."""
 
     def __init__(self, kind: str) -> None:
@@ -31,7 +31,7 @@ class LineBroken(Exception):  # noqa: N818
         self.kind = kind
 
 
-class Line:
+class ServerConnection:
     """One request at a time over a connected socket. ``wrapped``: replies come in the
     engine's own frames. ``grace``: seconds beyond a request's own until silence is given up."""
 
@@ -45,7 +45,7 @@ class Line:
         self, header: Mapping[str, Any], body: bytes = b"", seconds: float = 0.0, cap: int = 0
     ) -> tuple[dict[str, Any], bytes]:
         """Send a request; return the answer's header and its body of at most ``cap`` bytes.
-        Raises LineBroken."""
+        Raises ServerLost."""
         deadline = time.monotonic() + seconds + self._grace
         text = json.dumps(header).encode()
         try:
@@ -53,13 +53,13 @@ class Line:
             self._link.sendall(_FRAME.pack(len(text), len(body)) + text + body)
             sizes = _FRAME.unpack(self._receive(_FRAME.size, deadline))
             if sizes[0] > _MAX_HEADER or sizes[1] > cap:
-                raise LineBroken("garbled")
+                raise ServerLost("garbled")
             answer = _read_header(self._receive(sizes[0], deadline))
             return answer, self._receive(sizes[1], deadline)
         except TimeoutError as error:
-            raise LineBroken("silent") from error
+            raise ServerLost("silent") from error
         except OSError as error:
-            raise LineBroken("gone") from error
+            raise ServerLost("gone") from error
 
     def close(self) -> None:
         """Hang up; the server goes when it notices."""
@@ -85,17 +85,17 @@ class Line:
             head += self._take(_DOCKER.size - len(head), deadline)
         stream, length = _DOCKER.unpack(head)
         if stream != 1:
-            raise LineBroken("garbled")
+            raise ServerLost("garbled")
         return int(length)
 
     def _take(self, count: int, deadline: float) -> bytes:
         left = deadline - time.monotonic()
         if left <= 0:
-            raise LineBroken("silent")
+            raise ServerLost("silent")
         self._link.settimeout(left)
         data = self._link.recv(min(count, 1 << 20))
         if not data:
-            raise LineBroken("gone")
+            raise ServerLost("gone")
         return data
 
 
@@ -103,9 +103,9 @@ def _read_header(text: bytes) -> dict[str, Any]:
     try:
         header = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise LineBroken("garbled") from error
+        raise ServerLost("garbled") from error
     if not isinstance(header, dict) or not isinstance(header.get("ok"), bool):
-        raise LineBroken("garbled")
+        raise ServerLost("garbled")
     return header
 
 
@@ -113,7 +113,7 @@ LIMIT_NAMES = frozenset({"time", "memory", "processes", "disk", "output"})
 FLOOD_BYTES = 64 << 20  # a program that prints more is killed
 
 
-class Coroner(Protocol):
+class ExitCause(Protocol):
     """Finds out why a server was lost."""
 
     def begin(self) -> None:
@@ -126,7 +126,7 @@ class Coroner(Protocol):
         ...
 
 
-class Unexplained:
+class UnknownCause:
     """Whatever ended the server, it was not its programs."""
 
     def begin(self) -> None: ...
@@ -135,28 +135,28 @@ class Unexplained:
         return None
 
 
-class ServedSandbox:
+class ToolServerSandbox:
     """One server, one work folder, one episode.
 
     ``turns`` is entered while a program runs, so that those who share it run only so many at once.
     ``destroy`` is called once at the end, with True where the server does not answer any more.
-    ``coroner`` is asked where the server was lost.
+    ``exit_cause`` is asked where the server was lost.
     """
 
     def __init__(
         self,
         name: str,
-        line: Line,
+        connection: ServerConnection,
         limits: Limits,
         destroy: Callable[[bool], None],
-        coroner: Coroner | None = None,
+        exit_cause: ExitCause | None = None,
         turns: AbstractContextManager[Any] | None = None,
     ) -> None:
         self._name = name
-        self._line = line
+        self._connection = connection
         self._limits = limits
         self._destroy = destroy
-        self._coroner = coroner or Unexplained()
+        self._exit_cause = exit_cause or UnknownCause()
         self._turns = nullcontext() if turns is None else turns
         self._closed = False
         self._spent: tuple[str, ...] | None = None  # limits hit by the programs that ended it
@@ -180,10 +180,10 @@ class ServedSandbox:
         request |= {"cap": cap, "flood": FLOOD_BYTES}
         try:
             with self._turns:
-                self._coroner.begin()
-                header, body = self._line.ask(request, stdin, seconds, cap)
+                self._exit_cause.begin()
+                header, body = self._connection.ask(request, stdin, seconds, cap)
             return _read_result(header, body)
-        except LineBroken as broken:
+        except ServerLost as broken:
             limits = self._lose(broken, by_program=True)
             said = b"the sandbox ended while this ran\n"
             return ExecResult(KILLED, said, 0, seconds, limits)
@@ -208,7 +208,7 @@ class ServedSandbox:
         """Destroy it and all that is in it. May return before that is done."""
         if not self._closed:
             self._closed = True
-            self._line.close()
+            self._connection.close()
             self._destroy(False)
 
     def __enter__(self) -> Self:
@@ -226,20 +226,20 @@ class ServedSandbox:
         if self._spent is not None:
             raise SandboxRefused("the sandbox ended with the last program", self._spent)
         try:
-            header, data = self._line.ask(request, body, cap=cap)
+            header, data = self._connection.ask(request, body, cap=cap)
             if not header["ok"]:
                 raise _refusal(header)
             return data
-        except LineBroken as broken:
+        except ServerLost as broken:
             limits = self._lose(broken, by_program=False)
             raise SandboxRefused("the sandbox ended", limits) from broken
 
-    def _lose(self, broken: LineBroken, by_program: bool) -> tuple[str, ...]:
+    def _lose(self, broken: ServerLost, by_program: bool) -> tuple[str, ...]:
         """The server is lost: the limits hit, if its programs ended it; else AttemptFailed."""
-        limits = None if self._closed else self._coroner.explain()
+        limits = None if self._closed else self._exit_cause.explain()
         if not self._closed:
             self._closed = True
-            self._line.close()
+            self._connection.close()
             self._destroy(True)
         if limits is None:
             doing = "while a program ran" if by_program else "between programs"
@@ -248,7 +248,7 @@ class ServedSandbox:
         return limits
 
 
-def fill(sandbox: ServedSandbox, assets: Sequence[Asset]) -> None:
+def fill(sandbox: ToolServerSandbox, assets: Sequence[Asset]) -> None:
     """Write the input files. Raises HarnessError where they do not fit the limits."""
     for number, asset in enumerate(assets, 1):
         try:
@@ -268,16 +268,16 @@ def _read_result(header: dict[str, Any], body: bytes) -> ExecResult:
         )
     code, total, seconds = header.get("exit"), header.get("total"), header.get("seconds")
     if type(code) is not int or type(total) is not int or type(seconds) is not float:
-        raise LineBroken("garbled")
+        raise ServerLost("garbled")
     if not 0 <= code <= 255 or total < 0 or not 0 <= seconds < 1e9:
-        raise LineBroken("garbled")
+        raise ServerLost("garbled")
     return ExecResult(code, body, total, seconds, _read_limits(header))
 
 
 def _refusal(header: dict[str, Any]) -> SandboxRefused:
     reason = header.get("reason")
     if not isinstance(reason, str):
-        raise LineBroken("garbled")
+        raise ServerLost("garbled")
     return SandboxRefused(_readable(reason), _read_limits(header))
 
 
@@ -289,7 +289,7 @@ def _readable(reason: str) -> str:
 def _read_limits(header: dict[str, Any]) -> tuple[str, ...]:
     limits = header.get("limits")
     if not isinstance(limits, list) or not all(isinstance(name, str) for name in limits):
-        raise LineBroken("garbled")
+        raise ServerLost("garbled")
     if not LIMIT_NAMES.issuperset(limits):
-        raise LineBroken("garbled")
+        raise ServerLost("garbled")
     return tuple(sorted(set(limits)))

@@ -2,7 +2,7 @@
 
 Each container runs the tool server as PID 1 and nothing else: no network, a read-only root, a
 sized work folder in memory, no capabilities, no new privileges, limits on memory, processes and
-time. It is spoken to over its attached standard input and output; when that line closes the
+time. It is spoken to over its attached standard input and output; when that connection closes the
 server goes and the engine removes the container, whoever closed it and for whatever reason.
 """
 
@@ -33,10 +33,10 @@ from docker.utils import kwargs_from_env
 from generators.task import Asset, Limits
 from harness.errors import AttemptFailed, Boundary, HarnessError
 from harness.sandboxes import tool_server as server
-from harness.sandboxes.admission import SHARE, Room
+from harness.sandboxes.admission import SHARE, AdmissionControl
 from harness.sandboxes.base import Sandbox
-from harness.sandboxes.client import Line, ServedSandbox, fill
-from harness.sandboxes.exit_cause import Coroner, Stream
+from harness.sandboxes.client import ServerConnection, ToolServerSandbox, fill
+from harness.sandboxes.exit_cause import ContainerExitCause, EventStream
 from harness.sandboxes.pool import PoolClosed, WarmPool
 
 WORK = "/work"
@@ -48,7 +48,7 @@ _SMALL = 64 << 20  # /tmp
 _SHARED = 16 << 20  # /dev/shm
 _OWN = 48 << 20  # what the tool server and the kernel's bookkeeping may take
 _REMOVING = 20  # seconds until the engine is not waited for
-_TROUBLE = (DockerException, requests.RequestException, OSError)
+_ENGINE_ERRORS = (DockerException, requests.RequestException, OSError)
 # A runtime with a kernel of its own (gVisor) runs it within the container's limits, and survives
 # neither of them being met: it has room beyond, and the tool server holds the programs to theirs.
 _KERNEL_BYTES, _KERNEL_THREADS = 64 << 20, 1024
@@ -63,7 +63,7 @@ def connect(timeout: int = 120) -> APIClient:
     where = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
     try:
         client = APIClient(**kwargs_from_env(), version="auto", timeout=timeout)
-    except _TROUBLE as error:
+    except _ENGINE_ERRORS as error:
         raise HarnessError(
             f"no Docker engine answers at {where}: run `make engine` as root (it installs "
             "Debian's docker.io and starts dockerd), or start yours; your user must be allowed "
@@ -96,7 +96,7 @@ def why_unreachable(reference: str, seconds: int) -> str:
     try:
         if find_image(client, reference) is None:
             client.inspect_distribution(reference)  # type: ignore[no-untyped-call]  # as stubbed
-    except _TROUBLE as error:
+    except _ENGINE_ERRORS as error:
         return _in_short(error)
     finally:
         client.close()
@@ -112,7 +112,7 @@ def build_image(client: APIClient, tag: str, context: Path, args: Mapping[str, s
         for step in steps:
             if "error" in step:
                 raise HarnessError(f"the sandbox image was not built: {step['error'].strip()}")
-    except _TROUBLE as error:
+    except _ENGINE_ERRORS as error:
         raise HarnessError(f"the sandbox image was not built: {_in_short(error)}") from error
     return image_digest(tag, client)
 
@@ -180,7 +180,7 @@ class DockerSandboxes:
         self._digest = image_digest(image, self._client)
         self._runtime = _check_runtime(self._client, runtime)
         self._cpus = cpus
-        self._room = Room(memory_bytes or _share_of(self._client), self._taken)
+        self._admission = AdmissionControl(memory_bytes or _share_of(self._client), self._taken)
         self._labels = {LABEL: "1", f"{LABEL}.run": run, f"{LABEL}.owner": owner_label()}
         self._labels[f"{LABEL}.provider"] = os.urandom(8).hex()
         self._source = Path(server.__file__).read_text()
@@ -206,7 +206,7 @@ class DockerSandboxes:
     def prepare(self, limits: Limits) -> None:
         """Begin to fill the pool for these limits, ahead of the first ``open``. Raises HarnessError
         where this machine has no room for even one."""
-        self._room.check(bytes_of(profile_of(limits), self._runtime))
+        self._admission.check(bytes_of(profile_of(limits), self._runtime))
         self._pool.warm(profile_of(limits))
 
     def ready(self, limits: Limits) -> int:
@@ -220,12 +220,12 @@ class DockerSandboxes:
             container = self._pool.take(profile_of(limits))
         except PoolClosed as error:
             raise AttemptFailed(Boundary.SANDBOX, "closed", "no more are opened") from error
-        sandbox = ServedSandbox(
+        sandbox = ToolServerSandbox(
             container.id,
-            container.line,
+            container.connection,
             limits,
             lambda lost: self._destroy(container, lost),
-            Coroner(partial(self._events, container.id), self._runtime != "runc"),
+            ContainerExitCause(partial(self._events, container.id), self._runtime != "runc"),
             self._turns,
         )
         try:
@@ -257,9 +257,9 @@ class DockerSandboxes:
             if self._digest not in _LIBRARIES:
                 container = self._create(profile_of(Limits()))
                 limits = Limits(output_bytes=1 << 20)
-                with ServedSandbox(
+                with ToolServerSandbox(
                     container.id,
-                    container.line,
+                    container.connection,
                     limits,
                     lambda lost: self._destroy(container, lost),
                 ) as sandbox:
@@ -271,19 +271,19 @@ class DockerSandboxes:
         """Create, attach, start, and hear the server answer. Raises AttemptFailed."""
         name = ""
         try:
-            with self._room.admit(
+            with self._admission.admit(
                 bytes_of(profile, self._runtime),
                 lambda: self._closed,
                 lambda: self._pool.shed(profile),
             ):
                 name = str(self._client.create_container(**self._recipe(profile))["Id"])
-            line = Line(_attach(self._client, name), wrapped=True)
+            connection = ServerConnection(_attach(self._client, name), wrapped=True)
             self._client.start(name)
-            container = _Container(name, line)
-            ServedSandbox(name, line, Limits(), lambda lost: None).ping()
+            container = _Container(name, connection)
+            ToolServerSandbox(name, connection, Limits(), lambda lost: None).ping()
         except ImageNotFound as error:
             raise HarnessError(f"the sandbox image {self._digest} was removed meanwhile") from error
-        except (*_TROUBLE, AttemptFailed) as error:
+        except (*_ENGINE_ERRORS, AttemptFailed) as error:
             if name:
                 _remove(self._client, name)
             elif isinstance(error, AttemptFailed):  # it was not let in
@@ -354,7 +354,7 @@ class DockerSandboxes:
     def _destroy(self, container: _Container, lost: bool = False) -> None:
         """Hang up: the server goes, and the engine removes the container. One that does not
         answer is removed by force, in the background."""
-        container.line.close()
+        container.connection.close()
         with self._lock:
             self._live.pop(container.id, None)
         if lost:
@@ -367,11 +367,11 @@ class DockerSandboxes:
         sizes = (each["Labels"].get(f"{LABEL}.bytes", "") for each in found)
         return sum(int(size) for size in sizes if size.isdigit())
 
-    def _events(self, name: str, since: int, until: int) -> Stream:
+    def _events(self, name: str, since: int, until: int) -> EventStream:
         """What the engine tells of a container between two times, waiting for the second. Where it
         does not answer, nothing."""
         seen = {"container": [name], "event": ["oom", "die", "kill"]}
-        return _Told(
+        return _EngineEvents(
             lambda: self._client.events(since=since, until=until, filters=seen, decode=True)
         )
 
@@ -404,7 +404,7 @@ def _checked(text: str) -> str:
     return text
 
 
-class _Told:
+class _EngineEvents:
     """The engine's events, until it does not answer."""
 
     def __init__(self, ask: Callable[[], Any]) -> None:
@@ -412,27 +412,27 @@ class _Told:
         self._stream: Any = None
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        with suppress(*_TROUBLE):
+        with suppress(*_ENGINE_ERRORS):
             self._stream = self._ask()
             yield from self._stream
 
     def close(self) -> None:
         if self._stream is not None:
-            with suppress(*_TROUBLE):
+            with suppress(*_ENGINE_ERRORS):
                 self._stream.close()
 
 
 @dataclass(frozen=True, slots=True)
 class _Container:
     id: str
-    line: Line
+    connection: ServerConnection
 
 
 def reap(client: APIClient | None = None) -> int:
     """Remove containers that nobody will: their owner on this machine has gone, or their
     deadline has passed. Returns how many. Raises nothing: the next time will do."""
     removed = 0
-    with suppress(*_TROUBLE):
+    with suppress(*_ENGINE_ERRORS):
         client = client or connect()
         for found in client.containers(all=True, filters={"label": f"{LABEL}=1"}):
             if _is_forgotten(found["Labels"]):
@@ -498,7 +498,7 @@ def _answered(ask: Callable[[], T]) -> T:
         return ask()
     except ImageNotFound:
         raise
-    except _TROUBLE as error:
+    except _ENGINE_ERRORS as error:
         raise HarnessError(f"the Docker engine did not do as asked: {_in_short(error)}") from error
 
 
@@ -508,7 +508,7 @@ def _remove(client: APIClient, name: str) -> None:
     A runtime may be unable to end a container whose programs keep its kernel busy (gVisor of 2022
     is), and then the engine waits for good: where it is not done soon, we kill by hand, if we may.
     """
-    with suppress(*_TROUBLE):
+    with suppress(*_ENGINE_ERRORS):
         try:
             with closing(connect(_REMOVING)) as impatient:
                 impatient.remove_container(name, force=True, v=True)
@@ -529,11 +529,11 @@ def kill_by_hand(name: str) -> int:
     return killed
 
 
-def _remove_all(client: APIClient, label: str, patience: float = 30.0) -> None:
+def _remove_all(client: APIClient, label: str, timeout: float = 30.0) -> None:
     """Wait until no container with the label is left, by force where one stays."""
     begun = time.monotonic()
-    with suppress(*_TROUBLE):
-        while time.monotonic() - begun < patience:
+    with suppress(*_ENGINE_ERRORS):
+        while time.monotonic() - begun < timeout:
             left = client.containers(all=True, filters={"label": label})
             if not left:
                 return

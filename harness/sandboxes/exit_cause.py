@@ -17,11 +17,11 @@ from typing import Any, Protocol
 from harness.sandboxes.base import KILLED
 
 Event = Mapping[str, Any]
-PATIENCE = 10.0  # seconds until an end that nobody tells of is given up
-AFTERTHOUGHT = 2.0  # seconds after the end in which its reason may still be told
+END_TIMEOUT = 10.0  # seconds until an end that nobody tells of is given up
+REASON_TIMEOUT = 2.0  # seconds after the end in which its reason may still be told
 
 
-class Stream(Protocol):
+class EventStream(Protocol):
     """Events as they come, to be closed."""
 
     def __iter__(self) -> Iterator[Event]: ...
@@ -30,13 +30,13 @@ class Stream(Protocol):
 
 
 @dataclass(slots=True)
-class Coroner:
+class ContainerExitCause:
     """Looks into one container's end. ``events`` gives those of the container between two times
     in seconds since the epoch, waiting for the second. ``guest``: the container's kernel is one of
     its own, which may let programs kill PID 1. ``kills`` counts how often this machine's kernel
     killed for want of memory."""
 
-    events: Callable[[int, int], Stream]
+    events: Callable[[int, int], EventStream]
     guest: bool = False
     kills: Callable[[], int | None] = field(default=lambda: count_memory_kills())
     _opened: float = field(init=False, default_factory=time.time)
@@ -52,9 +52,9 @@ class Coroner:
     def explain(self) -> tuple[str, ...] | None:
         """("memory",) if it ran out of that; () if it went by itself, which only its own programs
         bring about; None if somebody else killed it, or nobody can tell."""
-        seen = self._watch(PATIENCE, until_end=True)
+        seen = self._watch(END_TIMEOUT, until_end=True)
         if _is_kill(seen) and not seen.keys() & {"oom", "kill"}:
-            seen |= self._watch(AFTERTHOUGHT, until_end=False)
+            seen |= self._watch(REASON_TIMEOUT, until_end=False)
         if "die" not in seen:
             return ("memory",) if "oom" in seen else None
         # It may have gone before the last program was to start.
@@ -70,27 +70,27 @@ class Coroner:
             return ("memory",)
         return () if self.guest else None
 
-    def _watch(self, seconds: float, until_end: bool) -> dict[str, _Told]:
+    def _watch(self, seconds: float, until_end: bool) -> dict[str, _Event]:
         """What happened to it, the last of each kind."""
-        seen: dict[str, _Told] = {}
+        seen: dict[str, _Event] = {}
         with closing(self.events(int(self._opened), int(time.time() + seconds) + 1)) as stream:
             for event in stream:
                 action = str(event.get("Action") or event.get("status"))
                 told = event.get("Actor", {}).get("Attributes", {})
                 when = int(event.get("timeNano", 0)) / 1e9
-                seen[action] = _Told(when, str(told.get("exitCode", "")))
+                seen[action] = _Event(when, str(told.get("exitCode", "")))
                 if until_end and action == "die":
                     break
         return seen
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Event:
     when: float  # seconds since the epoch
     code: str
 
 
-def _is_kill(seen: Mapping[str, _Told]) -> bool:
+def _is_kill(seen: Mapping[str, _Event]) -> bool:
     return "die" in seen and seen["die"].code == str(KILLED)
 
 

@@ -24,7 +24,7 @@ from generators.task import Asset, Limits
 from harness.errors import AttemptFailed, Boundary
 from harness.sandboxes import tool_server as server
 from harness.sandboxes.base import Sandbox
-from harness.sandboxes.client import Line, ServedSandbox, fill
+from harness.sandboxes.client import ServerConnection, ToolServerSandbox, fill
 from harness.sandboxes.image import locked_libraries
 
 _PREFIX = "dosimeter-"
@@ -48,7 +48,7 @@ class LocalSandboxes:
     def __init__(self) -> None:
         self._source = Path(server.__file__).read_text()
         self._lock = threading.Lock()
-        self._live: dict[str, ServedSandbox] = {}
+        self._live: dict[str, ToolServerSandbox] = {}
         sweep_folders()
 
     def open(self, assets: Sequence[Asset], limits: Limits) -> Sandbox:
@@ -76,7 +76,7 @@ class LocalSandboxes:
         for sandbox in left:
             sandbox.close()
 
-    def _serve(self, work: str, limits: Limits, *options: str) -> ServedSandbox:
+    def _serve(self, work: str, limits: Limits, *options: str) -> ToolServerSandbox:
         """A server in the folder, which is removed with it unless the options say otherwise."""
         name = f"local-{Path(work).name}"
         ours, theirs = socket.socketpair()
@@ -88,9 +88,9 @@ class LocalSandboxes:
             raise AttemptFailed(Boundary.SANDBOX, "not created", str(error.strerror)) from error
         finally:
             theirs.close()
-        line = Line(ours, wrapped=False)
-        sandbox = ServedSandbox(
-            name, line, limits, lambda lost: self._end(name, process, work, options)
+        connection = ServerConnection(ours, wrapped=False)
+        sandbox = ToolServerSandbox(
+            name, connection, limits, lambda lost: self._end(name, process, work, options)
         )
         with self._lock:
             self._live[name] = sandbox

@@ -19,7 +19,7 @@ _BACKOFF = (1.0, 5.0, 20.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class LeaseOutcome:
     """What came of one lease, without content: ids and an error class only."""
 
     episode: str
@@ -117,7 +117,7 @@ class LeaseBook:
             return False
         return not any(self.purse.affords(self._cells[episode].model) for _, episode in self._later)
 
-    def report(self, worker: str, outcomes: Iterable[Outcome], now: float) -> None:
+    def report(self, worker: str, outcomes: Iterable[LeaseOutcome], now: float) -> None:
         """Take a worker's outcomes. A late one of a lease that was handed on counts too,
         once: the result is in the store, whoever wrote it."""
         self.hear(worker, now)
@@ -178,7 +178,7 @@ class LeaseBook:
     def _pays(self, episode: str) -> bool:
         return self.purse is None or self.purse.reserve(episode, self._cells[episode].model)
 
-    def _settle(self, outcome: Outcome) -> None:
+    def _settle(self, outcome: LeaseOutcome) -> None:
         cell = self._cells.get(outcome.episode)
         if self.purse is not None and cell is not None and outcome.spend is not None:
             self.purse.settle(cell.episode, cell.model, outcome.spend, outcome.finished)
@@ -198,7 +198,7 @@ class LeaseBook:
         self._ready.extendleft(reversed(lost))
         return len(lost)
 
-    def _fail(self, outcome: Outcome, now: float) -> None:
+    def _fail(self, outcome: LeaseOutcome, now: float) -> None:
         failures = self._failed[outcome.episode] = self._failed.get(outcome.episode, 0) + 1
         self._classes[outcome.error_class] = self._classes.get(outcome.error_class, 0) + 1
         if failures >= self.max_failures:

@@ -26,9 +26,14 @@ from harness.episode import Cell
 from harness.errors import CoordinatorLost, HarnessError
 from harness.spending import Spend
 from harness.store_keys import RESULTS, worklist_key
-from harness.sweep.leases import LeaseBook, Outcome, Progress
+from harness.sweep.leases import LeaseBook, LeaseOutcome, Progress
 from harness.sweep.run_cell import RunContext, count_spend, open_purse
-from harness.sweep.worker_process import POLL_SECONDS, LineLost, dump_no_core, open_hand
+from harness.sweep.worker_process import (
+    POLL_SECONDS,
+    ConnectionLost,
+    dump_no_core,
+    open_worker_process,
+)
 from registry.sealing import decrypt
 from registry.stores import open_store
 
@@ -61,7 +66,7 @@ class Coordinator:
         cells = book.lease(worker, min(count, _MAX_LEASED), time.monotonic(), holding)
         return cells, not cells and (book.progress().done or book.stalled())
 
-    def report(self, context: RunContext, worker: str, outcomes: tuple[Outcome, ...]) -> None:
+    def report(self, context: RunContext, worker: str, outcomes: tuple[LeaseOutcome, ...]) -> None:
         self._book(context).report(worker, outcomes, time.monotonic())
 
     def hear(self, worker: str) -> None:
@@ -102,11 +107,11 @@ class Worker:
 
     def work(self, coordinator: Any, context: RunContext) -> int:
         """Pull until the run is over; how many cells this worker finished."""
-        with open_hand(context) as link:
+        with open_worker_process(context) as link:
             while True:
                 try:
                     kind, *told = link.recv()
-                except LineLost:
+                except ConnectionLost:
                     os._exit(1)  # the hand died, and this worker with it: another takes its place
                 if kind == "finished":
                     return int(told[0])
@@ -198,7 +203,7 @@ def run_sweep(
     with ray_session(options.address):
         coordinator = _open_coordinator(context, options)
         try:
-            _drive(_Crew(context, options, coordinator), coordinator, context, watch)
+            _drive(_Workers(context, options, coordinator), coordinator, context, watch)
             progress: Progress = _ask(coordinator.progress.remote(context))
         finally:
             ray.kill(coordinator)
@@ -247,7 +252,7 @@ def _cause(error: BaseException) -> BaseException:
     return CoordinatorLost(_LOST) if isinstance(error, RayActorError) else error
 
 
-class _Crew:
+class _Workers:
     """The workers of a sweep: started, watched, replaced."""
 
     # A worker that dies this often without finishing anything is not bad luck.
@@ -311,7 +316,7 @@ class _Crew:
 
 
 def _drive(
-    crew: _Crew, coordinator: Any, context: RunContext, watch: Callable[[Progress], None]
+    crew: _Workers, coordinator: Any, context: RunContext, watch: Callable[[Progress], None]
 ) -> None:
     try:
         while crew.wait(POLL_SECONDS):

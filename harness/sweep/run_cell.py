@@ -18,7 +18,7 @@ from harness.codec import decode_episode, decode_result, encode_episode, encode_
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes import EpisodeResult, grade_episode, run_attempt, summarise_episode
 from harness.errors import Boundary, HarnessError, name_error
-from harness.external_agents import Contender
+from harness.external_agents import ModelOrAgent
 from harness.model import close_model
 from harness.sandboxes import SandboxProvider
 from harness.spending import (
@@ -32,7 +32,7 @@ from harness.spending import (
     spend_of,
 )
 from harness.store_keys import attempt_key, result_key
-from harness.sweep.leases import Outcome
+from harness.sweep.leases import LeaseOutcome
 from registry.errors import RegistryError
 from registry.ledger import ModelPin
 from registry.package_guard import code_digest
@@ -87,7 +87,7 @@ class Workbench:
 
     context: RunContext
     store: Store
-    models: Mapping[str, Contender]
+    models: Mapping[str, ModelOrAgent]
     sandboxes: SandboxProvider
     stop: threading.Event = field(default_factory=threading.Event)  # set: nothing more is bought
     catalog: Catalog = INSTALLED
@@ -144,20 +144,20 @@ def open_sandboxes(context: RunContext) -> SandboxProvider:
     return provider
 
 
-def run_cell(cell: Cell, bench: Workbench, now: Callable[[], str]) -> Outcome:
+def run_cell(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutcome:
     """Bring one cell forward: run the next attempt it needs, or finish what a crash left.
 
     Safe to run any number of times, anywhere, at once: attempts and results are written
     put-if-absent under names that follow from the cell. Raises BrokenPromise, HarnessError
     and StoreError: replies that cannot be kept must not be bought. Whatever else fails is an
-    Outcome that is not finished; of an error of ours it tells class and place only.
+    LeaseOutcome that is not finished; of an error of ours it tells class and place only.
     """
     try:
         outcome = _advance(cell, bench, now)
     except (HarnessError, RegistryError):
         raise
     except Exception as bug:
-        outcome = Outcome(cell.episode, False, f"{Boundary.WORKER}:{name_error(bug)}")
+        outcome = LeaseOutcome(cell.episode, False, f"{Boundary.WORKER}:{name_error(bug)}")
     return replace(outcome, spend=count_spend(cell, bench.store, bench.context))
 
 
@@ -171,14 +171,14 @@ def count_spend(cell: Cell, store: Store, context: RunContext) -> Spend | None:
     return spend_of(read_bought(store, (context.run_identity,), cell.episode, provider), price)
 
 
-def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> Outcome:
+def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutcome:
     if bench.store.exists(result_key(cell.episode)):
-        return Outcome(cell.episode, finished=True)
+        return LeaseOutcome(cell.episode, finished=True)
     instance, attempt, inherited = instance_of(cell, bench.catalog), 1, 0
     while (stored := _read_attempt(cell, attempt, bench.store, bench.context)) is not None:
         if stored.stop is not StopReason.FAILED:
             _write_result(cell, instance, stored, attempt, bench.store, bench.context)
-            return Outcome(cell.episode, finished=True)
+            return LeaseOutcome(cell.episode, finished=True)
         attempt, inherited = attempt + 1, stored.replies
     episode = _run_attempt(cell, instance.brief, attempt, inherited, bench, now)
     if not bench.store.put(
@@ -187,9 +187,9 @@ def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> Outcome:
     ):
         return _advance(cell, bench, now)  # another worker was first: go on from its attempt
     if episode.stop is StopReason.FAILED:
-        return Outcome(cell.episode, finished=False, error_class=episode.error_class)
+        return LeaseOutcome(cell.episode, finished=False, error_class=episode.error_class)
     _write_result(cell, instance, episode, attempt, bench.store, bench.context)
-    return Outcome(cell.episode, finished=True)
+    return LeaseOutcome(cell.episode, finished=True)
 
 
 def open_purse(

@@ -13,7 +13,7 @@ from registry.ledger import ModelPin, record_body
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class WaveInstance:
     """An instance that a wave runs, without its arm."""
 
     spec: TaskSpec
@@ -38,7 +38,7 @@ def episode_id(study: str, wave: int, instance: str, model: ModelPin, replicate:
 def schedule_cells(
     study: str,
     wave: int,
-    subjects: Iterable[Subject],
+    subjects: Iterable[WaveInstance],
     models: Iterable[ModelPin],
     replicates: int,
     order: Seed,

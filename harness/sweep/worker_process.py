@@ -25,25 +25,25 @@ from typing import Protocol
 
 from harness.episode import Cell
 from harness.errors import HarnessError, WorkStopped
-from harness.sweep.leases import Outcome
+from harness.sweep.leases import LeaseOutcome
 from harness.sweep.run_cell import RunContext, Workbench, run_cell
 from registry.canonical import digest_value
 from registry.clock import utc_now
 
 POLL_SECONDS = 0.25
 _HEARTBEAT_SECONDS = 5.0
-LineLost = (EOFError, ConnectionError)
+ConnectionLost = (EOFError, ConnectionError)
 
 
-class Book(Protocol):
-    """The coordinator's book, as a worker uses it. All raise LineLost when there is no way to
+class LeaseClient(Protocol):
+    """The coordinator's book, as a worker uses it. All raise ConnectionLost when there is no way to
     it any more."""
 
-    def lease(self, room: int, holding: frozenset[str]) -> tuple[tuple[Cell, ...], bool]:
+    def lease(self, capacity: int, holding: frozenset[str]) -> tuple[tuple[Cell, ...], bool]:
         """Cells to work on, and whether the run is over for this worker."""
         ...
 
-    def report(self, outcomes: tuple[Outcome, ...]) -> None: ...
+    def report(self, outcomes: tuple[LeaseOutcome, ...]) -> None: ...
 
     def hear(self) -> None:
         """Tell that this worker is alive."""
@@ -54,26 +54,26 @@ class Book(Protocol):
         ...
 
 
-def pull(book: Book, bench: Workbench, parallel: int, cells_held: CellsHeld) -> int:
+def pull(leases: LeaseClient, bench: Workbench, parallel: int, cell_locks: CellLocks) -> int:
     """Keep ``parallel`` cells at work until the run is over; how many were finished. When the
     line is lost, stop buying, end when what was bought is kept, and raise."""
     finished, over, heard = 0, False, 0.0
-    pending: dict[Future[Outcome], str] = {}
+    pending: dict[Future[LeaseOutcome], str] = {}
 
-    def work_on(cell: Cell) -> Outcome:
-        with cells_held.hold(cell.episode, bench.stop.is_set):
+    def work_on(cell: Cell) -> LeaseOutcome:
+        with cell_locks.hold(cell.episode, bench.stop.is_set):
             return run_cell(cell, bench, utc_now)
 
     with ThreadPoolExecutor(parallel, thread_name_prefix="episode") as pool:
         try:
             while pending or not over:
-                book.attend()
+                leases.attend()
                 if time.monotonic() - heard > _HEARTBEAT_SECONDS:
-                    book.hear()
+                    leases.hear()
                     heard = time.monotonic()
                 if len(pending) < parallel and not over:
-                    room, holding = parallel - len(pending), frozenset(pending.values())
-                    cells, over = book.lease(room, holding)
+                    capacity, holding = parallel - len(pending), frozenset(pending.values())
+                    cells, over = leases.lease(capacity, holding)
                     for cell in cells:
                         pending[pool.submit(work_on, cell)] = cell.episode
                 if not pending:
@@ -83,7 +83,7 @@ def pull(book: Book, bench: Workbench, parallel: int, cells_held: CellsHeld) -> 
                 outcomes = tuple(future.result() for future in done)
                 if outcomes:
                     finished += sum(outcome.finished for outcome in outcomes)
-                    book.report(outcomes)
+                    leases.report(outcomes)
                 for future in done:
                     del pending[future]
         except BaseException:
@@ -92,7 +92,7 @@ def pull(book: Book, bench: Workbench, parallel: int, cells_held: CellsHeld) -> 
     return finished
 
 
-class CellsHeld:
+class CellLocks:
     """One process of this user on this machine at a time works on a cell of a store. The kernel
     lets go of the cells of one that died. A process makes one of these, and keeps it."""
 
@@ -125,7 +125,7 @@ class CellsHeld:
 
 
 @contextmanager
-def open_hand(context: RunContext) -> Iterator[Connection]:
+def open_worker_process(context: RunContext) -> Iterator[Connection]:
     """A hand for a run, and the line to it. It sends a request's name and arguments, last
     ``finished`` or ``raised``; it is sent answers. It ends by itself when the line is closed."""
     ours, theirs = socket.socketpair()
@@ -144,20 +144,20 @@ def open_hand(context: RunContext) -> Iterator[Connection]:
         yield link
 
 
-class _DistantBook:
+class _RemoteLeases:
     """The book at the other end of the line."""
 
     def __init__(self, link: Connection) -> None:
         self._link = link
 
-    def lease(self, room: int, holding: frozenset[str]) -> tuple[tuple[Cell, ...], bool]:
-        self._link.send(("lease", room, holding))
+    def lease(self, capacity: int, holding: frozenset[str]) -> tuple[tuple[Cell, ...], bool]:
+        self._link.send(("lease", capacity, holding))
         cells: tuple[Cell, ...]
         over: bool
         cells, over = self._link.recv()
         return cells, over
 
-    def report(self, outcomes: tuple[Outcome, ...]) -> None:
+    def report(self, outcomes: tuple[LeaseOutcome, ...]) -> None:
         self._link.send(("report", outcomes))
         self._link.recv()
 
@@ -179,20 +179,20 @@ def main() -> None:
         os._exit(0)
     dump_no_core()
     link = Connection(int(sys.argv[1]))
-    with suppress(*LineLost):
+    with suppress(*ConnectionLost):
         context: RunContext = link.recv()
         try:
-            link.send(("finished", _work(_DistantBook(link), context)))
-        except LineLost:
+            link.send(("finished", _work(_RemoteLeases(link), context)))
+        except ConnectionLost:
             raise
         except Exception as error:
             link.send(("raised", error))
 
 
-def _work(book: Book, context: RunContext) -> int:
+def _work(leases: LeaseClient, context: RunContext) -> int:
     bench = Workbench.open(context)
     try:
-        return pull(book, bench, context.parallel, CellsHeld(context.store))
+        return pull(leases, bench, context.parallel, CellLocks(context.store))
     finally:
         bench.close()
 

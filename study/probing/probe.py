@@ -10,7 +10,7 @@ from generators.catalog import Catalog
 from generators.task import TaskInstance
 from harness.build_model import build_model
 from harness.errors import HarnessError
-from harness.external_agents import OutsideAgent
+from harness.external_agents import ExternalAgent
 from harness.model import Model, close_model
 from harness.probing import (
     ProbeStore,
@@ -147,7 +147,7 @@ class _Party:
 def _opened(study: Study, pin: ModelPin, stack: ExitStack) -> Model:
     made = build_model(pin, folder=str(study.folder.resolve()))
     stack.callback(close_model, made)
-    if isinstance(made, OutsideAgent):  # _pins has left these out
+    if isinstance(made, ExternalAgent):  # _pins has left these out
         raise HarnessError(f"model {pin.name!r} cannot be asked one question")
     return made
 

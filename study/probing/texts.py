@@ -10,7 +10,7 @@ from functools import partial
 from generators.catalog import Catalog
 from generators.task import TaskInstance
 from harness.errors import Boundary, HarnessError
-from harness.model import OVERFLOW, Model, weighing
+from harness.model import OVERFLOW, Model, logprob_model
 from harness.probing import (
     NOT_TOLD,
     ProbeStore,
@@ -143,7 +143,7 @@ def explain_untold(outcome: ProbeOutcome) -> ProbeOutcome:
 def _ask_text(
     way: TextWay, instance: TaskInstance, catalog: Catalog, model: Model, journal: ProbeStore
 ) -> None:
-    text, inner = released_text(instance, catalog), weighing(model)
+    text, inner = released_text(instance, catalog), logprob_model(model)
     if text is None or inner is None:
         raise HarnessError(f"model {model.name!r} cannot be asked how likely a text is")
     run_text_probe(instance, text, inner, journal, way.way, way.top)

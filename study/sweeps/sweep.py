@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from generators.catalog import Catalog
-from harness.agent import InOneTurn, fit_context, single_turn
+from harness.agent import SingleTurnModel, fit_context, single_turn
 from harness.build_model import build_model
 from harness.codec import encode_cells
 from harness.episode import Cell
 from harness.errors import HarnessError
-from harness.external_agents import Contender
+from harness.external_agents import ModelOrAgent
 from harness.spending import PriceList, Spend, Tariff
 from harness.store_keys import result_key, run_key_key, worklist_key
 from harness.sweep import Progress, RunContext, close_cell, prepare_ray
@@ -58,10 +58,10 @@ logger = logging.getLogger(__name__)
 _SPARE = 10  # a tenth: instances differ in size, and one that fails to fit would stop the sweep
 
 
-def check_forms(models: Iterable[Contender], tasks: Iterable[Task], catalog: Catalog) -> None:
+def check_forms(models: Iterable[ModelOrAgent], tasks: Iterable[Task], catalog: Catalog) -> None:
     """Raises StudyError, which names model and task, where an example of a task has no
     single-turn form, or hardly fits the context of a model that is asked once."""
-    asked_once = [model for model in models if isinstance(model, InOneTurn)]
+    asked_once = [model for model in models if isinstance(model, SingleTurnModel)]
     if not asked_once:
         return
     for task in tasks:

@@ -19,7 +19,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from harness.episode import Episode, Grade, Step, StopReason, ToolUse
+from harness.episode import Episode, Grade, StopReason, ToolUse, Turn
 from harness.episodes import EpisodeResult
 from harness.model import Message, ToolCall, Usage
 from registry.canonical import digest_value
@@ -588,12 +588,12 @@ def _content(message: Message) -> str | list[Json]:
     return [*(thought if message.reasoning else []), text, *images]
 
 
-def _prompts(step: Step) -> int:
+def _prompts(step: Turn) -> int:
     """How many messages of a turn come before the model's reply."""
     return 1 if step.prompt else 0
 
 
-def _output(header: LogHeader, step: Step, turn: list[Json]) -> Json:
+def _output(header: LogHeader, step: Turn, turn: list[Json]) -> Json:
     reply = step.reply
     tool_seconds = sum(use.seconds for use in step.uses)
     stop = "tool_calls" if reply.message.calls else _STOPS.get(reply.finish, "unknown")

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from generators.grading import Criterion
 from harness.codec import encode_episode
-from harness.episode import Episode, Grade, Step, ToolUse
+from harness.episode import Episode, Grade, ToolUse, Turn
 from harness.episodes import EpisodeResult
 from harness.model import Image, Message, ToolCall, Usage
 from harness.store_keys import hex_of
@@ -258,7 +258,7 @@ def _tokens(usage: Usage) -> str:
     return ", ".join(f"{'unknown' if n is None else format(n, ',')} {k}" for k, n in told.items())
 
 
-def _print_step(page: _Page, number: int, step: Step) -> None:
+def _print_step(page: _Page, number: int, step: Turn) -> None:
     if step.prompt:
         page.title("harness", "said before the next turn")
         page.block(step.prompt)

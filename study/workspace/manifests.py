@@ -8,7 +8,7 @@ from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.episode import Cell
 from harness.store_keys import RESULTS, result_key
-from harness.sweep import Subject, schedule_cells
+from harness.sweep import WaveInstance, schedule_cells
 from registry.errors import BrokenPromise
 from registry.ledger import Ledger, RunManifest, WaveClosed, record_digest
 from registry.sealing import SealedEntry
@@ -48,7 +48,7 @@ def closing_manifest(ledger: Ledger, closed: WaveClosed) -> RunManifest:
 def cells_of(entries: Iterable[SealedEntry], manifest: RunManifest) -> tuple[Cell, ...]:
     """Return every cell of a wave in the order of its schedule, for the entries of the draw."""
     subjects = (
-        Subject(
+        WaveInstance(
             TaskSpec(entry.family, entry.version, entry.difficulty, ()),
             entry.instance,
             Seed.from_hex(entry.seed),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.models.providers.anthropic import AnthropicModel
-from harness.models.providers.base import ServedModel
+from harness.models.providers.base import ProviderModel
 from harness.models.providers.bedrock import BedrockModel
 from harness.models.providers.google import GoogleModel
 from tests.harness.openai_server import Answer, Json, Served, serve
@@ -28,7 +28,7 @@ class Dialect:
     """One provider's protocol. ``speak(text, calls, thought)`` is a whole reply."""
 
     name: str
-    model: type[ServedModel]
+    model: type[ProviderModel]
     path: str
     key_header: str
     given: str  # the key that the model is given; boto3 finds its own

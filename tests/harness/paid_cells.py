@@ -8,7 +8,7 @@ from generators.task import TaskSpec
 from harness.build_model import build_model
 from harness.episode import Cell
 from harness.sweep.run_cell import RunContext, Workbench, run_cell
-from harness.sweep.schedule import Subject, schedule_cells
+from harness.sweep.schedule import WaveInstance, schedule_cells
 from registry.ledger.records import ModelPin
 from registry.sealing import recipient_of
 from registry.stores import open_store
@@ -35,7 +35,7 @@ def cells(url: str, count: int = COUNT) -> tuple[Cell, ...]:
     root = Seed(bytes(32))
     seeds = [root.child("cell", number) for number in range(count)]
     made = INSTALLED.family(spec.family)
-    subjects = [Subject(spec, made.generate(spec.difficulty, seed).id, seed) for seed in seeds]
+    subjects = [WaveInstance(spec, made.generate(spec.difficulty, seed).id, seed) for seed in seeds]
     return schedule_cells("s", 0, subjects, [pin_at(url)], 1, root)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from generators.seed import Seed
 from generators.task import TaskSpec
 from harness import codec
-from harness.episode import Cell, Episode, Grade, GradeStatus, Step, StopReason, ToolUse
+from harness.episode import Cell, Episode, Grade, GradeStatus, StopReason, ToolUse, Turn
 from harness.episodes.result import summarise_episode
 from harness.model import Image, Message, Reply, Role, ToolCall, Usage
 from registry.canonical import canonical_bytes
@@ -32,7 +32,7 @@ REPLY = Reply(
     retries=2,
 )
 SEEN = Message(Role.TOOL, "image/png", (Image("image/png", BYTES),), call_id="c1")
-STEP = Step(REPLY, (ToolUse("c1", "view_image", SEEN, 0.125, 0, ("time", "output")),), 1.5)
+STEP = Turn(REPLY, (ToolUse("c1", "view_image", SEEN, 0.125, 0, ("time", "output")),), 1.5)
 EPISODE = Episode(
     "sha256:e", "sha256:i", "sha256:r", "m", 0, 1, (Message(Role.SYSTEM, "s"),), (STEP, STEP),
     "done", b"\xff{}", StopReason.TURN_LIMIT, Usage(), noon(), 2.25, "c", "provider:overload",

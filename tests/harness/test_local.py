@@ -23,7 +23,7 @@ from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes.grading import grade_episode
 from harness.episodes.rollout import run_attempt
-from harness.model import Message, ModelRequest, Role, TextRequest, weighing
+from harness.model import Message, ModelRequest, Role, TextRequest, logprob_model
 from harness.models.local.model import LocalModel
 from harness.models.local.weights import WEIGHTS
 from harness.models.membership import weigh_tokens
@@ -135,7 +135,7 @@ def test_it_works_through_a_whole_episode_in_a_container(
 def test_it_tells_exactly_how_likely_a_text_is(small: TextCalls) -> None:
     """Each token's log-probability and the whole vocabulary's moments, the same twice; what it
     would say itself is likelier than what it would not."""
-    teller = weighing(small)
+    teller = logprob_model(small)
     assert teller is not None
     opening = "compute_average\n\nThe capital of France is"
     start = len(opening)

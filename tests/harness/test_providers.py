@@ -20,7 +20,7 @@ from harness.episodes.grading import grade_episode
 from harness.episodes.rollout import run_attempt
 from harness.errors import AttemptFailed, Boundary
 from harness.model import Image, Message, ModelRequest, Role, Try, Usage
-from harness.models.providers.base import Sampling, ServedModel
+from harness.models.providers.base import ProviderModel, Sampling
 from harness.models.providers.retry import RETRIED, RETRIED_ONCE
 from harness.spending.purchases import MemoryJournal
 from tests.harness.dialects import DIALECTS, GOOGLE, GOOGLE_SAFETY, KEY, Dialect
@@ -46,7 +46,7 @@ def no_keys_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def model_at(
     dialect: Dialect, served: Served, pauses: list[float] | None = None, **sampling: Any
-) -> Iterator[ServedModel]:
+) -> Iterator[ProviderModel]:
     sleep = (lambda seconds: None) if pauses is None else pauses.append
     model = dialect.model(
         "m", "asked-model", served.url, dialect.given, Sampling(**sampling), sleep
@@ -57,7 +57,7 @@ def model_at(
         model.close()
 
 
-def ask(model: ServedModel, *messages: Message, tools: bool = True) -> Any:
+def ask(model: ProviderModel, *messages: Message, tools: bool = True) -> Any:
     return model.respond(ModelRequest((*OPENING, *messages), TOOLS if tools else (), SEED))
 
 

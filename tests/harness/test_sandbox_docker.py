@@ -330,7 +330,7 @@ def test_one_waits_until_this_machine_has_room_for_it() -> None:
         found = provider._client.containers(all=True, filters={"label": label})
         return sum(int(each["Labels"]["dosimeter.bytes"]) for each in found)
 
-    provider._room = replace(provider._room, most=2 * size + size // 2, taken=taken)
+    provider._admission = replace(provider._admission, most=2 * size + size // 2, taken=taken)
     with provider.open([], LIMITS) as first:
         assert provider._taken() >= size
         with provider.open([], others) as second, ThreadPoolExecutor(1) as later:

@@ -14,7 +14,7 @@ import pytest
 from generators.task import Limits
 from harness.errors import AttemptFailed, Boundary
 from harness.sandboxes.base import SandboxRefused
-from harness.sandboxes.client import Coroner, Line, LineBroken, ServedSandbox
+from harness.sandboxes.client import ExitCause, ServerConnection, ServerLost, ToolServerSandbox
 
 GOOD = {"ok": True, "exit": 0, "total": 2, "seconds": 0.1, "limits": []}
 
@@ -31,7 +31,7 @@ def wrap(data: bytes, stream: int = 1) -> bytes:
 
 @dataclass
 class Verdict:
-    """A coroner who has found this."""
+    """A exit_cause who has found this."""
 
     limits: tuple[str, ...]
 
@@ -41,7 +41,9 @@ class Verdict:
         return self.limits
 
 
-def served(reply: bytes, wrapped: bool = False, coroner: Coroner | None = None) -> ServedSandbox:
+def served(
+    reply: bytes, wrapped: bool = False, exit_cause: ExitCause | None = None
+) -> ToolServerSandbox:
     """A sandbox whose server says just this, and hangs up."""
     ours, theirs = socket.socketpair()
 
@@ -51,8 +53,8 @@ def served(reply: bytes, wrapped: bool = False, coroner: Coroner | None = None) 
         theirs.close()
 
     threading.Thread(target=speak, daemon=True).start()
-    line = Line(ours, wrapped)
-    return ServedSandbox("x", line, Limits(), lambda lost: None, coroner)
+    line = ServerConnection(ours, wrapped)
+    return ToolServerSandbox("x", line, Limits(), lambda lost: None, exit_cause)
 
 
 def test_a_reply_may_come_in_any_pieces() -> None:
@@ -101,8 +103,8 @@ def test_a_server_that_goes_fails_the_attempt(reply: bytes) -> None:
 
 def test_silence_is_not_waited_for() -> None:
     ours, theirs = socket.socketpair()
-    with pytest.raises(LineBroken, match="silent"):
-        Line(ours, wrapped=False, grace=0.1).ask({"op": "ping"})
+    with pytest.raises(ServerLost, match="silent"):
+        ServerConnection(ours, wrapped=False, grace=0.1).ask({"op": "ping"})
     theirs.close()
 
 
@@ -119,7 +121,7 @@ def test_a_refusal_is_an_answer() -> None:
 
 def test_a_program_that_takes_the_sandbox_down_has_hit_its_limit() -> None:
     """Else an agent could have its attempt begun again whenever it liked."""
-    box = served(b"", coroner=Verdict(("memory",)))
+    box = served(b"", exit_cause=Verdict(("memory",)))
     result = box.run(["x"], 1)
     assert (result.exit_code, result.limits) == (137, ("memory",))
     assert box.run(["y"], 1).limits == ("memory",)
@@ -130,7 +132,7 @@ def test_a_program_that_takes_the_sandbox_down_has_hit_its_limit() -> None:
 
 
 def test_a_program_that_ends_the_sandbox_in_another_way_has_ended_it_all_the_same() -> None:
-    box = served(b"", coroner=Verdict(()))
+    box = served(b"", exit_cause=Verdict(()))
     result = box.run(["x"], 1)
     assert (result.exit_code, result.limits) == (137, ())
     assert box.run(["y"], 1).exit_code == 137
@@ -143,7 +145,7 @@ def test_a_lost_server_is_destroyed_once() -> None:
     ours, theirs = socket.socketpair()
     theirs.close()
     ends: list[bool] = []
-    box = ServedSandbox("x", Line(ours, wrapped=False), Limits(), ends.append)
+    box = ToolServerSandbox("x", ServerConnection(ours, wrapped=False), Limits(), ends.append)
     with pytest.raises(AttemptFailed):
         box.ping()
     box.close()

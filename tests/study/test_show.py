@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harness.codec import encode_episode
-from harness.episode import Episode, Step, StopReason, ToolUse
+from harness.episode import Episode, StopReason, ToolUse, Turn
 from harness.model import Image, Message, Reply, Role, ToolCall, Usage
 from harness.store_keys import attempt_key, hex_of
 from registry.canonical import digest_bytes
@@ -52,7 +52,7 @@ def hostile_episode(episode: Episode) -> Episode:
     said = Message(Role.ASSISTANT, FORGED, calls=(call, wild), reasoning=HOSTILE)
     seen = Message(Role.TOOL, HOSTILE, (image,), call_id=HOSTILE)
     killed = Message(Role.TOOL, "gone", call_id="two")
-    step = Step(
+    step = Turn(
         Reply(said, Usage(120, 7), HOSTILE, finish=HOSTILE, retries=3, failed=(HOSTILE,)),
         (
             ToolUse(HOSTILE, HOSTILE, seen, 1.25),

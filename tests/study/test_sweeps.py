@@ -187,7 +187,7 @@ def test_workers_that_die_are_replaced_for_as_long_as_something_gets_finished(
     prepare_ray(None)
     from harness.sweep import ray_actors as actors
 
-    monkeypatch.setattr(actors._Crew, "MAX_DEATHS", 1)
+    monkeypatch.setattr(actors._Workers, "MAX_DEATHS", 1)
     study, killed_at = make_study(tmp_path / "study", 20), [0]
 
     def watch(progress: Progress) -> None:

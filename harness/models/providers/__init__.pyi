@@ -1,4 +1,4 @@
-from .base import Connection, Sampling, ServedModel
+from .base import Connection, ProviderModel, Sampling
 from .openai import OpenAIModel
 from .openai_logprobs import post_json
 from .retry import RETRIED, ProviderError, pause
@@ -8,8 +8,8 @@ __all__ = [
     "Connection",
     "OpenAIModel",
     "ProviderError",
+    "ProviderModel",
     "Sampling",
-    "ServedModel",
     "pause",
     "post_json",
 ]

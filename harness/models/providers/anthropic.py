@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from generators.seed import Seed
-from harness.models.providers.base import Connection, ServedModel, keeping_client
+from harness.models.providers.base import Connection, ProviderModel, keeping_client
 
 BASE_URL = "https://api.anthropic.com"
 
 
-class AnthropicModel(ServedModel):
+class AnthropicModel(ProviderModel):
     async def _connect(self) -> Connection:
         from anthropic import AsyncAnthropic
         from pydantic_ai.models.anthropic import AnthropicModel as Chat

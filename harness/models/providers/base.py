@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from generators.seed import Seed
 from harness.errors import AttemptFailed, Boundary
 from harness.model import ModelRequest, Reply, Try
-from harness.models.providers.messages import Replay, heard_reply, spoken_messages, spoken_tool
+from harness.models.providers.messages import Replay, heard_reply, spoken_messages, tool_definition
 from harness.models.providers.retry import ProviderError, classify, pause, try_again
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Connection:
     close: Callable[[], Awaitable[Any]]
 
 
-class ServedModel(ABC):
+class ProviderModel(ABC):
     """A model that a provider serves. Each provider's module says how to connect and to ask."""
 
     native_replay = True  # what the model thought goes back in the provider's own signed form
@@ -179,7 +179,7 @@ class ServedModel(ABC):
                     list(spoken_messages(request.messages, replay)),
                     model_settings=self._settings(request.seed),  # type: ignore[arg-type]  # a dict of what each provider's settings have
                     model_request_parameters=ModelRequestParameters(
-                        function_tools=[spoken_tool(spec) for spec in request.tools],
+                        function_tools=[tool_definition(spec) for spec in request.tools],
                         **_shape(request.schema),
                     ),
                     instrument=False,

@@ -6,10 +6,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from harness.models.providers.base import Connection, ServedModel, keep_bytes
+from harness.models.providers.base import Connection, ProviderModel, keep_bytes
 
 
-class BedrockModel(ServedModel):
+class BedrockModel(ProviderModel):
     """A model by its Bedrock id, in ``region`` (of the environment's where it is empty)."""
 
     async def _connect(self) -> Connection:

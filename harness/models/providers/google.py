@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from generators.seed import Seed
-from harness.models.providers.base import Connection, ServedModel, keeping_client
+from harness.models.providers.base import Connection, ProviderModel, keeping_client
 
 BASE_URL = "https://generativelanguage.googleapis.com"
 
 
-class GoogleModel(ServedModel):
+class GoogleModel(ProviderModel):
     async def _connect(self) -> Connection:
         from pydantic_ai.models.google import GoogleModel as Chat
         from pydantic_ai.providers.google import GoogleProvider

@@ -48,7 +48,7 @@ def spoken_messages(messages: Sequence[Message], replay: Replay) -> Iterator[pm.
             yield pm.ModelRequest(parts=[*parts, *shown])
 
 
-def spoken_tool(spec: ToolSpec) -> Any:
+def tool_definition(spec: ToolSpec) -> Any:
     from pydantic_ai.tools import ToolDefinition
 
     return ToolDefinition(

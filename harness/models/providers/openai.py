@@ -6,13 +6,13 @@ from typing import Any
 
 from generators.seed import Seed
 from harness.model import Reply, TextRequest
-from harness.models.providers.base import Connection, Sampling, ServedModel, keeping_client
+from harness.models.providers.base import Connection, ProviderModel, Sampling, keeping_client
 from harness.models.providers.openai_logprobs import asked_of, post_json, reply_of
 
 BASE_URL = "https://api.openai.com/v1"
 
 
-class OpenAIModel(ServedModel):
+class OpenAIModel(ProviderModel):
     """A model behind an OpenAI-compatible server. Each server has its own field for what a model
     thought, or none: it is sent back where the pin names one."""
 

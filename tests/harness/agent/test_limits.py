@@ -9,7 +9,7 @@ import pytest
 
 from generators.seed import Seed
 from harness.agent.limits import Ceiling, read_ceiling
-from harness.agent.loop import Conduct, run_agent
+from harness.agent.loop import AgentRun, run_agent
 from harness.episode import StopReason
 from harness.errors import HarnessError
 from harness.model import Reply, Usage
@@ -19,7 +19,7 @@ from registry.ledger.records import ModelPin
 from tests.harness.script import ANSWER, Playback, brief, call, say
 
 
-def conduct(model: Playback, sandbox: Sandbox, ceiling: Ceiling) -> Conduct:
+def conduct(model: Playback, sandbox: Sandbox, ceiling: Ceiling) -> AgentRun:
     return run_agent(
         brief(), model, sandbox, Seed(bytes(32)), MemoryJournal(), time.monotonic, ceiling=ceiling
     )

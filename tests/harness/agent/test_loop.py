@@ -9,7 +9,7 @@ import pytest
 
 from generators.seed import Seed
 from generators.task import Limits
-from harness.agent.loop import LAST_ASK, MAX_CALLS, Conduct, opening_messages, run_agent
+from harness.agent.loop import LAST_ASK, MAX_CALLS, AgentRun, opening_messages, run_agent
 from harness.episode import StopReason
 from harness.errors import AttemptFailed, Boundary
 from harness.model import Reply, Role, Usage
@@ -27,7 +27,7 @@ def conduct(
     limits: Limits | None = None,
     journal: MemoryJournal | None = None,
     tick: Callable[[], float] = time.monotonic,
-) -> Conduct:
+) -> AgentRun:
     journal = MemoryJournal() if journal is None else journal
     return run_agent(brief(limits=limits), model, sandbox, SEED, journal, tick)
 

@@ -15,7 +15,7 @@ from generators.seed import Seed
 from generators.task import DIFFICULTIES, Asset, TaskSpec
 from generators.validation.validate import public_seeds
 from harness.agent.single_turn import (
-    InOneTurn,
+    SingleTurnModel,
     estimate_picture,
     estimate_text,
     fit_context,
@@ -123,7 +123,7 @@ def test_a_file_without_a_form_is_refused_by_name(asset: Asset, said: str) -> No
 def test_the_model_is_asked_once_without_tools() -> None:
     model = Playback([say(ANSWER)])
     conduct = run_single_turn(
-        brief(), InOneTurn(model, 100_000), SEED, MemoryJournal(), itertools.count().__next__
+        brief(), SingleTurnModel(model, 100_000), SEED, MemoryJournal(), itertools.count().__next__
     )
     assert (conduct.stop, conduct.answer, len(conduct.steps)) == (StopReason.ANSWERED, ANSWER, 1)
     (request,) = model.asked
@@ -133,8 +133,8 @@ def test_the_model_is_asked_once_without_tools() -> None:
 
 def test_a_reply_that_was_paid_for_is_not_bought_again() -> None:
     journal, tick = MemoryJournal(), itertools.count().__next__
-    first = InOneTurn(Playback([say(ANSWER)], paid=True), 100_000)
-    again = InOneTurn(Playback([], paid=True), 100_000)
+    first = SingleTurnModel(Playback([say(ANSWER)], paid=True), 100_000)
+    again = SingleTurnModel(Playback([], paid=True), 100_000)
     kept = run_single_turn(brief(), first, SEED, journal, tick)
     assert run_single_turn(brief(), again, SEED, journal, tick).steps[0].reply == (
         kept.steps[0].reply
@@ -144,14 +144,14 @@ def test_a_reply_that_was_paid_for_is_not_bought_again() -> None:
 def test_a_provider_that_fails_is_a_failed_attempt() -> None:
     down = Playback([AttemptFailed(Boundary.PROVIDER, "Timeout")])
     conduct = run_single_turn(
-        brief(), InOneTurn(down, 9999), SEED, MemoryJournal(), itertools.count().__next__
+        brief(), SingleTurnModel(down, 9999), SEED, MemoryJournal(), itertools.count().__next__
     )
     assert (conduct.stop, conduct.error_class) == (StopReason.FAILED, "provider:Timeout")
 
 
 def test_an_attempt_in_one_turn_opens_no_sandbox() -> None:
     """So a model that is not ours may run without an engine: nothing of it is carried out."""
-    model = InOneTurn(Playback([call(("run_command", {"command": "ls"}))]), 100_000)
+    model = SingleTurnModel(Playback([call(("run_command", {"command": "ls"}))]), 100_000)
     episode = run_attempt(
         CELL, 1, brief(), model, LocalSandboxes(),
         run="sha256:" + "a" * 64, journal=MemoryJournal(), now=noon,
@@ -187,13 +187,13 @@ def pin(provider: str, **settings: Any) -> ModelPin:
 
 def test_the_mode_is_a_setting_of_the_model() -> None:
     given = pin("scripted", agent="trivial", mode="single_turn", context=8000)
-    assert build_model(given) == InOneTurn(TrivialAgent("m"), 8000)
+    assert build_model(given) == SingleTurnModel(TrivialAgent("m"), 8000)
     assert build_model(pin("scripted", agent="trivial", mode="agentic")) == TrivialAgent("m")
     served = pin(
         "openai", base_url="http://localhost:1/v1", mode="single_turn", context=9, max_tokens=5
     )
     made = build_model(served, {"OPENAI_API_KEY": "sk"})
-    assert isinstance(made, InOneTurn)
+    assert isinstance(made, SingleTurnModel)
     assert (made.paid, made.trusted, made.reply) == (True, False, 5)
 
 

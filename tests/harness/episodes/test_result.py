@@ -6,7 +6,7 @@ from dataclasses import fields
 
 from generators.seed import Seed
 from generators.task import TaskSpec
-from harness.episode import Cell, Episode, Grade, GradeStatus, Step, StopReason, ToolUse
+from harness.episode import Cell, Episode, Grade, GradeStatus, StopReason, ToolUse, Turn
 from harness.episodes.result import EpisodeResult, result_row, row_of, summarise_episode
 from harness.model import Message, Reply, Role, Usage
 from registry.result_row import Arm, ResultRow, Status
@@ -19,11 +19,11 @@ def use(*limits: str) -> ToolUse:
     return ToolUse("c", "run_command", Message(Role.TOOL, ""), 0.1, 137, limits)
 
 
-def step(*uses: ToolUse, version: str = "v-2026") -> Step:
-    return Step(Reply(Message(Role.ASSISTANT, ""), Usage(5, 2), version), uses, 0.5)
+def step(*uses: ToolUse, version: str = "v-2026") -> Turn:
+    return Turn(Reply(Message(Role.ASSISTANT, ""), Usage(5, 2), version), uses, 0.5)
 
 
-def episode(*steps: Step, stop: StopReason = StopReason.ANSWERED, error: str = "") -> Episode:
+def episode(*steps: Turn, stop: StopReason = StopReason.ANSWERED, error: str = "") -> Episode:
     usage = Usage(10, 4) if steps else Usage()
     return Episode(
         CELL.episode, CELL.instance, "run", "m", 1, 2, (), steps, "", None, stop, usage, noon(),

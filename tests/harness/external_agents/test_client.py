@@ -36,9 +36,9 @@ from harness.episodes.grading import grade_episode
 from harness.episodes.result import result_row
 from harness.episodes.rollout import run_attempt
 from harness.errors import HarnessError
-from harness.external_agents.base import OutsideAgent
-from harness.external_agents.client import AgentServer, Terms
-from harness.external_agents.snapshot import Kept, holds, pack, read_tree, unpack
+from harness.external_agents.base import ExternalAgent
+from harness.external_agents.client import AgentServer, AgentServerSettings
+from harness.external_agents.snapshot import ConversationSnapshot, holds, pack, read_tree, unpack
 from harness.external_agents.stream import ChatStream, MalformedStream
 from harness.external_agents.tool_bridge import MAX_BODY_BYTES, Bridge, BridgedTools
 from harness.model import Model, ToolCall, Usage
@@ -80,7 +80,7 @@ def cell_of(instance: TaskInstance = INSTANCE) -> Cell:
 
 def agent(url: str, tree: str = "host", key: str = "", **terms: object) -> AgentServer:
     """The agent at an address; it pauses for no time before it tries again."""
-    made = Terms(url, tree, **terms)  # type: ignore[arg-type]
+    made = AgentServerSettings(url, tree, **terms)  # type: ignore[arg-type]
     return AgentServer("theirs", "model-7", made, key, sleep=lambda seconds: None)
 
 
@@ -643,7 +643,9 @@ def test_what_is_kept_comes_back_as_it_was(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"\xff")).write_bytes(b"not text")
     tree = read_tree(tmp_path)
     assert tree == (("empty/", b""), ("é \\ n.txt", b"1"))
-    kept = Kept("closed", (0.5,), 1, b"{}\n", (ToolCall("c", "n", "{}"),), tree, ("a",))
+    kept = ConversationSnapshot(
+        "closed", (0.5,), 1, b"{}\n", (ToolCall("c", "n", "{}"),), tree, ("a",)
+    )
     assert unpack(pack(kept)) == kept
     with (tmp_path / "large").open("wb") as file:
         file.truncate(1 << 40)
@@ -750,7 +752,7 @@ def test_the_bridges_patience_has_an_end(
     sandboxes: LocalSandboxes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a request that comes byte by byte, its head or its body."""
-    monkeypatch.setattr("harness.external_agents.http_timeout.PatientHandler.seconds", 0.5)
+    monkeypatch.setattr("harness.external_agents.http_timeout.DeadlineHandler.seconds", 0.5)
     with bridged(sandboxes) as tools:
         head = f"POST /tools/run_command HTTP/1.1\r\nAuthorization: Bearer {tools.token}\r\n"
         for begun in ("GET /tools HTTP/1.1\r\nX: ", f"{head}Content-Length: 100000\r\n\r\n"):
@@ -930,14 +932,14 @@ def pin(**settings: object) -> ModelPin:
 
 def test_an_agent_server_is_built_from_its_pin() -> None:
     built = build_model(pin(rounds=5, api_key_env="KEY"), {"KEY": "sk-secret"})
-    assert isinstance(built, OutsideAgent)
+    assert isinstance(built, ExternalAgent)
     assert built.folders is None
     assert "sk-secret" not in repr(built)
     with pytest.raises(HarnessError, match="KEY holds what no HTTP header can carry") as caught:
         build_model(pin(api_key_env="KEY"), {"KEY": "sk-\u00e9"})
     assert "sk-" not in str(caught.value)
     host = build_model(pin(tree="host"))
-    assert isinstance(host, OutsideAgent)
+    assert isinstance(host, ExternalAgent)
     assert host.folders is not None
 
 

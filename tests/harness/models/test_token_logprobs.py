@@ -13,7 +13,7 @@ import pytest
 from generators.seed import Seed
 from harness.build_model import build_model
 from harness.errors import AttemptFailed
-from harness.model import TextRequest, Usage, weighing
+from harness.model import TextRequest, Usage, logprob_model
 from harness.models.membership import TokenScores, weigh_tokens
 from harness.models.providers.base import Sampling
 from harness.models.providers.openai import OpenAIModel
@@ -177,11 +177,11 @@ def test_a_refusal_is_told_by_its_class_alone(answer: Answer, kind: str) -> None
 
 
 def test_who_can_be_asked() -> None:
-    assert weighing(HonestAgent("h", 0.0)) is None
+    assert logprob_model(HonestAgent("h", 0.0)) is None
     pin = ModelPin("s", "openai", "x", (("api_key_env", '""'), ("base_url", '"http://localhost:1"'),
                                         ("tools", '"text"')))  # fmt: skip
     model = build_model(pin, {})
     assert isinstance(model, TextCalls)
     inner = model.model
     assert isinstance(inner, OpenAIModel)
-    assert weighing(model) is inner
+    assert logprob_model(model) is inner

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import AttemptFailed, Boundary, HarnessError
-from harness.sandboxes.admission import Room
+from harness.sandboxes.admission import AdmissionControl
 
 
 class Machine:
@@ -33,15 +33,19 @@ class Machine:
             self.taken -= size
 
 
-def room(machine: Machine, tmp_path: Path, most: int = 10, patience: float = 60.0) -> Room:
-    return Room(most, lambda: machine.taken, patience, tmp_path / "door")
+def admission(
+    machine: Machine, tmp_path: Path, most: int = 10, timeout: float = 60.0
+) -> AdmissionControl:
+    return AdmissionControl(most, lambda: machine.taken, timeout, tmp_path / "lock")
 
 
 def never() -> bool:
     return False
 
 
-def enter(made: Room, machine: Machine, size: int, shed: Callable[[], object] = never) -> None:
+def enter(
+    made: AdmissionControl, machine: Machine, size: int, shed: Callable[[], object] = never
+) -> None:
     with made.admit(size, never, shed):
         machine.create(size)
 
@@ -50,11 +54,11 @@ def test_whoever_comes_no_more_is_promised_than_there_is(tmp_path: Path) -> None
     machine = Machine()
 
     def live(size: int) -> None:
-        enter(room(machine, tmp_path), machine, size)  # a room of its own, as another process has
+        enter(admission(machine, tmp_path), machine, size)  # of its own, as another process has
         time.sleep(0.005)
         machine.lock.acquire()  # not while somebody creates: the door is what is tested
         machine.lock.release()
-        with room(machine, tmp_path, most=10**6).admit(0, never, never):
+        with admission(machine, tmp_path, most=10**6).admit(0, never, never):
             machine.remove(size)
 
     with ThreadPoolExecutor(8) as crowd:
@@ -65,14 +69,14 @@ def test_whoever_comes_no_more_is_promised_than_there_is(tmp_path: Path) -> None
 
 def test_one_that_would_never_fit_is_refused_at_once_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match=r"0\.00 GB.*`sandbox: \{memory_gb: …\}`"):
-        enter(room(Machine(), tmp_path), Machine(), 11)
+        enter(admission(Machine(), tmp_path), Machine(), 11)
 
 
 def test_one_that_waits_is_let_in_when_another_goes(tmp_path: Path) -> None:
     machine = Machine()
-    enter(room(machine, tmp_path), machine, 8)
+    enter(admission(machine, tmp_path), machine, 8)
     with ThreadPoolExecutor(1) as later:
-        waiting = later.submit(enter, room(machine, tmp_path), machine, 5)
+        waiting = later.submit(enter, admission(machine, tmp_path), machine, 5)
         time.sleep(0.1)
         assert not waiting.done()
         machine.remove(8)
@@ -82,17 +86,17 @@ def test_one_that_waits_is_let_in_when_another_goes(tmp_path: Path) -> None:
 
 def test_what_is_only_kept_ready_makes_way(tmp_path: Path) -> None:
     machine = Machine()
-    enter(room(machine, tmp_path), machine, 8)
-    enter(room(machine, tmp_path), machine, 5, shed=lambda: machine.remove(8))
+    enter(admission(machine, tmp_path), machine, 8)
+    enter(admission(machine, tmp_path), machine, 5, shed=lambda: machine.remove(8))
     assert machine.taken == 5
 
 
 def test_who_waits_too_long_or_is_sent_home_fails_an_attempt(tmp_path: Path) -> None:
     machine = Machine()
-    enter(room(machine, tmp_path), machine, 8)
+    enter(admission(machine, tmp_path), machine, 8)
     for made, closed, why in (
-        (room(machine, tmp_path, patience=0.1), never, "no room"),
-        (room(machine, tmp_path), lambda: True, "closed"),
+        (admission(machine, tmp_path, timeout=0.1), never, "no room"),
+        (admission(machine, tmp_path), lambda: True, "closed"),
     ):
         with pytest.raises(AttemptFailed) as failed, made.admit(5, closed, never):
             pass
@@ -101,7 +105,7 @@ def test_who_waits_too_long_or_is_sent_home_fails_an_attempt(tmp_path: Path) -> 
 
 
 def test_a_door_that_somebody_planted_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "door").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(HarnessError, match="remove it"):
-        enter(room(Machine(), tmp_path), Machine(), 1)
+        enter(admission(Machine(), tmp_path), Machine(), 1)
     assert not (tmp_path / "elsewhere").exists()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.sandboxes.exit_cause import Coroner, count_memory_kills
+from harness.sandboxes.exit_cause import ContainerExitCause, count_memory_kills
 
 
 class Told:
@@ -37,9 +37,9 @@ def event(action: str, code: int | None = None, ago: float = 0.0) -> dict[str, A
 
 def explain(told: Told, moved: bool = False, guest: bool = False) -> tuple[str, ...] | None:
     counted = count() if moved else repeat(7)
-    coroner = Coroner(told, guest, kills=lambda: next(counted))
-    coroner.begin()
-    return coroner.explain()
+    exit_cause = ContainerExitCause(told, guest, kills=lambda: next(counted))
+    exit_cause.begin()
+    return exit_cause.explain()
 
 
 @pytest.mark.parametrize("guest", [False, True])

@@ -16,7 +16,7 @@ from harness.errors import HarnessError
 from harness.model import Usage
 from harness.spending.budget import Budget, Purse, Spend, Tariff, attempt_bound, spend_of
 from harness.spending.prices import Price
-from harness.sweep.leases import LeaseBook, Outcome
+from harness.sweep.leases import LeaseBook, LeaseOutcome
 from registry.ledger.records import ModelPin
 
 PRICE = Price("them", "m", Decimal(1), Decimal("0.1"), Decimal(10), "2026-11-01", "them")
@@ -65,14 +65,14 @@ def test_without_a_bound_one_goes_ahead_alone() -> None:
     kept = book(9, purse(10, OPEN))
     (first,) = kept.lease("w", 9, 0.0)
     assert kept.lease("v", 9, 0.0) == ()
-    kept.report("w", [Outcome(first.episode, True, spend=usd(1))], 1.0)
+    kept.report("w", [LeaseOutcome(first.episode, True, spend=usd(1))], 1.0)
     assert len(kept.lease("w", 9, 2.0)) == 4, "each at twice the dearest seen, out of nine left"
 
 
 def test_a_failed_attempt_costs_and_is_no_measure() -> None:
     kept = book(9, purse(10, OPEN))
     (first,) = kept.lease("w", 1, 0.0)
-    kept.report("w", [Outcome(first.episode, False, "provider:filter", usd("0.1"))], 1.0)
+    kept.report("w", [LeaseOutcome(first.episode, False, "provider:filter", usd("0.1"))], 1.0)
     assert kept.progress().accounts[0].spent == Decimal("0.1")
     assert len(kept.lease("w", 9, 2.0)) == 1, "still nothing is known of a whole episode"
 
@@ -81,7 +81,7 @@ def test_a_spent_budget_ends_the_wave_and_says_so() -> None:
     kept = book(5, purse(3, OPEN))
     for turn in range(2):
         (cell,) = kept.lease("w", 1, float(turn))
-        kept.report("w", [Outcome(cell.episode, True, spend=usd(1))], float(turn))
+        kept.report("w", [LeaseOutcome(cell.episode, True, spend=usd(1))], float(turn))
     assert kept.lease("w", 9, 5.0) == ()
     assert kept.stalled()
     progress = kept.progress()
@@ -167,7 +167,7 @@ def test_within_its_reservations_no_budget_is_ever_passed(
             else:
                 spend = Spend(paid[episode])
                 leases.report(
-                    worker, [Outcome(episode, event == "finish", "x", spend)], 100.0 * now
+                    worker, [LeaseOutcome(episode, event == "finish", "x", spend)], 100.0 * now
                 )
         total = sum(paid.values(), Decimal())
         assert leases.progress().accounts[0].spent == total

@@ -8,7 +8,7 @@ from hypothesis import given
 from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.episode import Cell
-from harness.sweep.leases import LeaseBook, Outcome
+from harness.sweep.leases import LeaseBook, LeaseOutcome
 
 SPEC = TaskSpec("count_circles", "1", "easy", ())
 
@@ -53,8 +53,8 @@ def test_a_silent_worker_loses_its_leases_and_its_late_result_still_counts_once(
     kept.lease("a", 1, 0.0)
     assert kept.lease("b", 1, 59.0) == ()
     assert names(kept.lease("b", 1, 61.0)) == ["e0"]
-    kept.report("a", [Outcome("e0", finished=True)], 62.0)
-    kept.report("b", [Outcome("e0", finished=True)], 63.0)
+    kept.report("a", [LeaseOutcome("e0", finished=True)], 62.0)
+    kept.report("b", [LeaseOutcome("e0", finished=True)], 63.0)
     assert kept.progress().finished == 1
     assert kept.progress().done
 
@@ -78,7 +78,7 @@ def test_a_failed_cell_waits_and_is_tried_three_times_in_all() -> None:
     for _ in range(3):
         now += 100.0
         assert names(kept.lease("a", 1, now)) == ["e0"]
-        kept.report("a", [Outcome("e0", finished=False, error_class="sandbox:lost")], now)
+        kept.report("a", [LeaseOutcome("e0", finished=False, error_class="sandbox:lost")], now)
         assert kept.lease("a", 1, now) == ()
     progress = kept.progress()
     assert progress.exhausted == 1
@@ -113,11 +113,11 @@ def test_whatever_happens_every_cell_ends_up_finished_or_exhausted(
             held[worker] = []
         elif held[worker]:
             done = held[worker].pop()
-            kept.report(worker, [Outcome(done, event == "finish", "provider:timeout")], now)
+            kept.report(worker, [LeaseOutcome(done, event == "finish", "provider:timeout")], now)
     for _ in range(40):
         now += 100.0
         for each in kept.lease("last", 10, now, frozenset()):
-            kept.report("last", [Outcome(each.episode, finished=True)], now)
+            kept.report("last", [LeaseOutcome(each.episode, finished=True)], now)
     progress = kept.progress()
     assert progress.done
     assert progress.finished + progress.exhausted == 5

@@ -18,7 +18,7 @@ from harness.model import Message, Reply, Role, Usage
 from harness.spending.purchases import StoreJournal
 from harness.store_keys import result_key
 from harness.sweep.run_cell import RunContext
-from harness.sweep.worker_process import CellsHeld, open_hand
+from harness.sweep.worker_process import CellLocks, open_worker_process
 from registry.ledger.records import ModelPin
 from registry.package_guard import code_digest
 from registry.sealing import new_identity
@@ -80,13 +80,13 @@ def test_replies_on_their_way_are_kept_when_the_line_breaks(tmp_path: Path) -> N
 
     with serve(always=when_nobody_is_there) as served:
         cells = cells_of(served.url, AT_ONCE)
-        with open_hand(context_of(served.url, tmp_path / "store")) as link:
+        with open_worker_process(context_of(served.url, tmp_path / "store")) as link:
             answer_lease(link, cells, over=False)
             until(lambda: len(served.requests) == AT_ONCE)
             assert kept(tmp_path / "store") == []
         hung_up.set()
         until(lambda: len(kept(tmp_path / "store")) == AT_ONCE)
-        held = CellsHeld(str(tmp_path / "store"), str(tmp_path))
+        held = CellLocks(str(tmp_path / "store"), str(tmp_path))
         # Who goes on waits for each cell until the hand is done with it, and finds its result.
         for cell in cells:
             with held.hold(cell.episode, lambda: False):
@@ -104,7 +104,7 @@ def test_a_run_is_pulled_to_its_end(tmp_path: Path) -> None:
 def pull_all(served: Served, folder: Path, cells: tuple[Cell, ...]) -> tuple[str, int]:
     """As a coordinator answers: cells while there are any, then that it is over."""
     left, reported = list(cells), 0
-    with open_hand(context_of(served.url, folder)) as link:
+    with open_worker_process(context_of(served.url, folder)) as link:
         while True:
             kind, *told = link.recv()
             if kind == "lease":
@@ -121,7 +121,7 @@ def pull_all(served: Served, folder: Path, cells: tuple[Cell, ...]) -> tuple[str
 def test_what_a_hand_cannot_work_with_is_raised_at_the_other_end(tmp_path: Path) -> None:
     with serve() as served:
         other = replace(context_of(served.url, tmp_path / "store"), code="another")
-        with open_hand(other) as link:
+        with open_worker_process(other) as link:
             kind, error = link.recv()
     assert kind == "raised"
     assert "other code than the driver" in str(error)
@@ -140,7 +140,7 @@ def test_nothing_is_bought_when_the_work_has_stopped(tmp_path: Path) -> None:
 
 
 def _hold_for_ever(folder: str, episode: str, link: Connection) -> None:
-    with CellsHeld("here", folder).hold(episode, lambda: False):
+    with CellLocks("here", folder).hold(episode, lambda: False):
         link.send("held")
         time.sleep(1000)
 
@@ -152,10 +152,10 @@ def test_a_cell_is_held_by_one_process_until_it_dies(tmp_path: Path) -> None:
     holder = spawn.Process(target=_hold_for_ever, args=(str(tmp_path), episode, theirs))
     holder.start()
     assert ours.recv() == "held"
-    held = CellsHeld("here", str(tmp_path))
+    held = CellLocks("here", str(tmp_path))
     with held.hold(other, lambda: False):
         pass  # another cell is free
-    with CellsHeld("there", str(tmp_path)).hold(episode, lambda: False):
+    with CellLocks("there", str(tmp_path)).hold(episode, lambda: False):
         pass  # as is that of another store
     with pytest.raises(WorkStopped), held.hold(episode, lambda: True):
         pass

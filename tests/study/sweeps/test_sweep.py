@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from generators.catalog import INSTALLED
-from harness.agent.single_turn import InOneTurn
+from harness.agent.single_turn import SingleTurnModel
 from harness.models.scripted.agents import HonestAgent, TrivialAgent
 from study.errors import StudyError
 from study.protocol.protocol import Task
@@ -35,8 +35,8 @@ sandbox: {kind: local}
 """
 
 
-def once(context: int) -> InOneTurn:
-    return InOneTurn(TrivialAgent("small"), context)
+def once(context: int) -> SingleTurnModel:
+    return SingleTurnModel(TrivialAgent("small"), context)
 
 
 def test_only_models_that_are_asked_once_need_the_room() -> None:

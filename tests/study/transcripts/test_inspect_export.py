@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.episode import Episode, Step, StopReason, ToolUse
+from harness.episode import Episode, StopReason, ToolUse, Turn
 from harness.episodes.result import EpisodeResult
 from harness.model import Image, Message, Reply, Role, ToolCall, Usage
 from study.cli.main import main
@@ -87,8 +87,8 @@ def strange_episodes(episode: Episode) -> tuple[Episode, Episode, Episode]:
         ToolUse("d", "no_such_tool", Message(Role.TOOL, "Error: there is no tool", call_id="d"),
                 0.0),
     )  # fmt: skip
-    first = Step(Reply(said, Usage(100, 20), "m-2", "tool_use", retries=2), uses, 62.0)
-    last = Step(
+    first = Turn(Reply(said, Usage(100, 20), "m-2", "tool_use", retries=2), uses, 62.0)
+    last = Turn(
         Reply(Message(Role.ASSISTANT, "Done.\x1b[2J"), Usage(50, 5), "m-3", "odd"), (), 1.0, "Last."
     )
     usage = Usage(150, 25)
