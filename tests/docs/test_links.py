@@ -39,3 +39,13 @@ def test_relative_links_lead_to_files_and_headings(page: Path) -> None:
         ):
             broken.append(target)
     assert broken == []
+
+
+def test_every_test_that_a_page_names_exists() -> None:
+    missing = []
+    for page in (ROOT / "docs").glob("*.md"):
+        for name in re.findall(r"`((?:[\w-]+/)*test_\w+\.py)`", page.read_text()):
+            place = re.sub(r"^t/", "generators/templates/", name).removeprefix("tests/")
+            if not (ROOT / "tests" / place).exists():
+                missing.append((page.name, name))
+    assert missing == []
