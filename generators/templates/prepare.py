@@ -21,7 +21,7 @@ from generators.seed import Seed
 from generators.stream import Stream
 from generators.templates.components import Given, compile_component
 from generators.templates.components.folder_tree import draw_tree
-from generators.templates.functions import OpenFile
+from generators.templates.functions import OpenFile, parse_table
 from generators.templates.language import (
     CONSTANTS,
     Component,
@@ -277,7 +277,9 @@ def _remember(
 ) -> None:
     if not fresh:
         return
-    main = OpenFile(fresh[0].path, fresh[0].data, fresh[0].table)
+    table = fresh[0].table
+    known = None if table is None else {parse_table: table}
+    main = OpenFile(fresh[0].path, fresh[0].data, known)
     made[main.path] = main
     if name:
         made[f"TARGET_FILE[{name}]"] = main

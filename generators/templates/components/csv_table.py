@@ -10,7 +10,7 @@ from typing import Any
 
 from generators.errors import TemplateError
 from generators.stream import Stream
-from generators.templates.functions.csv_file import Table
+from generators.templates.functions.csv_file import CsvRows, parse_table
 from generators.templates.functions.parsed_file import OpenFile
 from generators.templates.language import (
     DataType,
@@ -44,7 +44,7 @@ class CsvTable:
     def content(self, stream: Stream) -> bytes:
         return self.written(stream)[0]
 
-    def written(self, stream: Stream) -> tuple[bytes, Table | None]:
+    def written(self, stream: Stream) -> tuple[bytes, CsvRows | None]:
         """The bytes, and what reading them gives."""
         width = len(self.types)
         units = stream.uniforms(self.rows * width).reshape(width, self.rows)
@@ -53,7 +53,7 @@ class CsvTable:
         # No value of any data type holds what CSV would have in quotes.
         lines = map(",".join, zip(*columns, strict=True))
         data = "\r\n".join((self.header, *lines, "")).encode()
-        return data, None if self.names is None else Table.of_columns(self.names, columns)
+        return data, None if self.names is None else CsvRows.of_columns(self.names, columns)
 
 
 def compile_csv(content: Mapping[str, Any]) -> CsvTable:
@@ -120,7 +120,7 @@ def _names(header: str) -> tuple[str, ...] | None:
     """The headers as whoever reads the file has them: a byte order mark is no part of the first.
     None where the csv module refuses them, or two are the same without that mark."""
     try:
-        names = tuple(OpenFile("", f"{header}\r\n".encode()).table.rows[0])
+        names = tuple(OpenFile("", f"{header}\r\n".encode()).parsed(parse_table).rows[0])
     except TemplateError:
         return None
     return names if len(set(names)) == len(names) else None

@@ -49,7 +49,7 @@ WORDS: dict[str, Callable[[str, str], bool]] = {
 OPERATORS = (*ORDERS, *WORDS)
 
 
-class Table:
+class CsvRows:
     """Rows of cells, the header first; of two headers of one name the first counts."""
 
     def __init__(self, header: Sequence[str], columns: dict[str, Cells]) -> None:
@@ -58,13 +58,13 @@ class Table:
         self._header = header
 
     @classmethod
-    def of_rows(cls, rows: list[Cells]) -> Table:
+    def of_rows(cls, rows: list[Cells]) -> CsvRows:
         table = cls(rows[0] if rows else (), {})
         table.rows = rows
         return table
 
     @classmethod
-    def of_columns(cls, header: Sequence[str], columns: Sequence[Cells]) -> Table:
+    def of_columns(cls, header: Sequence[str], columns: Sequence[Cells]) -> CsvRows:
         """The table of a file whose cells are known, one column of them for each header, which
         all have names of their own: what ``read_table`` would make of it."""
         return cls(header, dict(zip(header, columns, strict=True)))
@@ -94,90 +94,95 @@ class Table:
         return self._places[header]
 
 
-def read_table(text: str) -> Table:
+def parse_table(file: OpenFile) -> CsvRows:
+    """The rows of a CSV file (a parser of OpenFile)."""
+    return read_table(file.text)
+
+
+def read_table(text: str) -> CsvRows:
     """The rows of a CSV text. Raises TemplateError for one that the csv module refuses."""
     import csv
     import io
 
     try:
-        return Table.of_rows(list(csv.reader(io.StringIO(text, newline=""))))
+        return CsvRows.of_rows(list(csv.reader(io.StringIO(text, newline=""))))
     except csv.Error as error:
         raise TemplateError(f"the file is not CSV: {error}") from None
 
 
 def csv_cell(arguments: Sequence[str], file: OpenFile) -> str:
     """The cell at a row and a column, both from 0, the header being row 0."""
-    row = _row(file.table.rows, arguments[0], "rows")
+    row = _row(file.parsed(parse_table).rows, arguments[0], "rows")
     return _at(row, to_index(arguments[1], "the column"), "column", f"row {arguments[0]} has")
 
 
 def csv_row(arguments: Sequence[str], file: OpenFile) -> str:
     """A row's cells joined by commas, the header being row 0; nothing is quoted."""
-    return ",".join(_row(file.table.rows, arguments[0], "rows"))
+    return ",".join(_row(file.parsed(parse_table).rows, arguments[0], "rows"))
 
 
 def csv_value(arguments: Sequence[str], file: OpenFile) -> str:
     """The cell below a header, data rows counted from 0."""
-    column = file.table.column(arguments[1])
+    column = file.parsed(parse_table).column(arguments[1])
     return _at(column, to_index(arguments[0], "the row"), "row", "the file has data rows")
 
 
 def csv_column(arguments: Sequence[str], file: OpenFile) -> str:
     """All cells below a header joined by commas, empty ones too; nothing is quoted."""
-    return ",".join(file.table.column(arguments[0]))
+    return ",".join(file.parsed(parse_table).column(arguments[0]))
 
 
 def csv_count(arguments: Sequence[str], file: OpenFile) -> str:
     """How many cells below a header are not empty."""
-    return str(len(_filled(file.table.column(arguments[0]))))
+    return str(len(_filled(file.parsed(parse_table).column(arguments[0]))))
 
 
 def csv_sum(arguments: Sequence[str], file: OpenFile) -> str:
     """The sum of the numbers below a header, a float; ``0`` where there is none."""
-    return sum_text(numbers_in(file.table.column(arguments[0])))
+    return sum_text(numbers_in(file.parsed(parse_table).column(arguments[0])))
 
 
 def csv_avg(arguments: Sequence[str], file: OpenFile) -> str:
     """The average of the numbers below a header, a float."""
-    return _average(numbers_in(file.table.column(arguments[0])))
+    return _average(numbers_in(file.parsed(parse_table).column(arguments[0])))
 
 
 def csv_max(arguments: Sequence[str], file: OpenFile) -> str:
     """The largest number below a header, a float."""
-    return repr(max(_some(numbers_in(file.table.column(arguments[0])))))
+    return repr(max(_some(numbers_in(file.parsed(parse_table).column(arguments[0])))))
 
 
 def csv_min(arguments: Sequence[str], file: OpenFile) -> str:
     """The smallest number below a header, a float."""
-    return repr(min(_some(numbers_in(file.table.column(arguments[0])))))
+    return repr(min(_some(numbers_in(file.parsed(parse_table).column(arguments[0])))))
 
 
 def csv_count_where(arguments: Sequence[str], file: OpenFile) -> str:
     """How many rows pass the filter, neither cell being empty."""
-    return str(len(select_cells(file.table, *arguments)))
+    return str(len(select_cells(file.parsed(parse_table), *arguments)))
 
 
 def csv_sum_where(arguments: Sequence[str], file: OpenFile) -> str:
     """The sum of the numbers in the rows that pass; ``0`` where there is none."""
-    return sum_text(numbers_in(select_cells(file.table, *arguments)))
+    return sum_text(numbers_in(select_cells(file.parsed(parse_table), *arguments)))
 
 
 def csv_avg_where(arguments: Sequence[str], file: OpenFile) -> str:
     """The average of the numbers in the rows that pass."""
-    return _average(numbers_in(select_cells(file.table, *arguments)))
+    return _average(numbers_in(select_cells(file.parsed(parse_table), *arguments)))
 
 
 def csv_max_where(arguments: Sequence[str], file: OpenFile) -> str:
     """The largest number in the rows that pass."""
-    return repr(max(_some(numbers_in(select_cells(file.table, *arguments)))))
+    return repr(max(_some(numbers_in(select_cells(file.parsed(parse_table), *arguments)))))
 
 
 def csv_min_where(arguments: Sequence[str], file: OpenFile) -> str:
     """The smallest number in the rows that pass."""
-    return repr(min(_some(numbers_in(select_cells(file.table, *arguments)))))
+    return repr(min(_some(numbers_in(select_cells(file.parsed(parse_table), *arguments)))))
 
 
-def select_cells(table: Table, header: str, filtered: str, sign: str, value: str) -> Cells:
+def select_cells(table: CsvRows, header: str, filtered: str, sign: str, value: str) -> Cells:
     """The cells below ``header`` in rows whose cell below ``filtered`` passes; none is empty."""
     passes = make_filter(sign, value)
     cells, others = table.column(header), table.column(filtered)

@@ -25,6 +25,7 @@ from generators.errors import TemplateError
 from generators.templates.functions import numbers as numeric
 from generators.templates.functions.base import Function, parts_paths, table_of
 from generators.templates.functions.json_path import Path, compile_path, expand, follow, name_kind
+from generators.templates.functions.json_yaml_reader import parse_json, parse_yaml
 from generators.templates.functions.parsed_file import OpenFile
 
 # --- Labels of JSON and YAML values: whose value is the largest, whose list is the longest ---
@@ -251,7 +252,7 @@ def _function(language: str, verb: str) -> Function:
 
     def compute(arguments: Sequence[str], file: OpenFile) -> str:
         paths = _read_paths(verb, arguments)
-        value = file.json if reads_json else file.yaml
+        value = file.parsed(parse_json if reads_json else parse_yaml)
         if len(paths) == 1:
             return answer(value, paths[0])
         return write_value(_LABELS[verb](value, paths[0], paths[1]))

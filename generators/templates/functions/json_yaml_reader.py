@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from generators.errors import TemplateError, TemplateLimitError
+from generators.templates.functions.parsed_file import OpenFile
 
 MAX_DEPTH = 200
 MAX_VALUES = 1_000_000
@@ -142,3 +143,13 @@ def _check_bounds(value: Any) -> None:
             raise TemplateLimitError(f"the file has more than {MAX_VALUES} values")
         items = one.values() if isinstance(one, dict) else one
         held.extend((item, depth + 1) for item in items if isinstance(item, (dict, list)))
+
+
+def parse_json(file: OpenFile) -> Any:
+    """The value of a JSON file (a parser of OpenFile)."""
+    return read_json(file.text)
+
+
+def parse_yaml(file: OpenFile) -> Any:
+    """The value of a YAML file (a parser of OpenFile)."""
+    return read_yaml(file.text)

@@ -1,35 +1,36 @@
-"""A file that keys are computed from, parsed once in each form that is asked for."""
+"""A file that keys are computed from: its text, and what parsers read from it."""
 
 from __future__ import annotations
 
 from codecs import BOM_UTF8
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from generators.errors import TemplateError, TemplateLimitError
 
-if TYPE_CHECKING:
-    from generators.templates.functions.csv_file import Table
-    from generators.templates.functions.sqlite_file import Database
-    from generators.templates.functions.xml_file import Document
-
 MAX_BYTES = 16_000_000
+T = TypeVar("T")
+
+
+@runtime_checkable
+class _Closable(Protocol):
+    def close(self) -> None: ...
 
 
 class OpenFile:
-    """The bytes at a path, and what they are as text, table, database, JSON, YAML and XML.
+    """The bytes at a path, and what parsers read from them, each once.
 
-    Each form is made when it is first asked for and kept. All raise TemplateError for bytes
-    that are not of that form, or more than may be. ``close`` ends the database connection.
+    Parsers raise TemplateError for bytes of another format, and for more than MAX_BYTES. What they
+    open is closed by ``close``, or at the end of a ``with`` block.
     """
 
-    def __init__(self, path: str, data: bytes, table: Table | None = None) -> None:
-        """``table`` is what reading the bytes as CSV gives, where that is known."""
+    def __init__(self, path: str, data: bytes, known: Mapping[Any, object] | None = None) -> None:
+        """``known`` holds what some parsers would read, if the writer of the bytes knows it."""
         self.path = path
         self.data = data
-        if table is not None and len(data) <= MAX_BYTES:
-            self.table = table
+        self._parsed: dict[Any, Any] = dict(known or {}) if len(data) <= MAX_BYTES else {}
 
     @cached_property
     def text(self) -> str:
@@ -58,41 +59,12 @@ class OpenFile:
         """What stands between white space."""
         return self.text.split()
 
-    @cached_property
-    def table(self) -> Table:
-        """Its rows as CSV."""
-        from generators.templates.functions.csv_file import read_table
-
-        return read_table(self.text)
-
-    @cached_property
-    def json(self) -> Any:
-        """Its value as JSON."""
-        from generators.templates.functions.json_yaml_reader import read_json
-
-        return read_json(self.text)
-
-    @cached_property
-    def yaml(self) -> Any:
-        """Its value as YAML."""
-        from generators.templates.functions.json_yaml_reader import read_yaml
-
-        return read_yaml(self.text)
-
-    @cached_property
-    def xml(self) -> Document:
-        """Its elements as XML."""
-        from generators.templates.functions.xml_file import read_document
-
-        return read_document(self.text)
-
-    @cached_property
-    def database(self) -> Database:
-        """Its tables as SQLite, in memory and to be read only."""
-        from generators.templates.functions.sqlite_file import open_database
-
-        self.check_size(MAX_BYTES)
-        return open_database(self.data)
+    def parsed(self, parse: Callable[[OpenFile], T]) -> T:
+        """The file as a parser reads it; each parser reads it once. Raises what that raises."""
+        if parse not in self._parsed:
+            self._parsed[parse] = parse(self)
+        made: T = self._parsed[parse]
+        return made
 
     def check_size(self, most: int) -> None:
         """Raise TemplateLimitError where there are more bytes than that."""
@@ -102,10 +74,11 @@ class OpenFile:
             )
 
     def close(self) -> None:
-        """End the database connection, if there is one. May be called again."""
-        database = self.__dict__.pop("database", None)
-        if database is not None:
-            database.close()
+        """Close what parsers opened, such as a database. May be called again."""
+        while self._parsed:
+            _, value = self._parsed.popitem()
+            if isinstance(value, _Closable):
+                value.close()
 
     def __enter__(self) -> OpenFile:
         return self

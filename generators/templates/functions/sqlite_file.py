@@ -27,7 +27,7 @@ from typing import TypeAlias
 from generators.errors import TemplateError, TemplateLimitError, nearest
 from generators.templates.functions.base import Function, table_of
 from generators.templates.functions.numbers import to_index
-from generators.templates.functions.parsed_file import OpenFile
+from generators.templates.functions.parsed_file import MAX_BYTES, OpenFile
 
 # --- SQLite's functions of dates, kept from the clock and the time zone ---
 
@@ -284,6 +284,12 @@ def _new_mark() -> str:
 _marks = count()
 
 
+def parse_database(file: OpenFile) -> Database:
+    """The tables of a SQLite file, in memory and to be read only (a parser of OpenFile)."""
+    file.check_size(MAX_BYTES)
+    return open_database(file.data)
+
+
 def open_database(data: bytes) -> Database:
     """The database of a file's bytes. Raises TemplateError where they are none."""
     if not data.startswith(_MAGIC) or len(data) < 100:
@@ -301,7 +307,7 @@ def open_database(data: bytes) -> Database:
 def sqlite_query(arguments: Sequence[str], file: OpenFile) -> str:
     """The first column of the first row of a query."""
     check_query(arguments[0])
-    row = file.database.first(arguments[0])
+    row = file.parsed(parse_database).first(arguments[0])
     if row is None:
         raise TemplateError("the query has no row")
     return to_text(row[0])
@@ -309,7 +315,7 @@ def sqlite_query(arguments: Sequence[str], file: OpenFile) -> str:
 
 def sqlite_value(arguments: Sequence[str], file: OpenFile) -> str:
     """The value at a row, from 0, and a column of a table."""
-    row, database = to_index(arguments[0], "the row"), file.database
+    row, database = to_index(arguments[0], "the row"), file.parsed(parse_database)
     table, is_view = _find_table(database, arguments[2] if len(arguments) > 2 else None)
     column = _find_column(database, table, arguments[1])
     hint = "" if is_view else " NOT INDEXED"  # an index would give its own order

@@ -19,8 +19,7 @@ Documents with a DOCTYPE are refused, and with them all entities of a document's
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from generators.errors import TemplateError, TemplateLimitError
 from generators.templates.functions import numbers as numeric
@@ -33,6 +32,7 @@ from generators.templates.functions.xpathwalk import (
     Context,
     Node,
     Work,
+    XmlDocument,
     XPath,
     select,
     select_from,
@@ -43,59 +43,9 @@ if TYPE_CHECKING:
 
 
 MAX_DEPTH = 200
-_XML = "http://www.w3.org/XML/1998/namespace"
 
 
-class Document:
-    """A root element, and what paths need to know of the whole, found when first needed."""
-
-    def __init__(self, root: Element, text: str) -> None:
-        self.root = root
-        self._text = text
-        self.matchers: dict[str, Callable[[str], bool]] = {}  # of names in paths, as they come
-
-    @cached_property
-    def order(self) -> dict[Element, int]:
-        """Where each element stands in the document."""
-        return {element: place for place, element in enumerate(self.root.iter())}
-
-    @cached_property
-    def parents(self) -> dict[Element, Element]:
-        """The parent of each element but the root."""
-        return {child: parent for parent in self.root.iter() for child in parent}
-
-    @cached_property
-    def namespaces(self) -> dict[str, str]:
-        """The namespace of each prefix, ``""`` for the default, as first declared."""
-        from xml.etree.ElementTree import XMLPullParser
-
-        found = {"xml": _XML}
-        if "xmlns" in self._text:
-            parser: Any = XMLPullParser(["start-ns"])
-            parser.feed(self._text)  # the text has been parsed once, so it is well-formed
-            for _, (prefix, namespace) in parser.read_events():
-                found.setdefault(prefix or "", namespace)
-        return found
-
-    def tags(self, name: str) -> tuple[str, ...]:
-        """The tags that an element's name in a path may mean.
-
-        A name without prefix is one in no namespace or in the document's default one.
-        """
-        default = "" if name.startswith("{") or ":" in name else self.namespaces.get("", "")
-        return (name, f"{{{default}}}{name}") if default else (self.expand(name),)
-
-    def expand(self, name: str) -> str:
-        """``prefix:name`` as ``{namespace}name``; other names as they are."""
-        prefix, colon, local = name.rpartition(":")
-        if not colon or name.startswith("{"):
-            return name
-        if prefix not in self.namespaces:
-            raise TemplateError(f"the file declares no prefix {prefix[:40]!r}")
-        return f"{{{self.namespaces[prefix]}}}{local}"
-
-
-def read_document(text: str) -> Document:
+def read_document(text: str) -> XmlDocument:
     """The elements of an XML text. Raises TemplateError, for a DOCTYPE too."""
     from xml.etree import ElementTree
 
@@ -112,7 +62,12 @@ def read_document(text: str) -> Document:
         depth += 1
         if depth > MAX_DEPTH:
             raise TemplateLimitError(f"the file is nested deeper than {MAX_DEPTH}")
-    return Document(root, text)
+    return XmlDocument(root, text)
+
+
+def parse_document(file: OpenFile) -> XmlDocument:
+    """The elements of an XML file (a parser of OpenFile)."""
+    return read_document(file.text)
 
 
 def _has_doctype(text: str) -> bool:
@@ -146,8 +101,8 @@ def xpath_attr(arguments: Sequence[str], file: OpenFile) -> str:
     found = _matches(path or ".", file)
     if not found:
         raise TemplateError("the path leads to nothing in the file")
-    element = found[0]
-    value = None if isinstance(element, Attribute) else element.get(file.xml.expand(name))
+    element, document = found[0], file.parsed(parse_document)
+    value = None if isinstance(element, Attribute) else element.get(document.expand(name))
     if value is None:
         raise TemplateError(f"the first match has no attribute {name[:80]!r}")
     return value
@@ -175,7 +130,7 @@ def xpath_max_count(arguments: Sequence[str], file: OpenFile) -> str:
         groups = _groups(arguments, file)
         return max(groups, key=lambda group: len(group[1]))[0]
     counts: dict[Element | None, int] = {}
-    document = file.xml
+    document = file.parsed(parse_document)
     for node in _matches(arguments[0], file):
         parent = node.owner if isinstance(node, Attribute) else document.parents.get(node)
         counts[parent] = counts.get(parent, 0) + 1
@@ -191,7 +146,7 @@ def text_of(node: Node) -> str:
 
 def _matches(path: str, file: OpenFile) -> list[Node]:
     compiled = compile_xpath(path)  # first: what is wrong in every file is said before all else
-    return select(file.xml, compiled)
+    return select(file.parsed(parse_document), compiled)
 
 
 def _texts(path: str, file: OpenFile) -> list[str]:
@@ -219,7 +174,7 @@ def _extreme(largest: bool) -> Callable[[Sequence[str], OpenFile], str]:
 
 def _groups(arguments: Sequence[str], file: OpenFile) -> list[tuple[str, list[str]]]:
     labels, values = map(compile_xpath, arguments)
-    groups = group_by_label(file.xml, labels, values)
+    groups = group_by_label(file.parsed(parse_document), labels, values)
     if not groups:
         raise TemplateError("the first path leads to no label in the file")
     return [(text_of(label), [text_of(node) for node in nodes]) for label, nodes in groups]
@@ -271,7 +226,7 @@ XML = table_of(
 
 
 def group_by_label(
-    document: Document, labels: XPath, values: XPath
+    document: XmlDocument, labels: XPath, values: XPath
 ) -> list[tuple[Node, list[Node]]]:
     """Each label with its values, in the document's order. Raises TemplateError."""
     work = Work(MAX_WORK)
@@ -292,7 +247,7 @@ def group_by_label(
     return [(label, owned[holder]) for label, holder in found]
 
 
-def _holder(label: Node, document: Document) -> Element:
+def _holder(label: Node, document: XmlDocument) -> Element:
     """The element that a label stands in; the root stands in itself."""
     if isinstance(label, Attribute):
         return label.owner

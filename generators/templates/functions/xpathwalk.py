@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import nan
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -14,9 +15,57 @@ from generators.templates.functions.numbers import to_number
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-    from generators.templates.functions.xml_file import Document
-
+_XML = "http://www.w3.org/XML/1998/namespace"
 MAX_WORK = 1_000_000  # elements looked at for one path
+
+
+class XmlDocument:
+    """A root element, and what paths need to know of the whole, found when first needed."""
+
+    def __init__(self, root: Element, text: str) -> None:
+        self.root = root
+        self._text = text
+        self.matchers: dict[str, Callable[[str], bool]] = {}  # of names in paths, as they come
+
+    @cached_property
+    def order(self) -> dict[Element, int]:
+        """Where each element stands in the document."""
+        return {element: place for place, element in enumerate(self.root.iter())}
+
+    @cached_property
+    def parents(self) -> dict[Element, Element]:
+        """The parent of each element but the root."""
+        return {child: parent for parent in self.root.iter() for child in parent}
+
+    @cached_property
+    def namespaces(self) -> dict[str, str]:
+        """The namespace of each prefix, ``""`` for the default, as first declared."""
+        from xml.etree.ElementTree import XMLPullParser
+
+        found = {"xml": _XML}
+        if "xmlns" in self._text:
+            parser: Any = XMLPullParser(["start-ns"])
+            parser.feed(self._text)  # the text has been parsed once, so it is well-formed
+            for _, (prefix, namespace) in parser.read_events():
+                found.setdefault(prefix or "", namespace)
+        return found
+
+    def tags(self, name: str) -> tuple[str, ...]:
+        """The tags that an element's name in a path may mean.
+
+        A name without prefix is one in no namespace or in the document's default one.
+        """
+        default = "" if name.startswith("{") or ":" in name else self.namespaces.get("", "")
+        return (name, f"{{{default}}}{name}") if default else (self.expand(name),)
+
+    def expand(self, name: str) -> str:
+        """``prefix:name`` as ``{namespace}name``; other names as they are."""
+        prefix, colon, local = name.rpartition(":")
+        if not colon or name.startswith("{"):
+            return name
+        if prefix not in self.namespaces:
+            raise TemplateError(f"the file declares no prefix {prefix[:40]!r}")
+        return f"{{{self.namespaces[prefix]}}}{local}"
 
 
 class Attribute(NamedTuple):
@@ -49,7 +98,7 @@ class Work:
 class Context:
     """Where an expression is evaluated. Mutable: it moves along the nodes of a step."""
 
-    document: Document
+    document: XmlDocument
     work: Work
     node: Place
     position: int = 1
@@ -77,7 +126,7 @@ class XPath:
     absolute: bool
 
 
-def select(document: Document, path: XPath) -> list[Node]:
+def select(document: XmlDocument, path: XPath) -> list[Node]:
     """All that a path leads to, each once, in the document's order. Raises TemplateError."""
     return select_from(path, Context(document, Work(MAX_WORK), document.root))
 
@@ -166,7 +215,7 @@ def _named(places: Sequence[Place], name: str, context: Context) -> list[Place]:
     return [place for place in places if place is not None and matches(place.tag)]
 
 
-def _matcher(name: str, document: Document) -> Callable[[str], bool]:
+def _matcher(name: str, document: XmlDocument) -> Callable[[str], bool]:
     if name.startswith("{*}"):
         local = name[3:]
         return lambda tag: tag.rpartition("}")[2] == local

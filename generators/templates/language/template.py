@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from generators.stream import Stream
 
 if TYPE_CHECKING:
-    from generators.templates.functions.csv_file import Table
+    from generators.templates.functions.csv_file import CsvRows
 
 Place = tuple[str | int, ...]  # keys and indices from the top of the file
 
@@ -77,7 +77,7 @@ class MadeFile:
     path: str
     data: bytes
     # What reading the bytes as CSV gives, where their writer knows it.
-    table: Table | None = field(default=None, compare=False, repr=False)
+    table: CsvRows | None = field(default=None, compare=False, repr=False)
 
 
 class Maker(Protocol):

@@ -18,7 +18,7 @@ import pytest
 
 from generators.errors import TemplateError
 from generators.seed import Seed
-from generators.templates.functions import OpenFile
+from generators.templates.functions import OpenFile, parse_table
 from generators.templates.language.data_types import DATA_TYPES
 from generators.templates.language.word_pools import LATIN
 
@@ -188,8 +188,9 @@ def test_the_table_that_goes_with_a_file_is_what_reading_its_bytes_gives(headers
         types = tuple(DATA_TYPES)[: len(headers)]
         content = {"headers": [*headers], "header_types": [*types], "rows": rows}
         (file,) = maker("create_csv", content).make(SEED.rng(), "t.csv")
-        read = OpenFile("t.csv", file.data).table
-        held = OpenFile("t.csv", file.data, file.table).table
+        read = OpenFile("t.csv", file.data).parsed(parse_table)
+        known = None if file.table is None else {parse_table: file.table}
+        held = OpenFile("t.csv", file.data, known).parsed(parse_table)
         assert (file.table is None) == (headers == ("\ufeffname", "name"))
         assert [held.column(name) for name in read.rows[0]] == [
             read.column(name) for name in read.rows[0]

@@ -9,7 +9,14 @@ import sqlite3
 import pytest
 
 from generators.errors import TemplateError
-from generators.templates.functions import FUNCTIONS, OpenFile, call_function, check_call
+from generators.templates.functions import (
+    FUNCTIONS,
+    OpenFile,
+    call_function,
+    check_call,
+    parse_table,
+)
+from generators.templates.functions.json_yaml_reader import parse_json, parse_yaml
 
 
 def ask(name: str, *arguments: str, data: bytes | str = b"") -> str:
@@ -483,9 +490,10 @@ def test_arithmetic_that_cannot_be(name: str, arguments: list[str]) -> None:
 
 def test_parsed_forms_are_kept() -> None:
     file = OpenFile("f", b'{"a": [1, 2]}')
-    assert file.json is file.json
-    assert file.yaml is file.yaml
-    assert file.table is file.table
-    assert file.table.column('{"a": [1') is file.table.column('{"a": [1')
+    assert file.parsed(parse_json) is file.parsed(parse_json)
+    assert file.parsed(parse_yaml) is file.parsed(parse_yaml)
+    assert file.parsed(parse_table) is file.parsed(parse_table)
+    table = file.parsed(parse_table)
+    assert table.column('{"a": [1') is table.column('{"a": [1')
     file.close()
     file.close()
