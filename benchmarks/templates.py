@@ -22,7 +22,7 @@ from generators.seed import Seed
 from generators.templates import template_family
 from generators.templates.family import TemplateFamily
 from study.picard.prepare import write_samples
-from study.protocol.template_file import read_template
+from study.protocol import read_template
 
 ROUNDS = 15
 TARGET = 4000

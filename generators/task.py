@@ -20,7 +20,7 @@ Scalar = str | int | float | bool
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TruthTable:
     """Named columns over rows; each cell keeps its own type (spec/physics.md, R5)."""
 
     columns: tuple[str, ...]
@@ -114,11 +114,11 @@ class Brief:
 class GroundTruth:
     """What is true of an instance: named tables, tolerances, digests of the files' content."""
 
-    tables: tuple[tuple[str, Table], ...]
+    tables: tuple[tuple[str, TruthTable], ...]
     tolerances: tuple[tuple[str, float], ...] = ()
     digests: tuple[tuple[str, str], ...] = ()
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> TruthTable:
         return dict(self.tables)[name]
 
     def as_json(self) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class YamlError(GeneratorError):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class YamlLimits:
     """How much a kind of file may hold."""
 
     kind: str  # as errors call it: "a protocol"
@@ -54,7 +54,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class YamlDocument:
     """A parsed file: its value, the line of every key and item, and what is wrong with it."""
 
     path: str
@@ -80,7 +80,7 @@ def key_of(place: Place) -> str:
     return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in place).lstrip(".")
 
 
-def parse_yaml(data: bytes, path: str, limits: Limits) -> Document:
+def parse_yaml(data: bytes, path: str, limits: YamlLimits) -> YamlDocument:
     """The document in some bytes; ``path`` is what errors call the file.
 
     Repeated keys, keys that are no text, and values that cannot be made are gathered in its
@@ -100,7 +100,7 @@ def parse_yaml(data: bytes, path: str, limits: Limits) -> Document:
         raise YamlError(f"{path}:{line}: not UTF-8 text: {error.reason}") from error
     except yaml.YAMLError as error:
         raise _syntax_error(path, error) from error
-    return Document(path, value, reader.lines, tuple(reader.faults))
+    return YamlDocument(path, value, reader.lines, tuple(reader.faults))
 
 
 def _syntax_error(path: str, error: yaml.YAMLError) -> YamlError:
@@ -130,7 +130,7 @@ class _Anchored:
 @dataclass(slots=True)
 class _Reader:
     path: str
-    limits: Limits
+    limits: YamlLimits
     text: str = field(repr=False)
     lines: dict[Place, int] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)

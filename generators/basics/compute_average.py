@@ -26,7 +26,7 @@ from generators.grading import (
     fill_rubric,
 )
 from generators.streams import Streams, redraw
-from generators.task import Asset, GroundTruth, Limits, Scalar, Table
+from generators.task import Asset, GroundTruth, Limits, Scalar, TruthTable
 
 NAME = "compute_average"
 VERSION = "1"
@@ -135,8 +135,8 @@ def make_truth(lines: Sequence[str], asset: Asset) -> GroundTruth:
     average = float(sum(map(Fraction, lines)) / len(lines))
     return GroundTruth(
         tables=(
-            ("numbers", Table(("written", "value", "copy"), tuple(rows))),
-            ("final_result", Table(("average",), ((average,),))),
+            ("numbers", TruthTable(("written", "value", "copy"), tuple(rows))),
+            ("final_result", TruthTable(("average",), ((average,),))),
         ),
         tolerances=(("average", AVERAGE_TOLERANCE), ("numbers", NUMBER_TOLERANCE)),
         digests=((asset.path, asset.digest),),

@@ -32,7 +32,7 @@ from generators.grading import (
 )
 from generators.stream import Stream
 from generators.streams import Streams, redraw
-from generators.task import Asset, GroundTruth, Limits, Scalar, Table
+from generators.task import Asset, GroundTruth, Limits, Scalar, TruthTable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -177,8 +177,8 @@ def make_truth(
         digests.append((f"{asset.path}#pixels", "sha256:" + hashlib.sha256(decoded).hexdigest()))
     return GroundTruth(
         tables=(
-            ("images", Table(("filename", "n_circles"), images)),
-            ("result", Table(("average",), ((sum(counts) / len(counts),),))),
+            ("images", TruthTable(("filename", "n_circles"), images)),
+            ("result", TruthTable(("average",), ((sum(counts) / len(counts),),))),
         ),
         tolerances=(("average", AVERAGE_TOLERANCE),),
         digests=tuple(digests),

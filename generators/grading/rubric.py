@@ -12,7 +12,7 @@ from typing import Any
 
 from generators.grading.answer import Answer
 from generators.grading.checks import Check, Gated, check_as_json, passes
-from generators.task import Scalar, Table
+from generators.task import Scalar, TruthTable
 
 # Scientific reasoning, data handling, image data extraction, instructions following.
 DIMENSIONS = ("SR", "DH", "IM", "IF")
@@ -64,7 +64,7 @@ class Metarubric:
     source: str | None = None
 
 
-def fill_rubric(metarubrics: tuple[Metarubric, ...], tables: Mapping[str, Table]) -> Rubric:
+def fill_rubric(metarubrics: tuple[Metarubric, ...], tables: Mapping[str, TruthTable]) -> Rubric:
     """The criteria that the metarubrics ask for, one for each row of their source table."""
     criteria: list[Criterion] = []
     for meta in metarubrics:

@@ -22,10 +22,10 @@ from generators.templates.language import (
     Call,
     Component,
     Constant,
+    ParsedTemplate,
     Place,
     Problem,
     Question,
-    Reading,
     Scope,
     TemplateFile,
     Text,
@@ -148,10 +148,10 @@ def check_text(text: str | bytes, path: str) -> TemplateReport:
 
 def check_template(file: TemplateFile) -> TemplateReport:
     """What is to be said of a template file whose form holds."""
-    return _report(Reading(file, (), ()), file.name)
+    return _report(ParsedTemplate(file, (), ()), file.name)
 
 
-def _report(reading: Reading, path: str) -> TemplateReport:
+def _report(reading: ParsedTemplate, path: str) -> TemplateReport:
     finder = _Finder(reading.file, dict.fromkeys(reading.errors), list(reading.warnings))
     questions = tuple(finder.question(question) for question in reading.file.questions)
     finder.tell_of_time()

@@ -18,9 +18,9 @@ from generators.task import (
     Brief,
     GroundTruth,
     Limits,
-    Table,
     TaskInstance,
     TaskSpec,
+    TruthTable,
     make_instance,
 )
 from generators.templates.language import TemplateFile, parse_template
@@ -177,13 +177,13 @@ def _truth(prepared: Prepared) -> GroundTruth:
         tables=(
             (
                 "key",
-                Table(
+                TruthTable(
                     ("scoring_type", "expected", "file"),
                     ((key.scoring_type, key.expected, key.file),),
                 ),
             ),
-            ("paths", Table(("path",), tuple((path,) for path in key.paths))),
-            ("variables", Table(("name", "value"), tuple(prepared.variables.items()))),
+            ("paths", TruthTable(("path",), tuple((path,) for path in key.paths))),
+            ("variables", TruthTable(("name", "value"), tuple(prepared.variables.items()))),
         )
     )
 

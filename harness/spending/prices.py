@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from generators.yaml_lines import Document, Limits, YamlError, parse_yaml
+from generators.yaml_lines import YamlDocument, YamlError, YamlLimits, parse_yaml
 from harness.errors import HarnessError
 from harness.model import Usage
 from registry.canonical import digest_bytes
@@ -88,7 +88,7 @@ def read_prices(path: Path) -> PriceList:
             error
         )
     try:
-        document = parse_yaml(data, str(path), Limits("a price file", _MAX_BYTES))
+        document = parse_yaml(data, str(path), YamlLimits("a price file", _MAX_BYTES))
     except YamlError as error:
         raise HarnessError(str(error)) from error
     for fault in document.faults:
@@ -100,7 +100,7 @@ def read_prices(path: Path) -> PriceList:
     return PriceList(str(path), digest_bytes(data), prices)
 
 
-def _read_entry(document: Document, index: int, entry: Any) -> Price:
+def _read_entry(document: YamlDocument, index: int, entry: Any) -> Price:
     place = document.place(("prices", index))
     if not isinstance(entry, dict):
         raise HarnessError(f"{place}: a price is a mapping with the keys {', '.join(_KEYS)}")
@@ -124,7 +124,7 @@ def _read_entry(document: Document, index: int, entry: Any) -> Price:
     )
 
 
-def _usd(document: Document, index: int, entry: dict[str, Any], key: str) -> Decimal:
+def _usd(document: YamlDocument, index: int, entry: dict[str, Any], key: str) -> Decimal:
     value = entry[key]
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST:
         raise HarnessError(
@@ -134,14 +134,14 @@ def _usd(document: Document, index: int, entry: dict[str, Any], key: str) -> Dec
     return Decimal(repr(value))
 
 
-def _text(document: Document, index: int, entry: dict[str, Any], key: str) -> str:
+def _text(document: YamlDocument, index: int, entry: dict[str, Any], key: str) -> str:
     value = entry[key]
     if not isinstance(value, str) or not value.strip():
         raise HarnessError(f"{document.place(('prices', index, key))}: a text that says something")
     return value
 
 
-def _day(document: Document, index: int, entry: dict[str, Any]) -> str:
+def _day(document: YamlDocument, index: int, entry: dict[str, Any]) -> str:
     value = str(entry["date"])
     try:
         if not _DAY.fullmatch(value):

@@ -32,7 +32,7 @@ Instance = tuple[TaskInstance, dict[str, Any]]  # with its answer key
 
 
 @dataclass(frozen=True, slots=True)
-class Leak:
+class LeakFound:
     """One file that must not go out, and why."""
 
     file: str
@@ -74,12 +74,12 @@ def check_folder(folder: Path, needles: Needles) -> Checked:
     return Checked(len(files), sum((folder / name).stat().st_size for name in files), len(needles))
 
 
-def find_leaks(folder: Path, needles: Needles) -> tuple[Leak, ...]:
+def find_leaks(folder: Path, needles: Needles) -> tuple[LeakFound, ...]:
     """All leaks in a folder, sorted. Raises PublishError for links and special files."""
-    leaks: set[Leak] = set()
+    leaks: set[LeakFound] = set()
     for number, name in enumerate(release_files(folder), 1):
         in_name = {
-            Leak(f"file {number} of the folder, in its name", trace.kind, trace.leaf)
+            LeakFound(f"file {number} of the folder, in its name", trace.kind, trace.leaf)
             for trace in needles.find(Piece(name.encode("utf-8", "surrogateescape")))
         }
         shown = f"file {number} of the folder" if in_name else name
@@ -153,30 +153,30 @@ def _unlisted(error: OSError) -> None:
     raise PublishError(f"the release has a folder that cannot be read: {error.strerror}")
 
 
-def leaks_in(shown: str, data: bytes, needles: Needles) -> tuple[Leak, ...]:
+def leaks_in(shown: str, data: bytes, needles: Needles) -> tuple[LeakFound, ...]:
     """All leaks in what will be a file, by the name that it is shown by, sorted."""
     return tuple(sorted(set(_leaks_of(shown, data, needles)), key=str))
 
 
-def _leaks_in(path: Path, shown: str, needles: Needles) -> Iterator[Leak]:
+def _leaks_in(path: Path, shown: str, needles: Needles) -> Iterator[LeakFound]:
     try:
         data = path.read_bytes()
     except OSError as error:
-        yield Leak(shown, f"unreadable: {error.strerror}", None)
+        yield LeakFound(shown, f"unreadable: {error.strerror}", None)
     else:
         yield from _leaks_of(shown, data, needles)
 
 
-def _leaks_of(shown: str, data: bytes, needles: Needles) -> Iterator[Leak]:
+def _leaks_of(shown: str, data: bytes, needles: Needles) -> Iterator[LeakFound]:
     try:
         for piece in pieces(data):
             for trace in needles.find(piece):
-                yield Leak(shown, trace.kind, trace.leaf)
+                yield LeakFound(shown, trace.kind, trace.leaf)
     except Unreadable as reason:
-        yield Leak(shown, f"unreadable: {reason}", None)
+        yield LeakFound(shown, f"unreadable: {reason}", None)
 
 
-def _refusal(folder: Path, leaks: Sequence[Leak]) -> str:
+def _refusal(folder: Path, leaks: Sequence[LeakFound]) -> str:
     lines = [f"  {leak}" for leak in leaks[:_SHOWN]]
     if len(leaks) > _SHOWN:
         lines.append(f"  and {len(leaks) - _SHOWN} more")

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from generators.task import Asset, Table, TaskInstance
+from generators.task import Asset, TaskInstance, TruthTable
 from publish.errors import PublishError
 from publish.leakcheck.matcher import Matcher
 from publish.leakcheck.unpack import (
@@ -241,7 +241,7 @@ def _texts(secret: Secret) -> Iterator[tuple[str, bytes]]:
         yield from (("answer key", each) for each in map(_folded, _json_spellings(value)))
 
 
-def _table_texts(name: str, table: Table) -> Iterator[bytes]:
+def _table_texts(name: str, table: TruthTable) -> Iterator[bytes]:
     """The table whole; and where they hold digits enough, its columns, rows and cells."""
     for value in (table.as_json(), table.records(), {name: table.as_json()}):
         yield from map(_folded, _json_spellings(value))
@@ -250,7 +250,7 @@ def _table_texts(name: str, table: Table) -> Iterator[bytes]:
             yield _folded(form)
 
 
-def _table_forms(table: Table) -> Iterator[bytes]:
+def _table_forms(table: TruthTable) -> Iterator[bytes]:
     """Columns, rows, all rows, and cells, joined as JSON and the usual text formats do."""
     rows = [[_cell(value) for value in row] for row in table.rows]
     columns = [list(column) for column in zip(*rows, strict=True)]

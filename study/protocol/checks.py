@@ -33,12 +33,12 @@ from study.protocol.sections import (
     ScriptedSection,
     TaskSection,
 )
-from study.protocol.yaml import Document, Place, explain_fault
+from study.protocol.yaml import Place, YamlDocument, explain_fault
 
 GRADERS = (DETERMINISTIC, "lenient")  # columns that every study may have
 
 
-def spell_out_tasks(document: Document) -> None:
+def spell_out_tasks(document: YamlDocument) -> None:
     """``family/difficulty``, ``family@version/difficulty`` or ``FILE.yml``, as the mapping that
     it is short for."""
     tasks = document.value.get("tasks")
@@ -59,7 +59,7 @@ def spell_out_tasks(document: Document) -> None:
         tasks[index] = {"family": family, "difficulty": difficulty, **pinned}
 
 
-def check_keys(document: Document) -> None:
+def check_keys(document: YamlDocument) -> None:
     """Refuse unknown keys by line, with the nearest known one."""
     value = document.value
     _refuse_unknown(document, (), value, ProtocolFile)
@@ -74,7 +74,7 @@ def check_keys(document: Document) -> None:
     _check_model_keys(document, "judges", value.get("judges"), JUDGE_SECTIONS)
 
 
-def _check_plan_keys(document: Document, plan: Any) -> None:
+def _check_plan_keys(document: YamlDocument, plan: Any) -> None:
     if not isinstance(plan, dict):
         return
     for name, section in SECTIONS.items():
@@ -84,7 +84,7 @@ def _check_plan_keys(document: Document, plan: Any) -> None:
         _refuse_unknown(document, ("plan", "judges", name), rule, JudgeRuleSection)
 
 
-def _refuse_agents(document: Document, judges: Any) -> None:
+def _refuse_agents(document: YamlDocument, judges: Any) -> None:
     """Refuse a built-in agent as a judge, before its keys are held against those of one."""
     for name, section in judges.items() if isinstance(judges, dict) else []:
         given = section if isinstance(section, dict) else {}
@@ -96,7 +96,7 @@ def _refuse_agents(document: Document, judges: Any) -> None:
 
 
 def _check_model_keys(
-    document: Document, key: str, models: Any, known: Mapping[str, type[Section]]
+    document: YamlDocument, key: str, models: Any, known: Mapping[str, type[Section]]
 ) -> None:
     for name, model in models.items() if isinstance(models, dict) else []:
         provider = model.get("provider") if isinstance(model, dict) else None
@@ -109,7 +109,9 @@ def _check_model_keys(
             _refuse_unknown(document, (key, name), model, known[provider])
 
 
-def _refuse_unknown(document: Document, place: Place, value: Any, section: type[Section]) -> None:
+def _refuse_unknown(
+    document: YamlDocument, place: Place, value: Any, section: type[Section]
+) -> None:
     for key in value if isinstance(value, dict) else ():
         if key not in section.model_fields:
             raise StudyError(
@@ -123,7 +125,7 @@ def _nearest(word: str, known: Mapping[str, Any] | tuple[str, ...]) -> str:
     return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)}"
 
 
-def explain(document: Document, error: ValidationError) -> StudyError:
+def explain(document: YamlDocument, error: ValidationError) -> StudyError:
     """The first thing that is wrong, in words."""
     first = error.errors()[0]
     place = tuple(part for part in first["loc"] if part not in MODEL_SECTIONS)
@@ -148,7 +150,7 @@ def explain(document: Document, error: ValidationError) -> StudyError:
     return StudyError(f"{document.place(place)}: {message}{shown}")
 
 
-def check_sections(document: Document, parsed: ProtocolFile) -> None:
+def check_sections(document: YamlDocument, parsed: ProtocolFile) -> None:
     """Raise StudyError, naming line and key, for sections that do not fit together."""
     for check in (
         _check_waves,
@@ -162,7 +164,7 @@ def check_sections(document: Document, parsed: ProtocolFile) -> None:
         check(document, parsed)
 
 
-def _check_judges(document: Document, parsed: ProtocolFile) -> None:
+def _check_judges(document: YamlDocument, parsed: ProtocolFile) -> None:
     for name, model in parsed.models.items():
         if model.structured is not None:
             place = document.place(("models", name, "structured"))
@@ -182,7 +184,7 @@ def _check_judges(document: Document, parsed: ProtocolFile) -> None:
             raise StudyError(f"{place}: there is no such judge under `judges`")
 
 
-def _check_plan(document: Document, parsed: ProtocolFile) -> None:
+def _check_plan(document: YamlDocument, parsed: ProtocolFile) -> None:
     """Refuse keys that would do nothing, and controls that there are not or have no date."""
     plan = parsed.plan
     refuse_idle_keys(document, plan)
@@ -198,7 +200,7 @@ def _check_plan(document: Document, parsed: ProtocolFile) -> None:
             _check_control(document, parsed, ("plan", "controls", kind, index), name)
 
 
-def _check_control(document: Document, parsed: ProtocolFile, place: Place, name: str) -> None:
+def _check_control(document: YamlDocument, parsed: ProtocolFile, place: Place, name: str) -> None:
     if name not in parsed.models:
         raise StudyError(
             f"{document.place(place)}: unknown model {name!r}{_nearest(name, parsed.models)}"
@@ -211,7 +213,7 @@ def _check_control(document: Document, parsed: ProtocolFile, place: Place, name:
         )
 
 
-def _check_waves(document: Document, parsed: ProtocolFile) -> None:
+def _check_waves(document: YamlDocument, parsed: ProtocolFile) -> None:
     for wave, models in enumerate(parsed.waves):
         if not models:
             raise StudyError(f"{document.place(('waves', wave))}: a wave runs at least one model")
@@ -251,7 +253,7 @@ def _check_waves(document: Document, parsed: ProtocolFile) -> None:
 _BUYERS = {"models": "model", "judges": "judge", "providers": "model or judge"}
 
 
-def _check_sandbox(document: Document, parsed: ProtocolFile) -> None:
+def _check_sandbox(document: YamlDocument, parsed: ProtocolFile) -> None:
     for key in ("creating", "executing", "memory_gb"):
         if parsed.sandbox.kind == "local" and getattr(parsed.sandbox, key) is not None:
             raise StudyError(
@@ -260,7 +262,7 @@ def _check_sandbox(document: Document, parsed: ProtocolFile) -> None:
             )
 
 
-def _check_retention(document: Document, parsed: ProtocolFile) -> None:
+def _check_retention(document: YamlDocument, parsed: ProtocolFile) -> None:
     for key, sections in (("models", parsed.models), ("judges", parsed.judges)):
         for name, section in sections.items():
             if section.provider in OWN_PROVIDERS and section.retention is not None:
@@ -270,7 +272,7 @@ def _check_retention(document: Document, parsed: ProtocolFile) -> None:
                 )
 
 
-def _check_logprobs(document: Document, parsed: ProtocolFile) -> None:
+def _check_logprobs(document: YamlDocument, parsed: ProtocolFile) -> None:
     for name, section in parsed.models.items():
         if not isinstance(section, OpenAISection) or section.logprobs is not None:
             continue
@@ -281,7 +283,7 @@ def _check_logprobs(document: Document, parsed: ProtocolFile) -> None:
             )
 
 
-def _check_budget(document: Document, parsed: ProtocolFile) -> None:
+def _check_budget(document: YamlDocument, parsed: ProtocolFile) -> None:
     """Refuse limits of models, judges and providers that there are not, and a budget without
     prices."""
     if parsed.budget is None:

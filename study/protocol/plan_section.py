@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from registry.ledger import Plan
 from study.errors import StudyError
-from study.protocol.yaml import Document
+from study.protocol.yaml import YamlDocument
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Rate = Annotated[float, Field(gt=0, lt=1)]
@@ -103,7 +103,7 @@ class PlanFile(PlanSection):
 
 
 def refuse_idle_keys(
-    document: Document, section: PlanSection, place: tuple[str, ...] = ("plan",)
+    document: YamlDocument, section: PlanSection, place: tuple[str, ...] = ("plan",)
 ) -> None:
     """Raise StudyError for a key that would do nothing; ``place`` is the section's."""
     for key in STANDARD_ONLY if section.preset != "standard-v1" else ():

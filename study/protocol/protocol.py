@@ -40,7 +40,7 @@ from study.protocol.wave_section import (
     planned_tranches,
     spell_out_waves,
 )
-from study.protocol.yaml import Document, read_template, read_yaml
+from study.protocol.yaml import YamlDocument, read_template, read_yaml
 
 FILE_NAME = "study.yaml"
 
@@ -239,7 +239,7 @@ _Templates = tuple[tuple[str, str], ...]
 
 
 def _check_tasks(
-    document: Document, parsed: ProtocolFile, folder: Path
+    document: YamlDocument, parsed: ProtocolFile, folder: Path
 ) -> tuple[tuple[Task, ...], _Templates, Catalog]:
     """The strata, the template files that some of them come from, and the catalogue with the
     families of these files."""
@@ -261,7 +261,7 @@ def _check_tasks(
     return tuple(tasks), tuple(templates.items()), INSTALLED.with_templates(families)
 
 
-def _catalogued(document: Document, index: int, section: TaskSection) -> Task:
+def _catalogued(document: YamlDocument, index: int, section: TaskSection) -> Task:
     """The stratum of a family of the catalogue."""
     place = document.place(("tasks", index))
     if section.questions is not None:
@@ -284,7 +284,7 @@ def _catalogued(document: Document, index: int, section: TaskSection) -> Task:
 
 
 def _templated(
-    document: Document, index: int, section: TaskSection, folder: Path
+    document: YamlDocument, index: int, section: TaskSection, folder: Path
 ) -> tuple[str, str, Family, list[Task]]:
     """A template file's name, text and family, and a stratum for each of its questions."""
     place = document.place(("tasks", index, "template"))

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from study.errors import StudyError
 from study.protocol.plan_section import Count, Section
-from study.protocol.yaml import Document
+from study.protocol.yaml import YamlDocument
 
 Tranches = tuple[int, ...]
 PANEL: Tranches = (0,)
@@ -32,7 +32,7 @@ class WaveTranches:
     named: Mapping[str, Any] | None = None
 
 
-def spell_out_waves(document: Document) -> dict[int, WaveTranches]:
+def spell_out_waves(document: YamlDocument) -> dict[int, WaveTranches]:
     """Replace each wave ``{models: […], tranches: …}`` by the list of its models, and return what
     is stated of tranches, by wave. Raises StudyError for other keys."""
     waves = document.value.get("waves")
@@ -55,7 +55,7 @@ def spell_out_waves(document: Document) -> dict[int, WaveTranches]:
 
 
 def planned_tranches(
-    document: Document,
+    document: YamlDocument,
     waves: Sequence[Sequence[str]],
     stated: Mapping[int, WaveTranches],
     reserve: Sequence[int],
@@ -74,7 +74,7 @@ def write_tranches(tranches: Mapping[str, Tranches]) -> str:
 
 
 def _of_wave(
-    document: Document, wave: int, models: Sequence[str], stated: WaveTranches, last: int
+    document: YamlDocument, wave: int, models: Sequence[str], stated: WaveTranches, last: int
 ) -> tuple[Tranches, ...]:
     for name in stated.named or ():
         if name not in models:
@@ -91,7 +91,7 @@ def _of_wave(
     return () if set(chosen) == {PANEL} else chosen
 
 
-def _read(document: Document, place: tuple[str | int, ...], stated: Any, last: int) -> Tranches:
+def _read(document: YamlDocument, place: tuple[str | int, ...], stated: Any, last: int) -> Tranches:
     """Return one number, or a list of them, as a sorted tuple. Raises StudyError."""
     numbers = stated if isinstance(stated, list) else [stated]
     where = document.place(("waves", *place))

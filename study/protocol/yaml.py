@@ -8,11 +8,11 @@ from typing import Any
 
 from generators.templates.language import MAX_BYTES as MAX_TEMPLATE_BYTES
 from generators.templates.library import NAMES, library_text
-from generators.yaml_lines import Document, Limits, Place, YamlError, parse_yaml
+from generators.yaml_lines import Place, YamlDocument, YamlError, YamlLimits, parse_yaml
 from study.errors import StudyError
 
 MAX_BYTES = 1_000_000
-_LIMITS = Limits("a protocol", MAX_BYTES)
+_LIMITS = YamlLimits("a protocol", MAX_BYTES)
 
 # What is right, by the type of pydantic's error; its own context fills the braces.
 _RIGHT: Mapping[str, str] = {
@@ -38,8 +38,8 @@ _LONGEST = 80  # characters of a value that are shown
 
 __all__ = [
     "MAX_BYTES",
-    "Document",
     "Place",
+    "YamlDocument",
     "explain_fault",
     "read_bounded",
     "read_template",
@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 
-def read_yaml(path: Path) -> Document:
+def read_yaml(path: Path) -> YamlDocument:
     """Return the document of a file. Raises StudyError that names file, line and what is wrong."""
     try:
         data = read_bounded(path, MAX_BYTES, _LIMITS.kind)
@@ -62,7 +62,7 @@ def read_yaml(path: Path) -> Document:
     return document
 
 
-def explain_fault(document: Document, place: Place, fault: Mapping[str, Any]) -> StudyError:
+def explain_fault(document: YamlDocument, place: Place, fault: Mapping[str, Any]) -> StudyError:
     """Return one of pydantic's errors about a value of a document in words: its place, the value,
     and what would be right."""
     if fault["type"] == "missing":

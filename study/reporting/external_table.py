@@ -19,8 +19,8 @@ from registry.result_row import GRADER
 from study.errors import StudyError
 from study.protocol import (
     ControlsSection,
-    Document,
     PlanFile,
+    YamlDocument,
     explain_fault,
     plan_options,
     read_yaml,
@@ -90,7 +90,7 @@ def _read_plan(path: Path | None) -> tuple[PlanFile, list[str]]:
     return found, told
 
 
-def _explain(document: Document, error: ValidationError, *, inside: bool) -> StudyError:
+def _explain(document: YamlDocument, error: ValidationError, *, inside: bool) -> StudyError:
     first = error.errors()[0]
     place = (("plan",) if inside else ()) + tuple(first["loc"])
     if first["type"] == "extra_forbidden":

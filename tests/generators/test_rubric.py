@@ -15,9 +15,9 @@ from generators.grading.rubric import (
     score_parts,
 )
 from generators.grading.rubric import score_verdicts as score
-from generators.task import Table
+from generators.task import TruthTable
 
-TABLES = {"images": Table(("name", "count"), (("a", 1), ("b", 2), ("c", 3), ("d", 4)))}
+TABLES = {"images": TruthTable(("name", "count"), (("a", 1), ("b", 2), ("c", 3), ("d", 4)))}
 RUBRIC = fill_rubric(
     (
         Metarubric("given", "IF", 1.0, "There is an answer.", lambda _row, _index: Answered()),
@@ -105,11 +105,11 @@ def test_a_gate_that_guards_many_is_the_same_as_many_gates():
 
 def test_a_table_is_rectangular():
     with pytest.raises(ValueError, match="2 columns"):
-        Table(("a", "b"), ((1, 2), (3,)))
+        TruthTable(("a", "b"), ((1, 2), (3,)))
 
 
 def test_a_cell_keeps_its_type():
-    table = Table(("event", "mass", "name"), ((841, 91.25, "0042"),))
+    table = TruthTable(("event", "mass", "name"), ((841, 91.25, "0042"),))
     assert table.records() == [{"event": 841, "mass": 91.25, "name": "0042"}]
     assert [type(cell) for cell in table.records()[0].values()] == [int, float, str]
     assert table.column("name") == ("0042",)

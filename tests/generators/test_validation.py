@@ -18,7 +18,7 @@ from generators.grading.answer import Answer
 from generators.grading.checks import ValueEquals
 from generators.grading.item_lists import PAIRS, ItemList, ItemNumber
 from generators.grading.rubric import Criterion, Rubric
-from generators.task import Asset, StatesInputs, Table
+from generators.task import Asset, StatesInputs, TruthTable
 from generators.validation.careless_reader import misread
 from generators.validation.rubrics import artefacts, unsteady
 from generators.validation.scores import (
@@ -237,13 +237,13 @@ def test_scores_that_rise_with_difficulty_are_told_from_noise():
 
 def test_a_word_or_a_file_name_that_recurs_is_no_value_that_is_shared():
     one, other = (AVERAGE.generate("easy", seed) for seed in SEEDS[:2])
-    table = Table(("fit", "file"), (("linear_through_zero", "input_numbers.txt"),))
+    table = TruthTable(("fit", "file"), (("linear_through_zero", "input_numbers.txt"),))
     tables = [
         dataclasses.replace(each, truth=dataclasses.replace(each.truth, tables=(("fits", table),)))
         for each in (one, other)
     ]
     assert shared_fingerprints(tables) == frozenset()
-    table = Table(("id",), (("galaxy 48120391",),))
+    table = TruthTable(("id",), (("galaxy 48120391",),))
     tables = [
         dataclasses.replace(each, truth=dataclasses.replace(each.truth, tables=(("g", table),)))
         for each in (one, other)

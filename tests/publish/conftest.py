@@ -26,9 +26,9 @@ from generators.task import (
     Brief,
     Family,
     GroundTruth,
-    Table,
     TaskInstance,
     TaskSpec,
+    TruthTable,
     make_instance,
 )
 from publish.leakcheck.check import release_needles
@@ -61,8 +61,8 @@ class Noise:
         small = seed.child("small").rng().integer(1, 4)
         truth = GroundTruth(
             (
-                ("readings", Table(("reading",), tuple((each,) for each in readings))),
-                ("small", Table(("count",), ((small,),))),
+                ("readings", TruthTable(("reading",), tuple((each,) for each in readings))),
+                ("small", TruthTable(("count",), ((small,),))),
             ),
             digests=(("picture", "sha256:" + hashlib.sha256(_pixels(seed)).hexdigest()),),
         )

@@ -13,7 +13,7 @@ from generators.physics.cepheid_calibration.parameters import (
     Parameters,
 )
 from generators.physics.cepheid_calibration.sample import Galaxy, Sample
-from generators.task import GroundTruth, Scalar, Table
+from generators.task import GroundTruth, Scalar, TruthTable
 
 # Decimals that are kept of what logarithms lead to: the last bits of those depend on the C library.
 _DECIMALS = 9
@@ -34,7 +34,7 @@ def make_truth(parameters: Parameters, sample: Sample, digests: Digests) -> Grou
             ("results", results),
             (
                 "relation",
-                Table(("a", "b"), ((sample.relation.slope, sample.relation.offset),)),
+                TruthTable(("a", "b"), ((sample.relation.slope, sample.relation.offset),)),
             ),
         ),
         tolerances=(("z", Z_TOLERANCE), *_tolerances(results)),
@@ -42,15 +42,15 @@ def make_truth(parameters: Parameters, sample: Sample, digests: Digests) -> Grou
     )
 
 
-def _redshifts(complete: Sequence[Galaxy]) -> Table:
+def _redshifts(complete: Sequence[Galaxy]) -> TruthTable:
     rows: list[tuple[Scalar, ...]] = []
     for galaxy in sorted(complete, key=lambda each: each.cepheid or ""):
         z = galaxy.z or 0.0
         rows.append((galaxy.cepheid or "", galaxy.id, z, z - Z_TOLERANCE, z + Z_TOLERANCE))
-    return Table(("cepheid_id", "galaxy_id", "z", "z_min", "z_max"), tuple(rows))
+    return TruthTable(("cepheid_id", "galaxy_id", "z", "z_min", "z_max"), tuple(rows))
 
 
-def _excluded(sample: Sample) -> Table:
+def _excluded(sample: Sample) -> TruthTable:
     """All with a spectrum that lack a magnitude or a period, and the decoys without one."""
     decoys = set(sample.decoys)
     rows = []
@@ -60,7 +60,7 @@ def _excluded(sample: Sample) -> Table:
             continue
         if galaxy.z is not None or name in decoys:
             rows.append((name, _lacks(galaxy)))
-    return Table(("cepheid_id", "lacks"), tuple(sorted(rows)))
+    return TruthTable(("cepheid_id", "lacks"), tuple(sorted(rows)))
 
 
 def _lacks(galaxy: Galaxy) -> str:
@@ -68,7 +68,7 @@ def _lacks(galaxy: Galaxy) -> str:
     return ", ".join(part for part, value in parts.items() if value is None)
 
 
-def _results(parameters: Parameters, complete: Sequence[Galaxy]) -> Table:
+def _results(parameters: Parameters, complete: Sequence[Galaxy]) -> TruthTable:
     """Values and closed intervals of the fit on true redshifts and written measurements."""
     fit = _fit(complete, 0.0)
     up, down = _fit(complete, Z_TOLERANCE), _fit(complete, -Z_TOLERANCE)
@@ -88,7 +88,7 @@ def _results(parameters: Parameters, complete: Sequence[Galaxy]) -> Table:
     for name, value, width in zip(_VALUES, values, widths, strict=True):
         columns += [name, f"{name}_min", f"{name}_max"]
         row += [round(each, _DECIMALS) for each in (value, value - width, value + width)]
-    return Table(tuple(columns), (tuple(row),))
+    return TruthTable(tuple(columns), (tuple(row),))
 
 
 def _fit(complete: Sequence[Galaxy], shift: float) -> Fit:
@@ -103,7 +103,7 @@ def _shift(value: float, *others: float) -> float:
     return max(abs(other - value) for other in others)
 
 
-def _tolerances(results: Table) -> tuple[tuple[str, float], ...]:
+def _tolerances(results: TruthTable) -> tuple[tuple[str, float], ...]:
     row = results.records()[0]
     widths = ((name, float(row[f"{name}_max"]) - float(row[name])) for name in _VALUES)
     return tuple((name, round(width, _DECIMALS)) for name, width in widths)

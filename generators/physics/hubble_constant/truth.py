@@ -8,7 +8,7 @@ from typing import Any
 from generators.physics.hubble_constant.parameters import NAME, Parameters
 from generators.physics.hubble_constant.relations import Fit, distance, fit_constant, velocity
 from generators.physics.hubble_constant.sample import Sample
-from generators.task import GroundTruth, Table
+from generators.task import GroundTruth, TruthTable
 
 # Decimals that are kept of what logarithms and powers give: the last bits of those depend on
 # the C library.
@@ -34,8 +34,8 @@ def make_truth(
     result = (len(rows), *(round(number, _DECIMALS) for number in numbers))
     return GroundTruth(
         tables=(
-            ("analyzed_galaxies", Table(_GALAXIES, rows)),
-            ("results", Table(_RESULTS, (result,))),
+            ("analyzed_galaxies", TruthTable(_GALAXIES, rows)),
+            ("results", TruthTable(_RESULTS, (result,))),
         ),
         tolerances=(
             ("z", parameters.z_tolerance),

@@ -28,7 +28,7 @@ from generators.physics.invariant_mass_reconstruction.parameters import (
     NAME,
     RADIUS_TOLERANCE,
 )
-from generators.task import GroundTruth, Scalar, Table
+from generators.task import GroundTruth, Scalar, TruthTable
 
 _EVENTS = ItemList(("events",), PAIRS)
 _INTERVAL_DECIMALS = 6
@@ -58,16 +58,16 @@ def make_rubric(truth: GroundTruth) -> Rubric:
     return fill_rubric(_metarubrics(truth, read, tolerance), tables)
 
 
-def _in_words(detector: Table) -> Table:
+def _in_words(detector: TruthTable) -> TruthTable:
     """The layers as a sentence names them."""
     named = [
         ("the tracker's " + str(name) if index < len(detector.rows) - 1 else f"the {name}", radius)
         for index, (name, radius) in enumerate(detector.rows)
     ]
-    return Table(detector.columns, tuple(named))
+    return TruthTable(detector.columns, tuple(named))
 
 
-def _with_intervals(events: Table, tolerance: float) -> Table:
+def _with_intervals(events: TruthTable, tolerance: float) -> TruthTable:
     """The events with the closed interval that each one's mass is granted."""
     rows = []
     for number, mass in events.rows:
@@ -75,7 +75,7 @@ def _with_intervals(events: Table, tolerance: float) -> Table:
         low = round(value * (1 - tolerance), _INTERVAL_DECIMALS)
         high = round(value * (1 + tolerance), _INTERVAL_DECIMALS)
         rows.append((number, value, low, high))
-    return Table(("event_id", "mass", "low", "high"), tuple(rows))
+    return TruthTable(("event_id", "mass", "low", "high"), tuple(rows))
 
 
 def _mass_is_right(row: Row, _: int) -> ItemNumber:

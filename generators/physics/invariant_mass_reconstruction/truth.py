@@ -13,7 +13,7 @@ from generators.physics.invariant_mass_reconstruction.parameters import (
     Parameters,
 )
 from generators.physics.invariant_mass_reconstruction.sample import Sample
-from generators.task import Asset, GroundTruth, Table
+from generators.task import Asset, GroundTruth, TruthTable
 
 _INTERVAL_DECIMALS = 6
 
@@ -36,9 +36,9 @@ def make_truth(
     return GroundTruth(
         tables=(
             ("detector", _detector_table(sample)),
-            ("events", Table(("event_id", "mass"), tuple(masses.items()))),
-            ("events_sampled", Table(("event_id", "mass"), sampled)),
-            ("misc", Table(("events",), ((len(masses),),))),
+            ("events", TruthTable(("event_id", "mass"), tuple(masses.items()))),
+            ("events_sampled", TruthTable(("event_id", "mass"), sampled)),
+            ("misc", TruthTable(("events",), ((len(masses),),))),
             ("new_particle_properties", _properties_table(parameters, sample)),
             ("drawn", _drawn_table(sample)),
         ),
@@ -51,14 +51,14 @@ def make_truth(
     )
 
 
-def _detector_table(sample: Sample) -> Table:
+def _detector_table(sample: Sample) -> TruthTable:
     layers = [
         (f"layer {number}", radius) for number, radius in enumerate(sample.detector.layers, 1)
     ]
-    return Table(("layer", "radius"), (*layers, ("calorimeter", sample.detector.calorimeter)))
+    return TruthTable(("layer", "radius"), (*layers, ("calorimeter", sample.detector.calorimeter)))
 
 
-def _properties_table(parameters: Parameters, sample: Sample) -> Table:
+def _properties_table(parameters: Parameters, sample: Sample) -> TruthTable:
     """An interval's half-width is SIGMAS errors of the reference fit, and as much as the value
     moves when all masses are off by the tolerance of one (R8d)."""
     found, scale = sample.spectrum.reference, parameters.event_tolerance
@@ -72,15 +72,15 @@ def _properties_table(parameters: Parameters, sample: Sample) -> Table:
             round(value + reach, _INTERVAL_DECIMALS),
         ]
     columns = [f"{name}{part}" for name in ("mass", "width") for part in _PARTS]
-    return Table(tuple(columns), (tuple(row),))
+    return TruthTable(tuple(columns), (tuple(row),))
 
 
 _PARTS = ("", "_sigma", "_low", "_high")
 
 
-def _drawn_table(sample: Sample) -> Table:
+def _drawn_table(sample: Sample) -> TruthTable:
     drawn = sample.spectrum.particle
-    return Table(
+    return TruthTable(
         ("mass", "width", "slope", "field", "lead"),
         (
             (

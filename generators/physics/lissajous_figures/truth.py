@@ -14,7 +14,7 @@ from generators.physics.lissajous_figures.parameters import (
     WORST_RATE,
     Ratio,
 )
-from generators.task import GroundTruth, Scalar, Table
+from generators.task import GroundTruth, Scalar, TruthTable
 
 _SUPPLY_COLUMNS = ("supply_id", "machine", "batch", "frequency_hz", "hertz", "measurement_id")
 _MACHINE_COLUMNS = ("machine", "tested", "faulty", "percent")
@@ -49,12 +49,15 @@ def make_truth(
         count[1] += not ratio.is_good
     return GroundTruth(
         tables=(
-            ("qa_data", Table(_SUPPLY_COLUMNS, tuple(supplies[False]))),
-            ("complement_qa_data", Table(_SUPPLY_COLUMNS, tuple(supplies[True]))),
-            ("faulty_machines", Table(_MACHINE_COLUMNS, tuple(_machines(counts, faulty=True)))),
+            ("qa_data", TruthTable(_SUPPLY_COLUMNS, tuple(supplies[False]))),
+            ("complement_qa_data", TruthTable(_SUPPLY_COLUMNS, tuple(supplies[True]))),
+            (
+                "faulty_machines",
+                TruthTable(_MACHINE_COLUMNS, tuple(_machines(counts, faulty=True))),
+            ),
             (
                 "not_faulty_machines",
-                Table(_MACHINE_COLUMNS, tuple(_machines(counts, faulty=False))),
+                TruthTable(_MACHINE_COLUMNS, tuple(_machines(counts, faulty=False))),
             ),
         ),
         tolerances=(("frequency_hz", FREQUENCY_TOLERANCE),),

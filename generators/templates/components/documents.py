@@ -148,7 +148,7 @@ DEFAULT_ROOT = "root"
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class StructuredFile:
     """A schema, and how what it draws is written."""
 
     schema: Node
@@ -159,21 +159,21 @@ class Document:
         return self.write(self.schema.draw(stream, 1)[0]).encode()
 
 
-def compile_json(content: Mapping[str, Any]) -> Document:
+def compile_json(content: Mapping[str, Any]) -> StructuredFile:
     """The JSON document that a component's ``content`` describes. Raises TemplateError."""
     mapping("content", content, ("schema",))
     node = _schema(content, False)
-    return Document(node, lambda value: json_text(value) + "\n", node.log10)
+    return StructuredFile(node, lambda value: json_text(value) + "\n", node.log10)
 
 
-def compile_yaml(content: Mapping[str, Any]) -> Document:
+def compile_yaml(content: Mapping[str, Any]) -> StructuredFile:
     """The YAML document that a component's ``content`` describes. Raises TemplateError."""
     mapping("content", content, ("schema",))
     node = _schema(content, False)
-    return Document(node, yaml_text, node.log10)
+    return StructuredFile(node, yaml_text, node.log10)
 
 
-def compile_xml(content: Mapping[str, Any]) -> Document:
+def compile_xml(content: Mapping[str, Any]) -> StructuredFile:
     """The XML document that a component's ``content`` describes. Raises TemplateError."""
     mapping("content", content, ("schema", "root_element", "namespace"))
     root = element_name("content.root_element", content.get("root_element", DEFAULT_ROOT))
@@ -183,7 +183,7 @@ def compile_xml(content: Mapping[str, Any]) -> Document:
         if not all(map(is_xml_character, namespace)):
             refuse("content.namespace", "a character that XML cannot hold")
     node = _schema(content, True)
-    return Document(node, lambda value: xml_text(node, value, root, namespace), node.log10)
+    return StructuredFile(node, lambda value: xml_text(node, value, root, namespace), node.log10)
 
 
 def _schema(content: Mapping[str, Any], xml: bool) -> Node:

@@ -64,7 +64,7 @@ _LITERALS: dict[Any, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class JsonStep:
     """One step: a key, an index, a filter's test, or nothing for those that take all."""
 
     kind: Kind
@@ -82,7 +82,7 @@ class Step:
 class Path:
     """Steps, and how many of the first lead to one value each."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[JsonStep, ...]
     single: int
 
     @property
@@ -107,7 +107,7 @@ def compile_path(text: str) -> Path:
     """The steps of a path. Raises TemplateError that shows where it stops being one."""
     if len(text) > MAX_PATH:
         raise TemplateError(f"the path has {len(text)} characters; at most {MAX_PATH} are read")
-    steps: list[Step] = []
+    steps: list[JsonStep] = []
     at = 1 if text.startswith("$") else 0
     while at < len(text):
         if text[at] == "[":
@@ -122,7 +122,7 @@ def compile_path(text: str) -> Path:
     return Path(tuple(steps), 0).after(0)
 
 
-def follow(value: Any, steps: Sequence[Step]) -> Any:
+def follow(value: Any, steps: Sequence[JsonStep]) -> Any:
     """Where single steps lead. Raises TemplateError at the first that leads nowhere."""
     for step in steps:
         found = _one(value, step)
@@ -132,7 +132,7 @@ def follow(value: Any, steps: Sequence[Step]) -> Any:
     return value
 
 
-def expand(values: list[Any], steps: Sequence[Step]) -> list[Any]:
+def expand(values: list[Any], steps: Sequence[JsonStep]) -> list[Any]:
     """All values that steps lead to from these; those from where a step leads nowhere drop out."""
     for step in steps:
         if step.kind == "filter":
@@ -154,7 +154,7 @@ def _children(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else ()
 
 
-def _one(value: Any, step: Step) -> Any:
+def _one(value: Any, step: JsonStep) -> Any:
     if step.kind == "key":
         if not isinstance(value, dict):
             return _MISSING
@@ -167,7 +167,7 @@ def _one(value: Any, step: Step) -> Any:
     return _MISSING
 
 
-def _missing(value: Any, step: Step) -> str:
+def _missing(value: Any, step: JsonStep) -> str:
     if step.kind == "key":
         if not isinstance(value, dict):
             return f"there is no key {step.name[:80]!r} in {name_kind(value)}"
@@ -205,7 +205,7 @@ def _mask(text: str) -> str:
     return _QUOTED.sub(lambda quoted: "'" + "\0" * (len(quoted[0]) - 2) + "'", text)
 
 
-def _name(text: str, at: int) -> tuple[Step, int]:
+def _name(text: str, at: int) -> tuple[JsonStep, int]:
     start = at + 1 if text[at] == "." else at
     if at > 0 and text[at] != ".":
         raise TemplateError(f"in the path, a step starts with . or [, not {text[at:][:60]!r}")
@@ -215,19 +215,19 @@ def _name(text: str, at: int) -> tuple[Step, int]:
     name = text[start:end].strip()
     if not name:
         raise TemplateError(f"in the path, a name is missing at {text[at:][:60]!r}")
-    return (Step("values") if name == "*" else Step("key", name)), end
+    return (JsonStep("values") if name == "*" else JsonStep("key", name)), end
 
 
-def _bracket(inner: str) -> Step:
+def _bracket(inner: str) -> JsonStep:
     if inner == "*":
-        return Step("all")
+        return JsonStep("all")
     if inner.startswith("?"):
         text = inner[1:].strip()
-        return Step("filter", text, test=_filter(text))
+        return JsonStep("filter", text, test=_filter(text))
     if _QUOTED.fullmatch(inner):
-        return Step("key", inner[1:-1])
+        return JsonStep("key", inner[1:-1])
     if re.fullmatch(r"-?[0-9]{1,9}", inner):
-        return Step("index", index=int(inner))
+        return JsonStep("index", index=int(inner))
     raise TemplateError(
         f"in the path, [{inner[:60]}] is none of [0], [-1], [*], ['key'], [?field>value]"
     )
@@ -287,7 +287,7 @@ def _comparison(text: str) -> Test:
     return test
 
 
-def _field(text: str) -> tuple[Step, ...]:
+def _field(text: str) -> tuple[JsonStep, ...]:
     inner = text[1:].lstrip() if text.startswith("@") else text
     path = compile_path("$" + inner if text.startswith("@") else inner)
     if not path.is_single:

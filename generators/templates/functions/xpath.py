@@ -24,9 +24,9 @@ from generators.templates.functions.xpathwalk import (
     CALLS,
     ORDERS,
     Expression,
-    Step,
     Value,
     XPath,
+    XPathStep,
     compare,
     is_true,
     number_from,
@@ -70,7 +70,7 @@ class _Parser:
     def path(self) -> XPath:
         """A path, as far as it goes."""
         absolute = self._peek() in ("/", "//")
-        steps: list[Step] = []
+        steps: list[XPathStep] = []
         while not steps or self._peek() in ("/", "//"):
             slash = self._next() if self._peek() in ("/", "//") else ""
             if steps and steps[-1].axis in ("attribute", "text"):
@@ -83,26 +83,26 @@ class _Parser:
         if self._at < len(self._tokens):
             raise self._error("a path goes on with / or [")
 
-    def _step(self, deep: bool) -> Step:
+    def _step(self, deep: bool) -> XPathStep:
         part = self._next()
         if part == "..":
-            return Step("parent", "*", deep, self._predicates())
+            return XPathStep("parent", "*", deep, self._predicates())
         if part == ".":
-            return Step("self", "*", deep, self._predicates())
+            return XPathStep("self", "*", deep, self._predicates())
         if part == "@":
             name = self._next()
             if name != "*" and not _is_name(name):
                 raise self._error("@ is followed by a name")
-            return Step("attribute", name, deep)
+            return XPathStep("attribute", name, deep)
         if part == "text" and self._peek() == "(":
             self._expect("(")
             self._expect(")")
-            return Step("text", "", deep)
+            return XPathStep("text", "", deep)
         if part != "*" and not _is_name(part):
             raise self._error("a step is a name, *, ., .., @name or text()")
         if self._peek() == "(":
             raise self._error("a path has steps; functions stand within [ ]")
-        return Step("child", part, deep, self._predicates())
+        return XPathStep("child", part, deep, self._predicates())
 
     def _predicates(self) -> tuple[Expression, ...]:
         found: list[Expression] = []

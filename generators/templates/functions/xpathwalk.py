@@ -109,7 +109,7 @@ Expression: TypeAlias = Callable[[Context], Value]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class XPathStep:
     """One step: by which axis, to what name, through which predicates, and whether after //."""
 
     axis: Literal["child", "self", "parent", "attribute", "text"]
@@ -122,7 +122,7 @@ class Step:
 class XPath:
     """The steps of a path, from the root element or, if absolute, from above it."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[XPathStep, ...]
     absolute: bool
 
 
@@ -156,7 +156,7 @@ def select_from(path: XPath, context: Context) -> list[Node]:
     return [place for place in places if place is not None]
 
 
-def _take(places: list[Place], step: Step, context: Context, nested: bool) -> list[Place]:
+def _take(places: list[Place], step: XPathStep, context: Context, nested: bool) -> list[Place]:
     if step.deep and step.axis == "child" and not step.predicates and len(places) == 1:
         inside = _inside(places[0], context)
         return _named(inside, step.name, context)
@@ -195,7 +195,7 @@ def _descend(places: list[Place], context: Context) -> list[Place]:
     return sorted(found, key=lambda place: -1 if place is None else order[place])
 
 
-def _near(place: Place, step: Step, context: Context) -> list[Place]:
+def _near(place: Place, step: XPathStep, context: Context) -> list[Place]:
     if step.axis == "self":
         return [place]
     if step.axis == "parent":
@@ -228,7 +228,7 @@ def _matcher(name: str, document: XmlDocument) -> Callable[[str], bool]:
     return tags.__contains__ if len(tags) > 1 else tags[0].__eq__
 
 
-def _leaves(element: Element, step: Step, context: Context) -> list[Attribute]:
+def _leaves(element: Element, step: XPathStep, context: Context) -> list[Attribute]:
     context.work.spend(1)
     if step.axis == "text":
         texts = [element.text, *(child.tail for child in element)]

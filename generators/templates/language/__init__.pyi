@@ -28,7 +28,7 @@ from .field_reader import (
     whole,
     writable,
 )
-from .parse import MAX_BYTES, Reading, parse_template, read_template
+from .parse import MAX_BYTES, ParsedTemplate, parse_template, read_template
 from .placeholders import (
     CONSTANTS,
     Call,
@@ -76,12 +76,12 @@ __all__ = [
     "Fill",
     "MadeFile",
     "Maker",
+    "ParsedTemplate",
     "Part",
     "Place",
     "Problem",
     "Problems",
     "Question",
-    "Reading",
     "Scope",
     "TemplateFile",
     "Text",

@@ -10,7 +10,7 @@ from typing import Any
 
 from generators.errors import nearest
 from generators.templates.language.template import Place
-from generators.yaml_lines import Document, key_of
+from generators.yaml_lines import YamlDocument, key_of
 
 MOST_PROBLEMS = 200  # that are told of one file
 _ROOTS = (".", "{{artifacts}}", "artifacts")
@@ -50,7 +50,7 @@ def foremost(errors: Iterable[Problem]) -> tuple[Problem, ...]:
 class Form:
     """One reading of a document: what was found wrong so far. Mutable."""
 
-    document: Document
+    document: YamlDocument
     errors: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
 

@@ -26,11 +26,11 @@ from generators.templates.language.targeted_edit import (
 )
 from generators.templates.language.template import Component, Place, Question, TemplateFile
 from generators.templates.scoring import SCORING_TYPES, scoring_types
-from generators.yaml_lines import Limits, YamlError, parse_yaml
+from generators.yaml_lines import YamlError, YamlLimits, parse_yaml
 
 MAX_BYTES = 4_000_000
 MAX_SAMPLES = 100_000  # of one question
-_LIMITS = Limits("a template file", MAX_BYTES, aliases=True)
+_LIMITS = YamlLimits("a template file", MAX_BYTES, aliases=True)
 
 _NOTES = ("title", "description", "notes", "tags", "metadata")  # for people; nothing reads them
 _FILE_KEYS = ("tests", "name", "version", *_NOTES)
@@ -62,7 +62,7 @@ _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ParsedTemplate:
     """A template file as far as it could be read, and all that is wrong with its form."""
 
     file: TemplateFile
@@ -82,7 +82,7 @@ def parse_template(text: str | bytes, path: str) -> TemplateFile:
     return reading.file
 
 
-def read_template(text: str | bytes, path: str) -> Reading:
+def read_template(text: str | bytes, path: str) -> ParsedTemplate:
     """The questions as far as they could be read, and everything that is wrong with their form.
 
     Where something is wrong, what is missing is "?" or empty: enough to look at the rest of it.
@@ -96,12 +96,12 @@ def read_template(text: str | bytes, path: str) -> Reading:
         document = parse_yaml(data, path, _LIMITS)
     except YamlError as error:
         held = TemplateFile(name, digest, "", (), {})
-        return Reading(held, (_problem_of(str(error), path),), ())
+        return ParsedTemplate(held, (_problem_of(str(error), path),), ())
     form = _Form(document)
     questions = form.questions()
     form.errors += [Problem(fault.line, (), fault.what) for fault in document.faults]
     file = TemplateFile(name, digest, data.decode("utf-8-sig"), questions, document.lines)
-    return Reading(file, foremost(form.errors), tuple(form.warnings))
+    return ParsedTemplate(file, foremost(form.errors), tuple(form.warnings))
 
 
 def _problem_of(message: str, path: str) -> Problem:

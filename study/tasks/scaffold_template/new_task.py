@@ -28,7 +28,7 @@ from generators.grading import (
     fill_rubric,
 )
 from generators.streams import Streams, redraw
-from generators.task import Asset, GroundTruth, Limits, Scalar, Table
+from generators.task import Asset, GroundTruth, Limits, Scalar, TruthTable
 
 NAME = "new_task"
 VERSION = "1"
@@ -114,9 +114,9 @@ def make_truth(asset: Asset) -> GroundTruth:
     bad = tuple((name,) for name, status, _ in rows if status == "bad")
     return GroundTruth(
         tables=(
-            ("readings", Table(("id", "status", "value"), rows)),
-            ("bad", Table(("id",), bad)),
-            ("result", Table(("mean",), ((fsum(good) / len(good),),))),
+            ("readings", TruthTable(("id", "status", "value"), rows)),
+            ("bad", TruthTable(("id",), bad)),
+            ("result", TruthTable(("mean",), ((fsum(good) / len(good),),))),
         ),
         tolerances=(("mean", MEAN_TOLERANCE),),
         digests=((asset.path, asset.digest),),

@@ -33,7 +33,7 @@ SEQUENCE = "CREATE TABLE sqlite_sequence(name,seq)"
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class SqliteColumn:
     """One column: what its values are made from, and how its affinity would store them."""
 
     kind: DataType | None  # None for row numbers and references
@@ -49,10 +49,10 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class SqliteTable:
     root: int
     rows: int
-    columns: tuple[Column, ...]
+    columns: tuple[SqliteColumn, ...]
     order: tuple[int, ...]  # of drawing: what refers to this table's own columns comes after them
     sizes: Units  # of the columns that are drawn, in that order, one below the other
 
@@ -61,7 +61,7 @@ class Table:
 class Database:
     """Tables in an order that keeps references, and the pages that are the same every time."""
 
-    tables: tuple[Table, ...]
+    tables: tuple[SqliteTable, ...]
     start: Pages
     draws: int
     log10_space: float
@@ -79,7 +79,7 @@ class Database:
         return pages.database()
 
 
-def _columns_of(table: Table, units: Units, made: list[list[list[Any]]]) -> list[Encoded]:
+def _columns_of(table: SqliteTable, units: Units, made: list[list[list[Any]]]) -> list[Encoded]:
     """The columns of a table as the file holds them. Their values are added to ``made``, for
     tables that refer to them."""
     values: list[list[Any]] = [[] for _ in table.columns]
@@ -96,7 +96,7 @@ def _columns_of(table: Table, units: Units, made: list[list[list[Any]]]) -> list
     return stored
 
 
-def _values(column: Column, drawn: Any, made: list[list[list[Any]]]) -> list[Any]:
+def _values(column: SqliteColumn, drawn: Any, made: list[list[list[Any]]]) -> list[Any]:
     if column.kind is not None:
         return column.kind.at(drawn)
     if column.parent is None or column.parent_rows:
@@ -165,7 +165,7 @@ def _columns(rows: Sequence[tuple[Any, ...]]) -> list[Encoded]:
     return [encoded(column) for column in zip(*rows, strict=True)] or [([], [])]
 
 
-def _table(spec: TableSpec, specs: Sequence[TableSpec], root: int) -> Table:
+def _table(spec: TableSpec, specs: Sequence[TableSpec], root: int) -> SqliteTable:
     import numpy as np
 
     asked = {each.reference for table in specs for each in table.columns}
@@ -175,24 +175,24 @@ def _table(spec: TableSpec, specs: Sequence[TableSpec], root: int) -> Table:
     places = [index for index, column in enumerate(columns) if column.drawn]
     order = sorted(places, key=lambda index: spec.refers_to_itself(index))
     sizes = np.array([[float(columns[index].size)] for index in order]).reshape(len(order), 1)
-    return Table(root, spec.rows, columns, tuple(order), sizes)
+    return SqliteTable(root, spec.rows, columns, tuple(order), sizes)
 
 
-def _column(spec: ColumnSpec, specs: Sequence[TableSpec], asked: bool) -> Column:
+def _column(spec: ColumnSpec, specs: Sequence[TableSpec], asked: bool) -> SqliteColumn:
     """``asked`` says whether others refer to its values."""
     if spec.reference is None:
         if spec.kind is None:
-            return Column(None, None, 0, None, 0, False)
+            return SqliteColumn(None, None, 0, None, 0, False)
         store = _store(spec.affinity, spec.kind.sql, spec.kind)
         words = spec.kind.sql == "TEXT" and spec.kind.texts is not None and not asked
-        return Column(spec.kind, None, 0, store, spec.kind.size, words and store is None)
+        return SqliteColumn(spec.kind, None, 0, store, spec.kind.size, words and store is None)
     places = {each.name: place for place, each in enumerate(specs)}
     table, index = spec.reference
     parent = specs[places[table]]
     numbers = parent.rows if parent.number_column == index else 0
     kind = parent.source(index, specs)
     store = _store(spec.affinity, "INTEGER" if kind is None else kind.sql, kind)
-    return Column(None, (places[table], index), numbers, store, parent.rows, False)
+    return SqliteColumn(None, (places[table], index), numbers, store, parent.rows, False)
 
 
 def _store(
