@@ -11,12 +11,10 @@ from analysis.judges import JudgeColumn
 from analysis.picard import APART, GOOD, POOR, Guidance, TableSet
 from analysis.plan import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
 from analysis.report.figures import (
-    DARK,
-    LIGHT,
     NARROW,
-    PRINT,
     WIDE,
     Timeline,
+    css_variables,
     make_timeline,
     plot_arms,
     plot_calibration,
@@ -90,9 +88,7 @@ def render_html(report: Report) -> str:
         paragraphs=[text.split(". ", 1) for text in report.plan_in_words],
         cite=cite_words(report),
         commands=command_words(report),
-        light=LIGHT,
-        dark=DARK,
-        print=PRINT,
+        variables=css_variables(),
         # From the same environment, which has escaped every name in it.
         templated=Markup(_render_templated(page, report.templates)),  # noqa: S704
         calibrations=_calibrations(report),

@@ -1,56 +1,21 @@
-"""Tool-use tables as files: a page with plots, and CSV beside it.
-
-The plots are bars of the page's own markup: they need no script and no drawing library, follow
-the window's width, and carry their numbers as text.
-"""
+"""Tool-use tables as files: a page with plots, and CSV beside it."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from analysis.files import write_whole
+from analysis.report.figures import Bar, css_variables, plot_bar_grid, plot_bars
 from analysis.report.sections import SeedRow, TaskRow, ToolRow, ToolUseTables
 
-_COLOURS = (
-    "#0b66a3", "#b3470a", "#2a7d4f", "#8a4f9e", "#a8324a", "#5a6b1f",
-    "#3f51a5", "#7a4b2a", "#00707a", "#9a2f7d", "#4d5a66", "#6d5c00", "#66686e",
-)  # fmt: skip
-_LABELLED = 0.09  # of a bar: narrower parts have no room for a number
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of a bar: how many calls of which tool."""
-
-    tool: str
-    colour: str
-    calls: int
-    labelled: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """One bar; ``length`` is its share of the longest beside it."""
-
-    label: str
-    calls: int
-    length: float
-    parts: tuple[Part, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """A task and difficulty: a row a model, a column a seed."""
-
-    title: str
-    seeds: tuple[int, ...]
-    rows: tuple[tuple[str, tuple[Bar | None, ...]], ...]  # None: no episode there
+_R = TypeVar("_R", TaskRow, SeedRow)
+_K = TypeVar("_K")
 
 
 def write_tool_files(folder: Path, tables: ToolUseTables, study: str) -> Path:
@@ -65,8 +30,7 @@ def write_tool_files(folder: Path, tables: ToolUseTables, study: str) -> Path:
 
 
 def rows_csv(rows: Sequence[Any]) -> str:
-    """Rows of one kind as CSV with a header; empty where there are none. Unknown is an empty
-    field."""
+    """Rows of one kind as CSV with a header; empty without any. Unknown is an empty field."""
     if not rows:
         return ""
     target = io.StringIO()
@@ -81,94 +45,77 @@ def render_page(tables: ToolUseTables, study: str) -> str:
     from jinja2 import Environment, StrictUndefined
 
     template = files("analysis.report").joinpath("templates/tooluse.html.j2")
-    source = template.read_text(encoding="utf-8")
     # Autoescape is on: model and tool names are text, never markup.
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.from_string(source).render(
+    page = environment.from_string(template.read_text(encoding="utf-8"))
+    return page.render(
         study=study,
         found=tables,
-        colours=_colours(tables),
-        totals=model_bars(tables),
-        tasks=task_bars(tables),
-        grids=seed_grids(tables),
+        variables=css_variables(),
+        totals=list(_total_plots(tables)),
+        tasks=list(_task_plots(tables)),
+        seeds=list(_seed_plots(tables)),
     )
 
 
-def model_bars(tables: ToolUseTables) -> tuple[Bar, ...]:
+def _total_plots(tables: ToolUseTables) -> Iterator[tuple[str, str]]:
     """All calls of each model, by tool."""
-    labels = [_subject(each, tables) for each in tables.models]
-    groups = [
-        [row for row in tables.by_tool if (row.wave, row.model) == (each.wave, each.model)]
-        for each in tables.models
-    ]
-    return _bars(labels, groups, tables)
-
-
-def task_bars(tables: ToolUseTables) -> tuple[tuple[str, tuple[Bar, ...]], ...]:
-    """For each task and difficulty a bar a model, by tool."""
-    made = []
-    for task, difficulty in dict.fromkeys((r.task, r.difficulty) for r in tables.by_task):
-        own = [r for r in tables.by_task if (r.task, r.difficulty) == (task, difficulty)]
-        subjects = list(dict.fromkeys((r.wave, r.model) for r in own))
-        groups = [[r for r in own if (r.wave, r.model) == subject] for subject in subjects]
-        labels = [_subject(group[0], tables) for group in groups]
-        made.append((f"{task}, {difficulty}", _bars(labels, groups, tables)))
-    return tuple(made)
-
-
-def seed_grids(tables: ToolUseTables) -> tuple[Grid, ...]:
-    """For each task and difficulty the calls at each seed."""
-    grids = []
-    for task, difficulty in dict.fromkeys((r.task, r.difficulty) for r in tables.by_seed):
-        own = [r for r in tables.by_seed if (r.task, r.difficulty) == (task, difficulty)]
-        grids.append(_grid(f"{task}, {difficulty}", own, tables))
-    return tuple(grids)
-
-
-def _grid(title: str, own: list[SeedRow], tables: ToolUseTables) -> Grid:
-    seeds = tuple(sorted({row.seed for row in own}))
-    cells: dict[tuple[int, str], dict[int, list[SeedRow]]] = {}
-    for row in own:
-        cells.setdefault((row.wave, row.model), {}).setdefault(row.seed, []).append(row)
-    rows = []
-    for by_seed in cells.values():
-        label = _subject(next(iter(by_seed.values()))[0], tables)
-        bars = _bars([""] * len(by_seed), list(by_seed.values()), tables)
-        at = dict(zip(by_seed, bars, strict=True))
-        rows.append((label, tuple(at.get(seed) for seed in seeds)))
-    return Grid(title, seeds, tuple(rows))
-
-
-def _bars(
-    labels: Sequence[str],
-    groups: Sequence[Sequence[ToolRow | TaskRow | SeedRow]],
-    tables: ToolUseTables,
-) -> tuple[Bar, ...]:
-    totals = [sum(row.calls for row in group) for group in groups]
-    longest = max([1, *totals])
-    colours = _colours(tables)
-    return tuple(
-        Bar(
-            label,
-            total,
-            total / longest,
-            tuple(
-                Part(row.tool, colours[row.tool], row.calls, row.calls >= _LABELLED * total)
-                for row in group
-                if row.calls
-            ),
+    bars = [
+        _bar(
+            _subject(model, tables),
+            [row for row in tables.by_tool if (row.wave, row.model) == (model.wave, model.model)],
         )
-        for label, total, group in zip(labels, totals, groups, strict=True)
-    )
+        for model in tables.models
+    ]
+    if bars:
+        yield "Calls by tool", plot_bars(bars, tables.tools, "tools", "Calls by model and tool")
 
 
-def _colours(tables: ToolUseTables) -> dict[str, str]:
-    return dict(zip(tables.tools, _COLOURS, strict=False))
+def _task_plots(tables: ToolUseTables) -> Iterator[tuple[str, str]]:
+    """For each task and difficulty a bar for each model, by tool."""
+    for place, (title, rows) in enumerate(_by_task(tables.by_task).items()):
+        bars = [_bar(_subject(own[0], tables), own) for own in _by_model(rows).values()]
+        yield title, plot_bars(bars, tables.tools, f"task-{place}", f"{title}: calls by tool")
+
+
+def _seed_plots(tables: ToolUseTables) -> Iterator[tuple[str, str]]:
+    """For each task and difficulty the calls at each seed."""
+    for place, (title, rows) in enumerate(_by_task(tables.by_seed).items()):
+        seeds = sorted({row.seed for row in rows})
+        grid = {
+            _subject(own[0], tables): {
+                seed: _bar("", at_seed)
+                for seed in seeds
+                if (at_seed := [row for row in own if row.seed == seed])
+            }
+            for own in _by_model(rows).values()
+        }
+        name = f"{title}: calls by seed"
+        yield title, plot_bar_grid(grid, seeds, tables.tools, f"seeds-{place}", name)
+
+
+def _bar(label: str, rows: Sequence[ToolRow | TaskRow | SeedRow]) -> Bar:
+    return Bar(label, {row.tool: row.calls for row in rows})
+
+
+def _grouped(rows: Iterable[_R], key: Callable[[_R], _K]) -> Mapping[_K, list[_R]]:
+    groups: dict[_K, list[_R]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
+
+
+def _by_task(rows: Sequence[_R]) -> Mapping[str, list[_R]]:
+    return _grouped(rows, lambda row: f"{row.task}, {row.difficulty}")
+
+
+def _by_model(rows: Sequence[_R]) -> Mapping[tuple[int, str], list[_R]]:
+    return _grouped(rows, lambda row: (row.wave, row.model))
 
 
 def _subject(row: Any, tables: ToolUseTables) -> str:
-    """The model; and the wave, where there are several."""
-    several = len({each.wave for each in tables.models}) > 1
+    """The model; and the wave, if there are several."""
+    several = len({model.wave for model in tables.models}) > 1
     return f"{row.model}, wave {row.wave}" if several else str(row.model)

@@ -15,6 +15,7 @@ from analysis.report.figures.style import (
     add_axes,
     draw_svg,
     new_figure,
+    note,
     points_axis,
     slug,
 )
@@ -39,11 +40,14 @@ def plot_calibration(found: Calibration, width: float = WIDE, name: str = "calib
     _draw_rates(panel(0, 0), found)
     _draw_gaps(panel(*((0, 1) if narrow else (1, 0))), found)
     return draw_svg(
-        figure, f"{name}-{slug(width)}", "What a known leak looks like", in_words(found)
+        figure,
+        f"{name}-{slug(width)}",
+        "What a known leak looks like",
+        calibration_description(found),
     )
 
 
-def in_words(found: Calibration) -> str:
+def calibration_description(found: Calibration) -> str:
     """What the picture shows."""
     rates = ", ".join(f"{100 * each.dose:g} %: {100 * each.rate:.0f} %" for each in found.doses)
     if found.enough is None:
@@ -57,23 +61,22 @@ def in_words(found: Calibration) -> str:
 def _draw_rates(axes: Any, found: Calibration) -> None:
     _doses(axes)
     at = [each.dose for each in found.doses]
-    low = [each.rate - each.interval[0] for each in found.doses]
-    high = [each.interval[1] - each.rate for each in found.doses]
+    errors = [
+        [dose.rate - dose.interval[0] for dose in found.doses],
+        [dose.interval[1] - dose.rate for dose in found.doses],
+    ]
     if found.enough is not None:
         enough, grid = found.enough, [(place / 200) ** 2 for place in range(201)]
         curve = [detection(dose, enough, found.size) for dose in grid]
         axes.plot(grid, curve, color=MUTED, lw=1.2)
         axes.plot([enough, enough], [0, WANTED], color=MUTED, lw=0.9, dashes=(3, 2))
-        ends = found.enough_interval
-        axes.axvspan(ends[0] or 0.0, 1.0 if ends[1] is None else ends[1], color=RULE, alpha=0.5,
-                     lw=0)  # fmt: skip
-        axes.annotate(
-            f"{100 * enough:.1f} %", (enough, 0), xytext=(4, 4), textcoords="offset points",
-            color=INK, fontsize=9,
-        )  # fmt: skip
+        low, high = found.enough_interval
+        axes.axvspan(low or 0.0, 1.0 if high is None else high, color=RULE, alpha=0.5, lw=0)
+        note(axes, f"{100 * enough:.1f} %", (enough, 0), (4, 4), color=INK, fontsize=9)
     axes.axhline(WANTED, color=RULE, lw=1, zorder=0)
-    axes.errorbar(at, [each.rate for each in found.doses], yerr=[low, high], fmt="o", ms=5,
-                  color=INK, elinewidth=0.9, capsize=2, lw=0, clip_on=False)  # fmt: skip
+    dots = {"fmt": "o", "ms": 5, "lw": 0, "color": INK, "clip_on": False}
+    rates = [dose.rate for dose in found.doses]
+    axes.errorbar(at, rates, yerr=errors, elinewidth=0.9, capsize=2, **dots)
     axes.set_ylim(0, 1.04)
     points_axis(axes.yaxis)
     axes.set_title("Found by the plan's test, %", loc="left", fontsize=9.5, color=INK)
@@ -86,8 +89,7 @@ def _draw_gaps(axes: Any, found: Calibration) -> None:
     for value, name in ((found.blank, "limit of blank"), (found.limit, "limit of detection")):
         if value is not None:
             axes.axhline(value, color=MUTED, lw=0.9, dashes=(3, 2))
-            axes.annotate(f"{name}, {100 * value:.1f}", (1, value), xytext=(-2, 2), ha="right",
-                          textcoords="offset points", fontsize=8.5, color=MUTED)  # fmt: skip
+            note(axes, f"{name}, {100 * value:.1f}", (1, value), (-2, 2), ha="right")
     top = max([*gaps, 1.3 * (found.limit or 0.0), 0.05])
     axes.set_ylim(min([0.0, *gaps]) - 0.03 * top, 1.06 * top)
     points_axis(axes.yaxis)

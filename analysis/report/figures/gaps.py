@@ -22,6 +22,7 @@ from analysis.report.figures.style import (
     gap_range,
     mark_verdict,
     new_figure,
+    note,
     points_axis,
     slug,
     verdict_marks,
@@ -36,16 +37,15 @@ def plot_gaps(verdicts: Sequence[Verdict], margin: float, width: float = WIDE) -
     margin, the verdict by shape and colour. SVG text for inlining in HTML."""
     rows = [verdict for verdict in verdicts if verdict.estimate is not None]
     marks, columns = verdict_marks(v.verdict for v in rows), 2 if width <= NARROW else 4
-    figure, axes = _canvas(
-        len(rows), width, [_label(v.model, v.wave, width) for v in rows],
-        math.ceil(len(marks) / columns),
-    )  # fmt: skip
+    labels = [_label(v.model, v.wave, width) for v in rows]
+    figure, axes = _canvas(width, labels, math.ceil(len(marks) / columns))
     add_key(figure, marks, 0.05, columns)
     low, high = gap_range([e for v in rows for e in (*v.interval, v.estimate or 0.0)], margin)
     axes.set_xlim(low, high)
     axes.axvline(0, color=MUTED, lw=1)
     axes.axvline(margin, color=MUTED, lw=1, dashes=(4, 3))
-    _caption_line(axes, margin, f" margin {_points(margin)}")
+    place = {"xycoords": ("data", "axes fraction"), "va": "bottom"}
+    note(axes, f" margin {_points(margin)}", (margin, 1), (0, 3), **place)
     for y, verdict in enumerate(rows):
         ends = [min(max(end, low), high) for end in verdict.interval]
         axes.plot(ends, [y, y], color=COLOUR[verdict.verdict], lw=1.8)
@@ -61,7 +61,7 @@ def plot_arms(means: Sequence[ArmMean], width: float = WIDE) -> str:
     whole = [mean for mean in means if not mean.stratum]
     keys = sorted({(m.wave, m.model) for m in whole})
     labels = [_label(model, wave, width) for wave, model in keys]
-    figure, axes = _canvas(len(keys), width, labels, 1)
+    figure, axes = _canvas(width, labels, 1)
     add_key(figure, _arm_marks(), 0.05, 2)
     axes.set_xlim(-0.02, 1.02)
     for mean in whole:
@@ -74,16 +74,18 @@ def plot_arms(means: Sequence[ArmMean], width: float = WIDE) -> str:
 def _arm_marks() -> list[Any]:
     from matplotlib.lines import Line2D
 
-    return [
-        Line2D([], [], lw=0, marker="o", ms=5.5, mec=colour, mfc=fill, mew=1.4, label=name)
-        for name, colour, fill in (
-            ("public instances", INK, INK), ("private instances", MUTED, PAPER)
-        )
-    ]  # fmt: skip
+    names = {Arm.PUBLIC: "public instances", Arm.PRIVATE: "private instances"}
+    return [Line2D([], [], lw=0, label=name, **_arm_style(arm)) for arm, name in names.items()]
 
 
-def _canvas(rows: int, width: float, labels: list[str], keys: int) -> tuple[Any, Any]:
-    """A figure and axes with so many rows, and room for a key above of so many lines."""
+def _arm_style(arm: Arm) -> dict[str, Any]:
+    colour, fill = (INK, INK) if arm == Arm.PUBLIC else (MUTED, PAPER)
+    return {"marker": "o", "ms": 5.5, "mec": colour, "mfc": fill, "mew": 1.4}
+
+
+def _canvas(width: float, labels: list[str], keys: int) -> tuple[Any, Any]:
+    """A figure and axes with a row for each label, below a key of so many lines."""
+    rows = len(labels)
     head = 0.3 + 0.2 * keys
     height = _ROW * max(rows, 1) + 0.55 + head
     figure = new_figure(width, height)
@@ -98,20 +100,11 @@ def _canvas(rows: int, width: float, labels: list[str], keys: int) -> tuple[Any,
 
 
 def _draw_mean(axes: Any, row: int, mean: ArmMean) -> None:
-    public = mean.arm == Arm.PUBLIC
-    y = row + (-0.13 if public else 0.13)
-    colour = INK if public else MUTED
+    y = row + (-0.13 if mean.arm == Arm.PUBLIC else 0.13)
+    style = _arm_style(mean.arm)
     if mean.estimate.interval is not None:
-        axes.plot(mean.estimate.interval, [y, y], color=colour, lw=1.4)
-    axes.plot([mean.estimate.mean], [y], "o", ms=5.5, mfc=colour if public else PAPER,
-              mec=colour, mew=1.4, clip_on=False)  # fmt: skip
-
-
-def _caption_line(axes: Any, x: float, text: str) -> None:
-    axes.annotate(
-        text, (x, 1), xycoords=("data", "axes fraction"), xytext=(0, 3),
-        textcoords="offset points", color=MUTED, fontsize=8.5, va="bottom",
-    )  # fmt: skip
+        axes.plot(mean.estimate.interval, [y, y], color=style["mec"], lw=1.4)
+    axes.plot([mean.estimate.mean], [y], lw=0, clip_on=False, **style)
 
 
 def _gap_words(rows: Sequence[Verdict]) -> str:

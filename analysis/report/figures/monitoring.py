@@ -17,6 +17,7 @@ from analysis.report.figures.style import (
     add_axes,
     draw_svg,
     new_figure,
+    note,
     slug,
 )
 from analysis.report.wording import evidence_words, power
@@ -45,18 +46,18 @@ def plot_monitoring(found: Monitored, width: float = WIDE) -> str:
 
 def monitor_words(found: Monitored) -> str:
     """What the figure shows."""
-    said = [
+    sentences = [
         f"Wave {look.wave}: statistic {look.statistic:.2f}"
         + (f", threshold {look.threshold:.2f}" if look.threshold is not None else "")
         + (", rejects." if look.crossed else ".")
         for look in found.looks
     ]
     if found.onset is not None:
-        said += [
+        sentences += [
             f"Onset process at wave {wave}: E {evidence_words(e)}."
             for wave, e in found.onset.values
         ]
-    return " ".join(said)
+    return " ".join(sentences)
 
 
 def _panel(figure: Any, width: float, height: float, place: int, waves: Sequence[int]) -> Any:
@@ -77,11 +78,14 @@ def _draw_statistic(axes: Any, found: Monitored) -> None:
     axes.plot(waves, statistics, color=INK, lw=1.4)
     for look in found.looks:
         if look.threshold is not None:
-            axes.plot([look.wave - 0.3, look.wave + 0.3], [look.threshold] * 2, color=MUTED,
-                      lw=1.4, dashes=(4, 3))  # fmt: skip
+            ends_of_line = [look.wave - 0.3, look.wave + 0.3]
+            axes.plot(ends_of_line, [look.threshold] * 2, color=MUTED, lw=1.4, dashes=(4, 3))
         past = found.rejected_at is not None and look.wave >= found.rejected_at
         _mark(axes, look.wave, look.statistic, crossed=past)
-    _name_line(axes, found)
+    first = next((look for look in found.looks if look.threshold is not None), None)
+    if first is not None:
+        place = first.wave - 0.3, first.threshold or 0.0
+        note(axes, "threshold", place, (0, 2), ha="left", va="bottom")
     ends = [0.0, *statistics, *(x.threshold for x in found.looks if x.threshold is not None)]
     pad = 0.12 * (max(ends) - min(ends) or 1.0)
     axes.set_ylim(min(ends) - pad, max(ends) + pad)
@@ -95,7 +99,8 @@ def _draw_onset(axes: Any, onset: Onset) -> None:
     axes.set_yscale("log")
     axes.plot(waves, values, color=INK, lw=1.4)
     axes.axhline(1 / onset.alpha, color=MUTED, lw=1.4, dashes=(4, 3))
-    _note(axes, axes.get_xlim()[1], 1 / onset.alpha, f"bound, {1 / onset.alpha:g}", "right")
+    bound = 1 / onset.alpha
+    note(axes, f"bound, {bound:g}", (axes.get_xlim()[1], bound), (0, 2), ha="right", va="bottom")
     for wave, e in zip(waves, values, strict=True):
         past = onset.rejected_at is not None and wave >= onset.rejected_at
         _mark(axes, wave, e, crossed=past)
@@ -112,21 +117,8 @@ def _draw_onset(axes: Any, onset: Onset) -> None:
 
 def _mark(axes: Any, x: float, y: float, *, crossed: bool) -> None:
     colour = COLOUR[CONTAMINATED] if crossed else INK
-    axes.plot([x], [y], "D" if crossed else "o", ms=6.5, mfc=colour if crossed else PAPER,
-              mec=colour, mew=1.5, clip_on=False)  # fmt: skip
-
-
-def _name_line(axes: Any, found: Monitored) -> None:
-    for look in found.looks:
-        if look.threshold is not None:
-            _note(axes, look.wave - 0.3, look.threshold, "threshold", "left")
-            return
-
-
-def _note(axes: Any, x: float, y: float, text: str, side: str) -> None:
-    """A word above a line."""
-    axes.annotate(text, (x, y), xytext=(0, 2), textcoords="offset points", fontsize=8.5,
-                  color=MUTED, ha=side, va="bottom")  # fmt: skip
+    style = {"marker": "D", "mfc": colour} if crossed else {"marker": "o", "mfc": PAPER}
+    axes.plot([x], [y], lw=0, ms=6.5, mec=colour, mew=1.5, clip_on=False, **style)
 
 
 def _power(exponent: int) -> str:

@@ -14,54 +14,107 @@ from typing import Any
 
 from analysis.plan import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Word
 
-# --- The colours of a page and of its figures, by the names of CSS variables ---
+# The colours of a page and of its figures, by the names of CSS variables.
+_NAMES = (
+    *("paper", "wash", "ink", "muted", "rule"),
+    *("contaminated", "clean", "unsure", "withheld"),
+)
 
-LIGHT: Mapping[str, str] = MappingProxyType(
-    {
-        "paper": "#fdfdfb", "wash": "#f4f4ef", "ink": "#1c1d20", "muted": "#5b5f66",
-        "rule": "#dcdcd6", "contaminated": "#b3470a", "clean": "#0b66a3", "unsure": "#66686e",
-        "withheld": "#7a3f9d",
-    }
-)  # fmt: skip
-DARK: Mapping[str, str] = MappingProxyType(
-    {
-        "paper": "#16171a", "wash": "#1e2024", "ink": "#e6e5e1", "muted": "#a3a5aa",
-        "rule": "#35373c", "contaminated": "#f0924f", "clean": "#63b5ec", "unsure": "#a9abb1",
-        "withheld": "#c79be6",
-    }
-)  # fmt: skip
-PRINT: Mapping[str, str] = MappingProxyType(
-    {
-        "paper": "#ffffff", "wash": "#ffffff", "ink": "#000000", "muted": "#444444",
-        "rule": "#bbbbbb", "contaminated": "#9a3a05", "clean": "#08507f", "unsure": "#444444",
-        "withheld": "#5c2a7d",
-    }
-)  # fmt: skip
+
+def _palette(*colours: str) -> Mapping[str, str]:
+    return MappingProxyType(dict(zip(_NAMES, colours, strict=True)))
+
+
+LIGHT = _palette(
+    *("#fdfdfb", "#f4f4ef", "#1c1d20", "#5b5f66", "#dcdcd6"),
+    *("#b3470a", "#0b66a3", "#66686e", "#7a3f9d"),
+)
+DARK = _palette(
+    *("#16171a", "#1e2024", "#e6e5e1", "#a3a5aa", "#35373c"),
+    *("#f0924f", "#63b5ec", "#a9abb1", "#c79be6"),
+)
+PRINT = _palette(
+    *("#ffffff", "#ffffff", "#000000", "#444444", "#bbbbbb"),
+    *("#9a3a05", "#08507f", "#444444", "#5c2a7d"),
+)
 GROUNDS = ("paper", "wash")
 TEXTS = ("ink", "muted", "contaminated", "clean", "unsure", "withheld")
 
+# Of categories without a meaning, such as tools: white text is legible on each.
+CATEGORIES = (
+    *("#0b66a3", "#b3470a", "#2a7d4f", "#8a4f9e", "#a8324a", "#5a6b1f", "#3f51a5"),
+    *("#7a4b2a", "#00707a", "#9a2f7d", "#4d5a66", "#6d5c00", "#66686e"),
+)
 
 WIDE, NARROW = 7.4, 3.7  # inches of 72 points: a desktop column, a phone
 
 # Stand-ins that the page's CSS variables replace; shapes tell verdicts apart without colour.
 INK, MUTED, RULE, PAPER = "#010101", "#020202", "#030303", "#070707"
-COLOUR = {
-    CONTAMINATED: "#040404", NO_INFLATION: "#050505", INCONCLUSIVE: "#060606", WITHHELD: "#080808",
-}  # fmt: skip
-MARKER = {CONTAMINATED: "D", NO_INFLATION: "o", INCONCLUSIVE: "s", WITHHELD: "X"}
+COLOUR: Mapping[Word, str] = {
+    CONTAMINATED: "#040404",
+    NO_INFLATION: "#050505",
+    INCONCLUSIVE: "#060606",
+    WITHHELD: "#080808",
+}
+MARKER: Mapping[Word, str] = {
+    CONTAMINATED: "D",
+    NO_INFLATION: "o",
+    INCONCLUSIVE: "s",
+    WITHHELD: "X",
+}
 _VARIABLES = {
-    INK: "ink", MUTED: "muted", RULE: "rule", PAPER: "paper",
-    COLOUR[CONTAMINATED]: "contaminated", COLOUR[NO_INFLATION]: "clean",
-    COLOUR[INCONCLUSIVE]: "unsure", COLOUR[WITHHELD]: "withheld",
-}  # fmt: skip
+    INK: "ink",
+    MUTED: "muted",
+    RULE: "rule",
+    PAPER: "paper",
+    COLOUR[CONTAMINATED]: "contaminated",
+    COLOUR[NO_INFLATION]: "clean",
+    COLOUR[INCONCLUSIVE]: "unsure",
+    COLOUR[WITHHELD]: "withheld",
+}
 STYLE = {
-    "svg.fonttype": "none", "svg.hashsalt": "dosimeter", "font.family": "sans-serif",
-    "font.size": 9.5, "text.parse_math": False, "text.color": INK, "axes.labelcolor": INK,
-    "axes.edgecolor": RULE, "xtick.color": MUTED, "ytick.color": INK, "lines.solid_capstyle":
-    "butt", "axes.spines.top": False, "axes.spines.right": False, "axes.spines.left": False,
-    "figure.facecolor": "none", "axes.facecolor": "none", "axes.unicode_minus": True,
-}  # fmt: skip
+    "svg.fonttype": "none",
+    "svg.hashsalt": "dosimeter",
+    "font.family": "sans-serif",
+    "font.size": 9.5,
+    "text.parse_math": False,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": RULE,
+    "xtick.color": MUTED,
+    "ytick.color": INK,
+    "lines.solid_capstyle": "butt",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "axes.unicode_minus": True,
+}
+_LEGEND = {
+    "frameon": False,
+    "borderpad": 0,
+    "borderaxespad": 0,
+    "handletextpad": 0.4,
+    "columnspacing": 1.4,
+    "handlelength": 1.2,
+}
 _FONTS = 'system-ui, "Segoe UI", Roboto, Helvetica, Arial, "DejaVu Sans", sans-serif'
+
+
+def css_variables() -> str:
+    """The colours as CSS variables, for the light, the dark and the printed page, and the font
+    of figures."""
+
+    def rule(palette: Mapping[str, str]) -> str:
+        values = " ".join(f"--{name}: {colour};" for name, colour in palette.items())
+        return f":root {{ {values} }}"
+
+    return (
+        f"{rule(LIGHT)}\nhtml {{ --sans: {_FONTS}; }}\n"
+        f"@media (prefers-color-scheme: dark) {{ {rule(DARK)} }}\n"
+        f"@media print {{ {rule(PRINT)} }}"
+    )
 
 
 def draw_svg(figure: Any, name: str, title: str, words: str) -> str:
@@ -117,13 +170,27 @@ def add_axes(figure: Any, place: tuple[float, float, float, float]) -> Any:
     return axes
 
 
+def note(
+    axes: Any, text: str, at: tuple[float, float], shift: tuple[float, float], **style: Any
+) -> None:
+    """A muted text at a place of the axes, shifted by some points of 72 an inch."""
+    given = {"color": MUTED, "fontsize": 8.5, **style}
+    axes.annotate(text, at, xytext=shift, textcoords="offset points", **given)
+
+
 def mark_verdict(axes: Any, x: float, y: float, verdict: Word, size: float = 7.0) -> None:
     """The mark of a verdict: its shape and colour, open where it is inconclusive."""
+    axes.plot([x], [y], ms=size, lw=0, clip_on=False, **_verdict_style(verdict))
+
+
+def _verdict_style(verdict: Word) -> dict[str, Any]:
     colour = COLOUR[verdict]
-    axes.plot(
-        [x], [y], MARKER[verdict], ms=size, mfc=PAPER if verdict == INCONCLUSIVE else colour,
-        mec=colour, mew=1.6 if verdict != WITHHELD else 0.6, clip_on=False,
-    )  # fmt: skip
+    return {
+        "marker": MARKER[verdict],
+        "mfc": PAPER if verdict == INCONCLUSIVE else colour,
+        "mec": colour,
+        "mew": 1.6 if verdict != WITHHELD else 0.6,
+    }
 
 
 def add_key(figure: Any, marks: Sequence[Any], top: float, columns: int) -> None:
@@ -131,10 +198,14 @@ def add_key(figure: Any, marks: Sequence[Any], top: float, columns: int) -> None
     matplotlib's lines, labelled."""
     width, height = figure.get_size_inches()
     figure.legend(
-        handles=list(marks), loc="upper left", ncols=columns, frameon=False, fontsize=8.5,
-        bbox_to_anchor=(0.1 / width, 1 - top / height), borderpad=0, borderaxespad=0,
-        handletextpad=0.4, columnspacing=1.4, handlelength=1.2, labelcolor=INK,
-    )  # fmt: skip
+        handles=list(marks),
+        loc="upper left",
+        bbox_to_anchor=(0.1 / width, 1 - top / height),
+        ncols=columns,
+        fontsize=8.5,
+        labelcolor=INK,
+        **_LEGEND,
+    )
 
 
 def verdict_marks(words: Iterable[Word]) -> list[Any]:
@@ -143,11 +214,10 @@ def verdict_marks(words: Iterable[Word]) -> list[Any]:
 
     present = set(words)
     return [
-        Line2D([], [], lw=0, marker=MARKER[word], ms=6, mec=COLOUR[word], label=word,
-               mfc=PAPER if word == INCONCLUSIVE else COLOUR[word],
-               mew=1.6 if word != WITHHELD else 0.6)
-        for word in COLOUR if word in present
-    ]  # fmt: skip
+        Line2D([], [], lw=0, ms=6, label=word, **_verdict_style(word))
+        for word in COLOUR
+        if word in present
+    ]
 
 
 def points_axis(axis: Any) -> None:
@@ -165,7 +235,13 @@ def gap_range(ends: Sequence[float], margin: float) -> tuple[float, float]:
     return max(-1.0, low - pad), min(1.0, high + pad)
 
 
+def label_width(labels: Sequence[str]) -> float:
+    """Inches that the longest of some labels beside an axis takes, at most three."""
+    return min(3.0, 0.085 * max([8, *map(len, labels)]) + 0.2)
+
+
 def slug(width: float) -> str:
+    """The name of a width, for ids."""
     return "narrow" if width <= NARROW else "wide"
 
 

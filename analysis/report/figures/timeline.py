@@ -23,6 +23,7 @@ from analysis.report.figures.style import (
     gap_range,
     mark_verdict,
     new_figure,
+    note,
     points_axis,
     slug,
     verdict_marks,
@@ -113,15 +114,15 @@ def plot_time(line: Timeline, margin: float, width: float = WIDE) -> str:
 
 def time_words(line: Timeline) -> str:
     """What the figure shows."""
-    said = []
+    sentences = []
     for family, own in line.families:
         parts = [
             f"{p.verdict.model}, {_when(p, line)}: {signed(p.verdict.estimate or 0.0)}, "
             f"{p.verdict.verdict}"
             for p in own
         ]
-        said.append(f"{family}: {'; '.join(parts)}.")
-    return " ".join(said)
+        sentences.append(f"{family}: {'; '.join(parts)}.")
+    return " ".join(sentences)
 
 
 def _point(verdict: Verdict, fact: ModelFact, dated: bool) -> Point:
@@ -208,12 +209,17 @@ def _name_points(axes: Any, own: Sequence[Point], xs: Sequence[float]) -> None:
             if not any(_meet(box, other) for other in taken) and 0 <= box[1] <= 72 * room.height:
                 break
         taken.append(box)
-        axes.annotate(
-            name, (x, point.verdict.estimate or 0.0), xytext=(-7 if backward else 7, shift + 1.5),
-            textcoords="offset points", fontsize=7.5, color=MUTED,
-            ha="right" if backward else "left", va="bottom",
+        beside = (-7, "right") if backward else (7, "left")
+        note(
+            axes,
+            name,
+            (x, point.verdict.estimate or 0.0),
+            (beside[0], shift + 1.5),
+            fontsize=7.5,
+            ha=beside[1],
+            va="bottom",
             bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.4},
-        )  # fmt: skip
+        )
 
 
 def _meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
@@ -235,10 +241,8 @@ def _time_axis(axes: Any, *, dated: bool) -> None:
 
 def _ticks(low: date, high: date) -> list[int]:
     """Firsts of months, at most five, a round number of months apart."""
-    months = [
-        (year, month) for year in range(low.year, high.year + 1) for month in range(1, 13)
-    ]  # fmt: skip
-    firsts = [date(year, month, 1) for year, month in months]
+    years = range(low.year, high.year + 1)
+    firsts = [date(year, month, 1) for year in years for month in range(1, 13)]
     inside = [day for day in firsts if low <= day <= high]
     for step in (1, 2, 3, 6, 12, 24, 60, 120):
         kept = [day for day in inside if (12 * day.year + day.month - 1) % step == 0]
