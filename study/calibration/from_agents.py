@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 
 HONEST = "honest"
 ERROR_RATE = 0.35  # of agents, where the study has none of its own
-_KEPT = ("tasks", "seeds_per_arm", "replicates", "sandbox", "sweep")
-_NOT_OURS = ("judges", "second_grader", "controls", "sensitivity")
+_SHARED = ("tasks", "seeds_per_arm", "replicates", "sandbox", "sweep")
+_LEFT_OUT = ("judges", "second_grader", "controls", "sensitivity")
 
 Watching = Callable[[str], "AbstractContextManager[Callable[[Progress], None]]"]
 
@@ -64,6 +64,9 @@ def _unwatched(step: str, done: int, of: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
+    """A calibration by agents that remember a share of a release. None keeps what study.yaml
+    says."""
+
     doses: tuple[float, ...] = DOSES
     replicates: int = 1
     address: str | None = None
@@ -73,7 +76,7 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """What would be run: the protocol's text, its folder, and which agent knows how much."""
+    """A scratch study: folder, text of its study.yaml, and the share that each agent knows."""
 
     folder: Path
     text: str
@@ -82,8 +85,8 @@ class Scratch:
 
 
 def plan_run(study: Study, request: RunRequest, folder: Path) -> Scratch:
-    """The scratch study, its folder named by what it is, so that the same request goes on with
-    it. Nothing is written. Raises StudyError, AnalysisError."""
+    """Return the scratch study, its folder named by the digest of its text, so that the same
+    request resumes it. Nothing is written. Raises StudyError, AnalysisError."""
     doses = check_doses(request.doses, request.replicates)
     registered = registration_of(study)
     agents = tuple(
@@ -103,27 +106,27 @@ def plan_run(study: Study, request: RunRequest, folder: Path) -> Scratch:
 def run_calibration(
     study: Study, scratch: Scratch, request: RunRequest, watching: Watching
 ) -> Calibrated:
-    """Run the scratch study from wherever it stands, and the registered test on each agent.
-    Raises what the steps of a study raise."""
+    """Run or resume the scratch study, and the registered test on each agent. Raises as the steps
+    of a study do."""
     if not is_study(scratch.folder):
         init_study(scratch.folder, scratch.text)
-    held = open_study(scratch.folder)
-    draw_seeds(held, _unwatched, utc_now())
-    register_plan(held, _unwatched, utc_now())
+    scratch_study = open_study(scratch.folder)
+    draw_seeds(scratch_study, _unwatched, utc_now())
+    register_plan(scratch_study, _unwatched, utc_now())
     with ExitStack() as session:
-        if any(closed_wave(held.ledger, wave) is None for wave in (0, 1)):
+        if any(closed_wave(scratch_study.ledger, wave) is None for wave in (0, 1)):
             prepare_ray(request.address)
             from harness.sweep.ray_actors import ray_session
 
             session.enter_context(ray_session(request.address))
-        _sweep(held, 0, request, watching)
-        publish_arm(held, False, _unwatched, utc_now)
-        _sweep(held, 1, request, watching)
-    return _measure(study, held, scratch)
+        _sweep(scratch_study, 0, request, watching)
+        publish_arm(scratch_study, False, _unwatched, utc_now)
+        _sweep(scratch_study, 1, request, watching)
+    return _measure(study, scratch_study, scratch)
 
 
-def _sweep(held: Study, wave: int, request: RunRequest, watching: Watching) -> None:
-    # Of a scratch study nobody promises a commit: what it ran with is recorded.
+def _sweep(scratch_study: Study, wave: int, request: RunRequest, watching: Watching) -> None:
+    # A scratch study promises no commit: the ledger records the one that it ran with.
     wanted = SweepRequest(
         wave,
         allow_dirty=True,
@@ -132,25 +135,26 @@ def _sweep(held: Study, wave: int, request: RunRequest, watching: Watching) -> N
         parallel=request.parallel,
     )
     with watching(f"wave {wave} of the scratch study") as watch:
-        outcome = sweep_wave(held, wanted, watch, utc_now)
+        outcome = sweep_wave(scratch_study, wanted, watch, utc_now)
     if outcome.closed is None:
         raise StudyError(
-            f"{held.folder}: wave {wave}: episodes failed on every attempt; the same command "
-            f"tries them again, and `dosimeter sweep --wave {wave} --close-missing` gives them up"
+            f"{scratch_study.folder}: wave {wave}: episodes failed on every attempt; the same "
+            f"command tries them again, and `dosimeter sweep --wave {wave} --close-missing` gives "
+            "them up"
         )
 
 
-def _measure(study: Study, held: Study, scratch: Scratch) -> Calibrated:
+def _measure(study: Study, scratch_study: Study, scratch: Scratch) -> Calibrated:
     registered = registration_of(study)
     plan, registration = registered.plan, digest_value(record_body(registered))
-    scratch_study = take_snapshot(held)
-    table = exact_table(scratch_study, scratch_study.closed_waves)
-    cube = make_seed_means(table.where(table["grader"] == GRADER), plan.outcomes, plan.strata)
+    snapshot = take_snapshot(scratch_study)
+    table = exact_table(snapshot, snapshot.closed_waves)
+    means = make_seed_means(table.where(table["grader"] == GRADER), plan.outcomes, plan.strata)
     doses = dict(scratch.agents)
-    tested = cube.where(1, list(doses))
+    tested = means.where(1, list(doses))
     rules = plan.standard
-    before = cube.where(0, [HONEST]) if rules is not None else []
-    data = look_data(cube, tested, before, rules.covariate_runs if rules is not None else 1)
+    before = means.where(0, [HONEST]) if rules is not None else []
+    data = look_data(means, tested, before, rules.covariate_runs if rules is not None else 1)
     own = data.means
     model = ModelScores(
         own.values, data.covariate if data.covered else None, own.missing, own.missing + own.scored
@@ -163,7 +167,7 @@ def _measure(study: Study, held: Study, scratch: Scratch) -> Calibrated:
     notes = (
         "Replicates share one draw of instances and arms; agents of one dose differ in what they "
         "remember and in their luck.",
-        "Each agent is tested alone: a look with several models adjusts p over them, and is a "
+        "Each agent is tested on its own: a look with several models adjusts p over them, and is a "
         "little blunter.",
     )
     return Calibrated(
@@ -183,19 +187,19 @@ def _measure(study: Study, held: Study, scratch: Scratch) -> Calibrated:
 def _protocol(
     study: Study, plan: Plan, agents: tuple[tuple[str, float], ...], registration: str
 ) -> dict[str, Any]:
-    """study.yaml of the scratch study."""
+    """Return study.yaml of the scratch study."""
     document = read_yaml(study.folder / FILE_NAME).value
     rate = _error_rate(study)
     models: dict[str, Any] = {HONEST: _agent("honest", rate)}
     for name, dose in agents:
         models[name] = _agent("spiked", rate) | {"release": "release", "share": dose}
-    section = {k: v for k, v in (document.get("plan") or {}).items() if k not in _NOT_OURS}
+    section = {k: v for k, v in (document.get("plan") or {}).items() if k not in _LEFT_OUT}
     section["looks"] = plan.looks  # alpha is shared among as many
     if plan.name == STANDARD:
         section["controls"] = {"pre_exposure": [HONEST], "spiked": [name for name, _ in agents]}
     draw = hashlib.sha256(f"{registration}|C2|calibrate|scratch".encode()).hexdigest()
-    kept = {key: document[key] for key in _KEPT if key in document}
-    return kept | {
+    shared = {key: document[key] for key in _SHARED if key in document}
+    return shared | {
         "study": f"{study.protocol.name[:50]}-calibration",
         "tasks": [_task(study, task) for task in document["tasks"]],
         "models": models,
@@ -210,7 +214,7 @@ def _agent(kind: str, rate: float) -> dict[str, Any]:
 
 
 def _error_rate(study: Study) -> float:
-    """That of the study's own built-in agents, if it has any."""
+    """Return the error rate of the study's own built-in agents, if it has any."""
     for pin in study.protocol.models:
         settings = dict(pin.settings)
         if pin.provider == "scripted" and settings.get("agent") == '"honest"':
@@ -219,7 +223,7 @@ def _error_rate(study: Study) -> float:
 
 
 def _task(study: Study, task: Any) -> Any:
-    """A task as study.yaml has it, its template file found from anywhere."""
+    """Return a task as study.yaml has it, with an absolute path to its template file."""
     if isinstance(task, str):
         return _place(study, task) if task.endswith((".yml", ".yaml")) else task
     if isinstance(task, dict) and "template" in task:

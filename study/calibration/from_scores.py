@@ -36,7 +36,8 @@ FULL_MARKS = "full marks"
 
 @dataclass(frozen=True, slots=True)
 class CalibrateRequest:
-    """What is asked. None is the newest closed wave with a clean model, and its first one."""
+    """A calibration on stored scores. By default of the first clean model of the newest closed wave
+    that has one."""
 
     doses: tuple[float, ...] = DOSES
     replicates: int = REPLICATES
@@ -45,9 +46,9 @@ class CalibrateRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """The models of a look beside the calibrated one. ``instead``: it takes the place of each in
-    turn; ``stand_in``: they stand for those of a look, which has ``wanted`` at most."""
+class Companions:
+    """The other models of the calibrated model's look. ``instead``: the calibrated model takes the
+    place of each in turn; ``stand_in``: they stand for those of a look of up to ``wanted``."""
 
     models: tuple[str, ...]
     instead: bool = False
@@ -57,8 +58,8 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """A calibration, and what it rests on. ``how``: "resampled" or "run"; ``known`` is what
-    knowing an instance brings; ``covered`` the share of instances with a covariate."""
+    """A calibration and its sources. ``how``: "resampled" or "run"; ``known`` names the scores that
+    a known instance gets; ``covered`` is the share of instances with a covariate."""
 
     how: str
     study: str
@@ -70,9 +71,10 @@ class Calibrated:
     covered: float
     notes: tuple[str, ...]
     found: Calibration
-    beside: tuple[str, ...] = ()  # the look's other models
+    companions: tuple[str, ...] = ()  # the look's other models
 
     def as_json(self) -> dict[str, Any]:
+        """Return the fields of ``calibration.json``."""
         plan = self.plan
         return {
             "how": self.how,
@@ -89,30 +91,30 @@ class Calibrated:
             "wave": self.wave,
             "known": self.known,
             "share_with_covariate": self.covered,
-            "beside": list(self.beside),
+            "beside": list(self.companions),
             "notes": list(self.notes),
             **calibration_json(self.found),
         }
 
 
 def calibrate_study(study: Study, request: CalibrateRequest) -> Calibrated:
-    """Known leaks put into a clean model's stored scores. Nothing is run, nothing is stored.
+    """Put known leaks into a clean model's stored scores. Nothing is run, nothing is stored.
 
-    Raises StudyError where no wave is closed or no model is clean, AnalysisError for doses that
-    are none.
+    Raises StudyError if no wave is closed or no model is clean, AnalysisError for doses that are
+    no shares.
     """
     check_doses(request.doses, request.replicates)
     registered = registration_of(study)
     plan, registration = registered.plan, digest_value(record_body(registered))
     snapshot = take_snapshot(study)
     wave, model = _chosen(snapshot, plan, request)
-    cube = make_seed_means(_table(snapshot, plan, wave), plan.outcomes, plan.strata)
-    beside = look_of(study, plan, cube, wave, model)
-    ground, covered = make_ground(plan, cube, wave, model, beside)
-    known, pools = _known(study, cube, wave, np.unique(ground.stratum))
+    means = make_seed_means(_table(snapshot, plan, wave), plan.outcomes, plan.strata)
+    companions = companions_of(study, plan, means, wave, model)
+    clean_scores, covered = make_clean_scores(plan, means, wave, model, companions)
+    known, pools = _known(study, means, wave, np.unique(clean_scores.stratum))
     found = calibrate(
         plan,
-        ground,
+        clean_scores,
         doses=request.doses,
         replicates=request.replicates,
         known=pools,
@@ -128,62 +130,63 @@ def calibrate_study(study: Study, request: CalibrateRequest) -> Calibrated:
         wave,
         known,
         covered,
-        tuple(_notes(plan, beside, ground, covered)),
+        tuple(_notes(plan, companions, clean_scores, covered)),
         found,
-        beside.models,
+        companions.models,
     )
 
 
-def look_of(study: Study, plan: Plan, cube: SeedMeans, wave: int, model: str) -> Beside:
-    """Which models p is adjusted over beside the calibrated one: those that the plan tests at
-    the wave, of each of which it takes the place in turn if it is itself a control; where the wave
-    has none, other clean models, as many as a look of the study has at most."""
-    aside = control_models(plan)
-    here = [c.model for c in cube.columns if c.wave == wave and c.model != model]
-    here = [name for name in here if _has_both_arms(cube, cube.where(wave, [name])[0])]
-    tested = [name for name in here if name not in aside]
+def companions_of(study: Study, plan: Plan, means: SeedMeans, wave: int, model: str) -> Companions:
+    """Return the models that p is adjusted over with the calibrated one: those that the plan tests
+    at the wave; if the calibrated model is a control, it takes the place of each in turn. If the
+    wave tests none, other clean models, as many as a look of the study has at most."""
+    controls = control_models(plan)
+    here = [c.model for c in means.columns if c.wave == wave and c.model != model]
+    here = [name for name in here if _has_both_arms(means, means.where(wave, [name])[0])]
+    tested = [name for name in here if name not in controls]
     if tested:
-        return Beside(tuple(tested), instead=model in aside)
-    most = max(len([m for m in models if m not in aside]) for models in study.protocol.waves)
+        return Companions(tuple(tested), instead=model in controls)
+    most = max(len([m for m in models if m not in controls]) for models in study.protocol.waves)
     clean = [name for name in clean_models(study, plan, wave) if name in here]
-    return Beside(tuple(clean[: max(most - 1, 0)]), wanted=most, stand_in=True)
+    return Companions(tuple(clean[: max(most - 1, 0)]), wanted=most, stand_in=True)
 
 
-def make_ground(
-    plan: Plan, cube: SeedMeans, wave: int, model: str, beside: Beside
+def make_clean_scores(
+    plan: Plan, means: SeedMeans, wave: int, model: str, companions: Companions
 ) -> tuple[CleanScores, float]:
-    """The model's scores and those of the look's others, each with the covariate that a new model
-    would have at this wave; and the share of instances that have one."""
-    (own,) = cube.where(wave, [model])
-    others = [place for name in beside.models for place in cube.where(wave, [name])]
-    rows = cube.rows([own])
-    x = _covariate(plan, cube, rows, wave, model)
+    """Return the scores of the model and of its companions, each with the covariate that a new
+    model would have at this wave; and the share of instances that have one."""
+    (own,) = means.where(wave, [model])
+    others = [place for name in companions.models for place in means.where(wave, [name])]
+    rows = means.rows([own])
+    x = _covariate(plan, means, rows, wave, model)
     covered = 0.0 if x is None else float((~np.isnan(x[:, 0])).mean())
 
     def scores(columns: list[int]) -> ModelScores:
-        named = [_covariate(plan, cube, rows, wave, cube.columns[c].model) for c in columns]
-        values, there = cube.values[rows][:, columns], [each for each in named if each is not None]
-        covariate = np.stack(there, axis=1) if len(there) == len(columns) else None
-        missing, scored = cube.missing[rows][:, columns], cube.scored[rows][:, columns]
+        named = [_covariate(plan, means, rows, wave, means.columns[c].model) for c in columns]
+        covariates = [each for each in named if each is not None]
+        covariate = np.stack(covariates, axis=1) if len(covariates) == len(columns) else None
+        values = means.values[rows][:, columns]
+        missing, scored = means.missing[rows][:, columns], means.scored[rows][:, columns]
         return ModelScores(values, covariate, missing, missing + scored)
 
     model_own = scores([own])
     return CleanScores(
         model_own.values[:, 0],
         x if covered else None,
-        cube.stratum[rows],
-        cube.public[rows],
-        cube.tranche[rows],
+        means.stratum[rows],
+        means.public[rows],
+        means.tranche[rows],
         model_own.counts[0][:, 0],
         model_own.counts[1][:, 0],
         scores(others) if others else None,
-        beside.instead,
+        companions.instead,
     ), covered
 
 
 def clean_models(study: Study, plan: Plan, wave: int) -> tuple[str, ...]:
-    """Models of a wave that cannot have been exposed: by a plan standard-v1 those it names;
-    else, of a wave that was closed before the first release, all but spiked agents."""
+    """Return the models of a wave that cannot have been exposed: those that a standard-v1 plan
+    names; else, of a wave that was closed before the first release, all but spiked agents."""
     here = study.protocol.waves[wave]
     rules = plan.standard
     if rules is not None:
@@ -196,8 +199,8 @@ def clean_models(study: Study, plan: Plan, wave: int) -> tuple[str, ...]:
 
 
 def write_calibration(folder: Path, made: Calibrated) -> tuple[Path, Path]:
-    """``calibration.json`` and ``calibration.svg``, or those of a run. Rates and gaps only, so
-    that they may be shown to anybody. Raises StudyError where they cannot be written."""
+    """Write ``calibration.json`` and ``calibration.svg``, or those of a run: rates and gaps only,
+    so that they may be published. Raises StudyError if they cannot be written."""
     from analysis.files import write_whole
     from analysis.report.figures import plot_calibration, standalone
 
@@ -214,7 +217,7 @@ def write_calibration(folder: Path, made: Calibrated) -> tuple[Path, Path]:
 
 
 def _chosen(study: StudySnapshot, plan: Plan, request: CalibrateRequest) -> tuple[int, str]:
-    """The wave and the model to put leaks into."""
+    """Return the wave and the model to put leaks into."""
     closed = [wave.number for wave in study.closed_waves]
     if request.wave is not None:
         study.protocol.wave_models(request.wave)
@@ -242,7 +245,7 @@ def _chosen(study: StudySnapshot, plan: Plan, request: CalibrateRequest) -> tupl
 
 
 def _named(study: Study, plan: Plan, model: str, waves: Sequence[int]) -> int:
-    """The newest of some waves that has a model."""
+    """Return the newest of some waves that has a model."""
     if _is_spiked(study, plan, model):
         raise StudyError(f"{model!r} has read the release: leaks are put into a clean model")
     for wave in reversed(waves):
@@ -259,7 +262,7 @@ def _is_spiked(study: Study, plan: Plan, model: str) -> bool:
 
 
 def _knows(pin: ModelPin) -> float:
-    """The share of the release that a built-in agent remembers."""
+    """Return the share of the release that a built-in agent remembers."""
     settings = {key: json.loads(value) for key, value in pin.settings}
     if pin.provider != "scripted" or settings.get("agent") != "spiked":
         return 0.0
@@ -267,71 +270,73 @@ def _knows(pin: ModelPin) -> float:
 
 
 def _table(study: StudySnapshot, plan: Plan, wave: int) -> ResultTable:
-    """The rows of the closed waves up to one that P1 takes, as the registered grader sees them."""
-    table = exact_table(study, [each for each in study.closed_waves if each.number <= wave])
-    held = table.where((table["grader"] == GRADER) & one_of(table["stratum"], plan.strata))
+    """Return the exact grader's rows of the closed waves up to one, as far as P1 takes them."""
+    table = exact_table(study, [closed for closed in study.closed_waves if closed.number <= wave])
+    rows = table.where((table["grader"] == GRADER) & one_of(table["stratum"], plan.strata))
     if plan.standard is None:
-        return held
-    return held.where(keep_rows(held, plan.standard.burned, control_models(plan)).primary)
+        return rows
+    return rows.where(keep_rows(rows, plan.standard.burned, control_models(plan)).primary)
 
 
 def _covariate(
-    plan: Plan, cube: SeedMeans, rows: NDArray[np.bool_], wave: int, model: str
+    plan: Plan, means: SeedMeans, rows: NDArray[np.bool_], wave: int, model: str
 ) -> NDArray[np.float64] | None:
-    """What the plan adjusts a model by at a wave, (n, outcomes). Its own runs, at any wave, are no
-    part of it: they would foretell it better than they do another model."""
+    """Return the covariate that the plan adjusts a model by at a wave, (n, outcomes). It leaves out
+    the model's own runs, which predict its scores better than those of another model."""
     rules = plan.standard
     if rules is None:
         return None
     before = [
         place
-        for place, column in enumerate(cube.columns)
+        for place, column in enumerate(means.columns)
         if column.model in rules.pre_exposure and column.model != model and column.wave <= wave
     ]
-    values, runs = cube.values[rows][:, before], cube.scored[rows][:, before]
+    values, runs = means.values[rows][:, before], means.scored[rows][:, before]
     every = np.ones(len(before), dtype=bool)
     return pre_exposure_means(values, every, runs=runs, least=rules.covariate_runs)
 
 
-def _has_both_arms(cube: SeedMeans, column: int) -> bool:
-    there = ~np.isnan(cube.values[:, column, 0])
-    cells = set(zip(cube.stratum[there].tolist(), cube.public[there].tolist(), strict=True))
-    return len(cells) == 2 * len(np.unique(cube.stratum))
+def _has_both_arms(means: SeedMeans, column: int) -> bool:
+    there = ~np.isnan(means.values[:, column, 0])
+    cells = set(zip(means.stratum[there].tolist(), means.public[there].tolist(), strict=True))
+    return len(cells) == 2 * len(np.unique(means.stratum))
 
 
 def _known(
-    study: Study, cube: SeedMeans, wave: int, strata: NDArray[np.int64]
+    study: Study, means: SeedMeans, wave: int, strata: NDArray[np.int64]
 ) -> tuple[str, list[NDArray[np.float64]] | None]:
-    """What knowing an instance brings: the public scores of an agent of that wave that has read
-    all of the release, else full marks."""
+    """Return the scores that a known instance gets, by name and by stratum: the public scores of an
+    agent of that wave that has read all of the release, else full marks."""
     for pin in study.protocol.models:
-        columns = cube.where(wave, [pin.name])
+        columns = means.where(wave, [pin.name])
         if _knows(pin) < 1 or not columns:
             continue
-        held = cube.pick(columns)
-        there = held.public & ~np.isnan(held.values[:, 0]).any(axis=1)
-        pools = [held.values[there & (held.stratum == h), 0] for h in strata]
+        agent = means.pick(columns)
+        scored = agent.public & ~np.isnan(agent.values[:, 0]).any(axis=1)
+        pools = [agent.values[scored & (agent.stratum == h), 0] for h in strata]
         if all(len(pool) for pool in pools):
             return f"the public scores of {pin.name}", pools
     return FULL_MARKS, None
 
 
-def _notes(plan: Plan, beside: Beside, ground: CleanScores, covered: float) -> list[str]:
+def _notes(
+    plan: Plan, companions: Companions, clean_scores: CleanScores, covered: float
+) -> list[str]:
     notes = []
     if plan.standard is not None and not covered:
         notes.append(
-            "The plan adjusts by models released before publication; beside this one they have "
+            "The plan adjusts by models released before publication; other than this one they have "
             "too few runs here, so nothing is adjusted."
         )
-    if beside.stand_in and beside.models:
+    if companions.stand_in and companions.models:
         notes.append("This wave tests no model: other clean ones stand for those of a look.")
-    if beside.stand_in and len(beside.models) < beside.wanted - 1:
-        had = len(beside.models) or "no"
+    if companions.stand_in and len(companions.models) < companions.wanted - 1:
+        had = len(companions.models) or "no"
         notes.append(
-            f"A look has up to {beside.wanted} models, and here {had} other could stand for "
+            f"A look has up to {companions.wanted} models, and here {had} other could stand for "
             "them: with all of them p is adjusted over more, and the test a little blunter."
         )
-    if ground.missing is not None and ground.missing.any():
+    if clean_scores.missing is not None and clean_scores.missing.any():
         bound = "a claim survives the plan's adverse bound where the plan asks for it"
         rule = bound if plan.standard is not None else "the plan has no bounds on them"
         notes.append(f"Missing runs stay missing: {rule}.")

@@ -47,7 +47,7 @@ from study.judging.grades import judge_pin, results_there
 from study.judging.records import record_checked
 from study.protocol import relatives_of
 from study.spending import check_prices, judge_money, open_judge_purse
-from study.workspace import Study, alone
+from study.workspace import Study, exclusive
 
 FOLDER = "judges"  # of the study's folder; a file a judge
 FORMAT = "dosimeter/judge-check/2"
@@ -99,7 +99,9 @@ def check_judge(
     judge = build_judge(pin, str(study.folder.resolve()))
     with ExitStack() as stack:
         stack.callback(judge.close)
-        stack.enter_context(alone(study.folder / ".grade.lock", "another grading of this study"))
+        stack.enter_context(
+            exclusive(study.folder / ".grade.lock", "another grading of this study")
+        )
         purse = open_judge_purse(study, None, money, [pin], {judge.digest: ()})
         bench = _Bench(study, judge, money.price_of(pin.name), purse, study.identities())
         verdicts = _grade_sheets(sheets, partial(_grade_sheet, bench), request, watch)

@@ -36,7 +36,7 @@ from study.judging.grades import graded_by, judge_pin, read_attempt, waves_there
 from study.judging.records import record_graded, record_regraded
 from study.paid_calls import HELD, HOPELESS, Tried, run_each, try_unless
 from study.spending import Money, check_prices, judge_money, open_judge_purse
-from study.workspace import Study, alone
+from study.workspace import Study, exclusive
 
 Watch = Callable[[str, int, int], None]  # what, done, of
 
@@ -155,10 +155,10 @@ def grade_study(
 def _lock(study: Study, waves: Iterable[int], stack: ExitStack) -> None:
     """Keep out who would buy the same, or buys from the same budget."""
     grading = "another `dosimeter grade` or `judge check` of this study"
-    stack.enter_context(alone(study.folder / ".grade.lock", grading))
+    stack.enter_context(exclusive(study.folder / ".grade.lock", grading))
     for wave in waves:
         sweep = f"a sweep of wave {wave}, whose budget is this one's too,"
-        stack.enter_context(alone(study.folder / f".sweep-{wave}.lock", sweep))
+        stack.enter_context(exclusive(study.folder / f".sweep-{wave}.lock", sweep))
 
 
 def _purse(study: Study, wave: int, money: Money, pins: Sequence[JudgePin]) -> JudgePurse | None:

@@ -60,7 +60,7 @@ from study.spending import (
     probe_tariff,
     spent_by_judges,
 )
-from study.workspace import Study, alone, cells_of, manifest_of, registration_of
+from study.workspace import Study, cells_of, exclusive, manifest_of, registration_of
 
 # --- One kind of probe put to one model: bought once, kept for ever, blind to the arms ---
 
@@ -243,9 +243,9 @@ def _money(study: Study, pins: Sequence[ModelPin], allow: bool) -> Money:
 def _lock(study: Study, wave: int, stack: ExitStack) -> None:
     """Keep out who would buy the same, or buys from the same budget."""
     others = "a `dosimeter grade`, `judge check` or `probe` of this study"
-    stack.enter_context(alone(study.folder / ".grade.lock", others))
+    stack.enter_context(exclusive(study.folder / ".grade.lock", others))
     sweep = f"a sweep of wave {wave}, whose budget is this one's too,"
-    stack.enter_context(alone(study.folder / f".sweep-{wave}.lock", sweep))
+    stack.enter_context(exclusive(study.folder / f".sweep-{wave}.lock", sweep))
 
 
 def _askable(study: Study) -> tuple[tuple[SealedEntry, ...], tuple[str, ...]]:

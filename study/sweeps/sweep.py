@@ -40,10 +40,10 @@ from study.workspace import (
     CHECKOUT,
     PinnedImage,
     Study,
-    alone,
     cells_of,
     closed_wave,
     entropy_of,
+    exclusive,
     finished_of,
     manifest_of,
     pinned_image,
@@ -58,7 +58,9 @@ logger = logging.getLogger(__name__)
 _SPARE = 10  # a tenth: instances differ in size, and one that fails to fit would stop the sweep
 
 
-def check_forms(models: Iterable[ModelOrAgent], tasks: Iterable[Task], catalog: Catalog) -> None:
+def check_context_windows(
+    models: Iterable[ModelOrAgent], tasks: Iterable[Task], catalog: Catalog
+) -> None:
     """Raises StudyError, which names model and task, where an example of a task has no
     single-turn form, or hardly fits the context of a model that is asked once."""
     asked_once = [model for model in models if isinstance(model, SingleTurnModel)]
@@ -111,7 +113,7 @@ def sweep_wave(
         return SweepOutcome(closed, None)
     # Another sweep of it from this folder would buy replies that this one buys too.
     lock = study.folder / f".sweep-{request.wave}.lock"
-    with alone(lock, f"another sweep of wave {request.wave}"):
+    with exclusive(lock, f"another sweep of wave {request.wave}"):
         return _sweep_alone(study, request, registered, models, watch, now)
 
 
@@ -125,7 +127,7 @@ def _sweep_alone(
 ) -> SweepOutcome:
     folder = str(study.folder.resolve())
     built = [build_model(pin, folder=folder) for pin in models]  # what cannot run is not begun
-    check_forms(built, study.protocol.tasks, study.protocol.catalog)
+    check_context_windows(built, study.protocol.tasks, study.protocol.catalog)
     money = check_prices(
         money_of(study.folder, study.protocol, models, request.allow_unknown_price), study.folder
     )

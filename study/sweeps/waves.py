@@ -27,10 +27,10 @@ from study.sweeps.exposure_ledger import burned_of_wave
 from study.workspace import (
     LedgerSnapshot,
     Study,
-    alone,
     cells_of,
     check_plan,
     closed_wave,
+    exclusive,
     find_registration,
     manifest_of,
     pinned_image,
@@ -128,7 +128,7 @@ def close_wave_now(study: Study, wave: int, now: Callable[[], str]) -> tuple[Wav
     manifest = manifest_of(study.ledger, wave)
     if manifest is None:
         raise StudyError(f"wave {wave} is not begun; run `dosimeter sweep --wave {wave}` first")
-    with alone(study.folder / f".sweep-{wave}.lock", f"a sweep of wave {wave}"):
+    with exclusive(study.folder / f".sweep-{wave}.lock", f"a sweep of wave {wave}"):
         cells = cells_of(study.entries(), manifest)
         untried = sum(
             not study.store.exists(result_key(cell.episode))

@@ -1,5 +1,5 @@
 from .image import PinnedImage, pinned_image
-from .lock import alone
+from .lock import exclusive
 from .manifests import (
     cells_of,
     closed_wave,
@@ -27,13 +27,13 @@ __all__ = [
     "Study",
     "StudySnapshot",
     "WaveSnapshot",
-    "alone",
     "cells_of",
     "check_plan",
     "closed_wave",
     "closing_manifest",
     "draw_seeds",
     "entropy_of",
+    "exclusive",
     "find_registration",
     "finished_of",
     "init_study",

@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def alone(path: Path, other: str) -> Iterator[None]:
+def exclusive(path: Path, other: str) -> Iterator[None]:
     """Hold a lock file against another process that would do the same work. The kernel lets go
     when this process ends, however it ends. Raises StudyError where ``other`` is at it."""
     try:

@@ -146,7 +146,7 @@ def by_the_plan(plan: Plan, table: ResultTable, models: Sequence[str]) -> Primar
         "several",
         "holm",
         "in the place of one",
-        "alone",
+        "exclusive",
         "much missing",
         "missing by arm",
         "tranches",

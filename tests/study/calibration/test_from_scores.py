@@ -25,7 +25,7 @@ from registry.result_row import Arm
 from registry.verify import verify_study
 from study import pipeline
 from study.calibration.from_agents import RunRequest, plan_run
-from study.calibration.from_scores import Beside, look_of, make_ground
+from study.calibration.from_scores import Companions, companions_of, make_clean_scores
 from study.cli.main import main
 from study.workspace.setup import check_plan, init_study, registration_of
 from study.workspace.study import Study, open_study
@@ -235,12 +235,12 @@ def test_p_is_adjusted_over_the_models_of_the_look(tmp_path: Path) -> None:
         for i in range(8)
     ]
     cube = make_seed_means(make_table(rows), plan.outcomes, plan.strata)
-    look = look_of(study, plan, cube, 1, "old")
-    assert look == Beside(("new", "newer"), instead=True)
-    assert look_of(study, plan, cube, 1, "new") == Beside(("newer",))
-    before = look_of(study, plan, cube, 0, "old")
+    look = companions_of(study, plan, cube, 1, "old")
+    assert look == Companions(("new", "newer"), instead=True)
+    assert companions_of(study, plan, cube, 1, "new") == Companions(("newer",))
+    before = companions_of(study, plan, cube, 0, "old")
     assert (before.models, before.stand_in, before.wanted) == (("older",), True, 2)
-    ground, covered = make_ground(plan, cube, 1, "old", look)
+    ground, covered = make_clean_scores(plan, cube, 1, "old", look)
     assert covered == 1
     assert ground.covariate is not None  # old's own runs, of either wave, are no part of it
     np.testing.assert_allclose(ground.covariate[:, 0], 0.1 * np.arange(8) + 0.03)

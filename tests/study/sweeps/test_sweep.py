@@ -11,7 +11,7 @@ from harness.agent.single_turn import SingleTurnModel
 from harness.models.scripted.agents import HonestAgent, TrivialAgent
 from study.errors import StudyError
 from study.protocol.protocol import Task
-from study.sweeps.sweep import check_forms
+from study.sweeps.sweep import check_context_windows
 from tests.study.conftest import make_study, sweep
 
 CIRCLES = Task("count_circles", "1", "hard")
@@ -40,13 +40,15 @@ def once(context: int) -> SingleTurnModel:
 
 
 def test_only_models_that_are_asked_once_need_the_room() -> None:
-    check_forms([HonestAgent("any", 0.0)], [Task("no_such_family", "1", "easy")], INSTALLED)
-    check_forms([once(60_000)], [CIRCLES], INSTALLED)
+    check_context_windows(
+        [HonestAgent("any", 0.0)], [Task("no_such_family", "1", "easy")], INSTALLED
+    )
+    check_context_windows([once(60_000)], [CIRCLES], INSTALLED)
 
 
 def test_what_does_not_fit_names_model_and_task() -> None:
     with pytest.raises(StudyError) as refused:
-        check_forms([once(60_000), once(20_000)], [CIRCLES], INSTALLED)
+        check_context_windows([once(60_000), once(20_000)], [CIRCLES], INSTALLED)
     assert "model 'small', task count_circles hard: in its single-turn form" in str(refused.value)
     assert "the context of the model is 20,000" in str(refused.value)
 
