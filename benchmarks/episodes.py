@@ -28,10 +28,10 @@ from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Asset, Limits, TaskInstance
 from harness.build_model import build_model
-from harness.codec import encode_episode, encode_result
+from harness.codec import encode_episode
 from harness.episode import Cell
 from harness.episodes.grading import grade_episode
-from harness.episodes.result import summarise_episode
+from harness.episodes.result import encode_result, summarise_episode
 from harness.episodes.rollout import run_attempt
 from harness.sandboxes.base import ExecResult, Sandbox, SandboxRefused
 from harness.spending.purchases import MemoryJournal

@@ -1,4 +1,4 @@
-"""Names of the objects that a run stores. None tells an arm."""
+"""Names of the objects that a run stores. None depends on an arm."""
 
 from __future__ import annotations
 
@@ -20,67 +20,73 @@ def hex_of(digest: str) -> str:
 
 
 def result_key(episode: str) -> str:
+    """Key of the grade of the attempt that counts."""
     return f"{RESULTS}{hex_of(episode)}.age"
 
 
 def attempt_key(episode: str, attempt: int) -> str:
+    """Key of a whole attempt, counted from 1."""
     return f"{ATTEMPTS}{hex_of(episode)}/{attempt:04d}.age"
 
 
-def response_key(episode: str, attempt: int, turn: int) -> str:
-    return f"{RESPONSES}{hex_of(episode)}/{attempt:04d}-{turn:04d}.age"
+def attempt_replies(episode: str, attempt: int) -> str:
+    """Common stem of the keys of an attempt's paid replies."""
+    return f"{RESPONSES}{hex_of(episode)}/{attempt:04d}"
 
 
-def try_key(episode: str, attempt: int, turn: int, number: int) -> str:
-    """Of a request that failed: the ``number``-th of its turn, counted from 0."""
-    return f"{RESPONSES}{hex_of(episode)}/{attempt:04d}-{turn:04d}-{number:04d}.age"
+def judge_replies(judge: str, call: str) -> str:
+    """Common stem of the keys of a judge's replies to one call; ``judge`` is the digest of its
+    pin, ``call`` that of the request's content."""
+    return f"{JUDGEMENTS}{hex_of(judge)}/{hex_of(call)}"
+
+
+def probe_replies(model: str, call: str) -> str:
+    """Common stem of the keys of the replies to a probe; ``model`` is the digest of its pin."""
+    return f"{PROBES}{hex_of(model)}/{hex_of(call)}"
+
+
+def reply_key(stem: str, turn: int) -> str:
+    """Key of the reply to a turn, counted from 0."""
+    return f"{stem}-{turn:04d}.age"
+
+
+def failed_key(stem: str, turn: int, number: int) -> str:
+    """Key of the ``number``-th failed request of a turn, both counted from 0."""
+    return f"{stem}-{turn:04d}-{number:04d}.age"
+
+
+def is_reply(key: str) -> bool:
+    """Whether a key is that of a paid reply, and not of a failed request or of a probe's result."""
+    return key.rpartition("/")[2].count("-") == 1
 
 
 def run_key_key(recipient: str) -> str:
-    """Of a run's sealed identity. It is named by the public key, since the manifest, whose
-    digest names the run, tells this name."""
+    """Key of a run's sealed identity. It is named by the public key, since the manifest, whose
+    digest names the run, states this name."""
     return f"{RUNS}{hex_of(digest_bytes(recipient.encode()))}/key.age"
 
 
 def worklist_key(recipient: str) -> str:
+    """Key of the cells that a run owes."""
     return f"{RUNS}{hex_of(digest_bytes(recipient.encode()))}/worklist.age"
 
 
 def grade_key(judge: str, episode: str, look: int | None = None) -> str:
-    """Of a judge's grade of an episode; ``judge`` is the digest of its pin, ``look`` the wave at
-    which it graded the episode once more."""
+    """Key of a judge's grade of an episode; ``judge`` is the digest of its pin, ``look`` the wave
+    at which it graded the episode once more."""
     return f"{grades_folder(judge, look)}{hex_of(episode)}.age"
 
 
-def judgement_key(judge: str, call: str, tried: int) -> str:
-    """Of a judge's reply, by the digest of what it was asked."""
-    return f"{JUDGEMENTS}{hex_of(judge)}/{hex_of(call)}-{tried:02d}.age"
-
-
-def judge_try_key(judge: str, call: str, tried: int, number: int) -> str:
-    """Of a request to a judge that failed: the ``number``-th of its try, counted from 0."""
-    return f"{JUDGEMENTS}{hex_of(judge)}/{hex_of(call)}-{tried:02d}-{number:04d}.age"
-
-
 def probe_key(model: str, call: str) -> str:
-    """Of what a probe came to; ``model`` is the digest of its pin."""
+    """Key of a probe's result; ``model`` is the digest of its pin."""
     return f"{PROBES}{hex_of(model)}/{hex_of(call)}.age"
 
 
-def probe_reply_key(model: str, call: str) -> str:
-    return f"{PROBES}{hex_of(model)}/{hex_of(call)}-reply.age"
-
-
-def probe_try_key(model: str, call: str, number: int) -> str:
-    """Of a request that failed, counted from 0."""
-    return f"{PROBES}{hex_of(model)}/{hex_of(call)}-{number:04d}.age"
-
-
 def check_key(result: str) -> str:
-    """Of what a judge check found, by the digest of it."""
+    """Key of the result of a judge check, by its digest."""
     return f"{CHECKS}{hex_of(result)}.json"
 
 
 def calibration_key(result: str) -> str:
-    """Of what a calibration found, by the digest of it."""
+    """Key of the result of a calibration, by its digest."""
     return f"{CALIBRATIONS}{hex_of(result)}.json"

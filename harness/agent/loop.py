@@ -190,7 +190,7 @@ def buy_reply(model: Model, journal: Journal, turn: int, request: ModelRequest) 
     kept = journal.load(turn)
     if kept is not None:
         return kept
-    told = replace(request, keep=partial(journal.keep_try, turn))
+    told = replace(request, keep=partial(journal.keep_failed, turn))
     return journal.save(turn, model.respond(told))
 
 
@@ -208,7 +208,7 @@ def buy_or_overflow(
 
     def keep(failed: Try) -> None:
         tried.append(failed)
-        journal.keep_try(turn, failed)
+        journal.keep_failed(turn, failed)
 
     kept = journal.load(turn) if model.paid else None
     if kept is not None:

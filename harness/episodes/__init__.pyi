@@ -1,5 +1,13 @@
 from .grading import DETERMINISTIC, Verdicts, grade_episode
-from .result import LENIENT, EpisodeResult, judged_row, rows_of, summarise_episode
+from .result import (
+    LENIENT,
+    EpisodeResult,
+    decode_result,
+    encode_result,
+    judged_row,
+    rows_of,
+    summarise_episode,
+)
 from .rollout import run_attempt
 
 __all__ = [
@@ -7,6 +15,8 @@ __all__ = [
     "LENIENT",
     "EpisodeResult",
     "Verdicts",
+    "decode_result",
+    "encode_result",
     "grade_episode",
     "judged_row",
     "rows_of",

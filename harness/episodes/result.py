@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from harness.codec import Codec
 from harness.episode import Cell, Episode, Grade, GradeStatus
 from harness.spending import Price, total_cost
 from registry.result_row import JOINED, Arm, ResultRow, Status
@@ -55,6 +56,10 @@ class EpisodeResult:
     served_version: str
     score_key: float | None = None
     score_static: float | None = None
+
+
+_CODEC: Codec[EpisodeResult] = Codec("result", 1, EpisodeResult)
+encode_result, decode_result = _CODEC.encode, _CODEC.decode
 
 
 _SHARED = tuple(field.name for field in fields(ResultRow) if field.name not in JOINED)

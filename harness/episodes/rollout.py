@@ -77,7 +77,7 @@ def run_attempt(
         container=container,
         error_class=conduct.error_class,
         answer_files=left.files,
-        failed_tries=counting.failed_tries(),
+        failed_tries=tuple(sorted(counting.failed.items())),
         image=_provider_of(model, sandboxes).image if container else "",
         replies=counting.replies,
         inherited=inherited,

@@ -1,11 +1,9 @@
 from .answer_sheets import Sheet, make_sheets
 from .grade import (
-    StoreReplies,
     build_judge,
     judge_episode,
     keep_grade,
     pin_judge,
-    purpose_of,
     read_grade,
     submission_of,
 )
@@ -19,7 +17,7 @@ from .judge import (
     call_texts,
     chunks_of,
     judge_criteria,
-    judgement_bound,
+    judging_bound,
     make_request,
     questions_of,
 )
@@ -30,7 +28,6 @@ __all__ = [
     "TRIES",
     "Judge",
     "Sheet",
-    "StoreReplies",
     "Submission",
     "build_judge",
     "call_digest",
@@ -38,12 +35,11 @@ __all__ = [
     "chunks_of",
     "judge_criteria",
     "judge_episode",
-    "judgement_bound",
+    "judging_bound",
     "keep_grade",
     "make_request",
     "make_sheets",
     "pin_judge",
-    "purpose_of",
     "questions_of",
     "read_grade",
     "submission_of",

@@ -23,7 +23,7 @@ from generators.task import TaskInstance
 from generators.templates.scoring import Scored
 from generators.validation import misread
 from harness.errors import HarnessError
-from harness.judging.judge import CHUNK, is_asked, questions_of
+from harness.judging.judge import CHUNK, is_judged, questions_of
 
 # --- Answers to templated questions of which it is known whether they state what is right ---
 
@@ -40,7 +40,7 @@ class TextAnswer:
 def templated_check(rubric: Rubric) -> Scored | None:
     """The strict check of a templated question that a judge is asked about, if it is one."""
     for criterion in rubric.criteria:
-        if isinstance(criterion.check, Scored) and is_asked(criterion):
+        if isinstance(criterion.check, Scored) and is_judged(criterion):
             return criterion.check
     return None
 
@@ -201,7 +201,7 @@ def _choose(
     known = [
         (number, verdict)
         for number, (each, verdict) in enumerate(zip(criteria, verdicts, strict=True))
-        if verdict is not None and is_asked(each)
+        if verdict is not None and is_judged(each)
     ]
     met = draws.shuffle([number for number, verdict in known if verdict])
     unmet = draws.shuffle([number for number, verdict in known if not verdict])

@@ -1,9 +1,9 @@
-"""An LLM judge: any model of ours, asked about some criteria of one answer at a time.
+"""An LLM judge: a plain model that decides some criteria of one answer at a time.
 
 The answer is untrusted. It stands between two lines that carry a mark drawn for this call alone,
-so that nothing in it can close the block, and the judge is told that it is data. A reply counts
-only if it has exactly the form asked for; else it is asked for again, and in the end those
-criteria are ungraded, which is never held against who answered.
+so that nothing in it can close the block, and the prompt states that it is data. A reply counts
+only if it has exactly the requested form; else the call is repeated, and in the end those criteria
+are ungraded, which never counts against the model that answered.
 """
 
 from __future__ import annotations
@@ -14,20 +14,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from generators.grading import Criterion, Rubric, parse_block
 from generators.seed import Seed
 from generators.templates.scoring import Scored
 from harness.errors import AttemptFailed
-from harness.model import Message, Model, ModelRequest, Reply, Role, Try, Usage, close_model
-from harness.spending import Price
+from harness.model import Message, Model, ModelRequest, Role, close_model
+from harness.spending import Journal, Price
 from registry.canonical import digest_value
 from registry.ledger import JudgePin, record_digest
 
-# --- What a judge is asked about: criteria as they are put to it ---
-
-MAX_EXPECTED = 20_000  # characters of a templated question's right answer that are put to a judge
+MAX_EXPECTED = 20_000  # characters of a templated question's right answer in a prompt
 _PACKED = (
     "Words around it, a code fence, and how a number is written (5, 5.0, five) do not matter; what "
     "it says does."
@@ -37,23 +35,25 @@ JSON = "{where} gives as its result JSON of the same value as {right}. " + _PACK
 
 
 def questions_of(rubric: Rubric) -> tuple[Criterion, ...]:
-    """The criteria that a judge is asked about, as they are put to it."""
+    """Return the criteria that a judge decides, in the words of its prompt."""
     return tuple(
-        replace(each, text=text) for each in rubric.criteria if (text := question_of(each))
+        replace(criterion, text=text)
+        for criterion in rubric.criteria
+        if (text := _question_of(criterion))
     )
 
 
-def is_asked(criterion: Criterion) -> bool:
-    """Whether a judge can tell and it counts."""
-    return bool(question_of(criterion))
+def is_judged(criterion: Criterion) -> bool:
+    """Whether a judge decides this criterion: it has weight, and an answer's text settles it."""
+    return bool(_question_of(criterion))
 
 
-def question_of(criterion: Criterion) -> str:
-    """What a judge is asked; "" where it is not: what has no weight is another column's, and
-    whether files exist, or the rest of one is as it was, nobody tells by reading an answer.
+def _question_of(criterion: Criterion) -> str:
+    """The criterion's text for a judge; "" if no judge decides it: one without weight belongs to
+    another column, and an answer's text does not show whether files exist or are unchanged.
 
-    The text of a templated question does not say what is right. It is put as what the answer, or
-    the file that it was to write, must state, however that is packed.
+    The text of a templated question does not state what is right. A judge reads what the answer,
+    or the file that it was to write, must state, whatever the wrapping.
     """
     if criterion.weight <= 0:
         return ""
@@ -74,7 +74,7 @@ def question_of(criterion: Criterion) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    """A JSON value without line breaks; as a quoted text, if it is none that can be read."""
+    """A JSON value without line breaks; as a quoted text if it cannot be parsed."""
     try:
         return json.dumps(json.loads(text), ensure_ascii=False)
     except (ValueError, RecursionError):
@@ -82,13 +82,13 @@ def _on_one_line(text: str) -> str:
 
 
 CHUNK = 20  # criteria a call
-TRIES = 3  # replies that may be asked for, until one fits
+TRIES = 3  # requests for one call, until a reply has the requested form
 _FRAME = 256  # tokens that a server may put around the messages of a call
 MAX_CHARS = 200_000  # of an answer; a longer one is left ungraded rather than cut
 
 _MARK = 32  # hexadecimal digits
 
-# A model whose reply is withheld or broken may have it in another try; all else is ours to mend.
+# After these failures another request may still bring a reply; all others end the attempt.
 _UNFIT = frozenset(("content_filter", "malformed", "context_length"))
 
 SYSTEM = """\
@@ -116,7 +116,7 @@ _AGAIN = "An earlier reply did not have the form asked for. Reply with the JSON 
 
 
 def reply_schema(count: int) -> dict[str, Any]:
-    """JSON Schema of a reply on so many criteria."""
+    """Return the JSON Schema of a reply on this many criteria."""
     verdict = {
         "type": "object",
         "properties": {
@@ -137,7 +137,7 @@ def reply_schema(count: int) -> dict[str, Any]:
 
 
 def prompt_digest() -> str:
-    """What pins how a judge is asked: the texts, the form of a reply, the sizes."""
+    """Return the digest of how a judge is prompted: texts, form of a reply, sizes."""
     return digest_value(
         {
             "texts": [SYSTEM, _TASK, _ANSWER, _CRITERIA, _AGAIN, TEXT, JSON],
@@ -149,47 +149,37 @@ def prompt_digest() -> str:
     )
 
 
-class Replies(Protocol):
-    """Where a judge's replies are kept, by what was asked: none is bought twice."""
-
-    def load(self, call: str, tried: int) -> Reply | None: ...
-
-    def save(self, call: str, tried: int, reply: Reply) -> Reply:
-        """Keep a reply; hands back the one that counts."""
-        ...
-
-    def keep_try(self, call: str, tried: int, failed: Try) -> None:
-        """Keep what a request that failed brought."""
-        ...
+Journals = Callable[[str], Journal]
+"""The journal of each call, by the digest of its content."""
 
 
-def draw_mark() -> str:
-    """A mark that nobody can have foreseen."""
+def _draw_mark() -> str:
     return secrets.token_hex(_MARK // 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """A pinned judge, and the model that it is."""
+    """A pinned judge and its model."""
 
     pin: JudgePin
     model: Model
-    draw: Callable[[], str] = field(default=draw_mark, repr=False)
-    structured: bool = False  # the server holds replies to their JSON Schema
+    draw: Callable[[], str] = field(default=_draw_mark, repr=False)
+    structured: bool = False  # the server makes replies fit their JSON Schema
 
     @property
     def digest(self) -> str:
+        """The digest of its pin."""
         return record_digest(self.pin)
 
     def close(self) -> None:
-        """Close its model's connections, where it holds any."""
+        """Close its model's connections, if any."""
         close_model(self.model)
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What a judge looks at: the task as it was set, and the answer, untrusted. ``salt`` keeps
-    the name of a call from being guessed by who guesses what was asked."""
+    """What a judge reads: the task as it was set, and the untrusted answer. ``salt`` makes the
+    name of a call impossible to guess from its content."""
 
     task: str
     answer: str
@@ -197,32 +187,32 @@ class Submission:
 
 
 def judge_criteria(
-    judge: Judge, submission: Submission, criteria: Sequence[Criterion], replies: Replies
+    judge: Judge, submission: Submission, criteria: Sequence[Criterion], journals: Journals
 ) -> tuple[bool | None, ...]:
-    """The verdict on each criterion, None where the judge gave none that can be read.
+    """Return the verdict on each criterion, None if the judge gave none that can be read.
 
-    Each reply is kept before it is read, and one that is there is not asked for again. Raises
-    AttemptFailed where the provider fails, StoreError where a reply cannot be kept.
+    Each reply is kept before it is read, and none is requested twice. Raises AttemptFailed if the
+    provider fails, StoreError if a reply cannot be kept.
     """
     if len(submission.answer) > MAX_CHARS:
         return (None,) * len(criteria)
     return tuple(
         verdict
         for chunk in chunks_of(criteria)
-        for verdict in _judge_chunk(judge, submission, chunk, replies)
+        for verdict in _judge_chunk(judge, submission, chunk, journals)
     )
 
 
 def chunks_of(criteria: Sequence[Criterion]) -> Iterator[Sequence[Criterion]]:
-    """The criteria of each call."""
+    """Yield the criteria of each call."""
     return (criteria[at : at + CHUNK] for at in range(0, len(criteria), CHUNK))
 
 
-def judgement_bound(
+def judging_bound(
     judge: Judge, submission: Submission, criteria: Sequence[Criterion], price: Price
 ) -> Decimal | None:
-    """The most that verdicts on these criteria can cost, in USD: each call asked as often as may
-    be, with a token for each byte that is sent and the longest reply. None where the judge's
+    """Return the most that verdicts on these criteria can cost, in USD: each call repeated as often
+    as allowed, one token for each byte that is sent, the longest reply. None if the judge's
     settings do not state ``max_tokens``."""
     longest = dict(judge.pin.settings).get("max_tokens")
     if longest is None:
@@ -233,14 +223,13 @@ def judgement_bound(
     for chunk, text in zip(chunks_of(criteria), call_texts(submission, criteria), strict=True):
         schema = json.dumps(reply_schema(len(chunk))) if judge.structured else ""
         tokens = len((text + schema).encode()) + _FRAME
-        # A provider may read none of it from its cache, and a price list may say anything.
-        usages = (Usage(tokens, int(longest)), Usage(tokens, int(longest), tokens))
-        total += TRIES * max(cost for each in usages if (cost := price.cost(each)) is not None)
+        total += TRIES * price.highest(tokens, int(longest))
     return total
 
 
 def call_digest(judge: Judge, submission: Submission, criteria: Sequence[Criterion]) -> str:
-    """The content of a call, which names its replies: judge, prompt, answer and criteria."""
+    """Return the digest of a call's content, which names its replies: judge, prompt, answer and
+    criteria."""
     return digest_value(
         {
             "judge": judge.digest,
@@ -253,18 +242,19 @@ def call_digest(judge: Judge, submission: Submission, criteria: Sequence[Criteri
 
 
 def _judge_chunk(
-    judge: Judge, submission: Submission, criteria: Sequence[Criterion], replies: Replies
+    judge: Judge, submission: Submission, criteria: Sequence[Criterion], journals: Journals
 ) -> tuple[bool | None, ...]:
     call = call_digest(judge, submission, criteria)
-    for tried in range(TRIES):
-        reply = replies.load(call, tried)
+    journal = journals(call)
+    for number in range(TRIES):
+        reply = journal.load(number)
         if reply is None:
             request = replace(
-                make_request(judge, submission, criteria, call, tried),
-                keep=partial(replies.keep_try, call, tried),
+                make_request(judge, submission, criteria, call, number),
+                keep=partial(journal.keep_failed, number),
             )
             try:
-                reply = replies.save(call, tried, judge.model.respond(request))
+                reply = journal.save(number, judge.model.respond(request))
             except AttemptFailed as failed:
                 if failed.error_class not in _UNFIT:
                     raise
@@ -276,55 +266,55 @@ def _judge_chunk(
 
 
 def make_request(
-    judge: Judge, submission: Submission, criteria: Sequence[Criterion], call: str, tried: int
+    judge: Judge, submission: Submission, criteria: Sequence[Criterion], call: str, number: int
 ) -> ModelRequest:
-    """One call. The mark is drawn after the answer was given, and stands nowhere in it."""
+    """Return the request of a call, counted from 0. Its mark is drawn after the answer was given,
+    and occurs nowhere in it."""
     while (mark := judge.draw()) in submission.answer:
         pass
-    asked = _ask(submission, criteria, mark, tried)
-    messages = (Message(Role.SYSTEM, SYSTEM), Message(Role.USER, asked))
-    seed = Seed.from_hex(call.removeprefix("sha256:")).child("judge", tried)
+    prompt = _prompt(submission, criteria, mark, number)
+    messages = (Message(Role.SYSTEM, SYSTEM), Message(Role.USER, prompt))
+    seed = Seed.from_hex(call.removeprefix("sha256:")).child("judge", number)
     schema = json.dumps(reply_schema(len(criteria))) if judge.structured else ""
     return ModelRequest(messages, (), seed, schema=schema)
 
 
 def call_texts(submission: Submission, criteria: Sequence[Criterion]) -> Iterator[str]:
-    """All the text of each call at its longest, for who counts what it may cost."""
+    """Yield all the text of each call at its longest, to estimate its cost."""
     for chunk in chunks_of(criteria):
-        yield SYSTEM + _ask(submission, chunk, "0" * _MARK, 1)
+        yield SYSTEM + _prompt(submission, chunk, "0" * _MARK, 1)
 
 
-def _ask(submission: Submission, criteria: Sequence[Criterion], mark: str, tried: int) -> str:
+def _prompt(submission: Submission, criteria: Sequence[Criterion], mark: str, number: int) -> str:
     listed = "\n".join(f"c{number}. {each.text}" for number, each in enumerate(criteria, 1))
     parts = [
         _TASK.format(task=submission.task),
         _ANSWER.format(mark=mark, answer=submission.answer),
         _CRITERIA.format(criteria=listed),
-        *([_AGAIN] if tried else []),
+        *([_AGAIN] if number else []),
     ]
     return "\n\n".join(parts)
 
 
 def read_verdicts(message: Message, count: int) -> tuple[bool, ...] | None:
-    """The verdicts of a reply on ``count`` criteria, in their order; None unless it is one JSON
-    object (a code fence round it is forgiven) that has each id exactly once with true or false.
-    """
+    """Return the verdicts of a reply on ``count`` criteria, in their order; None unless it is one
+    JSON object (in a code fence or not) that has each id exactly once with true or false."""
     block = None if message.calls else parse_block(message.text)
     listed = block.get("verdicts") if block is not None and set(block) == {"verdicts"} else None
     if not isinstance(listed, list) or len(listed) != count:
         return None
-    found = dict(_read_each(listed))
-    wanted = [f"c{number}" for number in range(1, count + 1)]
-    return tuple(found[id_] for id_ in wanted) if set(found) == set(wanted) else None
+    verdicts = dict(_read_verdicts(listed))
+    ids = [f"c{number}" for number in range(1, count + 1)]
+    return tuple(verdicts[id_] for id_ in ids) if set(verdicts) == set(ids) else None
 
 
-def _read_each(listed: list[Any]) -> Iterator[tuple[str, bool]]:
-    for each in listed:
+def _read_verdicts(listed: list[Any]) -> Iterator[tuple[str, bool]]:
+    for entry in listed:
         if (
-            isinstance(each, dict)
-            and set(each) <= {"id", "evidence", "met"}
-            and isinstance(each.get("id"), str)
-            and isinstance(each.get("met"), bool)
-            and isinstance(each.get("evidence", ""), str)
+            isinstance(entry, dict)
+            and set(entry) <= {"id", "evidence", "met"}
+            and isinstance(entry.get("id"), str)
+            and isinstance(entry.get("met"), bool)
+            and isinstance(entry.get("evidence", ""), str)
         ):
-            yield each["id"], each["met"]
+            yield entry["id"], entry["met"]

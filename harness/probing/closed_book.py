@@ -2,36 +2,26 @@
 
 One question, no tools, no input files: the task as it was set, and for each input file its name and
 SHA-256, as a release lists them, since many tasks are worded the same for every instance. A family
-may put the question in words of its own (``ClosedBook``). The reply is graded by the rubric's exact
-checks, those alone that differ from instance to instance: what anybody could know proves nothing.
+may word the question itself (``ClosedBook``). The reply is graded by those of the rubric's exact
+checks that differ from instance to instance: values that are the same everywhere prove nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import count
 
 from generators.catalog import Catalog
 from generators.grading import Answer, Check, Rubric, check_answer, parse_answer, score_verdicts
 from generators.seed import Seed
 from generators.task import Brief, ClosedBook, TaskInstance
 from harness.agent import buy_reply
-from harness.codec import (
-    decode_judgement,
-    decode_probe,
-    encode_judgement,
-    encode_probe,
-    encode_try,
-)
-from harness.model import PROBE_MARK, Message, Model, ModelRequest, Reply, Role, Try, Usage
-from harness.spending import Judgement, Probe, Purpose
-from harness.store_keys import probe_key, probe_reply_key, probe_try_key
+from harness.model import PROBE_MARK, Message, Model, ModelRequest, Role
+from harness.probing.records import Probe, name_call, save_probe
+from harness.spending import ReplyStore
+from harness.store_keys import hex_of
 from registry.canonical import digest_value
-from registry.ledger import ModelPin, record_digest
-from registry.sealing import decrypt, encrypt
-from registry.stores import Store
+from registry.ledger import ModelPin
 
 SYSTEM = f"""\
 {PROBE_MARK} You have no tools, and you are not given its input files. You see the task as it was \
@@ -50,12 +40,12 @@ TEXT_SCHEMA = (
     'word"}},"required":["answer"],"additionalProperties":false}'
 )
 _FILES = "Its input files were:\n\n{files}"
-EXAMPLES = 3  # instances that tell which criteria differ
+EXAMPLES = 3  # instances that show which criteria differ
 
 
 def probe_messages(instance: TaskInstance, catalog: Catalog) -> tuple[Message, ...] | None:
-    """The question on an instance; None where it has no closed-book form: no criterion that
-    differs between instances, or files whose mere presence is asked for."""
+    """Return the question on an instance; None if it has no closed-book form: no criterion that
+    differs between instances, or files that only need to exist."""
     if instance.brief.exists or not _differing(instance, catalog):
         return None
     family = catalog.family(instance.spec.family, instance.spec.version)
@@ -68,13 +58,13 @@ def probe_messages(instance: TaskInstance, catalog: Catalog) -> tuple[Message, .
 
 
 def score_probe(instance: TaskInstance, reply: str, catalog: Catalog) -> float:
-    """The share of what differs between instances that the reply has right, weighted as in the
-    rubric. A reply without a valid block knows nothing: 0."""
+    """Return the share of what differs between instances that the reply has right, weighted as in
+    the rubric: 0 for a reply without a valid block."""
     answer = parse_answer(reply)
     if answer is None:
         return 0.0
     if not instance.brief.answer_schema:
-        answer = _as_asked(instance.brief, answer)
+        answer = _text_answer(instance.brief, answer)
     differing = _differing(instance, catalog)
     verdicts = tuple(
         verdict if criterion.metarubric in differing else None
@@ -86,99 +76,30 @@ def score_probe(instance: TaskInstance, reply: str, catalog: Catalog) -> float:
 
 
 def probe_digest() -> str:
-    """What pins how models are probed."""
-    said = {"texts": [SYSTEM, TEXT_SCHEMA, _FILES], "examples": EXAMPLES, "compared": "checks"}
-    return digest_value(said)
+    """Return the digest of how models are probed."""
+    texts = [SYSTEM, TEXT_SCHEMA, _FILES]
+    return digest_value({"texts": texts, "examples": EXAMPLES, "compared": "checks"})
 
 
 def probe_call(study: str, wave: int, pin: ModelPin, instance: str) -> str:
-    """The name of a probe."""
+    """Return the name of a probe."""
     return name_call("probe", probe_digest(), study, wave, pin, instance)
-
-
-def name_call(kind: str, method: str, study: str, wave: int, pin: ModelPin, instance: str) -> str:
-    """The name of what a model is asked once about an instance, in a way whose digest is
-    ``method``. An instance's id holds a nonce, so that nobody can guess it."""
-    return digest_value(
-        {
-            kind: method,
-            "study": study,
-            "wave": wave,
-            "model": record_digest(pin),
-            "instance": instance,
-        }
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeStore:
-    """The probes of one model at one wave, encrypted to the study. ``bought`` and ``failed``
-    grow by what is bought, and by what fails, from now on."""
-
-    store: Store
-    pin: ModelPin
-    wave: int
-    call: str
-    recipients: tuple[str, ...]
-    identities: tuple[str, ...] = field(repr=False)
-    bought: list[Usage] = field(default_factory=list, compare=False)
-    failed: list[str] = field(default_factory=list, compare=False)  # by class
-
-    @property
-    def digest(self) -> str:
-        return record_digest(self.pin)
-
-    def load(self, turn: int) -> Reply | None:
-        """The reply that was bought, if any. There is one turn."""
-        key = probe_reply_key(self.digest, self.call)
-        if not self.store.exists(key):
-            return None
-        return decode_judgement(decrypt(self.store.get(key), self.identities, key), key).reply
-
-    def save(self, turn: int, reply: Reply) -> Reply:
-        """Keep a reply; where there is one already, that one counts."""
-        self.bought.append(reply.usage)
-        pin = self.pin
-        purpose = Purpose(pin.name, pin.provider, pin.version, self.wave, self.call)
-        data = encrypt(encode_judgement(Judgement(reply, purpose)), self.recipients)
-        if self.store.put(probe_reply_key(self.digest, self.call), data):
-            return reply
-        kept = self.load(turn)
-        return reply if kept is None else kept
-
-    def keep_try(self, turn: int, failed: Try) -> None:
-        self.failed.append(failed.kind)
-        sealed = encrypt(encode_try(failed), self.recipients)
-        for number in count():
-            if self.store.put(probe_try_key(self.digest, self.call, number), sealed):
-                return
 
 
 def run_probe(
     instance: TaskInstance,
     messages: tuple[Message, ...],
     model: Model,
-    journal: ProbeStore,
+    replies: ReplyStore,
     catalog: Catalog,
 ) -> Probe:
-    """Ask, keep the reply before it is read, and keep what it was worth. Raises AttemptFailed."""
-    seed = Seed.from_hex(journal.call.removeprefix("sha256:"))
-    reply = buy_reply(model, journal, 0, ModelRequest(messages, (), seed))
-    made = Probe(
-        journal.call, journal.wave, journal.pin.name, instance.id,
-        score_probe(instance, reply.message.text, catalog), reply.served_version,
-    )  # fmt: skip
-    sealed = encrypt(encode_probe(made), journal.recipients)
-    journal.store.put(probe_key(journal.digest, journal.call), sealed)
-    return made
-
-
-def read_probe(store: Store, model: str, call: str, identities: tuple[str, ...]) -> Probe | None:
-    """A kept probe, None where there is none; ``model`` is the digest of its pin."""
-    key = probe_key(model, call)
-    if not store.exists(key):
-        return None
-    return decode_probe(decrypt(store.get(key), identities, key), key)
+    """Ask, keep the reply before it is read, and store its score. Raises AttemptFailed."""
+    seed = Seed.from_hex(hex_of(replies.charge.subject))
+    reply = buy_reply(model, replies.probe(), 0, ModelRequest(messages, (), seed))
+    score = score_probe(instance, reply.message.text, catalog)
+    probe = Probe(replies.charge, instance.id, score, reply.served_version)
+    save_probe(replies, probe)
+    return probe
 
 
 def _question(brief: Brief) -> str:
@@ -188,12 +109,12 @@ def _question(brief: Brief) -> str:
     return "\n\n".join([brief.prompt.rstrip(), *([_FILES.format(files=listed)] if lines else [])])
 
 
-def _as_asked(brief: Brief, answer: Answer) -> Answer:
-    """An answer to a task that asks for no block: its text stands for the final message, and for
-    the file that is looked at."""
-    text = answer.block.get("answer")
-    held = text if isinstance(text, str) else ""
-    return Answer({}, {path: held.encode() for path in brief.collect}, held)
+def _text_answer(brief: Brief, answer: Answer) -> Answer:
+    """An answer to a task that asks for no block: its text is the final message, and the content
+    of the files that are graded."""
+    value = answer.block.get("answer")
+    text = value if isinstance(value, str) else ""
+    return Answer({}, {path: text.encode() for path in brief.collect}, text)
 
 
 def _differing(instance: TaskInstance, catalog: Catalog) -> frozenset[str]:
@@ -203,20 +124,26 @@ def _differing(instance: TaskInstance, catalog: Catalog) -> frozenset[str]:
 
 @lru_cache(maxsize=1024)
 def _differing_of(catalog: Catalog, family: str, version: str, difficulty: str) -> frozenset[str]:
-    """The metarubrics with an exact check that is another for other instances: told from some of
+    """The metarubrics with an exact check that differs between instances: found from a few of
     public seeds, so that it is the same for all instances of a stratum."""
-    made = catalog.family(family, version)
-    examples = [
-        _checks(made.generate(difficulty, Seed(bytes([number]) * 32)).rubric)
-        for number in range(1, EXAMPLES + 1)
-    ]
+    instances = example_instances(catalog, family, version, difficulty)
+    examples = [_checks(instance.rubric) for instance in instances]
     keys = set().union(*examples)
     return frozenset(k for k in keys if any(e.get(k) != examples[0].get(k) for e in examples))
 
 
 def _checks(rubric: Rubric) -> Mapping[str, list[Check]]:
-    found: dict[str, list[Check]] = {}
+    checks: dict[str, list[Check]] = {}
     for criterion in rubric.criteria:
         if criterion.check is not None and criterion.weight > 0:
-            found.setdefault(criterion.metarubric, []).append(criterion.check)
-    return found
+            checks.setdefault(criterion.metarubric, []).append(criterion.check)
+    return checks
+
+
+def example_instances(
+    catalog: Catalog, family: str, version: str, difficulty: str
+) -> list[TaskInstance]:
+    """Return a few instances of a stratum from public seeds."""
+    generate = catalog.family(family, version).generate
+    seeds = (Seed(bytes([number]) * 32) for number in range(1, EXAMPLES + 1))
+    return [generate(difficulty, seed) for seed in seeds]

@@ -1,41 +1,35 @@
-"""What a wave may spend, what it has spent, and what its cells at work may still spend.
+"""The budget of a wave: its limits, what was spent, and what the work in progress may still spend.
 
-The promise: whenever a cell is handed out, what was spent, what is reserved for the cells at
-work, and what is reserved for this one together stay within every limit. So a limit is passed
-only by what an episode costs beyond its reservation. With ``reserve: bound`` a reservation is
-the most that an attempt can cost, and no limit is ever passed.
+The promise: whenever work is started, what was spent, what is reserved for the work in progress,
+and what is reserved for this piece together stay within every limit. So a limit is passed only by
+what a piece of work costs beyond its reservation. With ``reserve: bound`` a reservation is the most
+that it can cost, and no limit is ever passed.
 
-What was spent is read from the store, where each paid reply lies before it is acted on, of
+What was spent is read from the store, where each paid reply is kept before it is acted on, of
 failed attempts too; nothing else needs to survive.
 """
 
 from __future__ import annotations
 
-import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from harness.codec import decode_episode, decode_judgement, decode_reply
 from harness.errors import HarnessError
 from harness.model import Usage
-from harness.spending.paid_call import Purpose
 from harness.spending.prices import OWN_PROVIDERS, Price
-from harness.store_keys import ATTEMPTS, JUDGEMENTS, RESPONSES, hex_of
 from registry.ledger import JudgePin, ModelPin
-from registry.sealing import decrypt
-from registry.stores import Store
 
 SEEN, BOUND = "seen", "bound"
-SPARE = 2  # an episode may cost so many times the dearest seen, before it passes its reservation
+SPARE = 2  # the reservation of an episode, in times the most expensive one so far
 _ZERO = Decimal()
-_REPLY = re.compile(r"/(\d+)-\d+\.age$")
-_OUTSIDE = "agent_server"  # its conversations may fail with rounds that only the attempt tells
+Subject = tuple[str, str]  # the model or judge, and the episode, answer sheet or probe
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class SpendingLimits:
     """Limits of one wave, in USD; what is not named has none."""
 
     run: Decimal | None = None
@@ -46,33 +40,36 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Tariff:
-    """What a model of a wave costs, or a judge of it (``kind``). ``bound`` is the most for one
-    attempt, in USD, where its settings state one."""
+class PricedModel:
+    """A model or judge of a wave with its price. ``bound`` is the most that one attempt can cost,
+    in USD, if its settings state one."""
 
-    model: str
+    name: str
     provider: str
     price: Price | None
     bound: Decimal | None = None
-    kind: str = "model"
+    kind: str = "model"  # or "judge"
 
     @property
     def free(self) -> bool:
-        """Nothing is bought from anybody."""
+        """Whether nobody is paid: we run it ourselves, and no price is stated."""
         return self.provider in OWN_PROVIDERS and self.price is None
 
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """What all the paid replies of one cell cost so far."""
+    """The cost of some paid replies."""
 
     usd: Decimal = _ZERO
-    unknown: int = 0  # replies whose cost nobody knows
+    unknown: int = 0  # replies of unknown cost
+
+    def __add__(self, other: Spend) -> Spend:
+        return Spend(self.usd + other.usd, self.unknown + other.unknown)
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One limit as it stands, in USD."""
+    """The state of one limit, in USD."""
 
     name: str
     limit: Decimal
@@ -81,278 +78,192 @@ class Account:
     unknown: int  # replies of unknown cost, which are in none of the sums
 
 
-Bought = Mapping[int, tuple[Usage, ...]]
-"""The usage of each paid reply, by attempt."""
-
-
-def read_bought(
-    store: Store, identities: tuple[str, ...], episode: str, provider: str
-) -> dict[int, tuple[Usage, ...]]:
-    """What was bought for an episode, as the store has it. Raises RegistryError."""
-    bought: dict[int, list[Usage]] = {}
-    for key in store.list(f"{RESPONSES}{hex_of(episode)}/"):
-        if (named := _REPLY.search(key)) is None:
-            continue  # a try that failed lies here too
-        attempt = int(named[1])
-        reply = decode_reply(decrypt(store.get(key), identities, key), key)
-        bought.setdefault(attempt, []).append(reply.usage)
-    if provider == _OUTSIDE:
-        for key in store.list(f"{ATTEMPTS}{hex_of(episode)}/"):
-            attempt = int(key.rpartition("/")[2].removesuffix(".age"))
-            if attempt not in bought:  # it failed, so its conversation was not kept
-                made = decode_episode(decrypt(store.get(key), identities, key), key)
-                if not made.inherited:
-                    bought[attempt] = [step.reply.usage for step in made.steps]
-    return {attempt: tuple(usages) for attempt, usages in bought.items()}
-
-
-def spend_of(bought: Bought, price: Price) -> Spend:
-    """What these replies cost."""
-    costs = [price.cost(usage) for usages in bought.values() for usage in usages]
+def sum_spend(usages: Iterable[Usage], price: Price | None) -> Spend:
+    """Return the cost of these replies; nothing if the price is unknown."""
+    if price is None:
+        return Spend()
+    costs = [price.cost(usage) for usage in usages]
     known = [cost for cost in costs if cost is not None]
     return Spend(sum(known, _ZERO), len(costs) - len(known))
 
 
 def attempt_bound(pin: ModelPin, price: Price, turns: int) -> Decimal | None:
-    """The most that an attempt of so many requests can cost: each with a full context and the
-    longest reply. None where the model's settings do not state ``context`` and ``max_tokens``."""
-    stated = dict(pin.settings)
-    if "context" not in stated or "max_tokens" not in stated:
+    """Return the most that an attempt of this many requests can cost, each with a full context and
+    the longest reply; None if the model's settings do not state ``context`` and ``max_tokens``."""
+    settings = dict(pin.settings)
+    if "context" not in settings or "max_tokens" not in settings:
         return None
-    # A provider may read none of it from its cache, and a price list may say anything.
-    dearest = Usage(int(stated["context"]), int(stated["max_tokens"]))
-    cached = Usage(int(stated["context"]), int(stated["max_tokens"]), int(stated["context"]))
-    costs = [cost for cost in (price.cost(dearest), price.cost(cached)) if cost is not None]
-    return turns * max(costs)
+    return turns * price.highest(int(settings["context"]), int(settings["max_tokens"]))
 
 
-@dataclass(slots=True)
-class Purse:
-    """The limits of a wave and what counts against them. Pure: it is told what was spent."""
-
-    budget: Budget
-    tariffs: Mapping[str, Tariff]
-    allow_unknown: bool = False
-    _limits: dict[str, Decimal] = field(default_factory=dict)
-    _spent: dict[str, Decimal] = field(default_factory=dict)
-    _reserved: dict[str, Decimal] = field(default_factory=dict)
-    _unknown: dict[str, int] = field(default_factory=dict)
-    _dearest: dict[str, Decimal] = field(default_factory=dict)  # by model
-    _cells: dict[str, Spend] = field(default_factory=dict)  # what is not finished
-    _held: dict[str, tuple[tuple[str, Decimal], ...]] = field(default_factory=dict)  # by episode
-
-    @classmethod
-    def open(cls, budget: Budget, tariffs: Iterable[Tariff], allow_unknown: bool = False) -> Purse:
-        """An untouched purse. Raises HarnessError where the budget cannot be kept."""
-        made = cls(budget, {each.model: each for each in tariffs}, allow_unknown)
-        if budget.run is not None:
-            made._limits["run"] = budget.run
-        made._limits |= {f"model {name}": limit for name, limit in budget.models}
-        made._limits |= {f"provider {name}": limit for name, limit in budget.providers}
-        made._limits |= {f"judge {name}": limit for name, limit in budget.judges}
-        for tariff in made.tariffs.values():
-            if tariff.kind == "judge":
-                continue  # its bound is another for each answer
-            if budget.reserve == BOUND and tariff.price is not None and tariff.bound is None:
-                raise HarnessError(
-                    f"model {tariff.model!r}: `reserve: {BOUND}` needs the most that an attempt "
-                    "can cost: state `context` and `max_tokens` of the model, or reserve by what "
-                    f"was seen (`reserve: {SEEN}`)"
-                )
-        return made
-
-    def charge(self, tariff: Tariff, spend: Spend) -> None:
-        """Count what somebody spent who buys nothing more from this purse. Raises as ``settle``
-        does."""
-        for name in self.limits_of(tariff):
-            self._spent[name] = self._spent.get(name, _ZERO) + spend.usd
-            self._unknown[name] = self._unknown.get(name, 0) + spend.unknown
-        self._check_known(tariff, spend)
-
-    def settle(self, episode: str, model: str, spend: Spend, finished: bool = False) -> None:
-        """What an episode has cost so far, all in all. Being told again changes nothing.
-
-        Raises HarnessError for replies of unknown cost, unless those are allowed.
-        """
-        before = self._cells.get(episode, Spend())
-        if spend.usd < before.usd:  # an old message: what is spent stays spent
-            spend = before
-        for name in self._names(model):
-            self._spent[name] = self._spent.get(name, _ZERO) + spend.usd - before.usd
-            more = max(spend.unknown - before.unknown, 0)
-            self._unknown[name] = self._unknown.get(name, 0) + more
-        if finished or model in self._dearest:  # what is half-way tells nothing of the whole
-            self._dearest[model] = max(self._dearest.get(model, _ZERO), spend.usd)
-        if finished:
-            self._cells.pop(episode, None)
-        else:
-            self._cells[episode] = spend
-        self._check_known(self.tariffs[model], spend)
-
-    def _check_known(self, tariff: Tariff, spend: Spend) -> None:
-        if spend.unknown and not self.allow_unknown and self.limits_of(tariff):
-            raise HarnessError(
-                f"{tariff.kind} {tariff.model!r}: its provider tells no token counts, so what its "
-                "replies cost is unknown and the budget cannot be kept: take it out of the "
-                "budget, or go on with --allow-unknown-price"
-            )
-
-    def reserve(self, episode: str, model: str, bound: Decimal | None = None) -> bool:
-        """Set aside what an attempt at this episode may cost; False where no limit may be
-        passed and one might be. ``bound`` is the most that this attempt can cost, where it is
-        known better than of the model's others."""
-        wanted = self._wanted(model, bound)
-        if wanted is None:
-            return False
-        self.release(episode)
-        for name, amount in wanted:
-            self._reserved[name] = self._reserved.get(name, _ZERO) + amount
-        self._held[episode] = wanted
-        return True
-
-    def affords(self, model: str) -> bool:
-        """Whether an attempt of this model could be paid for now."""
-        return self._wanted(model) is not None
-
-    def release(self, episode: str) -> None:
-        """Give back what was set aside: what it really cost has been told."""
-        for name, amount in self._held.pop(episode, ()):
-            self._reserved[name] -= amount
-
-    def accounts(self) -> tuple[Account, ...]:
-        """Every limit as it stands."""
-        return tuple(
-            Account(
-                name,
-                limit,
-                self._spent.get(name, _ZERO),
-                self._reserved.get(name, _ZERO),
-                self._unknown.get(name, 0),
-            )
-            for name, limit in self._limits.items()
-        )
-
-    def _wanted(
-        self, model: str, bound: Decimal | None = None
-    ) -> tuple[tuple[str, Decimal], ...] | None:
-        """What to set aside of each limit; None where one has not that much left."""
-        left = [(name, self._left(name)) for name in self._names(model)]
-        amount = self._estimate(model, bound)
-        if amount is None:
-            # Nothing is known of this model: one attempt, and until it is known what that cost,
-            # no other that its limits would have to pay for.
-            return tuple(left) if all(room > 0 for _, room in left) else None
-        if any(amount > room for _, room in left):
-            return None
-        return tuple((name, amount) for name, _ in left)
-
-    def _estimate(self, model: str, bound: Decimal | None) -> Decimal | None:
-        tariff = self.tariffs[model]
-        if tariff.price is None:
-            return _ZERO
-        most = tariff.bound if bound is None else bound
-        if self.budget.reserve == BOUND or model not in self._dearest:
-            return most
-        seen = SPARE * self._dearest[model]
-        return seen if most is None else min(seen, most)
-
-    def _left(self, name: str) -> Decimal:
-        spent, reserved = self._spent.get(name, _ZERO), self._reserved.get(name, _ZERO)
-        return self._limits[name] - spent - reserved
-
-    def _names(self, model: str) -> tuple[str, ...]:
-        """The limits that a model's cost counts against."""
-        return self.limits_of(self.tariffs[model])
-
-    def limits_of(self, tariff: Tariff) -> tuple[str, ...]:
-        """The limits that what a tariff tells the price of counts against."""
-        if tariff.free:
-            return ()
-        named = ("run", f"{tariff.kind} {tariff.model}", f"provider {tariff.provider}")
-        return tuple(name for name in named if name in self._limits)
-
-
-_REPLY_JUDGEPURSE = re.compile(rf"{JUDGEMENTS}([0-9a-f]{{64}})/[0-9a-f]{{64}}-\d\d\.age")
-_NOTHING = Spend()
-
-
-@dataclass(frozen=True, slots=True)
-class JudgepurseBought:
-    """One reply of a judge. ``purpose`` is None where it was kept without one."""
-
-    judge: str  # digest of its pin
-    purpose: Purpose | None
-    usage: Usage
-
-
-def read_bought_of_judges(store: Store, identities: tuple[str, ...]) -> Iterator[JudgepurseBought]:
-    """Every reply that a judge was paid for, of the whole study. Raises RegistryError."""
-    for key in store.list(JUDGEMENTS):
-        if (named := _REPLY_JUDGEPURSE.fullmatch(key)) is None:
-            continue  # a request that failed lies here too
-        kept = decode_judgement(decrypt(store.get(key), identities, key), key)
-        yield JudgepurseBought(f"sha256:{named[1]}", kept.purpose, kept.reply.usage)
-
-
-def spend_on(usages: Iterable[Usage], price: Price | None) -> Spend:
-    """What these replies cost; nothing that is known, where the price is not."""
-    if price is None:
-        return _NOTHING
-    costs = [price.cost(usage) for usage in usages]
-    known = [cost for cost in costs if cost is not None]
-    return Spend(sum(known, Decimal()), len(costs) - len(known))
-
-
-def judge_tariff(pin: JudgePin, price: Price | None, budget: Budget | None) -> Tariff:
-    """What a judge costs. Raises HarnessError where the budget reserves bounds and its settings
-    state none."""
-    if (
-        budget is not None
-        and budget.reserve == BOUND
-        and price is not None
-        and "max_tokens" not in dict(pin.settings)
-    ):
+def price_judge(pin: JudgePin, price: Price | None, limits: SpendingLimits | None) -> PricedModel:
+    """Return a judge with its price. Raises HarnessError if the budget reserves bounds and the
+    judge's settings state none."""
+    bounded = limits is not None and limits.reserve == BOUND
+    if bounded and price is not None and "max_tokens" not in dict(pin.settings):
         raise HarnessError(
             f"judge {pin.name!r}: `reserve: {BOUND}` needs the most that a call can cost: state "
             "its `max_tokens`, or reserve by what was seen (`reserve: seen`)"
         )
-    return Tariff(pin.name, pin.provider, price, kind="judge")
+    return PricedModel(pin.name, pin.provider, price, kind="judge")
 
 
 @dataclass(slots=True)
-class JudgePurse:
-    """A purse that threads take from: who cannot pay waits until others have told what they
-    spent, and is refused when nobody is at work."""
+class Budget:
+    """The limits of a wave and everything that counts against them. Threads may share it.
 
-    purse: Purse
-    prior: Mapping[tuple[str, str], Spend]  # by judge and episode: what it has cost before
+    A subject is an episode, answer sheet or probe together with the model or judge that is paid.
+    """
+
+    limits: SpendingLimits
+    models: Mapping[str, PricedModel]
+    allow_unknown: bool = False
     _changed: threading.Condition = field(default_factory=threading.Condition, repr=False)
-    _at_work: set[tuple[str, str]] = field(default_factory=set)
+    _limits: dict[str, Decimal] = field(default_factory=dict)
+    _spent: defaultdict[str, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
+    _reserved: defaultdict[str, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
+    _unknown: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    _highest: dict[str, Decimal] = field(default_factory=dict)  # cost of one subject, by model
+    _subjects: dict[Subject, Spend] = field(default_factory=dict)
+    _reservations: dict[Subject, tuple[tuple[str, Decimal], ...]] = field(default_factory=dict)
 
-    def take(self, judge: str, episode: str, bound: Decimal | None) -> bool:
-        """Set aside what the judge may take for the episode; False where the budget does not pay
-        for it. What is taken must be settled."""
+    @classmethod
+    def open(
+        cls, limits: SpendingLimits, models: Iterable[PricedModel], allow_unknown: bool = False
+    ) -> Budget:
+        """Return an unspent budget. Raises HarnessError if its limits cannot be kept."""
+        budget = cls(limits, {model.name: model for model in models}, allow_unknown)
+        if limits.run is not None:
+            budget._limits["run"] = limits.run
+        budget._limits |= {f"model {name}": limit for name, limit in limits.models}
+        budget._limits |= {f"provider {name}": limit for name, limit in limits.providers}
+        budget._limits |= {f"judge {name}": limit for name, limit in limits.judges}
+        for model in budget.models.values():
+            if model.kind == "judge":
+                continue  # its bound differs between answers
+            if limits.reserve == BOUND and model.price is not None and model.bound is None:
+                raise HarnessError(
+                    f"model {model.name!r}: `reserve: {BOUND}` needs the most that an attempt "
+                    "can cost: state `context` and `max_tokens` of the model, or reserve by what "
+                    f"was seen (`reserve: {SEEN}`)"
+                )
+        return budget
+
+    def limits_of(self, model: PricedModel) -> tuple[str, ...]:
+        """Return the names of the limits that a model's or judge's cost counts against."""
+        if model.free:
+            return ()
+        named = ("run", f"{model.kind} {model.name}", f"provider {model.provider}")
+        return tuple(name for name in named if name in self._limits)
+
+    def charge(self, model: PricedModel, spend: Spend) -> None:
+        """Count what a model or judge has cost that spends nothing more from this budget. Raises
+        HarnessError as ``settle`` does."""
         with self._changed:
-            while not self.purse.reserve(f"{judge}/{episode}", judge, bound):
-                if not self._at_work:
-                    return False
-                self._changed.wait()
-            self._at_work.add((judge, episode))
-            return True
+            for name in self.limits_of(model):
+                self._spent[name] += spend.usd
+                self._unknown[name] += spend.unknown
+        self._check_known(model, spend)
 
-    def settle(self, judge: str, episode: str, more: Spend, finished: bool) -> None:
-        """What it took, beside what it had before, and whether the episode is graded now."""
-        before = self.prior.get((judge, episode), _NOTHING)
-        total = Spend(before.usd + more.usd, before.unknown + more.unknown)
+    def settle(self, model: str, subject: str, total: Spend, finished: bool = False) -> None:
+        """Record what a subject has cost so far in all. Recording it again changes nothing.
+
+        Raises HarnessError for replies of unknown cost, unless those are allowed.
+        """
+        with self._changed:
+            before = self._subjects.get((model, subject), Spend())
+            if total.usd < before.usd:  # an old message: what is spent stays spent
+                total = before
+            for name in self.limits_of(self.models[model]):
+                self._spent[name] += total.usd - before.usd
+                self._unknown[name] += max(total.unknown - before.unknown, 0)
+            if finished or model in self._highest:  # a part says nothing about the whole
+                self._highest[model] = max(self._highest.get(model, _ZERO), total.usd)
+            self._subjects[model, subject] = total
+        self._check_known(self.models[model], total)
+
+    def settle_reserved(self, model: str, subject: str, more: Spend, finished: bool) -> None:
+        """Record what the work that was reserved has cost beyond what its subject cost before, and
+        release the reservation. Raises HarnessError as ``settle`` does."""
         with self._changed:
             try:
-                self.purse.settle(f"{judge}/{episode}", judge, total, finished)
+                before = self._subjects.get((model, subject), Spend())
+                self.settle(model, subject, before + more, finished)
             finally:
-                self.purse.release(f"{judge}/{episode}")
-                self._at_work.discard((judge, episode))
-                self._changed.notify_all()
+                self.release(model, subject)
+
+    def reserve(self, model: str, subject: str, bound: Decimal | None = None) -> bool:
+        """Reserve what work on a subject may cost; False if a limit might be passed. ``bound`` is
+        the most that this work can cost, if that is known better than the model's bound."""
+        with self._changed:
+            amounts = self._amounts(model, bound)
+            if amounts is None:
+                return False
+            self.release(model, subject)
+            for name, amount in amounts:
+                self._reserved[name] += amount
+            self._reservations[model, subject] = amounts
+            return True
+
+    def wait_to_reserve(self, model: str, subject: str, bound: Decimal | None) -> bool:
+        """Reserve as ``reserve`` does, but wait while work in progress may still leave enough;
+        False if nothing is in progress. Whatever is reserved must be settled."""
+        with self._changed:
+            while not self.reserve(model, subject, bound):
+                if not self._reservations:
+                    return False
+                self._changed.wait()
+            return True
+
+    def release(self, model: str, subject: str) -> None:
+        """Give back what was reserved for a subject, since its cost has been recorded."""
+        with self._changed:
+            for name, amount in self._reservations.pop((model, subject), ()):
+                self._reserved[name] -= amount
+            self._changed.notify_all()
+
+    def affords(self, model: str) -> bool:
+        """Whether an attempt of this model could be paid for now."""
+        with self._changed:
+            return self._amounts(model) is not None
 
     def accounts(self) -> tuple[Account, ...]:
-        """Every limit as it stands."""
+        """Return the state of every limit."""
         with self._changed:
-            return self.purse.accounts()
+            return tuple(
+                Account(name, limit, self._spent[name], self._reserved[name], self._unknown[name])
+                for name, limit in self._limits.items()
+            )
+
+    def _check_known(self, model: PricedModel, spend: Spend) -> None:
+        if spend.unknown and not self.allow_unknown and self.limits_of(model):
+            raise HarnessError(
+                f"{model.kind} {model.name!r}: its provider reports no token counts, so what its "
+                "replies cost is unknown and the budget cannot be kept: take it out of the "
+                "budget, or go on with --allow-unknown-price"
+            )
+
+    def _amounts(
+        self, model: str, bound: Decimal | None = None
+    ) -> tuple[tuple[str, Decimal], ...] | None:
+        """What to reserve of each limit; None if one has less left."""
+        names = self.limits_of(self.models[model])
+        left = [(n, self._limits[n] - self._spent[n] - self._reserved[n]) for n in names]
+        amount = self._estimate(model, bound)
+        if amount is None:
+            # Nothing is known of this model: one attempt, and until its cost is known, no other
+            # that its limits would have to pay for.
+            return tuple(left) if all(rest > 0 for _, rest in left) else None
+        if any(amount > rest for _, rest in left):
+            return None
+        return tuple((name, amount) for name in names)
+
+    def _estimate(self, model: str, bound: Decimal | None) -> Decimal | None:
+        priced = self.models[model]
+        if priced.price is None:
+            return _ZERO
+        highest = priced.bound if bound is None else bound
+        if self.limits.reserve == BOUND or model not in self._highest:
+            return highest
+        likely = SPARE * self._highest[model]
+        return likely if highest is None else min(likely, highest)

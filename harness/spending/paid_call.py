@@ -1,53 +1,56 @@
-"""A judge's paid reply with what it was bought for, so that a budget can tell whose cost it is."""
+"""A paid call: one reply that was paid for, and what it is charged to."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from enum import StrEnum
 
+from harness.codec import Codec
 from harness.model import Reply
-from harness.models import Membership
+from registry.ledger import JudgePin, ModelPin, record_digest
+
+
+class CallKind(StrEnum):
+    """What a call is made for."""
+
+    EPISODE = "episode"
+    JUDGE = "judge"
+    PROBE = "probe"
 
 
 @dataclass(frozen=True, slots=True)
-class Purpose:
-    """Who was asked, and about which episode of which wave. ``wave`` is None for an answer sheet
-    of a check, whose name then stands for the episode."""
+class Payer:
+    """The model or judge whose limits of the budget pay for a call."""
 
-    judge: str
+    name: str
     provider: str
     version: str
-    wave: int | None = None
-    episode: str = ""
+    pin: str  # digest of its pin
+
+    @classmethod
+    def of(cls, pin: ModelPin | JudgePin) -> Payer:
+        """The payer of a pinned model or judge."""
+        return cls(pin.name, pin.provider, pin.version, record_digest(pin))
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """``purpose`` is None for replies of before it was kept."""
+class Charge:
+    """What the calls of one subject are charged to. ``subject`` is the digest of an episode or a
+    probe, or the id of an answer sheet; ``wave`` is None for the check of a judge."""
 
+    kind: CallKind
+    payer: Payer
+    subject: str
+    wave: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PaidCall:
+    """A reply as the store keeps it."""
+
+    charge: Charge
     reply: Reply
-    purpose: Purpose | None
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """What one exposure probe came to: ``score`` is the share of the instance's own values that the
-    reply had right."""
-
-    call: str  # digest that names it
-    wave: int
-    model: str
-    instance: str = field(repr=False)
-    score: float
-    served_version: str
-
-
-@dataclass(frozen=True, slots=True)
-class TextProbe:
-    """How likely a model finds the text of one instance."""
-
-    call: str  # digest that names it
-    wave: int
-    model: str
-    instance: str = field(repr=False)
-    membership: Membership
-    served_version: str
+_CODEC: Codec[PaidCall] = Codec("paid-call", 1, PaidCall)
+encode_paid_call, decode_paid_call = _CODEC.encode, _CODEC.decode

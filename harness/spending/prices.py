@@ -1,7 +1,7 @@
-"""Prices from a file: what models cost, when that was so, and who says so.
+"""Prices of models from a file, each with its date and source.
 
 The file's digest goes into the run's manifest. A price that is not in it is unknown, and so is
-the cost of a reply that tells no token counts: neither is ever taken for zero.
+the cost of a reply without token counts: neither is ever taken for zero.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from generators.yaml_lines import YamlDocument, YamlError, YamlLimits, parse_yam
 from harness.errors import HarnessError
 from harness.model import Usage
 from registry.canonical import digest_bytes
-from registry.ledger import ModelPin
 
 OWN_PROVIDERS = frozenset(("scripted", "local"))  # we run these ourselves: nothing is bought
 _MILLION = Decimal(1_000_000)
@@ -32,12 +31,12 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """USD per million tokens, for the model versions that a pattern names."""
+    """USD per million tokens of the model versions that match a pattern."""
 
     provider: str
-    model: str  # a pattern: * and ? stand for any characters
+    model: str  # a pattern with * and ?
     input: Decimal
-    cached_input: Decimal  # of the input, what the provider read from its cache
+    cached_input: Decimal  # the part of the input that the provider read from its cache
     output: Decimal
     date: str  # when this was the price
     source: str
@@ -51,26 +50,32 @@ class Price:
         paid = fresh * self.input + cached * self.cached_input + usage.output_tokens * self.output
         return paid / _MILLION
 
+    def highest(self, input_tokens: int, output_tokens: int) -> Decimal:
+        """USD for these tokens if all or none of the input comes from a cache, whichever is more:
+        a provider may read none of it from its cache, and a price list may say anything."""
+        output = output_tokens * self.output
+        return (input_tokens * max(self.input, self.cached_input) + output) / _MILLION
+
 
 @dataclass(frozen=True, slots=True)
 class PriceList:
-    """A price file, read."""
+    """The content of a price file."""
 
     path: str
     digest: str
     prices: tuple[Price, ...]
 
-    def of(self, pin: ModelPin) -> Price | None:
-        """The first price whose provider and pattern fit the version that is asked for."""
+    def of(self, provider: str, version: str) -> Price | None:
+        """Return the first price of this provider that matches the version, if any."""
         for price in self.prices:
-            if price.provider == pin.provider and fnmatchcase(pin.version, price.model):
+            if price.provider == provider and fnmatchcase(version, price.model):
                 return price
         return None
 
 
 def total_cost(price: Price | None, usages: Iterable[Usage]) -> Decimal | None:
-    """USD for all of these; None where the price or one token count is unknown, or where there
-    is nothing that could be priced."""
+    """Return USD for all of these; None if the price or a token count is unknown, or if there is
+    nothing to price."""
     if price is None:
         return None
     costs = [price.cost(usage) for usage in usages]

@@ -1,134 +1,258 @@
-"""Paid replies in the store: kept before they are acted on, so that no crash buys one twice."""
+"""Paid replies in the store: each is kept before it is acted on, so that no crash pays for one
+twice, and read again to count what was spent."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol
 
-from harness.codec import decode_reply, encode_reply, encode_try
+from harness.codec import decode_episode, encode_try
+from harness.episode import Cell
 from harness.errors import WorkStopped
-from harness.model import Reply, Try
-from harness.store_keys import response_key, try_key
+from harness.model import Reply, Try, Usage
+from harness.spending.budget import PricedModel, Spend, sum_spend
+from harness.spending.paid_call import (
+    CallKind,
+    Charge,
+    PaidCall,
+    decode_paid_call,
+    encode_paid_call,
+)
+from harness.store_keys import (
+    ATTEMPTS,
+    JUDGEMENTS,
+    PROBES,
+    RESPONSES,
+    attempt_replies,
+    failed_key,
+    hex_of,
+    is_reply,
+    judge_replies,
+    probe_replies,
+    reply_key,
+)
 from registry.sealing import decrypt, encrypt
 from registry.stores import Store
 
+_FOLDERS = {
+    CallKind.EPISODE: RESPONSES,
+    CallKind.JUDGE: JUDGEMENTS,
+    CallKind.PROBE: PROBES,
+}
+_READERS = 8  # threads that read the store
+_EXTERNAL = "agent_server"  # a failed conversation with one is kept in its attempt only
+
 
 class Journal(Protocol):
-    """Stores each paid reply of one attempt, so that no request is paid for twice."""
+    """Keeps the paid replies of one conversation by turn, so that none is paid for twice."""
 
     def load(self, turn: int) -> Reply | None:
-        """Return the reply that was already paid for at this turn, if any. Raises HarnessError."""
+        """Return the reply that this turn has already had, if any. Raises what stops the study."""
         ...
 
     def save(self, turn: int, reply: Reply) -> Reply:
-        """Store a reply and return the one that counts: an earlier one, if there was one."""
+        """Keep a reply. Returns the one that counts for this turn: an earlier one, if any."""
         ...
 
-    def keep_try(self, turn: int, failed: Try) -> None:
-        """Store the response of a request that failed."""
+    def keep_failed(self, turn: int, failed: Try) -> None:
+        """Keep what a failed request returned."""
         ...
 
 
 @dataclass(slots=True)
 class MemoryJournal:
-    """A journal in memory, for models that cost nothing."""
+    """A journal that lives as long as its owner."""
 
     replies: dict[int, Reply] = field(default_factory=dict)
-    tries: list[tuple[int, Try]] = field(default_factory=list)
+    failed: list[tuple[int, Try]] = field(default_factory=list)
 
     def load(self, turn: int) -> Reply | None:
+        """Return the reply to a turn, if any."""
         return self.replies.get(turn)
 
     def save(self, turn: int, reply: Reply) -> Reply:
+        """Keep a reply; the first one counts."""
         return self.replies.setdefault(turn, reply)
 
-    def keep_try(self, turn: int, failed: Try) -> None:
-        self.tries.append((turn, failed))
+    def keep_failed(self, turn: int, failed: Try) -> None:
+        """Keep a failed request."""
+        self.failed.append((turn, failed))
 
 
 @dataclass(frozen=True, slots=True)
 class CountingJournal:
-    """Another journal, and how many requests of its attempt failed by each class: those that it
-    is told of, and those before the replies that it finds. What was before ``inherited`` replies
-    is counted with the attempts that bought them."""
+    """A journal that counts the failed requests of its attempt by class: those that it is given,
+    and those before the replies that it loads. What came before the first ``inherited`` replies is
+    counted with the attempts that paid for them."""
 
     journal: Journal
     inherited: int = 0
-    counts: Counter[str] = field(default_factory=Counter)
+    failed: Counter[str] = field(default_factory=Counter)
     turns: set[int] = field(default_factory=set)  # that have a reply
 
     @property
     def replies(self) -> int:
-        """Of how many turns, from the first on, there is a reply."""
+        """Number of turns, from the first on, that have a reply."""
         return next(turn for turn in count() if turn not in self.turns)
 
     def load(self, turn: int) -> Reply | None:
+        """Return the reply to a turn, if any."""
         reply = self.journal.load(turn)
         if reply is not None:
             self.turns.add(turn)
-            self.counts.update(reply.failed if turn >= self.inherited else ())
+            self.failed.update(reply.failed if turn >= self.inherited else ())
         return reply
 
     def save(self, turn: int, reply: Reply) -> Reply:
-        kept = self.journal.save(turn, reply)
+        """Keep a reply. Returns the one that counts."""
+        stored = self.journal.save(turn, reply)
         self.turns.add(turn)
-        return kept
+        return stored
 
-    def keep_try(self, turn: int, failed: Try) -> None:
-        self.counts[failed.kind] += 1
-        self.journal.keep_try(turn, failed)
+    def keep_failed(self, turn: int, failed: Try) -> None:
+        """Count and keep a failed request."""
+        self.failed[failed.kind] += 1
+        self.journal.keep_failed(turn, failed)
 
-    def failed_tries(self) -> tuple[tuple[str, int], ...]:
-        return tuple(sorted(self.counts.items()))
+
+@dataclass(frozen=True, slots=True)
+class ReplyStore:
+    """The paid replies of one charge in a store, encrypted. ``usages`` and ``failed`` grow with
+    each reply that is paid for and each request that fails from now on."""
+
+    store: Store
+    charge: Charge
+    recipients: tuple[str, ...]
+    identities: tuple[str, ...] = field(repr=False)
+    usages: list[Usage] = field(default_factory=list, compare=False)
+    failed: Counter[str] = field(default_factory=Counter, compare=False)  # by class
+
+    def load(self, stem: str, turn: int) -> Reply | None:
+        """Return the stored reply, if any. Raises RegistryError."""
+        key = reply_key(stem, turn)
+        if not self.store.exists(key):
+            return None
+        return _read_call(self.store, self.identities, key).reply
+
+    def save(self, stem: str, turn: int, reply: Reply) -> Reply:
+        """Keep a reply; where another worker kept one first, returns that one."""
+        self.usages.append(reply.usage)
+        data = encode_paid_call(PaidCall(self.charge, reply))
+        if self.store.put(reply_key(stem, turn), encrypt(data, self.recipients)):
+            return reply
+        return self.load(stem, turn) or reply
+
+    def keep_failed(self, stem: str, turn: int, failed: Try) -> None:
+        """Keep what a failed request returned, under the next free number of its turn."""
+        self.failed[failed.kind] += 1
+        data = encrypt(encode_try(failed), self.recipients)
+        for number in count():
+            if self.store.put(failed_key(stem, turn, number), data):
+                return
+
+    def attempt(
+        self, attempt: int, inherited: int = 0, stopped: Callable[[], bool] = lambda: False
+    ) -> StoreJournal:
+        """Return the journal of an attempt at the episode. The first ``inherited`` turns have the
+        replies of the failed attempts before it, which are never paid for again. Their number is
+        part of the attempt before, so that all workers agree which turns these are."""
+        earlier = tuple(attempt_replies(self.charge.subject, n) for n in range(attempt - 1, 0, -1))
+        stem = attempt_replies(self.charge.subject, attempt)
+        return StoreJournal(self, stem, earlier, inherited, stopped)
+
+    def judge_call(self, call: str) -> StoreJournal:
+        """Return the journal of a judge's call, by the digest of its content."""
+        return StoreJournal(self, judge_replies(self.charge.payer.pin, call))
+
+    def probe(self) -> StoreJournal:
+        """Return the journal of the probe that is charged."""
+        return StoreJournal(self, probe_replies(self.charge.payer.pin, self.charge.subject))
 
 
 @dataclass(frozen=True, slots=True)
 class StoreJournal:
-    """The journal of one attempt, encrypted to the study and the run.
+    """The journal of one conversation in a reply store."""
 
-    The first ``inherited`` turns are those of the failed attempt before: their replies are read
-    where they were bought, and never bought again. Their number is written in that attempt, so
-    that all workers agree which turns these are.
-    """
-
-    store: Store
-    episode: str
-    attempt: int
-    recipients: tuple[str, ...]
-    identity: str = field(repr=False)
+    replies: ReplyStore
+    stem: str  # of its keys
+    earlier: tuple[str, ...] = ()  # stems of the attempts before, last first
     inherited: int = 0
     stopped: Callable[[], bool] = lambda: False
 
     def load(self, turn: int) -> Reply | None:
-        """The reply that was bought for this turn, before a crash or by an attempt before.
-        Raises WorkStopped where there is none and the work has ``stopped``: none is bought."""
-        attempts = range(self.attempt - 1, 0, -1) if turn < self.inherited else (self.attempt,)
-        found = (self._read(attempt, turn) for attempt in attempts)
-        reply = next((reply for reply in found if reply is not None), None)
+        """Return the reply that was paid for, before a crash or by an earlier attempt. Raises
+        WorkStopped if there is none and the work has ``stopped``, since none may be paid for."""
+        stems = self.earlier if turn < self.inherited else (self.stem,)
+        stored = (self.replies.load(stem, turn) for stem in stems)
+        reply = next((reply for reply in stored if reply is not None), None)
         if reply is None and self.stopped():
             raise WorkStopped("the sweep has ended")
         return reply
 
-    def _read(self, attempt: int, turn: int) -> Reply | None:
-        key = response_key(self.episode, attempt, turn)
-        if not self.store.exists(key):
-            return None
-        return decode_reply(decrypt(self.store.get(key), (self.identity,), key))
-
     def save(self, turn: int, reply: Reply) -> Reply:
-        """Keep a reply; where another worker kept one for this turn first, that one counts."""
-        key = response_key(self.episode, self.attempt, turn)
-        if self.store.put(key, encrypt(encode_reply(reply), self.recipients)):
-            return reply
-        kept = self.load(turn)
-        return reply if kept is None else kept
+        """Keep a reply; where another worker kept one first, returns that one."""
+        return self.replies.save(self.stem, turn, reply)
 
-    def keep_try(self, turn: int, failed: Try) -> None:
-        """Keep what a failed request brought, under the next free number of its turn."""
-        sealed = encrypt(encode_try(failed), self.recipients)
-        for number in count():
-            if self.store.put(try_key(self.episode, self.attempt, turn, number), sealed):
-                return
+    def keep_failed(self, turn: int, failed: Try) -> None:
+        """Keep what a failed request returned."""
+        self.replies.keep_failed(self.stem, turn, failed)
+
+
+def read_paid_calls(
+    store: Store, identities: tuple[str, ...], kind: CallKind, subfolder: str = ""
+) -> Iterator[PaidCall]:
+    """Yield every paid call of a kind in a study, in key order, or of one of its subfolders.
+    Raises RegistryError."""
+    for key in store.list(_FOLDERS[kind] + subfolder):
+        if is_reply(key):
+            yield _read_call(store, identities, key)
+
+
+def _read_call(store: Store, identities: tuple[str, ...], key: str) -> PaidCall:
+    return decode_paid_call(decrypt(store.get(key), identities, key), key)
+
+
+def read_episode_usages(
+    store: Store, identities: tuple[str, ...], episode: str, provider: str
+) -> list[Usage]:
+    """Return the usage of every reply that was paid for in all attempts at an episode, in key
+    order. Raises RegistryError."""
+    folder = f"{hex_of(episode)}/"
+    calls = read_paid_calls(store, identities, CallKind.EPISODE, folder)
+    usages = [call.reply.usage for call in calls]
+    if provider == _EXTERNAL:
+        stored = {_attempt_of(key) for key in store.list(RESPONSES + folder) if is_reply(key)}
+        for key in store.list(ATTEMPTS + folder):
+            if _attempt_of(key) not in stored:  # it failed, so no reply was kept
+                attempt = decode_episode(decrypt(store.get(key), identities, key), key)
+                usages += [step.reply.usage for step in attempt.steps if not attempt.inherited]
+    return usages
+
+
+def _attempt_of(key: str) -> int:
+    """The attempt that a reply's or an attempt's key states."""
+    return int(re.split(r"[-.]", key.rpartition("/")[2])[0])
+
+
+def read_episode_spends(
+    store: Store,
+    identities: tuple[str, ...],
+    cells: Iterable[Cell],
+    models: Mapping[str, PricedModel],
+) -> Iterator[tuple[Cell, Spend]]:
+    """Yield the cost so far of each cell of a model with a price, read by several threads. Raises
+    RegistryError."""
+
+    def spend_on(cell: Cell) -> Spend:
+        model = models[cell.model]
+        usages = read_episode_usages(store, identities, cell.episode, model.provider)
+        return sum_spend(usages, model.price)
+
+    priced = [cell for cell in cells if cell.model in models and models[cell.model].price]
+    with ThreadPoolExecutor(_READERS, thread_name_prefix="spent") as pool:
+        yield from zip(priced, pool.map(spend_on, priced), strict=True)

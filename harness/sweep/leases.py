@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from harness.episode import Cell
-from harness.spending import Account, Purse, Spend
+from harness.spending import Account, Budget, Spend
 
 # Seconds before a failed cell is tried again, by the number of its failures so far.
 _BACKOFF = (1.0, 5.0, 20.0)
@@ -60,7 +60,7 @@ class LeaseBook:
     _failed: dict[str, int] = field(default_factory=dict)
     _classes: dict[str, int] = field(default_factory=dict)
     _exhausted: int = 0
-    purse: Purse | None = None
+    budget: Budget | None = None
     recount: Callable[[Cell], Spend] | None = None  # what a cell cost, as the store has it
     _held: dict[str, deque[str]] = field(default_factory=dict)  # by model: too dear just now
 
@@ -71,11 +71,11 @@ class LeaseBook:
         finished: frozenset[str],
         silence_seconds: float,
         max_failures: int = 3,
-        purse: Purse | None = None,
+        budget: Budget | None = None,
         recount: Callable[[Cell], Spend] | None = None,
     ) -> LeaseBook:
-        """A book over the cells that have no result yet, in the order given. With a purse, a
-        cell is leased only where that pays for it."""
+        """A book over the cells that have no result yet, in the order given. With a budget, a
+        cell is leased only if that pays for it."""
         every = tuple(cells)
         waiting = {cell.episode: cell for cell in every if cell.episode not in finished}
         return cls(
@@ -85,7 +85,7 @@ class LeaseBook:
             max_failures=max_failures,
             _cells=waiting,
             _ready=deque(waiting),
-            purse=purse,
+            budget=budget,
             recount=recount,
         )
 
@@ -113,9 +113,10 @@ class LeaseBook:
     def stalled(self) -> bool:
         """Whether nothing is at work and the budget pays for nothing that waits. To be asked
         after a lease came back empty."""
-        if self.purse is None or self._leases or self._ready or not self._cells:
+        if self.budget is None or self._leases or self._ready or not self._cells:
             return False
-        return not any(self.purse.affords(self._cells[episode].model) for _, episode in self._later)
+        waiting = (self._cells[episode].model for _, episode in self._later)
+        return not any(map(self.budget.affords, waiting))
 
     def report(self, worker: str, outcomes: Iterable[LeaseOutcome], now: float) -> None:
         """Take a worker's outcomes. A late one of a lease that was handed on counts too,
@@ -153,7 +154,7 @@ class LeaseBook:
             exhausted=self._exhausted,
             failures=tuple(sorted(self._classes.items())),
             held=sum(map(len, self._held.values())),
-            accounts=() if self.purse is None else self.purse.accounts(),
+            accounts=() if self.budget is None else self.budget.accounts(),
         )
 
     def _next(self) -> str | None:
@@ -176,24 +177,24 @@ class LeaseBook:
         return episode in self._cells and episode not in self._leases
 
     def _pays(self, episode: str) -> bool:
-        return self.purse is None or self.purse.reserve(episode, self._cells[episode].model)
+        return self.budget is None or self.budget.reserve(self._cells[episode].model, episode)
 
     def _settle(self, outcome: LeaseOutcome) -> None:
         cell = self._cells.get(outcome.episode)
-        if self.purse is not None and cell is not None and outcome.spend is not None:
-            self.purse.settle(cell.episode, cell.model, outcome.spend, outcome.finished)
+        if self.budget is not None and cell is not None and outcome.spend is not None:
+            self.budget.settle(cell.model, cell.episode, outcome.spend, outcome.finished)
 
     def _end_lease(self, episode: str) -> None:
         del self._leases[episode]
-        if self.purse is not None:
-            self.purse.release(episode)
+        if self.budget is not None and episode in self._cells:
+            self.budget.release(self._cells[episode].model, episode)
 
     def _requeue(self, episodes: Iterable[str]) -> int:
         lost = tuple(episodes)
         for episode in lost:
-            if self.purse is not None and self.recount is not None and episode in self._cells:
+            if self.budget is not None and self.recount is not None and episode in self._cells:
                 cell = self._cells[episode]
-                self.purse.settle(episode, cell.model, self.recount(cell))
+                self.budget.settle(cell.model, episode, self.recount(cell))
             self._end_lease(episode)
         self._ready.extendleft(reversed(lost))
         return len(lost)

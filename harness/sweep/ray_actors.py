@@ -27,7 +27,7 @@ from harness.errors import CoordinatorLost, HarnessError
 from harness.spending import Spend
 from harness.store_keys import RESULTS, worklist_key
 from harness.sweep.leases import LeaseBook, LeaseOutcome, Progress
-from harness.sweep.run_cell import RunContext, count_spend, open_purse
+from harness.sweep.run_cell import RunContext, count_spend, open_budget
 from harness.sweep.worker_process import (
     POLL_SECONDS,
     ConnectionLost,
@@ -87,13 +87,13 @@ class Coordinator:
             cells = decode_cells(decrypt(store.get(key), (context.run_identity,), key), key)
             prefix = len(RESULTS)
             finished = frozenset("sha256:" + name[prefix:-4] for name in store.list(RESULTS))
-            purse = open_purse(cells, finished, store, context)
+            budget = open_budget(cells, finished, store, context)
 
             def recount(cell: Cell) -> Spend:
                 return count_spend(cell, store, context) or Spend()
 
             self._opened = LeaseBook.open(
-                cells, finished, self._silence_seconds, self._max_failures, purse, recount
+                cells, finished, self._silence_seconds, self._max_failures, budget, recount
             )
         return self._opened
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -14,22 +13,31 @@ from generators.task import Brief, TaskInstance
 from generators.templates import catalog_with
 from harness.agent import Ceiling, read_ceiling
 from harness.build_model import build_model
-from harness.codec import decode_episode, decode_result, encode_episode, encode_result
+from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, Episode, StopReason
-from harness.episodes import EpisodeResult, grade_episode, run_attempt, summarise_episode
+from harness.episodes import (
+    EpisodeResult,
+    decode_result,
+    encode_result,
+    grade_episode,
+    run_attempt,
+    summarise_episode,
+)
 from harness.errors import Boundary, HarnessError, name_error
 from harness.external_agents import ModelOrAgent
 from harness.model import close_model
 from harness.sandboxes import SandboxProvider
 from harness.spending import (
     Budget,
+    CallKind,
+    Charge,
+    Payer,
     Price,
-    Purse,
+    PricedModel,
+    ReplyStore,
     Spend,
-    StoreJournal,
-    Tariff,
-    read_bought,
-    spend_of,
+    SpendingLimits,
+    read_episode_spends,
 )
 from harness.store_keys import attempt_key, result_key
 from harness.sweep.leases import LeaseOutcome
@@ -40,7 +48,6 @@ from registry.sealing import decrypt, encrypt
 from registry.stores import Store, open_store
 
 _WARM = 16  # containers that wait ready for episodes, of a worker that runs as many or more
-_READERS = 8  # of the store at once, where all that was bought is counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +70,14 @@ class RunContext:
     folder: str  # of the study, for files that models read
     code: str  # digest of the source that the driver runs
     templates: tuple[tuple[str, str], ...] = ()  # name and text of each template file
-    tariffs: tuple[Tariff, ...] = ()  # of the models
+    prices: tuple[PricedModel, ...] = ()  # of the models
     creating: int = 0  # sandboxes at once; 0 for the usual
     executing: int = 0  # programs in them at once
     memory_bytes: int = 0  # that all sandboxes of a machine may take
-    budget: Budget | None = None
+    limits: SpendingLimits | None = None
     allow_unknown_price: bool = False
-    judged: tuple[tuple[Tariff, Spend], ...] = ()  # what judges have cost the wave already
+    # What judges and probes have cost the wave already.
+    spent_elsewhere: tuple[tuple[PricedModel, Spend], ...] = ()
 
     @property
     def readers(self) -> tuple[str, ...]:
@@ -77,8 +85,8 @@ class RunContext:
         return (*self.recipients, self.run_recipient)
 
     def price(self, model: str) -> Price | None:
-        """What a model costs, where that is known."""
-        return next((each.price for each in self.tariffs if each.model == model), None)
+        """Return what a model costs, if that is known."""
+        return next((priced.price for priced in self.prices if priced.name == model), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +170,13 @@ def run_cell(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
 
 
 def count_spend(cell: Cell, store: Store, context: RunContext) -> Spend | None:
-    """What a cell cost so far, read from the store; None where no budget asks, or nothing is
-    known of the price. Raises RegistryError."""
-    price = context.price(cell.model)
-    if context.budget is None or price is None:
+    """Return the cost of a cell so far, read from the store; None without a budget, or if the
+    price is unknown. Raises RegistryError."""
+    if context.limits is None:
         return None
-    provider = next(each.provider for each in context.tariffs if each.model == cell.model)
-    return spend_of(read_bought(store, (context.run_identity,), cell.episode, provider), price)
+    prices = {model.name: model for model in context.prices}
+    spends = read_episode_spends(store, (context.run_identity,), [cell], prices)
+    return next((spend for _, spend in spends), None)
 
 
 def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutcome:
@@ -192,23 +200,21 @@ def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
     return LeaseOutcome(cell.episode, finished=True)
 
 
-def open_purse(
+def open_budget(
     cells: Iterable[Cell], finished: frozenset[str], store: Store, context: RunContext
-) -> Purse | None:
-    """The purse of a run's budget, with all that its cells cost so far; None without a budget.
-    Raises HarnessError where the budget cannot be kept, RegistryError."""
-    if context.budget is None:
+) -> Budget | None:
+    """Return the budget of a run, with the cost of its cells so far; None if it has no limits.
+    Raises HarnessError if the limits cannot be kept, RegistryError."""
+    if context.limits is None:
         return None
-    purse = Purse.open(context.budget, context.tariffs, context.allow_unknown_price)
-    for tariff, spent in context.judged:
-        purse.charge(tariff, spent)
-    priced = [cell for cell in cells if context.price(cell.model) is not None]
-    with ThreadPoolExecutor(_READERS, thread_name_prefix="spent") as pool:
-        spends = pool.map(lambda cell: count_spend(cell, store, context), priced)
-        for cell, spend in zip(priced, spends, strict=True):
-            if spend is not None and (spend.usd or spend.unknown):
-                purse.settle(cell.episode, cell.model, spend, cell.episode in finished)
-    return purse
+    budget = Budget.open(context.limits, context.prices, context.allow_unknown_price)
+    for model, spent in context.spent_elsewhere:
+        budget.charge(model, spent)
+    prices = {model.name: model for model in context.prices}
+    for cell, spend in read_episode_spends(store, (context.run_identity,), cells, prices):
+        if spend.usd or spend.unknown:
+            budget.settle(cell.model, cell.episode, spend, cell.episode in finished)
+    return budget
 
 
 def close_cell(cell: Cell, store: Store, context: RunContext, catalog: Catalog) -> None:
@@ -234,26 +240,21 @@ def _run_attempt(
     bench: Workbench,
     now: Callable[[], str],
 ) -> Episode:
-    journal = StoreJournal(
-        bench.store,
-        cell.episode,
-        attempt,
-        bench.context.readers,
-        bench.context.run_identity,
-        inherited,
-        bench.stop.is_set,
-    )
+    context = bench.context
+    pin = next(pin for pin in context.models if pin.name == cell.model)
+    charge = Charge(CallKind.EPISODE, Payer.of(pin), cell.episode, context.wave)
+    replies = ReplyStore(bench.store, charge, context.readers, (context.run_identity,))
     return run_attempt(
         cell,
         attempt,
         brief,
         bench.models[cell.model],
         bench.sandboxes,
-        run=bench.context.run,
-        journal=journal,
+        run=context.run,
+        journal=replies.attempt(attempt, inherited, bench.stop.is_set),
         now=now,
         inherited=inherited,
-        ceiling=_ceiling_of(cell.model, bench.context),
+        ceiling=_ceiling_of(cell.model, context),
     )
 
 

@@ -87,7 +87,7 @@ def grade(
         )
     else:
         _print_grading(outcome)
-    sys.exit(0 if outcome.complete else 3 if outcome.held else 1)
+    sys.exit(0 if outcome.complete else 3 if outcome.over_budget else 1)
 
 
 def _print_grading(outcome: GradeOutcome) -> None:
@@ -118,7 +118,7 @@ def _print_grading(outcome: GradeOutcome) -> None:
             )
     for _, accounts in outcome.accounts:
         print_accounts(accounts)
-    if outcome.held:
+    if outcome.over_budget:
         click.echo(
             "The budget does not pay for the rest. Raise `budget:` in study.yaml and run this "
             "again; nothing that was bought is bought again."

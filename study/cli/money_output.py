@@ -10,8 +10,8 @@ from rich.markup import escape
 
 from harness.spending import Price
 from study.cli.output import print_json, print_records, stdout
-from study.spending import ALLOW
 from study.sweeps import (
+    ALLOW,
     BOUNDS,
     FREE,
     LEVEL,
@@ -112,7 +112,7 @@ def _estimate_json(
     return {
         "wave": made.wave,
         "level": LEVEL,
-        "prices": made.money.digest or None,
+        "prices": made.pricing.digest or None,
         "models": [_forecast_json(each) for each in made.forecasts],
         "cost_usd": _interval_json(made.cost_usd),
         "judges": [_forecast_json(each, "judge") for each in judges],
@@ -216,8 +216,8 @@ def _notes(made: Estimate) -> list[str]:
         if each.price is not None:
             lines.append(f"{each.model}: priced as of {each.price.date} ({each.price.source})")
     lines += [
-        f"{each.model}: its price is unknown; sweeping it needs {ALLOW}"
-        for each in made.money.unknown
+        f"{each.name}: its price is unknown; sweeping it needs {ALLOW}"
+        for each in made.pricing.unknown
     ]
     total = made.cost_usd
     lines.append("in all: " + ("unknown" if total is None else f"USD {_range(total, 2)}"))

@@ -83,7 +83,7 @@ def probe(
         )
     else:
         _print(made)
-    sys.exit(0 if made.complete else 3 if made.held else 1)
+    sys.exit(0 if made.complete else 3 if made.over_budget else 1)
 
 
 def _print(made: ProbedWave) -> None:
@@ -130,7 +130,7 @@ def _print(made: ProbedWave) -> None:
     for stratum in made.strata:
         click.echo(f"{stratum}: no question can be made of it without its data")
     print_accounts(made.accounts)
-    if made.held:
+    if made.over_budget:
         click.echo(
             "The budget does not pay for the rest. Raise `budget:` in study.yaml and run this "
             "again; nothing that was bought is bought again."

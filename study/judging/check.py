@@ -1,15 +1,11 @@
-"""``dosimeter judge check``: a judge measured on answer sheets whose truth is known."""
+"""``dosimeter judge check``: measures a judge on answer sheets with known verdicts."""
 
 from __future__ import annotations
 
 import json
-import threading
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +20,17 @@ from analysis.judges import (
 )
 from analysis.stats import Rate
 from harness.episode import Grade
-from harness.errors import AttemptFailed
 from harness.judging import (
     Judge,
     Sheet,
-    StoreReplies,
     Submission,
     build_judge,
     judge_criteria,
-    judgement_bound,
+    judging_bound,
     make_sheets,
-    purpose_of,
     read_grade,
 )
-from harness.spending import JudgePurse, Price, spend_on
+from harness.spending import CallKind, Charge, Payer, ReplyStore
 from harness.store_keys import result_key
 from harness.sweep import read_result
 from registry.canonical import digest_value
@@ -45,19 +38,22 @@ from registry.ledger import JudgePin, record_body, record_digest
 from study.errors import StudyError
 from study.judging.grades import judge_pin, results_there
 from study.judging.records import record_checked
+from study.paid_calls import OVER_BUDGET, Caller, CallResult, count_failed_requests
 from study.protocol import relatives_of
-from study.spending import check_prices, judge_money, open_judge_purse
-from study.workspace import Study, exclusive
+from study.sweeps import check_prices, lock_budget, open_budget, price_judges
+from study.workspace import Study
 
 FOLDER = "judges"  # of the study's folder; a file a judge
 FORMAT = "dosimeter/judge-check/2"
-LEAST = 400  # criteria that a plan may rely on (spec/statistics.md, C3)
+LEAST = 400  # criteria that a plan requires (spec/statistics.md, C3)
 Watch = Callable[[str, int, int], None]  # what, done, of
 Verdicts = tuple[bool | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CheckRequest:
+    """Which judge to measure, on at least how many criteria."""
+
     judge: str
     criteria: int = LEAST
     parallel: int = 4  # sheets at once
@@ -68,129 +64,107 @@ class BudgetSpentError(StudyError):
     """The budget does not pay for the rest of a check."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Bench:
-    """A judge, measured."""
-
-    study: Study
-    judge: Judge
-    price: Price | None
-    purse: JudgePurse | None
-    identities: tuple[str, ...] = field(repr=False)
-    failed: Counter[str] = field(default_factory=Counter)  # requests, by class
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-
 def check_judge(
     study: Study, request: CheckRequest, watch: Watch, now: Callable[[], str]
 ) -> tuple[dict[str, Any], Path]:
-    """Measure a judge on sheets from the study's tasks; the result, and its file in the study.
-    What was measured is kept in the store and promised in the ledger.
+    """Measure a judge on sheets from the study's tasks. Returns the result and its file in the
+    study's folder; the store keeps the measurement and the ledger promises it.
 
-    Replies are kept as those of grading are: killed, it goes on where it was. Raises StudyError
-    where the provider fails, BudgetSpentError, HarnessError, RegistryError.
+    Replies are kept as in grading: killed, it resumes when called again. Raises StudyError if the
+    provider fails, BudgetSpentError, HarnessError, RegistryError.
     """
     pin = judge_pin(study, request.judge)
-    money = check_prices(
-        judge_money(study.folder, study.protocol, [pin], request.allow_unknown_price), study.folder
+    pricing = check_prices(
+        price_judges(study.folder, study.protocol, [pin], request.allow_unknown_price),
+        study.folder,
     )
     strata = [(task.family, task.version, task.difficulty) for task in study.protocol.tasks]
     sheets = make_sheets(strata, request.criteria, study.protocol.catalog)
     judge = build_judge(pin, str(study.folder.resolve()))
     with ExitStack() as stack:
         stack.callback(judge.close)
-        stack.enter_context(
-            exclusive(study.folder / ".grade.lock", "another grading of this study")
-        )
-        purse = open_judge_purse(study, None, money, [pin], {judge.digest: ()})
-        bench = _Bench(study, judge, money.price_of(pin.name), purse, study.identities())
-        verdicts = _grade_sheets(sheets, partial(_grade_sheet, bench), request, watch)
-        kept = _measured(pin, sheets, verdicts)
-        record_checked(study, pin, kept, now)
-    body = {**kept, **_beside(study, request.judge, sheets, verdicts)}
-    body["failed_tries"] = dict(sorted(bench.failed.items()))
+        lock_budget(study, (), stack)
+        budget = open_budget(study, None, pricing, CallKind.JUDGE, [pin], lambda charge: False)
+        caller = Caller("judge", pricing.price_of(pin.name), budget)
+        verdicts, failed = _grade_sheets(study, judge, caller, sheets, request.parallel, watch)
+        measured = _measured(pin, sheets, verdicts)
+        record_checked(study, pin, measured, now)
+    body = {**measured, **_compared(study, request.judge, sheets, verdicts), "failed_tries": failed}
     path = study.folder / FOLDER / f"{pin.name}.json"
     path.parent.mkdir(exist_ok=True)
     write_whole(path, json.dumps(body, indent=2, ensure_ascii=False) + "\n")
     return body, path
 
 
-def _grade_sheet(bench: _Bench, sheet: Sheet) -> Verdicts:
-    judge, name = bench.judge, bench.judge.pin.name
-    replies = StoreReplies(
-        bench.study.store, judge.digest, bench.study.recipients(), bench.identities,
-        purpose_of(judge.pin, episode=sheet.id),
-    )  # fmt: skip
-    submission = Submission(sheet.task, sheet.answer)
-    if bench.purse:
-        price = bench.price
-        bound = judgement_bound(judge, submission, sheet.criteria, price) if price else None
-        if not bench.purse.take(name, sheet.id, bound):
+def _grade_sheets(
+    study: Study,
+    judge: Judge,
+    caller: Caller,
+    sheets: Sequence[Sheet],
+    parallel: int,
+    watch: Watch,
+) -> tuple[list[Verdicts], dict[str, int]]:
+    """The verdicts on each sheet, and the failed requests by class."""
+    name, identities = judge.pin.name, study.identities()
+    verdicts: dict[str, Verdicts] = {}
+
+    def grade(sheet: Sheet) -> CallResult:
+        charge = Charge(CallKind.JUDGE, Payer.of(judge.pin), sheet.id, None)
+        replies = ReplyStore(study.store, charge, study.recipients(), identities)
+        submission, price = Submission(sheet.task, sheet.answer), caller.price
+        bound = judging_bound(judge, submission, sheet.criteria, price) if price else None
+
+        def decide() -> None:
+            verdicts[sheet.id] = judge_criteria(
+                judge, submission, sheet.criteria, replies.judge_call
+            )
+
+        return caller.pay(replies, bound, decide)
+
+    results: list[CallResult] = []
+    for result in caller.call_each(grade, sheets, parallel):
+        if result.failure == OVER_BUDGET:
             raise BudgetSpentError(
                 f"judge {name!r}: the budget does not pay for the rest of its check; raise "
-                "`budget:` in study.yaml and run this again: nothing is bought twice"
+                "`budget:` in study.yaml and run this again: no request is paid for twice"
             )
-    done = False
-    try:
-        verdicts = judge_criteria(judge, submission, sheet.criteria, replies)
-        done = True
-        return verdicts
-    finally:
-        with bench.lock:
-            bench.failed.update(replies.failed)
-        if bench.purse:
-            bench.purse.settle(name, sheet.id, spend_on(replies.bought, bench.price), done)
-
-
-def _grade_sheets(
-    sheets: Sequence[Sheet],
-    grade: Callable[[Sheet], Verdicts],
-    request: CheckRequest,
-    watch: Watch,
-) -> list[Verdicts]:
-    with ThreadPoolExecutor(request.parallel, thread_name_prefix="judge") as pool:
-        jobs = [pool.submit(grade, sheet) for sheet in sheets]
-        try:
-            for done, job in enumerate(as_completed(jobs), 1):
-                job.result()
-                watch(f"judge {request.judge}", done, len(jobs))
-        except BaseException as error:
-            pool.shutdown(cancel_futures=True)
-            if not isinstance(error, AttemptFailed):
-                raise
+        if result.failure:
             raise StudyError(
-                f"judge {request.judge!r}: {error}; run this again to go on where it stopped"
-            ) from None
-        return [job.result() for job in jobs]
+                f"judge {name!r}: {result.error or result.failure}; run this again to go on where "
+                "it stopped"
+            )
+        results.append(result)
+        watch(f"judge {name}", len(results), len(sheets))
+    return [verdicts[sheet.id] for sheet in sheets], dict(count_failed_requests(results))
 
 
 def _measured(
     pin: JudgePin, sheets: Sequence[Sheet], verdicts: Sequence[Verdicts]
 ) -> dict[str, Any]:
-    """What the sheets alone tell: it is kept in the store in plain."""
+    """The measurement on the sheets alone, which the store keeps unencrypted."""
     judged = list(_judged(sheets, verdicts))
-    said = [each.verdict for each in judged]
+    decided = [row.verdict for row in judged]
     names = _names(sheets)
     measured: dict[str, Any] = {
         "format": FORMAT,
         "judge": record_body(pin),
         "digest": record_digest(pin),
-        "sheets": _asked(sheets),
+        "sheets": _sheets_digest(sheets),
         "criteria": len(judged),
-        "ungraded": said.count(None),
+        "ungraded": decided.count(None),
         "accuracy": [
             {
-                "by": each.by,
-                "group": each.group,
-                "sensitivity": _rate(each.sensitivity),
-                "specificity": _rate(each.specificity),
+                "by": accuracy.by,
+                "group": accuracy.group,
+                "sensitivity": _rate(accuracy.sensitivity),
+                "specificity": _rate(accuracy.specificity),
             }
-            for each in measure_judge(judged)
+            for accuracy in measure_judge(judged)
         ],
-        "kappa": cohen_kappa([each.truth for each in judged], said),
+        "kappa": cohen_kappa([row.truth for row in judged], decided),
         "verdicts": [
-            {"sheet": sheet, "criterion": criterion, "truth": each.truth, "verdict": each.verdict}
-            for (sheet, criterion, _), each in zip(names, judged, strict=True)
+            {"sheet": sheet, "criterion": criterion, "truth": row.truth, "verdict": row.verdict}
+            for (sheet, criterion, _), row in zip(names, judged, strict=True)
         ],
     }
     rounded: dict[str, Any] = _rounded(measured)
@@ -198,7 +172,7 @@ def _measured(
 
 
 def _rounded(value: Any) -> Any:
-    """Floats to what does not hang on the order of a summation."""
+    """The same with floats rounded, so that they do not depend on the order of a summation."""
     if isinstance(value, dict):
         return {key: _rounded(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -210,30 +184,30 @@ def _names(sheets: Iterable[Sheet]) -> list[list[str]]:
     return [[sheet.id, each.id, each.text] for sheet in sheets for each in sheet.criteria]
 
 
-def _asked(sheets: Sequence[Sheet]) -> str:
-    """A digest of what was asked: judges of one such are compared on the same things."""
+def _sheets_digest(sheets: Sequence[Sheet]) -> str:
+    """The digest of the sheets: judges are compared on equal ones only."""
     return digest_value([[sheet.answer for sheet in sheets], _names(sheets)])
 
 
-def _beside(
+def _compared(
     study: Study, name: str, sheets: Sequence[Sheet], verdicts: Sequence[Verdicts]
 ) -> dict[str, Any]:
-    """How it agrees with the study's other judges, and treats its own family: the latter rests on
-    episodes of the study, and stays in the study's folder."""
-    said = [verdict for each in verdicts for verdict in each]
-    others = _others(study, name, _asked(sheets))
+    """Agreement with the study's other judges, and bias towards its own family: the latter rests
+    on episodes of the study, and stays in the study's folder."""
+    decided = [verdict for sheet in verdicts for verdict in sheet]
+    others = _others(study, name, _sheets_digest(sheets))
     bias = _bias(study, name)
     return {
-        "others": {other: cohen_kappa(said, theirs) for other, theirs in others.items()},
-        "alpha": krippendorff_alpha([said, *others.values()]) if others else None,
+        "others": {other: cohen_kappa(decided, theirs) for other, theirs in others.items()},
+        "alpha": krippendorff_alpha([decided, *others.values()]) if others else None,
         "same_family": list(relatives_of(study.protocol, name)),
         "family_bias": None if bias is None else asdict(bias),
     }
 
 
 def _judged(sheets: Sequence[Sheet], verdicts: Sequence[Verdicts]) -> Iterator[Judged]:
-    for sheet, said in zip(sheets, verdicts, strict=True):
-        for criterion, truth, verdict in zip(sheet.criteria, sheet.truths, said, strict=True):
+    for sheet, decided in zip(sheets, verdicts, strict=True):
+        for criterion, truth, verdict in zip(sheet.criteria, sheet.truths, decided, strict=True):
             yield Judged(sheet.id, sheet.stratum, criterion.dimension, sheet.style, truth, verdict)
 
 
@@ -247,26 +221,26 @@ def _rate(rate: Rate) -> dict[str, Any]:
     }
 
 
-def _others(study: Study, name: str, asked: str) -> dict[str, list[bool | None]]:
-    """What the study's other judges said of the same sheets, by name."""
-    found = {}
+def _others(study: Study, name: str, sheets: str) -> dict[str, list[bool | None]]:
+    """The verdicts of the study's other judges on sheets with this digest, by name."""
+    others = {}
     for pin in study.protocol.judges:
         path = study.folder / FOLDER / f"{pin.name}.json"
         if pin.name == name or not path.is_file():
             continue
         try:
             body = json.loads(path.read_text(encoding="utf-8"))
-            if (body["digest"], body["sheets"]) == (record_digest(pin), asked):
-                found[pin.name] = [each["verdict"] for each in body["verdicts"]]
+            if (body["digest"], body["sheets"]) == (record_digest(pin), sheets):
+                others[pin.name] = [row["verdict"] for row in body["verdicts"]]
         except (ValueError, KeyError, TypeError):
             raise StudyError(
                 f"{path}: not the result of a judge check; run `dosimeter judge check {pin.name}`"
             ) from None
-    return found
+    return others
 
 
 def _bias(study: Study, name: str) -> FamilyBias | None:
-    """How a judge treats its own family on the episodes that it has graded; None where families
+    """A judge's bias towards its own family on the episodes that it has graded; None if families
     are not given, or too little is graded."""
     families = dict(study.protocol.families)
     if name not in families:
@@ -287,10 +261,10 @@ def _bias(study: Study, name: str) -> FamilyBias | None:
 
 
 def _shift(grade: Grade, exact: Grade) -> float | None:
-    """By how much more of the criteria that both decided the judge says are met."""
+    """The share of the criteria that both decided that the judge marks as met beyond the truth."""
     pairs = [
-        (said, truth)
-        for said, truth in zip(grade.verdicts, exact.verdicts, strict=True)
-        if said is not None and truth is not None
+        (verdict, truth)
+        for verdict, truth in zip(grade.verdicts, exact.verdicts, strict=True)
+        if verdict is not None and truth is not None
     ]
-    return sum(said - truth for said, truth in pairs) / len(pairs) if pairs else None
+    return sum(verdict - truth for verdict, truth in pairs) / len(pairs) if pairs else None

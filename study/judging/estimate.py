@@ -1,5 +1,5 @@
-"""What it will take to have a wave graded by the study's judges: an interval from what they have
-graded already, else what an example of each stratum tells."""
+"""Cost estimate for grading a wave by the study's judges: an interval from what they have graded
+already, else bounds from an example of each stratum."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from harness.agent import estimate_text
 from harness.episode import Cell
 from harness.judging import MAX_CHARS, TRIES, Submission, call_texts, chunks_of, questions_of
 from harness.model import Usage
-from harness.spending import Price, Tariff, read_bought_of_judges, total_cost
+from harness.spending import CallKind, Price, PricedModel, read_paid_calls, total_cost
 from harness.store_keys import JUDGEMENTS
 from registry.ledger import JudgePin, record_digest
 from study.judging.drift import archived_cells
 from study.judging.grades import graded_by, judge_pin
 from study.judging.records import FIRST
 from study.protocol import Protocol, Task
-from study.spending import judge_money
 from study.sweeps import (
     BOUNDS,
     FREE,
@@ -34,55 +33,57 @@ from study.sweeps import (
     Owed,
     Pilot,
     groups_of,
+    price_judges,
     sum_interval,
 )
 from study.tasks import EXAMPLE_SEED
 from study.workspace import Study, cells_of, closed_wave, manifest_of
 
-REPLY = 60  # tokens of a verdict with its evidence, as judges write them
-_BYTES = 4  # of a character at the most
+REPLY = 60  # typical tokens of a verdict with its evidence
+_BYTES = 4  # the most of a character
 
 
 def estimate_judges(study: Study, wave: int) -> tuple[Forecast, ...]:
-    """For each judge of study.yaml, what grading the whole wave still takes. Raises
+    """Return for each judge of study.yaml what grading the whole wave still takes. Raises
     HarnessError, RegistryError."""
     judges = study.protocol.judges
-    tariffs = judge_money(study.folder, study.protocol, judges, True).tariffs
+    models = price_judges(study.folder, study.protocol, judges, True).models
     return tuple(
-        _forecast(study, pin, tariff, _owed(study, wave, record_digest(pin)))
-        for pin, tariff in zip(judges, tariffs, strict=True)
+        _forecast(study, pin, priced, _owed(study, wave, record_digest(pin)))
+        for pin, priced in zip(judges, models, strict=True)
     )
 
 
 def estimate_regrading(study: Study, wave: int) -> Forecast | None:
-    """What it still takes to have the second grader grade the first wave's answers again for the
-    look at a wave; None where the plan asks for none there. Raises HarnessError, RegistryError."""
+    """Return what it still takes to have the second grader grade the first wave's answers again
+    for the look at a wave; None if the plan has no regrading there. Raises HarnessError,
+    RegistryError."""
     plan = study.protocol.registered_plan()
     tested = set(study.protocol.waves[wave]) - control_models(plan)
     if wave <= FIRST or not tested or plan.standard is None or not plan.standard.regrade:
         return None
     pin = judge_pin(study, plan.standard.second_grader)
-    (tariff,) = judge_money(study.folder, study.protocol, [pin], True).tariffs
+    (priced,) = price_judges(study.folder, study.protocol, [pin], True).models
     owed = _owed_again(study, wave, record_digest(pin), plan.standard.regrade)
-    return _forecast(study, pin, tariff, owed)
+    return _forecast(study, pin, priced, owed)
 
 
-def _forecast(study: Study, pin: JudgePin, tariff: Tariff, owed: Owed) -> Forecast:
+def _forecast(study: Study, pin: JudgePin, priced: PricedModel, owed: Owed) -> Forecast:
     episodes = sum(map(sum, owed.values()))
-    if tariff.free or not episodes:
-        basis = FREE if tariff.free else OWN
-        return Forecast(pin.name, episodes, basis, 0, "", (), tariff.price, *([None] * 4))
-    pilots = tuple(_pilots(study, pin, tariff.price))
+    if priced.free or not episodes:
+        basis = FREE if priced.free else OWN
+        return Forecast(pin.name, episodes, basis, 0, "", (), priced.price, *([None] * 4))
+    pilots = tuple(_pilots(study, pin, priced.price))
     if len({pilot.instance for pilot in pilots}) < 2:
-        return _by_example(study, pin, tariff.price, owed)
+        return _by_example(study, pin, priced.price, owed)
     groups, pooled = groups_of(owed, pilots)
-    told = {name: sum_interval(groups, name) for name in QUANTITIES}
-    return Forecast(pin.name, episodes, OWN, len(pilots), pin.name, pooled, tariff.price, **told)
+    sums = {name: sum_interval(groups, name) for name in QUANTITIES}
+    return Forecast(pin.name, episodes, OWN, len(pilots), pin.name, pooled, priced.price, **sums)
 
 
 def _owed(study: Study, wave: int, digest: str) -> Owed:
-    """By stratum, how many episodes of each instance the judge has not graded; planned where the
-    wave is not begun."""
+    """By stratum, how many episodes of each instance the judge has not graded; by the plan if the
+    wave has not begun."""
     manifest = manifest_of(study.ledger, wave)
     if manifest is None:
         counts = _planned(study.protocol, wave)
@@ -91,8 +92,8 @@ def _owed(study: Study, wave: int, digest: str) -> Owed:
 
 
 def _owed_again(study: Study, wave: int, digest: str, share: float) -> Owed:
-    """The same of the archive, planned until the first wave is closed: a share of the instances
-    of each arm, spread over the tranches."""
+    """The same of the archive, by the plan until the first wave is closed: a share of the
+    instances of each arm, spread over the tranches."""
     if closed_wave(study.ledger, FIRST) is not None:
         return _left(archived_cells(study, share), graded_by(study, digest, wave))
     counts = _planned(study.protocol, FIRST)
@@ -120,15 +121,15 @@ def _planned(protocol: Protocol, wave: int) -> list[int]:
 
 
 def _pilots(study: Study, pin: JudgePin, price: Price | None) -> Iterator[Pilot]:
-    """The episodes that this judge has graded, of any prompt and settings, with what they took."""
+    """The episodes that this judge has graded, with any prompt and settings, and their usage."""
     usages: dict[tuple[int | None, str], list[Usage]] = defaultdict(list)
     if next(iter(study.store.list(JUDGEMENTS)), None) is None:
         return  # and no key is needed
-    for bought in read_bought_of_judges(study.store, study.identities()):
-        asked = bought.purpose
-        if asked and (asked.provider, asked.version) == (pin.provider, pin.version):
-            # What was graded again was bought for another wave than its own.
-            usages[asked.wave, asked.episode].append(bought.usage)
+    for call in read_paid_calls(study.store, study.identities(), CallKind.JUDGE):
+        charge, payer = call.charge, call.charge.payer
+        if (payer.provider, payer.version) == (pin.provider, pin.version):
+            # An answer that is graded again is charged to another wave than its own.
+            usages[charge.wave, charge.subject].append(call.reply.usage)
     for wave, cell in _cells(study):
         if values := _values(usages.get((wave, cell.episode), ()), price):
             yield Pilot(cell.spec.stratum, cell.instance, values)
@@ -142,7 +143,7 @@ def _cells(study: Study) -> Iterator[tuple[int, Cell]]:
 
 
 def _values(usages: Sequence[Usage], price: Price | None) -> Mapping[str, float] | None:
-    """What one episode took; None where that is not told."""
+    """The usage of one episode; None if a reply has no token counts."""
     inputs = [usage.input_tokens for usage in usages if usage.input_tokens is not None]
     outputs = [usage.output_tokens for usage in usages if usage.output_tokens is not None]
     if not usages or not len(inputs) == len(outputs) == len(usages):
@@ -157,8 +158,8 @@ def _values(usages: Sequence[Usage], price: Price | None) -> Mapping[str, float]
 
 
 def _by_example(study: Study, pin: JudgePin, price: Price | None, owed: Owed) -> Forecast:
-    """Between nothing and the most that may be asked; the mean is that of one try a call, at an
-    answer as long as the key of an example."""
+    """Between nothing and the most that may be requested; the mean is that of one request a call,
+    about an answer as long as the key of an example."""
     longest, catalog = dict(pin.settings).get("max_tokens"), study.protocol.catalog
     counts = {stratum: sum(each) for stratum, each in owed.items()}
     tasks = [task for task in study.protocol.tasks if counts.get(task.stratum)]
@@ -174,10 +175,8 @@ def _by_example(study: Study, pin: JudgePin, price: Price | None, owed: Owed) ->
         high = _cost(price, most) if longest else None
         cost = Interval(0.0, _cost(price, likely), high)
     episodes = sum(counts.values())
-    return Forecast(
-        pin.name, episodes, BOUNDS, 0, "", (), price, reading, Interval(0.0, None, most[0]),
-        writing, cost,
-    )  # fmt: skip
+    cached = Interval(0.0, None, most[0])
+    return Forecast(pin.name, episodes, BOUNDS, 0, "", (), price, reading, cached, writing, cost)
 
 
 _Tokens = tuple[int, int]  # read, and written
@@ -204,8 +203,8 @@ def _example(task: Task, catalog: Catalog) -> TaskInstance:
 
 
 def _sum(parts: Iterable[tuple[int, _Tokens]]) -> _Tokens:
-    held = list(parts)
-    return sum(n * read for n, (read, _) in held), sum(n * wrote for n, (_, wrote) in held)
+    counted = list(parts)
+    return sum(n * read for n, (read, _) in counted), sum(n * wrote for n, (_, wrote) in counted)
 
 
 def _cost(price: Price, tokens: _Tokens) -> float:

@@ -1,11 +1,9 @@
-"""One kind of probe put to one model: bought once, kept for ever, blind to the arms."""
+"""One kind of probe put to one model: paid for once, stored for good, blind to the arms."""
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
 from typing import TypeVar
@@ -13,22 +11,20 @@ from typing import TypeVar
 from generators.catalog import Catalog
 from generators.seed import Seed
 from generators.task import TaskInstance
-from harness.errors import AttemptFailed, Boundary, HarnessError
+from harness.errors import HarnessError
 from harness.model import Model
-from harness.probing import (
-    ProbeStore,
-)
-from harness.spending import (
-    JudgePurse,
-    spend_on,
-)
-from harness.store_keys import PROBES, hex_of, probe_reply_key
+from harness.spending import CallKind, Charge, Payer, ReplyStore
+from harness.store_keys import PROBES, hex_of, probe_replies, reply_key
 from registry.ledger import ModelPin, record_digest
 from registry.sealing import SealedEntry
 from registry.stores import Store
-from study.paid_calls import HELD, HOPELESS, Tried, run_each, try_unless
-from study.spending import (
-    Money,
+from study.paid_calls import (
+    OVER_BUDGET,
+    Caller,
+    CallResult,
+    cost_usd,
+    count_failed_requests,
+    count_failures,
 )
 from study.workspace import Study
 
@@ -40,92 +36,100 @@ Watch = Callable[[str, int, int], None]  # what, done, of
 
 @dataclass(frozen=True, slots=True)
 class ProbeOutcome:
-    """One model's probes. No arm is looked at here: the report tells them apart."""
+    """One model's probes over both arms, which only the report distinguishes."""
 
     wave: int
     model: str
     owed: int
     done: int
     fresh: int  # of them, now
-    mean_score: float | None  # of answers, over both arms; None while any is owed, and of texts
+    mean_score: float | None  # of answers, over both arms; None while any is owed, and for texts
     failures: tuple[tuple[str, int], ...]  # why probes are still owed, and how often
     failed_tries: tuple[tuple[str, int], ...]
-    cost_usd: float | None  # of the replies bought now; None where that is unknown
+    cost_usd: float | None  # of the replies paid for now; None if unknown
     what: str = "questions"
-    note: str = ""  # why nobody need ask again: the model does not tell it
+    note: str = ""  # why nothing more is owed: the model does not report it
 
     @property
     def complete(self) -> bool:
+        """Whether nothing more is owed."""
         return self.done == self.owed or bool(self.note)
 
     @property
-    def held(self) -> bool:
+    def over_budget(self) -> bool:
         """Whether the budget does not pay for what is still owed."""
-        return HELD in dict(self.failures)
+        return OVER_BUDGET in dict(self.failures)
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeKind:
-    """A way to probe. ``name`` gives a probe's name, of study, wave, model and instance; ``ask``
-    asks, keeps the reply before it is read, and keeps what it came to. It raises AttemptFailed."""
+    """A kind of probe. ``name`` returns a probe's name from study, wave, model and instance;
+    ``ask`` asks, keeps the reply before it is read, and stores its result. It raises
+    AttemptFailed."""
 
     what: str
-    method: str  # digest of what pins it
+    method: str  # digest that pins it
     name: Callable[[str, int, ModelPin, str], str]
-    ask: Callable[[TaskInstance, Catalog, Model, ProbeStore], object]
+    ask: Callable[[TaskInstance, Catalog, Model, ReplyStore], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
-    """One model to be asked, and what it is paid from."""
+class Prober:
+    """Puts one kind of probe to one model at a wave."""
 
     study: Study
     pin: ModelPin
     model: Model
     wave: int
-    money: Money
-    purse: JudgePurse | None
     kind: ProbeKind
+    bound: Decimal | None  # the most that a probe can cost
+    caller: Caller
     recipients: tuple[str, ...]
     identities: tuple[str, ...] = field(repr=False)
-    stop: threading.Event = field(default_factory=threading.Event)
-    held: threading.Event = field(default_factory=threading.Event)
 
-    def call(self, entry: SealedEntry) -> str:
+    def name(self, entry: SealedEntry) -> str:
+        """Return the name of the probe of an instance."""
         return self.kind.name(self.study.protocol.name, self.wave, self.pin, entry.instance)
-
-    def journal(self, call: str) -> ProbeStore:
-        return ProbeStore(
-            self.study.store, self.pin, self.wave, call, self.recipients, self.identities
-        )
 
 
 @dataclass(frozen=True, slots=True)
 class _Owed:
-    """One probe to be asked. Its repr shows no secret."""
+    """A probe to be made. Its repr shows no secret."""
 
     call: str
     entry: SealedEntry = field(repr=False)
 
 
-def ask_every(
-    bench: Bench, entries: Sequence[SealedEntry], parallel: int, watch: Watch
+def probe_entries(
+    prober: Prober, entries: Sequence[SealedEntry], parallel: int, watch: Watch
 ) -> ProbeOutcome:
-    """Put to the model what it was not asked before, as far as the budget goes."""
-    every = [_Owed(bench.call(entry), entry) for entry in entries]
-    before = done_calls(bench.study, bench.pin)
-    # In the order of their names, which know of no arm.
-    owed = sorted((o for o in every if o.call not in before), key=lambda o: o.call)
-    done = len(every) - len(owed)
-    tried: list[Tried] = []
-    for each in run_each(partial(_ask, bench), owed, parallel, bench.stop, "probe"):
-        tried.append(each)
-        done += not each.failure
-        watch(f"probing {bench.pin.name}, {bench.kind.what}", done, len(every))
-    return _outcome(bench, tried, done, len(every))
+    """Make the probes that were not made before, as far as the budget goes."""
+    probes = [_Owed(prober.name(entry), entry) for entry in entries]
+    before = done_calls(prober.study, prober.pin)
+    # In the order of their names, which do not depend on arms.
+    owed = sorted((p for p in probes if p.call not in before), key=lambda p: p.call)
+    done = len(probes) - len(owed)
+    results: list[CallResult] = []
+    for result in prober.caller.call_each(partial(_probe, prober), owed, parallel):
+        results.append(result)
+        done += not result.failure
+        watch(f"probing {prober.pin.name}, {prober.kind.what}", done, len(probes))
+    unpriced = prober.model.paid and prober.caller.price is None
+    return ProbeOutcome(
+        wave=prober.wave,
+        model=prober.pin.name,
+        owed=len(probes),
+        done=done,
+        fresh=sum(not result.failure for result in results),
+        mean_score=None,
+        failures=count_failures(results),
+        failed_tries=count_failed_requests(results),
+        cost_usd=cost_usd(results, unpriced),
+        what=prober.kind.what,
+    )
 
 
-def kept_probes(
+def stored_probes(
     study: Study,
     wave: int,
     pin: ModelPin,
@@ -133,27 +137,27 @@ def kept_probes(
     name: Callable[[str, int, ModelPin, str], str],
     read: Callable[[Store, str, str, tuple[str, ...]], P | None],
 ) -> dict[str, P]:
-    """A model's kept probes at a wave, by instance; ``name`` as a ProbeKind has it, ``read``
-    finds one by the digest of the model's pin and its name. Needs the study's key."""
+    """Return a model's stored probes at a wave, by instance; ``name`` as in a ProbeKind, ``read``
+    returns one by the digest of the model's pin and its name. Needs the study's key."""
     done, identities, digest = done_calls(study, pin), study.identities(), record_digest(pin)
-    calls = ((each.instance, name(study.protocol.name, wave, pin, each.instance))
-             for each in entries)  # fmt: skip
-    found = (
-        (instance, read(study.store, digest, call, identities))
-        for instance, call in calls if call in done
-    )  # fmt: skip
-    return {instance: probe for instance, probe in found if probe is not None}
+    probes: dict[str, P] = {}
+    for entry in entries:
+        call = name(study.protocol.name, wave, pin, entry.instance)
+        probe = read(study.store, digest, call, identities) if call in done else None
+        if probe is not None:
+            probes[entry.instance] = probe
+    return probes
 
 
 def done_calls(study: Study, pin: ModelPin) -> frozenset[str]:
-    """The names of a model's probes that are kept."""
+    """Return the names of a model's stored probes."""
     prefix = f"{PROBES}{hex_of(record_digest(pin))}/"
     keys = (key.removeprefix(prefix).removesuffix(".age") for key in study.store.list(prefix))
     return frozenset(f"sha256:{key}" for key in keys if len(key) == 64)
 
 
 def instance_of(entry: SealedEntry, catalog: Catalog) -> TaskInstance:
-    """The instance of an entry. Raises HarnessError where it is another than the one drawn."""
+    """Return the instance of an entry. Raises HarnessError if it differs from the one drawn."""
     family = catalog.family(entry.family, entry.version)
     made = family.generate(entry.difficulty, Seed.from_hex(entry.seed))
     if made.id != entry.instance:
@@ -164,50 +168,16 @@ def instance_of(entry: SealedEntry, catalog: Catalog) -> TaskInstance:
     return made
 
 
-def _ask(bench: Bench, owed: _Owed) -> Tried:
-    """Ask one question, if that is paid for."""
-    catalog = bench.study.protocol.catalog
-    return try_unless(
-        bench.stop, bench.held, lambda: _ask_paid(bench, owed, instance_of(owed.entry, catalog))
-    )
-
-
-def _ask_paid(bench: Bench, owed: _Owed, instance: TaskInstance) -> Tried:
-    name, journal = bench.pin.name, bench.journal(owed.call)
-    stored = bench.study.store.exists(probe_reply_key(journal.digest, owed.call))
-    pays = bench.purse if not stored else None  # bought before a crash: only to be read
-    bound = next(t.bound for t in bench.money.tariffs if t.model == name)
-    if pays is not None and not pays.take(name, owed.call, bound):
-        bench.held.set()
-        return Tried(HELD)
-    failure = f"{Boundary.WORKER}:stopped"
-    try:
-        bench.kind.ask(instance, bench.study.protocol.catalog, bench.model, journal)
-        failure = ""
-    except AttemptFailed as failed:
-        if failed.error_class in HOPELESS:
-            bench.stop.set()
-        failure = f"{failed.boundary}:{failed.error_class}"
-    finally:
-        spend = spend_on(journal.bought, bench.money.price_of(name))
-        if pays is not None:
-            pays.settle(name, owed.call, spend, not failure)
-    return Tried(failure, tuple(journal.failed), spend)
-
-
-def _outcome(bench: Bench, tried: Sequence[Tried], done: int, owed: int) -> ProbeOutcome:
-    usd = sum((each.spend.usd for each in tried), Decimal())
-    unpriced = bench.model.paid and bench.money.price_of(bench.pin.name) is None
-    unknown = unpriced or any(each.spend.unknown for each in tried)
-    return ProbeOutcome(
-        wave=bench.wave,
-        model=bench.pin.name,
-        owed=owed,
-        done=done,
-        fresh=sum(not each.failure for each in tried),
-        mean_score=None,
-        failures=tuple(sorted(Counter(t.failure for t in tried if t.failure).items())),
-        failed_tries=tuple(sorted(Counter(kind for t in tried for kind in t.failed).items())),
-        cost_usd=None if unknown else float(usd),
-        what=bench.kind.what,
+def _probe(prober: Prober, owed: _Owed) -> CallResult:
+    """Make one probe, if the budget pays for it."""
+    store, payer = prober.study.store, Payer.of(prober.pin)
+    charge = Charge(CallKind.PROBE, payer, owed.call, prober.wave)
+    replies = ReplyStore(store, charge, prober.recipients, prober.identities)
+    catalog = prober.study.protocol.catalog
+    instance = instance_of(owed.entry, catalog)
+    caller = prober.caller
+    if store.exists(reply_key(probe_replies(payer.pin, owed.call), 0)):
+        caller = replace(caller, budget=None)  # paid for before a crash: only to be read
+    return caller.pay(
+        replies, prober.bound, lambda: prober.kind.ask(instance, catalog, prober.model, replies)
     )

@@ -13,8 +13,8 @@ from harness.store_keys import PROBES
 from registry.ledger import ModelPin, Plan
 from registry.result_row import Arm
 from registry.sealing import SealedEntry
-from study.probing.probe import askable_entries, entries_of_model, probes_there
-from study.probing.texts import TEXTS, text_entries, text_notes, texts_there
+from study.probing.probe import askable_entries, entries_of_model, read_probes
+from study.probing.texts import TEXTS, read_texts, text_entries, text_notes
 from study.workspace import Study
 
 
@@ -30,7 +30,7 @@ def exposure_of(
         groups: dict[tuple[SealedEntry, ...], dict[str, list[float]]] = {}
         for pin in study.protocol.wave_models(wave):
             entries = entries_of_model(study, wave, pin, every)
-            there = probes_there(study, wave, pin, entries)
+            there = read_probes(study, wave, pin, entries)
             if entries and len(there) == len(entries):
                 scores = [there[entry.instance].score for entry in entries]
                 groups.setdefault(entries, {})[pin.name] = scores
@@ -72,7 +72,7 @@ def _measured(
     study: Study, wave: int, pin: ModelPin, entries: Sequence[SealedEntry]
 ) -> dict[tuple[str, str], list[float]]:
     """The measures that a model has of every text, by model and measure."""
-    there = texts_there(study, wave, pin, entries)
+    there = read_texts(study, wave, pin, entries)
     if not entries or len(there) < len(entries):
         return {}
     columns = {}

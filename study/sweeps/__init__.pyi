@@ -23,10 +23,20 @@ from .exposure_ledger import (
     declare_leak,
 )
 from .preview import Rendered, RenderedJudge, judge_json, render_wave, rendered_json, share_texts
+from .spending import (
+    ALLOW,
+    Pricing,
+    check_prices,
+    lock_budget,
+    open_budget,
+    price_judges,
+    price_models,
+)
 from .sweep import SweepOutcome, SweepRequest, sweep_wave
 from .waves import close_wave_now, list_waves, open_wave
 
 __all__ = [
+    "ALLOW",
     "BOUNDS",
     "FREE",
     "LEVEL",
@@ -40,19 +50,25 @@ __all__ = [
     "Interval",
     "Owed",
     "Pilot",
+    "Pricing",
     "Rendered",
     "RenderedJudge",
     "SweepOutcome",
     "SweepRequest",
     "burned_of_wave",
     "burned_tranches",
+    "check_prices",
     "close_wave_now",
     "declare_leak",
     "estimate_wave",
     "groups_of",
     "judge_json",
     "list_waves",
+    "lock_budget",
+    "open_budget",
     "open_wave",
+    "price_judges",
+    "price_models",
     "render_wave",
     "rendered_json",
     "share_texts",

@@ -13,15 +13,16 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import fmean, variance
 
 from harness.episode import Cell
-from harness.spending import Price, Tariff, read_bought, total_cost
+from harness.spending import Price, PricedModel, read_episode_usages, total_cost
 from harness.store_keys import result_key
 from registry.ledger import ModelPin
 from study.errors import StudyError
 from study.protocol import Protocol
-from study.spending import Money, attempt_turns, money_of
+from study.sweeps.spending import Pricing, attempt_turns, price_models
 from study.workspace import Study, cells_of, closed_wave, finished_of, manifest_of
 
 LEVEL = 0.9
@@ -60,7 +61,7 @@ class Forecast:
 class Estimate:
     wave: int
     forecasts: tuple[Forecast, ...]
-    money: Money = field(repr=False)
+    pricing: Pricing = field(repr=False)
 
     @property
     def cost_usd(self) -> Interval | None:
@@ -98,14 +99,13 @@ def estimate_wave(study: Study, wave: int, pilot: str | None = None) -> Estimate
     """What a wave still takes. ``pilot`` names the model whose pilots count for those models of
     the wave that have none. Raises StudyError, HarnessError, RegistryError."""
     pins = study.protocol.wave_models(wave)
-    money = money_of(study.folder, study.protocol, pins, bounds=True)
-    tariffs = {tariff.model: tariff for tariff in money.tariffs}
+    turns = partial(attempt_turns, study.protocol)
+    pricing = price_models(study.folder, study.protocol, pins, turns=turns)
+    priced = {model.name: model for model in pricing.models}
     owed = _owed(study, wave, pins)
     lent = None if pilot is None else _pilot_pin(study, pilot)
-    forecasts = tuple(
-        _forecast(study, pin, tariffs[pin.name], owed[pin.name], lent) for pin in pins
-    )
-    return Estimate(wave, forecasts, money)
+    forecasts = tuple(_forecast(study, pin, priced[pin.name], owed[pin.name], lent) for pin in pins)
+    return Estimate(wave, forecasts, pricing)
 
 
 def _owed(study: Study, wave: int, pins: Sequence[ModelPin]) -> dict[str, Owed]:
@@ -146,20 +146,20 @@ def _pilot_pin(study: Study, name: str) -> ModelPin:
 
 
 def _forecast(
-    study: Study, pin: ModelPin, tariff: Tariff, owed: Owed, lent: ModelPin | None
+    study: Study, pin: ModelPin, priced: PricedModel, owed: Owed, lent: ModelPin | None
 ) -> Forecast:
     episodes = sum(map(sum, owed.values()))
-    if tariff.free or not episodes:
-        basis = FREE if tariff.free else OWN
-        return Forecast(pin.name, episodes, basis, 0, "", (), tariff.price, *([None] * 4))
-    source, pilots = pin, _pilots(study, pin, tariff.price)
+    if priced.free or not episodes:
+        basis = FREE if priced.free else OWN
+        return Forecast(pin.name, episodes, basis, 0, "", (), priced.price, *([None] * 4))
+    source, pilots = pin, _pilots(study, pin, priced.price)
     if len({pilot.instance for pilot in pilots}) < 2 and lent is not None:
-        source, pilots = lent, _pilots(study, lent, tariff.price)
+        source, pilots = lent, _pilots(study, lent, priced.price)
     if len({pilot.instance for pilot in pilots}) < 2:
-        return _bounded(study, pin, tariff, episodes)
+        return _bounded(study, pin, priced, episodes)
     groups, pooled = groups_of(owed, pilots)
     told = {name: sum_interval(groups, name) for name in QUANTITIES}
-    return Forecast(pin.name, episodes, OWN, len(pilots), source.name, pooled, tariff.price, **told)
+    return Forecast(pin.name, episodes, OWN, len(pilots), source.name, pooled, priced.price, **told)
 
 
 def _pilots(study: Study, pin: ModelPin, price: Price | None) -> tuple[Pilot, ...]:
@@ -191,8 +191,7 @@ def _values(
     study: Study, cell: Cell, pin: ModelPin, price: Price | None
 ) -> dict[str, float] | None:
     """What one episode took, all attempts together; None where it does not tell."""
-    bought = read_bought(study.store, study.identities(), cell.episode, pin.provider)
-    usages = [usage for attempt in bought.values() for usage in attempt]
+    usages = read_episode_usages(study.store, study.identities(), cell.episode, pin.provider)
     sums: dict[str, float] = {"cached_tokens": sum(each.cached_tokens or 0 for each in usages)}
     for name in ("input_tokens", "output_tokens"):
         told = [getattr(usage, name) for usage in usages]
@@ -248,7 +247,7 @@ def sum_interval(groups: Iterable[Group], quantity: str) -> Interval | None:
     return Interval(max(mean - reach, 0.0), mean, mean + reach)
 
 
-def _bounded(study: Study, pin: ModelPin, tariff: Tariff, episodes: int) -> Forecast:
+def _bounded(study: Study, pin: ModelPin, priced: PricedModel, episodes: int) -> Forecast:
     """From nothing at all to full contexts and the longest replies in every turn, for one attempt
     at each episode."""
     stated = dict(pin.settings)
@@ -261,8 +260,8 @@ def _bounded(study: Study, pin: ModelPin, tariff: Tariff, episodes: int) -> Fore
             0.0, None, requests * float(stated[setting]) if known and requests else None
         )
 
-    high = None if tariff.bound is None else episodes * float(tariff.bound)
-    cost = None if tariff.price is None else Interval(0.0, None, high)
+    high = None if priced.bound is None else episodes * float(priced.bound)
+    cost = None if priced.price is None else Interval(0.0, None, high)
     reading = most("context")
     return Forecast(
         pin.name,
@@ -271,7 +270,7 @@ def _bounded(study: Study, pin: ModelPin, tariff: Tariff, episodes: int) -> Fore
         0,
         "",
         (),
-        tariff.price,
+        priced.price,
         reading,
         reading,
         most("max_tokens"),

@@ -39,7 +39,7 @@ from harness.spending import Price
 from registry.ledger import JudgePin, ModelPin
 from study.errors import StudyError
 from study.protocol import Protocol, Task
-from study.spending import judge_money
+from study.sweeps.spending import price_judges
 from study.tasks import EXAMPLE_SEED
 from study.workspace import Study
 
@@ -92,9 +92,9 @@ def render_wave(study: Study, wave: int) -> tuple[tuple[Rendered, ...], tuple[Re
     rendered = tuple(
         _render(task, made.brief, pin, libraries) for task, made in examples for pin in pins
     )
-    money = judge_money(study.folder, protocol, protocol.judges, True)
+    pricing = price_judges(study.folder, protocol, protocol.judges, True)
     judges = tuple(
-        _render_judge(task, made, judge, money.price_of(judge.name))
+        _render_judge(task, made, judge, pricing.price_of(judge.name))
         for task, made in examples
         for judge in protocol.judges
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from generators.catalog import Catalog
 from harness.agent import SingleTurnModel, fit_context, single_turn
@@ -13,7 +14,7 @@ from harness.codec import encode_cells
 from harness.episode import Cell
 from harness.errors import HarnessError
 from harness.external_agents import ModelOrAgent
-from harness.spending import PriceList, Spend, Tariff
+from harness.spending import CallKind, PricedModel, Spend
 from harness.store_keys import result_key, run_key_key, worklist_key
 from harness.sweep import Progress, RunContext, close_cell, prepare_ray
 from registry.canonical import digest_value
@@ -34,7 +35,14 @@ from registry.result_row import Status
 from registry.sealing import decrypt, encrypt, new_identity
 from study.errors import StudyError
 from study.protocol import FILE_NAME, Protocol, Task, Tranches
-from study.spending import NO_MONEY, Money, check_prices, money_of, spent_by_judges, spent_on_probes
+from study.sweeps.spending import (
+    NO_PRICING,
+    Pricing,
+    attempt_turns,
+    check_prices,
+    price_models,
+    sum_spends,
+)
 from study.tasks import EXAMPLE_SEED
 from study.workspace import (
     CHECKOUT,
@@ -127,28 +135,25 @@ def _sweep_alone(
 ) -> SweepOutcome:
     folder = str(study.folder.resolve())
     built = [build_model(pin, folder=folder) for pin in models]  # what cannot run is not begun
-    check_context_windows(built, study.protocol.tasks, study.protocol.catalog)
-    money = check_prices(
-        money_of(study.folder, study.protocol, models, request.allow_unknown_price), study.folder
+    protocol = study.protocol
+    check_context_windows(built, protocol.tasks, protocol.catalog)
+    turns = None if protocol.budget is None else partial(attempt_turns, protocol)
+    pricing = check_prices(
+        price_models(study.folder, protocol, models, request.allow_unknown_price, turns),
+        study.folder,
     )
     image = pinned_image(study.protocol)
-    manifest = begin_wave(study, request, registered, models, image, now, money.digest)
+    manifest = begin_wave(study, request, registered, models, image, now, pricing.digest)
     cells = cells_of(study.entries(), manifest)
-    judged = () if money.budget is None else _spent_beside(study, request.wave, money.prices)
-    context = context_of(study, manifest, image, request.parallel, money, judged)
+    other = (CallKind.JUDGE, CallKind.PROBE)
+    spent = sum_spends(study, request.wave, pricing.prices, *other) if pricing.limits else ()
+    context = context_of(study, manifest, image, request.parallel, pricing, spent)
     progress = _run_owed(study, request, context, cells, watch)
     exhausted = progress.exhausted if progress else 0
     held = progress.held if progress else 0  # never tried, so never to be closed as missing
     if held or (exhausted and not request.close_missing):
         return SweepOutcome(None, progress)
     return SweepOutcome(close_wave(study, context, manifest, cells, now), progress)
-
-
-def _spent_beside(
-    study: Study, wave: int, prices: PriceList | None
-) -> tuple[tuple[Tariff, Spend], ...]:
-    """What else than its episodes the wave's budget has paid for."""
-    return (*spent_by_judges(study, wave, prices), *spent_on_probes(study, wave, prices))
 
 
 def begin_wave(
@@ -250,8 +255,8 @@ def context_of(
     manifest: RunManifest,
     image: PinnedImage,
     parallel: int | None,
-    money: Money = NO_MONEY,
-    judged: tuple[tuple[Tariff, Spend], ...] = (),
+    pricing: Pricing = NO_PRICING,
+    spent_elsewhere: tuple[tuple[PricedModel, Spend], ...] = (),
 ) -> RunContext:
     sealed_key = study.store.get(manifest.run_key)
     identity = decrypt(sealed_key, study.identities(), manifest.run_key).decode()
@@ -275,10 +280,10 @@ def context_of(
         folder=str(study.folder.resolve()),
         code=code_digest(),
         templates=study.protocol.templates,
-        tariffs=money.tariffs,
-        budget=money.budget,
-        allow_unknown_price=money.allow_unknown,
-        judged=judged,
+        prices=pricing.models,
+        limits=pricing.limits,
+        allow_unknown_price=pricing.allow_unknown,
+        spent_elsewhere=spent_elsewhere,
     )
 
 

@@ -22,8 +22,8 @@ from study.protocol import (
     read_yaml,
     write_tranches,
 )
-from study.spending import NO_MONEY
 from study.sweeps.exposure_ledger import burned_of_wave
+from study.sweeps.spending import NO_PRICING
 from study.workspace import (
     LedgerSnapshot,
     Study,
@@ -140,7 +140,7 @@ def close_wave_now(study: Study, wave: int, now: Callable[[], str]) -> tuple[Wav
                 f"wave {wave}: {untried} of {len(cells)} episodes were never tried, and what was "
                 f"never tried is not missing; run `dosimeter sweep --wave {wave}`"
             )
-        context = context_of(study, manifest, pinned_image(study.protocol), None, NO_MONEY)
+        context = context_of(study, manifest, pinned_image(study.protocol), None, NO_PRICING)
         return close_wave(study, context, manifest, cells, now), True
 
 

@@ -28,10 +28,10 @@ import requests
 from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Limits, TaskSpec
-from harness.codec import decode_episode, decode_result, encode_episode, encode_result
+from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, Episode, GradeStatus, StopReason
 from harness.episodes.grading import grade_episode
-from harness.episodes.result import EpisodeResult, summarise_episode
+from harness.episodes.result import EpisodeResult, decode_result, encode_result, summarise_episode
 from harness.episodes.rollout import run_attempt
 from harness.model import Model, Reply
 from harness.models.scripted.agents import HonestAgent

@@ -115,9 +115,9 @@ def test_it_is_asked_once_more_without_what_did_not_fit(provider: Provider) -> N
     assert "parameters" not in sent
     assert "inputSchema" not in sent
     assert episode.failed_tries == ((OVERFLOW, 1),)
-    assert [(turn, each.kind) for turn, each in journal.tries] == [(2, OVERFLOW)]
+    assert [(turn, each.kind) for turn, each in journal.failed] == [(2, OVERFLOW)]
     assert journal.replies[2].finish == OVERFLOW
-    assert journal.replies[2].raw == journal.tries[0][1].raw
+    assert journal.replies[2].raw == journal.failed[0][1].raw
     assert episode.replies == 4
     assert decode_episode(encode_episode(episode)) == episode
     assert decode_reply(encode_reply(journal.replies[2])) == journal.replies[2]

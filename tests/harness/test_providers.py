@@ -203,7 +203,7 @@ def test_a_whole_episode_in_a_container(dialect: Dialect, docker_sandboxes: Any)
     assert grade_episode(instance, episode).score == 1.0
     assert dialect.images(served.requests[-1]) == [instance.brief.assets[0].data]
     assert episode.failed_tries == (("malformed", 1), ("overload", 1))
-    assert [(turn, each.kind) for turn, each in journal.tries] == [
+    assert [(turn, each.kind) for turn, each in journal.failed] == [
         (0, "overload"),
         (1, "malformed"),
     ]

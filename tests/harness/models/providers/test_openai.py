@@ -277,7 +277,7 @@ def test_every_try_is_kept_as_it_was_received_and_counted_by_class() -> None:
     assert kept[1].raw == b"{not json"
     with serve(*script) as served, model_at(served) as model:
         buy_reply(model, journal, 4, replace(request, keep=None))
-    assert [(turn, each.kind) for turn, each in journal.tries] == [
+    assert [(turn, each.kind) for turn, each in journal.failed] == [
         (4, "rate_limit"), (4, "malformed"),
     ]  # fmt: skip
 
