@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 
 from generators.seed import Seed
 from generators.task import TaskSpec
@@ -13,9 +14,19 @@ from harness.episode import Cell
 from harness.episodes.rollout import run_attempt
 from harness.models.providers.openai import OpenAIModel
 from harness.sandboxes.local import LocalSandboxes
-from harness.spending.purchases import StoreJournal
-from registry.stores import open_store
+from harness.spending.paid_call import CallKind, Charge, Payer
+from harness.spending.purchases import ReplyStore, StoreJournal
+from registry.ledger.records import ModelPin
+from registry.stores import Store, open_store
 from tests.harness.script import brief, noon
+
+CHARGE = Charge(CallKind.EPISODE, Payer.of(ModelPin("m", "openai", "v")), "sha256:e", 0)
+
+
+def journal_of(store: Store, episode: str, recipient: str, identity: str) -> StoreJournal:
+    """The journal of an episode's first attempt."""
+    charge = replace(CHARGE, subject=episode)
+    return ReplyStore(store, charge, (recipient,), (identity,)).attempt(1)
 
 
 class Vouched(LocalSandboxes):
@@ -29,8 +40,8 @@ def main() -> None:
     cell = Cell(
         "sha256:" + "e" * 64, TaskSpec("x", "1", "easy", ()), "sha256:i", Seed(bytes(32)), "m", 0
     )
-    journal = StoreJournal(
-        open_store(folder), cell.episode, 1, (os.environ["RECIPIENT"],), os.environ["IDENTITY"]
+    journal = journal_of(
+        open_store(folder), cell.episode, os.environ["RECIPIENT"], os.environ["IDENTITY"]
     )
     model = OpenAIModel("m", "v", url, "key")
     episode = run_attempt(cell, 1, brief(), model, Vouched(), run="r", journal=journal, now=noon)

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from harness.model import Usage
-from harness.spending.budget import Budget, Tariff, attempt_bound
+from harness.spending.budget import PricedModel, SpendingLimits, attempt_bound
 from harness.spending.prices import Price
 from harness.sweep.leases import LeaseBook, Progress
-from harness.sweep.run_cell import Workbench, count_spend, open_purse, read_result, run_cell
+from harness.sweep.run_cell import Workbench, count_spend, open_budget, read_result, run_cell
 from registry.ledger.records import ModelPin
 from registry.sealing import new_identity
 from registry.stores.folder import FolderStore
@@ -63,9 +63,9 @@ class Seller:
 def sweep(bench: Workbench, url: str, bill: Callable[[], Decimal], seen: list[Decimal]) -> Progress:
     """A coordinator and a worker with two cells at a time, on a clock that jumps over pauses."""
     cells, context = paid_cells.cells(url, CELLS), bench.context
-    purse = open_purse(cells, frozenset(), bench.store, context)
+    budget = open_budget(cells, frozenset(), bench.store, context)
     book = LeaseBook.open(
-        cells, frozenset(), 1e9, 3, purse,
+        cells, frozenset(), 1e9, 3, budget,
         lambda cell: count_spend(cell, bench.store, context),
     )  # fmt: skip
     for now in itertools.count():
@@ -81,18 +81,18 @@ def sweep(bench: Workbench, url: str, bill: Callable[[], Decimal], seen: list[De
     raise AssertionError("the clock does not end")
 
 
-def opened(url: str, folder: Path, budget: Budget) -> Workbench:
+def opened(url: str, folder: Path, limits: SpendingLimits) -> Workbench:
     made = paid_cells.bench(url, str(folder), RECIPIENT, RUN)
     stated = ModelPin("paid", "openai", "asked", (("context", "6000"), ("max_tokens", "200")))
     bound = attempt_bound(stated, PRICE, 11)
-    tariff = Tariff("paid", "openai", PRICE, bound if budget.reserve == "bound" else None)
-    return replace(made, context=replace(made.context, tariffs=(tariff,), budget=budget))
+    model = PricedModel("paid", "openai", PRICE, bound if limits.reserve == "bound" else None)
+    return replace(made, context=replace(made.context, prices=(model,), limits=limits))
 
 
 LIMITS = {
-    "run": Budget(run=LIMIT),
-    "model": Budget(models=(("paid", LIMIT),)),
-    "provider": Budget(providers=(("openai", LIMIT),)),
+    "run": SpendingLimits(run=LIMIT),
+    "model": SpendingLimits(models=(("paid", LIMIT),)),
+    "provider": SpendingLimits(providers=(("openai", LIMIT),)),
 }
 
 
@@ -126,7 +126,7 @@ def test_bounds_hold_however_long_an_episode_becomes(tmp_path: Path) -> None:
     """By its settings an attempt may cost 0.88: of a budget of 1, one is leased."""
     seller, spent = Seller(lambda number: False), list[Decimal]()
     with serve(always=seller.answer) as served:
-        bench = opened(served.url, tmp_path, Budget(run=Decimal(1), reserve="bound"))
+        bench = opened(served.url, tmp_path, SpendingLimits(run=Decimal(1), reserve="bound"))
         progress = sweep(bench, served.url, lambda: seller.bill, spent)
         bench.close()
     assert progress.accounts[0].spent == seller.bill <= 1

@@ -15,10 +15,14 @@ from generators.seed import Seed
 from generators.task import TaskSpec
 from harness import codec
 from harness.episode import Cell, Episode, Grade, GradeStatus, StopReason, ToolUse, Turn
-from harness.episodes.result import summarise_episode
+from harness.episodes.result import decode_result, encode_result, summarise_episode
 from harness.model import Image, Message, Reply, Role, ToolCall, Usage
+from harness.models.membership import Membership
+from harness.probing.records import _PROBE, _TEXT_PROBE, Probe, TextProbe
+from harness.spending.paid_call import PaidCall, decode_paid_call, encode_paid_call
 from registry.canonical import canonical_bytes
 from registry.errors import BrokenPromise, RegistryError
+from tests.harness.paid_attempt import CHARGE
 from tests.harness.script import noon
 
 BYTES = bytes(range(256))
@@ -43,14 +47,18 @@ GRADE = Grade(
     "sha256:e", "deterministic", GradeStatus.GRADED, ("a/0", "b/0"), (True, None), 0.5,
     (("SR", 0.5), ("DH", None)),
 )  # fmt: skip
+PROBE = Probe(CHARGE, "sha256:i", 0.5, "v-1")
+TEXT_PROBE = TextProbe(CHARGE, "sha256:i", Membership(10, 1.5, -2.0, None), "v-1")
 RESULT = summarise_episode(1, CELL, EPISODE, GRADE, 3)
 
 KINDS: dict[str, tuple[Any, Callable[[Any], bytes], Callable[[bytes, str], Any]]] = {
     "episode": (EPISODE, codec.encode_episode, codec.decode_episode),
     "grade": (GRADE, codec.encode_grade, codec.decode_grade),
-    "reply": (REPLY, codec.encode_reply, codec.decode_reply),
+    "paid-call": (PaidCall(CHARGE, REPLY), encode_paid_call, decode_paid_call),
+    "probe": (PROBE, _PROBE.encode, _PROBE.decode),
+    "text-probe": (TEXT_PROBE, _TEXT_PROBE.encode, _TEXT_PROBE.decode),
     "cells": ((CELL, CELL), codec.encode_cells, codec.decode_cells),
-    "result": (RESULT, codec.encode_result, codec.decode_result),
+    "result": (RESULT, encode_result, decode_result),
 }
 
 

@@ -13,13 +13,14 @@ import pytest
 
 from generators.seed import Seed
 from generators.task import Brief, Limits, TaskSpec
-from harness.codec import decode_episode, decode_reply, encode_episode, encode_reply
+from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes.result import EpisodeResult
 from harness.episodes.rollout import run_attempt
 from harness.model import OVERFLOW, Model
 from harness.models.providers.base import Sampling
 from harness.models.providers.openai import OpenAIModel
+from harness.spending.paid_call import PaidCall, decode_paid_call, encode_paid_call
 from harness.spending.purchases import MemoryJournal
 from harness.sweep.run_cell import read_result, run_cell
 from registry.result_row import Status
@@ -28,7 +29,7 @@ from registry.stores.folder import FolderStore
 from tests.harness import paid_cells
 from tests.harness.dialects import DIALECTS
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
-from tests.harness.paid_attempt import Vouched
+from tests.harness.paid_attempt import CHARGE, Vouched
 from tests.harness.script import ANSWER, brief, noon
 
 CELL = Cell(
@@ -120,7 +121,8 @@ def test_it_is_asked_once_more_without_what_did_not_fit(provider: Provider) -> N
     assert journal.replies[2].raw == journal.failed[0][1].raw
     assert episode.replies == 4
     assert decode_episode(encode_episode(episode)) == episode
-    assert decode_reply(encode_reply(journal.replies[2])) == journal.replies[2]
+    call = PaidCall(CHARGE, journal.replies[2])
+    assert decode_paid_call(encode_paid_call(call)) == call
 
 
 def test_where_even_that_is_too_long_there_is_no_answer() -> None:

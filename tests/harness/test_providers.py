@@ -14,7 +14,7 @@ import pytest
 from generators.catalog import INSTALLED
 from generators.seed import Seed
 from harness.agent.tools import TOOLS
-from harness.codec import decode_episode, decode_reply, encode_episode, encode_reply
+from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, StopReason
 from harness.episodes.grading import grade_episode
 from harness.episodes.rollout import run_attempt
@@ -22,9 +22,11 @@ from harness.errors import AttemptFailed, Boundary
 from harness.model import Image, Message, ModelRequest, Role, Try, Usage
 from harness.models.providers.base import ProviderModel, Sampling
 from harness.models.providers.retry import RETRIED, RETRIED_ONCE
+from harness.spending.paid_call import PaidCall, decode_paid_call, encode_paid_call
 from harness.spending.purchases import MemoryJournal
 from tests.harness.dialects import DIALECTS, GOOGLE, GOOGLE_SAFETY, KEY, Dialect
 from tests.harness.openai_server import Answer, Served
+from tests.harness.paid_attempt import CHARGE
 from tests.harness.script import noon
 
 SEED = Seed(bytes(32))
@@ -84,7 +86,8 @@ def test_parallel_calls_images_and_thoughts_go_to_and_fro(dialect: Dialect) -> N
     script = (dialect.speak("Look.", LOOKS, "hm, hm"), dialect.speak("x", [], "so"))
     with dialect.serve(*script) as served, model_at(dialect, served) as model:
         first = ask(model)
-        assert decode_reply(encode_reply(first)) == first
+        call = PaidCall(CHARGE, first)
+        assert decode_paid_call(encode_paid_call(call)) == call
         said = first.message
         assert (said.text, said.reasoning, first.finish) == ("Look.", "hm, hm", "tool_call")
         assert [(c.id, c.name, json.loads(c.arguments)) for c in said.calls] == LOOKS

@@ -21,12 +21,13 @@ import pytest
 
 from generators.catalog import INSTALLED
 from generators.task import Asset, Limits
-from harness.codec import decode_episode, decode_reply
+from harness.codec import decode_episode
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes.result import EpisodeResult, row_of
 from harness.errors import AttemptFailed, Boundary
 from harness.sandboxes.base import ExecResult, Sandbox, SandboxProvider
-from harness.store_keys import attempt_key, response_key, result_key
+from harness.spending.paid_call import decode_paid_call
+from harness.store_keys import attempt_key, attempt_replies, reply_key, result_key
 from harness.sweep.leases import LeaseBook, Progress
 from harness.sweep.run_cell import Workbench, close_cell, read_result, run_cell
 from registry.result_row import Arm, Status
@@ -448,9 +449,9 @@ def test_of_two_workers_at_one_cell_one_result_counts_and_both_are_done(tmp_path
     assert list(store.list("attempts/")) == [attempt_key(cell.episode, 1)]
     (result,) = results(tmp_path).values()
     assert (result.score, result.attempts) == (1.0, 1)
-    keys = [response_key(cell.episode, 1, turn) for turn in range(TURNS)]
+    keys = [reply_key(attempt_replies(cell.episode, 1), turn) for turn in range(TURNS)]
     assert sorted(store.list("responses/")) == keys
-    kept = [decode_reply(decrypt(store.get(key), (STUDY,), key)) for key in keys]
+    kept = [decode_paid_call(decrypt(store.get(key), (STUDY,), key)).reply for key in keys]
     assert [reply.message.text for reply in kept] == said(episode_of(tmp_path, cell))
 
 

@@ -20,7 +20,8 @@ from harness.episodes.grading import grade_episode
 from harness.episodes.result import judged_row, row_of, summarise_episode
 from harness.judging.grade import judge_episode
 from harness.judging.judge import Judge
-from harness.model import Message, ModelRequest, Reply, Role, Try, Usage
+from harness.model import Message, ModelRequest, Reply, Role, Usage
+from harness.spending.purchases import MemoryJournal
 from registry.ledger.records import JudgePin
 from registry.result_row import Arm, ResultRow, Status
 from tests.harness.script import noon
@@ -150,17 +151,9 @@ class _Says:
         return Reply(said, Usage(1, 1), "v")
 
 
-class _Forgets:
-    """Replies that are kept nowhere."""
-
-    def load(self, call: str, tried: int) -> Reply | None:
-        return None
-
-    def save(self, call: str, tried: int, reply: Reply) -> Reply:
-        return reply
-
-    def keep_try(self, call: str, tried: int, failed: Try) -> None:
-        raise AssertionError("no request fails here")
+def _forget(call: str) -> MemoryJournal:
+    """A journal that nobody keeps."""
+    return MemoryJournal()
 
 
 def test_a_judges_column_is_scored_in_the_same_way() -> None:
@@ -169,12 +162,12 @@ def test_a_judges_column_is_scored_in_the_same_way() -> None:
     )
     made = episode(handed_in(b=9.0, f=9.0))
     result = summarise_episode(0, CELL, made, grade_episode(INSTANCE, made), 1)
-    found = judged_row(result, judge_episode(judge, INSTANCE, made, _Forgets()), Arm.PUBLIC)
+    found = judged_row(result, judge_episode(judge, INSTANCE, made, _forget), Arm.PUBLIC)
     # fit 2 of 4, counts 2 of 2, form 0 of 1: (5 · 0.5 + 3 · 1 + 2 · 0) / 10 = 0.55
     assert (found.grader, found.score) == ("j", pytest.approx(0.55))
     assert (found.passed, found.total) == (4, 7)
     assert (found.score_sr, found.score_dh, found.score_if) == (0.5, 1.0, 0.0)
     lost = episode(handed_in(), StopReason.FAILED, "sandbox:lost")
-    assert judge_episode(judge, INSTANCE, lost, _Forgets()).status is GradeStatus.MISSING
-    none = judge_episode(judge, INSTANCE, episode("  "), _Forgets())
+    assert judge_episode(judge, INSTANCE, lost, _forget).status is GradeStatus.MISSING
+    none = judge_episode(judge, INSTANCE, episode("  "), _forget)
     assert (none.status, none.score) == (GradeStatus.NO_ANSWER, 0.0)

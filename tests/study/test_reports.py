@@ -20,6 +20,7 @@ from click.testing import CliRunner
 from analysis.report.write import report_files
 from harness.judging.grade import submitted
 from harness.spending.budget import Spend
+from harness.spending.paid_call import CallKind
 from harness.spending.prices import read_prices
 from harness.sweep.run_cell import Workbench, run_cell
 from registry.clock import utc_now
@@ -38,7 +39,7 @@ from study.protocol.protocol import ModelFacts
 from study.reporting.context import check_report
 from study.reporting.internal import write_internal
 from study.reporting.look import build_look
-from study.spending import spent_by_judges
+from study.sweeps.spending import sum_spends
 from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of
 from study.workspace.image import NO_IMAGE, PinnedImage
 from study.workspace.manifests import cells_of
@@ -324,7 +325,7 @@ def test_archived_answers_are_graded_again_once_and_the_look_may_speak(
     assert run(held, "grade", "--judge", "kind")[1]["judges"][0]["fresh"] == 0
     # What the look's wave pays for is no part of what the first one cost.
     prices = read_prices(held.folder / "prices.yaml")
-    costs = [spent_by_judges(held, wave, prices)[0][1] for wave in (0, 1)]
+    costs = [sum_spends(held, wave, prices, CallKind.JUDGE)[0][1] for wave in (0, 1)]
     assert costs == [Spend(ARCHIVE * CALL), Spend(2 * ARCHIVE * CALL)]
 
     after = run(held, "report")[1]

@@ -18,9 +18,10 @@ from pathlib import Path
 import pytest
 
 from generators.catalog import INSTALLED
-from harness.codec import decode_episode, decode_reply, decode_try
+from harness.codec import decode_episode, decode_try
 from harness.episode import Episode
 from harness.model import Role
+from harness.spending.paid_call import decode_paid_call
 from registry.sealing import decrypt
 from registry.verify import verify_study
 from study import pipeline
@@ -194,7 +195,7 @@ def test_the_key_stands_nowhere(run: Run) -> None:
         if re.fullmatch(r"responses/\w+/\d+-\d+-\d+\.age", key):
             held[f"{key}: raw"] = decode_try(data, key).raw
         elif key.startswith("responses/"):
-            held[f"{key}: raw"] = decode_reply(data, key).raw
+            held[f"{key}: raw"] = decode_paid_call(data, key).reply.raw
     assert [place for place, data in held.items() if secret in data] == []
     assert any(str(run.ray) in place for place in held)
 

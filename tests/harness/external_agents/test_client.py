@@ -45,8 +45,8 @@ from harness.model import Model, ToolCall, Usage
 from harness.models.scripted.agents import HonestAgent
 from harness.sandboxes.base import SandboxProvider
 from harness.sandboxes.local import LocalSandboxes
-from harness.spending.purchases import Journal, MemoryJournal, StoreJournal
-from harness.store_keys import response_key
+from harness.spending.purchases import Journal, MemoryJournal
+from harness.store_keys import attempt_replies, reply_key
 from registry.ledger.records import ModelPin
 from registry.result_row import Arm
 from registry.sealing import new_identity
@@ -61,7 +61,7 @@ from tests.harness.chat_server import (
     stream,
     wait_until,
 )
-from tests.harness.paid_attempt import Vouched
+from tests.harness.paid_attempt import Vouched, journal_of
 from tests.harness.script import ANSWER, Playback, brief, call, noon, say
 
 if TYPE_CHECKING:
@@ -598,10 +598,10 @@ def test_after_a_crash_the_conversation_is_not_bought_again_and_the_folder_is_as
         collect=("gone.txt", "made/empty", "made/out.bin", "in/kept.txt"),
     )
     store, (identity, recipient) = MemoryStore(), new_identity()
-    journal = StoreJournal(store, "sha256:" + "e" * 64, 1, (recipient,), identity)
+    journal = journal_of(store, "sha256:" + "e" * 64, recipient, identity)
     with stream(leaving(work)) as served:
         first = attempt(agent(served.url), sandboxes, given, journal)
-    assert store.exists(response_key("sha256:" + "e" * 64, 1, 0))
+    assert store.exists(reply_key(attempt_replies("sha256:" + "e" * 64, 1), 0))
     again = attempt(agent("http://127.0.0.1:9"), sandboxes, given, journal)  # nobody there
     assert again.answer == first.answer == "It is done."
     assert again.answer_files == first.answer_files

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
 import pytest
 
@@ -29,7 +29,8 @@ from harness.judging.judge import (
     prompt_digest,
     read_verdicts,
 )
-from harness.model import Message, Reply, Role, ToolCall, Try, Usage
+from harness.model import Message, Reply, Role, ToolCall, Usage
+from harness.spending.purchases import MemoryJournal
 from registry.ledger.records import ModelPin, record_digest
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.harness.script import noon
@@ -38,21 +39,18 @@ ASKED = re.compile(r"^(c\d+)\. (.*)$", re.M)
 BLOCK = re.compile(r"<<<answer (\w{32})>>>\n(.*)\n<<<end of answer \1>>>", re.S)
 
 
-@dataclass
-class Kept:
-    """Replies kept in memory."""
+class Kept(defaultdict[str, MemoryJournal]):
+    """Replies kept in memory, by call."""
 
-    replies: dict[tuple[str, int], Reply] = field(default_factory=dict)
-    tries: list[tuple[str, int, Try]] = field(default_factory=list)
+    def __init__(self) -> None:
+        super().__init__(MemoryJournal)
 
-    def load(self, call: str, tried: int) -> Reply | None:
-        return self.replies.get((call, tried))
+    def __call__(self, call: str) -> MemoryJournal:
+        return self[call]
 
-    def save(self, call: str, tried: int, reply: Reply) -> Reply:
-        return self.replies.setdefault((call, tried), reply)
-
-    def keep_try(self, call: str, tried: int, failed: Try) -> None:
-        self.tries.append((call, tried, failed))
+    @property
+    def replies(self) -> list[Reply]:
+        return [reply for journal in self.values() for reply in journal.replies.values()]
 
 
 OPENED: list[Judge] = []
@@ -299,6 +297,7 @@ def test_requests_that_fail_are_handed_over_as_they_are_received() -> None:
         assert judge_criteria(judge_at(served), Submission("t", "a"), criteria(2), kept) == (
             True, True,
         )  # fmt: skip
-    failures = [(failed.kind, failed.status) for _, _, failed in kept.tries]
+    (journal,) = kept.values()
+    failures = [(failed.kind, failed.status) for _, failed in journal.failed]
     assert failures == [("rate_limit", 429)] * 2
-    assert {(call, tried) for call, tried, _ in kept.tries} == set(kept.replies)
+    assert {number for number, _ in journal.failed} == set(journal.replies)

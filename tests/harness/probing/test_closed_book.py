@@ -18,13 +18,14 @@ from harness.model import Model, ModelRequest, Usage
 from harness.models.scripted.agents import HonestAgent, SpikedAgent
 from harness.models.scripted.release_memory import Memory
 from harness.probing.closed_book import (
-    ProbeStore,
     probe_call,
     probe_messages,
-    read_probe,
     run_probe,
     score_probe,
 )
+from harness.probing.records import read_probe
+from harness.spending.paid_call import CallKind, Charge, Payer
+from harness.spending.purchases import ReplyStore
 from registry.ledger.records import ModelPin, record_digest
 from registry.sealing import new_identity
 from registry.stores.folder import FolderStore
@@ -67,37 +68,38 @@ def test_a_question_names_the_files_and_holds_none_of_them(task: Family) -> None
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Iterator[ProbeStore]:
+def replies(tmp_path: Path) -> Iterator[ReplyStore]:
     identity, recipient = new_identity()
     return store_of(tmp_path, recipient, identity)
 
 
-def store_of(folder: Path, recipient: str, identity: str) -> ProbeStore:
+def store_of(folder: Path, recipient: str, identity: str) -> ReplyStore:
     call = probe_call("study", 1, PIN, instance_of("compute_average").id)
-    return ProbeStore(FolderStore(folder), PIN, 1, call, (recipient,), (identity,))
+    charge = Charge(CallKind.PROBE, Payer.of(PIN), call, 1)
+    return ReplyStore(FolderStore(folder), charge, (recipient,), (identity,))
 
 
-def ask(model: Model, instance: TaskInstance, journal: ProbeStore) -> float:
+def ask(model: Model, instance: TaskInstance, replies: ReplyStore) -> float:
     messages = probe_messages(instance, INSTALLED)
     assert messages is not None
-    return run_probe(instance, messages, model, journal, INSTALLED).score
+    return run_probe(instance, messages, model, replies, INSTALLED).score
 
 
-def test_agents_know_what_they_have_read_and_nothing_else(journal: ProbeStore) -> None:
+def test_agents_know_what_they_have_read_and_nothing_else(replies: ReplyStore) -> None:
     instance = instance_of("compute_average")
     files = frozenset(a.digest.removeprefix("sha256:") for a in instance.brief.assets)
     key = FAMILIES["compute_average"].key(instance.truth)
-    assert ask(SpikedAgent("a", 0.9, Memory({files: key})), instance, journal) == 1
-    assert ask(SpikedAgent("b", 0.0, Memory({})), instance, journal) == 0
-    assert ask(HonestAgent("c", 0.0), instance, journal) == 0
+    assert ask(SpikedAgent("a", 0.9, Memory({files: key})), instance, replies) == 1
+    assert ask(SpikedAgent("b", 0.0, Memory({})), instance, replies) == 0
+    assert ask(HonestAgent("c", 0.0), instance, replies) == 0
 
 
-def test_a_kept_probe_is_sealed_and_counts_once(journal: ProbeStore, tmp_path: Path) -> None:
+def test_a_kept_probe_is_sealed_and_counts_once(replies: ReplyStore, tmp_path: Path) -> None:
     instance = instance_of("compute_average")
-    ask(HonestAgent("asked", 0.0), instance, journal)
-    kept = read_probe(journal.store, record_digest(PIN), journal.call, journal.identities)
+    ask(HonestAgent("asked", 0.0), instance, replies)
+    kept = read_probe(replies.store, record_digest(PIN), replies.charge.subject, replies.identities)
     assert kept is not None
-    assert (kept.instance, kept.score, kept.wave) == (instance.id, 0, 1)
+    assert (kept.instance, kept.score, kept.charge.wave) == (instance.id, 0, 1)
     for path in tmp_path.rglob("*.age"):
         assert path.read_bytes().startswith(b"age-encryption.org/")
         assert instance.id.removeprefix("sha256:") not in path.name
@@ -118,14 +120,14 @@ class Paid:
         return HonestAgent("h", 0.0).respond(request)
 
 
-def test_a_reply_is_bought_once_whatever_happens_after(journal: ProbeStore) -> None:
+def test_a_reply_is_bought_once_whatever_happens_after(replies: ReplyStore) -> None:
     instance, model = instance_of("compute_average"), Paid()
     messages = probe_messages(instance, INSTALLED)
     assert messages is not None
     for _ in range(2):  # the second finds the reply of the first
-        run_probe(instance, messages, model, journal, INSTALLED)
+        run_probe(instance, messages, model, replies, INSTALLED)
     assert model.asked == 1
-    assert journal.bought == [Usage()]
+    assert replies.usages == [Usage()]
 
 
 def test_answers_to_tasks_without_a_block_are_asked_for_as_text() -> None:

@@ -62,14 +62,14 @@ def test_the_first_pattern_that_fits_counts(tmp_path: Path) -> None:
     path = write(tmp_path, FILE)
     prices = read_prices(path)
     assert prices.digest == digest_bytes(path.read_bytes())
-    mini, large = prices.of(pin("gpt-5-mini")), prices.of(pin("gpt-5-2026-08"))
+    mini, large = prices.of("openai", "gpt-5-mini"), prices.of("openai", "gpt-5-2026-08")
     assert mini is not None
     assert large is not None
     assert (mini.input, mini.cached_input) == (Decimal("0.25"), Decimal("0.025"))
     assert mini.date == "2026-11-01"
     assert (large.input, large.cached_input) == (Decimal("1.25"), Decimal("1.25"))
-    assert prices.of(pin("gpt-4")) is None
-    assert prices.of(pin("gpt-5", "anthropic")) is None
+    assert prices.of("openai", "gpt-4") is None
+    assert prices.of("anthropic", "gpt-5") is None
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ import pytest
 from harness.episode import Cell
 from harness.errors import WorkStopped
 from harness.model import Message, Reply, Role, Usage
-from harness.spending.purchases import StoreJournal
 from harness.store_keys import result_key
 from harness.sweep.run_cell import RunContext
 from harness.sweep.worker_process import CellLocks, open_worker_process
@@ -25,6 +24,7 @@ from registry.sealing import new_identity
 from registry.stores.folder import FolderStore
 from tests.harness import paid_cells
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
+from tests.harness.paid_attempt import journal_of
 
 STUDY, RECIPIENT = new_identity()
 RUN, _ = new_identity()
@@ -129,7 +129,7 @@ def test_what_a_hand_cannot_work_with_is_raised_at_the_other_end(tmp_path: Path)
 
 def test_nothing_is_bought_when_the_work_has_stopped(tmp_path: Path) -> None:
     store = FolderStore(tmp_path / "store")
-    journal = StoreJournal(store, "sha256:" + "a" * 64, 1, (RECIPIENT,), STUDY)
+    journal = journal_of(store, "sha256:" + "a" * 64, RECIPIENT, STUDY)
     reply = Reply(Message(Role.ASSISTANT, "hello"), Usage(1, 1), "v")
     journal.save(0, reply)
     stopped = replace(journal, stopped=lambda: True)

@@ -22,6 +22,7 @@ from analysis.report.write import report_files
 from generators.catalog import INSTALLED
 from harness.model import PROBE_MARK
 from harness.probing.text import released_text
+from harness.spending.paid_call import CallKind
 from harness.spending.prices import read_prices
 from harness.sweep.run_cell import Workbench, run_cell
 from registry.canonical import digest_value
@@ -33,9 +34,9 @@ from study import pipeline
 from study.cli.main import main
 from study.probing.ask import instance_of
 from study.probing.results import exposure_of, texts_of
-from study.spending import spent_by_judges, spent_on_probes
 from study.sweeps.exposure_ledger import burned_tranches
-from study.sweeps.sweep import SweepRequest, _spent_beside, begin_wave, close_wave, context_of
+from study.sweeps.spending import sum_spends
+from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of
 from study.workspace.image import NO_IMAGE, PinnedImage
 from study.workspace.manifests import cells_of
 from study.workspace.setup import init_study, registration_of
@@ -234,10 +235,12 @@ def test_replies_are_bought_once_and_counted(probed: tuple[Study, Served]) -> No
     code, told = probe(study, "--wave", "1", "--model", "served")
     assert (code, told["models"][0]["fresh"], len(served.requests)) == (0, 3, OWED)
     prices = read_prices(study.folder / "prices.yaml")
-    ((tariff, spend),) = spent_on_probes(study, 1, prices)
-    assert (tariff.model, spend.usd) == ("served", OWED * CALL)
-    assert spent_on_probes(study, 0, prices) == ()
-    assert _spent_beside(study, 1, prices) == (*spent_by_judges(study, 1, prices), (tariff, spend))
+    ((model, spend),) = sum_spends(study, 1, prices, CallKind.PROBE)
+    assert (model.name, spend.usd) == ("served", OWED * CALL)
+    assert sum_spends(study, 0, prices, CallKind.PROBE) == ()
+    judged = sum_spends(study, 1, prices, CallKind.JUDGE)
+    both = sum_spends(study, 1, prices, CallKind.JUDGE, CallKind.PROBE)
+    assert both == (*judged, (model, spend))
     begin(study, 1)  # whose manifest comes after what the questions told its provider
     assert burned_tranches(study.ledger.entries())[1, "served"] == {0}
 

@@ -26,10 +26,11 @@ from generators.catalog import INSTALLED
 from generators.grading.rubric import Criterion
 from harness.codec import decode_try
 from harness.judging.answer_sheets import make_sheets
-from harness.judging.judge import SYSTEM, Judge, Submission, judgement_bound
+from harness.judging.judge import SYSTEM, Judge, Submission, judging_bound
 from harness.spending.budget import Spend
+from harness.spending.paid_call import CallKind
 from harness.spending.prices import read_prices
-from harness.sweep.run_cell import Workbench, open_purse, run_cell
+from harness.sweep.run_cell import Workbench, open_budget, run_cell
 from registry.clock import utc_now
 from registry.ledger.records import JudgeRule, Plan, read_record, record_body, record_digest
 from registry.result_row import ResultRow
@@ -42,7 +43,7 @@ from study.judging.grade import GradeRequest, grade_study
 from study.judging.grades import graded_by
 from study.protocol.protocol import read_protocol
 from study.reporting.look import graded_rows
-from study.spending import money_of, spent_by_judges
+from study.sweeps.spending import price_models, sum_spends
 from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of
 from study.workspace.image import NO_IMAGE, PinnedImage
 from study.workspace.manifests import cells_of, manifests_of
@@ -462,7 +463,7 @@ def test_a_budget_stops_a_judge_before_it_is_passed_and_raised_it_goes_on(
         "bounds",
         None,
     )
-    assert spent_by_judges(study, 0, read_prices(study.folder / "prices.yaml")) == (
+    assert sum_spends(study, 0, read_prices(study.folder / "prices.yaml"), CallKind.JUDGE) == (
         (ANY, Spend(2 * CALL)),
     )
     study = edit(study, "{judges: {strict: 0.1}}", "{run: 0.3, providers: {openai: 0.3}}")
@@ -471,12 +472,12 @@ def test_a_budget_stops_a_judge_before_it_is_passed_and_raised_it_goes_on(
     assert len(served.requests) == EPISODES
     assert {row["spent_usd"] for row in told["budget"]} == {float(EPISODES * CALL)}
     manifest = manifests_of(study.ledger, 0)[0]
-    money = money_of(study.folder, study.protocol, manifest.models)
-    judged = spent_by_judges(study, 0, money.prices)
-    context = context_of(study, manifest, PinnedImage("", NO_IMAGE), 1, money, judged)
-    purse = open_purse((), frozenset(), study.store, context)  # as the sweep's coordinator does
-    assert purse is not None
-    assert {each.spent for each in purse.accounts()} == {EPISODES * CALL}
+    pricing = price_models(study.folder, study.protocol, manifest.models)
+    judged = sum_spends(study, 0, pricing.prices, CallKind.JUDGE)
+    context = context_of(study, manifest, PinnedImage("", NO_IMAGE), 1, pricing, judged)
+    budget = open_budget((), frozenset(), study.store, context)  # as the sweep's coordinator does
+    assert budget is not None
+    assert {each.spent for each in budget.accounts()} == {EPISODES * CALL}
     # What one judge has cost leaves nothing for the next.
     result = run(study, "grade", "--judge", "kind")
     assert result.exit_code == 3
@@ -492,7 +493,7 @@ def test_with_bounds_no_judge_passes_a_limit_at_all(swept: tuple[Study, Served])
     judge = Judge(pin, object())  # type: ignore[arg-type]  # it is asked nothing
     price = read_prices(study.folder / "prices.yaml").prices[0]
     criterion = Criterion("m/0", "m", "It says five.", "SR", 1.0, "", None)
-    bound = judgement_bound(judge, Submission("Do it.", "Done."), [criterion] * 25, price)
+    bound = judging_bound(judge, Submission("Do it.", "Done."), [criterion] * 25, price)
     assert bound is not None
     # Two calls, three tries each, with 200 tokens of reply at 0.001 USD and at least the text.
     assert bound > 2 * 3 * (200 * Decimal("0.001") + len(SYSTEM) * Decimal("0.0001"))

@@ -15,25 +15,18 @@ from harness.errors import HarnessError
 from harness.judging.answer_sheets import make_sheets
 from harness.judging.grade import build_judge, pin_judge
 from harness.judging.judge import Judge, Submission, judge_criteria
-from harness.model import Message, ModelRequest, Reply, Role, Try
+from harness.model import Message, ModelRequest, Role
 from harness.models.scripted.careless_judge import CarelessJudge
 from harness.models.scripted.release_memory import load_criteria
+from harness.spending.purchases import MemoryJournal
 from registry.ledger.records import ModelPin
 
 PIN = ModelPin("careless", "scripted", "careless/1", (("agent", '"careless"'),))
 
 
-class Forgotten:
-    """Replies that nobody keeps."""
-
-    def load(self, call: str, tried: int) -> Reply | None:
-        return None
-
-    def save(self, call: str, tried: int, reply: Reply) -> Reply:
-        return reply
-
-    def keep_try(self, call: str, tried: int, failed: Try) -> None:
-        raise AssertionError("nothing fails here")
+def forget(call: str) -> MemoryJournal:
+    """A journal that nobody keeps."""
+    return MemoryJournal()
 
 
 def criteria(*texts: str) -> list[Criterion]:
@@ -41,7 +34,7 @@ def criteria(*texts: str) -> list[Criterion]:
 
 
 def verdicts(judge: Judge, answer: str, *texts: str) -> tuple[bool | None, ...]:
-    return judge_criteria(judge, Submission("a task", answer), criteria(*texts), Forgotten())
+    return judge_criteria(judge, Submission("a task", answer), criteria(*texts), forget)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +86,7 @@ def test_a_check_finds_that_it_is_not_to_be_trusted() -> None:
     for sheet in make_sheets([("compute_average", "1", "easy")], 200, INSTALLED):
         given = Submission(sheet.task, sheet.answer)
         truths += sheet.truths
-        said += judge_criteria(judge, given, sheet.criteria, Forgotten())
+        said += judge_criteria(judge, given, sheet.criteria, forget)
     count = Counter(zip(truths, said, strict=True))
     assert count[True, True] / truths.count(True) > 0.9
     assert 0.5 < count[False, False] / truths.count(False) < 0.85

@@ -1,4 +1,4 @@
-"""The purse: whatever happens, no lease is given that could pass a limit by what is reserved."""
+"""The budget of leases: no lease is given that could pass a limit by what is reserved."""
 
 from __future__ import annotations
 
@@ -14,14 +14,21 @@ from generators.task import TaskSpec
 from harness.episode import Cell
 from harness.errors import HarnessError
 from harness.model import Usage
-from harness.spending.budget import Budget, Purse, Spend, Tariff, attempt_bound, spend_of
+from harness.spending.budget import (
+    Budget,
+    PricedModel,
+    Spend,
+    SpendingLimits,
+    attempt_bound,
+    sum_spend,
+)
 from harness.spending.prices import Price
 from harness.sweep.leases import LeaseBook, LeaseOutcome
 from registry.ledger.records import ModelPin
 
 PRICE = Price("them", "m", Decimal(1), Decimal("0.1"), Decimal(10), "2026-11-01", "them")
-BOUNDED = Tariff("m", "them", PRICE, Decimal(3))
-OPEN = Tariff("m", "them", PRICE)
+BOUNDED = PricedModel("m", "them", PRICE, Decimal(3))
+OPEN = PricedModel("m", "them", PRICE)
 SPEC = TaskSpec("count_circles", "1", "easy", ())
 
 
@@ -29,11 +36,11 @@ def usd(value: str | int) -> Spend:
     return Spend(Decimal(value))
 
 
-def purse(limit: int, tariff: Tariff, reserve: str = "seen") -> Purse:
-    return Purse.open(Budget(run=Decimal(limit), reserve=reserve), [tariff])
+def budget(limit: int, model: PricedModel, reserve: str = "seen") -> Budget:
+    return Budget.open(SpendingLimits(run=Decimal(limit), reserve=reserve), [model])
 
 
-def book(count: int, kept: Purse, *others: str) -> LeaseBook:
+def book(count: int, kept: Budget, *others: str) -> LeaseBook:
     models = ("m", *others)
     cells = [
         Cell(f"{name}{n}", SPEC, "i", Seed(bytes(32)), name, 0)
@@ -44,8 +51,9 @@ def book(count: int, kept: Purse, *others: str) -> LeaseBook:
 
 
 def test_a_spend_is_the_sum_of_all_replies_of_all_attempts() -> None:
-    bought = {1: (Usage(1_000_000, 0), Usage(1_000_000, 0)), 2: (Usage(500_000, 0), Usage())}
-    assert spend_of(bought, PRICE) == Spend(Decimal("2.5"), 1)
+    usages = [Usage(1_000_000, 0), Usage(1_000_000, 0), Usage(500_000, 0), Usage()]
+    assert sum_spend(usages, PRICE) == Spend(Decimal("2.5"), 1)
+    assert sum_spend(usages, None) == Spend()
 
 
 def test_a_bound_takes_full_contexts_and_longest_replies() -> None:
@@ -55,14 +63,14 @@ def test_a_bound_takes_full_contexts_and_longest_replies() -> None:
 
 
 def test_with_a_bound_as_many_are_leased_as_are_surely_paid_for() -> None:
-    kept = book(9, purse(10, BOUNDED))
+    kept = book(9, budget(10, BOUNDED))
     assert len(kept.lease("w", 9, 0.0)) == 3
     assert kept.lease("v", 9, 0.0) == ()
     assert not kept.stalled(), "what is at work may turn out cheaper"
 
 
 def test_without_a_bound_one_goes_ahead_alone() -> None:
-    kept = book(9, purse(10, OPEN))
+    kept = book(9, budget(10, OPEN))
     (first,) = kept.lease("w", 9, 0.0)
     assert kept.lease("v", 9, 0.0) == ()
     kept.report("w", [LeaseOutcome(first.episode, True, spend=usd(1))], 1.0)
@@ -70,7 +78,7 @@ def test_without_a_bound_one_goes_ahead_alone() -> None:
 
 
 def test_a_failed_attempt_costs_and_is_no_measure() -> None:
-    kept = book(9, purse(10, OPEN))
+    kept = book(9, budget(10, OPEN))
     (first,) = kept.lease("w", 1, 0.0)
     kept.report("w", [LeaseOutcome(first.episode, False, "provider:filter", usd("0.1"))], 1.0)
     assert kept.progress().accounts[0].spent == Decimal("0.1")
@@ -78,7 +86,7 @@ def test_a_failed_attempt_costs_and_is_no_measure() -> None:
 
 
 def test_a_spent_budget_ends_the_wave_and_says_so() -> None:
-    kept = book(5, purse(3, OPEN))
+    kept = book(5, budget(3, OPEN))
     for turn in range(2):
         (cell,) = kept.lease("w", 1, float(turn))
         kept.report("w", [LeaseOutcome(cell.episode, True, spend=usd(1))], float(turn))
@@ -91,19 +99,19 @@ def test_a_spent_budget_ends_the_wave_and_says_so() -> None:
 
 
 def test_limits_of_a_model_and_a_provider_leave_others_alone() -> None:
-    budget = Budget(None, (("m", Decimal(1)),), (("other", Decimal(2)),))
-    tariffs = [
+    limits = SpendingLimits(None, (("m", Decimal(1)),), (("other", Decimal(2)),))
+    models = [
         replace(BOUNDED, bound=Decimal(1)),
-        Tariff("n", "other", PRICE, Decimal(1)),
-        Tariff("home", "scripted", None),
+        PricedModel("n", "other", PRICE, Decimal(1)),
+        PricedModel("home", "scripted", None),
     ]
-    kept = book(5, Purse.open(budget, tariffs), "n", "home")
+    kept = book(5, Budget.open(limits, models), "n", "home")
     names = [cell.model for cell in kept.lease("w", 99, 0.0)]
     assert (names.count("m"), names.count("n"), names.count("home")) == (1, 2, 5)
 
 
 def test_what_a_lost_worker_bought_is_counted_before_its_cell_is_leased_again() -> None:
-    kept = book(1, purse(10, BOUNDED))
+    kept = book(1, budget(10, BOUNDED))
     kept.recount = lambda cell: usd(2)
     kept.lease("w", 1, 0.0)
     kept.release("w")
@@ -114,17 +122,17 @@ def test_what_a_lost_worker_bought_is_counted_before_its_cell_is_leased_again() 
 def test_replies_that_tell_no_tokens_are_refused_unless_allowed() -> None:
     unknown = Spend(Decimal(), 1)
     with pytest.raises(HarnessError, match="--allow-unknown-price"):
-        purse(10, OPEN).settle("e", "m", unknown)
-    allowed = Purse.open(Budget(run=Decimal(10)), [OPEN], allow_unknown=True)
-    allowed.settle("e", "m", unknown)
+        budget(10, OPEN).settle("m", "e", unknown)
+    allowed = Budget.open(SpendingLimits(run=Decimal(10)), [OPEN], allow_unknown=True)
+    allowed.settle("m", "e", unknown)
     (account,) = allowed.accounts()
     assert (account.spent, account.unknown) == (Decimal(), 1), "and it is told beside the sum"
 
 
 def test_reserving_bounds_needs_bounds() -> None:
     with pytest.raises(HarnessError, match="`context` and `max_tokens`"):
-        purse(10, OPEN, "bound")
-    assert purse(10, BOUNDED, "bound").affords("m")
+        budget(10, OPEN, "bound")
+    assert budget(10, BOUNDED, "bound").affords("m")
 
 
 @given(
@@ -144,7 +152,7 @@ def test_within_its_reservations_no_budget_is_ever_passed(
 ) -> None:
     """Attempts cost up to their bound. Reserved by bounds, spending stays within the limit; by
     what was seen, it passes it at most by what episodes at work cost beyond reservations."""
-    kept = purse(limit, BOUNDED if bounded else OPEN, "bound" if bounded else "seen")
+    kept = budget(limit, BOUNDED if bounded else OPEN, "bound" if bounded else "seen")
     leases, paid = book(12, kept), dict[str, Decimal]()
     held: dict[str, list[str]] = {"a": [], "b": [], "c": []}
     beyond = Decimal()
@@ -158,7 +166,7 @@ def test_within_its_reservations_no_budget_is_ever_passed(
             assert not got or account.spent + account.reserved <= limit
         elif held[worker]:
             episode = held[worker].pop()
-            reserved = dict(kept._held[episode])["run"]
+            reserved = dict(kept._reservations["m", episode])["run"]
             beyond += max(cost - reserved, Decimal())
             paid[episode] = paid.get(episode, Decimal()) + cost
             if event == "die":

@@ -1,0 +1,99 @@
+"""The store of replies: what is paid for is kept with its charge, once, and read again by kind."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from generators.seed import Seed
+from generators.task import TaskSpec
+from harness.codec import decode_try
+from harness.episode import Cell
+from harness.errors import WorkStopped
+from harness.model import Message, Reply, Role, Try, Usage
+from harness.spending.budget import PricedModel, Spend
+from harness.spending.paid_call import (
+    CallKind,
+    Charge,
+    PaidCall,
+    Payer,
+    decode_paid_call,
+    encode_paid_call,
+)
+from harness.spending.prices import Price
+from harness.spending.purchases import (
+    ReplyStore,
+    read_episode_spends,
+    read_episode_usages,
+    read_paid_calls,
+)
+from registry.ledger.records import JudgePin, ModelPin
+from registry.sealing import decrypt, new_identity
+from registry.stores.memory import MemoryStore
+
+IDENTITY, RECIPIENT = new_identity()
+MODEL = Payer.of(ModelPin("m", "openai", "m-1"))
+JUDGE = Payer.of(JudgePin("j", "openai", "j-1", "sha256:p"))
+EPISODE, CALL = "sha256:" + "e" * 64, "sha256:" + "c" * 64
+CHARGES = {
+    CallKind.EPISODE: Charge(CallKind.EPISODE, MODEL, EPISODE, 2),
+    CallKind.JUDGE: Charge(CallKind.JUDGE, JUDGE, "a sheet", None),
+    CallKind.PROBE: Charge(CallKind.PROBE, MODEL, CALL, 2),
+}
+
+
+def reply(tokens: int) -> Reply:
+    return Reply(Message(Role.ASSISTANT, "{}"), Usage(tokens, 0), "v")
+
+
+def replies_of(kind: CallKind, store: MemoryStore) -> ReplyStore:
+    return ReplyStore(store, CHARGES[kind], (RECIPIENT,), (IDENTITY,))
+
+
+def test_every_kind_of_call_is_kept_with_its_charge_and_read_by_kind() -> None:
+    store = MemoryStore()
+    for number, kind in enumerate(CallKind):
+        replies = replies_of(kind, store)
+        journal = {
+            CallKind.EPISODE: replies.attempt(1),
+            CallKind.JUDGE: replies.judge_call(CALL),
+            CallKind.PROBE: replies.probe(),
+        }[kind]
+        journal.keep_failed(0, Try("overload", 529, 0.1, b"busy"))
+        assert journal.load(0) is None
+        assert journal.save(0, reply(number)) == reply(number)
+        assert journal.save(0, reply(99)) == reply(number), "the first one counts"
+        assert journal.load(0) == reply(number)
+        assert replies.usages == [Usage(number, 0), Usage(99, 0)], "both were paid for"
+        assert dict(replies.failed) == {"overload": 1}
+        kept = list(read_paid_calls(store, (IDENTITY,), kind))
+        assert kept == [PaidCall(CHARGES[kind], reply(number))]
+        assert decode_paid_call(encode_paid_call(kept[0])) == kept[0]
+    failed = [key for key in store.list("") if key.count("-") == 2]
+    assert len(failed) == len(CallKind)
+    assert decode_try(decrypt(store.get(failed[0]), (IDENTITY,), failed[0])).raw == b"busy"
+
+
+def test_an_attempt_inherits_replies_and_pays_for_none_when_the_work_has_stopped() -> None:
+    replies = replies_of(CallKind.EPISODE, MemoryStore())
+    replies.attempt(1).save(0, reply(1))
+    replies.attempt(2, inherited=1).save(1, reply(2))
+    third = replies.attempt(3, inherited=2, stopped=lambda: True)
+    assert [third.load(0), third.load(1)] == [reply(1), reply(2)]
+    with pytest.raises(WorkStopped):
+        third.load(2)
+
+
+def test_the_cost_of_an_episode_is_that_of_all_its_attempts() -> None:
+    store, price = MemoryStore(), Price("openai", "m", Decimal(1), Decimal(1), Decimal(1), "", "")
+    replies = replies_of(CallKind.EPISODE, store)
+    replies.attempt(1).save(0, reply(1_000_000))
+    replies.attempt(2, inherited=1).save(1, reply(2_000_000))
+    usages = read_episode_usages(store, (IDENTITY,), EPISODE, "openai")
+    assert usages == [Usage(1_000_000, 0), Usage(2_000_000, 0)]
+    spec = TaskSpec("count_circles", "1", "easy", ())
+    cells = [Cell(EPISODE, spec, "i", Seed(bytes(32)), name, 0) for name in ("m", "free")]
+    models = {"m": PricedModel("m", "openai", price), "free": PricedModel("free", "local", None)}
+    spends = list(read_episode_spends(store, (IDENTITY,), cells, models))
+    assert spends == [(cells[0], Spend(Decimal(3)))]
