@@ -143,29 +143,51 @@ def _regime(name: str) -> Job:
 
 
 SIZES = (
-    (Design(4, 4, 1, 4), "A"), (Design(4, 16, 1, 4), "A"), (Design(4, 64, 1, 4), "A"),
-    (Design(4, 4, 3, 4), "C"), (Design(4, 16, 3, 4), "C"),
-)  # fmt: skip
+    (Design(4, 4, 1, 4), "A"),
+    (Design(4, 16, 1, 4), "A"),
+    (Design(4, 64, 1, 4), "A"),
+    (Design(4, 4, 3, 4), "C"),
+    (Design(4, 16, 3, 4), "C"),
+)
 POWER_ROWS = (
-    Design(4, 4), Design(4, 16), Design(4, 64), Design(4, 256), Design(12, 16), Design(12, 64),
+    Design(4, 4),
+    Design(4, 16),
+    Design(4, 64),
+    Design(4, 256),
+    Design(12, 16),
+    Design(12, 64),
     Design(4, 64, 3),
-)  # fmt: skip
+)
 POWER_GAPS = (0.02, 0.05, 0.10, 0.20)
 # Seeds for a 5-point gap, for 90 % of it, for 2 points; and detectable effects, in points
 NEEDED = (
-    (Design(4, 112), 0.05), (Design(12, 38), 0.05), (Design(4, 41, 3), 0.05),
-    (Design(4, 150), 0.05), (Design(4, 700), 0.02),
-)  # fmt: skip
+    (Design(4, 112), 0.05),
+    (Design(12, 38), 0.05),
+    (Design(4, 41, 3), 0.05),
+    (Design(4, 150), 0.05),
+    (Design(4, 700), 0.02),
+)
 DETECTABLE = (
-    (Design(4, 4), 0.265), (Design(4, 4, 3), 0.160), (Design(4, 16), 0.132),
-    (Design(4, 16, 3), 0.080), (Design(4, 64), 0.066), (Design(4, 64, 3), 0.039),
-    (Design(4, 256), 0.033), (Design(4, 256, 3), 0.020), (Design(12, 4), 0.153),
-    (Design(12, 4, 3), 0.092), (Design(12, 16), 0.076), (Design(12, 16, 3), 0.046),
-    (Design(12, 64), 0.038), (Design(12, 64, 3), 0.023),
-)  # fmt: skip
+    (Design(4, 4), 0.265),
+    (Design(4, 4, 3), 0.160),
+    (Design(4, 16), 0.132),
+    (Design(4, 16, 3), 0.080),
+    (Design(4, 64), 0.066),
+    (Design(4, 64, 3), 0.039),
+    (Design(4, 256), 0.033),
+    (Design(4, 256, 3), 0.020),
+    (Design(12, 4), 0.153),
+    (Design(12, 4, 3), 0.092),
+    (Design(12, 16), 0.076),
+    (Design(12, 16, 3), 0.046),
+    (Design(12, 64), 0.038),
+    (Design(12, 64, 3), 0.023),
+)
 ADJUSTED = (
-    (Design(4, 64, 1, 4), "A"), (Design(4, 64, 3, 4), "A"), (Design(4, 64, 3, 4), "C"),
-)  # fmt: skip
+    (Design(4, 64, 1, 4), "A"),
+    (Design(4, 64, 3, 4), "A"),
+    (Design(4, 64, 3, 4), "C"),
+)
 EQUIVALENT = (Design(4, 122), Design(4, 154))
 SCENES = {
     "null A": Scene("A"),

@@ -100,9 +100,16 @@ def _study(scene: Scene, count: int, stream: np.random.Generator) -> Floats:
     gaps = np.zeros((LOOKS, MODELS))
     gaps[scene.onset - 1 :] = scene.gap
     scores, x = simulate_looks(
-        SHARED[scene.regime], looks=LOOKS, models=MODELS, per_arm=PER_ARM, gaps=gaps,
-        replications=count, stream=stream, fresh=scene.fresh, covariate_runs=scene.covariate_runs,
-    )  # fmt: skip
+        SHARED[scene.regime],
+        looks=LOOKS,
+        models=MODELS,
+        per_arm=PER_ARM,
+        gaps=gaps,
+        replications=count,
+        stream=stream,
+        fresh=scene.fresh,
+        covariate_runs=scene.covariate_runs,
+    )
     mean: Floats = scores.mean(axis=2)
     if x is None:
         return mean
@@ -139,9 +146,13 @@ def _rows(scores: Floats, fresh: bool, stream: np.random.Generator) -> Floats:
 def _permute(values: Floats, permutations: int, stream: np.random.Generator) -> Permuted:
     n = len(values)
     return permute_gaps(
-        values, np.zeros(n, dtype=np.int64), np.arange(n) < n // 2,
-        permutations=permutations, enumerate_up_to=0, seed=int(stream.integers(1 << 62)),
-    )  # fmt: skip
+        values,
+        np.zeros(n, dtype=np.int64),
+        np.arange(n) < n // 2,
+        permutations=permutations,
+        enumerate_up_to=0,
+        seed=int(stream.integers(1 << 62)),
+    )
 
 
 def _per_look(gap: Floats, se: Floats, rows: Floats) -> dict[str, Bools]:
@@ -230,10 +241,15 @@ def count_models(
     for size in _sizes(count):
         chosen = stream.permuted(np.tile(np.arange(24) < 6, (size, 1)), axis=1)
         scores, x = simulate_looks(
-            SHARED[regime], looks=LOOKS, models=MODELS, per_arm=PER_ARM,
-            gaps=0.10 * chosen.reshape(size, LOOKS, MODELS), replications=size, stream=stream,
+            SHARED[regime],
+            looks=LOOKS,
+            models=MODELS,
+            per_arm=PER_ARM,
+            gaps=0.10 * chosen.reshape(size, LOOKS, MODELS),
+            replications=size,
+            stream=stream,
             covariate_runs=covariate_runs,
-        )  # fmt: skip
+        )
         inflated.append(chosen)
         for rule, each in _claims(_free(scores, x), stream).items():
             found.setdefault(rule, []).append(each)

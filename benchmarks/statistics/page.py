@@ -147,41 +147,54 @@ def _regimes() -> Table:
     names = ("SD of a score", "SD of a fraction", "stable share")
     spec = {"A": (0.267, None, 0.04), "B": (0.267, None, 0.32), "C": (0.267, None, 0.50)}
     rows = [
-        Row(name, tuple(Figure(f"regime {name}", n, s) for n, s in zip(names, spec[name],
-                                                                       strict=True)))
+        Row(
+            name,
+            tuple(Figure(f"regime {name}", n, s) for n, s in zip(names, spec[name], strict=True)),
+        )
         for name in REGIMES
-    ]  # fmt: skip
+    ]
     return Table(("regime", *names), tuple(rows))
 
 
 _SIZE_ROWS: tuple[tuple[str, str, tuple[float | None, ...]], ...] = (
     ("pooled criteria, z (about Fisher's)", "pooled criteria", (0.734, 0.725, 0.721, 0.815, 0.821)),
-    ("the article's interval (criteria independent)", "article",
-     (0.173, 0.180, 0.184, 0.351, 0.336)),
+    (
+        "the article's interval (criteria independent)",
+        "article",
+        (0.173, 0.180, 0.184, 0.351, 0.336),
+    ),
     ("runs as independent, z", "runs", (None, None, None, 0.198, 0.164)),
     ("cluster-robust CR1, z", "cr1", (0.069, 0.057, 0.052, 0.096, 0.052)),
     ("Welch's t on seed means, tasks pooled", "welch", (0.038, 0.046, 0.044, 0.047, 0.036)),
     ("stratified t, Satterthwaite (P2)", "satterthwaite", (0.041, 0.050, 0.051, 0.047, 0.042)),
     ("**stratified permutation (P1)**", "permutation", (0.047, 0.051, 0.049, 0.056, 0.042)),
-    ("**permutation with ANCOVA (D5)**", "permutation, ANCOVA",
-     (0.047, 0.051, 0.050, 0.049, 0.050)),
+    (
+        "**permutation with ANCOVA (D5)**",
+        "permutation, ANCOVA",
+        (0.047, 0.051, 0.050, 0.049, 0.050),
+    ),
     ("GEE of criteria, sandwich", "gee", (0.098, 0.063, None, 0.080, None)),
     ("GEE of criteria, bias-reduced (S3)", "gee, bias-reduced", (0.042, 0.053, None, 0.044, None)),
-)  # fmt: skip
+)
 
 
 def _sizes() -> Table:
     rows = [
-        Row(label, tuple(
-            Figure(size_key(d, r), name, s) if name != "runs" or d.runs > 1 else None
-            for (d, r), s in zip(SIZES, spec, strict=True)
-        ))
+        Row(
+            label,
+            tuple(
+                Figure(size_key(d, r), name, s) if name != "runs" or d.runs > 1 else None
+                for (d, r), s in zip(SIZES, spec, strict=True)
+            ),
+        )
         for label, name, spec in _SIZE_ROWS
-    ]  # fmt: skip
+    ]
     mixed = Figure("mixed C K4 S4 R3", "mixed", 0.064)
     rows.append(Row("mixed model, seed intercept (S3)", (None, None, None, mixed, None)))
-    bayes = [Figure(f"bayes {where}", "bayes", spec)
-             for where, spec in (("A K4 S4 R1", 0.78), ("C K4 S4 R3", 0.77))]  # fmt: skip
+    bayes = [
+        Figure(f"bayes {where}", "bayes", spec)
+        for where, spec in (("A K4 S4 R1", 0.78), ("C K4 S4 R3", 0.77))
+    ]
     label = "mixed logistic model of criteria, variational Bayes (120 and 60 replications)"
     rows.append(Row(label, (bayes[0], None, None, bayes[1], None)))
     heads = tuple(
@@ -193,19 +206,37 @@ def _sizes() -> Table:
 
 def _power() -> Table:
     spec: tuple[tuple[float | None, ...], ...] = (
-        (0.04, 0.09, 0.17, 0.61), (0.06, 0.18, 0.59, 1.0), (0.15, 0.60, 0.995, 1.0),
-        (0.38, 0.998, 1.0, 1.0), (0.11, 0.45, 0.97, 1.0), (0.30, 0.96, 1.0, 1.0),
+        (0.04, 0.09, 0.17, 0.61),
+        (0.06, 0.18, 0.59, 1.0),
+        (0.15, 0.60, 0.995, 1.0),
+        (0.38, 0.998, 1.0, 1.0),
+        (0.11, 0.45, 0.97, 1.0),
+        (0.30, 0.96, 1.0, 1.0),
         (None, 0.95, 1.0, 1.0),
-    )  # fmt: skip
+    )
     rows = [
-        Row(_design(d), tuple(Figure(power_key(d, "A", Effect("all", gap)), "score", s)
-                              for gap, s in zip(POWER_GAPS, row, strict=True)))
+        Row(
+            _design(d),
+            tuple(
+                Figure(power_key(d, "A", Effect("all", gap)), "score", s)
+                for gap, s in zip(POWER_GAPS, row, strict=True)
+            ),
+        )
         for d, row in zip(POWER_ROWS, spec, strict=True)
-    ]  # fmt: skip
+    ]
     sparse = zip(POWER_GAPS[1:], (0.48, 0.98, 1.0), strict=True)
-    rows.append(Row("K4 S64, on few seeds nine in ten failures fixed", (None, *(
-        Figure(power_key(Design(4, 64), "A", Effect("sparse", gap)), "score", s)
-        for gap, s in sparse))))  # fmt: skip
+    rows.append(
+        Row(
+            "K4 S64, on few seeds nine in ten failures fixed",
+            (
+                None,
+                *(
+                    Figure(power_key(Design(4, 64), "A", Effect("sparse", gap)), "score", s)
+                    for gap, s in sparse
+                ),
+            ),
+        )
+    )
     return Table(("design", *(f"{100 * gap:.0f} points" for gap in POWER_GAPS)), tuple(rows))
 
 
@@ -228,18 +259,29 @@ def _detectable() -> Table:
 def _needed() -> Table:
     spec = (0.81, 0.83, 0.83, 0.90, 0.80)
     rows = [
-        Row(f"{_design(d)} | {d.tasks * d.seeds} | {100 * gap:.0f}",
-            (Figure(power_key(d, "A", Effect("all", gap)), "score", s),))
+        Row(
+            f"{_design(d)} | {d.tasks * d.seeds} | {100 * gap:.0f}",
+            (Figure(power_key(d, "A", Effect("all", gap)), "score", s),),
+        )
         for (d, gap), s in zip(NEEDED, spec, strict=True)
-    ]  # fmt: skip
+    ]
     return Table(("design", "instances an arm", "gap, points", "power"), tuple(rows))
 
 
 def _covariate() -> Table:
-    saved = {("A", 1): None, ("A", 3): None, ("B", 1): 0.13, ("B", 3): 0.23, ("C", 1): 0.33,
-             ("C", 3): 0.50}  # fmt: skip
-    power = {("A", 1): (0.605, 0.603, 0.50), ("A", 3): (0.95, None, 0.81),
-             ("C", 3): (0.75, 0.96, None)}  # fmt: skip
+    saved = {
+        ("A", 1): None,
+        ("A", 3): None,
+        ("B", 1): 0.13,
+        ("B", 3): 0.23,
+        ("C", 1): 0.33,
+        ("C", 3): 0.50,
+    }
+    power = {
+        ("A", 1): (0.605, 0.603, 0.50),
+        ("A", 3): (0.95, None, 0.81),
+        ("C", 3): (0.75, 0.96, None),
+    }
     known = {(r, d.runs): power_key(d, r, Effect("all", 0.05)) for d, r in ADJUSTED}
     rows = []
     for (regime, runs), share in saved.items():
@@ -251,8 +293,13 @@ def _covariate() -> Table:
             for name, s in zip(("score", "ANCOVA", "difference"), spec, strict=True)
         ]
         rows.append(Row(f"{regime} R{runs}", tuple(figures)))
-    heads = ("regime", "variance saved", "power unadjusted", "power, ANCOVA",
-             "power, difference in differences")  # fmt: skip
+    heads = (
+        "regime",
+        "variance saved",
+        "power unadjusted",
+        "power, ANCOVA",
+        "power, difference in differences",
+    )
     return Table(heads, tuple(rows))
 
 
@@ -264,12 +311,18 @@ def _outcomes() -> Table:
         ("nothing", Effect("all", 0), (None, None, 0.027)),
     )
     rows = [
-        Row(label, tuple(Figure(power_key(design, "A", effect), n, s)
-                         for n, s in zip(names, spec, strict=True)))
+        Row(
+            label,
+            tuple(
+                Figure(power_key(design, "A", effect), n, s)
+                for n, s in zip(names, spec, strict=True)
+            ),
+        )
         for label, effect, spec in cases
-    ]  # fmt: skip
-    return Table(("inflated", "weighted score", "fraction of criteria", "max-T of both"),
-                 tuple(rows))  # fmt: skip
+    ]
+    return Table(
+        ("inflated", "weighted score", "fraction of criteria", "max-T of both"), tuple(rows)
+    )
 
 
 def _equivalence() -> Table:
@@ -283,9 +336,14 @@ def _equivalence() -> Table:
             Figure(at, "no inflation", 0.05),
         )
         rows.append(Row(f"{_design(d)} | {d.tasks * d.seeds}", figures))
-    heads = ("design", "instances an arm", "“equivalent” where there is none",
-             "“no material inflation” where there is none", "“equivalent” at 5 points",
-             "“no material inflation” at 5 points")  # fmt: skip
+    heads = (
+        "design",
+        "instances an arm",
+        "“equivalent” where there is none",
+        "“no material inflation” where there is none",
+        "“equivalent” at 5 points",
+        "“no material inflation” at 5 points",
+    )
     return Table(heads, tuple(rows))
 
 
@@ -296,33 +354,67 @@ def _coverage() -> Table:
     ]
     cases = [(d, "A", 0.05) for d in POWER_ROWS] + [(Design(4, 16, 3), "C", 0.05)]
     rows += [
-        Row(f"{regime} {_design(d)}, 5 points",
-            (Figure(power_key(d, regime, Effect("all", gap)), "coverage", 0.95),))
+        Row(
+            f"{regime} {_design(d)}, 5 points",
+            (Figure(power_key(d, regime, Effect("all", gap)), "coverage", 0.95),),
+        )
         for d, regime, gap in cases
-    ]  # fmt: skip
+    ]
     return Table(("design", "intervals that hold the truth"), tuple(rows))
 
 
 _LOOK_ROWS: tuple[tuple[str, str, tuple[float | None, ...], tuple[float | None, ...]], ...] = (
     # rule, cell; null A, null C, A, C, C + ANCOVA, C fresh; mean looks of the powers
     ("each look at .025, uncorrected", "uncorrected", (0.190, 0.108, None, None, None, None), ()),
-    ("Bonferroni over looks", "Bonferroni", (0.034, 0.020, 0.91, 0.41, 0.87, 0.67),
-     (5.0, None, 4.7, None)),
-    ("LD-OBF on Stouffer's sum (looks as independent)", "LD-OBF, Stouffer",
-     (0.050, 0.214, None, None, None, 0.88), (None, None, None, 6.4)),
-    ("LD-OBF on cumulative seed means", "LD-OBF, cumulative",
-     (0.025, 0.021, 0.95, 0.24, 0.70, 0.88), (6.1, None, None, 6.4)),
-    ("joint randomisation, spending, cumulative", "joint, cumulative",
-     (0.029, 0.028, 0.93, 0.27, 0.68, None), (6.0, None, None, None)),
-    ("**joint randomisation, spending, window scan (P4)**", "joint, window scan",
-     (0.027, 0.027, 0.996, 0.49, 0.92, None), (5.1, None, 4.9, None)),
-    ("product of the looks' e-values", "product of e-values",
-     (0.011, 0.100, 0.64, None, None, 0.51), ()),
-    ("e-process, cumulative normal mixture", "e-process, cumulative",
-     (0.009, 0.004, 0.75, 0.06, 0.34, 0.61), ()),
-    ("e-process, onset mixture (P4's continuation)", "e-process, onset",
-     (0.009, 0.001, 0.97, 0.29, 0.97, 0.81), (5.6, None, 5.4, None)),
-)  # fmt: skip
+    (
+        "Bonferroni over looks",
+        "Bonferroni",
+        (0.034, 0.020, 0.91, 0.41, 0.87, 0.67),
+        (5.0, None, 4.7, None),
+    ),
+    (
+        "LD-OBF on Stouffer's sum (looks as independent)",
+        "LD-OBF, Stouffer",
+        (0.050, 0.214, None, None, None, 0.88),
+        (None, None, None, 6.4),
+    ),
+    (
+        "LD-OBF on cumulative seed means",
+        "LD-OBF, cumulative",
+        (0.025, 0.021, 0.95, 0.24, 0.70, 0.88),
+        (6.1, None, None, 6.4),
+    ),
+    (
+        "joint randomisation, spending, cumulative",
+        "joint, cumulative",
+        (0.029, 0.028, 0.93, 0.27, 0.68, None),
+        (6.0, None, None, None),
+    ),
+    (
+        "**joint randomisation, spending, window scan (P4)**",
+        "joint, window scan",
+        (0.027, 0.027, 0.996, 0.49, 0.92, None),
+        (5.1, None, 4.9, None),
+    ),
+    (
+        "product of the looks' e-values",
+        "product of e-values",
+        (0.011, 0.100, 0.64, None, None, 0.51),
+        (),
+    ),
+    (
+        "e-process, cumulative normal mixture",
+        "e-process, cumulative",
+        (0.009, 0.004, 0.75, 0.06, 0.34, 0.61),
+        (),
+    ),
+    (
+        "e-process, onset mixture (P4's continuation)",
+        "e-process, onset",
+        (0.009, 0.001, 0.97, 0.29, 0.97, 0.81),
+        (5.6, None, 5.4, None),
+    ),
+)
 _LOOK_SCENES = ("null A", "null C, same seeds", "A", "C, same seeds", "C, ANCOVA", "C, fresh seeds")
 
 
@@ -335,8 +427,16 @@ def _looks() -> Table:
         mean = looks[0] if looks else None
         figures.append(Figure("looks A", f"{cell}, look", mean, look=True))
         rows.append(Row(label, tuple(figures)))
-    heads = ("rule", "null A", "null C, same seeds", "power A", "power C, same seeds",
-             "power C, ANCOVA", "power C, fresh seeds", "mean look, A")  # fmt: skip
+    heads = (
+        "rule",
+        "null A",
+        "null C, same seeds",
+        "power A",
+        "power C, same seeds",
+        "power C, ANCOVA",
+        "power C, fresh seeds",
+        "mean look, A",
+    )
     return Table(heads, tuple(rows))
 
 
@@ -352,8 +452,10 @@ def _models() -> Table:
     )
     rows = []
     for label, rule, figures in spec:
-        own = [Figure("models A", f"{rule}, {n}", s)
-               for n, s in zip(("FWER", "FDR", "power"), figures, strict=True)]  # fmt: skip
+        own = [
+            Figure("models A", f"{rule}, {n}", s)
+            for n, s in zip(("FWER", "FDR", "power"), figures, strict=True)
+        ]
         westfall = rule == "Westfall–Young"
         own.append(Figure("models C", f"{rule}, power", 0.42 if westfall else None))
         own.append(Figure("models C, ANCOVA", f"{rule}, power", 0.69 if westfall else None))
@@ -365,29 +467,55 @@ def _models() -> Table:
 def _wrong() -> Table:
     small, repeated = size_key(*SIZES[0]), size_key(*SIZES[3])
     rows = (
-        Row("Criteria are not trials | pooled Fisher over criteria | .05",
-            (Figure(small, "pooled criteria", 0.734), Figure(small, "permutation", 0.047))),
-        Row("… nor made so by a mixed model of them | variational Bayes, its SD as an error | .05",
-            (Figure("bayes A K4 S4 R1", "bayes", 0.78), Figure(small, "permutation", 0.047))),
-        Row("Runs are not instances | runs as independent, z (C, R3) | .05",
-            (Figure(repeated, "runs", 0.198), Figure(repeated, "permutation", 0.056))),
-        Row("Looks that share seeds are not independent | Stouffer's sum against LD-OBF (C) | .025",
-            (Figure("looks null C, same seeds", "LD-OBF, Stouffer", 0.214),
-             Figure("looks null C, same seeds", "joint, window scan"))),
-        Row("… nor made so by adjusting | the same after ANCOVA (C) | .025",
-            (Figure("looks null C, ANCOVA", "LD-OBF, Stouffer", 0.138),
-             Figure("looks null C, ANCOVA", "joint, window scan"))),
-        Row("… nor are their e-values | product of e-values ≥ 40 (C) | .025",
-            (Figure("looks null C, same seeds", "product of e-values", 0.100),
-             Figure("looks null C, same seeds", "joint, window scan"))),
-        Row("A look costs alpha | each of 8 looks at .025 (A) | .025",
-            (Figure("looks null A", "uncorrected", 0.190),
-             Figure("looks null A", "joint, window scan"))),
-        Row("… also where data accumulate | the sum so far at .025, every look (A) | .025",
-            (Figure("looks null A", "peeking"), Figure("looks null A", "joint, window scan"))),
-    )  # fmt: skip
-    return Table(("rule of the plan", "what breaks it", "promised", "false alarms",
-                  "the plan's instead"), rows)  # fmt: skip
+        Row(
+            "Criteria are not trials | pooled Fisher over criteria | .05",
+            (Figure(small, "pooled criteria", 0.734), Figure(small, "permutation", 0.047)),
+        ),
+        Row(
+            "… nor made so by a mixed model of them | variational Bayes, its SD as an error | .05",
+            (Figure("bayes A K4 S4 R1", "bayes", 0.78), Figure(small, "permutation", 0.047)),
+        ),
+        Row(
+            "Runs are not instances | runs as independent, z (C, R3) | .05",
+            (Figure(repeated, "runs", 0.198), Figure(repeated, "permutation", 0.056)),
+        ),
+        Row(
+            "Looks that share seeds are not independent | Stouffer's sum against LD-OBF (C) | .025",
+            (
+                Figure("looks null C, same seeds", "LD-OBF, Stouffer", 0.214),
+                Figure("looks null C, same seeds", "joint, window scan"),
+            ),
+        ),
+        Row(
+            "… nor made so by adjusting | the same after ANCOVA (C) | .025",
+            (
+                Figure("looks null C, ANCOVA", "LD-OBF, Stouffer", 0.138),
+                Figure("looks null C, ANCOVA", "joint, window scan"),
+            ),
+        ),
+        Row(
+            "… nor are their e-values | product of e-values ≥ 40 (C) | .025",
+            (
+                Figure("looks null C, same seeds", "product of e-values", 0.100),
+                Figure("looks null C, same seeds", "joint, window scan"),
+            ),
+        ),
+        Row(
+            "A look costs alpha | each of 8 looks at .025 (A) | .025",
+            (
+                Figure("looks null A", "uncorrected", 0.190),
+                Figure("looks null A", "joint, window scan"),
+            ),
+        ),
+        Row(
+            "… also where data accumulate | the sum so far at .025, every look (A) | .025",
+            (Figure("looks null A", "peeking"), Figure("looks null A", "joint, window scan")),
+        ),
+    )
+    return Table(
+        ("rule of the plan", "what breaks it", "promised", "false alarms", "the plan's instead"),
+        rows,
+    )
 
 
 def _page(held: Held) -> Iterator[str]:
@@ -412,62 +540,92 @@ def _page(held: Held) -> Iterator[str]:
     )
     yield ""
     yield from _section(
-        held, tables, "regimes", "Where scores come from",
+        held,
+        tables,
+        "regimes",
+        "Where scores come from",
         "`benchmarks/statistics/simulate_process.py`: four tasks of 7 to 9 metarubrics and 38 to "
         "211 criteria, passed "
         "by chances that share normal latents of the seed, of the seed and model, of the run and "
         "of the metarubric in a run. A resembles published results (a seed's own difficulty is "
         "4 % of the variance); B and C are hypothetical. By quadrature, without error.",
-    )  # fmt: skip
+    )
     yield from _section(
-        held, tables, "wrong", "One wrong analysis for each rule",
+        held,
+        tables,
+        "wrong",
+        "One wrong analysis for each rule",
         "No model has seen anything here, so every alarm is false.",
-    )  # fmt: skip
+    )
     yield from _section(
-        held, tables, "sizes", "False alarms without effect",
+        held,
+        tables,
+        "sizes",
+        "False alarms without effect",
         "Only what takes the seed's mean as its unit keeps its promise with few seeds.",
-    )  # fmt: skip
+    )
     yield from _section(held, tables, "coverage", "Coverage of the 95 % interval (P2)", "")
     yield from _section(
         held, tables, "power", "Power of the permutation test", "Regime A, weighted score."
     )
     yield from _section(
-        held, tables, "needed", "Instances needed",
+        held,
+        tables,
+        "needed",
+        "Instances needed",
         "Equal numbers of runs buy about equal power: rather more seeds than more runs.",
-    )  # fmt: skip
+    )
     yield from _section(
-        held, tables, "detectable", "Detectable effects at 80 % power",
+        held,
+        tables,
+        "detectable",
+        "Detectable effects at 80 % power",
         "Regime A. The specification's figures are those of the formula, (z.975 + z.80) × SE. It "
         "takes the public arm to vary as the private one does; large inflation presses scores "
         "towards 1, and the power is then higher (bold).",
-    )  # fmt: skip
+    )
     yield from _section(
-        held, tables, "covariate", "What scores from before exposure save (D5)",
+        held,
+        tables,
+        "covariate",
+        "What scores from before exposure save (D5)",
         "Four runs of four other models. K4 S64, 5 points. A slope of one (difference in "
         "differences) costs power where they tell little; the fitted one costs nothing.",
-    )  # fmt: skip
+    )
     yield from _section(
-        held, tables, "outcomes", "Which outcome (P1)",
+        held,
+        tables,
+        "outcomes",
+        "Which outcome (P1)",
         "K4 S64, regime A, one-sided .025. The larger of both standardised gaps is near the better "
         "one, whichever that is.",
-    )  # fmt: skip
+    )
     yield from _section(
-        held, tables, "equivalence", "“No material inflation” and “equivalent” (P5)",
+        held,
+        tables,
+        "equivalence",
+        "“No material inflation” and “equivalent” (P5)",
         "The upper one-sided 95 % bound lies below 5 points; “equivalent” asks that the 90 % "
         "interval lie within ±5 (TOST), which is what the specification's numbers of instances are "
         "for. At a true 5 points at most one study in twenty may say either.",
-    )  # fmt: skip
+    )
     yield from _section(
-        held, tables, "looks", "Eight looks (P4)",
+        held,
+        tables,
+        "looks",
+        "Eight looks (P4)",
         "Three new models at each look, 128 instances an arm, one stratum, Gaussian scores, "
         "one-sided .025 over all looks; powers for 5 points from look 4 on. Powers of rules that "
         "do not keep .025 mean nothing.",
-    )  # fmt: skip
+    )
     yield from _section(
-        held, tables, "models", "Claims about models (P3)",
+        held,
+        tables,
+        "models",
+        "Claims about models (P3)",
         "24 models in eight looks, six of them at random inflated by 10 points, 128 instances an "
         f"arm; power is the share of inflated models that are named. {_of(held, 'models A')}",
-    )  # fmt: skip
+    )
 
 
 def _of(held: Held, job: str) -> str:

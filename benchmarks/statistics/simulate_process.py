@@ -126,25 +126,47 @@ class Moments:
 _SECTION = Metarubric(0.5, 1, 0.78)
 TEMPLATES: tuple[tuple[Metarubric, ...], ...] = (
     (  # cepheid_calibration
-        Metarubric(2, 60, 0.62), Metarubric(8, 60, 0.40), Metarubric(1, 1, 0.78),
-        Metarubric(10, 1, 0.40, True), Metarubric(10, 1, 0.40, True),
-        Metarubric(8, 1, 0.40, True), Metarubric(8, 1, 0.40, True),
+        Metarubric(2, 60, 0.62),
+        Metarubric(8, 60, 0.40),
+        Metarubric(1, 1, 0.78),
+        Metarubric(10, 1, 0.40, True),
+        Metarubric(10, 1, 0.40, True),
+        Metarubric(8, 1, 0.40, True),
+        Metarubric(8, 1, 0.40, True),
     ),
     (  # hubble_constant
-        _SECTION, _SECTION, _SECTION, Metarubric(2, 1, 0.55), Metarubric(10, 30, 0.47),
-        Metarubric(1, 1, 0.78), Metarubric(2, 1, 0.60),
-        Metarubric(8, 1, 0.47, True), Metarubric(8, 1, 0.47, True),
+        _SECTION,
+        _SECTION,
+        _SECTION,
+        Metarubric(2, 1, 0.55),
+        Metarubric(10, 30, 0.47),
+        Metarubric(1, 1, 0.78),
+        Metarubric(2, 1, 0.60),
+        Metarubric(8, 1, 0.47, True),
+        Metarubric(8, 1, 0.47, True),
     ),
     (  # invariant_mass_reconstruction
-        _SECTION, _SECTION, _SECTION, Metarubric(0.5, 5, 0.70), Metarubric(1, 1, 0.60),
-        Metarubric(5, 200, 0.46), Metarubric(10, 1, 0.48, True), Metarubric(10, 1, 0.48, True),
+        _SECTION,
+        _SECTION,
+        _SECTION,
+        Metarubric(0.5, 5, 0.70),
+        Metarubric(1, 1, 0.60),
+        Metarubric(5, 200, 0.46),
+        Metarubric(10, 1, 0.48, True),
+        Metarubric(10, 1, 0.48, True),
     ),
     (  # lissajous_figures
-        _SECTION, _SECTION, Metarubric(2, 12, 0.60), Metarubric(2, 38, 0.70),
-        Metarubric(8, 12, 0.54), Metarubric(4, 12, 0.56), Metarubric(2, 12, 0.56),
-        Metarubric(2, 3, 0.56, True), Metarubric(2, 9, 0.62, True),
+        _SECTION,
+        _SECTION,
+        Metarubric(2, 12, 0.60),
+        Metarubric(2, 38, 0.70),
+        Metarubric(8, 12, 0.54),
+        Metarubric(4, 12, 0.56),
+        Metarubric(2, 12, 0.56),
+        Metarubric(2, 3, 0.56, True),
+        Metarubric(2, 9, 0.62, True),
     ),
-)  # fmt: skip
+)
 
 _COMMON, _PART = 1.055, 0.3
 

@@ -160,17 +160,25 @@ def _adjusted(data: Simulated) -> Floats:
 
 def _one_sided(values: Floats, data: Simulated, seed: int) -> Floats:
     gaps = permute_gaps(
-        values, data.stratum, data.public,
-        permutations=PERMUTATIONS, enumerate_up_to=0, seed=seed,
-    )  # fmt: skip
+        values,
+        data.stratum,
+        data.public,
+        permutations=PERMUTATIONS,
+        enumerate_up_to=0,
+        seed=seed,
+    )
     return p_values(max_t(gaps))
 
 
 def _two_sided(values: Floats, data: Simulated, seed: int) -> Floats:
     gaps = permute_gaps(
-        values, data.stratum, data.public,
-        permutations=PERMUTATIONS, enumerate_up_to=0, seed=seed,
-    )  # fmt: skip
+        values,
+        data.stratum,
+        data.public,
+        permutations=PERMUTATIONS,
+        enumerate_up_to=0,
+        seed=seed,
+    )
     hits = (np.abs(gaps.permuted) >= np.abs(gaps.observed) - TOLERANCE).sum(axis=0)[:, 0]
     return np.asarray((1 + hits) / (PERMUTATIONS + 1))
 

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.statistics.jobs import all_jobs, stream_of
 from benchmarks.statistics.page import COMMAND, agreement, render
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 
 
 @pytest.fixture(scope="module")
