@@ -98,7 +98,9 @@ def test_a_name_from_a_facade_leads_to_its_module(touched: ModuleType) -> None:
 
 
 def test_a_changed_page_touches_the_tests_that_name_it(touched: ModuleType) -> None:
-    assert "tests/analysis/test_statistics_page.py" in touched.touched_tests(["docs/statistics.md"])
+    assert "tests/benchmarks/statistics/test_page.py" in touched.touched_tests(
+        ["docs/statistics.md"]
+    )
 
 
 def test_a_changed_conftest_touches_its_folder(touched: ModuleType) -> None:
