@@ -526,7 +526,8 @@ def _page(held: Held) -> Iterator[str]:
     yield ""
     yield (
         f"Made by `{COMMAND}` from `docs/statistics.json`, which the same command fills; do not "
-        "edit. The tests of the quick gates are `tests/benchmarks/statistics/test_simulate_process.py`."
+        "edit. The tests of the quick gates are "
+        "`tests/benchmarks/statistics/test_simulate_process.py`."
     )
     yield ""
     yield (
