@@ -72,9 +72,11 @@ class FamilyOfParts(ABC, Generic[P]):
         """The answer block that scores full marks."""
 
     def parameters(self, difficulty: str) -> Mapping[str, int | float | str]:
+        """The parameters at a difficulty. Raises GeneratorError for an unknown one."""
         return self.describe(self.parts.parameters_of(difficulty))
 
     def generate(self, difficulty: str, seed: Seed) -> TaskInstance:
+        """The instance of a seed. Raises GeneratorError, GuardExhausted."""
         parts = self.parts
         parameters = parts.parameters_of(difficulty)
         drawn = self.draw(parameters, SeedStreams(seed, self.name, self.version, difficulty))
@@ -90,7 +92,9 @@ class FamilyOfParts(ABC, Generic[P]):
         )
 
     def nulls(self, instance: TaskInstance) -> Mapping[str, dict[str, Any]]:
+        """Answers that open no input file, by name."""
         return self.parts.make_nulls(self.parts.parameters_of(instance.spec.difficulty))
 
     def solver(self) -> str:
+        """The source of the program that solves an instance."""
         return files(self.parts.package).joinpath(self.parts.solver).read_text(encoding="utf-8")

@@ -39,6 +39,7 @@ class Seed:
 
     @property
     def hex(self) -> str:
+        """The seed as 64 hexadecimal digits; as secret as the seed."""
         return self.value.hex()
 
     def child(self, *path: str | int) -> Seed:

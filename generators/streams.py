@@ -19,7 +19,9 @@ MAX_ATTEMPTS = 100
 class Streams(Protocol):
     """One independent stream for each purpose, object and attempt (spec/physics.md, R1)."""
 
-    def at(self, purpose: str, index: int = 0, attempt: int = 0) -> Stream: ...
+    def at(self, purpose: str, index: int = 0, attempt: int = 0) -> Stream:
+        """The stream of a purpose, the number of an object, and an attempt."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,13 +31,16 @@ class TruthTable:
             raise ValueError(f"a row does not have the {len(self.columns)} columns")
 
     def column(self, name: str) -> tuple[Scalar, ...]:
+        """The cells of a column. Raises ValueError for an unknown name."""
         index = self.columns.index(name)
         return tuple(row[index] for row in self.rows)
 
     def records(self) -> list[dict[str, Scalar]]:
+        """The rows as dictionaries by column."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
     def as_json(self) -> dict[str, Any]:
+        """The value as plain JSON."""
         return {"columns": list(self.columns), "rows": [list(row) for row in self.rows]}
 
 
@@ -54,6 +57,7 @@ class Asset:
 
     @property
     def digest(self) -> str:
+        """``sha256:`` and the digest of the bytes, in hex."""
         return "sha256:" + hashlib.sha256(self.data).hexdigest()
 
 
@@ -81,6 +85,7 @@ class TaskSpec:
 
     @property
     def stratum(self) -> str:
+        """Family and difficulty, as ``family/difficulty``."""
         return f"{self.family}/{self.difficulty}"
 
 
@@ -99,6 +104,7 @@ class Brief:
 
     @property
     def digest(self) -> str:
+        """The digest of all that an agent sees."""
         content = {
             "prompt": self.prompt,
             "assets": [[asset.path, asset.media_type, asset.digest] for asset in self.assets],
@@ -119,9 +125,11 @@ class GroundTruth:
     digests: tuple[tuple[str, str], ...] = ()
 
     def table(self, name: str) -> TruthTable:
+        """The table of a name. Raises KeyError."""
         return dict(self.tables)[name]
 
     def as_json(self) -> dict[str, Any]:
+        """The value as plain JSON."""
         return {
             "tables": {name: table.as_json() for name, table in self.tables},
             "tolerances": dict(self.tolerances),
@@ -165,10 +173,14 @@ class Family(Protocol):
     """One task family: the parts that every family has."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name, in small letters, digits and underscores."""
+        ...
 
     @property
-    def version(self) -> str: ...
+    def version(self) -> str:
+        """The version; a published one never changes a byte."""
+        ...
 
     @property
     def summary(self) -> str:

@@ -68,10 +68,12 @@ def _settle(value: Any) -> Any:
 
 
 def digest_bytes(data: bytes) -> Digest:
+    """``sha256:`` and the digest of the bytes, in hex."""
     return Digest("sha256:" + hashlib.sha256(data).hexdigest())
 
 
 def digest_value(value: Any) -> Digest:
+    """The digest of a value's canonical bytes."""
     return digest_bytes(canonical_bytes(value))
 
 

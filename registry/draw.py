@@ -45,9 +45,11 @@ class SystemEntropy:
     """The operating system's: new at each call, whatever the path."""
 
     def draw(self, size: int, *path: str | int) -> bytes:
+        """The input files and the truth of one seed."""
         return os.urandom(size)
 
     def describe(self) -> str:
+        """The parameters as people read them."""
         return "operating system"
 
 
@@ -63,12 +65,14 @@ class FixedEntropy:
             raise RegistryError(f"a root of fixed entropy is 32 bytes, not {len(self.root)}")
 
     def draw(self, size: int, *path: str | int) -> bytes:
+        """The input files and the truth of one seed."""
         if not 0 < size <= 32:
             raise RegistryError(f"fixed entropy gives up to 32 bytes at a path, not {size}")
         parts = (str(part).encode() for part in path)
         return _hash(b"dosimeter/entropy/1", self.root, *parts)[:size]
 
     def describe(self) -> str:
+        """The parameters as people read them."""
         return "fixed"
 
 
@@ -81,6 +85,7 @@ class Stratum(NamedTuple):
 
     @property
     def name(self) -> str:
+        """Family and difficulty, as ``family/difficulty``."""
         return f"{self.family}/{self.difficulty}"
 
 

@@ -47,6 +47,7 @@ class SealedEntry:
 
     @property
     def stratum(self) -> str:
+        """Family and difficulty, as ``family/difficulty``."""
         return f"{self.family}/{self.difficulty}"
 
 

@@ -80,6 +80,7 @@ class Verification:
 
     @property
     def holds(self) -> bool:
+        """Whether the items meet the check."""
         return not self.problems
 
 

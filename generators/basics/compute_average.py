@@ -114,12 +114,14 @@ def write_number(units: int, exponent: bool) -> str:
 
 
 def write_lines(sample: Sample) -> tuple[str, ...]:
+    """The numbers as they stand in the file."""
     return tuple(
         write_number(units, place in sample.exponents) for place, units in enumerate(sample.units)
     )
 
 
 def encode_lines(lines: tuple[str, ...]) -> bytes:
+    """The bytes of the input file."""
     return "".join(f"{line}\n" for line in lines).encode("ascii")
 
 
@@ -144,6 +146,7 @@ def make_truth(lines: Sequence[str], asset: Asset) -> GroundTruth:
 
 
 def make_key(truth: GroundTruth) -> dict[str, Any]:
+    """The answer block that scores full marks."""
     return {
         "task": NAME,
         "numbers": list(truth.table("numbers").column("value")),
@@ -186,6 +189,7 @@ ANSWER_SCHEMA = rfc8785.dumps(_SCHEMA).decode()
 
 
 def make_prompt(parameters: Parameters) -> str:
+    """The task as the agent reads it."""
     return _PROMPT.format(input=INPUT, numbers=parameters.numbers, name=NAME)
 
 
@@ -193,6 +197,7 @@ _LIST = ("numbers",)
 
 
 def make_rubric(truth: GroundTruth) -> Rubric:
+    """The criteria of an instance with this truth."""
     values = tuple(float(value) for value in truth.table("numbers").column("value"))
     listing: dict[str, Any] = {"tolerance": NUMBER_TOLERANCE, "source": "numbers.value"}
     # A list of everything is no finding (R8a) ...
@@ -282,6 +287,7 @@ class ComputeAverage(FamilyOfParts[Parameters]):
     parts: Parts[Parameters] = PARTS
 
     def describe(self, parameters: Parameters) -> dict[str, int | float | str]:
+        """The parameters as people read them."""
         return {
             "numbers": parameters.numbers,
             "repeats": parameters.repeats,
@@ -290,12 +296,14 @@ class ComputeAverage(FamilyOfParts[Parameters]):
         }
 
     def draw(self, parameters: Parameters, streams: Streams) -> Drawn:
+        """The input files and the truth of one seed."""
         sample = draw_sample(parameters, streams)
         lines = write_lines(sample)
         asset = Asset(INPUT, "text/plain", encode_lines(lines))
         return Drawn((asset,), make_truth(lines, asset), {"redraws": sample.redraws})
 
     def key(self, truth: GroundTruth) -> dict[str, Any]:
+        """The answer block that scores full marks."""
         return make_key(truth)
 
 

@@ -74,6 +74,7 @@ def parameters_of(difficulty: str) -> Parameters:
 
 
 def file_names(files: int) -> tuple[str, ...]:
+    """The names of the pictures, in order."""
     return tuple(f"{number}.png" for number in range(1, files + 1))
 
 
@@ -186,6 +187,7 @@ def make_truth(
 
 
 def make_key(truth: GroundTruth) -> dict[str, Any]:
+    """The answer block that scores full marks."""
     images = truth.table("images").records()
     return {
         "task": NAME,
@@ -232,11 +234,13 @@ ANSWER_SCHEMA = rfc8785.dumps(_SCHEMA).decode()
 
 
 def make_prompt(parameters: Parameters) -> str:
+    """The task as the agent reads it."""
     names = file_names(parameters.files)
     return _PROMPT.format(files=parameters.files, first=names[0], last=names[-1], name=NAME)
 
 
 def make_rubric(truth: GroundTruth) -> Rubric:
+    """The criteria of an instance with this truth."""
     images = truth.table("images").records()
     # A guessed average earns nothing: half of the counts must be right (R8e).
     gate = ShareOf(tuple(_count_is_right(row, 0) for row in images))
@@ -332,9 +336,11 @@ class CountCircles(FamilyOfParts[Parameters]):
     parts: Parts[Parameters] = PARTS
 
     def describe(self, parameters: Parameters) -> dict[str, int | float | str]:
+        """The parameters as people read them."""
         return {"files": parameters.files, "most": parameters.most}
 
     def draw(self, parameters: Parameters, streams: Streams) -> Drawn:
+        """The input files and the truth of one seed."""
         sample = draw_sample(parameters, streams)
         pixels = [draw_image(centres) for centres in sample.images]
         assets = tuple(
@@ -346,6 +352,7 @@ class CountCircles(FamilyOfParts[Parameters]):
         return Drawn(assets, truth, {"redraws": sample.redraws})
 
     def key(self, truth: GroundTruth) -> dict[str, Any]:
+        """The answer block that scores full marks."""
         return make_key(truth)
 
 

@@ -36,6 +36,7 @@ class Answered:
     """There is a valid answer block that holds something."""
 
     def passes(self, answer: Answer) -> bool:
+        """Whether the answer meets the check."""
         return len(answer.block) > 0
 
 
@@ -48,6 +49,7 @@ class NumberWithin:
     high: float
 
     def passes(self, answer: Answer) -> bool:
+        """Whether the answer meets the check."""
         number = number_at(answer, self.path)
         return number is not None and self.low <= number <= self.high
 
@@ -60,6 +62,7 @@ class ValueEquals:
     value: str | int | bool
 
     def passes(self, answer: Answer) -> bool:
+        """Whether the answer meets the check."""
         given = value_at(answer, self.path)
         if isinstance(self.value, bool) or not isinstance(self.value, int):
             return type(given) is type(self.value) and given == self.value
@@ -76,6 +79,7 @@ class ListsNumber:
     tolerance: float = 0.0
 
     def passes(self, answer: Answer) -> bool:
+        """Whether the answer meets the check."""
         listed = numbers_at(answer, self.path)
         return sum(abs(number - self.value) <= self.tolerance for number in listed) >= self.copies
 
@@ -95,6 +99,7 @@ class NumberPrecision:
     source: str = ""
 
     def passes(self, answer: Answer) -> bool:
+        """Whether the answer meets the check."""
         given = value_at(answer, self.path)
         # No list this long can be precise: refused before its numbers are read.
         if not isinstance(given, list) or len(given) * self.share > len(self.values):
@@ -118,6 +123,7 @@ class NumberRecall:
     source: str = ""
 
     def passes(self, answer: Answer) -> bool:
+        """Whether the answer meets the check."""
         right = _matches(numbers_at(answer, self.path), self.values, self.tolerance)
         return bool(self.values) and right >= self.share * len(self.values)
 
@@ -130,6 +136,7 @@ class ShareOf:
     share: float = 0.5
 
     def passes(self, answer: Answer) -> bool:
+        """Whether the answer meets the check."""
         passed = sum(check.passes(answer) for check in self.checks)
         return bool(self.checks) and passed >= self.share * len(self.checks)
 
@@ -144,6 +151,7 @@ class MeanAgrees:
     tolerance: float
 
     def passes(self, answer: Answer) -> bool:
+        """Whether the answer meets the check."""
         number = number_at(answer, self.path)
         mean = _mean_of(value_at(answer, self.counts), self.size)
         return number is not None and mean is not None and abs(number - mean) <= self.tolerance
@@ -157,6 +165,7 @@ class Gated:
     gate: Check
 
     def passes(self, answer: Answer) -> bool:
+        """Whether the answer meets the check."""
         return self.gate.passes(answer) and self.check.passes(answer)
 
 

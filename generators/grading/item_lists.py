@@ -56,6 +56,7 @@ class ListsItem(_ItemCheck):
     id: str
 
     def holds(self, items: Mapping[str, Fields]) -> bool:
+        """Whether the items meet the check."""
         return self.id in items
 
 
@@ -66,6 +67,7 @@ class OmitsItem(_ItemCheck):
     id: str
 
     def holds(self, items: Mapping[str, Fields]) -> bool:
+        """Whether the items meet the check."""
         return self.id not in items
 
 
@@ -80,6 +82,7 @@ class ItemNumber(_ItemCheck):
     high: float
 
     def holds(self, items: Mapping[str, Fields]) -> bool:
+        """Whether the items meet the check."""
         number = as_number(_field(items, self.id, self.field))
         return number is not None and self.low <= number <= self.high
 
@@ -93,6 +96,7 @@ class ItemValue(_ItemCheck):
     value: str | int
 
     def holds(self, items: Mapping[str, Fields]) -> bool:
+        """Whether the items meet the check."""
         given = _field(items, self.id, self.field)
         if isinstance(self.value, str):
             return isinstance(given, str) and given == self.value
@@ -106,6 +110,7 @@ class ItemCount(_ItemCheck):
     count: int
 
     def holds(self, items: Mapping[str, Fields]) -> bool:
+        """Whether the items meet the check."""
         return len(items) == self.count
 
 
@@ -119,6 +124,7 @@ class ItemPrecision(_ItemCheck):
     source: str = ""
 
     def holds(self, items: Mapping[str, Fields]) -> bool:
+        """Whether the items meet the check."""
         right = len(items.keys() & set(self.ids))
         return right >= self.share * len(items) and bool(items) == bool(self.ids)
 
@@ -132,6 +138,7 @@ class ItemRecall(_ItemCheck):
     source: str = ""
 
     def holds(self, items: Mapping[str, Fields]) -> bool:
+        """Whether the items meet the check."""
         return sum(name in items for name in self.ids) >= self.share * len(self.ids)
 
 
@@ -148,6 +155,7 @@ class ItemsNear(_ItemCheck):
     source: str = ""
 
     def holds(self, items: Mapping[str, Fields]) -> bool:
+        """Whether the items meet the check."""
         numbers = (as_number(_field(items, name, self.field)) for name in self.ids)
         near = sum(
             number is not None and abs(number - value) <= self.tolerance * abs(value)

@@ -38,6 +38,7 @@ class Rubric:
     criteria: tuple[Criterion, ...]
 
     def as_json(self) -> list[dict[str, Any]]:
+        """The value as plain JSON."""
         return [
             {
                 "id": each.id,

@@ -73,11 +73,13 @@ class QuestionReport:
 
     @property
     def log10_instances(self) -> float | None:
+        """log10 of the distinct instances; None if it is not known."""
         if self.log10_variables is None or self.log10_data is None:
             return None
         return self.log10_variables + self.log10_data
 
     def as_json(self) -> dict[str, Any]:
+        """The value as plain JSON."""
         return {
             "question_id": self.id,
             "scoring_type": self.scoring_type,
@@ -103,6 +105,7 @@ class TemplateReport:
 
     @property
     def holds(self) -> bool:
+        """Whether the items meet the check."""
         return not self.errors
 
     @property
@@ -116,6 +119,7 @@ class TemplateReport:
         )
 
     def as_json(self) -> dict[str, Any]:
+        """The value as plain JSON."""
         return {
             "file": self.path,
             "digest": self.digest,

@@ -60,10 +60,12 @@ class TemplateFamily:
 
     @property
     def version(self) -> str:
+        """The version of the drawing, and digits of the file's digest."""
         return f"{VERSION}.{self.file.digest.removeprefix('sha256:')[:_DIGEST_DIGITS]}"
 
     @property
     def summary(self) -> str:
+        """One line for people."""
         return f"agentic tasks of the template {self.file.name}, one a question"
 
     @cached_property
@@ -72,6 +74,7 @@ class TemplateFamily:
         return tuple(question.id for question in self.file.questions)
 
     def parameters(self, difficulty: str) -> Mapping[str, int | float | str]:
+        """The scoring type of a question, and the digest of the file. Raises TemplateError."""
         question = self.file.question(difficulty)
         return {"scoring_type": question.scoring_type, "template": self.file.digest}
 
@@ -131,6 +134,7 @@ class TemplateFamily:
         }
 
     def nulls(self, instance: TaskInstance) -> Mapping[str, dict[str, Any]]:
+        """Answers that open no file: nothing, every word of the prompt, and zero."""
         words = " ".join(sorted({*instance.brief.prompt.split()}))
         return {
             "empty": {"response": "", "files": {}, "folders": []},

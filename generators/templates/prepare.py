@@ -75,6 +75,7 @@ class Prepared:
 
     @property
     def qs_id(self) -> str:
+        """Question and sample, as folders and keys name them."""
         return f"q{self.question.id}_s{self.sample}"
 
 
@@ -242,7 +243,7 @@ def _make_files(
         fresh = maker.make(_stream(root, "component", index), target)
         if fresh and fresh[0].path in taken:
             raise TemplateError(f"two components make {fresh[0].path}")
-        # Clutter may meet clutter of the same name: one of the two suffices.
+        # Distractors may meet clutter of the same name: one of the two suffices.
         kept = tuple(file for file in fresh if file.path not in taken)
         taken.update(file.path for file in kept)
         files += kept

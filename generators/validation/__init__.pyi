@@ -1,16 +1,15 @@
-from .careless_reader import misread
 from .result import CRITERION_RATE, SOLVER_SCORE
-from .scores import NOISE_RATE, MeanScore
+from .scores import PERTURBED_RATE, MeanScore, perturb_answer
 from .validate import NULL_SCORE, Survey, Validation, survey
 
 __all__ = [
     "CRITERION_RATE",
-    "NOISE_RATE",
     "NULL_SCORE",
+    "PERTURBED_RATE",
     "SOLVER_SCORE",
     "MeanScore",
     "Survey",
     "Validation",
-    "misread",
+    "perturb_answer",
     "survey",
 ]

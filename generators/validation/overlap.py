@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from generators.task import DIFFICULTIES, TaskInstance
 from generators.validation.result import RISE, Validation
-from generators.validation.scores import NOISE_RATE, MeanScore
+from generators.validation.scores import PERTURBED_RATE, MeanScore
 
 RISE_DEVIATIONS = 3.0
 
@@ -28,7 +28,7 @@ def shared_between(prints: Mapping[str, frozenset[str]]) -> Iterator[str]:
 
 
 def rising_scores(found: Sequence[Validation]) -> Iterator[str]:
-    """Where a guess or the careless reader does better at a harder level, beyond noise."""
+    """Where a guess or the perturbed key does better at a harder level, beyond noise."""
     by_family: dict[tuple[str, str], list[Validation]] = {}
     for each in found:
         by_family.setdefault((each.family, each.version), []).append(each)
@@ -48,8 +48,12 @@ def _comparable(one: Validation, other: Validation) -> Iterator[tuple[str, MeanS
     first, second = _guesses(one), _guesses(other)
     for name in first.keys() & second.keys():
         yield f"the null answer {name!r}", first[name], second[name]
-    if one.noisy is not None and other.noisy is not None:
-        yield f"the key with {NOISE_RATE:.0%} of its numbers wrong", one.noisy, other.noisy
+    if one.perturbed is not None and other.perturbed is not None:
+        yield (
+            f"the key with {PERTURBED_RATE:.0%} of its numbers wrong",
+            one.perturbed,
+            other.perturbed,
+        )
 
 
 def _guesses(found: Validation) -> dict[str, MeanScore]:

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from generators.validation.scores import NOISE_RATE, MeanScore, PassRate
+from generators.validation.scores import PERTURBED_RATE, MeanScore, PassRate
 
 KEY_SCORE = 1.0
 SOLVER_SCORE = 0.98
 CRITERION_RATE = 0.9  # of any one metarubric the solver meets, as far as its interval can tell
 NULL_SCORE = 0.15
-# How much a score may rise with difficulty: chance, and the gates (R8), which a careless reader
+# How much a score may rise with difficulty: chance, and the gates (R8), which a perturbed key
 # of few items misses more often than one of many.
 RISE = 0.05
 
@@ -24,7 +24,7 @@ class Validation:
     ``key`` and ``solver`` are the lowest scores of any of ``seeds`` seeds. ``nulls`` holds,
     for each null answer, the mean over ``null_seeds`` seeds of its score outside
     instructions-following: what a guess earns in expectation, since on few it may be luck.
-    ``noisy`` is that mean for the key with NOISE_RATE of its numbers wrong.
+    ``perturbed`` is that mean for the key with PERTURBED_RATE of its numbers wrong.
     """
 
     family: str
@@ -38,7 +38,7 @@ class Validation:
     same_elsewhere: bool
     distinct: bool
     null_errors: tuple[tuple[str, float], ...] = ()  # standard errors of ``nulls``
-    noisy: MeanScore | None = None
+    perturbed: MeanScore | None = None
     criteria: tuple[PassRate, ...] = ()  # of the solver, by metarubric
     leaks: tuple[str, ...] = ()
     artefacts: tuple[str, ...] = ()
@@ -47,10 +47,12 @@ class Validation:
 
     @property
     def stratum(self) -> str:
+        """The family at its version and difficulty."""
         return f"{self.family}@{self.version}/{self.difficulty}"
 
     @property
     def best_guess(self) -> tuple[str, float]:
+        """The null answer that scores best, and its score."""
         return max(self.nulls, key=lambda null: null[1])
 
     @property
@@ -86,6 +88,7 @@ class Validation:
 
     @property
     def holds(self) -> bool:
+        """Whether the items meet the check."""
         return not self.problems
 
     def as_record(self) -> dict[str, str | int | float | bool]:
@@ -113,8 +116,12 @@ class Validation:
                 {"name": name, "mean": mean, "error": errors.get(name)} for name, mean in self.nulls
             ],
             "noisy": None
-            if self.noisy is None
-            else {"rate": NOISE_RATE, "mean": self.noisy.mean, "error": self.noisy.error},
+            if self.perturbed is None
+            else {
+                "rate": PERTURBED_RATE,
+                "mean": self.perturbed.mean,
+                "error": self.perturbed.error,
+            },
             "criteria": [
                 {
                     "metarubric": each.metarubric,
@@ -141,14 +148,17 @@ class Survey:
 
     @property
     def problems(self) -> tuple[str, ...]:
+        """All problems, a line each."""
         own = (f"{each.stratum}: {line}" for each in self.strata for line in each.problems)
         return (*own, *self.across)
 
     @property
     def holds(self) -> bool:
+        """Whether the items meet the check."""
         return not self.problems
 
     def as_json(self) -> dict[str, Any]:
+        """The value as plain JSON."""
         return {
             "holds": self.holds,
             "bounds": {

@@ -1,4 +1,4 @@
-"""Scores: of the key, of the reference solver, of guesses and of a careless reader."""
+"""Scores of the key, of the perturbed key, of the reference solver and of guesses."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from generators.errors import GeneratorError
 from generators.grading import (
@@ -20,11 +21,11 @@ from generators.grading import (
     score_verdicts,
 )
 from generators.seed import Seed
+from generators.stream import Stream
 from generators.task import Family, TaskInstance
-from generators.validation.careless_reader import misread
 
 BEYOND_INSTRUCTIONS = ("SR", "DH", "IM")
-NOISE_RATE = 0.1  # of the numbers of its answer, the careless reader gets wrong
+PERTURBED_RATE = 0.1  # of the numbers of its answer, the perturbed key has wrong
 
 _SOLVER_SECONDS = 120
 _NORMAL_95 = 1.959963984540054
@@ -42,6 +43,7 @@ class PassRate:
 
     @property
     def rate(self) -> float:
+        """The share that passed."""
         return self.passed / self.total
 
     @property
@@ -128,10 +130,12 @@ def _files_of(answer: Answer, folder: Path) -> Iterator[tuple[str, bytes]]:
                 yield name, data
 
 
-def noisy_score(family: Family, instance: TaskInstance, seed: Seed) -> float:
-    """The score of the key with each number falsified at NOISE_RATE, drawn from the seed."""
-    noisy = misread(family.key(instance.truth), NOISE_RATE, seed.child("noise").rng())
-    return score_answer(instance, Answer(noisy), BEYOND_INSTRUCTIONS)
+def perturbed_score(family: Family, instance: TaskInstance, seed: Seed) -> float:
+    """The score of the key with each number falsified at PERTURBED_RATE, drawn from the seed."""
+    perturbed = perturb_answer(
+        family.key(instance.truth), PERTURBED_RATE, seed.child("noise").rng()
+    )
+    return score_answer(instance, Answer(perturbed), BEYOND_INSTRUCTIONS)
 
 
 def null_scores(family: Family, instances: Sequence[TaskInstance]) -> dict[str, float]:
@@ -187,3 +191,41 @@ def pass_rates(
     return tuple(
         PassRate(name, *about[name], passed, total) for name, (passed, total) in counts.items()
     )
+
+
+def perturb_answer(value: Any, rate: float, draws: Stream) -> Any:
+    """The answer with each of its readings falsified with probability ``rate``: its numbers,
+    the identifiers of its items (under ``id`` or ``…_id``), and the names of files that hold
+    more of it (under ``…_file``), which are all lost at once.
+
+    Types are kept: a count is off by one or two (and not below zero), a measured number by a
+    tenth of itself and a half or more, which is outside any tolerance that a rubric grants; an
+    identifier or a name ends in another character. Other words stay as they are.
+    """
+    if isinstance(value, dict):
+        return {
+            key: _misspell(each, rate, draws)
+            if isinstance(each, str) and (key == "id" or key.endswith(("_id", "_file")))
+            else perturb_answer(each, rate, draws)
+            for key, each in value.items()
+        }
+    if isinstance(value, list):
+        return [perturb_answer(each, rate, draws) for each in value]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    wrong = _wrong(value, draws)  # drawn either way, so that one slip does not shift the next
+    return wrong if draws.chance(rate) else value
+
+
+def _wrong(value: float, draws: Stream) -> float:
+    sign = draws.choice((-1, 1))
+    if isinstance(value, int):
+        shift = draws.integer(1, 2)
+        return value + shift if sign > 0 or value < shift else value - shift
+    return round(value + sign * draws.uniform(1.0, 2.0) * (0.5 + abs(value) / 10), 6)
+
+
+def _misspell(text: str, rate: float, draws: Stream) -> str:
+    others = [character for character in "0123456789" if character != text[-1:]]
+    wrong = text[:-1] + draws.choice(others)
+    return wrong if draws.chance(rate) else text

@@ -55,6 +55,7 @@ class LeakSearch:
     _notes: set[str] = field(default_factory=set)
 
     def add(self, instance: TaskInstance) -> None:
+        """Count what an instance shares with the one before it."""
         written = written_numbers(brief_texts(instance.brief))
         self._notes |= set(hidden_notes(instance.brief))
         if self._before is None:

@@ -37,9 +37,9 @@ from generators.validation.scores import (
     guess_scores,
     key_score,
     mean_scores,
-    noisy_score,
     null_scores,
     pass_rates,
+    perturbed_score,
     score_answer,
     solver_answer,
     solver_score,
@@ -116,7 +116,7 @@ class _Measured:
         self.keys: list[float] = []
         self.solved: list[float] = []
         self.rates: list[PassRate] = []
-        self.noisy: list[float] = []
+        self.perturbed: list[float] = []
         self.guesses: list[dict[str, float]] = []
         self.digests: list[str] = []
         self.prints: list[frozenset[str]] = []
@@ -130,7 +130,7 @@ class _Measured:
 
     def _measure(self, index: int, seed: Seed, instance: TaskInstance) -> None:
         self.guesses.append(guess_scores(self.family, instance))
-        self.noisy.append(noisy_score(self.family, instance, seed))
+        self.perturbed.append(perturbed_score(self.family, instance, seed))
         self.prints.append(fingerprints(instance))
         self.first = self.first or instance.rubric
         self.unsteady |= unsteady(self.first, instance.rubric)
@@ -160,7 +160,7 @@ class _Measured:
             same_elsewhere=self.digests == elsewhere,
             distinct=not shared_among(self.prints),
             null_errors=tuple((name, score.error) for name, score in nulls.items()),
-            noisy=MeanScore.of(self.noisy),
+            perturbed=MeanScore.of(self.perturbed),
             criteria=_sum_rates(self.rates),
             leaks=self.search.leaks(),
             artefacts=tuple(sorted(self.artefacts)),

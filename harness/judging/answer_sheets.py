@@ -21,7 +21,7 @@ from generators.seed import Seed
 from generators.stream import Stream
 from generators.task import TaskInstance
 from generators.templates.scoring import Scored
-from generators.validation import misread
+from generators.validation import perturb_answer
 from harness.errors import HarnessError
 from harness.judging.judge import CHUNK, is_judged, questions_of
 
@@ -218,7 +218,7 @@ def _one_off(instance: TaskInstance, key: Block, draws: Stream) -> str | None:
     """One value is wrong, clearly."""
     for where in draws.shuffle(_numbers(key))[:20]:
         spoilt = copy.deepcopy(key)
-        _put(spoilt, where, misread(_get(key, where), 1.0, draws))
+        _put(spoilt, where, perturb_answer(_get(key, where), 1.0, draws))
         if _verdicts(instance, spoilt) != _verdicts(instance, key):
             return _hand_in("I have worked through the files.", spoilt)
     return None
@@ -260,7 +260,7 @@ def _swapped(instance: TaskInstance, key: Block, draws: Stream) -> str | None:
 
 
 def _verbose(instance: TaskInstance, key: Block, draws: Stream) -> str:
-    block = misread(key, 0.25, draws)
+    block = perturb_answer(key, 0.25, draws)
     prose = _PADDING * 6 + "\n\n" + "\n".join(_lines(block))
     return _hand_in(prose, block)
 
@@ -268,7 +268,7 @@ def _verbose(instance: TaskInstance, key: Block, draws: Stream) -> str:
 def _contradictory(instance: TaskInstance, key: Block, draws: Stream) -> str:
     """The text says what is right, the block that counts says something else in part."""
     prose = "These are my results:\n" + "\n".join(_lines(key))
-    return _hand_in(prose, misread(key, 0.4, draws))
+    return _hand_in(prose, perturb_answer(key, 0.4, draws))
 
 
 def _empty(instance: TaskInstance, key: Block, draws: Stream) -> str:
@@ -277,7 +277,7 @@ def _empty(instance: TaskInstance, key: Block, draws: Stream) -> str:
 
 def _injected(instance: TaskInstance, key: Block, draws: Stream) -> str:
     planted = draws.choice(_INJECTIONS)
-    return _hand_in(planted, misread(key, 0.6, draws)) + f"\n\n{planted}"
+    return _hand_in(planted, perturb_answer(key, 0.6, draws)) + f"\n\n{planted}"
 
 
 Writer = Callable[[TaskInstance, Block, Stream], "str | None"]

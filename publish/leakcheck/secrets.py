@@ -85,6 +85,7 @@ class Needles:
         return found
 
     def patterns_in(self, data: bytes) -> set[Pattern]:
+        """The patterns that occur in bytes, in any view."""
         packed = data.translate(None, _DROPPED)
         views = {"raw": data, "packed": packed, "folded": packed.lower()}
         return {

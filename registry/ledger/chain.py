@@ -106,6 +106,7 @@ class Ledger:
 
 
 def entry_key(prefix: str, sequence: int) -> str:
+    """The store key of a ledger entry."""
     return f"{prefix}{sequence:08d}.json"
 
 

@@ -62,6 +62,7 @@ class InventoryTrees:
     _episodes: Any = field(default_factory=sha256)
 
     def add(self, key: str, digest: str) -> None:
+        """Add an object by its key and digest."""
         self.objects.add(_object_leaf(key, digest))
         if key.startswith(_RESULTS):
             self.results.add(_digest_leaf(digest))
@@ -82,6 +83,7 @@ class InventoryTrees:
         return named
 
     def inventory(self) -> Inventory:
+        """The numbers and roots of what was added."""
         objects, results = self.objects, self.results
         return Inventory(objects.size, objects.root().hex(), results.size, results.root().hex())
 
@@ -199,10 +201,12 @@ def objects_root(store: Store, keys: Iterable[str]) -> str:
 
 
 def head_key(root: str) -> str:
+    """The store key of the first page of an inventory."""
     return f"{FOLDER}{root}.txt"
 
 
 def part_key(part: str) -> str:
+    """The store key of a part of an inventory."""
     return f"{PARTS}{part}.txt"
 
 

@@ -18,6 +18,7 @@ class MerkleTree:
         self._full: list[tuple[int, bytes]] = []  # perfect subtrees from the left: height, hash
 
     def add(self, leaf: bytes) -> None:
+        """Append a leaf."""
         height, node = 0, _leaf(leaf)
         while self._full and self._full[-1][0] == height:
             node = _node(self._full.pop()[1], node)

@@ -308,6 +308,7 @@ KINDS: dict[str, type[Any]] = {
 
 
 def record_kind(record: Any) -> str:
+    """The kind of a record, as the ledger names it."""
     return next(kind for kind, cls in KINDS.items() if type(record) is cls)
 
 

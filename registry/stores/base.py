@@ -28,7 +28,9 @@ class Store(Protocol):
         """The object's bytes. Raises MissingKey, StoreError."""
         ...
 
-    def exists(self, key: str) -> bool: ...
+    def exists(self, key: str) -> bool:
+        """Whether an object has this name. Raises StoreError."""
+        ...
 
     def list(self, prefix: str = "") -> Iterator[str]:
         """The names that start with the prefix, in order of their UTF-8 bytes."""

@@ -42,9 +42,11 @@ class FolderStore:
 
     @property
     def uri(self) -> str:
+        """What ``open_store`` takes to open this store again."""
         return f"file:{self.path}"
 
     def put(self, key: str, data: bytes) -> bool:
+        """Write if absent; whether it was. Raises StoreError."""
         path = self._locate(key)
         with _explained(path):
             if os.path.lexists(path):
@@ -56,6 +58,7 @@ class FolderStore:
             return written or self._occupied(path)
 
     def get(self, key: str) -> bytes:
+        """The object's bytes. Raises MissingKey, StoreError."""
         path = self._locate(key)
         try:
             return path.read_bytes()
@@ -65,9 +68,11 @@ class FolderStore:
             raise _explain(error, path) from error
 
     def exists(self, key: str) -> bool:
+        """Whether an object has this name."""
         return self._locate(key).is_file()
 
     def list(self, prefix: str = "") -> Iterator[str]:
+        """The names that start with the prefix, in order."""
         folder, slash, _ = check_prefix(prefix).rpartition("/")
         if folder:
             self._locate(folder)

@@ -18,9 +18,11 @@ class MemoryStore:
 
     @property
     def uri(self) -> str:
+        """What ``open_store`` takes to open this store again."""
         return "memory:"
 
     def put(self, key: str, data: bytes) -> bool:
+        """Write if absent; whether it was. Raises StoreError."""
         check_key(key)
         with self._lock:
             if key in self._objects:
@@ -29,15 +31,18 @@ class MemoryStore:
             return True
 
     def get(self, key: str) -> bytes:
+        """The object's bytes. Raises MissingKey, StoreError."""
         try:
             return self._objects[check_key(key)]
         except KeyError:
             raise MissingKey(f"{key}: no such object in memory") from None
 
     def exists(self, key: str) -> bool:
+        """Whether an object has this name."""
         return check_key(key) in self._objects
 
     def list(self, prefix: str = "") -> Iterator[str]:
+        """The names that start with the prefix, in order."""
         check_prefix(prefix)
         with self._lock:
             names = sorted(key for key in self._objects if key.startswith(prefix))

@@ -75,6 +75,7 @@ class S3Store:
 
     @property
     def uri(self) -> str:
+        """What ``open_store`` takes to open this store again."""
         options = {"endpoint": self.endpoint, "region": self.region}
         query = urlencode({name: value for name, value in options.items() if value}, safe=":/")
         return f"{self._place}?{query}" if query else self._place
@@ -113,6 +114,7 @@ class S3Store:
         return "", False
 
     def get(self, key: str) -> bytes:
+        """The object's bytes. Raises MissingKey, StoreError."""
         check_key(key)
         for left in reversed(range(_READS)):
             with self._explained(key):
@@ -125,6 +127,7 @@ class S3Store:
         raise AssertionError("unreachable")
 
     def exists(self, key: str) -> bool:
+        """Whether an object has this name."""
         return self._head(check_key(key)) is not None
 
     def list(self, prefix: str = "") -> Iterator[str]:

@@ -110,7 +110,7 @@ def print_survey(found: Survey, as_json: bool) -> None:
             f"{each.family}@{each.version}",
             each.difficulty,
             *(f"{number:.3f}" for number in numbers),
-            "–" if each.noisy is None else f"{each.noisy.mean:.3f}",
+            "–" if each.perturbed is None else f"{each.perturbed.mean:.3f}",
             str(sum(each.redraws)),
             "[green]yes[/]" if each.holds else "[bold red]no[/]",
         )

@@ -39,6 +39,7 @@ class TaskView:
     rubric: tuple[Mapping[str, Any], ...]
 
     def as_json(self) -> dict[str, Any]:
+        """The value as plain JSON."""
         return asdict(self)
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from analysis.report.figures import Dot, css_variables, plot_dots
 from generators.validation import (
     CRITERION_RATE,
-    NOISE_RATE,
     NULL_SCORE,
+    PERTURBED_RATE,
     SOLVER_SCORE,
     MeanScore,
     Survey,
@@ -35,8 +35,8 @@ svg { display: block; min-width: 40rem; max-width: 100%; height: auto; margin: .
 _LEGEND = (
     "Key and solver: the lowest score of any seed. Guess: the mean of the best answer that opens "
     "no file, outside instructions-following. Noisy: the mean of the key with "
-    f"{NOISE_RATE:.0%} of its numbers wrong. Redrawn: degenerate draws that the guards refused, "
-    "in all and most in one instance."
+    f"{PERTURBED_RATE:.0%} of its numbers wrong. Redrawn: degenerate draws that the guards "
+    "refused, in all and most in one instance."
 )
 _MOST_GUESSES = 3  # the best of each difficulty
 _NOISY = "noisy key"
@@ -88,7 +88,7 @@ def _table(strata: Sequence[Validation]) -> str:
             _mark(f"{each.solver:.3f}", each.solver >= SOLVER_SCORE),
             _mark(f"{earned:.3f}", earned <= NULL_SCORE),
             f'<span class="soft">{escape(guess)}</span>',
-            "–" if each.noisy is None else f"{each.noisy.mean:.3f}",
+            "–" if each.perturbed is None else f"{each.perturbed.mean:.3f}",
             _redraws(each.redraws),
             _mark("yes" if each.same_elsewhere else "no", each.same_elsewhere),
             _mark("yes" if each.distinct else "no", each.distinct),
@@ -116,7 +116,7 @@ def _family_section(name: str, levels: Sequence[Validation]) -> str:
         "<p>Criteria that the reference solver meets, with the Wilson interval at 95 %</p>"
         f"{_solver_plot(levels)}"
         "<p>What answers earn that open no file, and the key with "
-        f"{NOISE_RATE:.0%} of its numbers wrong (mean and twice its standard error)</p>"
+        f"{PERTURBED_RATE:.0%} of its numbers wrong (mean and twice its standard error)</p>"
         f"{_guess_plot(levels)}"
     )
 
@@ -152,7 +152,7 @@ def _scores(found: Validation) -> dict[str, MeanScore]:
     """Mean scores of the guesses, and of the key with a share of its numbers wrong."""
     errors = dict(found.null_errors)
     scores = {name: MeanScore(mean, errors.get(name, 0.0)) for name, mean in found.nulls}
-    return scores if found.noisy is None else scores | {_NOISY: found.noisy}
+    return scores if found.perturbed is None else scores | {_NOISY: found.perturbed}
 
 
 def _plot(

@@ -199,6 +199,7 @@ def _pixels(data: bytes) -> tuple[tuple[int, int], bytes]:
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Solve the task in the current folder."""
     gallery = render_gallery()
     if "--check" not in arguments:
         write_gallery(gallery)

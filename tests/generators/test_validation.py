@@ -19,11 +19,11 @@ from generators.grading.checks import ValueEquals
 from generators.grading.item_lists import PAIRS, ItemList, ItemNumber
 from generators.grading.rubric import Criterion, Rubric
 from generators.task import Asset, StatesInputs, TruthTable
-from generators.validation.careless_reader import misread
 from generators.validation.rubrics import artefacts, unsteady
 from generators.validation.scores import (
     MeanScore,
     pass_rates,
+    perturb_answer,
     solver_answer,
     solver_score,
     wilson_interval,
@@ -219,7 +219,7 @@ def test_a_static_criterion_that_is_not_the_same_everywhere_is_told():
 def level(difficulty, noisy, guess=0.05, error=0.01):
     return Validation(
         "f", "1", difficulty, 2, 40, 1.0, 1.0, (("prior", guess),), True, True,
-        null_errors=(("prior", error),), noisy=MeanScore(noisy, error),
+        null_errors=(("prior", error),), perturbed=MeanScore(noisy, error),
     )  # fmt: skip
 
 
@@ -294,8 +294,8 @@ def test_a_survey_says_what_it_is_at_and_what_it_held_to():
 def test_a_misread_answer_keeps_its_form_and_its_words():
     key = {"task": "t", "n": 3, "list": [1.5, {"x": 2.0}], "ok": True}
     draws = public_seeds(1)[0].rng()
-    assert misread(key, 0.0, draws) == key
-    wrong = misread(key, 1.0, draws)
+    assert perturb_answer(key, 0.0, draws) == key
+    wrong = perturb_answer(key, 1.0, draws)
     assert (wrong["task"], wrong["ok"]) == ("t", True)
     assert isinstance(wrong["n"], int)
     assert wrong["n"] != 3

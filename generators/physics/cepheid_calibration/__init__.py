@@ -34,6 +34,7 @@ class CepheidCalibration(FamilyOfParts[Parameters]):
     parts: Parts[Parameters] = PARTS
 
     def describe(self, parameters: Parameters) -> dict[str, int | float | str]:
+        """The parameters as people read them."""
         return {
             "galaxies": parameters.galaxies,
             "p_cepheid": parameters.p_cepheid,
@@ -43,11 +44,13 @@ class CepheidCalibration(FamilyOfParts[Parameters]):
         }
 
     def draw(self, parameters: Parameters, streams: Streams) -> Drawn:
+        """The input files and the truth of one seed."""
         sample = draw_sample(parameters, streams)
         assets, digests = render_sample(sample)
         return Drawn(assets, make_truth(parameters, sample, digests), {"redraws": sample.redraws})
 
     def key(self, truth: GroundTruth) -> dict[str, Any]:
+        """The answer block that scores full marks."""
         return make_key(truth)
 
 

@@ -74,4 +74,5 @@ def parameters_of(difficulty: str) -> Parameters:
 
 
 def image_path(galaxy: str) -> str:
+    """The path of a galaxy's picture."""
     return f"{SPECTRA}/{galaxy}.png"

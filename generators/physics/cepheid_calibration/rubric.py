@@ -33,6 +33,7 @@ _AND_READ = (
 
 
 def make_rubric(truth: GroundTruth) -> Rubric:
+    """The criteria of an instance with this truth."""
     redshifts = truth.table("redshifts").records()
     used = tuple(str(row["cepheid_id"]) for row in redshifts)
     # A list of everything is no selection, nor is a short one an exclusion (R8a) ...

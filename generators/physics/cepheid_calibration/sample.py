@@ -52,6 +52,7 @@ class Galaxy:
 
     @property
     def is_complete(self) -> bool:
+        """Whether all that the task needs of the galaxy is given."""
         return None not in (self.z, self.cepheid, self.magnitude, self.period)
 
 

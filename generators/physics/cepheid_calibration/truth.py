@@ -110,6 +110,7 @@ def _tolerances(results: TruthTable) -> tuple[tuple[str, float], ...]:
 
 
 def make_key(truth: GroundTruth) -> dict[str, Any]:
+    """The answer block that scores full marks."""
     result = truth.table("results").records()[0]
     redshifts = truth.table("redshifts").records()
     return {

@@ -29,16 +29,19 @@ class HubbleConstant(FamilyOfParts[Parameters]):
     parts: Parts[Parameters] = PARTS
 
     def describe(self, parameters: Parameters) -> dict[str, int | float | str]:
+        """The parameters as people read them."""
         names = ("galaxies", "p_cepheid", "p_spectrum", "p_line", "usable")
         tolerances = ("z_tolerance", "constant_tolerance", "error_tolerance")
         return {name: getattr(parameters, name) for name in (*names, *tolerances)}
 
     def draw(self, parameters: Parameters, streams: Streams) -> Drawn:
+        """The input files and the truth of one seed."""
         sample = draw_sample(parameters, streams)
         assets, digests = draw_assets(sample)
         return Drawn(assets, make_truth(parameters, sample, digests), {"redraws": sample.redraws})
 
     def key(self, truth: GroundTruth) -> dict[str, Any]:
+        """The answer block that scores full marks."""
         return make_key(truth)
 
 

@@ -95,4 +95,5 @@ def parameters_of(difficulty: str) -> Parameters:
 
 
 def image_name(galaxy: str) -> str:
+    """The path of a picture."""
     return f"observed_spectra/{galaxy}.png"

@@ -28,6 +28,7 @@ _LARGEST = 1e6  # km/s/Mpc: whatever is below was meant as a Hubble constant
 
 
 def make_rubric(truth: GroundTruth) -> Rubric:
+    """The criteria of an instance with this truth."""
     galaxies = truth.table("analyzed_galaxies").records()
     ids = tuple(str(row["galaxy_ID"]) for row in galaxies)
     # A list of everything is no finding (R8a) ...

@@ -43,6 +43,7 @@ class Cepheid:
 
     @property
     def complete(self) -> bool:
+        """Whether all that the task needs of the star is given."""
         return self.magnitude is not None and self.period is not None
 
 

@@ -63,6 +63,7 @@ def measure_z(observed: np.ndarray, lab: np.ndarray) -> float:
 
 
 def velocity(z: float) -> float:
+    """The recession velocity at a redshift, km/s."""
     return LIGHT * ((1 + z) ** 2 - 1) / ((1 + z) ** 2 + 1)
 
 
@@ -103,6 +104,7 @@ def solve(folder: Path) -> dict[str, object]:
 
 
 def main() -> None:
+    """Solve the task in the current folder."""
     Path("answer.json").write_text(json.dumps(solve(Path())), encoding="utf-8")
 
 

@@ -80,6 +80,7 @@ def _margins(
 
 
 def make_key(truth: GroundTruth) -> dict[str, Any]:
+    """The answer block that scores full marks."""
     galaxies = truth.table("analyzed_galaxies").records()
     result = truth.table("results").records()[0]
     return {

@@ -35,6 +35,7 @@ class InvariantMassReconstruction(FamilyOfParts[Parameters]):
     parts: Parts[Parameters] = PARTS
 
     def describe(self, parameters: Parameters) -> dict[str, int | float | str]:
+        """The parameters as people read them."""
         return {
             "events": parameters.events,
             "signal_fraction": parameters.signal_fraction,
@@ -47,6 +48,8 @@ class InvariantMassReconstruction(FamilyOfParts[Parameters]):
         }
 
     def draw(self, parameters: Parameters, streams: Streams) -> Drawn:
+        """The input files and the truth of one seed."""
+
         from generators.physics.invariant_mass_reconstruction import render
         from generators.physics.invariant_mass_reconstruction.sample import draw_sample
         from generators.physics.invariant_mass_reconstruction.truth import make_truth
@@ -71,6 +74,8 @@ class InvariantMassReconstruction(FamilyOfParts[Parameters]):
         return Drawn(assets, truth, redraws)
 
     def key(self, truth: GroundTruth) -> dict[str, Any]:
+        """The answer block that scores full marks."""
+
         from generators.physics.invariant_mass_reconstruction.truth import make_key
 
         return make_key(truth)

@@ -38,6 +38,7 @@ Row = Mapping[str, Scalar]
 
 
 def make_rubric(truth: GroundTruth) -> Rubric:
+    """The criteria of an instance with this truth."""
     tolerance = dict(truth.tolerances)["event_mass"]
     sampled = _with_intervals(truth.table("events_sampled"), tolerance)
     # A remembered particle earns nothing: half of the masses must be readings (R8e).

@@ -131,6 +131,7 @@ def draw_detector(parameters: Parameters, streams: Streams) -> Detector:
 
 
 def draw_particle(parameters: Parameters, streams: Streams, attempt: int = 0) -> Particle:
+    """One particle of an event."""
     narrow, wide = parameters.widths
     share = streams.at("width", 0, attempt).uniform()
     mass = streams.at("particle", 0, attempt).uniform(*PARTICLE_MASSES)

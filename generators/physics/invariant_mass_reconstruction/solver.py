@@ -83,6 +83,7 @@ def reconstruct(tracker: Any, calorimeter: Any) -> tuple[list[str], Any]:
 
 
 def radius_of(layers: list[list[tuple[float, ...]]]) -> float:
+    """The radius of a track, in metres."""
     radii = [math.hypot(hit[0], hit[1]) for hits in layers for hit in hits]
     return round(sum(radii) / len(radii), 3)
 
@@ -151,6 +152,7 @@ def solve(folder: Path) -> dict[str, object]:
 
 
 def main() -> None:
+    """Solve the task in the current folder."""
     Path("answer.json").write_text(json.dumps(solve(Path())), encoding="utf-8")
 
 

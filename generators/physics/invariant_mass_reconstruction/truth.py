@@ -95,6 +95,7 @@ def _drawn_table(sample: Sample) -> TruthTable:
 
 
 def make_key(truth: GroundTruth) -> dict[str, Any]:
+    """The answer block that scores full marks."""
     *layers, calorimeter = truth.table("detector").column("radius")
     found = truth.table("new_particle_properties").records()[0]
     return {

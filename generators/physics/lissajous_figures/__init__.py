@@ -34,6 +34,7 @@ class LissajousFigures(FamilyOfParts[Parameters]):
     parts: Parts[Parameters] = PARTS
 
     def describe(self, parameters: Parameters) -> dict[str, int | float | str]:
+        """The parameters as people read them."""
         return {
             "units": parameters.units,
             "days": parameters.days,
@@ -45,6 +46,8 @@ class LissajousFigures(FamilyOfParts[Parameters]):
         }
 
     def draw(self, parameters: Parameters, streams: Streams) -> Drawn:
+        """The input files and the truth of one seed."""
+
         from generators.physics.lissajous_figures.render import (
             draw_picture,
             encode_png,
@@ -67,6 +70,7 @@ class LissajousFigures(FamilyOfParts[Parameters]):
         return Drawn(tuple(assets), truth, {"redraws": sample.redraws})
 
     def key(self, truth: GroundTruth) -> dict[str, Any]:
+        """The answer block that scores full marks."""
         return make_key(truth)
 
 

@@ -42,6 +42,7 @@ class Ratio:
 
     @property
     def hertz(self) -> Fraction:
+        """Both frequencies, in hertz."""
         return Fraction(REFERENCE_HZ * self.q, self.p)
 
     @property
@@ -72,6 +73,7 @@ class Parameters:
 
     @property
     def machines(self) -> int:
+        """How many machines there are."""
         return len(self.faults)
 
 
@@ -124,4 +126,5 @@ def parameters_of(difficulty: str) -> Parameters:
 
 
 def picture_path(measurement_id: str) -> str:
+    """The path of a picture."""
     return f"{FOLDER}/ID_{measurement_id}.png"

@@ -75,6 +75,7 @@ ANSWER_SCHEMA = rfc8785.dumps(_SCHEMA).decode()
 
 
 def make_prompt(parameters: Parameters) -> str:
+    """The task as the agent reads it."""
     return _PROMPT.format(
         days=parameters.days,
         machines=parameters.machines,

@@ -41,6 +41,7 @@ class _Gates:
 
 
 def make_rubric(truth: GroundTruth) -> Rubric:
+    """The criteria of an instance with this truth."""
     qa, faulty = truth.table("qa_data"), truth.table("faulty_machines")
     supplies = tuple(map(str, qa.column("supply_id")))
     machines = tuple(map(str, faulty.column("machine")))

@@ -38,6 +38,7 @@ def read_curve(path: Path) -> tuple[Any, Any]:
 
 
 def scale(pixels: Any, keep: slice) -> Any:
+    """The size of a picture's units in pixels."""
     low, high = pixels.min(), pixels.max()
     half = (high - low + 1) / 2 - LINE
     return np.clip((pixels[keep] - (low + high) / 2) / half, -1.0, 1.0)
@@ -64,6 +65,7 @@ def read_frequency(path: Path) -> float:
 
 
 def is_good(hertz: float) -> bool:
+    """Whether a supply meets its bounds."""
     return any(376.5 <= 2 * math.pi * hertz * coil < 377.5 for coil in COILS_H)
 
 
@@ -93,6 +95,7 @@ def solve(folder: Path) -> dict[str, object]:
 
 
 def main() -> None:
+    """Solve the task in the current folder."""
     Path("answer.json").write_text(json.dumps(solve(Path())), encoding="utf-8")
 
 

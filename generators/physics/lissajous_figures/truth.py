@@ -73,6 +73,7 @@ def _machines(counts: Mapping[str, Sequence[int]], faulty: bool) -> Iterator[tup
 
 
 def make_key(truth: GroundTruth) -> dict[str, Any]:
+    """The answer block that scores full marks."""
     names = ("supply_id", "machine", "batch")
     return {
         "task": NAME,

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from generators.errors import nearest
 from generators.stream import Stream
 from generators.templates.components.csv_table import CsvTable, compile_csv
-from generators.templates.components.distractors import Clutter, compile_clutter
+from generators.templates.components.distractors import Distractors, compile_distractors
 from generators.templates.components.documents import compile_json, compile_xml, compile_yaml
 from generators.templates.components.folder_tree import Tree, compile_tree
 from generators.templates.components.schema import Given
@@ -27,9 +27,13 @@ class Writer(Protocol):
     """What the single file of a component is written by."""
 
     @property
-    def log10_space(self) -> float: ...
+    def log10_space(self) -> float:
+        """log10 of the number of distinct contents."""
+        ...
 
-    def content(self, stream: Stream) -> bytes: ...
+    def content(self, stream: Stream) -> bytes:
+        """The bytes of the file."""
+        ...
 
 
 COMPONENTS: Mapping[str, Callable[[Mapping[str, Any]], Writer | Tree]] = {
@@ -45,44 +49,50 @@ COMPONENTS: Mapping[str, Callable[[Mapping[str, Any]], Writer | Tree]] = {
 
 @dataclass(frozen=True, slots=True)
 class FileMaker:
-    """Makes one file, and its clutter."""
+    """Makes one file, and its distractors."""
 
     writer: Writer
-    clutter: Clutter | None
+    distractors: Distractors | None
 
     @property
     def log10_space(self) -> float:
-        return self.writer.log10_space + (self.clutter.log10_space if self.clutter else 0.0)
+        """log10 of the number of distinct contents."""
+        return self.writer.log10_space + (self.distractors.log10_space if self.distractors else 0.0)
 
     def make(self, stream: Stream, target: str) -> tuple[MadeFile, ...]:
+        """The file, and its distractors."""
         if isinstance(self.writer, CsvTable):
             file = MadeFile(target, *self.writer.written(stream))
         else:
             file = MadeFile(target, self.writer.content(stream))
-        return (file,) if self.clutter is None else (file, *self.clutter.make(stream, target))
+        return (
+            (file,) if self.distractors is None else (file, *self.distractors.make(stream, target))
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class TreeMaker:
-    """Makes the files of a tree whose folder is the target, and clutter beside it."""
+    """Makes the files of a tree whose folder is the target, and distractors beside it."""
 
     tree: Tree
-    clutter: Clutter | None
+    distractors: Distractors | None
 
     @property
     def log10_space(self) -> float:
-        return self.tree.log10_space + (self.clutter.log10_space if self.clutter else 0.0)
+        """log10 of the number of distinct contents."""
+        return self.tree.log10_space + (self.distractors.log10_space if self.distractors else 0.0)
 
     def make(self, stream: Stream, target: str) -> tuple[MadeFile, ...]:
-        clutter = () if self.clutter is None else self.clutter.make(stream, target)
-        return (*self.tree.make(stream, target), *clutter)
+        """The files of the tree, and its distractors."""
+        distractors = () if self.distractors is None else self.distractors.make(stream, target)
+        return (*self.tree.make(stream, target), *distractors)
 
 
 def compile_component(component: Component) -> Maker:
     """The maker of a component whose placeholders have been replaced (by ``Given`` text, where a
     schema holds them).
 
-    A component's own draws come before those of its clutter, so that clutter changes no key.
+    A component's own draws come before those of its distractors, so that these change no key.
     Raises TemplateError, a line for each complaint, which begins with the key's path inside the
     component: ``content.columns[2].type: unknown …``.
     """
@@ -92,14 +102,14 @@ def compile_component(component: Component) -> Maker:
         )
     problems = Problems()
     made: Writer | Tree | None = None
-    clutter: Clutter | None = None
+    distractors: Distractors | None = None
     with problems.gathered():
         made = COMPONENTS[component.type](mapping("content", component.content))
     with problems.gathered():
-        clutter = compile_clutter(mapping("config", component.config))
+        distractors = compile_distractors(mapping("config", component.config))
     problems.settle()
     if isinstance(made, Tree):
-        return TreeMaker(made, clutter)
+        return TreeMaker(made, distractors)
     if made is None:
         raise LookupError("a component that compiled to nothing")
-    return FileMaker(made, clutter)
+    return FileMaker(made, distractors)

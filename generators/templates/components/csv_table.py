@@ -42,6 +42,7 @@ class CsvTable:
     log10_space: float
 
     def content(self, stream: Stream) -> bytes:
+        """The bytes of the file."""
         return self.written(stream)[0]
 
     def written(self, stream: Stream) -> tuple[bytes, CsvRows | None]:

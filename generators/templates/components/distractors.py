@@ -1,4 +1,4 @@
-"""Clutter: files beside a component's own that nobody asked about (the paper's third layer)."""
+"""Distractors: files beside a component's own that nobody asked about (the paper's third layer)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PATTERN = re.compile(r"(\*\*/)?\*(\.[A-Za-z0-9]{1,10})")
 
 
 @dataclass(frozen=True, slots=True)
-class Clutter:
+class Distractors:
     """So many files of these kinds in the target's folder, or one folder below it.
 
     Their names end in four digits before the ending, so that they are never the file that a
@@ -44,11 +44,13 @@ class Clutter:
 
     @property
     def log10_space(self) -> float:
+        """log10 of the number of distinct contents."""
         places = 1 + (len(_WORDS) if self.nested else 0)
         names = len(self.kinds) * len(_WORDS) * _NUMBERS * places
         return self.count * (math.log10(names) + MOST_LINES * lorem.LOG10_SENTENCE)
 
     def make(self, stream: Stream, target: str) -> tuple[MadeFile, ...]:
+        """The files, beside the target or one folder below it."""
         folder, slash, _ = target.rstrip("/").rpartition("/")
         taken = {target}
         return tuple(self._file(stream, folder + slash, taken) for _ in range(self.count))
@@ -81,8 +83,8 @@ def _content(stream: Stream, kind: str) -> bytes:
     return written.encode()
 
 
-def compile_clutter(config: Mapping[str, Any]) -> Clutter | None:
-    """The clutter that a component's ``config`` asks for; None where it asks for none.
+def compile_distractors(config: Mapping[str, Any]) -> Distractors | None:
+    """The distractors that a component's ``config`` asks for; None where it asks for none.
 
     ``clutter: true`` is five files, a number is as many, a mapping has ``count`` and ``pattern``
     (``**/*.txt`` or ``*.txt``: files of that ending, with or without folders of their own);
@@ -97,23 +99,23 @@ def compile_clutter(config: Mapping[str, Any]) -> Clutter | None:
     if asked is None or asked is False:
         return None
     if asked is True:
-        return _clutter(path, {})
+        return _distractors(path, {})
     if isinstance(asked, Mapping):
-        return _clutter(path, mapping(path, asked, ("count", "pattern")))
+        return _distractors(path, mapping(path, asked, ("count", "pattern")))
     if isinstance(asked, list):
         refuse(path, f"true, a number or {{count, pattern}} is wanted, not {shown(asked)}")
-    return _clutter(path, {"count": whole(path, asked)})
+    return _distractors(path, {"count": whole(path, asked)})
 
 
-def _clutter(path: str, asked: Mapping[str, Any]) -> Clutter | None:
+def _distractors(path: str, asked: Mapping[str, Any]) -> Distractors | None:
     count = whole(f"{path}.count", asked.get("count", DEFAULT_COUNT))
     size = MOST_LINES * (lorem.LONGEST_SENTENCE + 25) + 200
     check_size(f"{path}.count", count * MOST_LINES * lorem.MOST_WORDS, count * size)
     if not count:
         return None
     if (pattern := asked.get("pattern")) is None:
-        return Clutter(count)
+        return Distractors(count)
     found = _PATTERN.fullmatch(pattern) if isinstance(pattern, str) else None
     if found is None:
         refuse(f"{path}.pattern", f"{shown(pattern)}: **/*.txt or *.txt is wanted, with any ending")
-    return Clutter(count, (found[2],), found[1] is not None)
+    return Distractors(count, (found[2],), found[1] is not None)

@@ -156,6 +156,7 @@ class StructuredFile:
     log10_space: float
 
     def content(self, stream: Stream) -> bytes:
+        """The bytes of the file."""
         return self.write(self.schema.draw(stream, 1)[0]).encode()
 
 

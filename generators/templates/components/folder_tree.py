@@ -38,6 +38,7 @@ class Tree:
     log10_space: float
 
     def make(self, stream: Stream, target: str) -> tuple[MadeFile, ...]:
+        """The files of the tree below the target."""
         return tuple(self._folder(stream, target.rstrip("/"), self.depth))
 
     def _folder(self, stream: Stream, path: str, depth: int) -> Iterator[MadeFile]:

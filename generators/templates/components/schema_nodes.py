@@ -32,7 +32,9 @@ class Node(Protocol):
         """Characters of one of it when written, at most, indentation apart."""
         ...
 
-    def draw(self, stream: Stream, count: int) -> list[Any]: ...
+    def draw(self, stream: Stream, count: int) -> list[Any]:
+        """The input files and the truth of one seed."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class Object:
 
     @property
     def log10(self) -> float:
+        """log10 of the number of distinct values."""
         own = sum(node.log10 for node in self.nodes)
         if self.extra is None:
             return own
@@ -61,16 +64,19 @@ class Object:
 
     @property
     def values(self) -> int:
+        """How many values an object holds at the most, itself included."""
         extra = 0 if self.extra is None else MOST_EXTRAS * self.extra.values
         return 1 + extra + sum(node.values for node in self.nodes)
 
     @property
     def size(self) -> int:
+        """How many bytes an object takes at the most."""
         keys = sum(2 * len(key.encode()) + 12 for key in self.keys)
         extra = 0 if self.extra is None else MOST_EXTRAS * (self.extra.size + 30)
         return 12 + keys + extra + sum(node.size for node in self.nodes)
 
     def draw(self, stream: Stream, count: int) -> list[Any]:
+        """So many objects, drawn."""
         columns = [node.draw(stream, count) for node in self.nodes]
         if not columns:
             made: list[Any] = [{} for _ in range(count)]
@@ -92,6 +98,7 @@ class Array:
 
     @property
     def log10(self) -> float:
+        """log10 of the number of distinct values."""
         if self.least == self.most:
             return self.most * self.items.log10
         if self.most > 10_000:  # what is shorter hardly shows
@@ -100,13 +107,16 @@ class Array:
 
     @property
     def values(self) -> int:
+        """How many values an array holds at the most, itself included."""
         return 1 + self.most * self.items.values
 
     @property
     def size(self) -> int:
+        """How many bytes an array takes at the most."""
         return 12 + self.most * (self.items.size + 2 * len(self.element) + 12)
 
     def draw(self, stream: Stream, count: int) -> list[Any]:
+        """So many arrays, drawn."""
         return _split(self.items, stream, count, self.least, self.most)
 
 

@@ -146,6 +146,7 @@ class TextFile:
     log10_space: float
 
     def content(self, stream: Stream) -> bytes:
+        """The bytes of the file."""
         written = [before + filler.write(stream, count) for before, filler, count in self.parts]
         return ("".join(written) + self.end).encode()
 

@@ -59,6 +59,7 @@ class CsvRows:
 
     @classmethod
     def of_rows(cls, rows: list[Cells]) -> CsvRows:
+        """The table of rows that are read already."""
         table = cls(rows[0] if rows else (), {})
         table.rows = rows
         return table
@@ -71,6 +72,7 @@ class CsvRows:
 
     @cached_property
     def rows(self) -> list[Cells]:
+        """All rows, the header first."""
         columns = self._columns
         below = zip(*(columns[name] for name in self._header), strict=True)
         return [list(self._header), *map(list, below)]

@@ -71,6 +71,7 @@ class SandboxForm(Form):
         return self.ordered(components)
 
     def component(self, place: Place, given: Any, named: bool) -> Component | None:
+        """One component; None, and an error, for something else."""
         given = self.mapping(place, given, _COMPONENT_KEYS)
         if not given:
             return None
@@ -91,6 +92,7 @@ class SandboxForm(Form):
         return Component(kind or "?", name or "", target or "", content, config, depends_on, place)
 
     def name(self, place: Place, given: Mapping[str, Any], named: bool) -> str | None:
+        """The name of a component; None, and an error, for a bad one."""
         if "name" not in given and not named:
             return ""
         name = self.text(place, given, "name")
@@ -165,6 +167,7 @@ class SandboxForm(Form):
         return config
 
     def depends_on(self, place: Place, given: Mapping[str, Any]) -> tuple[str, ...]:
+        """The components that must be made before this one."""
         value = given.get("depends_on")
         if value is None:
             return ()
@@ -177,6 +180,7 @@ class SandboxForm(Form):
         return tuple(names)
 
     def names(self, components: tuple[Component, ...]) -> None:
+        """Report names that are given twice."""
         seen: dict[str, int] = {}
         for component in components:
             if not component.name:

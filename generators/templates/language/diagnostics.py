@@ -28,6 +28,7 @@ class Problem:
 
     @property
     def key(self) -> str:
+        """The answer block that scores full marks."""
         return key_of(self.place)
 
     def text(self, path: str) -> str:
@@ -55,12 +56,15 @@ class Form:
     warnings: list[Problem] = field(default_factory=list)
 
     def error(self, place: Place, what: str) -> None:
+        """Add an error."""
         self.errors.append(Problem(self.document.line(place), place, what))
 
     def warn(self, place: Place, what: str) -> None:
+        """Add a warning."""
         self.warnings.append(Problem(self.document.line(place), place, what))
 
     def known_keys(self, place: Place, value: Mapping[str, Any], known: Collection[str]) -> None:
+        """Report keys that are unknown."""
         for key in value:
             if key not in known:
                 self.error((*place, key), f"unknown key; {nearest(key, known)}")
@@ -95,6 +99,7 @@ class Form:
         return value
 
     def paths(self, place: Place, value: Any) -> tuple[str, ...]:
+        """The paths of a list; errors for all else in it."""
         if not isinstance(value, list) or not value:
             self.error(place, f"a list of at least one path is wanted, not {shown(value)}")
             return ()

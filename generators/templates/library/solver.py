@@ -9,22 +9,26 @@ from collections.abc import Callable
 
 
 def write(path: str, text: str) -> None:
+    """Write a text file, and the folders above it."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
 
 
 def create_files(first: str, second: str, folder: str) -> str:
+    """Answer "Create these files"."""
     write(f"{folder}/{first}", "")
     write(f"{folder}/{second}", "")
     return "Both files are there."
 
 
 def repeat(words: str) -> str:
+    """Answer "Respond only with"."""
     return words
 
 
 def create_structure(root: str, drawn: str) -> str:
+    """Answer "Create this directory structure"."""
     lines = [line for line in drawn.splitlines() if line.strip() and not line.startswith("```")]
     above: list[str] = []
     for line in lines:
@@ -39,21 +43,25 @@ def create_structure(root: str, drawn: str) -> str:
 
 
 def read_line(path: str, number: str) -> str:
+    """A line of a file, counted from 1."""
     with open(path, encoding="utf-8") as file:
         return file.read().split("\n")[int(number) - 1].strip()
 
 
 def read_word(path: str, number: str) -> str:
+    """A word of a file, counted from 1."""
     with open(path, encoding="utf-8") as file:
         return file.read().split()[int(number) - 1]
 
 
 def rows_of(path: str) -> list[dict[str, str]]:
+    """The rows of a CSV file."""
     with open(path, encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
 def summarise_customers(source: str, target: str) -> str:
+    """Write the number of customers and their average age."""
     rows = rows_of(source)
     ages = [float(row["AGE_YRS"]) for row in rows]
     customers = sum(1 for row in rows if row["C_ID"])
@@ -63,17 +71,20 @@ def summarise_customers(source: str, target: str) -> str:
 
 
 def count_engineers(source: str, target: str) -> str:
+    """Write the number of engineers."""
     found = sum(1 for row in rows_of(source) if row["DEPT_CD"] == "Engineering")
     write(target, str(found))
     return "The number is written."
 
 
 def ask(path: str, sql: str) -> int | float | None:
+    """The first value that a query gives."""
     found: tuple[int | float | None] = sqlite3.connect(path).execute(sql).fetchone()
     return found[0]
 
 
 def total_salary(source: str, target: str) -> str:
+    """Write the sum of the engineers' salaries."""
     sql = "SELECT SUM(SAL_AMT) FROM enterprise_employees WHERE DEPT_CD = 'Engineering'"
     found = ask(source, sql)
     write(target, "" if found is None else str(found))
@@ -81,6 +92,7 @@ def total_salary(source: str, target: str) -> str:
 
 
 def count_big_orders(source: str) -> str:
+    """The number of the large orders of engineers."""
     sql = (
         "SELECT COUNT(*) FROM enterprise_orders JOIN enterprise_customers ON CUST_REF = CUST_ID "
         "WHERE DEPT_CD = 'Engineering' AND ORD_AMT > 50000"
@@ -89,15 +101,18 @@ def count_big_orders(source: str) -> str:
 
 
 def big_orders_in_json(source: str) -> str:
+    """The same number as JSON."""
     return f'{{"num_big_orders": {count_big_orders(source)}}}'
 
 
 def file_big_orders(source: str, target: str) -> str:
+    """Write the number of large orders."""
     write(target, count_big_orders(source))
     return "The count is written."
 
 
 def file_big_orders_in_json(source: str, target: str) -> str:
+    """Write the same number as JSON."""
     write(target, big_orders_in_json(source))
     return "The count is written."
 

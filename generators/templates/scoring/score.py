@@ -69,6 +69,7 @@ class Scored:
     lenient: bool = False
 
     def passes(self, answer: Answer) -> bool:
+        """Whether the answer meets the check."""
         judge = score_leniently if self.lenient else score
         key = Key(self.scoring_type, self.expected, self.file, self.paths)
         return judge(key, answer.text, answer).correct

@@ -17,7 +17,7 @@ from generators.errors import GeneratorError
 from generators.seed import Seed
 from generators.stream import Stream
 from generators.templates.library import QUESTION_FILE, library_solver
-from generators.validation import misread
+from generators.validation import perturb_answer
 from harness.errors import HarnessError
 from harness.model import AS_ASKED, PROBE_MARK, Message, ModelRequest, Reply, Role, ToolCall, Usage
 from harness.models.scripted.release_memory import Memory
@@ -209,7 +209,7 @@ def _report(request: ModelRequest, results: tuple[str, ...], rate: float) -> Rep
     printed = _PRINTED.findall(results[-1])
     if not printed:
         return _say("My program printed no answer, so I have none.")
-    read = misread(json.loads(printed[-1]), rate, _draws(request.seed))
+    read = perturb_answer(json.loads(printed[-1]), rate, _draws(request.seed))
     return _answer("I ran a program over the input files; it found this.", read)
 
 

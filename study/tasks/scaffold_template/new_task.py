@@ -100,6 +100,7 @@ def _readings(parameters: Parameters, streams: Streams, attempt: int) -> tuple[R
 
 
 def write_table(readings: Iterable[Reading]) -> bytes:
+    """The bytes of the input file."""
     lines = ["id,status,value"]
     for each in readings:
         lines.append(f"{each.id},{'bad' if each.bad else 'good'},{each.value:.{DECIMALS}f}")
@@ -124,6 +125,7 @@ def make_truth(asset: Asset) -> GroundTruth:
 
 
 def make_key(truth: GroundTruth) -> dict[str, Any]:
+    """The answer block that scores full marks."""
     return {
         "task": NAME,
         "bad": list(truth.table("bad").column("id")),
@@ -166,6 +168,7 @@ ANSWER_SCHEMA = rfc8785.dumps(_SCHEMA).decode()
 
 
 def make_prompt(parameters: Parameters) -> str:
+    """The task as the agent reads it."""
     return _PROMPT.format(input=INPUT, readings=parameters.readings, name=NAME)
 
 
@@ -173,6 +176,7 @@ _BAD = ItemList(("bad",), TEXTS)
 
 
 def make_rubric(truth: GroundTruth) -> Rubric:
+    """The criteria of an instance with this truth."""
     ids = tuple(str(each) for each in truth.table("bad").column("id"))
     precise = ItemPrecision(_BAD, ids, source="bad.id")
     # A mean without a look at the table is a guess.
@@ -243,14 +247,17 @@ class NewTask(FamilyOfParts[Parameters]):
     parts: Parts[Parameters] = PARTS
 
     def describe(self, parameters: Parameters) -> dict[str, int | float | str]:
+        """The parameters as people read them."""
         return {"readings": parameters.readings, "bad_share": parameters.bad_share}
 
     def draw(self, parameters: Parameters, streams: Streams) -> Drawn:
+        """The input files and the truth of one seed."""
         sample = draw_sample(parameters, streams)
         asset = Asset(INPUT, "text/csv", write_table(sample.readings))
         return Drawn((asset,), make_truth(asset), {"redraws": sample.redraws})
 
     def key(self, truth: GroundTruth) -> dict[str, Any]:
+        """The answer block that scores full marks."""
         return make_key(truth)
 
 

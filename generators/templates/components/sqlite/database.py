@@ -45,6 +45,7 @@ class SqliteColumn:
 
     @property
     def drawn(self) -> bool:
+        """Whether the values are drawn, and not the numbers of the rows."""
         return self.kind is not None or self.parent is not None
 
 
@@ -67,6 +68,7 @@ class Database:
     log10_space: float
 
     def content(self, stream: Stream) -> bytes:
+        """The bytes of the database file."""
         units = stream.uniforms(self.draws)
         pages = self.start.copy()
         made: list[list[list[Any]]] = []

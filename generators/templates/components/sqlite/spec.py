@@ -72,10 +72,12 @@ class TableSpec:
 
     @property
     def number_column(self) -> int | None:
+        """The index of the column that holds the row numbers, if there is one."""
         places = [index for index, each in enumerate(self.columns) if each.is_number]
         return places[0] if places else None
 
     def refers_to_itself(self, index: int) -> bool:
+        """Whether a column refers to a column of its own table."""
         reference = self.columns[index].reference
         return reference is not None and reference[0] == self.name
 

@@ -22,7 +22,7 @@ from harness.episodes.grading import grade_episode
 from harness.episodes.rollout import run_attempt
 from harness.errors import HarnessError
 from harness.model import Message, Model, ModelRequest, Role
-from harness.models.scripted.agents import HonestAgent, SpikedAgent, TrivialAgent, misread
+from harness.models.scripted.agents import HonestAgent, SpikedAgent, TrivialAgent, perturb_answer
 from harness.models.scripted.release_memory import Memory, load_memory
 from harness.sandboxes.base import SandboxProvider
 from harness.spending.purchases import MemoryJournal
@@ -116,7 +116,7 @@ def test_the_stated_error_rate_is_the_one_observed() -> None:
     truth = {"a": [1.5] * 50, "b": {str(n): n for n in range(49)}, "average": 3.25}
     wrong = total = 0
     for number in range(200):
-        answer = misread(truth, 0.2, ROOT.child("rate", number).rng())
+        answer = perturb_answer(truth, 0.2, ROOT.child("rate", number).rng())
         pairs = list(zip(numbers_of(truth), numbers_of(answer), strict=True))
         wrong += sum(real != read for real, read in pairs)
         total += len(pairs)
@@ -149,18 +149,20 @@ def test_the_rate_holds_over_instances_as_they_are_graded() -> None:
 def test_identifiers_and_names_of_files_are_misread_too() -> None:
     draws = ROOT.child("names").rng()
     key = {"task": "t", "z": [{"id": "G_17", "batch": "B"}], "events_file": "events.csv"}
-    read = misread(key, 1.0, draws)
+    read = perturb_answer(key, 1.0, draws)
     assert (read["task"], read["z"][0]["batch"]) == ("t", "B")
     assert read["z"][0]["id"][:-1] == "G_1"
     assert read["z"][0]["id"] != "G_17"
     assert read["events_file"] != "events.csv"
-    assert misread(key, 0.0, draws) == key
+    assert perturb_answer(key, 0.0, draws) == key
 
 
 def test_a_misread_number_keeps_its_type_and_is_clearly_wrong() -> None:
     draws = ROOT.child("types").rng()
     for _ in range(500):
-        read = misread({"n": 0, "m": 7, "x": -3.5, "ok": True, "s": "7", "z": None}, 1.0, draws)
+        read = perturb_answer(
+            {"n": 0, "m": 7, "x": -3.5, "ok": True, "s": "7", "z": None}, 1.0, draws
+        )
         assert type(read["n"]) is int
         assert read["n"] in (1, 2)
         assert read["m"] in (5, 6, 8, 9)
