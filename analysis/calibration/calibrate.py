@@ -244,9 +244,16 @@ def _sum_up(trials: Sequence[_Trial], alpha: float, family: int, n: tuple[int, i
     return Calibration(
         alpha=alpha,
         doses=tuple(
-            Dose(dose, int(m), int(k), float(k / m), wilson(float(k / m), float(m)), gap,
-                 None if enough is None else detection(dose, enough, size),
-                 sum(t.unbound for t in group))
+            Dose(
+                dose,
+                int(m),
+                int(k),
+                float(k / m),
+                wilson(float(k / m), float(m)),
+                gap,
+                None if enough is None else detection(dose, enough, size),
+                sum(t.unbound for t in group),
+            )
             for dose, k, m, gap, group in zip(doses, hits, tried, gaps, groups, strict=True)
         ),
         n_public=n[0],
@@ -259,7 +266,7 @@ def _sum_up(trials: Sequence[_Trial], alpha: float, family: int, n: tuple[int, i
         enough=enough,
         enough_interval=interval,
         family=family,
-    )  # fmt: skip
+    )
 
 
 def shared_alpha(alpha: float, models: int) -> float:

@@ -17,11 +17,23 @@ from registry.result_row import GRADER, Status
 REQUIRED = ("model", "arm", "stratum", "instance", "score")
 RENAMED: Mapping[str, str] = {"look": "wave"}  # what people call it: what we do
 _DEFAULTS: Mapping[str, Any] = {
-    "wave": 0, "replicate": 0, "grader": GRADER, "stop_reason": "", "error_class": "",
-    "limits_hit": "", "turns": 0, "tool_calls": 0, "seconds": 0.0, "attempts": 1,
-    "served_version": "", "tranche": 0, "burned": 0, "family": None, "difficulty": None,
+    "wave": 0,
+    "replicate": 0,
+    "grader": GRADER,
+    "stop_reason": "",
+    "error_class": "",
+    "limits_hit": "",
+    "turns": 0,
+    "tool_calls": 0,
+    "seconds": 0.0,
+    "attempts": 1,
+    "served_version": "",
+    "tranche": 0,
+    "burned": 0,
+    "family": None,
+    "difficulty": None,
     "status": None,
-}  # fmt: skip
+}
 _WANTED: Mapping[str, str] = {"int64": "whole numbers", "float64": "numbers", "string": "texts"}
 MAX_BYTES = 4_000_000_000
 _CONTROLS = r"[\p{Cc}\x{2028}\x{2029}\x{202A}-\x{202E}\x{2066}-\x{2069}]"
@@ -76,9 +88,13 @@ def _read(path: Path) -> Any:
             raise AnalysisError(f"{path}: a table is a .csv, .csv.gz or .parquet file")
         texts = {name: pa.string() for name, kind in SCHEMA.items() if kind == "string"}
         options = csv.ConvertOptions(
-            column_types=texts, null_values=[""], strings_can_be_null=True,
-            quoted_strings_can_be_null=True, true_values=[], false_values=[],
-        )  # fmt: skip
+            column_types=texts,
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=True,
+            true_values=[],
+            false_values=[],
+        )
         return csv.read_csv(path, convert_options=options)
     except FileNotFoundError:
         raise AnalysisError(f"{path}: no such file") from None

@@ -61,8 +61,14 @@ MOST_TRANCHES = 1_000_000  # codes of stratum and tranche together stay whole nu
 
 _KEY = ("wave", "model", "instance", "replicate", "grader")
 _UNIT = (
-    "score", "score_sr", "score_dh", "score_im", "score_if", "score_key", "score_static",
-)  # fmt: skip
+    "score",
+    "score_sr",
+    "score_dh",
+    "score_im",
+    "score_if",
+    "score_key",
+    "score_static",
+)
 _LATER = {f.name: f.default for f in fields(ResultRow) if f.default is not MISSING}
 
 

@@ -4,7 +4,12 @@ from .describe import describe_plan
 from .judge_drift import Drift, Regrading, drift_json, drift_words, measure_drift
 from .look import Analysis, ArmMean, analyse, explore
 from .monitoring import Monitored, Onset
-from .negative_controls import clean_controls, pool_models
+from .negative_controls import (
+    ControlSettings,
+    clean_controls,
+    control_settings,
+    pool_models,
+)
 from .presets import (
     KEEP,
     SENSITIVITY,
@@ -33,6 +38,7 @@ __all__ = [
     "ArmMean",
     "BurnedSeeds",
     "ControlResult",
+    "ControlSettings",
     "Drift",
     "LookData",
     "LookResult",
@@ -53,6 +59,7 @@ __all__ = [
     "burned_words",
     "clean_controls",
     "control_models",
+    "control_settings",
     "describe_plan",
     "drift_json",
     "drift_words",

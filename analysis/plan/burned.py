@@ -184,10 +184,14 @@ def compare_look(
     for number, (burned, ran, models) in enumerate(_groups(table, data, wave)):
         means = data.means
         test = compare_burned(
-            data.adjusted.residuals[ran][:, models], means.stratum[ran], means.public[ran],
-            burned[ran], permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to,
+            data.adjusted.residuals[ran][:, models],
+            means.stratum[ran],
+            means.public[ran],
+            burned[ran],
+            permutations=plan.permutations,
+            enumerate_up_to=plan.enumerate_up_to,
             seed=permutation_seed(registration, "B1", str(wave), str(number)),
-        )  # fmt: skip
+        )
         if test is not None:
             found += ((means.columns[m].model, test, place) for place, m in enumerate(models))
     one = len({id(test) for _, test, _ in found}) == 1
@@ -216,7 +220,13 @@ def _groups(
 def _aside(wave: int, model: str, test: BurnTest, place: int, adjusted: float) -> SensitivityResult:
     gap = test.gaps[place]
     return SensitivityResult(
-        NAME, wave, model, f"{test.burned} burned, {test.virgin} virgin",
-        None if gap is None else gap.gap, None if gap is None else gap.interval,
-        float(test.p[place]), adjusted, _LEAKED if adjusted <= LEVEL else "",
-    )  # fmt: skip
+        NAME,
+        wave,
+        model,
+        f"{test.burned} burned, {test.virgin} virgin",
+        None if gap is None else gap.gap,
+        None if gap is None else gap.interval,
+        float(test.p[place]),
+        adjusted,
+        _LEAKED if adjusted <= LEVEL else "",
+    )

@@ -7,10 +7,15 @@ from dataclasses import dataclass
 
 from analysis.data import SeedMeans
 from analysis.plan.judge_drift import Drift, drift_words
-from analysis.plan.negative_controls import ControlTest, pooled_control, pooled_interval
+from analysis.plan.negative_controls import (
+    ControlTest,
+    control_settings,
+    pooled_control,
+    pooled_interval,
+)
 from analysis.plan.presets import look_alpha
 from analysis.plan.primary import PrimaryResult, family_tests, look_data
-from analysis.stats import Equivalence, p_words, permutation_seed, signed
+from analysis.stats import p_words, permutation_seed, signed
 from registry.ledger import Plan, StandardRules
 from registry.result_row import GRADER
 
@@ -34,42 +39,66 @@ class ControlResult:
     says: str
 
 
+@dataclass(frozen=True, slots=True)
+class ControlPool:
+    """Models that cannot have been exposed: their columns, and the planned ones that are
+    ``lacking`` since they were not run. If there are ``companions``, the interval of the control
+    is that of the columns and these together."""
+
+    what: str
+    columns: Sequence[int]
+    lacking: tuple[str, ...]
+    companions: Sequence[int] = ()
+
+
 def negative_control(
-    plan: Plan, rules: StandardRules, means: SeedMeans, columns: Sequence[int], registration: str,
-    wave: int, what: str, lacking: Sequence[str] = (), beside: Sequence[int] = (),
-) -> ControlResult:  # fmt: skip
-    """C1 on some columns: the pooled gap of models that cannot have been exposed. It fails where
-    one that the plan names for it is ``lacking``: what was not run shows nothing.
+    plan: Plan,
+    rules: StandardRules,
+    means: SeedMeans,
+    pool: ControlPool,
+    seed_path: tuple[str, int],
+) -> ControlResult:
+    """C1 on some columns: the pooled gap of models that cannot have been exposed. It fails if a
+    planned model was not run. ``seed_path`` is the registration and the wave.
 
     The p is of the columns alone, so that a drift of theirs is seen; the interval is of them and
-    of those ``beside`` them, since one model's alone is wider than the margin in all but the
-    largest studies."""
-    if not columns:
-        says = f"{', '.join(lacking)}: promised and not run." if lacking else "None is named."
-        passed = False if lacking else None
-        return ControlResult("C1", what, wave, tuple(lacking), passed, None, None, None, says)
-    held = means.pick(columns)
-    models = tuple(dict.fromkeys(column.model for column in held.columns))
+    of their companions, since one model's alone is wider than the margin in all but the largest
+    studies."""
+    (registration, wave), lacking = seed_path, pool.lacking
+    missing = f"{', '.join(lacking)}: promised and not run."
+    if not pool.columns:
+        passed, says = (False, missing) if lacking else (None, "None is named.")
+        return ControlResult("C1", pool.what, wave, lacking, passed, None, None, None, says)
+    chosen, interval = means.pick(pool.columns), None
+    if pool.companions:
+        wide = means.pick(sorted({*pool.columns, *pool.companions}))
+        interval = pooled_interval(wide.values, wide.stratum, wide.public, rules.control_margin)
     found = pooled_control(
-        held.values, held.stratum, held.public,
-        permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to,
-        seed=permutation_seed(registration, "C1", what, str(wave)), margin=rules.control_margin,
-        level=rules.control_alpha, tranche=held.tranche,
-        small=_interval(means.pick(sorted({*columns, *beside})), rules) if beside else None,
-    )  # fmt: skip
+        chosen.values,
+        chosen.stratum,
+        chosen.public,
+        control_settings(plan, permutation_seed(registration, "C1", pool.what, str(wave))),
+        tranche=chosen.tranche,
+        small=interval,
+    )
+    models = tuple(dict.fromkeys(chosen.models))
     says = _negative_words(found, models)
-    if beside:
+    if pool.companions:
         says += " The interval is of all negative controls together."
     if lacking:
-        says = f"{', '.join(lacking)}: promised and not run. {says}"
+        says = f"{missing} {says}"
+    passed = found.passed and not lacking
     return ControlResult(
-        "C1", what, wave, (*models, *lacking), found.passed and not lacking, found.gap,
-        found.interval90, found.p, says,
-    )  # fmt: skip
-
-
-def _interval(pool: SeedMeans, rules: StandardRules) -> Equivalence | None:
-    return pooled_interval(pool.values, pool.stratum, pool.public, rules.control_margin)
+        "C1",
+        pool.what,
+        wave,
+        (*models, *lacking),
+        passed,
+        found.gap,
+        found.interval90,
+        found.p,
+        says,
+    )
 
 
 def positive_controls(
@@ -90,9 +119,18 @@ def positive_controls(
         passed = p <= look_alpha(plan)
         says = "was found" if passed else "was not found: the instrument is too blunt at this look"
         found.append(
-            ControlResult("C2", _TOLD, wave, (column.model,), passed, gap, None, p,
-                          f"{column.model}, which was given public keys, {says} (p {p_words(p)}).")
-        )  # fmt: skip
+            ControlResult(
+                "C2",
+                _TOLD,
+                wave,
+                (column.model,),
+                passed,
+                gap,
+                None,
+                p,
+                f"{column.model}, which was given public keys, {says} (p {p_words(p)}).",
+            )
+        )
     return [*found, *lost]
 
 
@@ -122,10 +160,17 @@ def second_opinion(
             says = f"{grader} says of {model}: {other.verdict}."
         found.append(
             ControlResult(
-                "C3", f"graded by {grader}", wave, (model,), passed,
-                other.estimate if other else None, None, other.p_adjusted if other else None, says,
+                "C3",
+                f"graded by {grader}",
+                wave,
+                (model,),
+                passed,
+                other.estimate if other else None,
+                None,
+                other.p_adjusted if other else None,
+                says,
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -155,9 +200,16 @@ def drift_control(
         return ControlResult("C3", what, wave, (), False, None, None, None, says)
     found = drift.pooled
     return ControlResult(
-        "C3", what, wave, (), found.passed, found.gap, found.interval90, found.p,
+        "C3",
+        what,
+        wave,
+        (),
+        found.passed,
+        found.gap,
+        found.interval90,
+        found.p,
         drift_words(drift),
-    )  # fmt: skip
+    )
 
 
 def _negative_words(found: ControlTest, models: Sequence[str]) -> str:

@@ -62,10 +62,14 @@ def _design_words(plan: Plan) -> str:
 
 def _test_words(plan: Plan) -> str:
     words = {"score": "weighted score", "fraction": "fraction of criteria passed"}
-    several = "" if len(plan.outcomes) == 1 else (
-        "; the same permutation serves all outcomes, each gap is divided by its permutation "
-        "standard deviation, and the larger one is the statistic (max-T)"
-    )  # fmt: skip
+    several = (
+        ""
+        if len(plan.outcomes) == 1
+        else (
+            "; the same permutation serves all outcomes, each gap is divided by its permutation "
+            "standard deviation, and the larger one is the statistic (max-T)"
+        )
+    )
     return (
         "Test. For each model: does it score higher on public than on private instances? "
         f"One-sided, on the {' and the '.join(words[name] for name in plan.outcomes)}, as the "

@@ -74,9 +74,13 @@ def max_t_over_categories(
     models, categories = values.shape[1:]
     held, strata = drop_one_armed(values, stratum, public)
     gaps = permute_gaps(
-        held.reshape(len(held), -1, 1), stratum, public,
-        permutations=permutations, enumerate_up_to=enumerate_up_to, seed=seed,
-    )  # fmt: skip
+        held.reshape(len(held), -1, 1),
+        stratum,
+        public,
+        permutations=permutations,
+        enumerate_up_to=enumerate_up_to,
+        seed=seed,
+    )
     single = max_t(gaps)  # one outcome each: nothing is maximised yet
     p = p_values(single).reshape(models, categories)
     adjusted = np.array([westfall_young(_of_model(single, m, categories)) for m in range(models)])
@@ -100,19 +104,27 @@ def contrast_key_with_static(
     stacked = np.concatenate([key, static, key - static], axis=1)
     held, _ = drop_one_armed(stacked[:, :, None], stratum, public)
     gaps = permute_gaps(
-        held, stratum, public,
-        permutations=permutations, enumerate_up_to=enumerate_up_to, seed=seed,
-    )  # fmt: skip
+        held,
+        stratum,
+        public,
+        permutations=permutations,
+        enumerate_up_to=enumerate_up_to,
+        seed=seed,
+    )
     p, both = p_values(max_t(gaps)), two_sided_p(gaps)
     models = key.shape[1]
     estimates = [_estimate(held[:, c, 0], stratum, public) for c in range(3 * models)]
     return tuple(
         Contrast(
-            estimates[m], estimates[models + m], estimates[2 * models + m],
-            float(p[m]), float(both[models + m]), float(p[2 * models + m]),
+            estimates[m],
+            estimates[models + m],
+            estimates[2 * models + m],
+            float(p[m]),
+            float(both[models + m]),
+            float(p[2 * models + m]),
         )
         for m in range(models)
-    )  # fmt: skip
+    )
 
 
 def drop_one_armed(

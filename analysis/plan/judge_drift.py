@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.data import SeedMeans, make_seed_means, make_table
-from analysis.plan.negative_controls import LEVEL, MARGIN, ControlTest, regrade_drift
+from analysis.plan.negative_controls import ControlTest, control_settings, regrade_drift
 from analysis.stats import MeanEstimate, estimate_mean, permutation_seed
 from registry.ledger import Plan
 from registry.result_row import ResultRow
@@ -77,7 +77,10 @@ def measure_drift(plan: Plan, regrading: Regrading, registration: str) -> Drift:
     columns = [list(range(len(before.models))), *([m] for m in range(len(before.models)))]
     names = ["", *before.models]
     return Drift(
-        regrading.judge, regrading.wave, regrading.first, regrading.share,
+        regrading.judge,
+        regrading.wave,
+        regrading.first,
+        regrading.share,
         len(scored[0] & scored[1]),
         tuple(
             ModelDrift(
@@ -88,7 +91,7 @@ def measure_drift(plan: Plan, regrading: Regrading, registration: str) -> Drift:
             )
             for name, own in zip(names, columns, strict=True)
         ),
-    )  # fmt: skip
+    )
 
 
 def drift_json(drift: Drift) -> list[dict[str, Any]]:
@@ -127,13 +130,13 @@ def drift_words(drift: Drift) -> str:
 def _control(
     plan: Plan, before: SeedMeans, after: SeedMeans, columns: Sequence[int], seed: int
 ) -> ControlTest:
-    rules = plan.standard
     return regrade_drift(
-        before.values[:, columns, 0], after.values[:, columns, 0], before.stratum, before.public,
-        permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to, seed=seed,
-        margin=MARGIN if rules is None else rules.control_margin,
-        level=LEVEL if rules is None else rules.control_alpha,
-    )  # fmt: skip
+        before.values[:, columns, 0],
+        after.values[:, columns, 0],
+        before.stratum,
+        before.public,
+        control_settings(plan, seed),
+    )
 
 
 def _mean(change: Floats, data: SeedMeans, arm: NDArray[np.bool_]) -> MeanEstimate | None:

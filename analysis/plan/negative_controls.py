@@ -1,5 +1,4 @@
-"""Negative controls: where nothing can have leaked, nothing may be found
-(spec/statistics.md, C1, C3)."""
+"""Negative controls: models and grades that cannot show a gap (spec/statistics.md, C1, C3)."""
 
 from __future__ import annotations
 
@@ -22,6 +21,7 @@ from analysis.stats import (
     tost,
     two_sided_p,
 )
+from registry.ledger import Plan
 
 LEVEL = 0.05  # a control that is sound fails this often
 MARGIN = 0.05
@@ -45,16 +45,33 @@ class ControlTest:
     reasons: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ControlSettings:
+    """How a negative control is tested: its permutations, the margin that the 90 % interval must
+    lie inside, and the level of the two-sided p."""
+
+    permutations: int
+    enumerate_up_to: int
+    seed: int
+    margin: float = MARGIN
+    level: float = LEVEL
+
+
+def control_settings(plan: Plan, seed: int) -> ControlSettings:
+    """The settings that a plan registers."""
+    rules = plan.standard
+    margin, level = (
+        (MARGIN, LEVEL) if rules is None else (rules.control_margin, rules.control_alpha)
+    )
+    return ControlSettings(plan.permutations, plan.enumerate_up_to, seed, margin, level)
+
+
 def pooled_control(
     values: Floats,
     stratum: Ints,
     public: Bools,
+    settings: ControlSettings,
     *,
-    permutations: int,
-    enumerate_up_to: int,
-    seed: int,
-    margin: float = MARGIN,
-    level: float = LEVEL,
     tranche: Ints | None = None,
     small: Equivalence | None = None,
 ) -> ControlTest:
@@ -64,18 +81,18 @@ def pooled_control(
     of these same models: that would take off the gap that is looked for. The models are averaged
     over each seed, each taken from its mean in the stratum, so that one model's missing score does
     not move the average. ``tranche`` (n,) is what the instances were drawn into, None where that
-    is one. Passes where p ≥ ``level`` and the 90 % interval lies inside ± margin; ``small`` puts
-    the interval of a larger pool in its place (``pooled_interval``).
+    is one. Passes if p ≥ the level and the 90 % interval lies inside ± margin; ``small`` is the
+    interval of a larger pool to take instead (``pooled_interval``).
     """
     if not values.shape[1]:
         return _nothing(0, "no model that cannot have been exposed was run")
     pooled = pool_models(values, stratum)
     drawn = stratum * 0 if tranche is None else tranche
-    gap, p = _gap_and_p(pooled, stratum, drawn, public, permutations, enumerate_up_to, seed)
+    gap, p = _gap_and_p(pooled, stratum, drawn, public, settings)
     if gap is None:
         return _nothing(values.shape[1], "an arm of a stratum has no scored instance")
-    held = tost(gap.gap, gap.se, gap.df, margin) if small is None else small
-    return _control(gap, p, held, level, values.shape[1])
+    interval = tost(gap.gap, gap.se, gap.df, settings.margin) if small is None else small
+    return _control(gap, p, interval, settings.level, values.shape[1])
 
 
 def pooled_interval(
@@ -95,13 +112,9 @@ def clean_controls(
     pooled: Floats,
     stratum: Ints,
     public: Bools,
+    settings: ControlSettings,
     *,
     models: Sequence[int],
-    permutations: int,
-    enumerate_up_to: int,
-    seed: int,
-    margin: float = MARGIN,
-    level: float = LEVEL,
     wider: Floats | None = None,
 ) -> tuple[ControlTest, ...]:
     """``pooled_control`` of many controls on one allocation, for planning.
@@ -111,15 +124,19 @@ def clean_controls(
     others. All share the permutations.
     """
     gaps = permute_gaps(
-        pooled, stratum, public,
-        permutations=permutations, enumerate_up_to=enumerate_up_to, seed=seed,
-    )  # fmt: skip
+        pooled,
+        stratum,
+        public,
+        permutations=settings.permutations,
+        enumerate_up_to=settings.enumerate_up_to,
+        seed=settings.seed,
+    )
     found = []
     for b, (p, n) in enumerate(zip(two_sided_p(gaps).tolist(), models, strict=True)):
         gap = estimate_gap(pooled[:, b, 0], stratum, public)
         large = gap if wider is None else estimate_gap(wider[:, b], stratum, public)
-        small = tost(large.gap, large.se, large.df, margin)
-        found.append(_control(gap, p, small, level, n))
+        small = tost(large.gap, large.se, large.df, settings.margin)
+        found.append(_control(gap, p, small, settings.level, n))
     return tuple(found)
 
 
@@ -128,12 +145,7 @@ def regrade_drift(
     after: Floats,
     stratum: Ints,
     public: Bools,
-    *,
-    permutations: int,
-    enumerate_up_to: int,
-    seed: int,
-    margin: float = MARGIN,
-    level: float = LEVEL,
+    settings: ControlSettings,
 ) -> ControlTest:
     """Whether a judge's second grades of archived answers moved one arm more than the other
     (spec/statistics.md, C3).
@@ -147,13 +159,13 @@ def regrade_drift(
         return _nothing(before.shape[1], "no archived answer was graded twice")
     pooled = pool_models(change, stratum)
     drawn = stratum * 0
-    gap, p = _gap_and_p(pooled, stratum, drawn, public, permutations, enumerate_up_to, seed)
+    gap, p = _gap_and_p(pooled, stratum, drawn, public, settings)
     if gap is None:
         return _nothing(before.shape[1], "an arm of a stratum has no answer that was graded twice")
     if gap.se is None and np.nanmax(np.abs(pooled)) < 1e-12:
         return ControlTest(gap.gap, (gap.gap, gap.gap), p, before.shape[1], True, ())
-    small = tost(gap.gap, gap.se, gap.df, margin)
-    return _control(gap, p, small, level, before.shape[1])
+    small = tost(gap.gap, gap.se, gap.df, settings.margin)
+    return _control(gap, p, small, settings.level, before.shape[1])
 
 
 def pool_models(values: Floats, stratum: Ints) -> Floats:
@@ -171,9 +183,7 @@ def _gap_and_p(
     stratum: Ints,
     tranche: Ints,
     public: Bools,
-    permutations: int,
-    enumerate_up_to: int,
-    seed: int,
+    settings: ControlSettings,
 ) -> tuple[GapEstimate | None, float]:
     there = ~np.isnan(pooled[:, 0])
     _, strata = drop_one_armed(pooled[:, None], stratum, public)
@@ -181,9 +191,14 @@ def _gap_and_p(
         return None, 1.0
     held, own, arm = pooled[there], stratum[there], public[there]
     gaps = permute_blocks(
-        held[:, None], own, tranche[there], arm,
-        permutations=permutations, enumerate_up_to=enumerate_up_to, seed=seed,
-    )  # fmt: skip
+        held[:, None],
+        own,
+        tranche[there],
+        arm,
+        permutations=settings.permutations,
+        enumerate_up_to=settings.enumerate_up_to,
+        seed=settings.seed,
+    )
     return estimate_gap(held[:, 0], own, arm), float(two_sided_p(gaps)[0])
 
 

@@ -1,10 +1,12 @@
-"""What a registered Plan means: its presets and what they allow."""
+"""The presets of a registered Plan, the options that they allow, and its validation."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from types import MappingProxyType
+from typing import Any, Required, TypedDict, Unpack
 
 from analysis.errors import AnalysisError
 from registry.ledger import Plan, StandardRules
@@ -17,8 +19,6 @@ MISSING = (
     "infrastructure failed on every attempt is missing; a seed is dropped only when all of its "
     "runs are missing. Missing episodes are counted by arm and reported."
 )
-
-
 MISSING_BOUNDS = MISSING + (
     " Where missingness differs between the arms, or much is missing, a claim must hold also with "
     "every missing public run counted 0 and every missing private one 1."
@@ -58,107 +58,111 @@ HYPOTHESES = (
 )
 
 
-def basic_plan(
-    strata: Sequence[str],
-    seeds_per_arm: int,
-    *,
-    replicates: int = 1,
-    looks: int = 1,
-    alpha: float = 0.025,
-    permutations: int = 19_999,
-    enumerate_up_to: int = 20_000,
-    margin: float = 0.05,
-    outcomes: Sequence[str] = OUTCOMES,
-    multiplicity: str = "westfall-young",
-) -> Plan:
+class PlanOptions(TypedDict, total=False):
+    """Options of every preset, named as the fields of Plan; what is left out has its default."""
+
+    replicates: int
+    looks: int
+    alpha: float
+    permutations: int
+    enumerate_up_to: int
+    margin: float
+    outcomes: Sequence[str]
+    multiplicity: str
+
+
+class StandardOptions(PlanOptions, total=False):
+    """Options of standard-v1, named as the fields of Plan and of StandardRules."""
+
+    pre_exposure: Required[Sequence[str]]
+    frozen: Sequence[str]
+    spiked: Sequence[str]
+    covariate_runs: int
+    study_alpha: float
+    onset_alpha: float
+    onset_looks: int | None
+    missing_alpha: float
+    missing_share: float
+    control_alpha: float
+    control_margin: float
+    second_grader: str
+    sensitivity: Sequence[str]
+    exclusions: Sequence[str]
+    hypotheses: Sequence[str]
+    released: Sequence[tuple[str, str]]
+    burned: str
+    regrade: float
+
+
+_DEFAULTS: PlanOptions = {
+    "replicates": 1,
+    "looks": 1,
+    "alpha": 0.025,
+    "permutations": 19_999,
+    "enumerate_up_to": 20_000,
+    "margin": 0.05,
+    "outcomes": OUTCOMES,
+    "multiplicity": "westfall-young",
+}
+_STANDARD_DEFAULTS: StandardOptions = {
+    **_DEFAULTS,
+    "looks": 8,
+    "pre_exposure": (),
+    "frozen": (),
+    "spiked": (),
+    "covariate_runs": 4,
+    "study_alpha": 0.025,
+    "onset_alpha": 0.0,
+    "onset_looks": None,
+    "missing_alpha": 0.05,
+    "missing_share": 0.05,
+    "control_alpha": 0.05,
+    "control_margin": 0.05,
+    "second_grader": "",
+    "sensitivity": tuple(SENSITIVITY),
+    "exclusions": (),
+    "hypotheses": HYPOTHESES,
+    "released": (),
+    "burned": LEAVE_OUT,
+    "regrade": 0.0,
+}
+
+
+def basic_plan(strata: Sequence[str], seeds_per_arm: int, **options: Unpack[PlanOptions]) -> Plan:
     """The preset basic-v1. Raises AnalysisError for what ``validate_plan`` refuses."""
-    return validate_plan(
-        Plan(
-            name=BASIC,
-            strata=tuple(strata),
-            seeds_per_arm=seeds_per_arm,
-            replicates=replicates,
-            looks=looks,
-            alpha=alpha,
-            outcomes=tuple(outcomes),
-            permutations=permutations,
-            enumerate_up_to=enumerate_up_to,
-            margin=margin,
-            multiplicity=multiplicity,
-            missing=MISSING,
-        )
-    )
+    given = _tuples({**_DEFAULTS, **options})
+    return validate_plan(Plan(BASIC, tuple(strata), seeds_per_arm, missing=MISSING, **given))
 
 
 def standard_plan(
-    strata: Sequence[str],
-    seeds_per_arm: int,
-    *,
-    pre_exposure: Sequence[str],
-    frozen: Sequence[str] = (),
-    spiked: Sequence[str] = (),
-    replicates: int = 1,
-    looks: int = 8,
-    alpha: float = 0.025,
-    permutations: int = 19_999,
-    enumerate_up_to: int = 20_000,
-    margin: float = 0.05,
-    outcomes: Sequence[str] = OUTCOMES,
-    multiplicity: str = "westfall-young",
-    covariate_runs: int = 4,
-    study_alpha: float = 0.025,
-    onset_alpha: float = 0.0,
-    onset_looks: int | None = None,
-    missing_alpha: float = 0.05,
-    missing_share: float = 0.05,
-    control_alpha: float = 0.05,
-    control_margin: float = 0.05,
-    second_grader: str = "",
-    sensitivity: Sequence[str] = tuple(SENSITIVITY),
-    exclusions: Sequence[str] = (),
-    hypotheses: Sequence[str] = HYPOTHESES,
-    released: Sequence[tuple[str, str]] = (),
-    burned: str = LEAVE_OUT,
-    regrade: float = 0.0,
+    strata: Sequence[str], seeds_per_arm: int, **options: Unpack[StandardOptions]
 ) -> Plan:
-    """The preset standard-v1: D1 to B1 of spec/statistics.md, §5. Raises AnalysisError for what
+    """The preset standard-v1: D1 to B1 of spec/statistics.md, §5. ``onset_looks`` are twice the
+    looks if they are not given and there is an ``onset_alpha``. Raises AnalysisError for what
     ``validate_plan`` refuses."""
+    given = _tuples({**_STANDARD_DEFAULTS, **options})
+    longer = 2 if given["onset_alpha"] else 1
+    given["onset_looks"] = given["onset_looks"] or given["looks"] * longer
+    rules = {field.name: given.pop(field.name) for field in fields(StandardRules)}
+    standard = StandardRules(**rules)
     return validate_plan(
         Plan(
-            name=STANDARD,
-            strata=tuple(strata),
-            seeds_per_arm=seeds_per_arm,
-            replicates=replicates,
-            looks=looks,
-            alpha=alpha,
-            outcomes=tuple(outcomes),
-            permutations=permutations,
-            enumerate_up_to=enumerate_up_to,
-            margin=margin,
-            multiplicity=multiplicity,
+            STANDARD,
+            tuple(strata),
+            seeds_per_arm,
             missing=MISSING_BOUNDS,
-            exclusions=tuple(exclusions),
-            standard=StandardRules(
-                pre_exposure=tuple(pre_exposure),
-                frozen=tuple(frozen),
-                spiked=tuple(spiked),
-                covariate_runs=covariate_runs,
-                study_alpha=study_alpha,
-                onset_alpha=onset_alpha,
-                onset_looks=onset_looks or looks * (2 if onset_alpha else 1),
-                missing_alpha=missing_alpha,
-                missing_share=missing_share,
-                control_alpha=control_alpha,
-                control_margin=control_margin,
-                second_grader=second_grader,
-                sensitivity=tuple(sensitivity),
-                hypotheses=tuple(hypotheses),
-                released=tuple(released),
-                burned=burned,
-                regrade=regrade,
-            ),
+            standard=standard,
+            **given,
         )
     )
+
+
+def _tuples(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with every sequence but a text as a tuple."""
+    return {
+        name: value if isinstance(value, str) or not isinstance(value, Sequence) else tuple(value)
+        for name, value in options.items()
+    }
 
 
 def validate_plan(plan: Plan) -> Plan:

@@ -1,4 +1,4 @@
-"""Sensitivity analyses that a plan names (spec/statistics.md, S2, S3): shown, deciding nothing."""
+"""Sensitivity analyses that a plan names (spec/statistics.md, S2, S3). They decide nothing."""
 
 from __future__ import annotations
 
@@ -49,16 +49,6 @@ class LeftOut:
     gaps: Floats
     p: Floats
 
-    @property
-    def least_gap(self) -> Floats:
-        """The smallest gap that any one stratum's absence leaves (models,)."""
-        return np.asarray(self.gaps.min(axis=0))
-
-    @property
-    def largest_p(self) -> Floats:
-        """The largest p that any one stratum's absence gives (models,)."""
-        return np.asarray(self.p.max(axis=0))
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BurnTest:
@@ -77,36 +67,37 @@ class BurnTest:
     strata: int
 
 
-def leave_one_stratum_out(
+def leave_one_out(
     values: Floats,
     stratum: Ints,
     public: Bools,
+    group: Ints,
     *,
     permutations: int,
     enumerate_up_to: int,
     seed: int,
 ) -> LeftOut:
-    """P1 without each stratum in turn (spec/statistics.md, S3). ``values`` (n, models, outcomes).
+    """P1 without all strata of each group in turn (spec/statistics.md, S3). ``values``
+    (n, models, outcomes); ``group`` (n,) is one to a stratum.
 
     Strata are permuted apart from each other, so that a row's gap without some is made of the
-    others' parts: it costs little more than the test itself. What is left is enumerated where
-    that is small enough. Raises AnalysisError where nothing would be left.
+    parts of the others: it costs little more than the test itself. What is left is enumerated if
+    that is small enough. Raises AnalysisError if nothing would be left.
     """
-    return _leave_out(values, stratum, public, stratum, permutations, enumerate_up_to, seed)
-
-
-def leave_one_task_out(
-    values: Floats,
-    stratum: Ints,
-    public: Bools,
-    task: Ints,
-    *,
-    permutations: int,
-    enumerate_up_to: int,
-    seed: int,
-) -> LeftOut:
-    """The same without all strata of each task in turn; ``task`` (n,) is one to a stratum."""
-    return _leave_out(values, stratum, public, task, permutations, enumerate_up_to, seed)
+    codes = np.unique(group)
+    if len(codes) < 2:
+        raise AnalysisError("leaving the only stratum or task out leaves nothing to test")
+    rest = [group != g for g in codes]
+    small = [count_allocations(stratum[r], public[r]) <= enumerate_up_to for r in rest]
+    parts: list[_Part] = []
+    if not all(small):
+        parts = [_part(values, stratum, public, group == g, permutations, seed) for g in codes]
+    tests = [
+        _enumerated(values, stratum, public, own, enumerate_up_to) if few else _without(parts, g)
+        for g, (own, few) in enumerate(zip(rest, small, strict=True))
+    ]
+    gaps = np.array([each.observed[:, 0] for each in tests])
+    return LeftOut(codes, gaps, np.array([p_values(max_t(each)) for each in tests]))
 
 
 def compare_burned(
@@ -133,56 +124,38 @@ def compare_burned(
         return None
     held, labels, kept = stratum[own], burned[own], values[own]
     permuted = permute_gaps(
-        kept, held, labels,
-        permutations=permutations, enumerate_up_to=enumerate_up_to, seed=seed,
-    )  # fmt: skip
+        kept,
+        held,
+        labels,
+        permutations=permutations,
+        enumerate_up_to=enumerate_up_to,
+        seed=seed,
+    )
     statistics = max_t(permuted)
     first, _ = drop_one_armed(kept[:, :, :1], held, labels)
     gaps = tuple(_estimate(first[:, m, 0], held, labels) for m in range(kept.shape[1]))
     return BurnTest(
-        gaps, p_values(statistics), westfall_young(statistics),
-        int(labels.sum()), int((~labels).sum()), len(np.unique(held)),
-    )  # fmt: skip
+        gaps,
+        p_values(statistics),
+        westfall_young(statistics),
+        int(labels.sum()),
+        int((~labels).sum()),
+        len(np.unique(held)),
+    )
 
 
-def keep_virgin(public: Bools, burned: Bools) -> Bools:
-    """Which instances stay in P1: burned private ones leave it (spec/statistics.md, B1)."""
-    return np.asarray(public | ~burned)
-
-
-def _alone(
+def _enumerated(
     values: Floats, stratum: Ints, public: Bools, own: Bools, enumerate_up_to: int
 ) -> Permuted:
     """All allocations of some strata: nothing is drawn."""
     return permute_gaps(
-        values[own], stratum[own], public[own],
-        permutations=0, enumerate_up_to=enumerate_up_to, seed=0,
-    )  # fmt: skip
-
-
-def _leave_out(
-    values: Floats,
-    stratum: Ints,
-    public: Bools,
-    group: Ints,
-    permutations: int,
-    enumerate_up_to: int,
-    seed: int,
-) -> LeftOut:
-    codes = np.unique(group)
-    if len(codes) < 2:
-        raise AnalysisError("leaving the only stratum or task out leaves nothing to test")
-    rest = [group != g for g in codes]
-    small = [count_allocations(stratum[r], public[r]) <= enumerate_up_to for r in rest]
-    parts: list[_Part] = []
-    if not all(small):
-        parts = [_part(values, stratum, public, group == g, permutations, seed) for g in codes]
-    found = [
-        _alone(values, stratum, public, own, enumerate_up_to) if few else _without(parts, place)
-        for place, (own, few) in enumerate(zip(rest, small, strict=True))
-    ]
-    gaps = np.array([each.observed[:, 0] for each in found])
-    return LeftOut(codes, gaps, np.array([p_values(max_t(each)) for each in found]))
+        values[own],
+        stratum[own],
+        public[own],
+        permutations=0,
+        enumerate_up_to=enumerate_up_to,
+        seed=0,
+    )
 
 
 def _part(
@@ -191,10 +164,13 @@ def _part(
     """The gaps of some strata, under rows of labels that are drawn for them alone."""
     strata = np.unique(stratum[own])
     gaps = permute_gaps(
-        values[own], stratum[own], public[own],
-        permutations=permutations, enumerate_up_to=0,
+        values[own],
+        stratum[own],
+        public[own],
+        permutations=permutations,
+        enumerate_up_to=0,
         seed=permutation_seed(str(seed), *map(str, strata.tolist())),
-    )  # fmt: skip
+    )
     return gaps, len(strata)
 
 
@@ -275,9 +251,16 @@ def _unadjusted(look: SensitivityInput) -> Iterator[SensitivityResult]:
     for each in look.results:
         if each.unadjusted is not None:
             yield SensitivityResult(
-                "unadjusted", look.wave, each.verdict.model, "", each.unadjusted.gap,
-                each.unadjusted.interval, each.p_unadjusted, each.p_adjusted_unadjusted, "",
-            )  # fmt: skip
+                "unadjusted",
+                look.wave,
+                each.verdict.model,
+                "",
+                each.unadjusted.gap,
+                each.unadjusted.interval,
+                each.p_unadjusted,
+                each.p_adjusted_unadjusted,
+                "",
+            )
 
 
 def _leave_one_out(look: SensitivityInput) -> Iterator[SensitivityResult]:
@@ -286,16 +269,26 @@ def _leave_one_out(look: SensitivityInput) -> Iterator[SensitivityResult]:
     if not look.newest or len(np.unique(means.stratum)) < 2:
         return
     block = blocks_of(means.stratum, means.tranche)
-    found = leave_one_task_out(
-        weigh_blocks(look.data.adjusted.residuals, means.stratum, block), block, means.public,
-        means.stratum, **_permuting(look, name),
-    )  # fmt: skip
+    found = leave_one_out(
+        weigh_blocks(look.data.adjusted.residuals, means.stratum, block),
+        block,
+        means.public,
+        means.stratum,
+        **_permuting(look, name),
+    )
     for row, code in enumerate(found.strata.tolist()):
         for m, model in enumerate(look.models):
             yield SensitivityResult(
-                name, look.wave, model, f"without {means.strata[code]}",
-                float(found.gaps[row, m]), None, float(found.p[row, m]), None, "",
-            )  # fmt: skip
+                name,
+                look.wave,
+                model,
+                f"without {means.strata[code]}",
+                float(found.gaps[row, m]),
+                None,
+                float(found.p[row, m]),
+                None,
+                "",
+            )
 
 
 def _by_dimension(look: SensitivityInput) -> Iterator[SensitivityResult]:
@@ -308,17 +301,26 @@ def _by_dimension(look: SensitivityInput) -> Iterator[SensitivityResult]:
     if not there:
         return
     found = max_t_over_categories(
-        means.values[:, :, there], blocks_of(means.stratum, means.tranche), means.public,
+        means.values[:, :, there],
+        blocks_of(means.stratum, means.tranche),
+        means.public,
         **_permuting(look, "dimensions"),
-    )  # fmt: skip
+    )
     for m, column in enumerate(means.columns):
         for place, o in enumerate(there):
             gap = float(found.gaps[m, place])
             if not np.isnan(gap):
                 yield SensitivityResult(
-                    "dimensions", look.wave, column.model, DIMENSIONS[means.outcomes[o]], gap, None,
-                    float(found.p[m, place]), float(found.p_adjusted[m, place]), "",
-                )  # fmt: skip
+                    "dimensions",
+                    look.wave,
+                    column.model,
+                    DIMENSIONS[means.outcomes[o]],
+                    gap,
+                    None,
+                    float(found.p[m, place]),
+                    float(found.p_adjusted[m, place]),
+                    "",
+                )
 
 
 def _key_and_static(look: SensitivityInput) -> Iterator[SensitivityResult]:
@@ -330,9 +332,12 @@ def _key_and_static(look: SensitivityInput) -> Iterator[SensitivityResult]:
     if not both.any():
         return
     found = contrast_key_with_static(
-        np.where(both, key, np.nan), np.where(both, static, np.nan),
-        blocks_of(means.stratum, means.tranche), means.public, **_permuting(look, name),
-    )  # fmt: skip
+        np.where(both, key, np.nan),
+        np.where(both, static, np.nan),
+        blocks_of(means.stratum, means.tranche),
+        means.public,
+        **_permuting(look, name),
+    )
     for column, each in zip(means.columns, found, strict=True):
         fault = each.p_static < CONTROL_LEVEL
         rows = (
@@ -381,9 +386,16 @@ def _shrinkage(look: SensitivityInput) -> Iterator[SensitivityResult]:
         gap, se = float(found.gaps[place]), float(found.ses[place])
         if not np.isnan(gap):
             yield SensitivityResult(
-                "shrinkage", look.wave, each.verdict.model, "", gap,
-                (gap - 1.96 * se, gap + 1.96 * se), None, None, "",
-            )  # fmt: skip
+                "shrinkage",
+                look.wave,
+                each.verdict.model,
+                "",
+                gap,
+                (gap - 1.96 * se, gap + 1.96 * se),
+                None,
+                None,
+                "",
+            )
 
 
 _ANALYSES: Mapping[str, Callable[[SensitivityInput], Iterator[SensitivityResult]]] = {

@@ -16,6 +16,7 @@ from analysis.data import ResultTable, SeedMeans, make_seed_means, one_of
 from analysis.errors import AnalysisError
 from analysis.plan.burned import BurnedSeeds, RetainedRows, compare_look, keep_rows, note_burned
 from analysis.plan.controls import (
+    ControlPool,
     ControlResult,
     drift_control,
     graded_exactly,
@@ -271,17 +272,18 @@ def _controls(
     first = looks[0][0].wave if looks else None
     baseline = _baseline(rules, means, first)
     wave = min((means.columns[place].wave for place in baseline), default=first or 0)
-    yield negative_control(
-        plan, rules, means, baseline, registration, wave, "released before publication",
+    pool = ControlPool(
+        "released before publication",
+        baseline,
         _lacking(means, baseline, rules.pre_exposure),
-    )  # fmt: skip
+    )
+    yield negative_control(plan, rules, means, pool, (registration, wave))
     for look, _ in looks:
         if rules.frozen:
             columns = means.where(look.wave, rules.frozen)
-            yield negative_control(
-                plan, rules, means, columns, registration, look.wave, "frozen, run again",
-                _lacking(means, columns, rules.frozen), baseline,
-            )  # fmt: skip
+            lacking = _lacking(means, columns, rules.frozen)
+            pool = ControlPool("frozen, run again", columns, lacking, baseline)
+            yield negative_control(plan, rules, means, pool, (registration, look.wave))
         yield from positive_controls(plan, rules, means, registration, look.wave)
         yield from _judge_controls(rules, means, look, judged)
 
@@ -347,9 +349,16 @@ def _discoveries(looks: Sequence[LookResult]) -> Iterator[SensitivityResult]:
     for each, q in zip(found, adjusted.tolist(), strict=True):
         verdict = each.verdict
         yield SensitivityResult(
-            "false-discovery", verdict.wave, verdict.model, "over all models and looks",
-            verdict.estimate, verdict.interval, verdict.p, q, "exploratory, at q = 0.05",
-        )  # fmt: skip
+            "false-discovery",
+            verdict.wave,
+            verdict.model,
+            "over all models and looks",
+            verdict.estimate,
+            verdict.interval,
+            verdict.p,
+            q,
+            "exploratory, at q = 0.05",
+        )
 
 
 def _asides(

@@ -59,17 +59,41 @@ def decide(
     elif gap.se is None:
         note = "interval not estimable: one seed in an arm of a stratum, or scores without spread"
     return Verdict(
-        model, wave, word, gap.gap, gap.interval, gap.upper, p, p_adjusted,
-        gap.n_public, gap.n_private, rule.alpha, rule.hypothesis, rule.exploratory, note, gap.se,
-    )  # fmt: skip
+        model,
+        wave,
+        word,
+        gap.gap,
+        gap.interval,
+        gap.upper,
+        p,
+        p_adjusted,
+        gap.n_public,
+        gap.n_private,
+        rule.alpha,
+        rule.hypothesis,
+        rule.exploratory,
+        note,
+        gap.se,
+    )
 
 
 def decide_nothing(model: str, wave: int, n: tuple[int, int], rule: Rule) -> Verdict:
     """Inconclusive, for a model without any scored seed in an arm of a stratum."""
     return Verdict(
-        model, wave, INCONCLUSIVE, None, (-1.0, 1.0), 1.0, 1.0, 1.0, *n, rule.alpha,
-        rule.hypothesis, rule.exploratory, "not testable: no scored seed in an arm of a stratum",
-    )  # fmt: skip
+        model,
+        wave,
+        INCONCLUSIVE,
+        None,
+        (-1.0, 1.0),
+        1.0,
+        1.0,
+        1.0,
+        *n,
+        rule.alpha,
+        rule.hypothesis,
+        rule.exploratory,
+        "not testable: no scored seed in an arm of a stratum",
+    )
 
 
 def withhold(verdict: Verdict, why: str) -> Verdict:

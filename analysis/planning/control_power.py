@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.plan import clean_controls, pool_models
+from analysis.plan import ControlSettings, clean_controls, control_settings, pool_models
 from analysis.planning.simulate_seed_means import (
     allocation,
     batches,
@@ -88,15 +88,11 @@ class Remedy:
 
 
 def apply_controls(
-    rules: StandardRules,
     controls: NegativeControls,
     values: Floats,
     stratum: NDArray[np.int64],
     public: Bools,
-    *,
-    permutations: int,
-    enumerate_up_to: int,
-    seed: int,
+    settings: ControlSettings,
 ) -> ControlOutcome:
     """C1 of one look of many studies. ``values`` (n, B, columns, outcomes) are the controls'
     scores, none missing; the studies share the permutations."""
@@ -105,12 +101,13 @@ def apply_controls(
     pools = [pool_studies(part, stratum) for part in parts]
     intervals = [pools[0], pool_studies(values, stratum)][: len(parts)]
     found = clean_controls(
-        np.concatenate(pools, axis=1), stratum, public,
+        np.concatenate(pools, axis=1),
+        stratum,
+        public,
+        settings,
         models=[part.shape[2] for part in parts for _ in range(studies)],
-        permutations=permutations, enumerate_up_to=enumerate_up_to, seed=seed,
-        margin=rules.control_margin, level=rules.control_alpha,
         wider=np.concatenate([pool[:, :, 0] for pool in intervals], axis=1),
-    )  # fmt: skip
+    )
     failed = np.array([not each.passed for each in found])
     half = np.array([(each.interval90[1] - each.interval90[0]) / 2 for each in found])
     by_study = (len(parts), studies)
@@ -135,17 +132,14 @@ def withheld_rate(
     seed: int,
 ) -> tuple[float, float]:
     """The share of looks that C1 withholds, and its Monte-Carlo error."""
-    rules = _rules(plan)
+    planned = replace(plan, permutations=permutations)
     stratum, public = allocation(plan)
     outcomes = len(plan.outcomes)
     size, lost = len(stratum) * len(controls.columns) * outcomes, 0
     for count, stream, drawn in batches(seed, "controls", replications, size):
         shared = draw_shared(components, outcomes, (len(stratum), count), stream)
         values = draw_columns(components, shared, controls.columns, plan.replicates, stream)
-        held = apply_controls(
-            rules, controls, values, stratum, public,
-            permutations=permutations, enumerate_up_to=plan.enumerate_up_to, seed=drawn,
-        )  # fmt: skip
+        held = apply_controls(controls, values, stratum, public, control_settings(planned, drawn))
         lost += int(held.withheld.sum())
     rate = lost / replications
     return rate, rate_error(rate, replications)
@@ -175,9 +169,14 @@ def withheld_by_formula(plan: Plan, components: Components, controls: NegativeCo
 
 
 def find_seeds(
-    plan: Plan, components: Components, controls: NegativeControls, *,
-    replications: int, permutations: int, seed: int,
-) -> Remedy | None:  # fmt: skip
+    plan: Plan,
+    components: Components,
+    controls: NegativeControls,
+    *,
+    replications: int,
+    permutations: int,
+    seed: int,
+) -> Remedy | None:
     """The instances an arm and stratum at which ``TARGET`` is met: by formula, then simulated,
     and more where it did not hold. None where nothing within reach does."""
 
@@ -185,15 +184,26 @@ def find_seeds(
         return replace(plan, seeds_per_arm=count), controls
 
     return _find(
-        "instances an arm and stratum", planned, components, plan.seeds_per_arm, MOST_SEEDS,
-        replications, permutations, seed,
-    )  # fmt: skip
+        "instances an arm and stratum",
+        planned,
+        components,
+        plan.seeds_per_arm,
+        MOST_SEEDS,
+        replications,
+        permutations,
+        seed,
+    )
 
 
 def find_models(
-    plan: Plan, components: Components, controls: NegativeControls, *,
-    replications: int, permutations: int, seed: int,
-) -> Remedy | None:  # fmt: skip
+    plan: Plan,
+    components: Components,
+    controls: NegativeControls,
+    *,
+    replications: int,
+    permutations: int,
+    seed: int,
+) -> Remedy | None:
     """The models from before publication, each run once over, that do it at the planned seeds."""
     first = len(controls.baseline)
 
@@ -202,9 +212,15 @@ def find_models(
         return plan, replace(controls, baseline=(*controls.baseline, *more))
 
     return _find(
-        "pre-exposure models", planned, components, first, MOST_MODELS,
-        replications, permutations, seed,
-    )  # fmt: skip
+        "pre-exposure models",
+        planned,
+        components,
+        first,
+        MOST_MODELS,
+        replications,
+        permutations,
+        seed,
+    )
 
 
 def _find(
@@ -227,9 +243,13 @@ def _find(
             return None
         plan, controls = planned(count)
         rate, error = withheld_rate(
-            plan, components, controls,
-            replications=replications, permutations=permutations, seed=seed,
-        )  # fmt: skip
+            plan,
+            components,
+            controls,
+            replications=replications,
+            permutations=permutations,
+            seed=seed,
+        )
         if rate <= TARGET + 2 * error:
             return Remedy(what, count, rate, error)
         count = math.ceil(1.1 * count)

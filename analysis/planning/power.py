@@ -19,7 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
-from analysis.plan import ModelScores, Studies, apply_rule, look_alpha, validate_plan
+from analysis.plan import (
+    ModelScores,
+    Studies,
+    apply_rule,
+    control_settings,
+    look_alpha,
+    validate_plan,
+)
 from analysis.planning.control_power import ControlOutcome, NegativeControls, apply_controls
 from analysis.planning.simulate_seed_means import (
     allocation,
@@ -150,9 +157,12 @@ def power_at(
     named, held = _one_look(plan, components, setting, effort)
     power = float(named.mean())
     point = PowerPoint(
-        plan.seeds_per_arm, setting.gap, power, rate_error(power, effort.replications),
+        plan.seeds_per_arm,
+        setting.gap,
+        power,
+        rate_error(power, effort.replications),
         formula_power(plan, components, setting),
-    )  # fmt: skip
+    )
     if held is not None:
         point = _withhold(point, named, held, effort)
     if not study or plan.standard is None:
@@ -302,9 +312,13 @@ def first_rejections(
     ``scores`` (n, B, looks) are D on seeds that all looks use."""
     n, studies, looks = scores.shape
     gaps = permute_gaps(
-        scores.reshape(n, studies * looks, 1), stratum, public,
-        permutations=permutations, enumerate_up_to=0, seed=seed,
-    )  # fmt: skip
+        scores.reshape(n, studies * looks, 1),
+        stratum,
+        public,
+        permutations=permutations,
+        enumerate_up_to=0,
+        seed=seed,
+    )
     rows = np.concatenate([gaps.observed[None], gaps.permuted])[..., 0]
     spent = np.array(linear_spending(alpha, looks)) * (permutations + 1)
     quota, keys = np.floor(spent + 1e-9).astype(np.int64), tie_keys(permutations + 1, seed)
@@ -365,10 +379,8 @@ def _hold(
 ) -> ControlOutcome:
     if plan.standard is None or setting.controls is None:
         raise AnalysisError(f"plan {plan.name!r} holds nothing to negative controls")
-    return apply_controls(
-        plan.standard, setting.controls, values, stratum, public,
-        permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to, seed=seed + 1,
-    )  # fmt: skip
+    settings = control_settings(plan, seed + 1)
+    return apply_controls(setting.controls, values, stratum, public, settings)
 
 
 def _joined(held: Sequence[ControlOutcome]) -> ControlOutcome:
@@ -399,10 +411,14 @@ def _study_looks(
             scores = adjust(flat, wide, stratum).residuals.reshape(shape)
         found.append(
             first_rejections(
-                scores, stratum, public,
-                alpha=alpha, permutations=effort.permutations, seed=seed,
+                scores,
+                stratum,
+                public,
+                alpha=alpha,
+                permutations=effort.permutations,
+                seed=seed,
             )
-        )  # fmt: skip
+        )
     return np.concatenate(found)
 
 

@@ -62,9 +62,10 @@ def draw_columns(
     luck = draw_normal(components, outcomes, (*shape, len(columns)), stream)
     places = [names.index(name) for name in columns]
     return np.asarray(
-        shared[:, :, None] + math.sqrt(own) * kept[:, :, places]
+        shared[:, :, None]
+        + math.sqrt(own) * kept[:, :, places]
         + math.sqrt(run / replicates) * luck
-    )  # fmt: skip
+    )
 
 
 def batches(

@@ -111,9 +111,15 @@ def estimate_components(
     )
     priced = held["cost_usd"][~np.isnan(held["cost_usd"])]
     return PilotVariance(
-        components, len(held), len(np.unique(instance)), tuple(models), repeats, pairs,
-        float(priced.mean()) if len(priced) else None, tuple(_notes(repeats, pairs)),
-    )  # fmt: skip
+        components,
+        len(held),
+        len(np.unique(instance)),
+        tuple(models),
+        repeats,
+        pairs,
+        float(priced.mean()) if len(priced) else None,
+        tuple(_notes(repeats, pairs)),
+    )
 
 
 def _notes(repeats: int, pairs: int) -> list[str]:

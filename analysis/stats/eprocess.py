@@ -43,19 +43,6 @@ class Cumulative:
     se: tuple[float, ...]
 
 
-def mixture_bound(v: float | Floats, alpha: float, rho: float) -> Floats:
-    """What |S| stays below at all V = v, except with chance alpha: the two-sided normal mixture,
-    √((v+ρ) ln((v+ρ)/(ρ α²))) (Howard, Ramdas, McAuliffe and Sekhon 2021, equation 14)."""
-    held = np.asarray(v, dtype=np.float64) + rho
-    return np.asarray(np.sqrt(held * np.log(held / (rho * alpha**2))))
-
-
-def best_rho(v: float, alpha: float) -> float:
-    """The ρ that makes the two-sided bound tightest near V = v (to first order, as confseq)."""
-    two = -2 * math.log(alpha)
-    return v / (two + math.log(1 + two))
-
-
 def log_mixture(s: float, v: float, rho: float = RHO) -> float:
     """m(s, v) = ln 2 + ½ ln(ρ/(v+ρ)) + s²/(2(v+ρ)) + ln Φ(s/√(v+ρ)): the log of a mixture of
     exp(λ s - λ² v/2) over half-normal λ > 0 of precision ρ."""

@@ -110,11 +110,12 @@ def gee_gap(scores: Floats, seed: Ints, stratum: Ints, public: Bools) -> GeeGap:
 
 
 def fit_seeds(response: Floats, design: Floats, cluster: Ints) -> GeeFit:
-    """What ``fit_gee`` gives where all rows of a cluster have the same regressors, in closed form:
-    statsmodels inverts a matrix for each of thousands of seeds.
+    """A binomial GEE with independence as the working correlation and bias-reduced covariance, in
+    closed form, if all rows of a cluster have the same regressors: statsmodels inverts a matrix for
+    each of thousands of seeds.
 
     With m such rows of leverage h each, Mancl and DeRouen's correction divides the sum of a
-    cluster's residuals by 1 - m h. Raises AnalysisError where there is no finite fit.
+    cluster's residuals by 1 - m h. Raises AnalysisError if there is no finite fit.
     """
 
     def fit() -> tuple[Floats, Floats]:
@@ -144,28 +145,6 @@ def _bias_reduced(
     residual = np.bincount(codes.reshape(-1), weights=response - mean)
     score = (x * (residual / (1 - leverage))[:, None]) @ bread
     return np.asarray(score.T @ score)
-
-
-def fit_gee(
-    response: Floats, design: Floats, cluster: Ints, *, cov_type: str = "bias_reduced"
-) -> GeeFit:
-    """A binomial GEE with independence as the working correlation. Raises AnalysisError where
-    statsmodels gives no finite fit."""
-
-    def fit() -> tuple[Floats, Floats]:
-        import statsmodels.api as sm
-
-        order = np.argsort(cluster, kind="stable")
-        y, x = response[order], design[order]
-        start = sm.GLM(y, x, family=sm.families.Binomial()).fit().params  # the same, far quicker
-        model = sm.GEE(y, x, groups=cluster[order], family=sm.families.Binomial())
-        result = model.fit(cov_type=cov_type, start_params=start)
-        return np.asarray(result.params), np.asarray(result.cov_params())
-
-    found, notes = _quietly(fit)
-    if found is None or not all(np.isfinite(part).all() for part in found):
-        raise AnalysisError("; ".join(("not estimable by a GEE", *notes)))
-    return GeeFit(*found, notes)
 
 
 def mixed_gap(scores: Floats, seed: Ints, stratum: Ints, public: Bools) -> MixedGap:
@@ -278,9 +257,15 @@ def _marginal(fit: GeeFit, strata: int, clusters: int) -> GeeGap:
         return _no_gee(clusters, "the bias-reduced variance is not positive")
     se, own_se = math.sqrt(variance), math.sqrt(own)
     return GeeGap(
-        gap, se, _interval(gap, se), _upper_tail(effect / own_se), effect, own_se, clusters,
+        gap,
+        se,
+        _interval(gap, se),
+        _upper_tail(effect / own_se),
+        effect,
+        own_se,
+        clusters,
         fit.notes,
-    )  # fmt: skip
+    )
 
 
 def _paule_mandel(y: Floats, v: Floats) -> float:

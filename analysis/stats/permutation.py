@@ -342,9 +342,13 @@ def permute_blocks(
     (n, models, outcomes), NaN where absent; ``tranche`` (n,). With one tranche it is the same."""
     block = blocks_of(stratum, tranche)
     return permute_gaps(
-        weigh_blocks(values, stratum, block), block, public,
-        permutations=permutations, enumerate_up_to=enumerate_up_to, seed=seed,
-    )  # fmt: skip
+        weigh_blocks(values, stratum, block),
+        block,
+        public,
+        permutations=permutations,
+        enumerate_up_to=enumerate_up_to,
+        seed=seed,
+    )
 
 
 def blocks_of(stratum: Ints, tranche: Ints) -> Ints:

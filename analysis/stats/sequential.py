@@ -272,8 +272,13 @@ def _admit(held: dict[Any, tuple[str, str, int, bool]], look: LookScores, k: int
     """Take in the units of look k; those known must be what they were."""
     if len(set(look.unit.tolist())) != len(look.unit):
         raise AnalysisError(f"look {k}: a unit stands twice; give each unit of a look one score")
-    fixed = zip(look.unit.tolist(), look.stratum.tolist(), look.tranche.tolist(),
-                look.public.tolist(), strict=True)  # fmt: skip
+    fixed = zip(
+        look.unit.tolist(),
+        look.stratum.tolist(),
+        look.tranche.tolist(),
+        look.public.tolist(),
+        strict=True,
+    )
     for unit, stratum, tranche, public in fixed:
         now = (str(stratum), str(tranche), k, bool(public))
         known = held.setdefault(unit, now)

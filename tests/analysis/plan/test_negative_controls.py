@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from analysis.plan.negative_controls import pool_models, pooled_control, regrade_drift
+from analysis.plan.negative_controls import (
+    ControlSettings,
+    pool_models,
+    pooled_control,
+    regrade_drift,
+)
 from analysis.stats.intervals import estimate_gap
 
 pytestmark = pytest.mark.filterwarnings("error")
 
 NAN = np.nan
-DRAWN = {"permutations": 999, "enumerate_up_to": 0, "seed": 5}
+DRAWN = ControlSettings(permutations=999, enumerate_up_to=0, seed=5)
 
 
 def case(seed=0, strata=4, size=64, models=3, sd=0.2):
@@ -24,7 +31,7 @@ def case(seed=0, strata=4, size=64, models=3, sd=0.2):
 
 def test_clean_models_pass():
     values, stratum, public = case()
-    found = pooled_control(values, stratum, public, **DRAWN)
+    found = pooled_control(values, stratum, public, DRAWN)
     assert found.passed
     assert found.reasons == ()
     assert found.models == 3
@@ -38,7 +45,7 @@ def test_clean_models_pass():
 def test_a_gap_of_either_sign_fails_both_tests(shift):
     values, stratum, public = case(1)
     values[public] += shift
-    found = pooled_control(values, stratum, public, **DRAWN)
+    found = pooled_control(values, stratum, public, DRAWN)
     assert (found.passed, found.p) == (False, 0.001)
     assert len(found.reasons) == 2
     assert "two-sided p = 0.0010" in found.reasons[0]
@@ -46,12 +53,12 @@ def test_a_gap_of_either_sign_fails_both_tests(shift):
 
 def test_too_few_seeds_prove_nothing():
     values, stratum, public = case(2, size=4)
-    found = pooled_control(values, stratum, public, **DRAWN)
+    found = pooled_control(values, stratum, public, DRAWN)
     assert found.p > 0.05
     assert not found.passed
     assert "does not lie inside ±5" in found.reasons[0]
-    assert pooled_control(values, stratum, public, margin=0.5, **DRAWN).passed
-    assert not pooled_control(values, stratum, public, margin=0.5, level=1.0, **DRAWN).passed
+    assert pooled_control(values, stratum, public, replace(DRAWN, margin=0.5)).passed
+    assert not pooled_control(values, stratum, public, replace(DRAWN, margin=0.5, level=1.0)).passed
 
 
 def test_a_good_models_missing_scores_make_no_gap():
@@ -59,7 +66,7 @@ def test_a_good_models_missing_scores_make_no_gap():
     values, stratum, public = case(3, sd=0.02)
     lost = public & (np.arange(len(public)) % 4 == 0)
     values[lost, 2] = NAN
-    found = pooled_control(values, stratum, public, **DRAWN)
+    found = pooled_control(values, stratum, public, DRAWN)
     assert found.passed
     assert abs(found.gap) < 0.01
     plain = np.nanmean(values[:, :, 0], axis=1)
@@ -70,7 +77,7 @@ def test_a_good_models_missing_scores_make_no_gap():
 def test_a_control_that_was_not_run_has_not_passed():
     values, stratum, public = case(4)
     for held in (values[:, :0], np.where(((stratum == 1) & public)[:, None, None], NAN, values)):
-        found = pooled_control(held, stratum, public, **DRAWN)
+        found = pooled_control(held, stratum, public, DRAWN)
         assert (found.passed, found.gap, found.p) == (False, None, 1.0)
         assert len(found.reasons) == 1
 
@@ -81,7 +88,7 @@ def test_a_clean_control_fails_about_one_time_in_twenty():
     for run in range(300):
         values = rng.normal(0, 0.1, (64, 2, 2))
         found = pooled_control(
-            values, stratum, public, permutations=99, enumerate_up_to=0, seed=run, margin=1.0
+            values, stratum, public, ControlSettings(99, 0, seed=run, margin=1.0)
         )
         failed += not found.passed
     assert 0.025 <= failed / 300 <= 0.08
@@ -93,9 +100,9 @@ def test_a_judge_that_moved_alike_in_both_arms_has_not_drifted():
     rng = np.random.default_rng(7)
     after = before + 0.06 + rng.normal(0, 0.05, before.shape)
     after[::7, 1] = NAN
-    found = regrade_drift(before, after, stratum, public, **DRAWN)
+    found = regrade_drift(before, after, stratum, public, DRAWN)
     assert found.passed
-    drifted = regrade_drift(before, after + 0.06 * public[:, None], stratum, public, **DRAWN)
+    drifted = regrade_drift(before, after + 0.06 * public[:, None], stratum, public, DRAWN)
     assert (drifted.passed, drifted.p) == (False, 0.001)
     assert drifted.gap == pytest.approx(0.06, abs=0.01)
 
@@ -104,11 +111,11 @@ def test_the_same_grades_again_are_no_drift_at_all():
     before = case(8)[0][:, :, 0]
     _, stratum, public = case(8)
     for after in (before, before + 0.1):
-        found = regrade_drift(before, after, stratum, public, **DRAWN)
+        found = regrade_drift(before, after, stratum, public, DRAWN)
         assert (found.passed, found.p) == (True, 1.0)
         assert found.gap == pytest.approx(0, abs=1e-12)
-    none = regrade_drift(before, np.full_like(before, NAN), stratum, public, **DRAWN)
+    none = regrade_drift(before, np.full_like(before, NAN), stratum, public, DRAWN)
     assert (none.passed, none.gap) == (False, None)
-    half = regrade_drift(before, np.where(public[:, None], NAN, before), stratum, public, **DRAWN)
+    half = regrade_drift(before, np.where(public[:, None], NAN, before), stratum, public, DRAWN)
     assert not half.passed
     assert "graded twice" in half.reasons[0]

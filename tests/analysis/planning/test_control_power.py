@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from analysis.data.table import make_table
 from analysis.plan.look import analyse
+from analysis.plan.negative_controls import control_settings
 from analysis.plan.presets import standard_plan
 from analysis.plan.verdict import WITHHELD
 from analysis.planning.control_power import (
@@ -51,11 +52,7 @@ def test_withheld_is_what_the_analysis_withholds() -> None:
     shared = draw_shared(components, 2, (len(stratum), 6), stream)
     values = 0.5 + draw_columns(components, shared, RERUN.columns, 1, stream)
     values = np.round(values, 3).clip(0, 1)
-    assert plan.standard is not None
-    ours = apply_controls(
-        plan.standard, RERUN, values, stratum, public,
-        permutations=999, enumerate_up_to=0, seed=1,
-    )  # fmt: skip
+    ours = apply_controls(RERUN, values, stratum, public, control_settings(plan, 1))
     theirs, widths = [], []
     for b in range(values.shape[1]):
         found = analyse(plan, make_table(_rows(values[:, b], stratum, public)), "sha256:x")

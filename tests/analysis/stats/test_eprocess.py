@@ -1,4 +1,4 @@
-"""The e-process against confseq's numbers, quadrature and its definition, and under a null."""
+"""The e-process against quadrature and its definition, and under a null."""
 
 from __future__ import annotations
 
@@ -11,23 +11,14 @@ from scipy.integrate import quad
 from analysis.errors import AnalysisError
 from analysis.stats.eprocess import (
     RHO,
-    best_rho,
     cumulative_gaps,
     log_mixture,
-    mixture_bound,
     onset_process,
 )
 from analysis.stats.intervals import estimate_gap
 from analysis.stats.sequential import LookScores
 
 pytestmark = pytest.mark.filterwarnings("error")
-
-
-def test_the_bound_is_confseq():
-    rho = best_rho(100, 0.05)
-    assert rho == pytest.approx(12.600561, abs=5e-7)
-    bound = mixture_bound(np.array([1.0, 10.0, 100.0, 1000.0]), 0.05, rho)
-    np.testing.assert_allclose(bound, [9.084379, 12.190753, 30.352090, 102.512287], atol=1e-6)
 
 
 @pytest.mark.parametrize(("s", "v"), [(0.0, 0.0), (40.0, 500.0), (-40.0, 900.0), (120.0, 2000.0)])

@@ -12,7 +12,8 @@ from statsmodels.stats.meta_analysis import combine_effects
 
 from analysis.errors import AnalysisError
 from analysis.stats.intervals import estimate_gap
-from analysis.stats.mixed_models import fit_gee, fit_seeds, gee_gap, mixed_gap, shrink_gaps
+from analysis.stats.mixed_models import fit_seeds, gee_gap, mixed_gap, shrink_gaps
+from tests.analysis.gee import fit_gee
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -128,7 +129,7 @@ def test_missing_scores_are_for_the_caller_to_leave_out(estimate):
 
 def test_a_design_that_does_not_fit_is_refused_by_the_fit():
     with pytest.raises(AnalysisError, match="GEE"):
-        fit_gee(np.array([1.0, 0.0]), np.ones((2, 1)) * NAN, np.arange(2))
+        fit_seeds(np.array([1.0, 0.0]), np.ones((2, 1)) * NAN, np.arange(2))
 
 
 @pytest.mark.slow

@@ -133,7 +133,7 @@ def test_rivals_agree_with_scipy_and_the_sandwich_written_out() -> None:
 
 
 def test_the_gee_over_seeds_is_statsmodels_over_criteria() -> None:
-    from analysis.stats.mixed_models import fit_gee
+    from tests.analysis.gee import fit_gee
 
     data = simulate(Design(2, 4), A, Effect("all", 0.1), 2, _stream("gee"))
     place = np.arange(16).repeat([125] * 8 + [38] * 8)
