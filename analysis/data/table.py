@@ -60,15 +60,7 @@ SCHEMA: Mapping[str, str] = MappingProxyType(
 MOST_TRANCHES = 1_000_000  # codes of stratum and tranche together stay whole numbers
 
 _KEY = ("wave", "model", "instance", "replicate", "grader")
-_UNIT = (
-    "score",
-    "score_sr",
-    "score_dh",
-    "score_im",
-    "score_if",
-    "score_key",
-    "score_static",
-)
+_UNIT = ("score", "score_sr", "score_dh", "score_im", "score_if", "score_key", "score_static")
 _LATER = {f.name: f.default for f in fields(ResultRow) if f.default is not MISSING}
 
 

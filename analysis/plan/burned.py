@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.data import ResultTable, codes_of, one_of
-from analysis.plan.presets import LEAVE_OUT
+from analysis.plan.presets import LEAVE_OUT, plan_draws
 from analysis.plan.primary import LookData
 from analysis.plan.sensitivity import BurnTest, SensitivityResult, compare_burned
 from analysis.plan.verdict import INCONCLUSIVE, NO_INFLATION, Verdict
@@ -188,9 +188,7 @@ def compare_look(
             means.stratum[ran],
             means.public[ran],
             burned[ran],
-            permutations=plan.permutations,
-            enumerate_up_to=plan.enumerate_up_to,
-            seed=permutation_seed(registration, "B1", str(wave), str(number)),
+            **plan_draws(plan, permutation_seed(registration, "B1", str(wave), str(number))),
         )
         if test is not None:
             found += ((means.columns[m].model, test, place) for place, m in enumerate(models))

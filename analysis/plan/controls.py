@@ -200,15 +200,7 @@ def drift_control(
         return ControlResult("C3", what, wave, (), False, None, None, None, says)
     found = drift.pooled
     return ControlResult(
-        "C3",
-        what,
-        wave,
-        (),
-        found.passed,
-        found.gap,
-        found.interval90,
-        found.p,
-        drift_words(drift),
+        "C3", what, wave, (), found.passed, found.gap, found.interval90, found.p, drift_words(drift)
     )
 
 

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from analysis.stats import (
+    Draws,
     GapEstimate,
     Statistics,
     estimate_gap,
@@ -58,13 +60,7 @@ class Contrast:
 
 
 def max_t_over_categories(
-    values: Floats,
-    stratum: NDArray[np.int64],
-    public: NDArray[np.bool_],
-    *,
-    permutations: int,
-    enumerate_up_to: int,
-    seed: int,
+    values: Floats, stratum: NDArray[np.int64], public: NDArray[np.bool_], **draws: Unpack[Draws]
 ) -> CategoryGaps:
     """Max-T over categories of the rubric, model by model (spec/statistics.md, S2).
 
@@ -73,14 +69,7 @@ def max_t_over_categories(
     """
     models, categories = values.shape[1:]
     held, strata = drop_one_armed(values, stratum, public)
-    gaps = permute_gaps(
-        held.reshape(len(held), -1, 1),
-        stratum,
-        public,
-        permutations=permutations,
-        enumerate_up_to=enumerate_up_to,
-        seed=seed,
-    )
+    gaps = permute_gaps(held.reshape(len(held), -1, 1), stratum, public, **draws)
     single = max_t(gaps)  # one outcome each: nothing is maximised yet
     p = p_values(single).reshape(models, categories)
     adjusted = np.array([westfall_young(_of_model(single, m, categories)) for m in range(models)])
@@ -94,23 +83,13 @@ def contrast_key_with_static(
     static: Floats,
     stratum: NDArray[np.int64],
     public: NDArray[np.bool_],
-    *,
-    permutations: int,
-    enumerate_up_to: int,
-    seed: int,
+    **draws: Unpack[Draws],
 ) -> tuple[Contrast, ...]:
     """Answer-key against seed-invariant criteria, a Contrast for each model (spec/statistics.md,
     S2). ``key`` and ``static`` (n, models) are shares passed, NaN where there are none."""
     stacked = np.concatenate([key, static, key - static], axis=1)
     held, _ = drop_one_armed(stacked[:, :, None], stratum, public)
-    gaps = permute_gaps(
-        held,
-        stratum,
-        public,
-        permutations=permutations,
-        enumerate_up_to=enumerate_up_to,
-        seed=seed,
-    )
+    gaps = permute_gaps(held, stratum, public, **draws)
     p, both = p_values(max_t(gaps)), two_sided_p(gaps)
     models = key.shape[1]
     estimates = [_estimate(held[:, c, 0], stratum, public) for c in range(3 * models)]

@@ -88,9 +88,7 @@ def explore(
     """The same test with other outcomes, strata or grader. Each Verdict says that it is
     exploratory, and carries the label. Raises AnalysisError as ``analyse`` does."""
     other = replace(
-        plan,
-        outcomes=tuple(outcomes or plan.outcomes),
-        strata=tuple(strata or plan.strata),
+        plan, outcomes=tuple(outcomes or plan.outcomes), strata=tuple(strata or plan.strata)
     )
     return _analyse(other, table, registration, grader, label, exploratory=True)
 

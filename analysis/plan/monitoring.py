@@ -61,10 +61,7 @@ class Monitored:
 
 
 def monitor_looks(
-    plan: Plan,
-    rules: StandardRules,
-    looks: Sequence[tuple[int, LookData]],
-    registration: str,
+    plan: Plan, rules: StandardRules, looks: Sequence[tuple[int, LookData]], registration: str
 ) -> Monitored:
     """P4 over the registered looks so far: each its wave and its data, in order.
 

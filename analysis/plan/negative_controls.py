@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.plan.dimensions import drop_one_armed
+from analysis.plan.presets import plan_draws
 from analysis.stats import (
+    Draws,
     Equivalence,
     GapEstimate,
     centre_within,
@@ -50,9 +52,7 @@ class ControlSettings:
     """How a negative control is tested: its permutations, the margin that the 90 % interval must
     lie inside, and the level of the two-sided p."""
 
-    permutations: int
-    enumerate_up_to: int
-    seed: int
+    draws: Draws
     margin: float = MARGIN
     level: float = LEVEL
 
@@ -63,7 +63,7 @@ def control_settings(plan: Plan, seed: int) -> ControlSettings:
     margin, level = (
         (MARGIN, LEVEL) if rules is None else (rules.control_margin, rules.control_alpha)
     )
-    return ControlSettings(plan.permutations, plan.enumerate_up_to, seed, margin, level)
+    return ControlSettings(plan_draws(plan, seed), margin, level)
 
 
 def pooled_control(
@@ -123,14 +123,7 @@ def clean_controls(
     missing; ``wider`` (n, B) the first outcome of the pools whose intervals count, where these are
     others. All share the permutations.
     """
-    gaps = permute_gaps(
-        pooled,
-        stratum,
-        public,
-        permutations=settings.permutations,
-        enumerate_up_to=settings.enumerate_up_to,
-        seed=settings.seed,
-    )
+    gaps = permute_gaps(pooled, stratum, public, **settings.draws)
     found = []
     for b, (p, n) in enumerate(zip(two_sided_p(gaps).tolist(), models, strict=True)):
         gap = estimate_gap(pooled[:, b, 0], stratum, public)
@@ -141,11 +134,7 @@ def clean_controls(
 
 
 def regrade_drift(
-    before: Floats,
-    after: Floats,
-    stratum: Ints,
-    public: Bools,
-    settings: ControlSettings,
+    before: Floats, after: Floats, stratum: Ints, public: Bools, settings: ControlSettings
 ) -> ControlTest:
     """Whether a judge's second grades of archived answers moved one arm more than the other
     (spec/statistics.md, C3).
@@ -179,26 +168,14 @@ def pool_models(values: Floats, stratum: Ints) -> Floats:
 
 
 def _gap_and_p(
-    pooled: Floats,
-    stratum: Ints,
-    tranche: Ints,
-    public: Bools,
-    settings: ControlSettings,
+    pooled: Floats, stratum: Ints, tranche: Ints, public: Bools, settings: ControlSettings
 ) -> tuple[GapEstimate | None, float]:
     there = ~np.isnan(pooled[:, 0])
     _, strata = drop_one_armed(pooled[:, None], stratum, public)
     if strata[0, 0] < len(np.unique(stratum)):
         return None, 1.0
     held, own, arm = pooled[there], stratum[there], public[there]
-    gaps = permute_blocks(
-        held[:, None],
-        own,
-        tranche[there],
-        arm,
-        permutations=settings.permutations,
-        enumerate_up_to=settings.enumerate_up_to,
-        seed=settings.seed,
-    )
+    gaps = permute_blocks(held[:, None], own, tranche[there], arm, **settings.draws)
     return estimate_gap(held[:, 0], own, arm), float(two_sided_p(gaps)[0])
 
 

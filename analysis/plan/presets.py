@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Required, TypedDict, Unpack
 
 from analysis.errors import AnalysisError
+from analysis.stats import Draws
 from registry.ledger import Plan, StandardRules
 
 BASIC, STANDARD = "basic-v1", "standard-v1"
@@ -175,6 +176,15 @@ def validate_plan(plan: Plan) -> Plan:
 def look_alpha(plan: Plan) -> float:
     """What each look may spend: alpha shared equally (spec/statistics.md, P3)."""
     return plan.alpha / plan.looks
+
+
+def plan_draws(plan: Plan, seed: int) -> Draws:
+    """The plan's permutations, drawn by a seed."""
+    return {
+        "permutations": plan.permutations,
+        "enumerate_up_to": plan.enumerate_up_to,
+        "seed": seed,
+    }
 
 
 def control_models(plan: Plan) -> set[str]:

@@ -16,15 +16,8 @@ from numpy.typing import NDArray
 
 from analysis.data import SeedMeans
 from analysis.errors import AnalysisError
-from analysis.plan.presets import look_alpha
-from analysis.plan.verdict import (
-    INCONCLUSIVE,
-    NO_INFLATION,
-    Rule,
-    Verdict,
-    decide,
-    decide_nothing,
-)
+from analysis.plan.presets import look_alpha, plan_draws
+from analysis.plan.verdict import INCONCLUSIVE, NO_INFLATION, Rule, Verdict, decide, decide_nothing
 from analysis.stats import (
     NO_SPREAD,
     Adjusted,
@@ -288,9 +281,7 @@ def _permuted_studies(
             studies.stratum,
             studies.tranche,
             studies.labels(0),
-            permutations=plan.permutations,
-            enumerate_up_to=plan.enumerate_up_to,
-            seed=seed,
+            **plan_draws(plan, seed),
         )
 
     shared = permute(common) if len(common) else None

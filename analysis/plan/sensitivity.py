@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,10 @@ from analysis.data import ResultTable, SeedMeans, codes_of, outcome_of
 from analysis.errors import AnalysisError
 from analysis.plan.dimensions import contrast_key_with_static, drop_one_armed, max_t_over_categories
 from analysis.plan.negative_controls import LEVEL as CONTROL_LEVEL
+from analysis.plan.presets import plan_draws
 from analysis.plan.primary import LookData, PrimaryResult
 from analysis.stats import (
+    Draws,
     GapEstimate,
     Permuted,
     blocks_of,
@@ -68,14 +71,7 @@ class BurnTest:
 
 
 def leave_one_out(
-    values: Floats,
-    stratum: Ints,
-    public: Bools,
-    group: Ints,
-    *,
-    permutations: int,
-    enumerate_up_to: int,
-    seed: int,
+    values: Floats, stratum: Ints, public: Bools, group: Ints, **draws: Unpack[Draws]
 ) -> LeftOut:
     """P1 without all strata of each group in turn (spec/statistics.md, S3). ``values``
     (n, models, outcomes); ``group`` (n,) is one to a stratum.
@@ -88,12 +84,12 @@ def leave_one_out(
     if len(codes) < 2:
         raise AnalysisError("leaving the only stratum or task out leaves nothing to test")
     rest = [group != g for g in codes]
-    small = [count_allocations(stratum[r], public[r]) <= enumerate_up_to for r in rest]
+    small = [count_allocations(stratum[r], public[r]) <= draws["enumerate_up_to"] for r in rest]
     parts: list[_Part] = []
     if not all(small):
-        parts = [_part(values, stratum, public, group == g, permutations, seed) for g in codes]
+        parts = [_part(values, stratum, public, group == g, draws) for g in codes]
     tests = [
-        _enumerated(values, stratum, public, own, enumerate_up_to) if few else _without(parts, g)
+        _enumerated(values, stratum, public, own, draws) if few else _without(parts, g)
         for g, (own, few) in enumerate(zip(rest, small, strict=True))
     ]
     gaps = np.array([each.observed[:, 0] for each in tests])
@@ -101,14 +97,7 @@ def leave_one_out(
 
 
 def compare_burned(
-    values: Floats,
-    stratum: Ints,
-    public: Bools,
-    burned: Bools,
-    *,
-    permutations: int,
-    enumerate_up_to: int,
-    seed: int,
+    values: Floats, stratum: Ints, public: Bools, burned: Bools, **draws: Unpack[Draws]
 ) -> BurnTest | None:
     """Burned against virgin private seeds, one-sided, by stratified permutation
     (spec/statistics.md, B1).
@@ -123,14 +112,7 @@ def compare_burned(
     if not own.any():
         return None
     held, labels, kept = stratum[own], burned[own], values[own]
-    permuted = permute_gaps(
-        kept,
-        held,
-        labels,
-        permutations=permutations,
-        enumerate_up_to=enumerate_up_to,
-        seed=seed,
-    )
+    permuted = permute_gaps(kept, held, labels, **draws)
     statistics = max_t(permuted)
     first, _ = drop_one_armed(kept[:, :, :1], held, labels)
     gaps = tuple(_estimate(first[:, m, 0], held, labels) for m in range(kept.shape[1]))
@@ -144,34 +126,17 @@ def compare_burned(
     )
 
 
-def _enumerated(
-    values: Floats, stratum: Ints, public: Bools, own: Bools, enumerate_up_to: int
-) -> Permuted:
+def _enumerated(values: Floats, stratum: Ints, public: Bools, own: Bools, draws: Draws) -> Permuted:
     """All allocations of some strata: nothing is drawn."""
-    return permute_gaps(
-        values[own],
-        stratum[own],
-        public[own],
-        permutations=0,
-        enumerate_up_to=enumerate_up_to,
-        seed=0,
-    )
+    return permute_gaps(values[own], stratum[own], public[own], **draws)
 
 
-def _part(
-    values: Floats, stratum: Ints, public: Bools, own: Bools, permutations: int, seed: int
-) -> _Part:
+def _part(values: Floats, stratum: Ints, public: Bools, own: Bools, draws: Draws) -> _Part:
     """The gaps of some strata, under rows of labels that are drawn for them alone."""
     strata = np.unique(stratum[own])
-    gaps = permute_gaps(
-        values[own],
-        stratum[own],
-        public[own],
-        permutations=permutations,
-        enumerate_up_to=0,
-        seed=permutation_seed(str(seed), *map(str, strata.tolist())),
-    )
-    return gaps, len(strata)
+    seed = permutation_seed(str(draws["seed"]), *map(str, strata.tolist()))
+    alone: Draws = {"permutations": draws["permutations"], "enumerate_up_to": 0, "seed": seed}
+    return permute_gaps(values[own], stratum[own], public[own], **alone), len(strata)
 
 
 def _without(parts: list[_Part], place: int) -> Permuted:
@@ -376,8 +341,7 @@ def _shrinkage(look: SensitivityInput) -> Iterator[SensitivityResult]:
     known = [each for each in look.results if each.verdict.estimate is not None]
     gaps = np.array([each.verdict.estimate for each in known], dtype=np.float64)
     ses = np.array(
-        [np.nan if each.verdict.se is None else each.verdict.se for each in known],
-        dtype=np.float64,
+        [np.nan if each.verdict.se is None else each.verdict.se for each in known], dtype=np.float64
     )
     found = shrink_gaps(gaps, ses)
     if found is None:
@@ -425,9 +389,5 @@ def _runs(look: SensitivityInput) -> Iterator[tuple[str, Runs]]:
             yield model, (scores[own], seeds[own], strata[own], public[own])
 
 
-def _permuting(look: SensitivityInput, name: str) -> dict[str, int]:
-    return {
-        "permutations": look.plan.permutations,
-        "enumerate_up_to": look.plan.enumerate_up_to,
-        "seed": permutation_seed(look.registration, name, str(look.wave)),
-    }
+def _permuting(look: SensitivityInput, name: str) -> Draws:
+    return plan_draws(look.plan, permutation_seed(look.registration, name, str(look.wave)))

@@ -273,9 +273,7 @@ def _controls(
     baseline = _baseline(rules, means, first)
     wave = min((means.columns[place].wave for place in baseline), default=first or 0)
     pool = ControlPool(
-        "released before publication",
-        baseline,
-        _lacking(means, baseline, rules.pre_exposure),
+        "released before publication", baseline, _lacking(means, baseline, rules.pre_exposure)
     )
     yield negative_control(plan, rules, means, pool, (registration, wave))
     for look, _ in looks:

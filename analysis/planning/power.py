@@ -411,12 +411,7 @@ def _study_looks(
             scores = adjust(flat, wide, stratum).residuals.reshape(shape)
         found.append(
             first_rejections(
-                scores,
-                stratum,
-                public,
-                alpha=alpha,
-                permutations=effort.permutations,
-                seed=seed,
+                scores, stratum, public, alpha=alpha, permutations=effort.permutations, seed=seed
             )
         )
     return np.concatenate(found)

@@ -7,6 +7,7 @@ from .multiplicity import bh, holm, westfall_young
 from .number_format import counted, p_words, points, signed
 from .permutation import (
     NO_SPREAD,
+    Draws,
     Permuted,
     Statistics,
     blocks_of,
@@ -47,6 +48,7 @@ __all__ = [
     "NOTHING",
     "NO_SPREAD",
     "Adjusted",
+    "Draws",
     "Equivalence",
     "GapEstimate",
     "LookScores",

@@ -54,12 +54,7 @@ def log_mixture(s: float, v: float, rho: float = RHO) -> float:
 
 
 def onset_process(
-    gap: Sequence[float],
-    se: Sequence[float],
-    *,
-    alpha: float,
-    looks_most: int,
-    rho: float = RHO,
+    gap: Sequence[float], se: Sequence[float], *, alpha: float, looks_most: int, rho: float = RHO
 ) -> OnsetProcess:
     """E_k = (1/T*) [Σ_(j<k) exp m(S_k - S_j, I_k - I_j) + (T* - k)], T* = ``looks_most``, the
     registered maximum: an even bet on each look being the one before the gap began. Under no gap

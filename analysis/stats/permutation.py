@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,6 +140,15 @@ TOLERANCE = 1e-9  # on z: sums of the same numbers in another order count as equ
 NO_SPREAD = 1e-12  # an SD below this is rounding of a constant
 
 
+class Draws(TypedDict):
+    """How labels are permuted: all allocations if there are ``enumerate_up_to`` or fewer, else
+    ``permutations`` drawn ones, from PCG64(``seed``)."""
+
+    permutations: int
+    enumerate_up_to: int
+    seed: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Permuted:
     """Gaps (public minus private mean, averaged over strata) under the observed labels,
@@ -190,10 +199,7 @@ def permute_gaps(
     values: NDArray[np.float64],
     stratum: NDArray[np.int64],
     public: NDArray[np.bool_],
-    *,
-    permutations: int,
-    enumerate_up_to: int,
-    seed: int,
+    **draws: Unpack[Draws],
 ) -> Permuted:
     """Gaps under permuted labels: all allocations where there are ``enumerate_up_to`` or fewer,
     else ``permutations`` drawn ones. ``values`` (n, models, outcomes), NaN where absent.
@@ -207,8 +213,10 @@ def permute_gaps(
     shape = (-1, *values.shape[1:])
     labels = public[order][None].astype(np.float64)
     observed = _gaps(strata, (labels[:, part.columns] for part in strata), values.shape[1:])
-    exact = count_allocations(stratum, public) <= enumerate_up_to
-    rows = _enumerate(strata, values) if exact else _sample(strata, values, permutations, seed)
+    if exact := count_allocations(stratum, public) <= draws["enumerate_up_to"]:
+        rows = _enumerate(strata, values)
+    else:
+        rows = _sample(strata, values, draws["permutations"], draws["seed"])
     return Permuted(observed.reshape(shape)[0], rows.reshape(shape), exact)
 
 
@@ -329,26 +337,12 @@ Ints = NDArray[np.int64]
 
 
 def permute_blocks(
-    values: Floats,
-    stratum: Ints,
-    tranche: Ints,
-    public: NDArray[np.bool_],
-    *,
-    permutations: int,
-    enumerate_up_to: int,
-    seed: int,
+    values: Floats, stratum: Ints, tranche: Ints, public: NDArray[np.bool_], **draws: Unpack[Draws]
 ) -> Permuted:
     """``permute_gaps`` with labels permuted within the tranches of each stratum. ``values``
     (n, models, outcomes), NaN where absent; ``tranche`` (n,). With one tranche it is the same."""
     block = blocks_of(stratum, tranche)
-    return permute_gaps(
-        weigh_blocks(values, stratum, block),
-        block,
-        public,
-        permutations=permutations,
-        enumerate_up_to=enumerate_up_to,
-        seed=seed,
-    )
+    return permute_gaps(weigh_blocks(values, stratum, block), block, public, **draws)
 
 
 def blocks_of(stratum: Ints, tranche: Ints) -> Ints:

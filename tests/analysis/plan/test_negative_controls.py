@@ -18,7 +18,7 @@ from analysis.stats.intervals import estimate_gap
 pytestmark = pytest.mark.filterwarnings("error")
 
 NAN = np.nan
-DRAWN = ControlSettings(permutations=999, enumerate_up_to=0, seed=5)
+DRAWN = ControlSettings({"permutations": 999, "enumerate_up_to": 0, "seed": 5})
 
 
 def case(seed=0, strata=4, size=64, models=3, sd=0.2):
@@ -88,7 +88,10 @@ def test_a_clean_control_fails_about_one_time_in_twenty():
     for run in range(300):
         values = rng.normal(0, 0.1, (64, 2, 2))
         found = pooled_control(
-            values, stratum, public, ControlSettings(99, 0, seed=run, margin=1.0)
+            values,
+            stratum,
+            public,
+            ControlSettings({"permutations": 99, "enumerate_up_to": 0, "seed": run}, margin=1.0),
         )
         failed += not found.passed
     assert 0.025 <= failed / 300 <= 0.08

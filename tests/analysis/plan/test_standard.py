@@ -357,7 +357,7 @@ def test_what_monitoring_said_stands_when_a_later_look_loses_an_arm(rows, analys
     assert found.monitored.note == (
         f"It ends before wave 2: an arm of {STRATA[0]} has no score there."
     )
-    assert monitored_words(found).endswith(found.monitored.note)
+    assert monitored_words(found.monitored).endswith(found.monitored.note)
 
 
 def test_a_look_without_a_score_is_passed_over(rows):
