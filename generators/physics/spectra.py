@@ -143,18 +143,8 @@ def _explanations(seen: Sequence[float]) -> list[tuple[float, float]]:
 # --- drawing
 
 
-def draw_bars(title: str, lines: Iterable[Line]) -> bytes:
-    """A PNG of grey bars on black, as tall as the spectrum is bright (0 to 1.05)."""
-    return encode_page(paint_bars(title, lines))
-
-
-def draw_strip(title: str, lines: Iterable[Line]) -> bytes:
-    """A PNG of a strip whose columns are as bright as the spectrum."""
-    return encode_page(paint_strip(title, lines))
-
-
 def paint_bars(title: str, lines: Iterable[Line]) -> Pixels:
-    """The page that ``draw_bars`` encodes."""
+    """A page of grey bars on black, as tall as the spectrum is bright (0 to 1.05)."""
     import numpy as np
 
     pixels = _axes("bars").copy()
@@ -174,7 +164,7 @@ def paint_bars(title: str, lines: Iterable[Line]) -> Pixels:
 
 
 def paint_strip(title: str, lines: Iterable[Line]) -> Pixels:
-    """The page that ``draw_strip`` encodes."""
+    """A page with a strip, each column as bright as the spectrum."""
     pixels = _axes("strip").copy()
     columns = _columns(lines)
     row = pixels[TOP_OF_STRIP].copy()

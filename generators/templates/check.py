@@ -150,11 +150,6 @@ def check_text(text: str | bytes, path: str) -> TemplateReport:
     return _report(reading, path)
 
 
-def check_template(file: TemplateFile) -> TemplateReport:
-    """What is to be said of a template file whose form holds."""
-    return _report(ParsedTemplate(file, (), ()), file.name)
-
-
 def _report(reading: ParsedTemplate, path: str) -> TemplateReport:
     finder = _Finder(reading.file, dict.fromkeys(reading.errors), list(reading.warnings))
     questions = tuple(finder.question(question) for question in reading.file.questions)

@@ -116,13 +116,6 @@ def judged_row(result: EpisodeResult, grade: Grade, arm: Arm) -> ResultRow:
     return replace(row_of(result, arm), **_graded_columns(grade))
 
 
-def result_row(
-    wave: int, arm: Arm, cell: Cell, episode: Episode, grade: Grade, attempts: int
-) -> ResultRow:
-    """The row of one graded episode."""
-    return row_of(summarise_episode(wave, cell, episode, grade, attempts), arm)
-
-
 def _graded_columns(grade: Grade) -> dict[str, Any]:
     decided = [
         verdict

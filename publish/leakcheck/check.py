@@ -53,19 +53,10 @@ class Checked:
     needles: int
 
 
-def check_release(folder: Path, entries: Sequence[SealedEntry], find_family: FindFamily) -> Checked:
-    """Refuse the folder if anything that follows from a private seed occurs in it.
-
-    ``entries`` is the whole draw in its order, both arms, as it was sealed. Raises PublishError
-    that lists where and what kind; also for links and special files, and for content that
-    cannot be opened.
-    """
-    return check_folder(folder, release_needles(entries, find_family))
-
-
 def check_folder(folder: Path, needles: Needles) -> Checked:
-    """``check_release`` with needles made before, so that a folder and what is read back from
-    the Hub are checked by the same ones."""
+    """Refuse the folder if anything that follows from a private seed occurs in it: ``needles`` are
+    ``release_needles`` of the draw. Raises PublishError that lists where and what kind; also for
+    links and special files, and for content that cannot be opened."""
     if len(needles) == 0:
         raise PublishError("the leak check has nothing to look for: hand it the private arm")
     files = list(release_files(folder))

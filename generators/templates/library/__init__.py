@@ -10,7 +10,6 @@ from __future__ import annotations
 from importlib.resources import files
 
 from generators.errors import TemplateError, nearest
-from generators.templates.language import TemplateFile
 
 NAMES = ("past", "formats")
 QUESTION_FILE = "question.txt"
@@ -21,13 +20,6 @@ def library_text(name: str) -> str:
     if name not in NAMES:
         raise TemplateError(f"unknown library template {name!r}; {nearest(name, NAMES)}")
     return files(__package__).joinpath(f"{name}.yml").read_text(encoding="utf-8")
-
-
-def library_template(name: str) -> TemplateFile:
-    """A template that ships, by name. Raises TemplateError for a name of none."""
-    from generators.templates.language import parse_template
-
-    return parse_template(library_text(name), f"{name}.yml")
 
 
 def library_solver() -> str:

@@ -20,14 +20,24 @@ from generators.physics.spectra import (
     TOP_OF_BARS,
     TOP_OF_STRIP,
     Line,
-    draw_bars,
-    draw_strip,
+    encode_page,
     is_identifiable,
     keep_lines,
     lab_spectrum,
     observe,
+    paint_bars,
+    paint_strip,
 )
 from generators.validation.validate import public_seeds
+
+
+def draw_bars(title, lines):
+    return encode_page(paint_bars(title, lines))
+
+
+def draw_strip(title, lines):
+    return encode_page(paint_strip(title, lines))
+
 
 DRAWN = {"bars": (draw_bars, TOP_OF_BARS), "strip": (draw_strip, TOP_OF_STRIP)}
 BOTH = pytest.mark.parametrize("kind", DRAWN)

@@ -11,7 +11,7 @@ from generators.errors import TemplateError
 from generators.templates.language.diagnostics import refusal_of_path
 from generators.templates.language.parse import parse_template, read_template
 from generators.templates.language.template import TemplateFile
-from generators.templates.library import NAMES, library_template, library_text
+from generators.templates.library import NAMES, library_text
 
 GOOD = """\
 tests:
@@ -285,7 +285,7 @@ def test_paths_out_of_the_sandbox_are_refused(path: str) -> None:
 
 
 def test_the_library_is_the_paper_s() -> None:
-    past, formats = (library_template(name) for name in NAMES)
+    past, formats = (parse_template(library_text(name), f"{name}.yml") for name in NAMES)
     ids = [question.id for question in past.questions]
     assert ids == ["101", "102", "103", "104", "201", "202", "301", "302", "401", "402"]
     assert [question.id for question in formats.questions] == ["301", "302", "303", "304"]

@@ -7,7 +7,7 @@ from dataclasses import fields
 from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.episode import Cell, Episode, Grade, GradeStatus, StopReason, ToolUse, Turn
-from harness.episodes.result import EpisodeResult, result_row, row_of, summarise_episode
+from harness.episodes.result import EpisodeResult, row_of, summarise_episode
 from harness.model import Message, Reply, Role, Usage
 from registry.result_row import Arm, ResultRow, Status
 from tests.harness.script import noon
@@ -40,14 +40,8 @@ def grade(status: GradeStatus, verdicts: tuple[bool | None, ...], score: float |
 
 def test_a_graded_episode_fills_every_column() -> None:
     steps = (step(use("memory"), use("disk", "memory")), step())
-    row = result_row(
-        3,
-        Arm.PRIVATE,
-        CELL,
-        episode(*steps),
-        grade(GradeStatus.GRADED, (True, False, None), 0.75),
-        2,
-    )
+    graded = grade(GradeStatus.GRADED, (True, False, None), 0.75)
+    row = row_of(summarise_episode(3, CELL, episode(*steps), graded, 2), Arm.PRIVATE)
     assert row == ResultRow(
         wave=3, model="m", arm=Arm.PRIVATE, stratum="circles/hard", family="circles",
         difficulty="hard", instance="sha256:i", replicate=1, grader="deterministic",
@@ -61,20 +55,23 @@ def test_a_graded_episode_fills_every_column() -> None:
 def test_no_answer_is_a_model_failure_that_scores_zero() -> None:
     failed = grade(GradeStatus.NO_ANSWER, (False, False, False), 0.0)
     for stop in (StopReason.ANSWERED, StopReason.TURN_LIMIT, StopReason.TIME_LIMIT):
-        row = result_row(0, Arm.PUBLIC, CELL, episode(step(), stop=stop), failed, 1)
+        row = row_of(summarise_episode(0, CELL, episode(step(), stop=stop), failed, 1), Arm.PUBLIC)
         assert (row.status, row.score, row.passed, row.total) == (Status.MODEL_FAILURE, 0.0, 0, 3)
 
 
 def test_running_out_of_turns_with_an_answer_is_no_failure() -> None:
     graded = grade(GradeStatus.GRADED, (True, True, True), 1.0)
-    row = result_row(0, Arm.PUBLIC, CELL, episode(step(), stop=StopReason.TURN_LIMIT), graded, 1)
+    row = row_of(
+        summarise_episode(0, CELL, episode(step(), stop=StopReason.TURN_LIMIT), graded, 1),
+        Arm.PUBLIC,
+    )
     assert (row.status, row.score, row.stop_reason) == (Status.SCORED, 1.0, "turn_limit")
 
 
 def test_missing_has_no_score_and_no_counts() -> None:
     missing = grade(GradeStatus.MISSING, (None, None, None), None)
     lost = episode(stop=StopReason.FAILED, error="sandbox:not_created")
-    row = result_row(0, Arm.PUBLIC, CELL, lost, missing, 3)
+    row = row_of(summarise_episode(0, CELL, lost, missing, 3), Arm.PUBLIC)
     assert (row.status, row.score, row.passed, row.total, row.score_sr) == (
         Status.MISSING, None, None, None, None,
     )  # fmt: skip
@@ -90,4 +87,3 @@ def test_what_workers_write_knows_no_arm_and_the_arm_is_joined_later() -> None:
     graded = grade(GradeStatus.GRADED, (True, True, True), 1.0)
     result = summarise_episode(0, CELL, episode(step()), graded, 1)
     assert (result.attempt, result.grade) == (2, graded)
-    assert row_of(result, Arm.PUBLIC) == result_row(0, Arm.PUBLIC, CELL, episode(step()), graded, 1)

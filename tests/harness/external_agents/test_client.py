@@ -33,7 +33,7 @@ from harness.build_model import build_model
 from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes.grading import grade_episode
-from harness.episodes.result import result_row
+from harness.episodes.result import row_of, summarise_episode
 from harness.episodes.rollout import run_attempt
 from harness.errors import HarnessError
 from harness.external_agents.base import ExternalAgent
@@ -130,7 +130,9 @@ def test_in_a_folder_of_the_host_the_agent_solves_the_task_and_leaves_nothing(
         episode = attempt(agent(url), sandboxes)
     assert episode.stop is StopReason.ANSWERED, episode.error_class
     assert grade_episode(INSTANCE, episode).score == 1.0
-    row = result_row(0, Arm.PRIVATE, cell_of(), episode, grade_episode(INSTANCE, episode), 1)
+    row = row_of(
+        summarise_episode(0, cell_of(), episode, grade_episode(INSTANCE, episode), 1), Arm.PRIVATE
+    )
     assert (row.turns, row.tool_calls) == (3, 2)
     assert row.served_version == "scripted-1"
     assert [use.name for step in episode.steps for use in step.uses] == [

@@ -28,7 +28,6 @@ from publish.errors import PublishError
 from publish.leakcheck.check import (
     Checked,
     check_folder,
-    check_release,
     find_leaks,
     release_needles,
 )
@@ -242,7 +241,7 @@ def test_the_message_names_file_kind_and_commitment_and_never_the_secret(
 
 
 def test_a_clean_release_passes(draw: Any, find: Find, release: ReleaseManifest) -> None:
-    checked = check_release(release.folder, draw.entries, find)
+    checked = check_folder(release.folder, release_needles(draw.entries, find))
     size = sum((release.folder / name).stat().st_size for name in release.files)
     assert checked == Checked(files=5, size=size, needles=checked.needles)
     assert checked.needles > 100
@@ -356,14 +355,14 @@ def test_a_seed_in_both_arms_is_refused_and_not_excused(
 ) -> None:
     twice = dataclasses.replace(draw.private[0], arm=draw.public[0].arm)
     with pytest.raises(PublishError, match="the arms are not disjoint"):
-        check_release(release.folder, [*draw.entries, twice], find)
+        check_folder(release.folder, release_needles([*draw.entries, twice], find))
 
 
 def test_without_a_private_arm_there_is_nothing_to_check(
     draw: Any, find: Find, release: ReleaseManifest
 ) -> None:
     with pytest.raises(PublishError, match="nothing to look for"):
-        check_release(release.folder, draw.public, find)
+        check_folder(release.folder, release_needles(draw.public, find))
 
 
 def test_an_instance_that_is_not_what_was_sealed_stops_the_check(
@@ -378,5 +377,7 @@ def test_an_instance_that_is_not_what_was_sealed_stops_the_check(
         (Broken(), "cannot be made again"),
     ):
         with pytest.raises(PublishError, match=says) as caught:
-            check_release(release.folder, draw.entries, lambda name, family=family: family)
+            check_folder(
+                release.folder, release_needles(draw.entries, lambda name, family=family: family)
+            )
         assert not any(entry.seed in str(caught.value) for entry in draw.entries)
