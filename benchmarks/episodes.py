@@ -32,7 +32,7 @@ from harness.codec import encode_episode
 from harness.episode import Cell
 from harness.episodes.grading import grade_episode
 from harness.episodes.result import encode_result, summarise_episode
-from harness.episodes.rollout import run_attempt
+from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.sandboxes.base import ExecResult, Sandbox, SandboxRefused
 from harness.spending.purchases import MemoryJournal
 from harness.store_keys import attempt_key, result_key
@@ -175,14 +175,10 @@ def run_episodes(cells: Sequence[Cell], bench: Workbench) -> None:
     for cell in cells:
         instance = _instances()[cell.instance]
         episode = run_attempt(
-            cell,
-            1,
-            instance.brief,
+            AttemptRequest(cell, 1, instance.brief, run=bench.context.run, journal=MemoryJournal()),
             bench.models[cell.model],
             bench.sandboxes,
-            run=bench.context.run,
-            journal=MemoryJournal(),
-            now=noon,
+            noon,
         )
         bench.store.put(attempt_key(cell.episode, 1), encrypt(encode_episode(episode), readers))
         grade = grade_episode(instance, episode)

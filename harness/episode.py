@@ -101,4 +101,4 @@ __all__ = [
     "StopReason",
     "ToolUse",
     "Turn",
-]  # fmt: skip
+]

@@ -175,7 +175,7 @@ class TextRequest:
 class LogprobModel(Protocol):
     """A model that may tell how likely it finds a given text."""
 
-    def weigh(self, request: TextRequest) -> Reply:
+    def text_logprobs(self, request: TextRequest) -> Reply:
         """One reply, whose ``raw`` ``harness.models.token_logprobs`` reads.
 
         Raises AttemptFailed(PROVIDER, …)."""

@@ -376,15 +376,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--provider", default="openai", choices=("openai", "scripted"))
     parser.add_argument("--model", default="honest", help="its version, as the provider names it")
     parser.add_argument(
-        "--setting", type=_setting, action="append", default=[], metavar="NAME=VALUE",
+        "--setting",
+        type=_setting,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
         help="as in a model's section of study.yaml, for instance base_url=http://127.0.0.1:8000/v1",
-    )  # fmt: skip
+    )
     parser.add_argument("--listen", default="127.0.0.1:8765", metavar="HOST:PORT")
     parser.add_argument("--rounds", type=_rounds, default=20)
     parser.add_argument(
-        "--unisolated", action="store_true",
+        "--unisolated",
+        action="store_true",
         help="run what a foreign model writes in folders of this host, which nothing confines",
-    )  # fmt: skip
+    )
     given = parser.parse_args(arguments)
     host, _, port = given.listen.rpartition(":")
     pin = ModelPin("agent", given.provider, given.model, tuple(given.setting))

@@ -61,11 +61,14 @@ def read_ceiling(pin: ModelPin, spent: Callable[[Usage], Decimal | None] | None 
         return Ceiling()
     agentic = settings.get("mode", '"agentic"') == '"agentic"' and pin.provider != "agent_server"
     if not agentic:
-        raise HarnessError(f"model {pin.name!r}: {' and '.join(asked)}: only our own agent loop "
-                           "can hold these; leave them out")  # fmt: skip
+        raise HarnessError(
+            f"model {pin.name!r}: {' and '.join(asked)}: only our own agent loop "
+            "can hold these; leave them out"
+        )
     if "episode_usd" in asked and spent is None:
-        raise HarnessError(f"model {pin.name!r}: episode_usd: its price is unknown; give a price "
-                           "file that has it")  # fmt: skip
+        raise HarnessError(
+            f"model {pin.name!r}: episode_usd: its price is unknown; give a price file that has it"
+        )
     tokens = asked.get("episode_tokens")
     return Ceiling(None if tokens is None else int(tokens), asked.get("episode_usd"), spent)
 
@@ -87,6 +90,8 @@ def _tokens(usage: Usage) -> Decimal | None:
 
 def _known(amount: Decimal | None, what: str, setting: str) -> Decimal:
     if amount is None:
-        raise HarnessError(f"the {what} of a reply is unknown, so `{setting}` cannot be held: "
-                           "leave it out for this model")  # fmt: skip
+        raise HarnessError(
+            f"the {what} of a reply is unknown, so `{setting}` cannot be held: "
+            "leave it out for this model"
+        )
     return amount

@@ -67,8 +67,9 @@ def _answer_call(call: ToolCall, sandbox: Sandbox, limits: Limits, seconds: floa
 def read_arguments(text: str, fields: tuple[str, ...]) -> Mapping[str, str]:
     """The arguments of a call: a JSON object with exactly the given text fields. Raises BadCall."""
     if len(text) > MAX_ARGUMENT_CHARS:
-        raise BadCall(f"the arguments have {len(text):,} characters; at most "
-                      f"{MAX_ARGUMENT_CHARS:,} are read")  # fmt: skip
+        raise BadCall(
+            f"the arguments have {len(text):,} characters; at most {MAX_ARGUMENT_CHARS:,} are read"
+        )
     try:
         value: Any = json.loads(text)
     except (ValueError, RecursionError):

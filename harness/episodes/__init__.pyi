@@ -8,11 +8,12 @@ from .result import (
     rows_of,
     summarise_episode,
 )
-from .rollout import run_attempt
+from .rollout import AttemptRequest, run_attempt
 
 __all__ = [
     "DETERMINISTIC",
     "LENIENT",
+    "AttemptRequest",
     "EpisodeResult",
     "Verdicts",
     "decode_result",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from generators.grading import MAX_ANSWER_BYTES, parse_answer
 from generators.seed import Seed
@@ -28,27 +28,32 @@ from registry.errors import RegistryError
 ANSWER_FILE = "answer.json"
 
 
+@dataclass(frozen=True, slots=True)
+class AttemptRequest:
+    """One attempt at a cell. The journal has the replies of the first ``inherited`` turns, which an
+    attempt before this one bought; their tool calls are carried out again. ``ceiling`` limits
+    tokens and cost."""
+
+    cell: Cell
+    attempt: int
+    brief: Brief
+    run: str  # digest of the RunManifest
+    journal: Journal
+    inherited: int = 0
+    ceiling: Ceiling = UNLIMITED
+
+
 def run_attempt(
-    cell: Cell,
-    attempt: int,
-    brief: Brief,
+    request: AttemptRequest,
     model: ModelOrAgent,
     sandboxes: SandboxProvider,
-    *,
-    run: str,
-    journal: Journal,
     now: Callable[[], str],
-    inherited: int = 0,
-    ceiling: Ceiling = UNLIMITED,
     tick: Callable[[], float] = time.monotonic,
 ) -> Episode:
-    """The episode of one attempt. What fails in the infrastructure is recorded in it.
+    """Run one attempt and return its episode, which records failures of the infrastructure.
 
-    ``run`` is the digest of the RunManifest, ``now`` tells UTC as ISO 8601, ``tick`` is a
-    monotonic clock in seconds; of so many turns as ``inherited`` the journal has replies that an
-    attempt before this one bought, and their tool calls are carried out again. ``ceiling``
-    limits tokens and cost. Raises
-    HarnessError where a model that is not built in would run in a sandbox that does not isolate.
+    ``now`` returns UTC as ISO 8601, ``tick`` is a monotonic clock in seconds. Raises HarnessError
+    if a model that is not built in would run in a sandbox that does not isolate.
     """
     if not _may_run(model, sandboxes):
         raise HarnessError(
@@ -56,31 +61,31 @@ def run_attempt(
             "it runs: set `sandbox: docker` in study.yaml"
         )
     started, begun = now(), tick()
-    seed = model_seed(cell, attempt)
-    counting = CountingJournal(journal, inherited)
-    conduct, left, container = _work(brief, model, sandboxes, seed, counting, tick, ceiling)
+    cell = request.cell
+    counting = CountingJournal(request.journal, request.inherited)
+    agent_run, left, container = _work(replace(request, journal=counting), model, sandboxes, tick)
     return Episode(
         id=cell.episode,
         instance=cell.instance,
-        run=run,
+        run=request.run,
         model=cell.model,
         replicate=cell.replicate,
-        attempt=attempt,
-        opening=conduct.opening,
-        steps=conduct.steps,
-        answer=conduct.answer,
+        attempt=request.attempt,
+        opening=agent_run.opening,
+        steps=agent_run.steps,
+        answer=agent_run.answer,
         answer_file=left.answer,
-        stop=conduct.stop,
-        usage=conduct.usage,
+        stop=agent_run.stop,
+        usage=agent_run.usage,
         started=started,
         seconds=round(tick() - begun, SECONDS_DIGITS),
         container=container,
-        error_class=conduct.error_class,
+        error_class=agent_run.error_class,
         answer_files=left.files,
         failed_tries=tuple(sorted(counting.failed.items())),
         image=_provider_of(model, sandboxes).image if container else "",
         replies=counting.replies,
-        inherited=inherited,
+        inherited=request.inherited,
     )
 
 
@@ -111,46 +116,55 @@ class _Left:
 
 
 def _work(
-    brief: Brief,
+    request: AttemptRequest,
     model: ModelOrAgent,
     sandboxes: SandboxProvider,
-    seed: Seed,
-    journal: Journal,
     tick: Callable[[], float],
-    ceiling: Ceiling,
 ) -> tuple[AgentRun, _Left, str]:
-    """The conduct, what was left in the work folder, and the container, whatever became of them."""
-    conduct, container = AgentRun(opening_messages(brief), (), StopReason.FAILED), ""
+    """The agent's run, its files for the graders and the container, whether or not it failed."""
+    brief, journal = request.brief, request.journal
+    seed = model_seed(request.cell, request.attempt)
+    agent_run, container = AgentRun(opening_messages(brief), (), StopReason.FAILED), ""
     try:
         if isinstance(model, SingleTurnModel):  # it has no tools, so no sandbox
             return run_single_turn(brief, model, seed, journal, tick), _Left(), container
         with _provider_of(model, sandboxes).open(brief.assets, brief.limits) as sandbox:
             container = sandbox.id
             if isinstance(model, ExternalAgent):
-                conduct = model.converse(brief, sandbox, seed, journal, tick)
+                agent_run = model.converse(brief, sandbox, seed, journal, tick)
             else:
-                conduct = run_agent(
-                    brief, model, sandbox, seed, journal, tick,
-                    libraries=sandboxes.libraries, ceiling=ceiling,
-                )  # fmt: skip
-            return conduct, _collect(brief, conduct, sandbox), container
+                agent_run = run_agent(
+                    brief,
+                    model,
+                    sandbox,
+                    seed,
+                    journal,
+                    tick,
+                    libraries=sandboxes.libraries,
+                    ceiling=request.ceiling,
+                )
+            return agent_run, _collect(brief, agent_run, sandbox), container
     except AttemptFailed as failed:
         error = f"{failed.boundary}:{failed.error_class}"
     except (HarnessError, RegistryError):
         raise
     except Exception as bug:  # one bad cell must not end a sweep; what it said may be secret
         error = f"{Boundary.WORKER}:{name_error(bug)}"
-    return AgentRun(conduct.opening, conduct.steps, StopReason.FAILED, error), _Left(), container
+    return (
+        AgentRun(agent_run.opening, agent_run.steps, StopReason.FAILED, error),
+        _Left(),
+        container,
+    )
 
 
-def _collect(brief: Brief, conduct: AgentRun, sandbox: Sandbox) -> _Left:
+def _collect(brief: Brief, agent_run: AgentRun, sandbox: Sandbox) -> _Left:
     """The answer file and the files that it points to; or what the brief has graders look at."""
-    if conduct.stop is StopReason.FAILED:
+    if agent_run.stop is StopReason.FAILED:
         return _Left()
     if not brief.answer_schema:
         return _Left(None, tuple(_collect_paths(brief, sandbox)))
     written = _read(sandbox, ANSWER_FILE)
-    answer = parse_answer(conduct.answer, written)
+    answer = parse_answer(agent_run.answer, written)
     names = () if answer is None else answer.named_files()
     read = ((name, _read(sandbox, name)) for name in names)
     return _Left(written, tuple((name, data) for name, data in read if data is not None))

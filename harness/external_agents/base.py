@@ -1,4 +1,4 @@
-"""Agents whose loop is not ours: they are handed a brief and a sandbox, and say how they got on."""
+"""External agents: agents with a loop of their own, which get a brief and a sandbox."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ class ExternalAgent(ABC):
 
     @property
     @abstractmethod
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Its name in the study."""
+        ...
 
     @property
     @abstractmethod
     def folders(self) -> SandboxProvider | None:
-        """Where it works, if not in the sandboxes of the run: then it is run by the user, and
-        nothing of ours isolates it."""
+        """The folders that it works in, if not the sandboxes of the run; then the user runs it, and
+        nothing isolates it."""
         ...
 
     @abstractmethod
@@ -38,15 +40,15 @@ class ExternalAgent(ABC):
         journal: Journal,
         tick: Callable[[], float],
     ) -> AgentRun:
-        """Let it work on the brief in this sandbox. What fails on its side ends the conduct as
-        FAILED, its steps so far kept. Raises AttemptFailed where the sandbox is lost."""
+        """Let it work on the brief in this sandbox. A failure on its side ends the run as FAILED
+        with the turns so far. Raises AttemptFailed if the sandbox is lost."""
         ...
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of what it holds."""
+        """Close what it holds open."""
         ...
 
 
 ModelOrAgent: TypeAlias = Model | ExternalAgent
-"""Whatever a cell may name: a model for our loop, or an agent with its own."""
+"""What a cell may name: a model for the built-in agent loop, or an external agent."""

@@ -8,6 +8,7 @@ closes, until its rounds are used up, or until the task's time is.
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -42,6 +43,8 @@ from harness.spending import Journal
 
 if TYPE_CHECKING:
     import httpx2
+
+logger = logging.getLogger(__name__)
 
 TREES = ("host", "bridge")
 _NOTHING = Usage(0, 0)
@@ -184,6 +187,7 @@ class AgentServer(ExternalAgent):
                 if wait >= left():
                     heard.error = f"{Boundary.PROVIDER}:{error.kind}"
                     return heard
+                logger.warning("agent %s: %s, retry in %.1f s", self._name, error.kind, wait)
                 self._sleep(wait)
                 tried += 1
             else:

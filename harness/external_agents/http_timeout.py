@@ -1,4 +1,5 @@
-"""A handler of HTTP requests whose patience has an end, however slowly a client goes on."""
+"""HTTP request handler with a total read deadline, so that a slow client cannot hold a connection
+open."""
 
 from __future__ import annotations
 
@@ -8,40 +9,43 @@ import time
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-SECONDS = 60.0  # that a connection may say nothing, take for its request, or for what it is told
+SECONDS = 60.0  # for an idle connection, for a request, and for a response
 
 
 class DeadlineHandler(BaseHTTPRequestHandler):
-    """Waits ``seconds`` for a request, and as long from its first byte to the last of its body: a
-    socket's own time-out begins anew with each byte. It logs nothing."""
+    """Waits ``seconds`` for a request, and as long from its first byte to the last of its body; a
+    socket's own timeout restarts with each byte. It logs nothing."""
 
     seconds = SECONDS
 
     def setup(self) -> None:
+        """Read through the deadline."""
         super().setup()
         self._bounded = _Bounded(self.connection)
         self.rfile = io.BufferedReader(self._bounded)
 
     def handle_one_request(self) -> None:
-        # A time-out of a read is caught by the base class, which then closes the connection.
+        """Handle a request within its deadline."""
+        # The base class catches the timeout of a read and closes the connection.
         self._bounded.wait(self.seconds)
         super().handle_one_request()
 
     def end_headers(self) -> None:
-        self.connection.settimeout(self.seconds)  # what is left of a read's is not for writing
+        """Restart the timeout for the response."""
+        self.connection.settimeout(self.seconds)
         super().end_headers()
 
     def read_body(self, length: int) -> bytes | None:
-        """So many bytes; None where the client has hung up before."""
+        """Read ``length`` bytes; None if the client hung up before."""
         body = self.rfile.read(length)
         return body if len(body) == length else None
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: paths, addresses and what is asked may be private."""
+        """Log nothing: paths, addresses and requests may be private."""
 
 
 class _Bounded(io.RawIOBase):
-    """What a socket says within some seconds, and again so many from its first byte."""
+    """A socket's bytes, with a deadline for the first byte and another for all of them."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -49,7 +53,7 @@ class _Bounded(io.RawIOBase):
         self._silent = True
 
     def wait(self, seconds: float) -> None:
-        """Begin anew."""
+        """Restart both deadlines."""
         self._seconds, self._ends, self._silent = seconds, time.monotonic() + seconds, True
 
     def readable(self) -> bool:

@@ -1,8 +1,8 @@
-"""What is stored of a conversation with an agent server: its stream, and what goes with it.
+"""Snapshot of a conversation with an agent server: its stream and the state of its files.
 
-The stream is paid for. To go on from it after a crash takes the sandbox as the server left it,
-which died with the process: so the calls of the bridge are kept beside the stream, to be carried
-out again, or the files of the host's folder, to be laid out again.
+The stream is paid for. Resuming after a crash needs the sandbox as the server left it, which ended
+with the process. So the calls of the bridge are stored with the stream and carried out again, or
+the files of the host's folder, which are restored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ABOUT, _STREAM, _TREE = "about.json", "stream.jsonl", "tree/"
 
 @dataclass(frozen=True, slots=True)
 class ConversationSnapshot:
-    """A conversation, whole. ``seconds`` of each round, ``tree`` of paths to bytes, but for the
+    """A whole conversation: ``seconds`` of each round, ``tree`` of paths and bytes without the
     input files that are ``unchanged``; a path that ends in ``/`` is a folder."""
 
     ending: str
@@ -39,26 +39,26 @@ class ConversationSnapshot:
     unchanged: tuple[str, ...] = ()
 
 
-def pack(kept: ConversationSnapshot) -> bytes:
-    """As a ZIP archive, for the journal."""
+def pack(snapshot: ConversationSnapshot) -> bytes:
+    """The snapshot as a ZIP archive, for the journal."""
     about = {
-        "ending": kept.ending,
-        "seconds": kept.seconds,
-        "retries": kept.retries,
-        "calls": [[call.id, call.name, call.arguments] for call in kept.calls],
-        "unchanged": kept.unchanged,
+        "ending": snapshot.ending,
+        "seconds": snapshot.seconds,
+        "retries": snapshot.retries,
+        "calls": [[call.id, call.name, call.arguments] for call in snapshot.calls],
+        "unchanged": snapshot.unchanged,
     }
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(_ABOUT, json.dumps(about))
-        archive.writestr(_STREAM, kept.stream)
-        for path, data in kept.tree:
+        archive.writestr(_STREAM, snapshot.stream)
+        for path, data in snapshot.tree:
             archive.writestr(zipfile.ZipInfo(_TREE + path), data)
     return target.getvalue()
 
 
 def unpack(data: bytes) -> ConversationSnapshot:
-    """What ``pack`` made: of our own store, so it is taken at its word."""
+    """Read an archive that ``pack`` made. It comes from our own store, so it is trusted."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         about = json.loads(archive.read(_ABOUT))
         names = [name for name in archive.namelist() if name.startswith(_TREE)]
@@ -74,10 +74,11 @@ def unpack(data: bytes) -> ConversationSnapshot:
 
 
 def read_tree(folder: Path) -> tuple[tuple[str, bytes], ...] | None:
-    """The files and folders below a folder, in order; None where they are too many to keep.
+    """The files and folders below a folder, in order; None if there are too many
+    to store.
 
-    No link is followed; what is no plain file is left out, as are names that are not text: no
-    grader gets to see those either.
+    No link is followed. All but regular files, and names that are not text, are left out:
+    graders do not see them either.
     """
     try:
         paths = list(_walk(folder))
@@ -104,7 +105,7 @@ class _TooLargeError(Exception):
 
 
 def _walk(folder: Path) -> Iterator[str]:
-    """The paths of what may be kept. Raises _TooLargeError."""
+    """The paths that may be stored. Raises _TooLargeError."""
     for path in _names(folder):
         if _is_text(path) and not os.path.islink(os.path.join(folder, path.rstrip("/"))):
             yield path

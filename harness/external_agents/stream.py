@@ -1,6 +1,6 @@
 """The stream of an agent server: one JSON object a line, read as rounds.
 
-A round is what the model said (``chunk`` after ``chunk``, ended by ``done``) and the results of
+A round is a message of the model (``chunk`` after ``chunk``, ended by ``done``) and the results of
 the tools that it then called (``tool_call``). All of it is untrusted.
 """
 
@@ -20,7 +20,7 @@ _MAX_COUNT = 2**53  # of tokens; a larger one is no number that JSON carries
 
 
 class MalformedStream(Exception):  # noqa: N818 - what a server sent, not an error of ours
-    """What came is not of the protocol. The message names the line, and quotes nothing."""
+    """The stream does not follow the protocol. The message names the line and quotes nothing."""
 
 
 @dataclass(slots=True)
@@ -36,11 +36,12 @@ class Round:
 
     @property
     def raw(self) -> bytes:
+        """Its lines as they came."""
         return b"\n".join((*self.lines, b""))
 
 
 class ChatStream:
-    """Takes the bytes as they come. ``limit`` is the number of rounds after which to stop."""
+    """Reads the stream's bytes as they come, up to ``limit`` rounds."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -71,9 +72,9 @@ class ChatStream:
         return len(self._closed) >= self._limit
 
     def take(self, data: bytes) -> bool:
-        """Read on; whether to stop, since a round beyond the limit begins. The results of the
-        last round's tools are still taken, so that nothing of it is under way when this says so.
-        Raises MalformedStream."""
+        """Read on and return whether to stop, because a round beyond the limit begins. The results
+        of the last round's tools are still read, so that none is under way at the end. Raises
+        MalformedStream."""
         self.bytes += len(data)
         if self.bytes > MAX_STREAM_BYTES:
             raise MalformedStream(f"more than {MAX_STREAM_BYTES:,} bytes")

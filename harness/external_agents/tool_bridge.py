@@ -1,8 +1,8 @@
 """The tool bridge: the tools of one episode's sandbox over HTTP, for an agent server elsewhere.
 
-``GET /tools`` tells the tools, ``POST /tools/NAME`` with a JSON object of arguments carries one
-out. Who calls shows the episode's bearer token; after the episode it is worth nothing. One
-listener serves all episodes of a process and is there while one of them lives. It logs nothing.
+``GET /tools`` lists the tools, ``POST /tools/NAME`` with a JSON object of arguments carries one
+out. A request needs the episode's bearer token, which ends with the episode. One listener serves
+all episodes of a process, as long as there are any. It logs nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _POLL_SECONDS = 0.05
 
 @dataclass(slots=True)
 class BridgedTools:
-    """The tools of one episode, while they are open. Keeps what was called and what it came to."""
+    """The tools of one episode while they are open, with a record of calls and results."""
 
     sandbox: Sandbox
     limits: Limits
@@ -78,7 +78,7 @@ class BridgedTools:
 class Bridge:
     """Listens at ``host`` and ``port`` (0: any that is free) while an episode's tools are open.
 
-    ``url`` is what servers are told, for where they reach this machine under another name.
+    ``url`` is the address given to servers, if they reach this machine under another name.
     """
 
     def __init__(self, host: str = "127.0.0.1", port: int = 0, url: str = "") -> None:
@@ -91,8 +91,8 @@ class Bridge:
 
     @contextmanager
     def serve(self, tools: BridgedTools) -> Iterator[BridgedTools]:
-        """Let the tools be called from outside until the block ends; ``url`` and ``token`` of
-        them tell how. Raises HarnessError where the address cannot be listened at."""
+        """Serve the tools until the block ends, and set their ``url`` and ``token``. Raises
+        HarnessError if the address cannot be listened at."""
         tools.token = secrets.token_urlsafe(32)
         with self._lock:
             tools.url = self._listen()
@@ -147,7 +147,7 @@ class _Listener(ThreadingHTTPServer):
         super().__init__(address, _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Hang up on who comes when all threads are taken."""
+        """Close new connections while all threads are taken."""
         if self._capacity.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
@@ -160,7 +160,7 @@ class _Listener(ThreadingHTTPServer):
             self._capacity.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: who hangs up is no news, and what is said may be private."""
+        """Log nothing: hanging up is normal, and the request may be private."""
 
 
 class _Handler(DeadlineHandler):
@@ -223,7 +223,7 @@ class _Handler(DeadlineHandler):
 
 @cache
 def list_tools() -> bytes:
-    """What ``GET /tools`` answers."""
+    """The answer to ``GET /tools``."""
     tools = [
         {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
         for spec in TOOLS
@@ -232,7 +232,7 @@ def list_tools() -> bytes:
 
 
 def show_result(used: ToolUse) -> bytes:
-    """What a call answers: text, and images in base64."""
+    """The answer to a call: text, and images in base64."""
     images = [
         {"media_type": image.media_type, "data": base64.b64encode(image.data).decode()}
         for image in used.result.images

@@ -42,7 +42,7 @@ class Membership:
     min_k_plus: float | None  # None where no whole distribution was told
 
 
-def weigh_tokens(scores: TokenScores, share: float = SHARE) -> Membership:
+def membership_scores(scores: TokenScores, share: float = SHARE) -> Membership:
     """The measures of a text of at least one token."""
     import numpy as np
 

@@ -18,7 +18,7 @@ from generators.seed import Seed
 from generators.task import Asset, TaskInstance
 from harness.errors import AttemptFailed, Boundary
 from harness.model import LogprobModel, TextRequest
-from harness.models import SHARE, read_likelihood, weigh_tokens
+from harness.models import SHARE, membership_scores, read_likelihood
 from harness.probing.closed_book import EXAMPLES, example_instances
 from harness.probing.records import TextProbe, name_call, save_probe
 from harness.spending import ReplyStore
@@ -75,11 +75,11 @@ def run_text_probe(
     class ``NOT_TOLD`` if the reply has no log-probabilities of the text."""
     seed, journal = Seed.from_hex(hex_of(replies.charge.subject)), replies.probe()
     request = TextRequest(text.text, seed, text.start, way, top, partial(journal.keep_failed, 0))
-    reply = journal.load(0) or journal.save(0, model.weigh(request))
+    reply = journal.load(0) or journal.save(0, model.text_logprobs(request))
     scores = read_likelihood(reply.raw, text.text, text.start)
     if scores is None:
         raise AttemptFailed(Boundary.PROVIDER, NOT_TOLD)
-    probe = TextProbe(replies.charge, instance.id, weigh_tokens(scores), reply.served_version)
+    probe = TextProbe(replies.charge, instance.id, membership_scores(scores), reply.served_version)
     save_probe(replies, probe)
     return probe
 

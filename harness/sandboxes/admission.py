@@ -1,11 +1,13 @@
-"""Whether this machine has room for one more container: all of its sandboxes together may take no
-more memory than is theirs, whichever process opened them. Their folders lie in memory, too, so
-that this is all that they can take of the host.
+"""Admission control: limits the total memory of all sandboxes on this host.
+
+It counts those of every process. Their folders are in memory too, so memory is all that they can
+take of the host.
 """
 
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import tempfile
 import time
@@ -16,23 +18,25 @@ from pathlib import Path
 
 from harness.errors import AttemptFailed, Boundary, HarnessError
 
-SHARE = 0.8  # of the machine's memory, unless told otherwise
-TIMEOUT = 900.0  # seconds to wait for room
-PAUSES = (0.05, 0.5)  # seconds between two looks, the first and the longest
+logger = logging.getLogger(__name__)
+
+SHARE = 0.8  # of the machine's memory, by default
+TIMEOUT = 900.0  # seconds to wait for free memory
+PAUSES = (0.05, 0.5)  # seconds between two checks, the first and the longest
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionControl:
-    """``most`` bytes for all sandboxes of this machine. ``taken`` asks what those that there are
-    may take, whoever's they are."""
+    """At most ``most`` bytes for all sandboxes of this machine. ``taken`` returns the sum of the
+    limits of those that there are."""
 
     most: int
     taken: Callable[[], int]
     timeout: float = TIMEOUT
-    lock_file: Path | None = None  # the lock that processes share; one of this user's by default
+    lock_file: Path | None = None  # shared by processes; by default one of this user
 
     def check(self, size: int) -> None:
-        """Raises HarnessError where a sandbox of so many bytes would never be let in."""
+        """Raise HarnessError if a sandbox of ``size`` bytes would never be admitted."""
         if size > self.most:
             raise HarnessError(
                 f"a sandbox with these limits may take {_gb(size)} (memory, work folder and its "
@@ -44,8 +48,9 @@ class AdmissionControl:
     def admit(
         self, size: int, closed: Callable[[], bool], shed: Callable[[], object]
     ) -> Iterator[None]:
-        """Wait until there is room for so many bytes; within, nobody else is let in. ``shed`` is
-        called while there is none, to give up what is only kept ready. Raises AttemptFailed."""
+        """Wait until ``size`` bytes are free; no other sandbox is admitted within the block.
+        ``shed`` is called while they are not, to give up containers that are kept ready. Raises
+        AttemptFailed."""
         self.check(size)
         begun, pause = time.monotonic(), PAUSES[0]
         while True:
@@ -62,6 +67,8 @@ class AdmissionControl:
                     f"in {self.timeout:.0f} s no {_gb(size)} of the {_gb(self.most)} came free "
                     "that sandboxes of this machine may take: lower `parallel` or `workers`",
                 )
+            if pause == PAUSES[0]:
+                logger.info("a sandbox of %s waits for memory of this machine", _gb(size))
             shed()
             time.sleep(pause)
             pause = min(2 * pause, PAUSES[1])
@@ -77,7 +84,7 @@ def _default_lock_file() -> Path:
 
 @contextmanager
 def _locked(lock_file: Path) -> Iterator[None]:
-    """One process, and one thread of it, at a time. The lock goes with its holder."""
+    """Hold the lock: one thread of one process at a time. It ends with its holder."""
     try:
         file = os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:

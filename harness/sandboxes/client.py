@@ -1,8 +1,9 @@
-"""A sandbox behind a tool server: the same for Docker and the local one."""
+"""Client of the tool server: the same for the Docker sandbox and the local one."""
 
 from __future__ import annotations
 
 import json
+import logging
 import socket
 import struct
 import time
@@ -15,7 +16,7 @@ from generators.task import Asset, Limits
 from harness.errors import AttemptFailed, Boundary, HarnessError
 from harness.sandboxes.base import KILLED, ExecResult, SandboxRefused
 
-# --- The host's end of the line to a tool server. All that comes back is untrusted ---
+logger = logging.getLogger(__name__)
 
 _FRAME = struct.Struct(">II")
 _DOCKER = struct.Struct(">BxxxI")  # how the engine wraps what a container prints
@@ -24,7 +25,8 @@ _GRACE = 15.0  # seconds beyond a request's own, for a busy machine
 
 
 class ServerLost(Exception):  # noqa: N818
-    """The server went (``gone``), fell silent (``silent``) or sent nonsense (``garbled``)."""
+    """The server ended (``gone``), did not answer in time (``silent``) or sent invalid data
+    (``garbled``)."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(kind)
@@ -32,8 +34,8 @@ class ServerLost(Exception):  # noqa: N818
 
 
 class ServerConnection:
-    """One request at a time over a connected socket. ``wrapped``: replies come in the
-    engine's own frames. ``grace``: seconds beyond a request's own until silence is given up."""
+    """One request at a time over a connected socket; all answers are untrusted. ``wrapped``: they
+    come in the engine's own frames. ``grace``: seconds beyond a request's own to wait for one."""
 
     def __init__(self, link: socket.socket, wrapped: bool, grace: float = _GRACE) -> None:
         self._link = link
@@ -62,7 +64,7 @@ class ServerConnection:
             raise ServerLost("gone") from error
 
     def close(self) -> None:
-        """Hang up; the server goes when it notices."""
+        """Close the connection; the server exits when it notices."""
         with suppress(OSError):  # it may have gone already
             self._link.shutdown(socket.SHUT_RDWR)
         self._link.close()
@@ -110,37 +112,39 @@ def _read_header(text: bytes) -> dict[str, Any]:
 
 
 LIMIT_NAMES = frozenset({"time", "memory", "processes", "disk", "output"})
-FLOOD_BYTES = 64 << 20  # a program that prints more is killed
+FLOOD_BYTES = 64 << 20  # printed by a program before it is killed
 
 
 class ExitCause(Protocol):
-    """Finds out why a server was lost."""
+    """Finds the exit cause of a server that was lost."""
 
     def begin(self) -> None:
-        """A program starts."""
+        """Record that a program starts."""
         ...
 
     def explain(self) -> tuple[str, ...] | None:
-        """The limits that the programs hit, empty where they ended it in another way, None where
-        it was not they who did."""
+        """The limits that its programs hit; empty if they ended it in another way; None if the
+        cause is not its programs."""
         ...
 
 
 class UnknownCause:
-    """Whatever ended the server, it was not its programs."""
+    """The server's end is never caused by its programs."""
 
-    def begin(self) -> None: ...
+    def begin(self) -> None:
+        """Nothing to record."""
 
     def explain(self) -> tuple[str, ...] | None:
+        """None: not its programs."""
         return None
 
 
 class ToolServerSandbox:
     """One server, one work folder, one episode.
 
-    ``turns`` is entered while a program runs, so that those who share it run only so many at once.
-    ``destroy`` is called once at the end, with True where the server does not answer any more.
-    ``exit_cause`` is asked where the server was lost.
+    ``turns`` is entered while a program runs, which limits how many of the sandboxes that share it
+    run programs at once. ``destroy`` is called once at the end, with True if the server does not
+    answer any more. ``exit_cause`` is asked if the server was lost.
     """
 
     def __init__(
@@ -163,6 +167,7 @@ class ToolServerSandbox:
 
     @property
     def id(self) -> str:
+        """Name of the container or folder, for the record."""
         return self._name
 
     def run(self, argv: Sequence[str], seconds: float, stdin: bytes = b"") -> ExecResult:
@@ -185,8 +190,8 @@ class ToolServerSandbox:
             return _read_result(header, body)
         except ServerLost as broken:
             limits = self._lose(broken, by_program=True)
-            said = b"the sandbox ended while this ran\n"
-            return ExecResult(KILLED, said, 0, seconds, limits)
+            output = b"the sandbox ended while this ran\n"
+            return ExecResult(KILLED, output, 0, seconds, limits)
 
     def read(self, path: str, max_bytes: int) -> bytes:
         """A regular file's bytes. Raises SandboxRefused."""
@@ -241,8 +246,10 @@ class ToolServerSandbox:
             self._closed = True
             self._connection.close()
             self._destroy(True)
+        doing = "while a program ran" if by_program else "between programs"
+        cause = "not its programs" if limits is None else ", ".join(limits) or "its programs"
+        logger.warning("sandbox %.20s: server %s %s; cause: %s", self.id, broken.kind, doing, cause)
         if limits is None:
-            doing = "while a program ran" if by_program else "between programs"
             raise AttemptFailed(Boundary.SANDBOX, f"server {broken.kind}", doing) from broken
         self._spent = limits
         return limits
@@ -261,7 +268,7 @@ def fill(sandbox: ToolServerSandbox, assets: Sequence[Asset]) -> None:
 
 
 def _read_result(header: dict[str, Any], body: bytes) -> ExecResult:
-    """Checked field by field: programs can lie about nothing but themselves."""
+    """Check the answer field by field: programs can only misreport themselves."""
     if not header["ok"]:
         return ExecResult(
             126, str(header.get("reason", ""))[:500].encode("utf-8", "replace"), 0, 0.0, ()

@@ -9,6 +9,7 @@ server goes and the engine removes the container, whoever closed it and for what
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import signal
@@ -38,6 +39,8 @@ from harness.sandboxes.base import Sandbox
 from harness.sandboxes.client import ServerConnection, ToolServerSandbox, fill
 from harness.sandboxes.exit_cause import ContainerExitCause, EventStream
 from harness.sandboxes.pool import PoolClosed, WarmPool
+
+logger = logging.getLogger(__name__)
 
 WORK = "/work"
 AGENT = 65534
@@ -288,6 +291,7 @@ class DockerSandboxes:
                 _remove(self._client, name)
             elif isinstance(error, AttemptFailed):  # it was not let in
                 raise
+            logger.warning("no container was created: %s", _in_short(error))
             raise AttemptFailed(Boundary.SANDBOX, "not created", _in_short(error)) from error
         with self._lock:
             self._live[name] = container
@@ -438,6 +442,8 @@ def reap(client: APIClient | None = None) -> int:
             if _is_forgotten(found["Labels"]):
                 _remove(client, found["Id"])
                 removed += 1
+    if removed:
+        logger.info("removed %d forgotten containers", removed)
     return removed
 
 
@@ -513,6 +519,7 @@ def _remove(client: APIClient, name: str) -> None:
             with closing(connect(_REMOVING)) as impatient:
                 impatient.remove_container(name, force=True, v=True)
         except requests.Timeout:
+            logger.warning("the engine does not remove container %.12s: killing it", name)
             kill_by_hand(name)
             client.remove_container(name, force=True, v=True)
 

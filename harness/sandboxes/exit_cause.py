@@ -1,8 +1,8 @@
-"""Why a container ended: by its own programs' doing, which is the agent's, or not, which is ours.
+"""The exit cause of a container: its own programs, which the agent answers for, or something else,
+which is a failure of the infrastructure.
 
-The engine tells of a kill from outside, and of a shortage of memory, sometimes only after it has
-told of the end itself; and of a shortage not at all where the whole container went at once. What
-the kernel counts decides then.
+The engine may report a kill from outside, or a shortage of memory, only after the end itself, and a
+shortage that took the whole container at once not at all. Then the kernel's counters decide.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, Protocol
 from harness.sandboxes.base import KILLED
 
 Event = Mapping[str, Any]
-END_TIMEOUT = 10.0  # seconds until an end that nobody tells of is given up
-REASON_TIMEOUT = 2.0  # seconds after the end in which its reason may still be told
+END_TIMEOUT = 10.0  # seconds to wait for the event of the end
+REASON_TIMEOUT = 2.0  # seconds to wait for the reason after the end
 
 
 class EventStream(Protocol):
@@ -26,15 +26,17 @@ class EventStream(Protocol):
 
     def __iter__(self) -> Iterator[Event]: ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Stop waiting for events."""
+        ...
 
 
 @dataclass(slots=True)
 class ContainerExitCause:
-    """Looks into one container's end. ``events`` gives those of the container between two times
-    in seconds since the epoch, waiting for the second. ``guest``: the container's kernel is one of
-    its own, which may let programs kill PID 1. ``kills`` counts how often this machine's kernel
-    killed for want of memory."""
+    """Finds the exit cause of one container. ``events`` returns its events between two times in
+    seconds since the epoch, waiting for the second. ``guest``: the container has a kernel of its
+    own, which may let programs kill PID 1. ``kills`` returns how often this machine's kernel killed
+    for lack of memory."""
 
     events: Callable[[int, int], EventStream]
     guest: bool = False
@@ -46,12 +48,12 @@ class ContainerExitCause:
         self._marks = [(self._opened, self.kills())]
 
     def begin(self) -> None:
-        """A program starts: what happened before is not its doing."""
+        """Record that a program starts: earlier events are not caused by it."""
         self._marks = [self._marks[-1], (time.time(), self.kills())]
 
     def explain(self) -> tuple[str, ...] | None:
-        """("memory",) if it ran out of that; () if it went by itself, which only its own programs
-        bring about; None if somebody else killed it, or nobody can tell."""
+        """("memory",) if memory ran out; () if it ended by itself, which only its own programs can
+        cause; None if it was killed from outside, or the cause is unknown."""
         seen = self._watch(END_TIMEOUT, until_end=True)
         if _is_kill(seen) and not seen.keys() & {"oom", "kill"}:
             seen |= self._watch(REASON_TIMEOUT, until_end=False)
@@ -71,14 +73,14 @@ class ContainerExitCause:
         return () if self.guest else None
 
     def _watch(self, seconds: float, until_end: bool) -> dict[str, _Event]:
-        """What happened to it, the last of each kind."""
+        """Its events, the last of each kind."""
         seen: dict[str, _Event] = {}
         with closing(self.events(int(self._opened), int(time.time() + seconds) + 1)) as stream:
             for event in stream:
                 action = str(event.get("Action") or event.get("status"))
-                told = event.get("Actor", {}).get("Attributes", {})
+                attributes = event.get("Actor", {}).get("Attributes", {})
                 when = int(event.get("timeNano", 0)) / 1e9
-                seen[action] = _Event(when, str(told.get("exitCode", "")))
+                seen[action] = _Event(when, str(attributes.get("exitCode", "")))
                 if until_end and action == "die":
                     break
         return seen
@@ -95,8 +97,8 @@ def _is_kill(seen: Mapping[str, _Event]) -> bool:
 
 
 def count_memory_kills() -> int | None:
-    """How often the kernel here has killed for want of memory, a container's or the machine's;
-    None where it does not say."""
+    """How often this kernel has killed for lack of memory, a container's or the machine's; None if
+    it does not report that."""
     try:
         text = Path("/proc/vmstat").read_text()
     except OSError:

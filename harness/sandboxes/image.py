@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import logging
 import os
 import re
 import shutil
@@ -25,6 +26,8 @@ from harness.errors import HarnessError
 
 if TYPE_CHECKING:
     from harness.sandboxes.docker import Client
+
+logger = logging.getLogger(__name__)
 
 REPOSITORY = "dosimeter-sandbox"
 # An official python:3.12-slim. It was found in public use, not pulled on the machine that this was
@@ -84,6 +87,7 @@ def ensure_image(progress: Callable[[str], None] = lambda line: None) -> ImagePi
     if digest is None:
         with _building(progress) as work:
             digest = find_image(client, tag) or _build(client, tag, work, progress)
+        logger.info("built the sandbox image %s: %s", tag, digest)
     return ImagePin(tag, digest, locked_libraries())
 
 

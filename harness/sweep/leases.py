@@ -1,12 +1,13 @@
-"""Who works on what: leases over the owed cells of one run.
+"""Leases over the owed cells of one run.
 
-Pure bookkeeping; the clock is passed in. A lost book is rebuilt from the store, so nothing
+Pure bookkeeping; the clock is passed in. A lost lease book is rebuilt from the store, so nothing
 here needs to survive: exactly-once comes from the names of the results, not from leases.
 """
 
 from __future__ import annotations
 
 import heapq
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -14,22 +15,26 @@ from dataclasses import dataclass, field
 from harness.episode import Cell
 from harness.spending import Account, Budget, Spend
 
+logger = logging.getLogger(__name__)
+
 # Seconds before a failed cell is tried again, by the number of its failures so far.
 _BACKOFF = (1.0, 5.0, 20.0)
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseOutcome:
-    """What came of one lease, without content: ids and an error class only."""
+    """How one lease ended, without content: ids and an error class only."""
 
     episode: str
     finished: bool
     error_class: str = ""
-    spend: Spend | None = None  # on the cell so far, all in all, where a budget is kept
+    spend: Spend | None = None  # on the cell so far, if there is a budget
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
+    """How many cells of a run are where, and what they cost."""
+
     owed: int  # at the start of the run, finished ones included
     finished: int
     leased: int
@@ -41,6 +46,7 @@ class Progress:
 
     @property
     def done(self) -> bool:
+        """Whether every cell is finished or exhausted."""
         return self.finished + self.exhausted >= self.owed
 
 
@@ -50,7 +56,7 @@ class LeaseBook:
 
     owed: int
     finished: int
-    silence_seconds: float  # a worker not heard of for so long has lost its leases
+    silence_seconds: float  # without a heartbeat, until a worker loses its leases
     max_failures: int
     _cells: dict[str, Cell]
     _ready: deque[str]
@@ -61,8 +67,8 @@ class LeaseBook:
     _classes: dict[str, int] = field(default_factory=dict)
     _exhausted: int = 0
     budget: Budget | None = None
-    recount: Callable[[Cell], Spend] | None = None  # what a cell cost, as the store has it
-    _held: dict[str, deque[str]] = field(default_factory=dict)  # by model: too dear just now
+    recount: Callable[[Cell], Spend] | None = None  # cost of a cell, from the store
+    _held: dict[str, deque[str]] = field(default_factory=dict)  # by model: over budget
 
     @classmethod
     def open(
@@ -74,8 +80,8 @@ class LeaseBook:
         budget: Budget | None = None,
         recount: Callable[[Cell], Spend] | None = None,
     ) -> LeaseBook:
-        """A book over the cells that have no result yet, in the order given. With a budget, a
-        cell is leased only if that pays for it."""
+        """Open a lease book over the cells that have no result yet, in the order given. With a
+        budget, a cell is leased only if that pays for it."""
         every = tuple(cells)
         waiting = {cell.episode: cell for cell in every if cell.episode not in finished}
         return cls(
@@ -92,10 +98,10 @@ class LeaseBook:
     def lease(
         self, worker: str, count: int, now: float, holding: frozenset[str] = frozenset()
     ) -> tuple[Cell, ...]:
-        """Up to ``count`` cells for a worker. Empty when there are none ready just now.
+        """Lease up to ``count`` cells to a worker; none if none is ready now.
 
-        ``holding`` is what the worker is at: what it was leased beyond that went lost with
-        an answer that never reached it, and is queued again.
+        ``holding`` are the cells that the worker is working on. Other leases of it were lost with
+        an answer that never reached it, and are queued again.
         """
         self.hear(worker, now)
         self._requeue(
@@ -111,16 +117,16 @@ class LeaseBook:
         return tuple(taken)
 
     def stalled(self) -> bool:
-        """Whether nothing is at work and the budget pays for nothing that waits. To be asked
-        after a lease came back empty."""
+        """Whether no cell is leased and the budget pays for none that waits. To be called after
+        ``lease`` returned none."""
         if self.budget is None or self._leases or self._ready or not self._cells:
             return False
         waiting = (self._cells[episode].model for _, episode in self._later)
         return not any(map(self.budget.affords, waiting))
 
     def report(self, worker: str, outcomes: Iterable[LeaseOutcome], now: float) -> None:
-        """Take a worker's outcomes. A late one of a lease that was handed on counts too,
-        once: the result is in the store, whoever wrote it."""
+        """Record a worker's outcomes. A late outcome of a lease that was passed on counts too,
+        once: the result is in the store."""
         self.hear(worker, now)
         for outcome in outcomes:
             holder = self._leases.get(outcome.episode)
@@ -136,16 +142,17 @@ class LeaseBook:
                 self._fail(outcome, now)
 
     def hear(self, worker: str, now: float) -> None:
-        """A worker is alive."""
+        """Record a heartbeat of a worker."""
         self._heard[worker] = now
 
     def release(self, worker: str) -> int:
-        """Take back all that a dead worker held; how many cells that was."""
+        """Take back the leases of a dead worker and return how many there were."""
         return self._requeue(
             episode for episode, holder in self._leases.items() if holder == worker
         )
 
     def progress(self) -> Progress:
+        """Count the cells by state."""
         return Progress(
             owed=self.owed,
             finished=self.finished,
@@ -158,7 +165,8 @@ class LeaseBook:
         )
 
     def _next(self) -> str | None:
-        """The next cell that is ready and paid for: first of those that were too dear before."""
+        """The next cell that is ready and within the budget: first of those that were not
+        before."""
         for held in self._held.values():
             while held and not self._is_waiting(held[0]):
                 held.popleft()
@@ -202,6 +210,7 @@ class LeaseBook:
     def _fail(self, outcome: LeaseOutcome, now: float) -> None:
         failures = self._failed[outcome.episode] = self._failed.get(outcome.episode, 0) + 1
         self._classes[outcome.error_class] = self._classes.get(outcome.error_class, 0) + 1
+        logger.info("an attempt failed (%s), number %d of its cell", outcome.error_class, failures)
         if failures >= self.max_failures:
             del self._cells[outcome.episode]
             self._exhausted += 1
@@ -210,10 +219,11 @@ class LeaseBook:
             heapq.heappush(self._later, (now + delay, outcome.episode))
 
     def _recall(self, now: float) -> None:
-        """Queue again what waited long enough, and what silent workers held."""
+        """Queue again the failed cells after their pause, and the leases of silent workers."""
         while self._later and self._later[0][0] <= now:
             self._ready.append(heapq.heappop(self._later)[1])
         silent = [who for who, when in self._heard.items() if now - when > self.silence_seconds]
         for worker in silent:
             del self._heard[worker]
-            self.release(worker)
+            lost = self.release(worker)
+            logger.warning("worker %s is silent: %d leases lost", worker, lost)

@@ -1,12 +1,12 @@
 """Sweeps on Ray: one coordinator that leases cells, workers that pull them.
 
-The only module that imports Ray. The actors are thin shells: ``LeaseBook`` keeps the books,
-``run_cell`` does the work, in each worker's hand. Results go straight to the store; only ids
-travel back.
+The only module that imports Ray. The actors are thin: ``LeaseBook`` has the leases, ``run_cell``
+does the work in the process of each worker. Results go straight to the store; only ids travel back.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import socket
@@ -37,6 +37,8 @@ from harness.sweep.worker_process import (
 from registry.sealing import decrypt
 from registry.stores import open_store
 
+logger = logging.getLogger(__name__)
+
 NAMESPACE = "dosimeter"
 _DYING_SECONDS = 30.0
 _MAX_LEASED = 64
@@ -47,11 +49,11 @@ _LOST = (
 
 
 class Coordinator:
-    """Hands out leases over a run's owed cells. Rebuilds itself from the store."""
+    """Ray actor that leases a run's owed cells. It rebuilds itself from the store."""
 
     def __init__(self, silence_seconds: float, max_failures: int) -> None:
-        # Ray keeps what an actor is made with, on disk even where a cluster is set up so. The
-        # context holds the run's key and comes with the calls instead, which Ray does not keep.
+        # Ray stores the arguments of an actor's constructor, on some clusters on disk. The context
+        # holds the run's key, so it comes with the calls instead, which Ray does not store.
         dump_no_core()
         self._silence_seconds = silence_seconds
         self._max_failures = max_failures
@@ -60,24 +62,28 @@ class Coordinator:
     def lease(
         self, context: RunContext, worker: str, count: int, holding: frozenset[str]
     ) -> tuple[tuple[Cell, ...], bool]:
-        """Cells to work on, and whether the run is over for this worker."""
+        """Return cells to work on, and whether the run is over for this worker."""
         book = self._book(context)
         # Few at a time: a large answer would pass through Ray's object store, which may spill.
         cells = book.lease(worker, min(count, _MAX_LEASED), time.monotonic(), holding)
         return cells, not cells and (book.progress().done or book.stalled())
 
     def report(self, context: RunContext, worker: str, outcomes: tuple[LeaseOutcome, ...]) -> None:
+        """Record how a worker's leases ended."""
         self._book(context).report(worker, outcomes, time.monotonic())
 
     def hear(self, worker: str) -> None:
+        """Record a heartbeat."""
         if self._opened is not None:
             self._opened.hear(worker, time.monotonic())
 
     def release(self, worker: str) -> None:
+        """Take back the leases of a dead worker."""
         if self._opened is not None:
             self._opened.release(worker)
 
     def progress(self, context: RunContext) -> Progress:
+        """Count the cells by state."""
         return self._book(context).progress()
 
     def _book(self, context: RunContext) -> LeaseBook:
@@ -99,40 +105,45 @@ class Coordinator:
 
 
 class Worker:
-    """Has its hand pull cells and run them, and passes on what it says."""
+    """Ray actor that starts a worker process and passes its requests on to the coordinator."""
 
     def __init__(self, name: str) -> None:
         dump_no_core()
         self._name = name
 
     def work(self, coordinator: Any, context: RunContext) -> int:
-        """Pull until the run is over; how many cells this worker finished."""
+        """Serve the worker process until the run is over; return how many cells it finished."""
         with open_worker_process(context) as link:
             while True:
                 try:
-                    kind, *told = link.recv()
+                    kind, *arguments = link.recv()
                 except ConnectionLost:
-                    os._exit(1)  # the hand died, and this worker with it: another takes its place
+                    os._exit(1)  # the worker process died; a new worker replaces this one
                 if kind == "finished":
-                    return int(told[0])
+                    return int(arguments[0])
                 if kind == "raised":
-                    raise told[0]
-                self._pass_on(link, coordinator, context, kind, told)
+                    raise arguments[0]
+                self._pass_on(link, coordinator, context, kind, arguments)
 
     def _pass_on(
-        self, link: Connection, coordinator: Any, context: RunContext, kind: str, told: list[Any]
+        self,
+        link: Connection,
+        coordinator: Any,
+        context: RunContext,
+        kind: str,
+        arguments: list[Any],
     ) -> None:
         if kind == "lease":
-            link.send(ray.get(coordinator.lease.remote(context, self._name, *told)))
+            link.send(ray.get(coordinator.lease.remote(context, self._name, *arguments)))
         elif kind == "report":
-            link.send(ray.get(coordinator.report.remote(context, self._name, *told)))
+            link.send(ray.get(coordinator.report.remote(context, self._name, *arguments)))
         else:
             coordinator.hear.remote(self._name)
 
 
 @dataclass(frozen=True, slots=True)
 class SweepOptions:
-    """How a sweep is spread. Seconds are wall time."""
+    """How a sweep is distributed. Seconds are wall time."""
 
     address: str | None = None  # of an existing cluster; None starts one on this machine
     workers: int = 1
@@ -142,13 +153,14 @@ class SweepOptions:
 
 @contextmanager
 def ray_session(address: str | None) -> Iterator[None]:
-    """A connection to Ray: the one there is, an existing cluster's, or a fresh local one. See
-    ``harness.sweep.ray_env`` for what must be set before this module is imported."""
+    """Connect to Ray: the connection there is, an existing cluster, or a new one on this machine.
+    ``harness.sweep.ray_env`` must be used before this module is imported."""
     if ray.is_initialized():
         yield
         return
     if address is not None:
         _check_reachable(address)
+    logger.info("connecting to Ray at %s", address or "a cluster started here")
     try:
         ray.init(
             address=address or "local",
@@ -157,7 +169,7 @@ def ray_session(address: str | None) -> Iterator[None]:
             log_to_driver=False,
             logging_level="ERROR",
         )
-    except Exception as error:  # Ray says so too where a node does not start in time
+    except Exception as error:  # also if a node does not start in time
         reason = (str(error) or type(error).__name__).splitlines()[0]
         if address is None:
             raise HarnessError(
@@ -168,7 +180,7 @@ def ray_session(address: str | None) -> Iterator[None]:
             f"no Ray cluster answers at {address}: {reason} "
             "(give --address HOST:6379, or none to start one here)"
         ) from error
-    # Ray prints of dead nodes to standard output, which is for our results.
+    # Ray reports dead nodes on standard output, which is for our results.
     with redirect_stdout(sys.stderr):
         try:
             yield
@@ -195,10 +207,10 @@ def run_sweep(
     options: SweepOptions,
     watch: Callable[[Progress], None],
 ) -> Progress:
-    """Run every owed cell of the context's worklist; the book as it stood at the end.
+    """Run every owed cell of the context's worklist and return the final progress.
 
-    Dead workers are replaced and their leases handed on. Raises HarnessError where no
-    worker can work (no engine, other image), and what broke a promise.
+    Dead workers are replaced and their leases passed on. Raises HarnessError if no worker can work
+    (no engine, other image), and BrokenPromise.
     """
     with ray_session(options.address):
         coordinator = _open_coordinator(context, options)
@@ -212,8 +224,8 @@ def run_sweep(
 
 
 def _open_coordinator(context: RunContext, options: SweepOptions) -> Any:
-    """The run's coordinator, with its book open. It ends with its driver, however that ends, so
-    that no cluster keeps seeds in memory. Raises HarnessError, RegistryError."""
+    """Start the run's coordinator and open its lease book. It ends with its driver, however that
+    ends, so that no cluster keeps seeds in memory. Raises HarnessError, RegistryError."""
     actor = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1, enable_task_events=False)(
         Coordinator
     )
@@ -230,13 +242,13 @@ def _open_coordinator(context: RunContext, options: SweepOptions) -> Any:
         except CoordinatorLost:
             if time.monotonic() > deadline:
                 raise
-            time.sleep(POLL_SECONDS)  # the one of a driver just killed, which Ray is ending
+            time.sleep(POLL_SECONDS)  # of a driver just killed; Ray is ending it
         else:
             return coordinator
 
 
 def _ask(call: Any) -> Any:
-    """What an actor answers. Raises what it raised, and CoordinatorLost."""
+    """Return an actor's answer. Raises its error, and CoordinatorLost."""
     try:
         return ray.get(call)
     except RayTaskError as error:
@@ -246,7 +258,7 @@ def _ask(call: Any) -> Any:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """What an actor raised, without the layers that Ray puts around it."""
+    """An actor's error, without the layers that Ray puts around it."""
     while isinstance(error, RayTaskError):
         error = error.cause
     return CoordinatorLost(_LOST) if isinstance(error, RayActorError) else error
@@ -271,7 +283,7 @@ class _Workers:
             self._start()
 
     def wait(self, seconds: float) -> bool:
-        """Wait a little, replace the dead; whether anybody is still at work."""
+        """Wait for ``seconds``, replace dead workers, and return whether any is still at work."""
         done, _ = ray.wait(list(self._at_work), timeout=seconds)
         for call in done:
             name, _actor = self._at_work.pop(call)
@@ -285,6 +297,7 @@ class _Workers:
         return bool(self._at_work)
 
     def dismiss(self) -> None:
+        """End all workers."""
         for _, actor in self._at_work.values():
             ray.kill(actor)
         self._at_work.clear()
@@ -293,6 +306,7 @@ class _Workers:
         finished = _ask(self._coordinator.progress.remote(self._context)).finished
         self._deaths = self._deaths + 1 if finished == self._finished else 1
         self._finished = finished
+        logger.warning("worker %s died, number %d since a cell was finished", name, self._deaths)
         if self._deaths > self.MAX_DEATHS:
             self.dismiss()
             raise HarnessError(
@@ -313,6 +327,7 @@ class _Workers:
         ).remote(name)
         call = worker.work.remote(self._coordinator, self._context)
         self._at_work[call] = (name, worker)
+        logger.info("started worker %s", name)
 
 
 def _drive(

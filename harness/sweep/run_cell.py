@@ -1,4 +1,4 @@
-"""What a worker does with one cell: an ordinary function, whatever hands out the cells."""
+"""Running one cell: an ordinary function, independent of Ray."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from harness.build_model import build_model
 from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes import (
+    AttemptRequest,
     EpisodeResult,
     decode_result,
     encode_result,
@@ -47,12 +48,12 @@ from registry.package_guard import code_digest
 from registry.sealing import decrypt, encrypt
 from registry.stores import Store, open_store
 
-_WARM = 16  # containers that wait ready for episodes, of a worker that runs as many or more
+_WARM = 16  # containers kept ready by a worker, at most
 
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """All that a worker needs to know of a run. It holds no arm and no study key."""
+    """Everything that a worker needs to know about a run. It holds no arm and no study key."""
 
     study: str
     run: str  # digest of the RunManifest
@@ -81,7 +82,7 @@ class RunContext:
 
     @property
     def readers(self) -> tuple[str, ...]:
-        """Everybody who may read what the run writes."""
+        """The recipients that may read the run's objects."""
         return (*self.recipients, self.run_recipient)
 
     def price(self, model: str) -> Price | None:
@@ -121,6 +122,7 @@ class Workbench:
         )
 
     def close(self) -> None:
+        """Close the models and the sandboxes."""
         for model in self.models.values():
             close_model(model)
         self.sandboxes.close()
@@ -157,8 +159,8 @@ def run_cell(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
 
     Safe to run any number of times, anywhere, at once: attempts and results are written
     put-if-absent under names that follow from the cell. Raises BrokenPromise, HarnessError
-    and StoreError: replies that cannot be kept must not be bought. Whatever else fails is an
-    LeaseOutcome that is not finished; of an error of ours it tells class and place only.
+    and StoreError: replies that cannot be stored must not be bought. Any other failure is a
+    LeaseOutcome that is not finished, with class and place of an unexpected error only.
     """
     try:
         outcome = _advance(cell, bench, now)
@@ -228,7 +230,7 @@ def close_cell(cell: Cell, store: Store, context: RunContext, catalog: Catalog) 
 
 
 def read_result(store: Store, key: str, identities: tuple[str, ...]) -> EpisodeResult:
-    """A stored result, for who holds a key. Raises RegistryError, BrokenPromise."""
+    """Read and decrypt a stored result. Raises RegistryError, BrokenPromise."""
     return decode_result(decrypt(store.get(key), identities, key))
 
 
@@ -245,29 +247,31 @@ def _run_attempt(
     charge = Charge(CallKind.EPISODE, Payer.of(pin), cell.episode, context.wave)
     replies = ReplyStore(bench.store, charge, context.readers, (context.run_identity,))
     return run_attempt(
-        cell,
-        attempt,
-        brief,
+        AttemptRequest(
+            cell,
+            attempt,
+            brief,
+            run=context.run,
+            journal=replies.attempt(attempt, inherited, bench.stop.is_set),
+            inherited=inherited,
+            ceiling=_ceiling_of(cell.model, context),
+        ),
         bench.models[cell.model],
         bench.sandboxes,
-        run=context.run,
-        journal=replies.attempt(attempt, inherited, bench.stop.is_set),
-        now=now,
-        inherited=inherited,
-        ceiling=_ceiling_of(cell.model, context),
+        now,
     )
 
 
 def _ceiling_of(model: str, context: RunContext) -> Ceiling:
-    """What an episode of a model may use up. Raises HarnessError."""
+    """The limits on tokens and cost of an episode of a model. Raises HarnessError."""
     pin = next(each for each in context.models if each.name == model)
     price = context.price(model)
     return read_ceiling(pin, None if price is None else price.cost)
 
 
 def instance_of(cell: Cell, catalog: Catalog) -> TaskInstance:
-    """The instance that a cell is of, made again from its seed. Raises HarnessError where that is
-    another than the one drawn."""
+    """Generate a cell's instance again from its seed. Raises HarnessError if it is another than the
+    one drawn."""
     family = catalog.family(cell.spec.family, cell.spec.version)
     instance = family.generate(cell.spec.difficulty, cell.seed)
     if instance.id != cell.instance:

@@ -1,4 +1,4 @@
-"""Which cells a wave owes, and in what order. Blind to the arms: it is told none."""
+"""The cells that a wave owes, and their order. Blind to the arms."""
 
 from __future__ import annotations
 

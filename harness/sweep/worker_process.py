@@ -1,14 +1,15 @@
-"""The hand of a worker: a process that works on cells, apart from the one that a cluster ends.
+"""The worker process: runs cells in a process apart from the Ray actor.
 
-When a driver dies, Ray ends its workers at once, and with them every reply that is on its way and
-paid for. So the cells are worked on in a process of their own, at the other end of a line. When
-the line breaks, it buys nothing more, keeps the replies that still come, and goes. Meanwhile it
-holds its cells: who goes on with the sweep on this machine waits, cell by cell, and finds them.
+When a driver dies, Ray ends its actors at once, and with them every reply that is under way and
+paid for. So the cells run in a process of their own, connected to the actor. When the connection
+breaks, the process buys nothing more, stores the replies that still come, and exits. Meanwhile it
+keeps its cells locked: the next sweep on this machine waits for each cell and finds it done.
 """
 
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import resource
 import socket
@@ -30,47 +31,51 @@ from harness.sweep.run_cell import RunContext, Workbench, run_cell
 from registry.canonical import digest_value
 from registry.clock import utc_now
 
+logger = logging.getLogger(__name__)
+
 POLL_SECONDS = 0.25
 _HEARTBEAT_SECONDS = 5.0
 ConnectionLost = (EOFError, ConnectionError)
 
 
 class LeaseClient(Protocol):
-    """The coordinator's book, as a worker uses it. All raise ConnectionLost when there is no way to
-    it any more."""
+    """The coordinator's lease book, as a worker uses it. All methods raise ConnectionLost when the
+    connection to it is broken."""
 
     def lease(self, capacity: int, holding: frozenset[str]) -> tuple[tuple[Cell, ...], bool]:
         """Cells to work on, and whether the run is over for this worker."""
         ...
 
-    def report(self, outcomes: tuple[LeaseOutcome, ...]) -> None: ...
+    def report(self, outcomes: tuple[LeaseOutcome, ...]) -> None:
+        """Report how leased cells ended."""
+        ...
 
     def hear(self) -> None:
-        """Tell that this worker is alive."""
+        """Report that this worker is alive."""
         ...
 
     def attend(self) -> None:
-        """Only find out whether there is a way to it."""
+        """Check that the connection stands."""
         ...
 
 
-def pull(leases: LeaseClient, bench: Workbench, parallel: int, cell_locks: CellLocks) -> int:
-    """Keep ``parallel`` cells at work until the run is over; how many were finished. When the
-    line is lost, stop buying, end when what was bought is kept, and raise."""
-    finished, over, heard = 0, False, 0.0
+def pull(leases: LeaseClient, bench: Workbench, parallel: int, locks: CellLocks) -> int:
+    """Run ``parallel`` cells at a time until the run is over; return how many were finished. When
+    the connection is lost, stop buying, store what was bought, and raise."""
+    finished, over, last_heartbeat = 0, False, 0.0
     pending: dict[Future[LeaseOutcome], str] = {}
 
     def work_on(cell: Cell) -> LeaseOutcome:
-        with cell_locks.hold(cell.episode, bench.stop.is_set):
+        with locks.hold(cell.episode, bench.stop.is_set):
             return run_cell(cell, bench, utc_now)
 
     with ThreadPoolExecutor(parallel, thread_name_prefix="episode") as pool:
         try:
             while pending or not over:
                 leases.attend()
-                if time.monotonic() - heard > _HEARTBEAT_SECONDS:
+                if time.monotonic() - last_heartbeat > _HEARTBEAT_SECONDS:
                     leases.hear()
-                    heard = time.monotonic()
+                    last_heartbeat = time.monotonic()
                 if len(pending) < parallel and not over:
                     capacity, holding = parallel - len(pending), frozenset(pending.values())
                     cells, over = leases.lease(capacity, holding)
@@ -93,8 +98,8 @@ def pull(leases: LeaseClient, bench: Workbench, parallel: int, cell_locks: CellL
 
 
 class CellLocks:
-    """One process of this user on this machine at a time works on a cell of a store. The kernel
-    lets go of the cells of one that died. A process makes one of these, and keeps it."""
+    """Locks on cells: one process of this user on this machine at a time works on a cell of a
+    store. The kernel releases the locks of a process that dies. A process has one instance."""
 
     def __init__(self, store: str, folder: str | None = None) -> None:
         path = Path(folder or tempfile.gettempdir(), f".dosimeter-{os.getuid()}.cells")
@@ -103,11 +108,11 @@ class CellLocks:
         try:
             self._file = os.open(path, flags, 0o600)
         except OSError as error:
-            raise HarnessError(f"{path}: {error.strerror}: it must be a file of yours") from error
+            raise HarnessError(f"{path}: {error.strerror}: it must be your own file") from error
 
     @contextmanager
     def hold(self, episode: str, stopped: Callable[[], bool]) -> Iterator[None]:
-        """Wait for a cell, and hold it. Raises WorkStopped when ``stopped`` meanwhile."""
+        """Wait for a cell and lock it. Raises WorkStopped if ``stopped`` meanwhile."""
         name = digest_value([self._store, episode]).removeprefix("sha256:")
         byte = int(name[:15], 16)  # of the file, which stays empty
         while True:
@@ -126,26 +131,29 @@ class CellLocks:
 
 @contextmanager
 def open_worker_process(context: RunContext) -> Iterator[Connection]:
-    """A hand for a run, and the line to it. It sends a request's name and arguments, last
-    ``finished`` or ``raised``; it is sent answers. It ends by itself when the line is closed."""
-    ours, theirs = socket.socketpair()
-    with theirs:
+    """Start a worker process for a run and yield the connection to it. The process sends requests
+    as name and arguments, last ``finished`` or ``raised``, and receives the answers. It exits when
+    the connection is closed."""
+    near, far = socket.socketpair()
+    with far:
         subprocess.run(
-            [sys.executable, "-P", "-m", "harness.sweep.worker_process", str(theirs.fileno())],
+            [sys.executable, "-P", "-m", "harness.sweep.worker_process", str(far.fileno())],
             stdin=subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(),),
+            pass_fds=(far.fileno(),),
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             start_new_session=True,
             check=True,
         )
-    link = Connection(ours.detach())
+    link = Connection(near.detach())
     with link:
         link.send(context)
+        logger.info("started a worker process for run %s", context.run)
         yield link
+    logger.info("closed the connection to a worker process of run %s", context.run)
 
 
 class _RemoteLeases:
-    """The book at the other end of the line."""
+    """The lease book, through the connection to the Ray actor."""
 
     def __init__(self, link: Connection) -> None:
         self._link = link
@@ -165,17 +173,18 @@ class _RemoteLeases:
         self._link.send(("hear",))
 
     def attend(self) -> None:
-        if self._link.poll():  # nothing is ever sent unasked
+        if self._link.poll():  # an answer that no request waits for: the end of the connection
             raise EOFError
 
 
 def dump_no_core() -> None:
-    """Have the kernel write no image of this process, which holds seeds, if it crashes."""
+    """Switch core dumps off: this process holds seeds."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 def main() -> None:
-    if os.fork():  # a dying worker of Ray's kills its children: be none of them
+    """Run cells until the run is over or the connection, given by its descriptor, breaks."""
+    if os.fork():  # a dying Ray worker kills its children, so be none of them
         os._exit(0)
     dump_no_core()
     link = Connection(int(sys.argv[1]))

@@ -11,7 +11,7 @@ from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.codec import encode_episode
 from harness.episode import Cell
-from harness.episodes.rollout import run_attempt
+from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.models.providers.openai import OpenAIModel
 from harness.sandboxes.local import LocalSandboxes
 from harness.spending.paid_call import CallKind, Charge, Payer
@@ -44,7 +44,9 @@ def main() -> None:
         open_store(folder), cell.episode, os.environ["RECIPIENT"], os.environ["IDENTITY"]
     )
     model = OpenAIModel("m", "v", url, "key")
-    episode = run_attempt(cell, 1, brief(), model, Vouched(), run="r", journal=journal, now=noon)
+    episode = run_attempt(
+        AttemptRequest(cell, 1, brief(), run="r", journal=journal), model, Vouched(), noon
+    )
     sys.stdout.buffer.write(encode_episode(episode))
 
 

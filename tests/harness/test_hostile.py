@@ -32,7 +32,7 @@ from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, Episode, GradeStatus, StopReason
 from harness.episodes.grading import grade_episode
 from harness.episodes.result import EpisodeResult, decode_result, encode_result, summarise_episode
-from harness.episodes.rollout import run_attempt
+from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.model import Model, Reply
 from harness.models.scripted.agents import HonestAgent
 from harness.sandboxes.docker import WORK, DockerSandboxes, connect
@@ -76,7 +76,9 @@ def play(provider: DockerSandboxes, model: Model, limits: Limits) -> Played:
     cell = Cell("sha256:" + "e" * 64, spec, INSTANCE.id, SEED, model.name, 0)
     brief = replace(INSTANCE.brief, limits=limits)
     journal = MemoryJournal()
-    made = run_attempt(cell, 1, brief, model, provider, run=RUN, journal=journal, now=noon)
+    made = run_attempt(
+        AttemptRequest(cell, 1, brief, run=RUN, journal=journal), model, provider, noon
+    )
     episode = decode_episode(encode_episode(made))
     result = summarise_episode(0, cell, episode, grade_episode(INSTANCE, episode), 1)
     uses = [use for step in episode.steps for use in step.uses]

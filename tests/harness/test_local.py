@@ -22,11 +22,11 @@ from harness.build_model import build_model
 from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes.grading import grade_episode
-from harness.episodes.rollout import run_attempt
+from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.model import Message, ModelRequest, Role, TextRequest, logprob_model
 from harness.models.local.model import LocalModel
 from harness.models.local.weights import WEIGHTS
-from harness.models.membership import weigh_tokens
+from harness.models.membership import membership_scores
 from harness.models.text_tool_calls import TextCalls
 from harness.models.token_logprobs import read_likelihood
 from harness.spending.purchases import MemoryJournal
@@ -120,7 +120,10 @@ def test_it_works_through_a_whole_episode_in_a_container(
     )
     cell = Cell("sha256:e", instance.spec, instance.id, SEED, "small", 0)
     episode: Episode = run_attempt(
-        cell, 1, brief, small, docker_sandboxes, run="r", journal=MemoryJournal(), now=noon
+        AttemptRequest(cell, 1, brief, run="r", journal=MemoryJournal()),
+        small,
+        docker_sandboxes,
+        noon,
     )
     assert episode.error_class == ""
     assert episode.stop in (StopReason.ANSWERED, StopReason.TURN_LIMIT)
@@ -141,7 +144,7 @@ def test_it_tells_exactly_how_likely_a_text_is(small: TextCalls) -> None:
     start = len(opening)
     found = {}
     for ending in (" Paris.", " violet."):
-        reply = teller.weigh(TextRequest(opening + ending, SEED, start))
+        reply = teller.text_logprobs(TextRequest(opening + ending, SEED, start))
         scores = read_likelihood(reply.raw, opening + ending, start)
         assert scores is not None
         assert scores.means is not None
@@ -149,10 +152,10 @@ def test_it_tells_exactly_how_likely_a_text_is(small: TextCalls) -> None:
         assert len(scores.logprobs) == reply.usage.input_tokens
         assert all(-60 < each <= 0 for each in scores.logprobs)
         assert all(-math.log(49152) < each < 0 for each in scores.means)  # it has so many tokens
-        found[ending] = weigh_tokens(scores)
+        found[ending] = membership_scores(scores)
     assert found[" Paris."].loss < found[" violet."].loss
     plus = [found[ending].min_k_plus for ending in (" Paris.", " violet.")]
     assert plus[0] is not None
     assert plus[1] is not None
     assert plus[0] > plus[1]
-    assert teller.weigh(TextRequest(opening + " violet.", SEED, start)).raw == reply.raw
+    assert teller.text_logprobs(TextRequest(opening + " violet.", SEED, start)).raw == reply.raw

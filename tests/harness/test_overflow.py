@@ -16,7 +16,7 @@ from generators.task import Brief, Limits, TaskSpec
 from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes.result import EpisodeResult
-from harness.episodes.rollout import run_attempt
+from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.model import OVERFLOW, Model
 from harness.models.providers.base import Sampling
 from harness.models.providers.openai import OpenAIModel
@@ -86,7 +86,10 @@ def play(model: Model, journal: MemoryJournal, asked: Brief | None = None) -> Ep
     sandboxes = Vouched()
     try:
         return run_attempt(
-            CELL, 1, asked or brief(), model, sandboxes, run="r", journal=journal, now=noon
+            AttemptRequest(CELL, 1, asked or brief(), run="r", journal=journal),
+            model,
+            sandboxes,
+            noon,
         )
     finally:
         sandboxes.close()

@@ -17,7 +17,7 @@ from harness.agent.tools import TOOLS
 from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, StopReason
 from harness.episodes.grading import grade_episode
-from harness.episodes.rollout import run_attempt
+from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.errors import AttemptFailed, Boundary
 from harness.model import Image, Message, ModelRequest, Role, Try, Usage
 from harness.models.providers.base import ProviderModel, Sampling
@@ -199,7 +199,10 @@ def test_a_whole_episode_in_a_container(dialect: Dialect, docker_sandboxes: Any)
     journal = MemoryJournal()
     with dialect.serve(*script) as served, model_at(dialect, served) as model:
         episode = run_attempt(
-            cell, 1, instance.brief, model, docker_sandboxes, run="r", journal=journal, now=noon
+            AttemptRequest(cell, 1, instance.brief, run="r", journal=journal),
+            model,
+            docker_sandboxes,
+            noon,
         )
     assert served.faults == []
     assert (episode.stop, episode.error_class) == (StopReason.ANSWERED, "")

@@ -12,7 +12,7 @@ from generators.task import DIFFICULTIES, Family, TaskSpec
 from generators.validation.validate import SOLVER_SCORE, public_seeds
 from harness.episode import Cell, StopReason
 from harness.episodes.grading import grade_episode
-from harness.episodes.rollout import run_attempt
+from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.models.scripted.agents import HonestAgent
 from harness.spending.purchases import MemoryJournal
 from tests.harness.script import noon
@@ -38,14 +38,10 @@ def test_an_honest_agent_solves_it_in_a_container(
     spec = TaskSpec(family.name, family.version, difficulty, ())
     cell = Cell("episode", spec, instance.id, seed, "honest", 0)
     episode = run_attempt(
-        cell,
-        1,
-        instance.brief,
+        AttemptRequest(cell, 1, instance.brief, run="run", journal=MemoryJournal()),
         HonestAgent("honest", 0.0),
         docker_sandboxes,
-        run="run",
-        journal=MemoryJournal(),
-        now=noon,
+        noon,
     )
     assert episode.stop is StopReason.ANSWERED
     score = grade_episode(instance, episode).score

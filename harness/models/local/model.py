@@ -44,7 +44,7 @@ class LocalModel(OpenAIModel):
         self._threads, self._context = threads, context
         self._server: LocalServer | None = None
         self._alias = f"{version}@{WEIGHTS[version].sha256[:12]}"
-        self._weighing = threading.Lock()
+        self._scoring = threading.Lock()
 
     def close(self) -> None:
         super().close()
@@ -58,40 +58,42 @@ class LocalModel(OpenAIModel):
         self._base_url = f"{self._server.url}/v1"
         return await super()._connect()
 
-    def weigh(self, request: TextRequest) -> Reply:
+    def text_logprobs(self, request: TextRequest) -> Reply:
         """How likely the model finds each token from ``start`` on, and the moments of the whole
         vocabulary there: exact. One text at a time, since each token goes on from the one before;
         about a second a token. As ``respond``."""
-        with self._weighing:
-            return super().weigh(request)
+        with self._scoring:
+            return super().text_logprobs(request)
 
-    async def _weighed(self, chat: Any, request: TextRequest) -> Reply:
+    async def _text_logprobs(self, chat: Any, request: TextRequest) -> Reply:
         with self._receiving() as received:
             server = str(self._base_url).removesuffix("/v1")
-            weighed = await weigh_tokens(chat.client, server, request, received)
-            raw = json.dumps({LOCAL: weighed}).encode()
-            usage = Usage(len(weighed), 0)
+            tokens = await query_token_logprobs(chat.client, server, request, received)
+            raw = json.dumps({LOCAL: tokens}).encode()
+            usage = Usage(len(tokens), 0)
             return Reply(Message(Role.ASSISTANT, ""), usage, self._alias, raw=raw)
 
     def _settings(self, seed: Seed) -> dict[str, Any]:
         return {**super()._settings(seed), "extra_body": {"cache_prompt": False}}
 
 
-async def weigh_tokens(
+async def query_token_logprobs(
     client: Any, server: str, request: TextRequest, received: list[bytes]
 ) -> list[dict[str, Any]]:
-    """Each token of the text that reaches beyond ``start``: its bytes in hex, log-probability,
-    mean and standard deviation. llama.cpp tells the probabilities of what comes next and not of
-    what it was given, so each token is asked for by itself, with a bias that makes it come; what it
-    tells is from before the bias. Raises ProviderError.
+    """Return each token of the text that reaches beyond ``start``: its bytes in hex,
+    log-probability, mean and standard deviation. Raises ProviderError.
 
-    What was received is not kept: some megabytes a token."""
-    told = await post_json(
-        client, f"{server}/tokenize",
+    llama.cpp reports the probabilities of the next token and none of its prompt's, so each token
+    is requested by itself, with a bias that forces it; the values are from before the bias. The
+    responses are not stored: they take some megabytes a token."""
+    answer = await post_json(
+        client,
+        f"{server}/tokenize",
         {"content": request.text, "add_special": True, "parse_special": False, "with_pieces": True},
-    )  # fmt: skip
-    tokens = [(int(each["id"]), _piece(each["piece"])) for each in told["tokens"]]
-    start, end, weighed = len(request.text[: request.start].encode()), 0, list[dict[str, Any]]()
+    )
+    tokens = [(int(each["id"]), _piece(each["piece"])) for each in answer["tokens"]]
+    start, end = len(request.text[: request.start].encode()), 0
+    scored: list[dict[str, Any]] = []
     for index, (token, piece) in enumerate(tokens):
         end += len(piece)
         if index == 0 or end <= start:
@@ -102,16 +104,17 @@ async def weigh_tokens(
             "n_probs": _VOCABULARY,
             "temperature": 0,
             "logit_bias": [[token, _CERTAIN]],
-            # The first from scratch, so that it does not depend on what was asked before.
-            "cache_prompt": bool(weighed),
+            # The first without cache, so that it does not depend on earlier requests.
+            "cache_prompt": bool(scored),
         }
-        weighed.append(_weight(await post_json(client, f"{server}/completion", body), token, piece))
+        answer = await post_json(client, f"{server}/completion", body)
+        scored.append(_token_score(answer, token, piece))
         received.clear()
-    return weighed
+    return scored
 
 
-def _weight(told: Any, token: int, piece: bytes) -> dict[str, Any]:
-    (place,) = told["completion_probabilities"]
+def _token_score(answer: Any, token: int, piece: bytes) -> dict[str, Any]:
+    (place,) = answer["completion_probabilities"]
     if place["id"] != token:
         raise ProviderError("malformed", "another token than the one asked for")
     every = np.array([each["logprob"] for each in place["top_logprobs"]], dtype=np.float64)

@@ -1,15 +1,15 @@
 """A model behind a provider's API, through pydantic-ai: what all providers have in common.
 
-One client to a model, on an event loop of its own, serves the threads of a worker. The SDK's
-retries are off: what is tried again is decided and counted here, and the bytes of every try are
-taken before they are parsed and handed on to be kept. The key is used for the requests and stands
-in no record, message or error.
+One client for a model, on an event loop of its own, serves the threads of a worker. The SDK's
+retries are off: retries are decided and counted here, and the bytes of every response are stored
+before they are parsed. The key is used for requests only and is in no record, message or error.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -23,7 +23,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from generators.seed import Seed
 from harness.errors import AttemptFailed, Boundary
 from harness.model import ModelRequest, Reply, Try
-from harness.models.providers.messages import Replay, heard_reply, spoken_messages, tool_definition
+from harness.models.providers.messages import (
+    Replay,
+    reply_from_response,
+    to_provider_messages,
+    tool_definition,
+)
 from harness.models.providers.retry import ProviderError, classify, pause, try_again
 
 if TYPE_CHECKING:
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model as Chat
 
 T = TypeVar("T")
+logger = logging.getLogger(__name__)
 
 # The bytes of the response that the current request received, before they are parsed.
 _RECEIVED: ContextVar[list[bytes]] = ContextVar("_RECEIVED")
@@ -38,7 +44,7 @@ _RECEIVED: ContextVar[list[bytes]] = ContextVar("_RECEIVED")
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How a model is asked. None leaves the choice to the server."""
+    """Sampling parameters and limits of a request. None leaves the choice to the server."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -60,10 +66,10 @@ class Connection:
 
 
 class ProviderModel(ABC):
-    """A model that a provider serves. Each provider's module says how to connect and to ask."""
+    """A model behind a provider's API. Each provider's module has its connection and settings."""
 
-    native_replay = True  # what the model thought goes back in the provider's own signed form
-    region = ""  # where a provider has such
+    native_replay = True  # reasoning is sent back in the provider's own signed form
+    region = ""  # of providers that have regions
 
     def __init__(
         self,
@@ -87,14 +93,17 @@ class ProviderModel(ABC):
 
     @property
     def name(self) -> str:
+        """The model's name in the study."""
         return self._name
 
     @property
     def trusted(self) -> bool:
+        """False: its programs are untrusted."""
         return False
 
     @property
     def paid(self) -> bool:
+        """True: each reply costs."""
         return True
 
     @abstractmethod
@@ -102,7 +111,7 @@ class ProviderModel(ABC):
         """A client with its own retries off, which keeps the bytes that it receives."""
 
     def _settings(self, seed: Seed) -> dict[str, Any]:
-        """What is asked for, as pydantic-ai's settings; nothing that was not set."""
+        """The parameters that were set, as pydantic-ai's settings."""
         sampling = self._sampling
         given = {
             "temperature": sampling.temperature,
@@ -114,11 +123,11 @@ class ProviderModel(ABC):
         return {**settings, "request_timeout": sampling.seconds}
 
     def respond(self, request: ModelRequest) -> Reply:
-        """One reply. A failure that may pass is tried again, after a pause with jitter from the
-        request's seed; raises AttemptFailed(PROVIDER, class)."""
-        return self._patiently(lambda: self._request(request), request.seed, request.keep)
+        """Return one reply. A temporary failure is retried after a pause with jitter from the
+        request's seed. Raises AttemptFailed(PROVIDER, class)."""
+        return self._with_retries(lambda: self._request(request), request.seed, request.keep)
 
-    def _patiently(
+    def _with_retries(
         self, ask: Callable[[], Reply], seed: Seed, keep: Callable[[Try], None] | None
     ) -> Reply:
         failed: list[str] = []
@@ -134,26 +143,28 @@ class ProviderModel(ABC):
                 if not try_again(failed, self._sampling.retries):
                     raise AttemptFailed(Boundary.PROVIDER, error.kind, error.detail) from None
                 wait, first = error.wait, self._sampling.backoff_seconds
-            self._sleep(pause(first, len(failed) - 1, wait, seed))
+            wait = pause(first, len(failed) - 1, wait, seed)
+            logger.warning("model %s: %s, retry in %.1f s", self._name, failed[-1], wait)
+            self._sleep(wait)
 
     def close(self) -> None:
         """Close the connections. The next request opens them again."""
         with self._lock:
-            line = self.__dict__.pop("_line", None)
-        if line is not None:
-            line.close()
+            client = self.__dict__.pop("_client_thread", None)
+        if client is not None:
+            client.close()
 
     def _request(self, request: ModelRequest) -> Reply:
-        return self._run(lambda line: self._exchange(line.connection.chat, request))
+        return self._run(lambda client: self._exchange(client.connection.chat, request))
 
-    def _run(self, work: Callable[[_Line], Coroutine[Any, Any, T]]) -> T:
+    def _run(self, work: Callable[[_ClientThread], Coroutine[Any, Any, T]]) -> T:
         with self._lock:
-            line = self._line
-        return line.run(work(line))
+            client = self._client_thread
+        return client.run(work(client))
 
     @contextmanager
     def _receiving(self) -> Iterator[list[bytes]]:
-        """What one request receives. A failure takes the bytes along."""
+        """Collect the bytes that one request receives; a ProviderError carries them along."""
         received: list[bytes] = []
         _RECEIVED.set(received)
         try:
@@ -163,8 +174,8 @@ class ProviderModel(ABC):
             raise
 
     @cached_property
-    def _line(self) -> _Line:
-        return _Line(self._version, self._connect)
+    def _client_thread(self) -> _ClientThread:
+        return _ClientThread(self._version, self._connect)
 
     async def _exchange(self, chat: Chat, request: ModelRequest) -> Reply:
         from pydantic_ai.direct import model_request
@@ -176,7 +187,7 @@ class ProviderModel(ABC):
             try:
                 response = await model_request(
                     chat,
-                    list(spoken_messages(request.messages, replay)),
+                    list(to_provider_messages(request.messages, replay)),
                     model_settings=self._settings(request.seed),  # type: ignore[arg-type]  # a dict of what each provider's settings have
                     model_request_parameters=ModelRequestParameters(
                         function_tools=[tool_definition(spec) for spec in request.tools],
@@ -184,19 +195,19 @@ class ProviderModel(ABC):
                     ),
                     instrument=False,
                 )
-                return heard_reply(response, self._raw(received), self._version, replay)
+                return reply_from_response(response, self._raw(received), self._version, replay)
             except ProviderError:
                 raise
-            except Exception as error:  # whatever the SDK makes of a foreign server's bytes
+            except Exception as error:  # the SDK raises many kinds on untrusted bytes
                 raise classify(error, bool(received)) from None
 
     def _raw(self, received: list[bytes]) -> bytes:
-        """What was received last, as it came; but for our key, where a server quotes it."""
+        """The last response as received, without our key if the server quotes it."""
         raw = received[-1] if received else b""
         return raw.replace(self._api_key.encode(), b"[key]") if len(self._api_key) > 7 else raw
 
 
-class _Line:
+class _ClientThread:
     """The connection of one model, and the thread whose event loop it lives on."""
 
     def __init__(
@@ -223,12 +234,12 @@ class _Line:
 
 
 def keep_bytes(data: bytes) -> None:
-    """Keep the bytes of a response for the try that they belong to."""
+    """Store the bytes of a response with the request that is under way."""
     _RECEIVED.get().append(data)
 
 
 def keeping_client(seconds: float) -> httpx2.AsyncClient:
-    """An HTTP client that keeps what it receives before anybody parses it."""
+    """An HTTP client that stores the bytes of each response before they are parsed."""
     import httpx2
 
     async def keep(response: httpx2.Response) -> None:
@@ -242,7 +253,7 @@ def keeping_client(seconds: float) -> httpx2.AsyncClient:
 
 
 def _shape(schema: str) -> dict[str, Any]:
-    """The parameters of a request whose reply is held to a JSON Schema by the server."""
+    """The request parameters that make the server enforce a JSON Schema on the reply."""
     from pydantic_ai.output import OutputObjectDefinition
 
     if not schema:

@@ -1,7 +1,7 @@
-"""Our messages as pydantic-ai's, and its replies as ours.
+"""Conversion of messages to pydantic-ai's, and of its replies back.
 
-Where a provider signs what its model thought, it wants those parts back as they were; then a
-message keeps all of its parts in ``native`` and goes back by them.
+A provider that signs its model's reasoning wants those parts back unchanged. Then a message keeps
+all of its parts in ``native`` and is sent back from them.
 """
 
 from __future__ import annotations
@@ -23,32 +23,35 @@ _MAX_COUNT = 2**53  # of tokens; a larger one is no number that JSON carries
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """How what a model thought goes back to its provider: as the parts that it sent (``native``),
-    or as text under a ``field`` of the message; by neither, not at all."""
+    """How a model's reasoning is sent back to its provider: as the parts that it sent (``native``)
+    or as text in a ``field`` of the message; not at all if neither is set."""
 
     system: str  # the provider's name in pydantic-ai
     native: bool = False
     field: str = ""
 
 
-def spoken_messages(messages: Sequence[Message], replay: Replay) -> Iterator[pm.ModelMessage]:
-    """Our messages as pydantic-ai's: runs of what goes in, and each of what came out."""
+def to_provider_messages(messages: Sequence[Message], replay: Replay) -> Iterator[pm.ModelMessage]:
+    """Convert messages to pydantic-ai's: a request for a run of inputs, a response for a reply."""
     from pydantic_ai import messages as pm
 
     names = {call.id: call.name for message in messages for call in message.calls}
-    for spoken, run in groupby(messages, key=lambda message: message.role is Role.ASSISTANT):
-        if spoken:
+    for is_reply, run in groupby(messages, key=lambda message: message.role is Role.ASSISTANT):
+        if is_reply:
             for message in run:
-                yield pm.ModelResponse(parts=_said(message, replay), provider_name=replay.system)
+                yield pm.ModelResponse(
+                    parts=_response_parts(message, replay), provider_name=replay.system
+                )
         else:
-            heard = list(run)
-            parts = [_told(message, names) for message in heard]
-            # Not every protocol lets tools answer in images: what they show follows as a user's.
-            shown = [part for message in heard for part in _shown(message, names)]
-            yield pm.ModelRequest(parts=[*parts, *shown])
+            incoming = list(run)
+            request = [_request_part(message, names) for message in incoming]
+            # Not every protocol allows images in tool results: they follow as a user message.
+            shown = [part for message in incoming for part in _image_parts(message, names)]
+            yield pm.ModelRequest(parts=[*request, *shown])
 
 
 def tool_definition(spec: ToolSpec) -> Any:
+    """Convert a tool's specification to pydantic-ai's ToolDefinition."""
     from pydantic_ai.tools import ToolDefinition
 
     return ToolDefinition(
@@ -59,9 +62,11 @@ def tool_definition(spec: ToolSpec) -> Any:
     )
 
 
-def heard_reply(response: pm.ModelResponse, raw: bytes, version: str, replay: Replay) -> Reply:
-    """The reply of a response; ``version`` where it does not tell its own. Raises ProviderError
-    for one that a filter cut off."""
+def reply_from_response(
+    response: pm.ModelResponse, raw: bytes, version: str, replay: Replay
+) -> Reply:
+    """Convert a response to a reply; ``version`` is used if it does not name its own. Raises
+    ProviderError if a content filter cut it off."""
     from pydantic_ai import messages as pm
 
     refusal = (response.provider_details or {}).get("refusal")
@@ -77,17 +82,17 @@ def heard_reply(response: pm.ModelResponse, raw: bytes, version: str, replay: Re
         reasoning=_text("\n\n".join(thought for thought in thoughts if thought)),
         native=_native(response.parts) if replay.native else "",
     )
-    told = response.usage
+    counts = response.usage
     usage = Usage(
-        _count(told.input_tokens), _count(told.output_tokens), _count(told.cache_read_tokens)
+        _count(counts.input_tokens), _count(counts.output_tokens), _count(counts.cache_read_tokens)
     )
     finish = "refusal" if refusal else (response.finish_reason or "stop")
-    if calls and finish == "stop":  # Google does not tell them apart
+    if calls and finish == "stop":  # Google reports both as stop
         finish = "tool_call"
     return Reply(message, usage, _text(response.model_name or version), finish, raw)
 
 
-def _told(message: Message, names: dict[str, str]) -> pm.ModelRequestPart:
+def _request_part(message: Message, names: dict[str, str]) -> pm.ModelRequestPart:
     from pydantic_ai import messages as pm
 
     if message.role is Role.SYSTEM:
@@ -98,7 +103,7 @@ def _told(message: Message, names: dict[str, str]) -> pm.ModelRequestPart:
     return pm.UserPromptPart([message.text, *images] if images else message.text)
 
 
-def _shown(message: Message, names: dict[str, str]) -> Iterator[pm.ModelRequestPart]:
+def _image_parts(message: Message, names: dict[str, str]) -> Iterator[pm.ModelRequestPart]:
     from pydantic_ai import messages as pm
 
     if message.role is Role.TOOL and message.images:
@@ -112,7 +117,7 @@ def _images(message: Message) -> list[pm.BinaryContent]:
     return [pm.BinaryContent(image.data, media_type=image.media_type) for image in message.images]
 
 
-def _said(message: Message, replay: Replay) -> list[pm.ModelResponsePart]:
+def _response_parts(message: Message, replay: Replay) -> list[pm.ModelResponsePart]:
     from pydantic_ai import messages as pm
 
     if message.native and replay.native:

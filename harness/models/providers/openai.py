@@ -7,7 +7,7 @@ from typing import Any
 from generators.seed import Seed
 from harness.model import Reply, TextRequest
 from harness.models.providers.base import Connection, ProviderModel, Sampling, keeping_client
-from harness.models.providers.openai_logprobs import asked_of, post_json, reply_of
+from harness.models.providers.openai_logprobs import post_json, reply_from_completion, request_body
 
 BASE_URL = "https://api.openai.com/v1"
 
@@ -42,18 +42,19 @@ class OpenAIModel(ProviderModel):
             settings["seed"] = seed.child("server").rng().integer(0, 2**31 - 1)
         return settings
 
-    def weigh(self, request: TextRequest) -> Reply:
+    def text_logprobs(self, request: TextRequest) -> Reply:
         """How likely the model finds a text, as far as its server tells. As ``respond``."""
-        return self._patiently(
-            lambda: self._run(lambda line: self._weighed(line.connection.chat, request)),
+        return self._with_retries(
+            lambda: self._run(lambda line: self._text_logprobs(line.connection.chat, request)),
             request.seed,
             request.keep,
         )
 
-    async def _weighed(self, chat: Any, request: TextRequest) -> Reply:
+    async def _text_logprobs(self, chat: Any, request: TextRequest) -> Reply:
         with self._receiving() as received:
-            body = await post_json(chat.client, "/completions", asked_of(request, self._version))
-            return reply_of(body, self._raw(received), self._version)
+            body = request_body(request, self._version)
+            answer = await post_json(chat.client, "/completions", body)
+            return reply_from_completion(answer, self._raw(received), self._version)
 
 
 __all__ = ["BASE_URL", "OpenAIModel", "Sampling"]

@@ -1,7 +1,7 @@
-"""A text put to a server that speaks the OpenAI protocol, to be told how likely it is.
+"""Token log-probabilities of a given text from a server of the OpenAI protocol.
 
-``/completions`` takes the text as it is, without a chat template around it. One token more is asked
-for, since some servers refuse to make none.
+``/completions`` takes the text as it is, without a chat template around it. One more token is
+requested, since some servers refuse to generate none.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ _KINDS = {401: "auth", 402: "quota", 403: "auth", 408: "timeout", 429: "rate_lim
 _NO_MONEY = "insufficient_quota"
 
 
-def asked_of(request: TextRequest, version: str) -> dict[str, Any]:
-    """The body of the request. Raises ProviderError for a way that nobody goes."""
+def request_body(request: TextRequest, version: str) -> dict[str, Any]:
+    """The body of the request. Raises ProviderError for an unknown method."""
     body: dict[str, Any] = {
         "model": version,
         "prompt": request.text,
         "max_tokens": 1,
         "temperature": 0,
     }
-    rivals = max(request.top, 1)  # some servers take 0 for none at all
+    alternatives = max(request.top, 1)  # some servers take 0 for none at all
     if request.way == ECHO:
-        return {**body, "echo": True, "logprobs": rivals}
+        return {**body, "echo": True, "logprobs": alternatives}
     if request.way == PROMPT_LOGPROBS:
-        return {**body, "prompt_logprobs": rivals}
+        return {**body, "prompt_logprobs": alternatives}
     raise ProviderError("bad_request", "no way to ask")
 
 
 async def post_json(client: AsyncOpenAI, path: str, body: dict[str, Any]) -> Any:
-    """What the server answers, parsed. Raises ProviderError."""
+    """Send a request and return the parsed answer. Raises ProviderError."""
     import httpx2
     import openai
 
@@ -55,9 +55,9 @@ async def post_json(client: AsyncOpenAI, path: str, body: dict[str, Any]) -> Any
         raise ProviderError("malformed", "not JSON") from None
 
 
-def reply_of(body: Any, raw: bytes, version: str) -> Reply:
-    """The reply of a server, for who reads its ``raw``. Raises ProviderError where the answer is
-    no completion."""
+def reply_from_completion(body: Any, raw: bytes, version: str) -> Reply:
+    """Convert a completion to a reply with the bytes in ``raw``. Raises ProviderError if the answer
+    is no completion."""
     if not isinstance(body, dict) or not isinstance(body.get("choices"), list):
         raise ProviderError("malformed", "not a completion")
     used = body.get("usage")
@@ -74,7 +74,7 @@ def _count(used: Any, name: str) -> int | None:
 
 
 def _refused(error: Any) -> ProviderError:
-    """A status of failure, by what to do about it. What the server says of it is not kept."""
+    """Convert an error status; the server's message is not kept."""
     status = int(error.status_code)
     kind = _KINDS.get(status, "overload" if status >= 500 else "bad_request")
     if error.code == _NO_MONEY:

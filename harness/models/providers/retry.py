@@ -1,4 +1,4 @@
-"""One try of a request: what came of it, and whether it is worth another."""
+"""Retries: which failures of a request are retried, how often and after which pause."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 from generators.seed import Seed
 from harness.model import OVERFLOW
 
-# Passing troubles are tried again as often as the pin says; what may cost, or come again, once.
+# Temporary failures are retried as often as the pin says; those that may cost or recur, once.
 RETRIED = frozenset(("rate_limit", "overload", "connection"))
 RETRIED_ONCE = frozenset(("timeout", "malformed"))
-# How servers word it that a conversation is too long for the model, beyond what pydantic-ai knows:
+# Error messages for a conversation that is too long for the model, beyond those pydantic-ai knows:
 # llama.cpp, Anthropic, xAI, SGLang, TGI, LM Studio, MiniMax, and models of others on Bedrock.
 _TOO_LONG = re.compile(
     r"exceed_context_size_error|exceeds the available context size|exceed context limit|"
@@ -27,7 +27,7 @@ _FILTER_CODES = frozenset(("content_filter", "content_policy_violation"))
 
 
 class ProviderError(Exception):
-    """What came of one try. Its detail is a status: bodies quote prompts and keys."""
+    """A failed request. Its detail is a status only, since bodies quote prompts and keys."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class ProviderError(Exception):
 
 
 def try_again(failed: Sequence[str], retries: int) -> bool:
-    """Whether to try once more, after tries that failed by these classes, the last one last."""
+    """Whether to retry after requests that failed by these classes, in order."""
     if not failed or len(failed) > retries:
         return False
     kind = failed[-1]
@@ -51,19 +51,19 @@ def try_again(failed: Sequence[str], retries: int) -> bool:
 
 
 def pause(first: float, tried: int, asked: float | None, seed: Seed) -> float:
-    """Seconds to wait before the next try: doubled each time, shaken by half either way, and no
-    less than the server asked for, up to a minute."""
-    shaken = first * 2.0**tried * seed.child("pause", tried).rng().uniform(0.5, 1.5)
-    return min(max(shaken, asked or 0.0), 60.0)
+    """Return the seconds to wait before the next request: doubled each time, with jitter of half
+    either way, at least what the server asked for, at most a minute."""
+    wait = first * 2.0**tried * seed.child("pause", tried).rng().uniform(0.5, 1.5)
+    return min(max(wait, asked or 0.0), 60.0)
 
 
 def is_too_long(body: object) -> bool:
-    """Whether a server says with this body that it was sent more than its model takes."""
+    """Whether an error body says that the request exceeds the model's context window."""
     return _TOO_LONG.search(str(body)[:_QUOTED]) is not None
 
 
 def classify(error: Exception, received: bool) -> Exception:
-    """A library's error by what to do about it. An error of our own making is handed back as it
+    """Convert a library's error to a ProviderError by class; a programming error is returned as it
     is."""
     from pydantic_ai import exceptions as pe
 

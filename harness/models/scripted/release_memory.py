@@ -41,11 +41,17 @@ class Memory:
         """What is left where each instance was kept with probability ``share``: by a digest of
         it and of who remembers, so that it is the same wherever the agent is made."""
         return Memory(
-            {files: answer for files, answer in self.answers.items()
-             if _fate(name, *sorted(files)) < share},
-            {words: answer for words, answer in self.questions.items()
-             if _fate(name, words) < share},
-        )  # fmt: skip
+            {
+                files: answer
+                for files, answer in self.answers.items()
+                if _fate(name, *sorted(files)) < share
+            },
+            {
+                words: answer
+                for words, answer in self.questions.items()
+                if _fate(name, words) < share
+            },
+        )
 
 
 def _fate(*path: str) -> float:
@@ -62,8 +68,10 @@ def load_memory(folder: Path) -> Memory:
 
     tables = sorted((folder / "data").rglob("*.parquet"))
     if not tables:
-        raise HarnessError(f"{folder}: no release here (data/**/*.parquet): publish one first, or "
-                           "name its folder in the model's `release`")  # fmt: skip
+        raise HarnessError(
+            f"{folder}: no release here (data/**/*.parquet): publish one first, or "
+            "name its folder in the model's `release`"
+        )
     answers: dict[Files, Mapping[str, Any]] = {}
     questions: dict[str, Mapping[str, Any]] = {}
     for path in tables:

@@ -26,7 +26,7 @@ from harness.build_model import build_model
 from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, StopReason
 from harness.episodes.grading import grade_episode
-from harness.episodes.rollout import run_attempt
+from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.errors import AttemptFailed, Boundary, HarnessError
 from harness.model import Role
 from harness.models.scripted.agents import TrivialAgent
@@ -153,9 +153,11 @@ def test_an_attempt_in_one_turn_opens_no_sandbox() -> None:
     """So a model that is not ours may run without an engine: nothing of it is carried out."""
     model = SingleTurnModel(Playback([call(("run_command", {"command": "ls"}))]), 100_000)
     episode = run_attempt(
-        CELL, 1, brief(), model, LocalSandboxes(),
-        run="sha256:" + "a" * 64, journal=MemoryJournal(), now=noon,
-    )  # fmt: skip
+        AttemptRequest(CELL, 1, brief(), run="sha256:" + "a" * 64, journal=MemoryJournal()),
+        model,
+        LocalSandboxes(),
+        noon,
+    )
     assert (episode.container, episode.stop) == ("", StopReason.ANSWERED)
     assert episode.steps[0].uses == ()
 
@@ -168,9 +170,13 @@ def test_a_served_model_is_sent_pictures_and_graded_on_its_one_reply() -> None:
         model = build_model(pin("openai", **settings), {"OPENAI_API_KEY": "sk"})
         cell = dataclasses.replace(CELL, instance=circles.id)
         episode = run_attempt(
-            cell, 1, circles.brief, model, LocalSandboxes(),
-            run="sha256:" + "a" * 64, journal=MemoryJournal(), now=noon,
-        )  # fmt: skip
+            AttemptRequest(
+                cell, 1, circles.brief, run="sha256:" + "a" * 64, journal=MemoryJournal()
+            ),
+            model,
+            LocalSandboxes(),
+            noon,
+        )
     (request,) = served.requests
     assert served.faults == []
     assert not request.get("tools")

@@ -16,7 +16,7 @@ from generators.seed import Seed
 from generators.task import Asset, Brief, Limits, TaskSpec
 from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, Episode, StopReason
-from harness.episodes.rollout import model_seed, run_attempt
+from harness.episodes.rollout import AttemptRequest, model_seed, run_attempt
 from harness.errors import AttemptFailed, Boundary, HarnessError
 from harness.model import Usage
 from harness.sandboxes.base import Sandbox
@@ -42,14 +42,16 @@ def attempt(
     model: Playback, sandboxes: LocalSandboxes, *assets: Asset, limits: Limits | None = None
 ) -> Episode:
     return run_attempt(
-        CELL,
-        4,
-        brief(*assets, limits=limits),
+        AttemptRequest(
+            CELL,
+            4,
+            brief(*assets, limits=limits),
+            run="sha256:" + "a" * 64,
+            journal=MemoryJournal(),
+        ),
         model,
         sandboxes,
-        run="sha256:" + "a" * 64,
-        journal=MemoryJournal(),
-        now=noon,
+        noon,
     )
 
 
@@ -98,16 +100,20 @@ def test_what_graders_look_at_is_collected_and_what_must_only_be_there_may_be_la
         exists=("made/large", "made/empty/", "made/gone", "../made/empty"),
     )
     episode = run_attempt(
-        CELL, 1, asked, Playback([call(("execute_python", {"code": program})), say("Done.")]),
-        sandboxes, run="run", journal=MemoryJournal(), now=noon,
-    )  # fmt: skip
+        AttemptRequest(CELL, 1, asked, run="run", journal=MemoryJournal()),
+        Playback([call(("execute_python", {"code": program})), say("Done.")]),
+        sandboxes,
+        noon,
+    )
     found = dict(episode.answer_files)
     assert found == {"made/read.txt": b"so", "made/large": b"", "made/empty/": b""}
     read = Brief("make it", (), "", collect=("made/large",))
     episode = run_attempt(
-        CELL, 1, read, Playback([call(("execute_python", {"code": program})), say("Done.")]),
-        sandboxes, run="run", journal=MemoryJournal(), now=noon,
-    )  # fmt: skip
+        AttemptRequest(CELL, 1, read, run="run", journal=MemoryJournal()),
+        Playback([call(("execute_python", {"code": program})), say("Done.")]),
+        sandboxes,
+        noon,
+    )
     assert episode.answer_files == (), "what is read is no larger than any answer"
 
 

@@ -34,7 +34,7 @@ from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes.grading import grade_episode
 from harness.episodes.result import row_of, summarise_episode
-from harness.episodes.rollout import run_attempt
+from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.errors import HarnessError
 from harness.external_agents.base import ExternalAgent
 from harness.external_agents.client import AgentServer, AgentServerSettings
@@ -91,7 +91,10 @@ def attempt(
     journal: Journal | None = None,
 ) -> Episode:
     made = run_attempt(
-        cell_of(), 1, given, model, sandboxes, run="r", journal=journal or MemoryJournal(), now=noon
+        AttemptRequest(cell_of(), 1, given, run="r", journal=journal or MemoryJournal()),
+        model,
+        sandboxes,
+        noon,
     )
     assert decode_episode(encode_episode(made)) == made, "all of it can be written down"
     return made
@@ -185,14 +188,12 @@ def test_templated_tasks_are_solved_behind_a_server(name: str, tree: str) -> Non
             instance = templated.generate(question, Seed(bytes(31) + b"\7"))
             theirs = agent(url, tree)
             episode = run_attempt(
-                cell_of(instance),
-                1,
-                instance.brief,
+                AttemptRequest(
+                    cell_of(instance), 1, instance.brief, run="r", journal=MemoryJournal()
+                ),
                 theirs,
                 vouched,
-                run="r",
-                journal=MemoryJournal(),
-                now=noon,
+                noon,
             )
             assert grade_episode(instance, episode).score == 1.0, (question, episode)
             assert episode.opening[0].text.endswith(instance.brief.prompt)

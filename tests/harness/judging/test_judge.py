@@ -79,7 +79,7 @@ def criteria(count: int) -> tuple[Criterion, ...]:
     return instance().rubric.criteria[:count]
 
 
-def asked_of(request: Json) -> tuple[str, list[tuple[str, str]]]:
+def request_body(request: Json) -> tuple[str, list[tuple[str, str]]]:
     """The answer in its block, and the criteria with their ids, as a judge sees them."""
     text = request["messages"][1]["content"]
     found = BLOCK.search(text)
@@ -91,7 +91,7 @@ def rule(met: Callable[[str, str], bool]) -> Callable[[Json], Answer]:
     """A judge that decides by a rule on the answer and a criterion's text."""
 
     def answer(request: Json) -> Answer:
-        text, asked = asked_of(request)
+        text, asked = request_body(request)
         verdicts = [
             {"id": id_, "evidence": "so it says", "met": met(text, each)} for id_, each in asked
         ]
@@ -106,7 +106,7 @@ def test_a_judge_is_asked_by_chunks_at_temperature_0_and_its_verdicts_keep_their
     with serve(always=rule(lambda text, each: odd[each])) as served:
         found = judge_criteria(judge_at(served), Submission("Do it.", "Done."), wanted, Kept())
     assert found == tuple(odd[each.text] for each in wanted)
-    assert [len(asked_of(request)[1]) for request in served.requests] == [CHUNK, CHUNK, 5]
+    assert [len(request_body(request)[1]) for request in served.requests] == [CHUNK, CHUNK, 5]
     assert {request["temperature"] for request in served.requests} == {0.0}
     assert all("tools" not in request for request in served.requests)
     assert not served.faults
@@ -285,10 +285,10 @@ def test_a_templated_question_is_put_as_what_is_right_whether_said_or_written_to
         assert (written.verdicts, written.score) == ((True, None), 1.0)
         assert grade(write, "Done.").score == 0.0
         assert grade(write, "").status is GradeStatus.NO_ANSWER
-    questions = [asked_of(request)[1][0][1] for request in served.requests]
+    questions = [request_body(request)[1][0][1] for request in served.requests]
     assert questions[0].startswith(f'The answer states that the answer is "{expected}"')
     assert questions[2].startswith("The file 'a.json' gives as its result JSON of the same value")
-    assert asked_of(served.requests[2])[0] == f'Done.\n\n[file a.json]\n{{"n":{number}}}'
+    assert request_body(served.requests[2])[0] == f'Done.\n\n[file a.json]\n{{"n":{number}}}'
 
 
 def test_requests_that_fail_are_handed_over_as_they_are_received() -> None:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from harness.models.membership import (
     TokenScores,
     mean_of_least,
+    membership_scores,
     moments_of,
     standardise,
-    weigh_tokens,
 )
 
 
@@ -22,11 +22,11 @@ def test_by_hand() -> None:
     # Ten tokens; the least likely fifth are −9 and −7.
     logprobs = (-1.0, -9.0, -2.0, -0.5, -7.0, -1.5, -3.0, -0.5, -2.5, -3.0)
     means, deviations = (-2.0,) * 10, (0.5, 2.0, *(1.0,) * 8)
-    found = weigh_tokens(TokenScores(logprobs, means, deviations))
+    found = membership_scores(TokenScores(logprobs, means, deviations))
     assert (found.tokens, found.loss, found.min_k) == (10, 3.0, -8.0)
     # Standardised: 2, −3.5, 0, 1.5, −5, 0.5, −1, 1.5, −0.5, −1; the least two are −5 and −3.5.
     assert found.min_k_plus == pytest.approx(-4.25)
-    assert weigh_tokens(TokenScores(logprobs)).min_k_plus is None  # missing, not zero
+    assert membership_scores(TokenScores(logprobs)).min_k_plus is None  # missing, not zero
 
 
 def test_moments_of_a_distribution_by_hand() -> None:

@@ -14,7 +14,7 @@ from generators.seed import Seed
 from harness.build_model import build_model
 from harness.errors import AttemptFailed
 from harness.model import TextRequest, Usage, logprob_model
-from harness.models.membership import TokenScores, weigh_tokens
+from harness.models.membership import TokenScores, membership_scores
 from harness.models.providers.base import Sampling
 from harness.models.providers.openai import OpenAIModel
 from harness.models.scripted.agents import HonestAgent
@@ -79,7 +79,7 @@ def test_a_whole_distribution_gives_moments_and_a_part_none() -> None:
     found = read(body)
     assert found is not None
     assert found.means == pytest.approx((half,) * 3)
-    assert weigh_tokens(found).min_k_plus == 0
+    assert membership_scores(found).min_k_plus == 0
     part = read(echoed([None, *({token: half} for token in TOKENS[1:]), None]))
     assert part is not None
     assert part.means is None
@@ -122,7 +122,7 @@ def test_parts_of_characters_are_bytes() -> None:
     assert read_likelihood(b"\xff", text, 1) is None
 
 
-def weigh(
+def text_logprobs(
     *script: Answer | Callable[[Json], Answer], way: str = ECHO, top: int = 0
 ) -> tuple[Any, list[Json], list[Any]]:
     kept: list[Any] = []
@@ -132,7 +132,7 @@ def weigh(
         )
         try:
             request = TextRequest(TEXT, Seed(bytes(32)), START, way, top, kept.append)
-            return model.weigh(request), served.requests, kept
+            return model.text_logprobs(request), served.requests, kept
         finally:
             model.close()
             assert not served.faults
@@ -140,7 +140,7 @@ def weigh(
 
 def test_a_server_is_asked_as_it_wants_and_its_bytes_are_kept() -> None:
     answer = Answer(echoed())
-    reply, (request,), _ = weigh(answer, top=5)
+    reply, (request,), _ = text_logprobs(answer, top=5)
     assert request == {
         "model": "asked-7", "prompt": TEXT, "max_tokens": 1, "temperature": 0, "echo": True,
         "logprobs": 5,
@@ -148,13 +148,13 @@ def test_a_server_is_asked_as_it_wants_and_its_bytes_are_kept() -> None:
     assert (reply.usage, reply.served_version) == (Usage(6, 1), "served-7")
     assert reply.raw == json.dumps(answer.body).encode()
     assert read_likelihood(reply.raw, TEXT, START) == TokenScores((-2.0, -3.0, -0.5))
-    _, (request,), _ = weigh(Answer(vllm(*PLACES)), way=PROMPT_LOGPROBS)
+    _, (request,), _ = text_logprobs(Answer(vllm(*PLACES)), way=PROMPT_LOGPROBS)
     assert request["prompt_logprobs"] == 1
     assert "echo" not in request
 
 
 def test_a_failure_that_may_pass_is_tried_again_and_kept() -> None:
-    reply, requests, kept = weigh(failure(503), failure(429), Answer(echoed()))
+    reply, requests, kept = text_logprobs(failure(503), failure(429), Answer(echoed()))
     assert (len(requests), reply.retries, reply.failed) == (3, 2, ("overload", "rate_limit"))
     assert [(each.kind, each.status) for each in kept] == [("overload", 503), ("rate_limit", 429)]
 
@@ -171,7 +171,7 @@ def test_a_failure_that_may_pass_is_tried_again_and_kept() -> None:
 def test_a_refusal_is_told_by_its_class_alone(answer: Answer, kind: str) -> None:
     script = [answer] * 4 if kind in ("quota",) else [answer]
     with pytest.raises(AttemptFailed) as failed:
-        weigh(*script)
+        text_logprobs(*script)
     assert failed.value.error_class == kind
     assert "SECRET" not in str(failed.value)
 

@@ -19,7 +19,7 @@ from generators.task import Family, TaskInstance
 from harness.agent.tools import TOOLS
 from harness.episode import Cell, Episode, GradeStatus, StopReason
 from harness.episodes.grading import grade_episode
-from harness.episodes.rollout import run_attempt
+from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.errors import HarnessError
 from harness.model import Message, Model, ModelRequest, Role
 from harness.models.scripted.agents import HonestAgent, SpikedAgent, TrivialAgent, perturb_answer
@@ -46,7 +46,10 @@ def instance_of(name: str, *path: str | int) -> tuple[TaskInstance, Seed]:
 def run(model: Model, instance: TaskInstance, seed: Seed, sandboxes: SandboxProvider) -> Episode:
     cell = Cell(f"{model.name}/{instance.id}", instance.spec, instance.id, seed, model.name, 0)
     return run_attempt(
-        cell, 1, instance.brief, model, sandboxes, run="run", journal=MemoryJournal(), now=noon
+        AttemptRequest(cell, 1, instance.brief, run="run", journal=MemoryJournal()),
+        model,
+        sandboxes,
+        noon,
     )
 
 
