@@ -1,4 +1,4 @@
-"""An episode: one model at one instance, as it went, attempt by attempt."""
+"""An episode: one model at one instance, attempt by attempt."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ SECONDS_DIGITS = 4  # durations are recorded to a tenth of a millisecond
 
 
 class StopReason(StrEnum):
+    """Why an episode ended."""
+
     ANSWERED = "answered"
     TURN_LIMIT = "turn_limit"
     TIME_LIMIT = "time_limit"
@@ -24,7 +26,7 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One thing owed: an instance, a model, a replicate. It does not know its arm."""
+    """One episode owed: an instance, a model, a replicate. It does not know its arm."""
 
     episode: str  # digest of what defines the episode
     spec: TaskSpec
@@ -36,17 +38,17 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn: the model's reply and what its tool calls came to."""
+    """One turn: the model's reply and the results of its tool calls."""
 
     reply: Reply
     uses: tuple[ToolUse, ...]
     seconds: float
-    prompt: str = ""  # what the harness said before this turn, beside the tools' results
+    prompt: str = ""  # the harness's message before this turn, after the tools' results
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One attempt at a cell, whole."""
+    """One whole attempt at a cell."""
 
     id: str
     instance: str
@@ -65,13 +67,15 @@ class Episode:
     container: str
     error_class: str = ""  # "<boundary>:<class>" of what failed the attempt
     answer_files: tuple[tuple[str, bytes], ...] = ()  # files that the answer points to
-    failed_tries: tuple[tuple[str, int], ...] = ()  # requests to the model, by class, and how many
+    failed_tries: tuple[tuple[str, int], ...] = ()  # failed requests, by error class
     image: str = ""  # digest of what the container ran
-    replies: int = 0  # paid ones that the store has of its turns: the next attempt inherits them
-    inherited: int = 0  # of them, bought by attempts before
+    replies: int = 0  # paid ones in the store: the next attempt inherits them
+    inherited: int = 0  # of these, bought by earlier attempts
 
 
 class GradeStatus(StrEnum):
+    """Whether an episode has a score."""
+
     GRADED = "graded"
     NO_ANSWER = "no_answer"  # the model's own failure: score 0
     MISSING = "missing"  # infrastructure failed: no score

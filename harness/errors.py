@@ -1,4 +1,4 @@
-"""What the harness refuses, and how an attempt can fail."""
+"""Errors of the harness, and the failure of an attempt."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class HarnessError(Exception):
 
 
 class WorkStopped(HarnessError):  # noqa: N818
-    """The sweep is over for this process: nobody is there to use what it would buy."""
+    """The sweep is over for this process, so it must not buy anything more."""
 
 
 class CoordinatorLost(HarnessError):  # noqa: N818
@@ -43,8 +43,8 @@ class AttemptFailed(Exception):  # noqa: N818
 
 
 def name_error(error: BaseException) -> str:
-    """Class and place of an unforeseen error, without what it says: that may quote an instance,
-    a transcript or a grade."""
+    """Class and place of an unexpected error, without its message, which may quote an instance, a
+    transcript or a grade."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f"@{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     return type(error).__name__ + place

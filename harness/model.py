@@ -1,4 +1,4 @@
-"""The conversation with a model, and the Protocol that every model keeps."""
+"""Messages of a conversation with a model, and the Protocol of every model."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from generators.seed import Seed
 
 
 class Role(StrEnum):
+    """Author of a message."""
+
     SYSTEM = "system"
     USER = "user"
     ASSISTANT = "assistant"
@@ -19,13 +21,15 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Image:
+    """An image in a message."""
+
     media_type: str
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call that a model asked for. ``arguments`` is the text it sent: untrusted."""
+    """A tool call that a model requested. ``arguments`` is the text it sent: untrusted."""
 
     id: str
     name: str
@@ -42,13 +46,13 @@ class Message:
     calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
     reasoning: str = ""
-    native: str = ""  # JSON of its parts, signed by the provider, which wants them back so
+    native: str = ""  # JSON of its parts, signed by the provider, which wants them unchanged
 
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """One tool call as it was carried out when the model was told of it. ``diverged`` is what it
-    answered when it was carried out again to go on from there, where that was something else."""
+    """One tool call with the result that the model saw. ``diverged`` is the result of carrying it
+    out again when an attempt resumed, if that was different."""
 
     call_id: str
     name: str
@@ -61,7 +65,7 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as a model is told of it. ``parameters`` is a JSON Schema."""
+    """A tool's specification for models. ``parameters`` is a JSON Schema."""
 
     name: str
     description: str
@@ -70,8 +74,8 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens; None where the provider does not say. ``cached_tokens`` are those of the input
-    that it says it had in its cache; a sum of them is what was told."""
+    """Token counts; None if the provider does not report them. ``cached_tokens`` are those of the
+    input that it reports from its cache; a sum of them is over the reported ones."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -84,18 +88,17 @@ class Usage:
         return Usage(
             total(self.input_tokens, other.input_tokens),
             total(self.output_tokens, other.output_tokens),
-            _told(self.cached_tokens, other.cached_tokens),
+            _reported(self.cached_tokens, other.cached_tokens),
         )
 
 
-def _told(a: int | None, b: int | None) -> int | None:
+def _reported(a: int | None, b: int | None) -> int | None:
     return None if a is None and b is None else (a or 0) + (b or 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """A request that failed: by which class, with which status of HTTP if any, and what was
-    received, as it was before anybody parsed it."""
+    """A request that failed: its error class, the HTTP status if any, and the response's bytes."""
 
     kind: str
     status: int | None
@@ -106,8 +109,8 @@ class Try:
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """One turn's request. ``seed`` is the model's own stream at this turn: scripted agents
-    draw from it, servers may be given it. ``keep`` is told of each try that fails, at once.
-    ``schema`` is a JSON Schema that a server is to hold the reply's text to, "" for none."""
+    draw from it, servers may be given it. ``keep`` is called with each failed request, at once.
+    ``schema`` is a JSON Schema that the server enforces on the reply's text, "" for none."""
 
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...]  # empty on a final, tool-free turn
@@ -116,17 +119,17 @@ class ModelRequest:
     schema: str = ""
 
 
-# What opens an exposure probe: by it built-in agents know that they are asked from memory.
+# Opens a closed-book probe; built-in agents recognise the probe by it.
 PROBE_MARK = "You are asked what you remember of one instance of a benchmark."
 # In the system message of a task that asks for no answer block.
 AS_ASKED = "Your final answer is taken word for word as your response to the task"
-OVERFLOW = "context_length"  # the class of a request that is too long for the model
+OVERFLOW = "context_length"  # error class of a request that is too long for the model
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back. ``raw`` is the provider's response as it was received, ``heard`` what the
-    tools had answered just before, kept beside a stored reply for who goes on from it."""
+    """A model's reply. ``raw`` is the provider's response as received; ``heard`` the results of the
+    tools just before it, stored with the reply for attempts that resume from it."""
 
     message: Message
     usage: Usage
@@ -134,22 +137,26 @@ class Reply:
     finish: str = "stop"
     raw: bytes = field(default=b"", repr=False)
     retries: int = 0  # requests that failed before this reply came
-    failed: tuple[str, ...] = ()  # by which class each of them did
+    failed: tuple[str, ...] = ()  # their error classes
     heard: tuple[ToolUse, ...] = field(default=(), repr=False)
 
 
 class Model(Protocol):
+    """A model that answers one request at a time."""
+
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Its name in the study."""
+        ...
 
     @property
     def trusted(self) -> bool:
-        """Built in, so that it may run in the local sandbox. No other model ever is."""
+        """Whether it is built in, so that it may run in the local sandbox."""
         ...
 
     @property
     def paid(self) -> bool:
-        """Each reply costs; it is stored before it is acted on."""
+        """Whether each reply costs; then it is stored before it is acted on."""
         ...
 
     def respond(self, request: ModelRequest) -> Reply:
@@ -159,13 +166,13 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TextRequest:
-    """A text of which a model is asked how likely it finds each token. ``way`` is how its server
-    is asked (``harness.models.token_logprobs``), ``top`` how many rivals of each token it is
-    to report."""
+    """A request for the log-probabilities of a text's tokens. ``way`` is the request form of its
+    server (``harness.models.token_logprobs``), ``top`` how many alternatives of each token it
+    reports."""
 
     text: str = field(repr=False)
     seed: Seed
-    start: int = 0  # the character from which on it counts
+    start: int = 0  # first character that counts
     way: str = ""
     top: int = 0
     keep: Callable[[Try], None] | None = field(default=None, repr=False, compare=False)
@@ -173,10 +180,10 @@ class TextRequest:
 
 @runtime_checkable
 class LogprobModel(Protocol):
-    """A model that may tell how likely it finds a given text."""
+    """A model that may report the token log-probabilities of a given text."""
 
     def text_logprobs(self, request: TextRequest) -> Reply:
-        """One reply, whose ``raw`` ``harness.models.token_logprobs`` reads.
+        """Return one reply; ``harness.models.token_logprobs`` reads its ``raw``.
 
         Raises AttemptFailed(PROVIDER, …)."""
         ...
@@ -186,17 +193,19 @@ class LogprobModel(Protocol):
 class Closable(Protocol):
     """A model that holds something open: connections, a server of its own."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close it."""
+        ...
 
 
 def close_model(model: object) -> None:
-    """Close what a model holds open, where it holds anything."""
+    """Close what a model holds open, if anything."""
     if isinstance(model, Closable):
         model.close()
 
 
 class ModelWrapper:
-    """A model in another form: all of it but ``respond`` is that of the model inside."""
+    """A model around another one: all but ``respond`` is that of the inner model."""
 
     __slots__ = ()
 
@@ -204,23 +213,26 @@ class ModelWrapper:
 
     @property
     def name(self) -> str:
+        """The inner model's name."""
         return self.model.name
 
     @property
     def trusted(self) -> bool:
+        """As the inner model."""
         return self.model.trusted
 
     @property
     def paid(self) -> bool:
+        """As the inner model."""
         return self.model.paid
 
     def close(self) -> None:
+        """Close the inner model."""
         close_model(self.model)
 
 
 def logprob_model(model: Model) -> LogprobModel | None:
-    """Who tells how likely a text is: the model itself, or the one inside of it; None where it
-    has no such thing."""
+    """The model itself, or its inner model, if it reports token log-probabilities; else None."""
     while isinstance(model, ModelWrapper):
         model = model.model
     return model if isinstance(model, LogprobModel) else None

@@ -1,4 +1,4 @@
-"""Whether bytes that an agent points to are an image that a model may be shown."""
+"""Check of untrusted images before a model is shown them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ _FORMATS = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP"
 
 
 class ImageRefused(Exception):  # noqa: N818 - an answer for the model
-    """Not an image that can be shown: says why."""
+    """The image cannot be shown, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageInfo:
+    """Type and size (pixels) of an image."""
+
     media_type: str
     width: int
     height: int
 
 
 def check_image(data: bytes) -> ImageInfo:
-    """Its type and size, once the header is within bounds and the pixels decode.
+    """Return the type and size of an image with a header within bounds and pixels that decode.
 
     The size is read from the header before any pixel is, so that a bomb costs nothing.
     Raises ImageRefused.

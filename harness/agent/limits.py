@@ -1,7 +1,7 @@
-"""What an episode may use up beside its turns and its time: tokens and money.
+"""Limits of an episode on tokens and cost.
 
-A request carries the whole conversation, so the next one costs at least what the last one did:
-that much is kept back for a last question, without tools, before a limit is met.
+A request carries the whole conversation, so the next one costs at least as much as the last one.
+That much is reserved for a last question, without tools, before a limit is reached.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ SETTINGS = ("episode_tokens", "episode_usd")  # of a model
 @dataclass(frozen=True, slots=True)
 class Ceiling:
     """The most tokens (input and output of all turns) and USD of an episode; None for no limit.
-    ``spent`` tells what one reply cost, None where that is unknown."""
+    ``spent`` returns the cost of one reply, None if it is unknown."""
 
     tokens: int | None = None
     usd: Decimal | None = None
     spent: Callable[[Usage], Decimal | None] | None = None
 
     def met(self, usages: Sequence[Usage]) -> tuple[StopReason, bool] | None:
-        """The limit that the turn after these would pass, and whether a last question fits under
-        it; None where there is room for both. Raises HarnessError where nobody knows."""
+        """The limit that the next turn would exceed, and whether a last question fits within it;
+        None if both fit. Raises HarnessError if a count is unknown."""
         if not usages or (self.tokens is None and self.usd is None):
             return None
         for reason, limit, amounts in self._counts(usages):
@@ -54,7 +54,7 @@ class Ceiling:
 
 
 def read_ceiling(pin: ModelPin, spent: Callable[[Usage], Decimal | None] | None = None) -> Ceiling:
-    """The ceiling that a model's settings ask for. Raises HarnessError."""
+    """Read the limits from a model's settings. Raises HarnessError."""
     settings = dict(pin.settings)
     asked = {name: _positive(pin, name, settings[name]) for name in SETTINGS if name in settings}
     if not asked:
@@ -62,8 +62,8 @@ def read_ceiling(pin: ModelPin, spent: Callable[[Usage], Decimal | None] | None 
     agentic = settings.get("mode", '"agentic"') == '"agentic"' and pin.provider != "agent_server"
     if not agentic:
         raise HarnessError(
-            f"model {pin.name!r}: {' and '.join(asked)}: only our own agent loop "
-            "can hold these; leave them out"
+            f"model {pin.name!r}: {' and '.join(asked)}: only the built-in agent loop "
+            "can enforce these; leave them out"
         )
     if "episode_usd" in asked and spent is None:
         raise HarnessError(
@@ -91,7 +91,7 @@ def _tokens(usage: Usage) -> Decimal | None:
 def _known(amount: Decimal | None, what: str, setting: str) -> Decimal:
     if amount is None:
         raise HarnessError(
-            f"the {what} of a reply is unknown, so `{setting}` cannot be held: "
+            f"the {what} of a reply is unknown, so `{setting}` cannot be enforced: "
             "leave it out for this model"
         )
     return amount

@@ -29,21 +29,21 @@ from harness.model import (
 from harness.sandboxes import Sandbox
 from harness.spending import Journal
 
-# How long a program took, as a tool tells it at its end; no two runs share it.
+# The duration at the end of a tool's result; it differs between two runs.
 _TOOK = re.compile(r"^(\[exit code \d+, )\d+\.\d\d s", re.MULTILINE)
 
 
-def recall(again: Sequence[ToolUse], heard: Sequence[ToolUse]) -> tuple[ToolUse, ...]:
-    """The uses as they were when the model was told of them; where carrying a call out again
-    brought something else, that is noted as ``diverged``."""
-    return tuple(_compared(*each) for each in zip(heard, again, strict=True))
+def recall(again: Sequence[ToolUse], seen: Sequence[ToolUse]) -> tuple[ToolUse, ...]:
+    """Return the tool uses that the model saw; a different result of carrying a call out again is
+    noted as ``diverged``."""
+    return tuple(_compared(*each) for each in zip(seen, again, strict=True))
 
 
-def _compared(heard: ToolUse, again: ToolUse) -> ToolUse:
-    same = _untimed(heard.result.text) == _untimed(again.result.text)
-    if same and heard.result.images == again.result.images:
-        return heard
-    return replace(heard, diverged=again.result.text)
+def _compared(seen: ToolUse, again: ToolUse) -> ToolUse:
+    same = _untimed(seen.result.text) == _untimed(again.result.text)
+    if same and seen.result.images == again.result.images:
+        return seen
+    return replace(seen, diverged=again.result.text)
 
 
 def _untimed(text: str) -> str:
@@ -104,7 +104,7 @@ UNLIMITED: Ceiling = Ceiling()
 
 @dataclass(frozen=True, slots=True)
 class AgentRun:
-    """How an agent got on: what run_agent hands to the episode."""
+    """One run of an agent: messages, turns and how it ended."""
 
     opening: tuple[Message, ...]
     steps: tuple[Turn, ...]
@@ -114,7 +114,7 @@ class AgentRun:
 
     @property
     def answer(self) -> str:
-        """The final message's text; empty where the agent never came to one."""
+        """The final message's text; empty if the agent gave none."""
         if self.stop in (StopReason.FAILED, StopReason.TIME_LIMIT):
             return ""
         if self.final is None and self.steps[-1].reply.message.calls and not self.steps[-1].prompt:
@@ -131,8 +131,8 @@ class AgentRun:
 def opening_messages(
     brief: Brief, libraries: Libraries = (), ceiling: Ceiling = UNLIMITED
 ) -> tuple[Message, ...]:
-    """What the model is told first: our rules, then the task's prompt. ``libraries`` are those
-    of the sandbox, Python among them."""
+    """The first messages: the rules, then the task's prompt. ``libraries`` are those of the
+    sandbox, Python among them."""
     limits = brief.limits
     rules = SYSTEM if brief.answer_schema else SYSTEM_AS_ASKED
     system = rules.format(
@@ -168,14 +168,14 @@ def run_agent(
     the length of what it takes.
 
     ``seed`` is the model's own; ``tick`` a monotonic clock in seconds; ``libraries`` what the
-    sandbox has. An AttemptFailed ends the conduct as FAILED, its steps so far kept. Raises
-    HarnessError where the ceiling cannot be held.
+    sandbox has. An AttemptFailed ends the run as FAILED with the turns so far. Raises HarnessError
+    if the ceiling cannot be enforced.
     """
     opening = opening_messages(brief, libraries, ceiling)
-    desk = _Session(brief, model, sandbox, seed, journal, tick, opening, tick(), ceiling)
+    session = _Session(brief, model, sandbox, seed, journal, tick, opening, tick(), ceiling)
     steps: list[Turn] = []
     try:
-        stop = desk.work(steps)
+        stop = session.work(steps)
     except AttemptFailed as failed:
         error = f"{failed.boundary}:{failed.error_class}"
         return AgentRun(opening, tuple(steps), StopReason.FAILED, error)
@@ -183,15 +183,15 @@ def run_agent(
 
 
 def buy_reply(model: Model, journal: Journal, turn: int, request: ModelRequest) -> Reply:
-    """The model's reply: a paid one is stored before anybody acts on it, and every try that fails
-    before another is made."""
+    """Return the model's reply. A paid one is stored before it is acted on, and a failed request
+    before it is retried."""
     if not model.paid:
         return model.respond(request)
-    kept = journal.load(turn)
-    if kept is not None:
-        return kept
-    told = replace(request, keep=partial(journal.keep_failed, turn))
-    return journal.save(turn, model.respond(told))
+    stored = journal.load(turn)
+    if stored is not None:
+        return stored
+    recorded = replace(request, keep=partial(journal.keep_failed, turn))
+    return journal.save(turn, model.respond(recorded))
 
 
 def buy_or_overflow(
@@ -201,18 +201,18 @@ def buy_or_overflow(
     request: ModelRequest,
     heard: tuple[ToolUse, ...] = (),
 ) -> Reply:
-    """As ``buy_reply``; but a conversation that is too long for the model has a reply, too: one
-    without words, its finish ``OVERFLOW``, which cost nothing. Of a paid model it is stored as
-    any other, so that all who go on from it agree."""
+    """As ``buy_reply``, but a conversation that is too long for the model also has a reply: an
+    empty one with finish ``OVERFLOW``, which cost nothing. It is stored as any other reply of a
+    paid model, so that all attempts that resume from it agree."""
     tried: list[Try] = []
 
     def keep(failed: Try) -> None:
         tried.append(failed)
         journal.keep_failed(turn, failed)
 
-    kept = journal.load(turn) if model.paid else None
-    if kept is not None:
-        return kept
+    stored = journal.load(turn) if model.paid else None
+    if stored is not None:
+        return stored
     try:
         reply = model.respond(replace(request, keep=keep) if model.paid else request)
     except AttemptFailed as failed:
@@ -227,7 +227,7 @@ def buy_or_overflow(
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """What one agent works with."""
+    """One run of the agent loop and what it works with."""
 
     brief: Brief
     model: Model
@@ -240,7 +240,7 @@ class _Session:
     ceiling: Ceiling
 
     def work(self, steps: list[Turn]) -> StopReason:
-        """Take turns, each added to the steps as it ends, and tell what ended them. The last one
+        """Take turns, add each to ``steps`` as it ends, and return what ended them. The last one
         has no tool calls, unless time ran out or a limit leaves no room for it."""
         messages = list(self.opening)
         for turn in range(self.brief.limits.turns + 1):
@@ -264,12 +264,12 @@ class _Session:
         request = ModelRequest(tuple(messages), TOOLS, self._seed(turn))
         reply = self._ask(turn, request, messages, steps)
         uses = self._use_tools(reply)
-        return Turn(reply, _tell_turns(uses, self._turns_left(turn)), self._since(begun))
+        return Turn(reply, _with_turns_left(uses, self._turns_left(turn)), self._since(begun))
 
     def _close(
         self, turn: int, messages: list[Message], stop: StopReason, steps: list[Turn]
     ) -> StopReason:
-        """Ask the last question, and tell what ended the turns."""
+        """Ask the last question and return what ended the turns."""
         step = self._ask_last(turn, messages, stop, steps)
         if step.reply.finish == OVERFLOW:
             return self._close_shortened(turn + 1, messages, steps)
@@ -304,10 +304,10 @@ class _Session:
     def _ask(
         self, turn: int, request: ModelRequest, messages: list[Message], steps: list[Turn]
     ) -> Reply:
-        """The reply. Where it was bought before, by a conversation that this one goes on from, the
-        last step and messages become what the model was told then.
+        """Return the reply. If an earlier conversation that this one resumes bought it, the last
+        turn and messages become what the model saw then.
 
-        A first request that is too long is no doing of the model's: the attempt fails.
+        A first request that is too long is not caused by the model: the attempt fails.
         """
         if turn == 0:
             return buy_reply(self.model, self.journal, turn, request)
@@ -348,15 +348,15 @@ def _refuse(call_id: str, name: str) -> ToolUse:
     return ToolUse(call_id, name, Message(Role.TOOL, text, call_id=call_id), 0.0)
 
 
-def _tell_turns(uses: tuple[ToolUse, ...], left: int) -> tuple[ToolUse, ...]:
-    """The uses, the last of which also tells the model how many turns it has left."""
+def _with_turns_left(uses: tuple[ToolUse, ...], left: int) -> tuple[ToolUse, ...]:
+    """The uses; the last result also states how many turns are left."""
     if not uses:
         return uses
     *others, last = uses
     seen = last.result
     text = f"{seen.text}\n\n[{left} turn{'' if left == 1 else 's'} left]"
-    told = Message(seen.role, text, seen.images, call_id=seen.call_id)
+    message = Message(seen.role, text, seen.images, call_id=seen.call_id)
     return (
         *others,
-        ToolUse(last.call_id, last.name, told, last.seconds, last.exit_code, last.limits),
+        ToolUse(last.call_id, last.name, message, last.seconds, last.exit_code, last.limits),
     )

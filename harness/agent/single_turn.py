@@ -3,7 +3,7 @@
 How many tokens it takes is estimated before it is sent, on the safe side:
 
 - text: a token for every four letters and blanks, and for every two bytes of anything else,
-  since digits and signs are cut finer;
+  since tokenizers split digits and signs into shorter pieces;
 - a picture: the larger of two counts in use: 85 and 170 for each tile of 512 pixels once the
   shorter side is brought to 768, or the longer to 2048 where that comes first; and one for each
   patch of 28 × 28 pixels as it is.
@@ -41,20 +41,21 @@ _TILE, _SHORT_SIDE, _LONG_SIDE, _PATCH = 512, 768, 2048, 28
 
 @dataclass(frozen=True, slots=True)
 class SingleTurnModel(ModelWrapper):
-    """A model that is given each task in its single-turn form: of ``context`` tokens, ``reply``
-    are kept for what it says."""
+    """A model that gets each task in its single-turn form: of ``context`` tokens, ``reply`` are
+    reserved for its reply."""
 
     model: Model
     context: int
     reply: int = REPLY_TOKENS
 
     def respond(self, request: ModelRequest) -> Reply:
+        """As the inner model."""
         return self.model.respond(request)
 
 
 @dataclass(frozen=True, slots=True)
 class SingleTurn:
-    """The messages, and what they are estimated to take."""
+    """The messages, and their estimated size in tokens."""
 
     messages: tuple[Message, ...]
     text_tokens: int
@@ -62,11 +63,12 @@ class SingleTurn:
 
     @property
     def tokens(self) -> int:
+        """Estimated tokens of text and pictures."""
         return self.text_tokens + self.picture_tokens
 
 
 def single_turn(brief: Brief) -> SingleTurn:
-    """The brief as one message behind our rules, pictures as pictures, all else as text.
+    """Put the brief into one message after the rules, pictures as pictures, all else as text.
 
     Raises HarnessError for a file that is neither.
     """
@@ -88,7 +90,7 @@ def single_turn(brief: Brief) -> SingleTurn:
 
 
 def fit_context(made: SingleTurn, context: int, reply: int = REPLY_TOKENS) -> SingleTurn:
-    """The same, if it and a reply fit into a context of so many tokens. Raises HarnessError."""
+    """Return it if it and a reply fit into a context of ``context`` tokens. Raises HarnessError."""
     if made.tokens + reply > context:
         raise HarnessError(
             f"in its single-turn form the task takes about {made.tokens:,} tokens "
@@ -117,8 +119,8 @@ def estimate_picture(width: int, height: int) -> int:
 def run_single_turn(
     brief: Brief, model: SingleTurnModel, seed: Seed, journal: Journal, tick: Callable[[], float]
 ) -> AgentRun:
-    """Ask once. An AttemptFailed ends the conduct as FAILED. Raises HarnessError where the task
-    does not fit the model's context."""
+    """Make the one request. An AttemptFailed ends the run as FAILED. Raises HarnessError if the
+    task does not fit the model's context."""
     messages = fit_context(single_turn(brief), model.context, model.reply).messages
     begun = tick()
     try:

@@ -1,7 +1,7 @@
-"""The tools that an agent may call: what it is told of them, and how a call is carried out.
+"""The tools that an agent may call: their specifications, and how a call is carried out.
 
-Whatever a model sends is answered with a message; nothing that it sends raises. What a tool
-may reach is the sandbox's to decide, here calls are only read.
+Every call is answered with a message; nothing that a model sends raises. The sandbox decides what
+a tool can reach; here calls are only read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class BadCall(Exception):  # noqa: N818 - an answer for the model, not an error 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """What a tool has to say."""
+    """Result of a tool call: text, images, exit code and the limits that were hit."""
 
     text: str
     images: tuple[Image, ...] = ()
@@ -44,7 +44,7 @@ def use_tool(
 ) -> ToolUse:
     """Carry out one call, within ``seconds`` of wall time.
 
-    ``tick`` is a monotonic clock in seconds. Raises AttemptFailed where the sandbox is lost.
+    ``tick`` is a monotonic clock in seconds. Raises AttemptFailed if the sandbox is lost.
     """
     begun = tick()
     outcome = _answer_call(call, sandbox, limits, seconds)

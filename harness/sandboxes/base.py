@@ -1,4 +1,4 @@
-"""Sandboxes: what an agent's tools may do, and the Protocols that every sandbox keeps."""
+"""Sandboxes: the Protocols of a sandbox and of its provider."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Sandbox(Protocol):
 
     @property
     def id(self) -> str:
-        """Of the container, for the record."""
+        """The container's name, for the record."""
         ...
 
     def run(self, argv: Sequence[str], seconds: float, stdin: bytes = b"") -> ExecResult:
@@ -56,8 +56,8 @@ class Sandbox(Protocol):
         ...
 
     def kind(self, path: str) -> str | None:
-        """``file`` or ``folder``; None where the path names neither, or a link. Raises
-        SandboxRefused for a path outside the work folder."""
+        """``file`` or ``folder``; None if the path names neither, or a link. Raises SandboxRefused
+        for a path outside the work folder."""
         ...
 
     def close(self) -> None:
@@ -79,12 +79,12 @@ class SandboxProvider(Protocol):
 
     @property
     def image(self) -> str:
-        """Digest of what is run, or "none"."""
+        """Digest of the image, or "none"."""
         ...
 
     @property
     def libraries(self) -> tuple[tuple[str, str], ...]:
-        """Name and version of Python and of what its programs can import, as found there."""
+        """Name and version of Python and of the libraries found there."""
         ...
 
     @property

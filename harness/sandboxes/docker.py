@@ -3,7 +3,7 @@
 Each container runs the tool server as PID 1 and nothing else: no network, a read-only root, a
 sized work folder in memory, no capabilities, no new privileges, limits on memory, processes and
 time. It is spoken to over its attached standard input and output; when that connection closes the
-server goes and the engine removes the container, whoever closed it and for whatever reason.
+server exits and the engine removes the container, whatever closed it.
 """
 
 from __future__ import annotations
@@ -143,6 +143,7 @@ class Profile:
 
 
 def profile_of(limits: Limits) -> Profile:
+    """The profile of a task's limits."""
     return Profile(limits.memory_bytes, limits.disk_bytes, limits.processes)
 
 
@@ -200,10 +201,12 @@ class DockerSandboxes:
 
     @property
     def image(self) -> str:
+        """Digest of the image."""
         return self._digest
 
     @property
     def runtime(self) -> str:
+        """Name of the engine's runtime."""
         return self._runtime
 
     def prepare(self, limits: Limits) -> None:

@@ -1,10 +1,10 @@
-"""The tool server: what stands between an agent's programs and everything else.
+"""The tool server: runs an agent's programs inside a sandbox and answers the host's requests.
 
 Standard library only, in one file, because its source is what a sandbox is started with
 (``python3 -I -S -c SOURCE WORK [MEMORY DISK [keep]]``). In a container it is PID 1; the local
 sandbox runs the same program in a temp folder, and gives bytes to limit each process to. Where the
 container's kernel is one of its own, which counts nothing inside (gVisor), it is given
-``WORK MEMORY PROCESSES held`` and holds the programs to these itself, as well as it can. It reads
+``WORK MEMORY PROCESSES held`` and enforces these limits itself, as well as it can. It reads
 frames from its standard input and answers each on its standard output: header length and body
 length (4 bytes each, big-endian), the header as JSON, the body. When its input ends it kills what
 it started and goes; outside a container it then removes its work folder, unless told to ``keep``
@@ -188,7 +188,7 @@ def explain(error: OSError) -> RefusedError:
 
 
 class Output:
-    """What a program printed: head and tail within a cap, and how much there was in all."""
+    """Output of a program: head and tail within a cap, and the total number of bytes."""
 
     def __init__(self, cap: int) -> None:
         self.cap = cap
@@ -200,6 +200,7 @@ class Output:
         self.total = 0
 
     def add(self, data: bytes) -> None:
+        """Take what was printed next."""
         fitted = self.total <= self.cap
         self.total += len(data)
         if self.total <= self.cap:
@@ -211,6 +212,7 @@ class Output:
         self.tail = (self.tail + data)[-self.tail_size :]
 
     def kept(self) -> bytes:
+        """All of it, or head and tail with a notice between."""
         if self.total <= self.cap:
             return self.head
         left_out = self.total - len(self.head) - len(self.tail)

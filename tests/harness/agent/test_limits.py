@@ -89,8 +89,8 @@ def test_a_ceiling_is_read_from_a_models_settings() -> None:
         (pin(episode_tokens='"many"'), "is not a whole number"),
         (pin(episode_usd="-1"), "-1 is not a number above 0"),
         (pin(episode_usd="1"), "its price is unknown"),
-        (pin(episode_tokens="10", mode='"single_turn"'), "only our own agent loop"),
-        (pin("agent_server", episode_tokens="10"), "only our own agent loop"),
+        (pin(episode_tokens="10", mode='"single_turn"'), "only the built-in agent loop"),
+        (pin("agent_server", episode_tokens="10"), "only the built-in agent loop"),
     ],
 )
 def test_a_ceiling_that_cannot_be_held_is_refused(made: ModelPin, reason: str) -> None:
