@@ -1,9 +1,8 @@
-"""Answer sheets on which a judge is measured: made from the generators, their truth known.
+"""Answer sheets to measure a judge on: made from the generators, with known verdicts.
 
-An answer is the key of a fresh instance, spoilt in a known way or packed in a misleading one. What
-is right in it is decided by the exact checks on the text as it stands, never by how it was made.
-The seeds are the same for every judge, so that judges can be compared, and have nothing to do with
-those of a study.
+An answer is the key of a fresh instance, altered in a known way or wrapped in misleading text. The
+exact checks decide what is right in the final text, whatever was altered. The seeds are the same
+for every judge, so that judges can be compared, and are unrelated to those of a study.
 """
 
 from __future__ import annotations
@@ -25,12 +24,10 @@ from generators.validation import perturb_answer
 from harness.errors import HarnessError
 from harness.judging.judge import CHUNK, is_judged, questions_of
 
-# --- Answers to templated questions of which it is known whether they state what is right ---
-
 
 @dataclass(frozen=True, slots=True)
 class TextAnswer:
-    """What was handed in, as a judge sees it, and whether it meets the question."""
+    """An answer to a templated question, as a judge sees it, and whether it is right."""
 
     style: str
     answer: str
@@ -38,7 +35,7 @@ class TextAnswer:
 
 
 def templated_check(rubric: Rubric) -> Scored | None:
-    """The strict check of a templated question that a judge is asked about, if it is one."""
+    """Return the strict check of a templated question that a judge decides, if it is one."""
     for criterion in rubric.criteria:
         if isinstance(criterion.check, Scored) and is_judged(criterion):
             return criterion.check
@@ -48,9 +45,9 @@ def templated_check(rubric: Rubric) -> Scored | None:
 def text_answers(
     check: Scored, others: Sequence[str], padding: str, planted: str, refusal: str
 ) -> Iterator[TextAnswer]:
-    """Answers in each style that there can be. ``others`` are right answers to other instances,
-    which are wrong here. What the lenient scorer does not see as it was meant is left out: there
-    nobody knows the truth."""
+    """Yield an answer in each possible style. ``others`` are right answers to other instances,
+    which are wrong here. An answer is left out if the lenient scorer disagrees with its style: its
+    truth is unknown."""
     right = check.expected.strip()
     made = [("correct", "", right, True), ("verbose", padding, right, True)]
     wrong = next((text for text in others if not _holds(check, "", text)), None)
@@ -67,7 +64,7 @@ def text_answers(
         ]
     for style, prose, content, truth in made:
         if _holds(check, prose, content) is truth:
-            yield TextAnswer(style, _handed_in(check, prose, content), truth)
+            yield TextAnswer(style, _submitted(check, prose, content), truth)
     yield TextAnswer("empty", refusal, False)
 
 
@@ -75,16 +72,16 @@ def _holds(check: Scored, prose: str, content: str) -> bool:
     lenient = Scored(check.scoring_type, check.expected, check.file, check.paths, lenient=True)
     if check.file:
         return passes(lenient, Answer({}, {check.file: content.encode()}, prose))
-    return passes(lenient, Answer({}, {}, _said(prose, content)))
+    return passes(lenient, Answer({}, {}, _joined(prose, content)))
 
 
-def _handed_in(check: Scored, prose: str, content: str) -> str:
+def _submitted(check: Scored, prose: str, content: str) -> str:
     if check.file:
         return "\n\n".join(part for part in (prose, f"[file {check.file}]\n{content}") if part)
-    return _said(prose, content)
+    return _joined(prose, content)
 
 
-def _said(prose: str, content: str) -> str:
+def _joined(prose: str, content: str) -> str:
     return f"{prose}\n\n{content}" if prose else content
 
 
@@ -128,9 +125,9 @@ class Sheet:
 def make_sheets(
     strata: Sequence[tuple[str, str, str]], criteria: int, catalog: Catalog
 ) -> tuple[Sheet, ...]:
-    """Sheets with at least so many criteria in all, in every style for each stratum (family,
-    version, difficulty), as evenly as the families allow. Raises HarnessError where no stratum
-    has a criterion that a judge can be asked about."""
+    """Return sheets with at least this many criteria in all, in every style for each stratum
+    (family, version, difficulty), as evenly as the families allow. Raises HarnessError if no
+    stratum has a criterion that a judge can decide."""
     each = min(CHUNK, max(1, -(-criteria // (len(strata) * len(STYLES)))))
     sheets: list[Sheet] = []
     number = 0
@@ -182,22 +179,19 @@ def _of_instance(
 def _of_template(
     instance: TaskInstance, number: int, check: Scored, others: Iterable[Rubric], draws: Stream
 ) -> Iterator[Sheet]:
-    """Sheets of a templated question: one criterion each, whatever the style."""
+    """Sheets of a templated question, with one criterion each."""
     stratum, (question, *_) = instance.spec.stratum, questions_of(instance.rubric)
     wrong = [other.expected.strip() for each in others if (other := templated_check(each))]
     planted = draws.choice(_INJECTIONS)
     for each in text_answers(check, wrong, _PADDING * 6, planted, _REFUSAL):
-        yield Sheet(
-            f"{stratum}/{number}/{each.style}", stratum, each.style, instance.brief.prompt,
-            each.answer, (question,), (each.truth,),
-        )  # fmt: skip
+        name, task = f"{stratum}/{number}/{each.style}", instance.brief.prompt
+        yield Sheet(name, stratum, each.style, task, each.answer, (question,), (each.truth,))
 
 
 def _choose(
     criteria: Sequence[Criterion], verdicts: Sequence[bool | None], most: int, draws: Stream
 ) -> list[tuple[Criterion, bool]]:
-    """Up to ``most`` criteria, half of them met and half not as far as there are such, in the
-    rubric's order."""
+    """Up to ``most`` criteria in the rubric's order, half of them met as far as possible."""
     known = [
         (number, verdict)
         for number, (each, verdict) in enumerate(zip(criteria, verdicts, strict=True))
@@ -217,27 +211,27 @@ def _correct(instance: TaskInstance, key: Block, draws: Stream) -> str:
 def _one_off(instance: TaskInstance, key: Block, draws: Stream) -> str | None:
     """One value is wrong, clearly."""
     for where in draws.shuffle(_numbers(key))[:20]:
-        spoilt = copy.deepcopy(key)
-        _put(spoilt, where, perturb_answer(_get(key, where), 1.0, draws))
-        if _verdicts(instance, spoilt) != _verdicts(instance, key):
-            return _hand_in("I have worked through the files.", spoilt)
+        altered = copy.deepcopy(key)
+        _put(altered, where, perturb_answer(_get(key, where), 1.0, draws))
+        if _verdicts(instance, altered) != _verdicts(instance, key):
+            return _hand_in("I have worked through the files.", altered)
     return None
 
 
 def _near(instance: TaskInstance, key: Block, draws: Stream) -> str | None:
-    """Some values lie just outside what is granted: nudged by the least that costs a criterion."""
-    spoilt, nudged = copy.deepcopy(key), 0
+    """Some values lie just outside their interval: shifted by the least that loses a criterion."""
+    altered, nudged = copy.deepcopy(key), 0
     for where in draws.shuffle(_numbers(key))[: 3 * _NUDGED]:
-        before = _verdicts(instance, spoilt)
+        before = _verdicts(instance, altered)
         for value in _nudges(_get(key, where), draws.choice((-1, 1))):
-            tried = copy.deepcopy(spoilt)
+            tried = copy.deepcopy(altered)
             _put(tried, where, value)
             if _verdicts(instance, tried) != before:
-                spoilt, nudged = tried, nudged + 1
+                altered, nudged = tried, nudged + 1
                 break
         if nudged == _NUDGED:
             break
-    return _hand_in("I have worked through the files.", spoilt) if nudged else None
+    return _hand_in("I have worked through the files.", altered) if nudged else None
 
 
 def _nudges(value: float, sign: int) -> Iterator[float]:
@@ -249,14 +243,14 @@ def _nudges(value: float, sign: int) -> Iterator[float]:
 
 def _swapped(instance: TaskInstance, key: Block, draws: Stream) -> str | None:
     """Right values under wrong identifiers, for some items of each list."""
-    spoilt = copy.deepcopy(key)
-    for holder, places in _identified(spoilt):
+    altered = copy.deepcopy(key)
+    for holder, places in _identified(altered):
         chosen = sorted(draws.shuffle(places)[: max(2, len(places) // 4)])
         names = [_name_of(holder, place) for place in chosen]
         _rename(holder, dict(zip(chosen, [*names[1:], names[0]], strict=True)))
-    if _verdicts(instance, spoilt) == _verdicts(instance, key):
+    if _verdicts(instance, altered) == _verdicts(instance, key):
         return None
-    return _hand_in("I have worked through the files.", spoilt)
+    return _hand_in("I have worked through the files.", altered)
 
 
 def _verbose(instance: TaskInstance, key: Block, draws: Stream) -> str:
@@ -266,7 +260,7 @@ def _verbose(instance: TaskInstance, key: Block, draws: Stream) -> str:
 
 
 def _contradictory(instance: TaskInstance, key: Block, draws: Stream) -> str:
-    """The text says what is right, the block that counts says something else in part."""
+    """The text states the right values, the answer block that counts differs in part."""
     prose = "These are my results:\n" + "\n".join(_lines(key))
     return _hand_in(prose, perturb_answer(key, 0.4, draws))
 

@@ -36,7 +36,7 @@ unknown_price_option = click.option(
     type=click.IntRange(1),
     metavar="WAVE",
     help="Grade the first wave's answers once more, for the look at this later wave, and nothing "
-    "else: the report tells whether the judge has drifted.",
+    "else: the report shows whether the judge has drifted.",
 )
 @click.option(
     "--parallel", type=click.IntRange(1, 256), default=4, show_default=True, help="Calls at once."
@@ -52,11 +52,11 @@ def grade(
     allow_unknown_price: bool,
     as_json: bool,
 ) -> None:
-    """Have judges grade the stored episodes, beside the exact grades. Nothing is run again.
+    """Have judges grade the stored episodes, in addition to exact grading. No episode is run again.
 
-    Interrupt it at will; run it again to resume. No reply is bought twice. Exits with 1 while
-    episodes are ungraded because a provider failed, and with 3 where the budget in study.yaml
-    does not pay for them.
+    Interrupt it at will; run it again to resume. No request is paid for twice. Exits with 1 while
+    episodes are ungraded because a provider failed, and with 3 if the budget in study.yaml does not
+    pay for them.
 
     \b
     Examples:
@@ -95,22 +95,22 @@ def _print_grading(outcome: GradeOutcome) -> None:
 
     counted = ("failures", "failed_tries")
     rows = [
-        {**asdict(each), **{name: _told(getattr(each, name)) for name in counted}}
+        {**asdict(each), **{name: _spell(getattr(each, name)) for name in counted}}
         for each in outcome.judges
     ]
-    apart = ("digest", "recorded", "unpinned")
-    print_records([{k: v for k, v in row.items() if k not in apart} for row in rows], False)
+    hidden = ("digest", "recorded", "unpinned")
+    print_records([{k: v for k, v in row.items() if k not in hidden} for row in rows], False)
     if outcome.alpha is not None:
         click.echo(f"Krippendorff's alpha between the judges: {outcome.alpha:.3f}")
     for each in outcome.judges:
         if each.recorded and outcome.again_at is not None:
             click.echo(
-                f"{each.judge}: the ledger has it that the first wave's answers are graded again "
+                f"{each.judge}: the ledger records that the first wave's answers are graded again "
                 f"at wave {outcome.again_at}"
             )
         elif each.recorded:
             waves = ", ".join(map(str, each.recorded))
-            click.echo(f"{each.judge}: the ledger has it that wave {waves} is graded whole")
+            click.echo(f"{each.judge}: the ledger records that wave {waves} is graded whole")
         for wave in each.unpinned:
             click.echo(
                 f"{each.judge}: wave {wave} was begun without naming this judge; it is recorded "
@@ -121,7 +121,7 @@ def _print_grading(outcome: GradeOutcome) -> None:
     if outcome.over_budget:
         click.echo(
             "The budget does not pay for the rest. Raise `budget:` in study.yaml and run this "
-            "again; nothing that was bought is bought again."
+            "again; no request is paid for twice."
         )
 
 
@@ -138,7 +138,7 @@ def judge() -> None:
     type=click.IntRange(1, 100_000),
     default=400,
     show_default=True,
-    help="At least so many, over all tasks and answer styles.",
+    help="Minimum number of criteria, over all tasks and answer styles.",
 )
 @click.option(
     "--parallel", type=click.IntRange(1, 256), default=4, show_default=True, help="Calls at once."
@@ -153,11 +153,11 @@ def check(
     allow_unknown_price: bool,
     as_json: bool,
 ) -> None:
-    """Measure the judge NAME on fresh answers whose right and wrong criteria are known.
+    """Measure the judge NAME on fresh answers with known verdicts.
 
-    Writes judges/NAME.json in the study's folder, keeps the result in the store and says so in
-    the ledger. Run again after a failure, it goes on where it stopped. Exits with 3 where the
-    budget in study.yaml does not pay for it.
+    Writes judges/NAME.json in the study's folder, keeps the result in the store and records it in
+    the ledger. Run again after a failure, it resumes. Exits with 3 if the budget in study.yaml does
+    not pay for it.
 
     \b
     Examples:
@@ -196,12 +196,12 @@ def _print_check(body: dict[str, Any], path: Path) -> None:
     ]
     print_records(rows, False, title=f"Judge {body['judge']['name']}: {body['criteria']} criteria")
     agreement = [("the exact grader", body["kappa"]), *body["others"].items()]
-    for whom, kappa in agreement:
-        click.echo(f"Cohen's kappa with {whom}: {'unknown' if kappa is None else f'{kappa:.3f}'}")
+    for other, kappa in agreement:
+        click.echo(f"Cohen's kappa with {other}: {'unknown' if kappa is None else f'{kappa:.3f}'}")
     if body["alpha"] is not None:
         click.echo(f"Krippendorff's alpha of all judges on these sheets: {body['alpha']:.3f}")
     if body["failed_tries"]:
-        click.echo(f"requests that failed: {_told(tuple(body['failed_tries'].items()))}")
+        click.echo(f"requests that failed: {_spell(tuple(body['failed_tries'].items()))}")
     if body["same_family"]:
         click.echo(
             f"of the same family as {', '.join(body['same_family'])}: a judge may favour its own"
@@ -224,5 +224,5 @@ def _share(rate: dict[str, Any]) -> str:
     return f"{shown} of {rate['criteria']}"
 
 
-def _told(failures: tuple[tuple[str, int], ...]) -> str:
+def _spell(failures: tuple[tuple[str, int], ...]) -> str:
     return ", ".join(f"{count} × {name}" for name, count in failures)

@@ -1,4 +1,4 @@
-"""What ``sweep --estimate`` and ``sweep --dry-run`` print."""
+"""Output of ``sweep --estimate`` and ``sweep --dry-run``."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from study.sweeps import (
 def print_estimate(
     made: Estimate, judges: Sequence[Forecast], again: Forecast | None, as_json: bool
 ) -> None:
-    """``judges`` tells what it takes to have the wave graded by each, ``again`` to have the first
-    wave's answers graded again for its look."""
+    """Print an estimate; ``judges`` forecasts grading the wave by each judge, ``again`` grading the
+    first wave's answers again for its look."""
     if as_json:
         print_json(_estimate_json(made, judges, again))
         return
@@ -52,6 +52,7 @@ def print_estimate(
 def print_dry_run(
     rendered: Sequence[Rendered], judges: Sequence[RenderedJudge], as_json: bool
 ) -> None:
+    """Print the first requests to models and judges."""
     if as_json:
         requests = [rendered_json(each) for each in rendered]
         print_json({"requests": requests, "judges": [judge_json(each) for each in judges]})
@@ -185,13 +186,13 @@ def _judge_notes(judges: Sequence[Forecast]) -> list[str]:
         if each.basis == BOUNDS:
             lines.append(
                 f"judge {each.model}: it has graded no two instances, so these are bounds: every "
-                "call asked three times, about the longest answers; without `max_tokens` there is "
-                "no upper one"
+                "call made three times, about the longest answers; without `max_tokens` there "
+                "is no upper one"
             )
             if each.cost_usd is not None and each.cost_usd.mean is not None:
                 lines.append(
-                    f"judge {each.model}: about USD {each.cost_usd.mean:,.2f} where each call is "
-                    "asked once, about answers as long as the keys"
+                    f"judge {each.model}: about USD {each.cost_usd.mean:,.2f} if each call is made "
+                    "once, about answers as long as the keys"
                 )
         if each.pooled:
             lines.append(f"judge {each.model}: by other strata's: {', '.join(each.pooled)}")
@@ -201,7 +202,7 @@ def _judge_notes(judges: Sequence[Forecast]) -> list[str]:
 
 
 def _notes(made: Estimate) -> list[str]:
-    """What there is to say of the numbers, a line each."""
+    """Notes on the numbers, a line each."""
     lines = [f"intervals at {LEVEL:.0%}; what failed attempts took is counted in the pilots"]
     for each in made.forecasts:
         if each.basis == BOUNDS:

@@ -5,21 +5,26 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from study.cli.options import json_option, study_option
 
 if TYPE_CHECKING:
-    from study.probing import ProbedWave
+    from study.probing import ProbedWave, ProbeOutcome
 
 
 @click.command()
 @study_option
-@click.option("--wave", required=True, type=click.IntRange(0), help="Whose models are asked.")
-@click.option("--model", "models", multiple=True, metavar="NAME",
-              help="Of the wave; more than once for more. Default: all.")  # fmt: skip
+@click.option("--wave", required=True, type=click.IntRange(0), help="The wave of the models.")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="NAME",
+    help="Of the wave; more than once for more. Default: all.",
+)
 @click.option(
     "--parallel", type=click.IntRange(1, 256), default=4, show_default=True, help="Calls at once."
 )
@@ -45,14 +50,14 @@ def probe(
 ) -> None:
     """Ask models from memory: one question on each instance, without tools or input files.
 
-    Shows exposure where inflation is too small to see. The question is the task as it was set,
-    with names and SHA-256 of its files. Both arms are asked about alike; `dosimeter report` tells
-    them apart. Interrupt it at will; run it again to resume. Exits with 1 while probes are owed
-    because a provider failed, and with 3 where the budget does not pay for them.
+    Shows exposure if inflation is too small to see. The question is the task as it was set, with
+    names and SHA-256 of its files. Both arms are treated alike; `dosimeter report` distinguishes
+    them. Interrupt it at will; run it again to resume. Exits with 1 while probes are owed because a
+    provider failed, and with 3 if the budget does not pay for them.
 
-    With --texts, models that tell log-probabilities are also given what a release shows of each
-    instance, private ones too; it is refused for providers of which study.yaml does not say
-    `retention: none`, unless with --burn.
+    With --texts, models with log-probabilities also receive what a release shows of each instance,
+    private ones too; without --burn this is refused for providers that do not have
+    `retention: none` in study.yaml.
 
     \b
     Examples:
@@ -89,33 +94,12 @@ def probe(
 def _print(made: ProbedWave) -> None:
     from study.cli.output import print_accounts, print_records
 
-    rows = [
-        {
-            "model": each.model,
-            "owed": each.owed,
-            "done": each.done,
-            "now": each.fresh,
-            "right, both arms": "–"
-            if each.mean_score is None
-            else f"{100 * each.mean_score:.1f} %",
-            "failures": ", ".join(f"{count} × {name}" for name, count in each.failures),
-            "USD": "–" if each.cost_usd is None else f"{each.cost_usd:.4f}",
-        }
-        for each in made.models
-    ]
+    rows = [_row(outcome) for outcome in made.models]
     if rows:
         print_records(rows, False, title="Probes from memory")
-    texts = [
-        {
-            "model": each.model,
-            "owed": each.owed,
-            "done": each.done,
-            "now": each.fresh,
-            "failures": ", ".join(f"{count} × {name}" for name, count in each.failures),
-            "USD": "–" if each.cost_usd is None else f"{each.cost_usd:.4f}",
-        }
-        for each in made.texts
-    ]
+    texts = [_row(outcome) for outcome in made.texts]
+    for row in texts:
+        del row["right, both arms"]
     if texts:
         print_records(texts, False, title="How likely each text is")
     for each in made.texts:
@@ -133,5 +117,18 @@ def _print(made: ProbedWave) -> None:
     if made.over_budget:
         click.echo(
             "The budget does not pay for the rest. Raise `budget:` in study.yaml and run this "
-            "again; nothing that was bought is bought again."
+            "again; no request is paid for twice."
         )
+
+
+def _row(outcome: ProbeOutcome) -> dict[str, Any]:
+    mean, cost = outcome.mean_score, outcome.cost_usd
+    return {
+        "model": outcome.model,
+        "owed": outcome.owed,
+        "done": outcome.done,
+        "now": outcome.fresh,
+        "right, both arms": "–" if mean is None else f"{100 * mean:.1f} %",
+        "failures": ", ".join(f"{count} × {name}" for name, count in outcome.failures),
+        "USD": "–" if cost is None else f"{cost:.4f}",
+    }

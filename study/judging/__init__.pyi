@@ -2,8 +2,7 @@ from .check import BudgetSpentError, CheckRequest, check_judge
 from .drift import regradings_of
 from .estimate import estimate_judges, estimate_regrading
 from .grade import GradeOutcome, GradeRequest, grade_study
-from .grades import grades_of, judge_grades, labelled
-from .records import graded_records, rates_of
+from .records import graded_records, grades_of, judge_grades, labelled, rates_of
 
 __all__ = [
     "BudgetSpentError",

@@ -36,8 +36,7 @@ from harness.sweep import read_result
 from registry.canonical import digest_value
 from registry.ledger import JudgePin, record_body, record_digest
 from study.errors import StudyError
-from study.judging.grades import judge_pin, results_there
-from study.judging.records import record_checked
+from study.judging.records import finished_cells, judge_pin, record_checked
 from study.paid_calls import OVER_BUDGET, Caller, CallResult, count_failed_requests
 from study.protocol import relatives_of
 from study.sweeps import check_prices, lock_budget, open_budget, price_judges
@@ -248,7 +247,7 @@ def _bias(study: Study, name: str) -> FamilyBias | None:
     digest, identities = record_digest(judge_pin(study, name)), study.identities()
 
     def shifts() -> Iterator[tuple[str, bool, float]]:
-        for cell in results_there(study):
+        for cell in finished_cells(study):
             grade = read_grade(study.store, digest, cell.episode, identities)
             if grade is None or cell.model not in families:
                 continue

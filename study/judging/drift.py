@@ -17,15 +17,14 @@ from registry.errors import BrokenPromise
 from registry.ledger import JudgePin, Regraded, record_body, record_digest
 from registry.result_row import Arm, ResultRow
 from study.errors import StudyError
-from study.judging.grades import results_there
-from study.judging.records import FIRST, find_graded, find_regraded
+from study.judging.records import FIRST, find_graded, find_regraded, finished_cells
 from study.workspace import Study, closed_wave, manifest_of, registration_of
 
 
 def archive_to_grade(study: Study, pins: Sequence[JudgePin], look: int) -> tuple[Cell, ...]:
-    """The episodes that judges grade again at a look's wave. Raises StudyError where that wave is
-    not begun, and where there is nothing to compare with: the first wave, closed, and graded by
-    each of them."""
+    """Return the episodes that judges grade again at a look's wave. Raises StudyError if that wave
+    has not begun, and if there is nothing to compare with: the first wave must be closed, and
+    graded by each of them."""
     if look <= FIRST:
         raise StudyError(f"--again-at {look}: name a wave after wave {FIRST}, whose answers it is")
     if manifest_of(study.ledger, look) is None:
@@ -47,36 +46,36 @@ def archive_to_grade(study: Study, pins: Sequence[JudgePin], look: int) -> tuple
 
 
 def share_of(study: Study) -> float:
-    """The share of instances whose answers are graded again: the registered one; all, where the
-    plan asks for none and somebody has it done."""
+    """Return the share of instances to grade again: the registered one; all of them if the plan has
+    none and regrading is run nonetheless."""
     rules = registration_of(study).plan.standard
     return rules.regrade if rules is not None and rules.regrade else 1.0
 
 
 def archived_cells(study: Study, share: float) -> tuple[Cell, ...]:
-    """The first wave's episodes on a share of the instances, as many in either arm of each
-    stratum, by an order that follows from the registration and knows no arm. The same at each
-    look and for each judge."""
+    """Return the first wave's episodes on a share of the instances, as many in either arm of each
+    stratum, by an order that follows from the registration and does not depend on arms. The same at
+    each look and for each judge."""
     plan = digest_value(record_body(registration_of(study)))
-    cells = tuple(results_there(study, FIRST))
-    there = {cell.instance for cell in cells}
+    cells = tuple(finished_cells(study, FIRST))
+    archived = {cell.instance for cell in cells}
     by_arm: dict[tuple[str, Arm], list[str]] = defaultdict(list)
     for entry in study.entries():
-        if entry.instance in there:
+        if entry.instance in archived:
             by_arm[entry.stratum, entry.arm].append(entry.instance)
     drawn = {
         instance
-        for held in by_arm.values()
-        for instance in sorted(held, key=lambda each: digest_value(["regrade", plan, each]))[
-            : math.ceil(share * len(held) - 1e-9)
+        for instances in by_arm.values()
+        for instance in sorted(instances, key=lambda name: digest_value(["regrade", plan, name]))[
+            : math.ceil(share * len(instances) - 1e-9)
         ]
     }
     return tuple(cell for cell in cells if cell.instance in drawn)
 
 
 def regradings_of(study: Study, looks: Sequence[int]) -> tuple[Regrading, ...]:
-    """What judges of study.yaml have graded again by these waves, beside their first grades, as
-    far as the ledger promises it. Only for who holds the study's key."""
+    """Return the second grades by judges of study.yaml at these waves with their first grades, as
+    far as the ledger promises them. Needs the study's key."""
     records = [
         record
         for pin in study.protocol.judges
@@ -103,7 +102,7 @@ def _read(study: Study, record: Regraded) -> Regrading:
                 "the ledger, is without its grades"
             )
         pairs.append((rows[0], rows[1]))
+    before, after = zip(*pairs, strict=True) if pairs else ((), ())
     return Regrading(
-        record.judge.name, record.wave, record.first, record.share,
-        tuple(before for before, _ in pairs), tuple(after for _, after in pairs),
-    )  # fmt: skip
+        record.judge.name, record.wave, record.first, record.share, tuple(before), tuple(after)
+    )

@@ -20,8 +20,7 @@ from harness.spending import CallKind, Price, PricedModel, read_paid_calls, tota
 from harness.store_keys import JUDGEMENTS
 from registry.ledger import JudgePin, record_digest
 from study.judging.drift import archived_cells
-from study.judging.grades import graded_by, judge_pin
-from study.judging.records import FIRST
+from study.judging.records import FIRST, graded_by, judge_pin
 from study.protocol import Protocol, Task
 from study.sweeps import (
     BOUNDS,

@@ -26,8 +26,14 @@ from harness.store_keys import result_key
 from harness.sweep import instance_of, read_result
 from registry.ledger import Graded, JudgePin, Regraded, record_digest
 from study.judging.drift import archive_to_grade, share_of
-from study.judging.grades import graded_by, judge_pin, read_attempt, waves_there
-from study.judging.records import record_graded, record_regraded
+from study.judging.records import (
+    finished_waves,
+    graded_by,
+    judge_pin,
+    read_attempt,
+    record_graded,
+    record_regraded,
+)
 from study.paid_calls import (
     OVER_BUDGET,
     Caller,
@@ -126,7 +132,7 @@ def grade_study(
     )
     judges = [build_judge(pin, str(study.folder.resolve())) for pin in pins]
     waves: Waves = (
-        {manifest.wave: cells for manifest, cells in waves_there(study, request.wave, True)}
+        {manifest.wave: cells for manifest, cells in finished_waves(study, request.wave, True)}
         if look is None
         else {look: archive_to_grade(study, pins, look)}
     )

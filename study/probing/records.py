@@ -1,4 +1,4 @@
-"""What the ledger keeps of probes: which models were asked about every instance of a wave."""
+"""Records of probes in the ledger: the models that were asked about every instance of a wave."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def record_probed(
     done: int,
     now: Callable[[], str],
 ) -> Probed:
-    """Promise what is kept of a model's probes of a wave, of the names ``calls``, and the replies
-    that they rest on. To be called where all are ``done``, or as many as the model tells."""
+    """Promise a model's stored probes of a wave, named ``calls``, and the replies that they rest on
+    in the ledger. To be called once all are ``done``, or as many as the model answers."""
     plan = digest_value(record_body(registration_of(study)))
-    found = find_probed(study, pin, wave, kind.what)
-    if found is not None and (found.method, found.probes) == (kind.method, done):
-        return found
+    known = find_probed(study, pin, wave, kind.what)
+    if known is not None and (known.method, known.probes) == (kind.method, done):
+        return known
     inventory = write_inventory(study.store, probe_objects(study.store, record_digest(pin), calls))
     tranches = study.protocol.wave_tranches(wave)[pin.name]
     record = Probed(
@@ -54,7 +54,7 @@ def record_probed(
 
 
 def find_probed(study: Study, pin: ModelPin, wave: int, what: str) -> Probed | None:
-    """The newest record that a model was probed in this way at a wave, if it was."""
+    """Return the newest record that a model was probed in this way at a wave, if any."""
     records: list[Probed] = [entry.record for entry in study.ledger.find("probed")]
     wanted = (wave, pin, what)
     return next((r for r in reversed(records) if (r.wave, r.model, r.what) == wanted), None)

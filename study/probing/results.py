@@ -1,4 +1,4 @@
-"""The probes of closed waves, joined to the arms and tested. For who holds the study's key."""
+"""The probes of closed waves, joined to the arms and tested."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from study.workspace import Study
 def exposure_of(
     study: Study, plan: Plan, registration: str, waves: Sequence[int]
 ) -> tuple[Exposure, ...]:
-    """What the probes of some waves say, of each model that was asked about every instance."""
+    """Return the test of the probes of some waves for each model that was asked about every
+    instance. Needs the study's key."""
     if next(iter(study.store.list(PROBES)), None) is None:
         return ()
     every = askable_entries(study)
@@ -43,10 +44,11 @@ def exposure_of(
 def texts_of(
     study: Study, plan: Plan, registration: str, waves: Sequence[int]
 ) -> tuple[tuple[TextExposure, ...], tuple[str, ...]]:
-    """What text probes say of each model that was asked about every instance, and a note on each
-    that tells less. Nothing where no wave's texts were put to any model."""
-    begun = {entry.record.wave for entry in study.ledger.find("probed")
-             if entry.record.what == TEXTS}  # fmt: skip
+    """Return the test of the text probes of each model that was asked about every instance, and a
+    note on each model without all measures; nothing if no text was put to any model. Needs the
+    study's key."""
+    records = [entry.record for entry in study.ledger.find("probed")]
+    begun = {record.wave for record in records if record.what == TEXTS}
     here = [wave for wave in waves if wave in begun]
     every = text_entries(study)[0] if here else ()
     found: list[TextExposure] = []

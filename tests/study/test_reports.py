@@ -34,7 +34,7 @@ from study.cli.main import main
 from study.errors import StudyError
 from study.judging.drift import archived_cells
 from study.judging.grade import GradeRequest, grade_study
-from study.judging.grades import graded_by, read_attempt, results_there
+from study.judging.records import finished_cells, graded_by, read_attempt
 from study.protocol.protocol import ModelFacts
 from study.reporting.context import check_report
 from study.reporting.internal import write_internal
@@ -290,7 +290,7 @@ def arms_of(study: Study) -> dict[str, Arm]:
     arms, identities = {entry.instance: entry.arm for entry in study.entries()}, study.identities()
     return {
         submitted(read_attempt(study, cell.episode, identities)): arms[cell.instance]
-        for cell in results_there(study, 0)
+        for cell in finished_cells(study, 0)
     }
 
 

@@ -40,7 +40,7 @@ from study import pipeline
 from study.cli.main import main
 from study.errors import StudyError
 from study.judging.grade import GradeRequest, grade_study
-from study.judging.grades import graded_by
+from study.judging.records import graded_by
 from study.protocol.protocol import read_protocol
 from study.reporting.look import graded_rows
 from study.sweeps.spending import price_models, sum_spends
