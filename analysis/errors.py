@@ -1,4 +1,4 @@
-"""What the analysis refuses."""
+"""The error of the analysis."""
 
 
 class AnalysisError(Exception):

@@ -44,28 +44,29 @@ class BurnedSeeds:
 
     @property
     def staying(self) -> int:
+        """Burned instances that stay in P1."""
         return self.burned - self.left_out
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RetainedRows:
-    """Which rows stay: in P1, and in the monitoring of the study (P4), whose labels move in whole
-    tranches over all looks."""
+    """Rows that stay in P1, and rows that stay in the monitoring of the study (P4), which permutes
+    labels in whole tranches over all looks."""
 
     primary: Mask
     monitored: Mask
     seeds: tuple[BurnedSeeds, ...]
 
 
-def keep_rows(table: ResultTable, rule: str, aside: Collection[str] = ()) -> RetainedRows:
-    """What the rule makes of a table, one grader's; of models ``aside`` (controls) every row stays:
-    a gap of theirs is no finding. Blind to scores."""
+def keep_rows(table: ResultTable, rule: str, controls: Collection[str] = ()) -> RetainedRows:
+    """The rows of one grader that the rule retains. Every row of a control stays: a gap of its is
+    no finding. Blind to scores."""
     every = np.ones(len(table), dtype=bool)
     if not table["burned"].any():
         return RetainedRows(every, every, ())
     instance = codes_of(table["instance"])[1]
     primary, monitored, found = every.copy(), every.copy(), list[BurnedSeeds]()
-    fresh = ~one_of(table["model"], aside) if aside else every
+    fresh = ~one_of(table["model"], controls) if controls else every
     for wave in np.unique(table["wave"][(table["burned"] == 1) & fresh]).tolist():
         here = np.flatnonzero((table["wave"] == wave) & fresh)
         units = [_units(table, instance, here, model) for model in _names(table["model"][here])]
@@ -77,30 +78,30 @@ def keep_rows(table: ResultTable, rule: str, aside: Collection[str] = ()) -> Ret
             monitored[rows[np.isin(instance[rows], own.unit[lost])]] = False
             primary[rows[np.isin(instance[rows], own.unit[gone])]] = False
             if own.burned.any():
-                found.append(own.told(wave, gone))
+                found.append(own.count(wave, gone))
     return RetainedRows(primary, monitored, tuple(found))
 
 
 def note_burned(verdict: Verdict, seeds: BurnedSeeds | None) -> Verdict:
-    """The verdict, with what is burned told; one of no material inflation is none where burned
-    instances stay in the test, since they may hide a gap."""
+    """The verdict with a note on burned instances. No material inflation becomes inconclusive if
+    burned instances stay in the test, since they may hide a gap."""
     if seeds is None or not seeds.burned:
         return verdict
-    said = burned_words(seeds)
-    note = f"{verdict.note}; {said}" if verdict.note else said
+    words = burned_words(seeds)
+    note = f"{verdict.note}; {words}" if verdict.note else words
     if seeds.staying and verdict.verdict == NO_INFLATION:
         return replace(verdict, verdict=INCONCLUSIVE, note=note)
     return replace(verdict, note=note)
 
 
 def burned_words(seeds: BurnedSeeds) -> str:
-    """Of a model's burned instances, in half a sentence."""
+    """A clause on a model's burned instances."""
     total = seeds.burned + seeds.virgin
-    said = f"{seeds.burned} of {total} private instances are burned"
+    words = f"{seeds.burned} of {total} private instances are burned"
     if not seeds.staying:
-        return f"{said} and left out of the test"
+        return f"{words} and left out of the test"
     some = "" if not seeds.left_out else f"{seeds.staying} of them "
-    return f"{said} and {some}stay in the test, where they may hide a gap and make none"
+    return f"{words} and {some}stay in the test, where they may hide a gap and make none"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,7 +124,7 @@ class _Units:
     def survives(self, scattered: Collection[int]) -> bool:
         return self._lasts(np.isin(self.unit, sorted(scattered)))
 
-    def told(self, wave: int, gone: Mask) -> BurnedSeeds:
+    def count(self, wave: int, gone: Mask) -> BurnedSeeds:
         burned, private = int(self.burned.sum()), int((~self.public).sum())
         left = int((self.burned & gone).sum())
         return BurnedSeeds(wave, self.model, burned, private - burned, left)
@@ -196,7 +197,7 @@ def compare_look(
     over = holm(np.array([test.p[place] for _, test, place in found])) if found else np.empty(0)
     for row, (model, test, place) in enumerate(found):
         adjusted = float(test.p_adjusted[place] if one else over[row])
-        yield _aside(wave, model, test, place, adjusted)
+        yield _comparison(wave, model, test, place, adjusted)
 
 
 def _groups(
@@ -215,7 +216,9 @@ def _groups(
     yield from groups.values()
 
 
-def _aside(wave: int, model: str, test: BurnTest, place: int, adjusted: float) -> SensitivityResult:
+def _comparison(
+    wave: int, model: str, test: BurnTest, place: int, adjusted: float
+) -> SensitivityResult:
     gap = test.gaps[place]
     return SensitivityResult(
         NAME,

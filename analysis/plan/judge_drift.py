@@ -1,8 +1,7 @@
 """A judge's second grades of archived answers: did it move one arm more than the other?
 
-spec/statistics.md, C3. What is graded again is the same text. That a judge now says something else
-of it is drift; it makes no gap as long as both arms move alike, so that what must be null is the
-gap of the change.
+spec/statistics.md, C3. The same text is graded again, so that a change of its grades is drift.
+Drift makes no gap as long as both arms move alike: the gap of the change must be null.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Regrading:
-    """What a judge said of the answers of wave ``first``, then and again at the look of ``wave``:
+    """A judge's grades of the answers of wave ``first``, then and again at the look of ``wave``:
     a row an episode in both, in any order. ``share`` of the instances were drawn for it."""
 
     judge: str
@@ -62,6 +61,7 @@ class Drift:
 
     @property
     def pooled(self) -> ControlTest:
+        """The control over all models together."""
         return self.models[0].control
 
 
@@ -120,11 +120,16 @@ def drift_json(drift: Drift) -> list[dict[str, Any]]:
 
 def drift_words(drift: Drift) -> str:
     """A sentence on all models together."""
-    found, who = drift.pooled, f"{drift.judge} graded {drift.answers} answers of wave {drift.first}"
+    found, subject = (
+        drift.pooled,
+        f"{drift.judge} graded {drift.answers} answers of wave {drift.first}",
+    )
     if not found.passed:
-        return f"{who} again, and the change is not alike in the arms: {'; '.join(found.reasons)}."
+        return (
+            f"{subject} again, and the change is not alike in the arms: {'; '.join(found.reasons)}."
+        )
     gap = 0.0 if found.gap is None else 100 * found.gap
-    return f"{who} again: no gap in what changed ({gap:+.1f} points, p {found.p:.3f})."
+    return f"{subject} again: no gap in what changed ({gap:+.1f} points, p {found.p:.3f})."
 
 
 def _control(

@@ -66,8 +66,8 @@ def monitor_looks(
     """P4 over the registered looks so far: each its wave and its data, in order.
 
     A look of which every model is excluded, or every run missing, is passed over. One that has
-    an arm of a stratum without a score ends the monitoring before it, with a note: what was said
-    until then stands.
+    an arm of a stratum without a score ends the monitoring before it, with a note; the results
+    until then stand.
     """
     alpha = rules.study_alpha - rules.onset_alpha
     every, note = _sound(looks[: rules.onset_looks])
@@ -83,7 +83,7 @@ def monitor_looks(
         seed=permutation_seed(registration, "P4"),
     )
     onset = _onset(rules, every)
-    return replace(_told(alpha, held, found), note=note, onset=onset)
+    return replace(_monitored(alpha, held, found), note=note, onset=onset)
 
 
 def _sound(looks: Sequence[tuple[int, LookData]]) -> tuple[list[tuple[int, LookData]], str]:
@@ -133,7 +133,7 @@ def _scores(data: LookData) -> LookScores:
     )
 
 
-def _told(alpha: float, held: Sequence[tuple[int, LookData]], found: Monitoring) -> Monitored:
+def _monitored(alpha: float, held: Sequence[tuple[int, LookData]], found: Monitoring) -> Monitored:
     waves = [wave for wave, _ in held]
     steps = tuple(
         MonitoredLook(

@@ -174,7 +174,7 @@ _FAULT_NOTE = "; this small, it tells of something else that differs between the
 
 @dataclass(frozen=True, slots=True)
 class SensitivityResult:
-    """One number beside the test. None where it could not be had; ``note`` then says why."""
+    """One number of a sensitivity analysis; ``note`` says why a part is None."""
 
     analysis: str
     wave: int
@@ -189,7 +189,7 @@ class SensitivityResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SensitivityInput:
-    """What the analyses of one look need."""
+    """The inputs of the sensitivity analyses of one look."""
 
     plan: Plan
     registration: str
@@ -202,6 +202,7 @@ class SensitivityInput:
 
     @property
     def models(self) -> list[str]:
+        """The models of the look, by column."""
         return [column.model for column in self.data.means.columns]
 
 
@@ -209,7 +210,7 @@ def run_sensitivity(look: SensitivityInput) -> tuple[SensitivityResult, ...]:
     """Every sensitivity analysis that the plan names, in the plan's order."""
     rules = look.plan.standard
     named = () if rules is None else rules.sensitivity
-    return tuple(aside for name in named for aside in _ANALYSES[name](look))
+    return tuple(result for name in named for result in _ANALYSES[name](look))
 
 
 def _unadjusted(look: SensitivityInput) -> Iterator[SensitivityResult]:

@@ -1,4 +1,4 @@
-"""The plan standard-v1, run: looks, controls, monitoring, what stands beside them.
+"""The plan standard-v1: its looks, controls, monitoring and sensitivity analyses.
 
 spec/statistics.md, §5. Each function takes what is registered and the table; nothing is chosen
 by what the data say.
@@ -36,7 +36,7 @@ from analysis.plan.sensitivity import (
     run_sensitivity,
 )
 from analysis.plan.verdict import Verdict, withhold
-from analysis.stats import Adjusted, bh
+from analysis.stats import Adjusted
 from registry.ledger import Plan, StandardRules
 from registry.result_row import GRADER, Status
 
@@ -59,6 +59,8 @@ class LookResult:
 
 @dataclass(frozen=True, slots=True)
 class StandardResult:
+    """All results of the plan standard-v1 on a table."""
+
     looks: tuple[LookResult, ...]
     controls: tuple[ControlResult, ...]
     monitored: Monitored
@@ -67,6 +69,7 @@ class StandardResult:
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
+        """The verdicts of all looks, in order."""
         return tuple(each.verdict for look in self.looks for each in look.results)
 
 
@@ -92,8 +95,8 @@ def run_standard(
     """Run standard-v1 on all waves of the table.
 
     ``published`` is the day of the first release of the public arm, None where there was none;
-    ``drifts`` are what judges said again of archived answers; ``scored_by`` is whose scores the
-    tested rows are, where those of a table from elsewhere are a judge's.
+    ``drifts`` are the judges' second grades of archived answers; ``scored_by`` names the grader of
+    the tested rows, which may be a judge if the table is from elsewhere.
     Raises AnalysisError where no row can be tested, a negative control was released after the
     publication, or the strata have one arm only.
     """
@@ -114,7 +117,7 @@ def run_standard(
         controls,
         monitor_looks(plan, rules, _watched(plan, rules, whole, kept, looks), registration),
         (
-            *_asides(plan, clean, looks, registration),
+            *_sensitivity_results(plan, clean, looks, registration),
             *_burn_tests(plan, rules, whole, kept.seeds, [look for look, _ in looks], registration),
             *_discoveries([look for look, _ in looks]),
         ),
@@ -150,11 +153,11 @@ def _looks(
     burned: Sequence[BurnedSeeds],
 ) -> Iterator[tuple[LookResult, LookData]]:
     seeds = {(each.wave, each.model): each for each in burned}
-    aside = control_models(plan)
-    waves = sorted({column.wave for column in means.columns if column.model not in aside})
+    controls = control_models(plan)
+    waves = sorted({column.wave for column in means.columns if column.model not in controls})
     for number, wave in enumerate(waves, start=1):
         here = [column.model for column in means.columns if column.wave == wave]
-        fresh = [model for model in here if model not in aside]
+        fresh = [model for model in here if model not in controls]
         excluded = tuple(_excluded(plan, table, wave, fresh))
         dropped = {model for model, _ in excluded}
         tested = means.where(wave, [model for model in fresh if model not in dropped])
@@ -343,7 +346,9 @@ def _discoveries(looks: Sequence[LookResult]) -> Iterator[SensitivityResult]:
     found = [each for look in looks for each in look.results if each.verdict.estimate is not None]
     if len(found) < 2:
         return
-    adjusted = bh(np.array([each.verdict.p for each in found]))
+    from scipy.stats import false_discovery_control
+
+    adjusted = false_discovery_control(np.array([each.verdict.p for each in found]))
     for each, q in zip(found, adjusted.tolist(), strict=True):
         verdict = each.verdict
         yield SensitivityResult(
@@ -359,7 +364,7 @@ def _discoveries(looks: Sequence[LookResult]) -> Iterator[SensitivityResult]:
         )
 
 
-def _asides(
+def _sensitivity_results(
     plan: Plan, table: ResultTable, looks: Sequence[tuple[LookResult, LookData]], registration: str
 ) -> Iterator[SensitivityResult]:
     parts = make_seed_means(table, (*DIMENSIONS, *PARTS), plan.strata)

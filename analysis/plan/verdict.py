@@ -1,4 +1,4 @@
-"""What is said of a model, and by which rule (spec/statistics.md, P3, P5, P6)."""
+"""Verdicts on models, and the rule that gives them (spec/statistics.md, P3, P5, P6)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WITHHELD: Word = "withheld"  # a control failed
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a verdict is held against, and what it is called."""
+    """The alpha and margin of a verdict, and how the hypothesis is named."""
 
     alpha: float  # of the look, one-sided
     margin: float
@@ -27,7 +27,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One model at one wave. ``estimate`` is None where an arm of a stratum has no scored seed."""
+    """One model at one wave. ``estimate`` is None if an arm of a stratum has no scored seed."""
 
     model: str
     wave: int
@@ -49,8 +49,8 @@ class Verdict:
 def decide(
     model: str, wave: int, gap: GapEstimate, p: float, p_adjusted: float, rule: Rule
 ) -> Verdict:
-    """Contaminated where p_adjusted ≤ alpha; else no material inflation where the upper bound
-    lies below the margin; else inconclusive. Both true is contaminated, with a note."""
+    """Contaminated if p_adjusted ≤ alpha; else no material inflation if the upper bound lies
+    below the margin; else inconclusive. Both true is contaminated, with a note."""
     detected, below = p_adjusted <= rule.alpha, gap.upper < rule.margin
     word = CONTAMINATED if detected else NO_INFLATION if below else INCONCLUSIVE
     note = ""

@@ -48,6 +48,7 @@ class NegativeControls:
 
     @property
     def columns(self) -> tuple[str, ...]:
+        """The model of each run: the baseline, then the frozen ones."""
         return (*self.baseline, *self.frozen)
 
     @property

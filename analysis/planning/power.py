@@ -82,6 +82,7 @@ class SimulationSize:
 
     @property
     def studies(self) -> int:
+        """Replications for the study's power."""
         return min(self.replications, max(100, self.replications // 4))
 
 
@@ -195,7 +196,7 @@ def seeds_curve(
     points: list[PowerPoint] = []
     for seeds in tried:
         points.append(power_at(replace(plan, seeds_per_arm=seeds), components, setting, effort))
-        _tell(watch, len(points), len(tried) + 1)
+        _report(watch, len(points), len(tried) + 1)
     root = _crossing([(math.sqrt(p.seeds), p.power) for p in points], target)
     if root is None or root < 0 or root**2 > MOST_SEEDS:
         return PowerCurve(target, tuple(points), None, start)
@@ -203,7 +204,7 @@ def seeds_curve(
     if needed not in tried:
         own = replace(plan, seeds_per_arm=needed)
         points.append(power_at(own, components, setting, effort))
-    _tell(watch, len(tried) + 1, len(tried) + 1)
+    _report(watch, len(tried) + 1, len(tried) + 1)
     return PowerCurve(target, tuple(sorted(points, key=lambda p: p.seeds)), needed, start)
 
 
@@ -221,7 +222,7 @@ def gaps_curve(
     points: list[PowerPoint] = []
     for gap in tried:
         points.append(power_at(plan, components, replace(setting, gap=gap), effort))
-        _tell(watch, len(points), len(tried))
+        _report(watch, len(points), len(tried))
     found = _crossing([(p.gap, p.power) for p in points], target)
     value = found if found is not None and 0 < found < 1 else None
     return PowerCurve(target, tuple(points), value, start)
@@ -484,6 +485,6 @@ def _crossing(points: Sequence[tuple[float, float]], target: float) -> float | N
     return None if slope <= 0 else float((ndtri(target) - level) / slope)
 
 
-def _tell(watch: Watch | None, done: int, of: int) -> None:
+def _report(watch: Watch | None, done: int, of: int) -> None:
     if watch is not None:
         watch(done, of)

@@ -3,7 +3,7 @@ from .eprocess import cumulative_gaps, onset_process
 from .intervals import Equivalence, GapEstimate, MeanEstimate, estimate_gap, estimate_mean, tost
 from .missingness import adverse_bounds, lost_share
 from .mixed_models import gee_gap, mixed_gap, shrink_gaps
-from .multiplicity import bh, holm, westfall_young
+from .multiplicity import holm, westfall_young
 from .number_format import counted, p_words, points, signed
 from .permutation import (
     NO_SPREAD,
@@ -60,7 +60,6 @@ __all__ = [
     "Z",
     "adjust",
     "adverse_bounds",
-    "bh",
     "blocks_of",
     "centre_within",
     "count_allocations",

@@ -34,7 +34,7 @@ class Adjusted:
 
 
 def adjust(values: Floats, covariate: Floats, stratum: NDArray[np.int64]) -> Adjusted:
-    """Scores freed of what the covariate foretells (spec/statistics.md, D5), blind to the arms.
+    """Scores without what the covariate predicts (spec/statistics.md, D5), blind to the arms.
 
     ``values`` (n, models, outcomes), NaN where missing; ``covariate`` (n, outcomes), or
     (n, models, outcomes) where models have their own. One beta for each model and outcome, pooled

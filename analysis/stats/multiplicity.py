@@ -20,27 +20,12 @@ def westfall_young(statistics: Statistics) -> NDArray[np.float64]:
 
 
 def holm(p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Step-down Bonferroni adjusted p (Holm 1979)."""
+    """Step-down Bonferroni adjusted p (Holm 1979).
+
+    Not statsmodels' ``multipletests``, which collects all garbage at every call: power and
+    calibration call this once a simulated study."""
     order = np.argsort(p, kind="stable")
     stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    return _restore(np.minimum(stepped, 1.0), order)
-
-
-def bh(p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Step-up adjusted p for the false discovery rate, p independent or positively dependent
-    (Benjamini and Hochberg 1995); spec/statistics.md, P3, exploratory."""
-    return _step_up(p, 1.0)
-
-
-def by(p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The same under any dependence (Benjamini and Yekutieli 2001)."""
-    return _step_up(p, float((1.0 / np.arange(1, len(p) + 1)).sum()))
-
-
-def _step_up(p: NDArray[np.float64], factor: float) -> NDArray[np.float64]:
-    order = np.argsort(p, kind="stable")
-    scaled = p[order] * (len(p) * factor) / np.arange(1, len(p) + 1)
-    stepped = np.minimum.accumulate(scaled[::-1])[::-1]
     return _restore(np.minimum(stepped, 1.0), order)
 
 

@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 
 from analysis.stats.parallel import in_chunks
 
-# --- Arm labels under permutation: drawing them, and multiplying by them ---
-
 Flags = NDArray[np.bool_]  # (rows, n): public or not
 Labels = NDArray[np.float64]  # (rows, n): 1 public, 0 private
 Keys = NDArray[np.unsignedinteger[Any]]  # (rows, n)
@@ -44,6 +42,7 @@ class Block:
 
     @property
     def size(self) -> int:
+        """How many units it has."""
         return int(self.columns.stop - self.columns.start)
 
 

@@ -128,7 +128,9 @@ def pooled(rates: Iterable[Rate]) -> Rate:
 
 
 def wilson(mean: float, n: float) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share seen in ``n`` answers, which need not be whole."""
+    """Wilson's 95 % interval of a share seen in ``n`` answers, which need not be whole.
+
+    Not statsmodels' ``proportion_confint``: its ends are not exactly 0 and 1 where the share is."""
     centre = (mean + Z**2 / (2 * n)) / (1 + Z**2 / n)
     half = Z / (1 + Z**2 / n) * math.sqrt(mean * (1 - mean) / n + Z**2 / (4 * n**2))
     low = 0.0 if mean == 0 else max(0.0, centre - half)

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import false_discovery_control
 
 from analysis.stats.covariate import adjust
-from analysis.stats.multiplicity import bh, by, holm, westfall_young
+from analysis.stats.multiplicity import holm, westfall_young
 from analysis.stats.permutation import Permuted, max_t, p_values, permute_gaps
 from analysis.stats.sequential import linear_spending, remove_rows, scan_windows, tie_keys
 from benchmarks.statistics.online_fdr import lord_plus_plus, saffron
@@ -294,8 +295,8 @@ def _claims(scores: Floats, stream: np.random.Generator) -> dict[str, Bools]:
     return flat | {
         "LORD++": np.array([lord_plus_plus(each).rejected for each in fine]),
         "SAFFRON": np.array([saffron(each).rejected for each in fine]),
-        "BH": np.array([bh(each) <= 0.05 for each in every]),
-        "BY": np.array([by(each) <= 0.05 for each in every]),
+        "BH": np.array([false_discovery_control(each) <= 0.05 for each in every]),
+        "BY": np.array([false_discovery_control(each, method="by") <= 0.05 for each in every]),
     }
 
 

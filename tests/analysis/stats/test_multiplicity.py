@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
-from analysis.stats.multiplicity import bh, by, holm, westfall_young
+from analysis.stats.multiplicity import holm, westfall_young
 from analysis.stats.permutation import Statistics, p_values
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -19,18 +19,11 @@ def test_holm_reference():
     np.testing.assert_allclose(adjusted, [0.03, 0.06, 0.06, 0.02], atol=1e-15)
 
 
-def test_false_discovery_references():
-    p = np.array([0.01, 0.04, 0.03, 0.005])
-    np.testing.assert_allclose(bh(p), [0.02, 0.04, 0.04, 0.02], atol=1e-15)
-    np.testing.assert_allclose(by(p), [0.04167, 0.08333, 0.08333, 0.04167], atol=5e-6)
-
-
-@pytest.mark.parametrize(("ours", "method"), [(holm, "holm"), (bh, "fdr_bh"), (by, "fdr_by")])
 @settings(max_examples=30, deadline=None)
 @given(p=st.lists(st.floats(0, 1), min_size=1, max_size=12))
-def test_adjusted_p_is_statsmodels(ours, method, p):
-    expected = multipletests(p, method=method)[1]
-    np.testing.assert_allclose(ours(np.array(p)), expected, atol=1e-12)
+def test_adjusted_p_is_statsmodels(p):
+    expected = multipletests(p, method="holm")[1]
+    np.testing.assert_allclose(holm(np.array(p)), expected, atol=1e-12)
 
 
 def statistics(models, rows=400, seed=0, exact=False):
