@@ -51,6 +51,7 @@ class Errors:
 
     @property
     def labels(self) -> int:
+        """The number of labelled criteria that the judge decided."""
         return self.sensitivity.answers + self.specificity.answers
 
 

@@ -183,9 +183,13 @@ def break_down(answers: Answers) -> Breakdown:
         rounds += [each for each in found if each is not None]
         modes += failure_modes(subject, {each.name: each.strict for each in own}, answers.facts)
     return Breakdown(
-        tuple(answers.facts.values()), tuple(overall), tuple(questions), tuple(types),
-        tuple(rounds), tuple(modes),
-    )  # fmt: skip
+        tuple(answers.facts.values()),
+        tuple(overall),
+        tuple(questions),
+        tuple(types),
+        tuple(rounds),
+        tuple(modes),
+    )
 
 
 def by_subject(answers: Answers) -> list[tuple[Subject, dict[str, list[Answer]]]]:
@@ -290,10 +294,16 @@ def _failure_mode(
     )
     gap = difference(file, direct)
     return FailureMode(
-        subject, group, tuple(formats.items()), file, direct, mean_of(list(formats.values())),
-        gap[0] if gap else None, gap[1] if gap else None,
+        subject,
+        group,
+        tuple(formats.items()),
+        file,
+        direct,
+        mean_of(list(formats.values())),
+        gap[0] if gap else None,
+        gap[1] if gap else None,
         weakness_pattern(file.mean, direct.mean),
-    )  # fmt: skip
+    )
 
 
 def _add_up(subject: Subject, name: str, parts: Sequence[Tally]) -> Tally:

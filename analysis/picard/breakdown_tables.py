@@ -59,18 +59,20 @@ def make_tables(
     facts = answers.facts
     tables = {
         "overall": [_tally_row(each, "") for each in found.overall],
-        "questions": [
-            _tally_row(each, "question", facts[each.name]) for each in found.questions
-        ],
+        "questions": [_tally_row(each, "question", facts[each.name]) for each in found.questions],
         "scoring_types": [_tally_row(each, "scoring_type") for each in found.scoring_types],
         "rounds": [_rounds_row(each) for each in found.rounds],
         "failure_modes": [_mode_row(each) for each in found.failure_modes],
         "progressive": _curve_rows(guidance),
         "sample_sizes": _need_rows(guidance),
-    }  # fmt: skip
-    return TableSet(found, guidance, MappingProxyType({
-        name: tuple(_finish(row, of_study) for row in rows) for name, rows in tables.items()
-    }))  # fmt: skip
+    }
+    return TableSet(
+        found,
+        guidance,
+        MappingProxyType(
+            {name: tuple(_finish(row, of_study) for row in rows) for name, rows in tables.items()}
+        ),
+    )
 
 
 def write_tables(folder: Path, tables: TableSet) -> list[Path]:
@@ -101,8 +103,10 @@ def _tally_row(each: Tally, label: str, facts: QuestionFacts | None = None) -> d
     named = {label: each.name} if label else {}
     if facts is not None:
         named |= {
-            "scoring_type": facts.scoring_type, "output": facts.output, "format": facts.format,
-        }  # fmt: skip
+            "scoring_type": facts.scoring_type,
+            "output": facts.output,
+            "format": facts.format,
+        }
     return {
         **each.subject._asdict(),
         **named,
@@ -148,8 +152,11 @@ def _mode_row(each: FailureMode) -> dict[str, Any]:
         row |= _rate_columns(name, rate)
     low, high = each.gap_interval or (None, None)
     row |= {"gap": each.gap, "gap_low": low, "gap_high": high}
-    return row | {"missing": each.overall.missing, "weakness_pattern": each.pattern,
-                  "gap_excludes_zero": each.clear}  # fmt: skip
+    return row | {
+        "missing": each.overall.missing,
+        "weakness_pattern": each.pattern,
+        "gap_excludes_zero": each.clear,
+    }
 
 
 def format_slug(name: str) -> str:
@@ -160,12 +167,18 @@ def format_slug(name: str) -> str:
 def _curve_rows(guidance: Guidance) -> list[dict[str, Any]]:
     return [
         {
-            **curve.subject._asdict(), "question": curve.question, "samples": point.samples,
-            "mean": point.mean, "mean_p05": point.low, "mean_p95": point.high,
-            "interval_width": point.width, "elbow": point.samples == curve.elbow,
+            **curve.subject._asdict(),
+            "question": curve.question,
+            "samples": point.samples,
+            "mean": point.mean,
+            "mean_p05": point.low,
+            "mean_p95": point.high,
+            "interval_width": point.width,
+            "elbow": point.samples == curve.elbow,
         }
-        for curve in guidance.curves for point in curve.points
-    ]  # fmt: skip
+        for curve in guidance.curves
+        for point in curve.points
+    ]
 
 
 def _need_rows(guidance: Guidance) -> list[dict[str, Any]]:
@@ -177,10 +190,12 @@ def _need_rows(guidance: Guidance) -> list[dict[str, Any]]:
         curve = elbows[key]
         if key not in rows:
             rows[key] = {
-                **need.subject._asdict(), "question": need.question,
-                "samples_seen": curve.points[-1].samples, "width_seen": curve.points[-1].width,
+                **need.subject._asdict(),
+                "question": need.question,
+                "samples_seen": curve.points[-1].samples,
+                "width_seen": curve.points[-1].width,
                 "elbow": curve.elbow,
-            }  # fmt: skip
+            }
         name = f"samples_for_width_{need.width:g}"
         rows[key] |= {name: need.samples, f"{name}_cautious": need.samples_cautious}
     return list(rows.values())

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from analysis.errors import AnalysisError
 from analysis.plan import look_alpha
 from analysis.stats import (
+    GapEstimate,
     estimate_gap,
     max_t,
     p_values,
@@ -48,6 +49,56 @@ class Exposure:
     strata: int
 
 
+@dataclass(frozen=True, slots=True)
+class ArmGap:
+    """One column of values by arm: means over strata, their gap, and one-sided p-values, adjusted
+    over the columns that were tested together."""
+
+    public: float
+    private: float
+    estimate: GapEstimate
+    p: float
+    p_adjusted: float
+
+
+def compare_arms(
+    plan: Plan,
+    values: NDArray[np.float64],
+    signs: NDArray[np.float64],
+    stratum: NDArray[np.int64],
+    public: NDArray[np.bool_],
+    seed: int,
+) -> list[ArmGap]:
+    """The stratified permutation test of each column of ``values`` (n, columns), in the direction
+    of its sign (columns,): 1 for public above private, -1 for below."""
+    statistics = max_t(
+        permute_gaps(
+            (values * signs)[:, :, None],
+            stratum,
+            public,
+            permutations=plan.permutations,
+            enumerate_up_to=plan.enumerate_up_to,
+            seed=seed,
+        )
+    )
+    p, adjusted = p_values(statistics), westfall_young(statistics)
+    strata = np.unique(stratum)
+
+    def mean(column: int, arm: NDArray[np.bool_]) -> float:
+        return float(np.mean([values[arm & (stratum == h), column].mean() for h in strata]))
+
+    return [
+        ArmGap(
+            mean(column, public),
+            mean(column, ~public),
+            estimate_gap(values[:, column], stratum, public),
+            float(p[column]),
+            float(adjusted[column]),
+        )
+        for column in range(values.shape[1])
+    ]
+
+
 def test_exposure(
     plan: Plan,
     models: Sequence[str],
@@ -70,40 +121,27 @@ def test_exposure(
     for h in np.unique(stratum):
         if len(np.unique(public[stratum == h])) < 2:
             raise AnalysisError(f"wave {wave}: a stratum was probed in one arm only")
-    gaps = permute_gaps(
-        scores[:, :, None], stratum, public,
-        permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to,
-        seed=permutation_seed(registration, "S1", "exposure", str(wave)),
-    )  # fmt: skip
-    statistics = max_t(gaps)
-    p, adjusted = p_values(statistics), westfall_young(statistics)
+    seed = permutation_seed(registration, "S1", "exposure", str(wave))
+    gaps = compare_arms(plan, scores, np.ones(len(models)), stratum, public, seed)
     alpha = look_alpha(plan)
     return tuple(
-        _row(scores[:, m], stratum, public, wave, name, float(p[m]), float(adjusted[m]), alpha)
-        for m, name in enumerate(models)
+        Exposure(
+            wave=wave,
+            model=model,
+            public=gap.public,
+            private=gap.private,
+            gap=gap.estimate.gap,
+            interval=gap.estimate.interval,
+            p=gap.p,
+            p_adjusted=gap.p_adjusted,
+            alpha=alpha,
+            exposed=gap.p_adjusted <= alpha,
+            n_public=gap.estimate.n_public,
+            n_private=gap.estimate.n_private,
+            strata=len(np.unique(stratum)),
+        )
+        for model, gap in zip(models, gaps, strict=True)
     )
 
 
 test_exposure.__test__ = False  # type: ignore[attr-defined]  # its name is not pytest's
-
-
-def _row(
-    scores: NDArray[np.float64],
-    stratum: NDArray[np.int64],
-    public: NDArray[np.bool_],
-    wave: int,
-    model: str,
-    p: float,
-    adjusted: float,
-    alpha: float,
-) -> Exposure:
-    found = estimate_gap(scores, stratum, public)
-    strata = np.unique(stratum)
-
-    def mean(arm: NDArray[np.bool_]) -> float:
-        return float(np.mean([scores[arm & (stratum == h)].mean() for h in strata]))
-
-    return Exposure(
-        wave, model, mean(public), mean(~public), found.gap, found.interval, p, adjusted, alpha,
-        adjusted <= alpha, found.n_public, found.n_private, len(strata),
-    )  # fmt: skip

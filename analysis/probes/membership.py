@@ -15,14 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
-from analysis.stats import (
-    estimate_gap,
-    max_t,
-    p_values,
-    permutation_seed,
-    permute_gaps,
-    westfall_young,
-)
+from analysis.probes.closed_book import compare_arms
+from analysis.stats import permutation_seed
 from registry.ledger import Plan
 
 # By name: what it is called, and whether trained text has more of it or less.
@@ -77,41 +71,26 @@ def test_texts(
     for h in np.unique(stratum):
         if len(np.unique(public[stratum == h])) < 2:
             raise AnalysisError(f"wave {wave}: a stratum has texts of one arm only")
-    signs = np.array([MEASURES[measure][1] for _, measure in columns])
-    statistics = max_t(
-        permute_gaps(
-            (values * signs)[:, :, None], stratum, public,
-            permutations=plan.permutations, enumerate_up_to=plan.enumerate_up_to,
-            seed=permutation_seed(registration, "S1", "texts", str(wave)),
-        )
-    )  # fmt: skip
-    p, adjusted = p_values(statistics), westfall_young(statistics)
+    signs = np.array([float(MEASURES[measure][1]) for _, measure in columns])
+    seed = permutation_seed(registration, "S1", "texts", str(wave))
+    gaps = compare_arms(plan, values, signs, stratum, public, seed)
     return tuple(
-        _row(column, values[:, c], stratum, public, wave, float(p[c]), float(adjusted[c]))
-        for c, column in enumerate(columns)
+        TextExposure(
+            wave=wave,
+            model=model,
+            measure=measure,
+            public=gap.public,
+            private=gap.private,
+            gap=gap.estimate.gap,
+            interval=None if gap.estimate.se is None else gap.estimate.interval,
+            p=gap.p,
+            p_adjusted=gap.p_adjusted,
+            n_public=gap.estimate.n_public,
+            n_private=gap.estimate.n_private,
+            strata=len(np.unique(stratum)),
+        )
+        for (model, measure), gap in zip(columns, gaps, strict=True)
     )
 
 
 test_texts.__test__ = False  # type: ignore[attr-defined]  # its name is not pytest's
-
-
-def _row(
-    column: Column,
-    values: NDArray[np.float64],
-    stratum: NDArray[np.int64],
-    public: NDArray[np.bool_],
-    wave: int,
-    p: float,
-    adjusted: float,
-) -> TextExposure:
-    found = estimate_gap(values, stratum, public)
-    strata = np.unique(stratum)
-
-    def mean(arm: NDArray[np.bool_]) -> float:
-        return float(np.mean([values[arm & (stratum == h)].mean() for h in strata]))
-
-    return TextExposure(
-        wave, *column, mean(public), mean(~public), found.gap,
-        None if found.se is None else found.interval, p, adjusted,
-        found.n_public, found.n_private, len(strata),
-    )  # fmt: skip

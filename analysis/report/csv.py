@@ -59,8 +59,9 @@ def tables_csv(body: Body) -> dict[str, str]:
     }
     for name in ("models", "by_tool", "by_task"):
         tables[f"tools_{name}"] = list(body["tools"][name]) if body["tools"] else []
-    return {f"{name}.csv": table_csv(_square(map(_flat, rows)))
-            for name, rows in tables.items() if rows}  # fmt: skip
+    return {
+        f"{name}.csv": table_csv(_square(map(_flat, rows))) for name, rows in tables.items() if rows
+    }
 
 
 def _looks(body: Body) -> Iterator[Row]:

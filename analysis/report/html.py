@@ -140,13 +140,27 @@ def _plots(report: Report, line: Timeline) -> dict[str, list[str]]:
 
 def _grids(report: Report, line: Timeline) -> dict[str, ReportTable]:
     grids = (
-        verdict_table(report), exploratory_table(report), control_table(report),
-        monitor_table(report), onset_table(report), time_table(report, line),
-        score_table(report, by_stratum=False), score_table(report, by_stratum=True),
-        dimension_table(report), funnel_table(report), cause_table(report), effort_table(report),
-        tool_table(report), cost_table(report), further_table(report), excluded_table(report),
-        served_table(report), burned_table(report), exposure_table(report), text_table(report),
-    )  # fmt: skip
+        verdict_table(report),
+        exploratory_table(report),
+        control_table(report),
+        monitor_table(report),
+        onset_table(report),
+        time_table(report, line),
+        score_table(report, by_stratum=False),
+        score_table(report, by_stratum=True),
+        dimension_table(report),
+        funnel_table(report),
+        cause_table(report),
+        effort_table(report),
+        tool_table(report),
+        cost_table(report),
+        further_table(report),
+        excluded_table(report),
+        served_table(report),
+        burned_table(report),
+        exposure_table(report),
+        text_table(report),
+    )
     return {grid.name: grid for grid in grids}
 
 
@@ -249,12 +263,14 @@ def _need_rows(guidance: Guidance) -> list[dict[str, Any]]:
                 most = needs.get(need.width, (0, 0))
                 both = need.samples, need.samples_cautious
                 needs[need.width] = max(most[0], both[0]), max(most[1], both[1])
-        rows.append({
-            "question": question,
-            "seen": max(curve.points[-1].samples for curve in curves),
-            "elbow": max((c.elbow for c in curves if c.elbow is not None), default=None),
-            "needs": list(needs.values()),
-        })  # fmt: skip
+        rows.append(
+            {
+                "question": question,
+                "seen": max(curve.points[-1].samples for curve in curves),
+                "elbow": max((c.elbow for c in curves if c.elbow is not None), default=None),
+                "needs": list(needs.values()),
+            }
+        )
     return rows
 
 

@@ -355,9 +355,17 @@ def _owed_by_table(plan: Plan, table: ResultTable, count: ArmCount) -> int:
 def _funnel_row(count: ArmCount, owed: int) -> FunnelRow:
     present = count.scored + count.model_failure + count.missing
     return FunnelRow(
-        count.wave, count.model, count.arm, owed, count.scored, count.model_failure,
-        count.missing, max(0, owed - present), count.seeds, count.seeds_dropped,
-    )  # fmt: skip
+        count.wave,
+        count.model,
+        count.arm,
+        owed,
+        count.scored,
+        count.model_failure,
+        count.missing,
+        max(0, owed - present),
+        count.seeds,
+        count.seeds_dropped,
+    )
 
 
 def _served(runs: Sequence[RunManifest], table: ResultTable) -> tuple[ServedModel, ...]:
@@ -369,9 +377,14 @@ def _served(runs: Sequence[RunManifest], table: ResultTable) -> tuple[ServedMode
             served = tuple(sorted(set(table["served_version"][here]) - {""}))
             found.append(
                 ServedModel(
-                    run.wave, pin.name, pin.provider, pin.version, served,
-                    _tranches(run)[pin.name], dict(run.retention).get(pin.name, ""),
+                    run.wave,
+                    pin.name,
+                    pin.provider,
+                    pin.version,
+                    served,
+                    _tranches(run)[pin.name],
+                    dict(run.retention).get(pin.name, ""),
                     pin.settings,
                 )
-            )  # fmt: skip
+            )
     return tuple(found)

@@ -86,6 +86,7 @@ def calibration_table(made: RecordedCalibration) -> ReportTable:
 
 
 def title_of(made: RecordedCalibration) -> str:
+    """The title of a calibration's part of the page."""
     return "Agents that know a part" if made.how == RUN else "Known leaks in stored scores"
 
 

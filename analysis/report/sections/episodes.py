@@ -92,11 +92,18 @@ def measure_effort(table: ResultTable) -> tuple[Effort, ...]:
     limited = np.bincount(cell[held["limits_hit"] != ""], minlength=size)
     return tuple(
         Effort(
-            wave, model, int(count[i]), float(turns[i]), int(most[i]), float(calls[i]),
-            int(silent[i]), int(limited[i]), float(seconds[i]),
+            wave,
+            model,
+            int(count[i]),
+            float(turns[i]),
+            int(most[i]),
+            float(calls[i]),
+            int(silent[i]),
+            int(limited[i]),
+            float(seconds[i]),
         )
         for i, (wave, model) in enumerate(keys)
-    )  # fmt: skip
+    )
 
 
 def add_costs(table: ResultTable, free: Collection[str] = ()) -> tuple[Cost, ...]:
@@ -112,11 +119,17 @@ def add_costs(table: ResultTable, free: Collection[str] = ()) -> tuple[Cost, ...
     )
     return tuple(
         Cost(
-            wave, model, int(count[i]), usd[i][1], usd[i][0], _whole(tokens_in[i][0]),
-            _whole(tokens_out[i][0]), model in free,
+            wave,
+            model,
+            int(count[i]),
+            usd[i][1],
+            usd[i][0],
+            _whole(tokens_in[i][0]),
+            _whole(tokens_out[i][0]),
+            model in free,
         )
         for i, (wave, model) in enumerate(keys)
-    )  # fmt: skip
+    )
 
 
 def _known(

@@ -44,6 +44,7 @@ class Conduct:
 
     @property
     def uses(self) -> tuple[Use, ...]:
+        """All calls of the episode, in order."""
         return tuple(use for turn in self.turns for use in turn)
 
 
@@ -122,6 +123,7 @@ class ToolUseTables:
     left_out: int  # episodes that infrastructure failed
 
     def as_json(self) -> dict[str, Any]:
+        """The tables as plain JSON values."""
         return asdict(self)
 
 
@@ -224,6 +226,3 @@ def _seed_rows(own: list[Conduct], tools: tuple[str, ...]) -> list[SeedRow]:
     task, _, difficulty = own[0].stratum.rpartition("/")
     key = (own[0].wave, own[0].model, task, difficulty, own[0].seed)
     return [SeedRow(*key, tool, len(uses)) for tool, uses in _uses(own, tools).items()]
-
-
-__all__ = ["OTHER", "Conduct", "ToolUseTables", "Use", "tabulate_tools"]
