@@ -9,6 +9,7 @@ process can be compared with this one.
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -17,7 +18,7 @@ from multiprocessing import get_context
 
 from generators.catalog import INSTALLED
 from generators.errors import GeneratorError
-from generators.grading import Rubric
+from generators.grading import Check, Rubric, is_static
 from generators.seed import Seed
 from generators.task import DIFFICULTIES, Family, TaskInstance
 from generators.validation.overlap import (
@@ -29,7 +30,6 @@ from generators.validation.overlap import (
 )
 from generators.validation.reproducibility import digests_elsewhere, instance_digest
 from generators.validation.result import KEY_SCORE, NULL_SCORE, SOLVER_SCORE, Survey, Validation
-from generators.validation.rubrics import artefacts, unsteady
 from generators.validation.scores import (
     BEYOND_INSTRUCTIONS,
     MeanScore,
@@ -49,6 +49,12 @@ from generators.validation.truth_leaks import LEAK_INSTANCES, LeakSearch
 NULL_SEEDS = 40  # the mean of the luckiest guess of any family then errs by 0.03 (1 σ) at most
 
 Watch = Callable[[str, int, int], None]  # what, done, of
+
+# Traces of the program that wrote a rubric's text.
+ARTEFACTS = re.compile(
+    r"\bnp\.|\bnumpy\b|\barray\(|\b(?:float|u?int)(?:8|16|32|64)\b|\bnan\b|\binf\b|\bNone\b(?! of)"
+    r"|[{}]|-0\.0*(?![0-9])"
+)
 
 
 def survey(
@@ -187,6 +193,29 @@ def _sum_rates(rates: Iterable[PassRate]) -> tuple[PassRate, ...]:
             each.metarubric, each.dimension, each.weight, passed, total
         )
     return tuple(sums.values())
+
+
+def static_criteria(rubric: Rubric) -> dict[str, tuple[str, Check | None]]:
+    """The text and the check of each criterion that a rubric calls static, by its id."""
+    return {each.id: (each.text, each.check) for each in rubric.criteria if is_static(each)}
+
+
+def unsteady(one: Rubric, other: Rubric) -> frozenset[str]:
+    """The metarubrics of static criteria that two instances of a stratum do not share: they need
+    a source in the truth, or a gate."""
+    first, second = static_criteria(one), static_criteria(other)
+    return frozenset(
+        name.rpartition("/")[0]
+        for name in first.keys() | second.keys()
+        if first.get(name) != second.get(name)
+    )
+
+
+def artefacts(instance: TaskInstance) -> Iterator[str]:
+    """Traces of the program in the text of criteria, each after its metarubric."""
+    for criterion in instance.rubric.criteria:
+        if found := ARTEFACTS.search(criterion.text):
+            yield f"{criterion.metarubric}: {found.group(0)!r}"
 
 
 def public_seeds(count: int) -> tuple[Seed, ...]:

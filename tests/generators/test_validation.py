@@ -19,7 +19,6 @@ from generators.grading.checks import ValueEquals
 from generators.grading.item_lists import PAIRS, ItemList, ItemNumber
 from generators.grading.rubric import Criterion, Rubric
 from generators.task import Asset, StatesInputs, TruthTable
-from generators.validation.rubrics import artefacts, unsteady
 from generators.validation.scores import (
     MeanScore,
     pass_rates,
@@ -39,10 +38,12 @@ from generators.validation.truth_leaks import (
 from generators.validation.validate import (
     Survey,
     Validation,
+    artefacts,
     public_seeds,
     rising_scores,
     shared_fingerprints,
     survey,
+    unsteady,
 )
 
 SEEDS = public_seeds(LEAK_INSTANCES)
