@@ -19,27 +19,26 @@ from typing import Any
 from generators.errors import GeneratorError
 from generators.task import Family
 
-# --- What installed packages name in an entry point group: gathered by one rule ---
-
 
 def gather(
     group: str,
     form: re.Pattern[str],
-    told: str,
+    form_words: str,
     clash: Callable[[str], str],
     refused: Callable[[EntryPoint, str], Exception],
     order: Callable[[EntryPoint], Any],
 ) -> dict[str, EntryPoint]:
     """The entries of a group by name, in an order; loads none.
 
-    ``told`` says of which form names are, ``clash`` why a name cannot be had ("" where it can).
+    ``form_words`` describes the form of names; ``clash`` gives the reason that a name is taken,
+    or "".
     Raises what ``refused`` makes of an entry of another form, with such a name, or that two
     distributions give.
     """
     found: dict[str, EntryPoint] = {}
     for entry in sorted(entry_points(group=group), key=order):
         if not form.fullmatch(entry.name):
-            raise refused(entry, f"is not of {told}")
+            raise refused(entry, f"is not of {form_words}")
         if reason := clash(entry.name):
             raise refused(entry, reason)
         if entry.name in found:
@@ -89,7 +88,7 @@ def load_family(entry: EntryPoint) -> Family:
         found: Any = entry.load()
         if isinstance(found, type) or not hasattr(found, "generate"):
             found = found()
-    except Exception as error:  # the code is a stranger's: it may raise anything
+    except Exception as error:  # external code may raise anything
         raise _refused(entry, f"cannot be loaded: {type(error).__name__}: {error}") from error
     missing = [part for part in _PARTS if not hasattr(found, part)]
     if missing:

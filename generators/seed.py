@@ -50,8 +50,8 @@ class Seed:
         return Seed(hashlib.sha256(self.preimage(*path)).digest())
 
     def preimage(self, *parts: str | int) -> bytes:
-        """The bytes whose SHA-256 is the seed of that name; as secret as the seed. Those of a
-        longer path begin with those of its beginning."""
+        """The preimage, under SHA-256, of the seed of that name; as secret as the seed. That of a
+        longer path begins with that of its beginning."""
         return b"".join((_TAG, self.value, *map(path_part, parts)))
 
     def rng(self) -> Stream:

@@ -99,7 +99,7 @@ class Brief:
     # or the files under ``collect`` are.
     answer_schema: str
     limits: Limits = Limits()
-    collect: tuple[str, ...] = ()  # paths whose content graders read when the agent is done
+    collect: tuple[str, ...] = ()  # paths that graders read when the agent is done
     exists: tuple[str, ...] = ()  # paths of which they ask only whether something is there
 
     @property
@@ -212,7 +212,7 @@ class Family(Protocol):
 
 @runtime_checkable
 class StatesInputs(Protocol):
-    """A family some of whose truth stands in the input files by design, and says which."""
+    """A family with truth that its input files state by design, and a list of those columns."""
 
     @property
     def given(self) -> tuple[str, ...]:
@@ -222,8 +222,8 @@ class StatesInputs(Protocol):
 
 @runtime_checkable
 class ClosedBook(Protocol):
-    """A family that words its own question for exposure probes: what identifies an instance to who
-    has read it, without its data."""
+    """A family with its own question for exposure probes, which identifies an instance to a model
+    that has read it, without the data."""
 
     def closed_book(self, instance: TaskInstance) -> str:
         """The question, answered by the values of the family's answer block."""

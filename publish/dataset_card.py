@@ -1,4 +1,4 @@
-"""The dataset card: what a stranger who finds the release must know, in our own words."""
+"""The dataset card: a description of the release for its readers."""
 
 from __future__ import annotations
 

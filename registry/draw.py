@@ -56,7 +56,7 @@ class SystemEntropy:
 @dataclass(frozen=True, slots=True)
 class FixedEntropy:
     """SHA-256 of the path below a root of 32 bytes: the same draw each time. For demonstrations
-    and tests only: who knows the root knows every seed."""
+    and tests only: the root gives every seed."""
 
     root: bytes = field(repr=False)
 
@@ -120,7 +120,7 @@ def draw(
     for each reserve tranche, of which ``reserve`` gives the s.
 
     A stratum is its family, version and difficulty. ``identify`` gives the instance id of a
-    seed (so that this module knows no generator); ``progress`` is told how many are drawn.
+    seed (so that this module knows no generator); ``progress`` receives the number drawn.
     Raises RegistryError.
     """
     each = [Stratum(*stratum) for stratum in strata]

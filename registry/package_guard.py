@@ -37,7 +37,7 @@ def package_folder(name: str) -> Path | None:
 
 
 def code_digest(root: Path = ROOT) -> str:
-    """One digest over the source of all our packages, to tell whether two machines run the same
+    """One digest over the source of all our packages, to compare whether two machines run the same
     code."""
     hasher = hashlib.sha256()
     for name in PACKAGES:

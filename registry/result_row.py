@@ -61,7 +61,7 @@ class ResultRow:
     burned: int = 0  # 1 where the model's provider may have kept this private instance before
 
 
-JOINED = ("arm", "tranche", "burned")  # with the results, by who holds the study's key
+JOINED = ("arm", "tranche", "burned")  # with the results, with the study's key
 COLUMNS: tuple[str, ...] = tuple(field.name for field in fields(ResultRow))
 
 

@@ -2,8 +2,8 @@
 
 A commitment to a private seed is ``HMAC-SHA256(r, m)`` with a nonce r of 32 random bytes, where
 m joins four parts, each after its length as 4 bytes, big-endian: the tag
-``dosimeter/commitment``, the version ``1``, the instance id and the seed's 32 bytes. It tells
-nothing of the seed to who lacks r; who is given both can check it.
+``dosimeter/commitment``, the version ``1``, the instance id and the seed's 32 bytes. Without r
+it reveals nothing of the seed; with both anyone can check it.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Without a key: the ledger's chain and the form of its records, the commitments' 
 of the sealed set, and of every object of a closed wave against its inventory and the roots in
 the ledger. With the study's key also: that the sealed set opens to what was committed to, that
 its arms follow from the allocation seed, and that every ciphertext can be opened. age does not
-tell who encrypted: what no record names yet ("open") is only known to be whole.
+show who encrypted: what no record names yet ("open") is only known to be whole.
 """
 
 from __future__ import annotations
@@ -361,11 +361,11 @@ def _check_objects(
     expected = sum(each.record.objects for each in promised)
     stored = ((key, "") for key in store.list())
     walk = merge(stored, *(each.lines(store, findings) for each in promised))
-    told = {head_key(each.record.objects_root) for each in promised}
-    told.update(record.uri for _, record in _of(records, "sealed-set"))
+    promised_keys = {head_key(each.record.objects_root) for each in promised}
+    promised_keys.update(record.uri for _, record in _of(records, "sealed-set"))
     for done, (key, group) in enumerate(groupby(walk, key=itemgetter(0)), 1):
         digests = {digest for _, digest in group}
-        _check_object(store, key, digests, told, identities, findings)
+        _check_object(store, key, digests, promised_keys, identities, findings)
         if progress:
             progress(done, max(done, expected))
     whole = [each for each in promised if not each.broken]
@@ -377,16 +377,16 @@ def _check_object(
     store: Store,
     key: str,
     digests: set[str],
-    told: set[str],
+    promised_keys: set[str],
     identities: Sequence[str] | None,
     findings: _Findings,
 ) -> None:
     """One name: ``digests`` are those that inventories give it, and "" if it is in the store.
-    Of the names ``told`` and of the ledger's another check has said all there is to say."""
+    Other checks report on the names in ``promised_keys`` and on the ledger's."""
     if "" not in digests:
         findings.add(key, "missing: it was removed from the store")
         return
-    if key.startswith(_LEDGER) or key in told:
+    if key.startswith(_LEDGER) or key in promised_keys:
         return
     data = store.get(key)
     found = digest_bytes(data)

@@ -1,4 +1,4 @@
-"""What an agent handed in, parsed: the JSON answer block and the files it may point to."""
+"""The answer of an agent, parsed: the JSON answer block and the files it may point to."""
 
 from __future__ import annotations
 

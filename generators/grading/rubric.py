@@ -86,7 +86,7 @@ def fill_rubric(metarubrics: tuple[Metarubric, ...], tables: Mapping[str, TruthT
 
 
 def check_answer(rubric: Rubric, answer: Answer | None) -> tuple[bool | None, ...]:
-    """The deterministic verdict on each criterion; None where only a judge can tell."""
+    """The deterministic verdict on each criterion; None where only a judge can decide."""
     gates: dict[int, bool] = {}  # one gate may guard hundreds of criteria: decided once
 
     def decide(check: Check) -> bool:
@@ -120,7 +120,7 @@ def is_static(criterion: Criterion) -> bool:
     """Whether a criterion asks the same of every instance: it is of no row of the truth, and no
     gate, which holds values of the truth, guards it. All others need the instance's answer key.
 
-    `dosimeter tasks check` holds families to it (validation/steady.py)."""
+    `dosimeter tasks check` holds families to it (validation/validate.py)."""
     return not criterion.source and not isinstance(criterion.check, Gated)
 
 

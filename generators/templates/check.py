@@ -140,20 +140,20 @@ def _rounded(value: float | None) -> float | None:
 
 
 def check_text(text: str | bytes, path: str) -> TemplateReport:
-    """What is to be said of a template file's text; ``path`` is what the report calls it."""
+    """The report on a template file's text, which names the file ``path``."""
     reading = read_template(text, path)
     try:
         family_name(path)
     except TemplateError as error:
-        told = Problem(1, (), str(error).removeprefix(f"{path}: "))
-        reading = replace(reading, errors=(told, *reading.errors))
+        problem = Problem(1, (), str(error).removeprefix(f"{path}: "))
+        reading = replace(reading, errors=(problem, *reading.errors))
     return _report(reading, path)
 
 
 def _report(reading: ParsedTemplate, path: str) -> TemplateReport:
     finder = _Finder(reading.file, dict.fromkeys(reading.errors), list(reading.warnings))
     questions = tuple(finder.question(question) for question in reading.file.questions)
-    finder.tell_of_time()
+    finder.report_time()
     return TemplateReport(
         path,
         reading.file.digest,
@@ -221,11 +221,11 @@ class _Finder:
 
     def component(self, component: Component) -> None:
         """Compile a component, its variables drawn once. Those with functions in them wait for
-        the simulation, since they need the files of others."""
+        the simulation, since they need files of other components."""
         if component.type not in CONTENT_KEYS or not component.content:
             return
         try:
-            known = CONTENT_KEYS[component.type]  # others were told of when the file was read
+            known = CONTENT_KEYS[component.type]  # others were reported when the file was read
             content = {key: value for key, value in component.content.items() if key in known}
             sample = _one_sample(replace(component, content=content))
             if sample is not None:
@@ -270,7 +270,7 @@ class _Finder:
         hurried = tried < SAMPLES and self.left <= 0
         self.hurried += hurried
         struck = question.place in self.faulty
-        self.tell(question, failed, faults, tried)
+        self.report_failures(question, failed, faults, tried)
         if tried < SAMPLES and made and not (failed or hurried or struck):
             self.warn(
                 question.place,
@@ -294,7 +294,7 @@ class _Finder:
         self.judge(question, report)
         return report
 
-    def tell(
+    def report_failures(
         self, question: Question, failed: dict[str, list[str]], faults: Counter[str], tried: int
     ) -> None:
         """Report samples without a key, or with one that no answer meets."""
@@ -308,7 +308,7 @@ class _Finder:
             say = self.warn if what.startswith("the expected answer is empty") else self.error
             say(place, f"{what} (in {count} of {tried} samples)")
 
-    def tell_of_time(self) -> None:
+    def report_time(self) -> None:
         if self.hurried:
             self.warn(
                 ("tests",),

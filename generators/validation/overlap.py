@@ -14,7 +14,7 @@ RISE_DEVIATIONS = 3.0
 
 
 def shared_between(prints: Mapping[str, frozenset[str]]) -> Iterator[str]:
-    """The strata that share what tells instances apart, two and two."""
+    """Pairs of strata that share an identifying value."""
     owners: dict[str, str] = {}
     pairs: dict[tuple[str, str], int] = {}
     for stratum, own in prints.items():
@@ -61,9 +61,7 @@ def _guesses(found: Validation) -> dict[str, MeanScore]:
     return {name: MeanScore(mean, errors.get(name, 0.0)) for name, mean in found.nulls}
 
 
-# --- Two seeds, difficulties or families share nothing that could tell of another instance ---
-
-# Values that a few dozen small integers make by chance tell nothing of where they are from.
+# Values that a few dozen small integers make by chance do not identify an instance.
 _LARGEST_COMMON_DENOMINATOR = 1000
 _SHORTEST_TELLING_TEXT = 8
 
@@ -84,7 +82,7 @@ def shared_among(prints: Iterable[frozenset[str]]) -> frozenset[str]:
 
 
 def fingerprints(instance: TaskInstance) -> frozenset[str]:
-    """What tells an instance from all others: its id, the digests of its files and of their
+    """The identifying values of an instance: its id, the digests of its files and of their
     content, and the values of its truth that could not recur by chance."""
     files = {asset.digest for asset in instance.brief.assets}
     content = {digest for _, digest in instance.truth.digests}

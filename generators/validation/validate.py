@@ -62,14 +62,14 @@ def survey(
 ) -> Survey:
     """Validate each family at each difficulty, and hold them against each other.
 
-    ``watch`` is told what is at work, how many strata are done and how many there are; ``jobs``
+    ``watch`` receives the work at hand, the strata done and all strata; ``jobs``
     processes share the work.
     """
     strata = [(each, difficulty, seeds) for each in families for difficulty in DIFFICULTIES]
     found: list[Validation] = []
     prints: dict[str, frozenset[str]] = {}
-    tell = watch or (lambda what, done, of: None)
-    tell("checking", 0, len(strata))
+    report = watch or (lambda what, done, of: None)
+    report("checking", 0, len(strata))
     with _workers(min(jobs, len(strata))) as work:
         for done, ((each, difficulty, _), measured) in enumerate(
             zip(strata, work(_measure, strata), strict=True), 1
@@ -77,7 +77,7 @@ def survey(
             validation, own = measured
             found.append(validation)
             prints[validation.stratum] = own
-            tell(f"checked {each.name} {difficulty}", done, len(strata))
+            report(f"checked {each.name} {difficulty}", done, len(strata))
     return Survey(tuple(found), (*shared_between(prints), *rising_scores(found)))
 
 

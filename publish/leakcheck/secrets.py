@@ -1,6 +1,6 @@
 """What a leak check looks for: all that follows from a private seed, in every spelling.
 
-A needle that another seed also yields tells nothing of this one. So whatever occurs in the
+A needle that another seed also yields identifies neither. So whatever occurs in the
 corpus (the public arm's own instances, and control instances of throw-away seeds) is not a
 needle: a prompt that all share, a small table that two seeds agree on, a PNG's first bytes.
 Seeds, nonces and instance ids are never excused so.
@@ -48,7 +48,7 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What was found, without saying it: the kind of thing, and whose."""
+    """The kind of a secret that was found, and its owner, without the secret."""
 
     kind: str
     leaf: int

@@ -2,7 +2,7 @@
 
 Record ``n`` is ``ledger/<n, 8 digits>.json``: sequence, the digest of the record before it,
 kind, body, time. An edit, a gap or a swap breaks the chain at that place. Dropping records from
-the end leaves a shorter chain that is whole: only a head noted elsewhere tells of it.
+the end leaves a shorter chain that is whole: only a head noted elsewhere shows it.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Ledger:
 
     def head(self) -> Digest:
         """The digest of the newest record; GENESIS while there is none. Whoever notes it
-        elsewhere can tell later that no record was dropped."""
+        elsewhere can show later that no record was dropped."""
         entries = self.entries()
         return entries[-1].digest if entries else GENESIS
 

@@ -116,14 +116,14 @@ class SealedSet:
     uri: str  # its key in the store
     recipients: tuple[str, ...]  # age public keys
     entropy: str  # "operating system", or "fixed" for demonstrations
-    allocation_seed: str  # hex; who holds the sealed set can recompute the arms from it
+    allocation_seed: str  # hex; with the sealed set it gives the arms
     # Seeds per arm and stratum of tranche 1 and so on; those of tranche 0, the panel, are above.
     reserve: tuple[int, ...] = field(default=(), metadata=_LATER)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelPin:
-    """An exact model: who serves it, the version asked for, and how it is sampled."""
+    """An exact model: its provider, the version asked for, and how it is sampled."""
 
     name: str
     provider: str
@@ -219,7 +219,7 @@ class JudgeChecked:
     judge: JudgePin
     sheets: str  # digest of what it was asked
     criteria: int
-    result: str  # digest of the object that tells every verdict
+    result: str  # digest of the object with every verdict
     uri: str  # its key in the store
     objects: int  # replies of the judge that no record before promises
     objects_root: str
@@ -234,7 +234,7 @@ class CalibrationMade:
     how: str  # "resampled": stored scores; "run": agents in a scratch study
     wave: int | None  # whose stored scores; None of a scratch study
     trials: int  # tests run, over all doses
-    result: str  # digest of the object that tells them
+    result: str  # digest of the object that holds them
     uri: str  # its key in the store
     objects: int
     objects_root: str
@@ -288,7 +288,7 @@ class ReportIssued:
     table: str  # digest of the result rows
     report: str  # digest of report.json
     deviations: tuple[str, ...]
-    calibrations: tuple[str, ...] = field(default=(), metadata=_LATER)  # results that it tells
+    calibrations: tuple[str, ...] = field(default=(), metadata=_LATER)  # results that it shows
 
 
 KINDS: dict[str, type[Any]] = {

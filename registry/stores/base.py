@@ -13,7 +13,7 @@ _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*")
 
 class Store(Protocol):
     """Write once, read often. ``put`` is the heart: of any number of racing writers of one
-    name exactly one is told True, and readers see its bytes whole or nothing."""
+    name exactly one gets True, and readers see its bytes whole or nothing."""
 
     @property
     def uri(self) -> str:

@@ -186,7 +186,7 @@ def _write_all(handle: int, data: bytes) -> None:
 
 
 def _sweep(path: Path) -> None:
-    """Remove a temporary file whose writer is dead: nobody holds its lock any more."""
+    """Remove a temporary file if its writer is dead, so that its lock is free."""
     with contextlib.suppress(OSError):
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:

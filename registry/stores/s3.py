@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 _FORM = "s3://bucket/prefix[?endpoint=http://host:port&region=name]"
-_CONFLICTS = 6  # times that a 409 is met with patience, from 50 ms up
+_CONFLICTS = 6  # times that a 409 is retried, after 50 ms at first
 _READS = 3  # times that a body that breaks off is fetched
 _GONE = {"404", "NoSuchKey", "NotFound"}
 _EXISTS = {"412", "PreconditionFailed"}
@@ -159,7 +159,7 @@ class S3Store:
         return None
 
     def _see_bucket(self) -> None:
-        """A HEAD's 404 does not tell a missing object from a missing bucket: ask once."""
+        """A HEAD's 404 does not distinguish a missing object from a missing bucket: ask once."""
         if not self._bucket_seen:
             self._client.list_objects_v2(Bucket=self.bucket, MaxKeys=1)
             self._bucket_seen = True

@@ -153,7 +153,7 @@ def _describe_single_turn(brief: Brief) -> str:
 
 
 def _write_brief(folder: Path, brief: Brief) -> int:
-    """What an agent finds in its work folder, under ``inputs``, and what it is told."""
+    """Write the prompt, the answer schema and, under ``inputs``, the input files."""
     for asset in brief.assets:
         path = folder / "inputs" / safe_place(asset.path)
         path.parent.mkdir(parents=True, exist_ok=True)

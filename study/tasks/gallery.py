@@ -32,7 +32,7 @@ MAX_LINE = 110
 MAX_SIDE = 1000  # pixels; a larger picture is shown smaller
 MAX_PIXELS = 420 * 420  # of all of it, so that long strips stay readable
 MAX_ITEMS = 4  # of a list in the key
-_ALIKE = 4  # letters of a file's name that tell its kind
+_ALIKE = 4  # letters of a file's name that show its kind
 
 _INTRO = """\
 # Gallery

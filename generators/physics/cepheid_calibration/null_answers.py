@@ -1,4 +1,4 @@
-"""Answers of someone who opens no input file."""
+"""Answers of an agent that opens no input file."""
 
 from __future__ import annotations
 

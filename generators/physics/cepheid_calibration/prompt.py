@@ -1,4 +1,4 @@
-"""What the agent is told, and the form of its answer."""
+"""The task as the agent reads it, and the form of its answer."""
 
 from __future__ import annotations
 

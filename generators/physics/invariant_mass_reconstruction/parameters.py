@@ -29,7 +29,7 @@ SLOPE_FACTORS = (0.5, 1.5)
 CALORIMETER_RADII = (1.35, 1.65)
 RADIUS_FACTORS = (0.85, 1.15)
 
-# What the prompt tells of the particle, so that one peak is meant; wider than what is drawn.
+# The prompt bounds the particle so, which leaves one peak; wider than what is drawn.
 SOUGHT_MASSES = (15.0, 75.0)
 SOUGHT_WIDTHS = (0.5, 20.0)
 

@@ -1,4 +1,4 @@
-"""Answers of someone who opens no file."""
+"""Answers of an agent that opens no file."""
 
 from __future__ import annotations
 

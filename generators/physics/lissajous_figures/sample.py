@@ -1,4 +1,4 @@
-"""Draws: who made which supply, which were tested, and what the oscilloscope showed."""
+"""Draws: the maker of each supply, the tested ones, and the pictures of the oscilloscope."""
 
 from __future__ import annotations
 

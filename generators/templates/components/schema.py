@@ -37,7 +37,7 @@ DEFAULT_SCHEMA = {"message": "lorem_words", "timestamp": "date", "id": "id"}
 DEFAULT_COUNT, DEFAULT_ITEMS, DEFAULT_ELEMENT = 5, "lorem_words", "item"
 DEEPEST = 40
 LONGEST_KEY = 200
-SAFE_WHOLE = 1 << 53  # a uniform tells no more values apart
+SAFE_WHOLE = 1 << 53  # a uniform distinguishes no more values
 
 KINDS = ("array", "object", "string", "number", "integer", "boolean", "null", "literal")
 

@@ -3,7 +3,7 @@
 A query may be anything that reads. Refused are statements that write, attach, open a
 transaction or load an extension, more than one statement, PRAGMAs other than those that
 describe the database, and what may answer otherwise another time or elsewhere: chance, the
-clock and time zone (see ``sqliteclock.py``), and what tells of SQLite itself. A query may take
+clock and time zone and what tells of SQLite itself. A query may take
 two seconds of CPU, a value a quarter of a megabyte. Bounds and refusals are TemplateLimitError.
 
 As in the public implementation: a query's answer is the first column of its first row; NULL is
@@ -119,7 +119,7 @@ _ABOUT_ITSELF |= {"sqlite_compileoption_get", "sqlite_compileoption_used"}
 _ABOUT_ITSELF |= {"changes", "total_changes", "last_insert_rowid"}
 _UNSAFE = {"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit", "sqlite_log"}
 _STATEMENTS_RUN = "sqlite_stmt"  # a table of what this connection has run, and its memory
-# Behind what SQLite skips: EXPLAIN is not told to an authorizer.
+# Behind what SQLite skips: An authorizer is not asked about EXPLAIN.
 _EXPLAIN = re.compile(r"(?:[\s;\ufeff]|--[^\n]*(?:\n|$)|/\*.*?(?:\*/|$))*explain\b", re.I | re.S)
 # A width is padded to in a single step, which cannot be stopped.
 _PRINTF = re.compile(r"\b(?:printf|format)\s*\(\s*('(?:[^']|'')*'\s*[,)])?", re.I)

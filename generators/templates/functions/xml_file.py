@@ -11,7 +11,7 @@ public, only its tests and pages, so these are ours: values that are empty are l
 ``xpath_collect``; ``path/@name`` is a path wherever one may stand; ``xpath_max_value`` and
 ``xpath_min_value`` give the number as the file has it; ``xpath_max_count`` is the largest number
 of matches that one parent has (the most members of any one team). Public templates give these
-three two paths, labels and values, and mean the label: see ``xmlpairs``.
+three two paths, labels and values, and mean the label (``group_by_label``).
 
 Documents with a DOCTYPE are refused, and with them all entities of a document's own.
 """

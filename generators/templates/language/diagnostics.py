@@ -12,7 +12,7 @@ from generators.errors import nearest
 from generators.templates.language.template import Place
 from generators.yaml_lines import YamlDocument, key_of
 
-MOST_PROBLEMS = 200  # that are told of one file
+MOST_PROBLEMS = 200  # that are reported of one file
 _ROOTS = (".", "{{artifacts}}", "artifacts")
 _DRIVE = re.compile(r"[A-Za-z]:")
 _INNERMOST = re.compile(r"\{\{[^{}]*\}\}")

@@ -1,7 +1,7 @@
 """Template files: read whole, every error of form at once (spec/templates.md, "Template files").
 
-What a placeholder, a function or a data type is, ``check`` says; this says whether the file has
-the keys, kinds and names that a template has.
+``check`` judges placeholders, functions and data types; this module only the keys, kinds and
+names of the file.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ class _Form(SandboxForm):
         return found
 
     def targeted(self, place: Place, test: Mapping[str, Any]) -> dict[str, Any]:
-        """The public type for edits, as the keys of ours."""
+        """The keys of our type for edits, translated from the public one."""
         if any(key not in test for key in TARGETED_KEYS):
             return {}
         files = [self.text(place, test, key) for key in ("original_file", "modified_file")]

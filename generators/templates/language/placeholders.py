@@ -54,7 +54,7 @@ class Scope:
 
 @lru_cache(maxsize=4096)
 def parse_text(text: str, keep_lorem: bool = False) -> Text:
-    """The parts of a text. ``keep_lorem`` leaves ``{{lorem:…}}`` as it is, for who draws it.
+    """The parts of a text. ``keep_lorem`` leaves ``{{lorem:…}}`` as it is, to be drawn later.
 
     Raises TemplateError for a placeholder that nothing can fill.
     """

@@ -1,4 +1,4 @@
-"""JSON as an answer: read without ever raising, compared with exact types, differences told.
+"""JSON as an answer: read without ever raising, compared with exact types, differences listed.
 
 Exact means Python's types, as in the run folders that people have: 1, 1.0 and true are three
 values; 1.0 and 1e0 are one, as are 0.0 and -0.0; NaN equals nothing, itself included; of a
@@ -13,7 +13,7 @@ from itertools import chain, islice
 from typing import Any
 
 MOST_JSON = 1 << 21  # characters
-MOST_DIFFERENCES = 20  # that are told
+MOST_DIFFERENCES = 20  # that are listed
 _MOST_SHOWN = 80  # characters of a value
 
 

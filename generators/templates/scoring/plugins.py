@@ -33,7 +33,7 @@ class Scorer:
     """How answers of one type are scored.
 
     ``leniently`` is asked about what ``score`` found wrong; without it the type has one verdict.
-    Both are given strangers' answers: they return quickly and raise nothing.
+    Answers are untrusted: both return quickly and raise nothing.
     """
 
     name: str
@@ -68,7 +68,7 @@ def load_scorer(entry: EntryPoint) -> Scorer:
         found: Any = entry.load()
         if not isinstance(found, Scorer):
             found = found()
-    except Exception as error:  # the code is a stranger's: it may raise anything
+    except Exception as error:  # external code may raise anything
         raise _refused(entry, f"cannot be loaded: {type(error).__name__}: {error}") from error
     if not isinstance(found, Scorer):
         raise _refused(entry, f"is no Scorer: {entry.value} gives a {type(found).__name__}")
@@ -78,7 +78,7 @@ def load_scorer(entry: EntryPoint) -> Scorer:
 
 
 def _guarded(scorer: Scorer, entry: EntryPoint) -> Scorer:
-    """The same, whose failure names the package: it is never counted against an answer."""
+    """The same scorer; its failure names the package and is never counted against an answer."""
 
     def told(ask: Callable[[Key, str, Workspace], _T]) -> Callable[[Key, str, Workspace], _T]:
         def asked(key: Key, response: str, workspace: Workspace) -> _T:

@@ -2,8 +2,8 @@
 
 The strict verdicts of the six types are those of the public implementation (spec/templates.md,
 Scoring types), verdict for verdict; the reasons are in our words. The lenient ones forgive what
-``generators.templates.scoring.lenient`` lists; what is right strictly is right leniently. Whatever
-is scored, nothing here raises and nothing takes long: an answer is a stranger's.
+``generators.templates.scoring.lenient`` lists; what is right strictly is right leniently.
+Answers are untrusted: nothing here raises, and nothing takes long.
 
     key = Key("stringmatch", expected="amber")
     score(key, "Amber.", workspace).correct                      # False
@@ -36,7 +36,7 @@ from generators.templates.scoring.response import (
 
 
 class Failure(Enum):
-    """Why a strict score is wrong, as far as the lenient one can tell."""
+    """Why a strict score is wrong, as far as the lenient one shows."""
 
     FORMATTING = "formatting failure"  # the task was done, the answer not put as was asked
     TASK = "task failure"

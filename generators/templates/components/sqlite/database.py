@@ -1,4 +1,4 @@
-"""``create_sqlite``: a database of tables whose every reference holds."""
+"""``create_sqlite``: a database of tables in which every reference holds."""
 
 from __future__ import annotations
 
