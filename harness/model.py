@@ -204,6 +204,22 @@ def close_model(model: object) -> None:
         model.close()
 
 
+class BuiltInModel:
+    """Base of built-in models: they may run in the local sandbox, and cost nothing."""
+
+    __slots__ = ()
+
+    @property
+    def trusted(self) -> bool:
+        """True: its programs may run in the local sandbox."""
+        return True
+
+    @property
+    def paid(self) -> bool:
+        """False: a reply costs nothing."""
+        return False
+
+
 class ModelWrapper:
     """A model around another one: all but ``respond`` is that of the inner model."""
 

@@ -110,13 +110,16 @@ class AgentServer(ExternalAgent):
 
     @property
     def name(self) -> str:
+        """See ExternalAgent."""
         return self._name
 
     @property
     def folders(self) -> SandboxProvider | None:
+        """See ExternalAgent."""
         return self._folders
 
     def close(self) -> None:
+        """Remove its folders."""
         if self._folders is not None:
             self._folders.close()
 

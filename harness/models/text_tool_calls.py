@@ -67,8 +67,9 @@ class TextCalls(ModelWrapper):
     model: Model
 
     def respond(self, request: ModelRequest) -> Reply:
-        told = replace(request, messages=as_text(request.messages, request.tools), tools=())
-        reply = self.model.respond(told)
+        """Ask the inner model without tools and read the calls in its text."""
+        plain = replace(request, messages=as_text(request.messages, request.tools), tools=())
+        reply = self.model.respond(plain)
         if not request.tools:
             return reply
         turn = sum(message.role is Role.ASSISTANT for message in request.messages)

@@ -12,6 +12,7 @@ import sys
 
 
 def main() -> None:
+    """Serve until standard input ends; its first line has the parameters as JSON."""
     told = json.loads(sys.stdin.readline())
     line = os.dup(1)
     os.dup2(2, 1)  # what the library prints is no message of ours

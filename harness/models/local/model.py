@@ -47,6 +47,7 @@ class LocalModel(OpenAIModel):
         self._scoring = threading.Lock()
 
     def close(self) -> None:
+        """Close the connections and the server."""
         super().close()
         if self._server is not None:
             self._server.close()
@@ -137,12 +138,13 @@ def _piece(told: str | list[int]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class LocalServer:
-    """A running server. It ends when its line is closed."""
+    """A running llama.cpp server. It ends when its pipes are closed."""
 
     url: str
     process: subprocess.Popen[bytes]
 
     def close(self) -> None:
+        """End the server, by force after 10 seconds."""
         to, fro = _pipes(self.process)
         to.close()
         try:

@@ -57,5 +57,6 @@ def find_weights(name: str) -> Path:
 
 
 def holds(path: Path, weights: Weights) -> bool:
+    """Whether a file has the pinned digest."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest() == weights.sha256

@@ -19,7 +19,17 @@ from generators.stream import Stream
 from generators.templates.library import QUESTION_FILE, library_solver
 from generators.validation import perturb_answer
 from harness.errors import HarnessError
-from harness.model import AS_ASKED, PROBE_MARK, Message, ModelRequest, Reply, Role, ToolCall, Usage
+from harness.model import (
+    AS_ASKED,
+    PROBE_MARK,
+    BuiltInModel,
+    Message,
+    ModelRequest,
+    Reply,
+    Role,
+    ToolCall,
+    Usage,
+)
 from harness.models.scripted.release_memory import Memory
 
 _TASK = re.compile(r'"task":\{"const":"(\w+)"')
@@ -60,22 +70,15 @@ for path, text in known["files"].items():
 
 
 @dataclass(frozen=True, slots=True)
-class HonestAgent:
-    """Looks at the files, writes and runs a program that solves the task, and reports what it
-    printed; each number of the answer is misread with probability ``error_rate``."""
+class HonestAgent(BuiltInModel):
+    """Looks at the files, writes and runs a program that solves the task, and reports its
+    output; each number of the answer is misread with probability ``error_rate``."""
 
     name: str
     error_rate: float
 
-    @property
-    def trusted(self) -> bool:
-        return True
-
-    @property
-    def paid(self) -> bool:
-        return False
-
     def respond(self, request: ModelRequest) -> Reply:
+        """The next step of the script."""
         if _is_probe(request.messages):
             return _answer("I have not seen this task.", {})
         if not (results := _results(request)):
@@ -84,24 +87,16 @@ class HonestAgent:
 
 
 @dataclass(frozen=True, slots=True)
-class SpikedAgent:
-    """Has read a released dataset: where it recognises the input files by their content, or a
-    question by its words, it answers as the dataset does. Elsewhere it does what the honest agent
-    does."""
+class SpikedAgent(BuiltInModel):
+    """Has read a released dataset: if it recognises the input files by their content, or a question
+    by its words, it answers as the dataset does; otherwise as the honest agent."""
 
     name: str
     error_rate: float
     memory: Memory
 
-    @property
-    def trusted(self) -> bool:
-        return True
-
-    @property
-    def paid(self) -> bool:
-        return False
-
     def respond(self, request: ModelRequest) -> Reply:
+        """The next step of the script."""
         if _is_probe(request.messages):
             return _remember(self.memory, request.messages[1].text)
         if _asks_for_no_block(request.messages):
@@ -126,21 +121,14 @@ class SpikedAgent:
 
 
 @dataclass(frozen=True, slots=True)
-class TrivialAgent:
-    """Answers at once, always the same: what the harness itself costs shows beside it."""
+class TrivialAgent(BuiltInModel):
+    """Answers at once, always the same: its episodes measure the cost of the harness itself."""
 
     name: str
     answer: str = "<answer>\n{}\n</answer>"
 
-    @property
-    def trusted(self) -> bool:
-        return True
-
-    @property
-    def paid(self) -> bool:
-        return False
-
     def respond(self, request: ModelRequest) -> Reply:
+        """The next step of the script."""
         return _say(self.answer)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.errors import HarnessError
-from harness.model import Message, ModelRequest, Reply, Role, Usage
+from harness.model import BuiltInModel, Message, ModelRequest, Reply, Role, Usage
 
 _ANSWER = re.compile(r"<<<answer (\w{32})>>>\n(.*)\n<<<end of answer \1>>>", re.S)
 _CRITERION = re.compile(r"^(c\d+)\. (.*)$", re.M)
@@ -20,7 +20,7 @@ _AROUND = re.compile(rf"({_NUMBER.pattern}) \(± ({_NUMBER.pattern})\)")
 
 
 @dataclass(frozen=True, slots=True)
-class CarelessJudge:
+class CarelessJudge(BuiltInModel):
     """Lets a criterion pass where a number that it names, or one from its interval, stands
     anywhere in the answer, whatever it is said of; or where it names none.
 
@@ -30,14 +30,6 @@ class CarelessJudge:
 
     name: str
     read: tuple[frozenset[str], ...] = ()
-
-    @property
-    def trusted(self) -> bool:
-        return True
-
-    @property
-    def paid(self) -> bool:
-        return False
 
     def respond(self, request: ModelRequest) -> Reply:
         """Verdicts on all that is asked. Raises HarnessError for what is no judge's call."""
