@@ -1,4 +1,4 @@
-"""Answers to templated questions: of a study's results, and of run folders that people have."""
+"""Answers to templated questions, from a study's results and from run folders."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ LENIENT = "lenient"  # the grader of the second row of a result (harness.episode
 
 
 def facts_of_study(protocol: Protocol) -> dict[str, QuestionFacts]:
-    """The facts of a study's templated strata by stratum; empty where it has none."""
+    """Return the facts of a study's templated strata by stratum; empty if it has none."""
     strata = [task.stratum for task in protocol.tasks]
-    found: dict[str, QuestionFacts] = {}
+    by_stratum: dict[str, QuestionFacts] = {}
     for name, text in protocol.templates:
         family = template_family(name, text)
         prefix = f"{family.name}/"
-        only = {each.removeprefix(prefix) for each in strata if each.startswith(prefix)}
+        only = {name.removeprefix(prefix) for name in strata if name.startswith(prefix)}
         facts = facts_of_template(family.file, only, prefix)
-        found |= {each.question: each for each in facts}
-    return found
+        by_stratum |= {fact.question: fact for fact in facts}
+    return by_stratum
 
 
 def answers_of_rows(rows: Iterable[ResultRow], facts: dict[str, QuestionFacts]) -> Answers:
-    """The answers in a study's rows; other graders' and those of strata without facts are left
-    out.
+    """Return the answers in a study's rows, without those of other graders and of strata without
+    facts.
 
     The row of grader ``lenient`` is joined to the strict one of the same episode. A missing
     episode has no verdict; a model's own failure is wrong, and not answered.
@@ -66,11 +66,11 @@ def answers_of_runs(
     templates: Sequence[str] = (),
     remaps: Sequence[str] = (),
 ) -> tuple[Answers, list[str]]:
-    """The answers in run folders, scored, and what is to be told of the folders.
+    """Return the scored answers in run folders, and warnings about the folders.
 
     Each folder is ``DIR``, whose name is the model's, or ``MODEL=DIR``; one model may have
     several. A response that is not there is wrong. ``templates`` are files, or names of the
-    library, that tell which questions are one task; without any, the prechecks do.
+    library, by which questions count as one task; without any, the prechecks are used.
     Raises StudyError, TemplateError.
     """
     named = [_named(folder) for folder in folders]
@@ -80,16 +80,18 @@ def answers_of_runs(
     records: list[list[dict[str, Any]]] = []
     for name, folder in named:
         scores = score_run(folder, at, remaps)
-        warnings += [f"{folder}: {each}" for each in scores.warnings]
-        rounds = {key: each.rounds for key, each in read_conversations(folder).items()}
+        warnings += [f"{folder}: {warning}" for warning in scores.warnings]
+        rounds = {key: talk.rounds for key, talk in read_conversations(folder).items()}
         before = sum(name == other for other, _ in named[: len(records)])
         records.append(_records(folder / PRECHECK))
-        rows += [_scored(name, each, rounds, before) for each in scores.results]
+        rows += [_scored(name, result, rounds, before) for result in scores.results]
     if not templates and not all(keeps_functions(record) for part in records for record in part):
         warnings.append(_NO_FUNCTIONS)
-    told = _told_by(templates, {str(r["question_id"]): r for part in records for r in part})
-    found = ([told.get(f.question, f) for f in facts_of_precheck(part)] for part in records)
-    return Answers(tuple(rows), merge_facts(found)), warnings
+    by_template = _facts_by_template(
+        templates, {str(r["question_id"]): r for part in records for r in part}
+    )
+    facts = ([by_template.get(f.question, f) for f in facts_of_precheck(part)] for part in records)
+    return Answers(tuple(rows), merge_facts(facts)), warnings
 
 
 def _answer(row: ResultRow, lenient: ResultRow | None) -> Answer:
@@ -138,7 +140,7 @@ def _named(text: str) -> tuple[str, Path]:
 
 
 def _check_names(folders: Sequence[str], names: Sequence[str]) -> None:
-    """Folders of one name must be said to be of one model."""
+    """Raise StudyError for folders of one name that are not both named MODEL=DIR."""
     seen: dict[str, str] = {}
     for text, name in zip(folders, names, strict=True):
         other = seen.setdefault(name, text)
@@ -150,31 +152,31 @@ def _check_names(folders: Sequence[str], names: Sequence[str]) -> None:
 
 
 def _records(path: Path) -> list[dict[str, Any]]:
-    """The lines of a precheck, which was checked when it was scored."""
+    """Return the lines of a precheck, which was checked when it was scored."""
     with open(path, "rb") as file:
         return [json.loads(line) for line in file if not line.isspace()]
 
 
-def _told_by(
+def _facts_by_template(
     templates: Sequence[str], asked: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, QuestionFacts]:
-    """What templates say of the questions that were asked, each with a line of a precheck.
-    Raises StudyError where a template has none of them, or another of the same id."""
-    told: dict[str, QuestionFacts] = {}
+    """Return the facts that templates have of the questions asked, each with a line of a precheck.
+    Raises StudyError if a template has none of them, or another question of the same id."""
+    by_question: dict[str, QuestionFacts] = {}
     for template in templates:
         file = template_family(*read_template(Path(), template)).file
         facts = facts_of_template(file, asked.keys())
         if not facts:
             raise StudyError(f"{template}: has none of the questions {', '.join(asked)}")
-        for each in facts:
-            text = asked[each.question].get("template")
+        for fact in facts:
+            text = asked[fact.question].get("template")
             if (
                 isinstance(text, str)
-                and text.split() != file.question(each.question).template.split()
+                and text.split() != file.question(fact.question).template.split()
             ):
                 raise StudyError(
-                    f"{template}: its question {each.question} reads otherwise than that in "
+                    f"{template}: its question {fact.question} reads otherwise than that in "
                     f"{PRECHECK}; give the template that the run was made from"
                 )
-            told[each.question] = each
-    return told
+            by_question[fact.question] = fact
+    return by_question

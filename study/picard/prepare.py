@@ -1,4 +1,5 @@
-"""``dosimeter template prepare``: sandbox trees and the key to them, for people who run them."""
+"""``dosimeter template check`` and ``prepare``: checks of template files; sandbox trees and the key
+to them."""
 
 from __future__ import annotations
 
@@ -89,7 +90,7 @@ def _make_folders(root: str, folder: str, made: set[str]) -> None:
 
 
 def check_files(names: Sequence[str]) -> tuple[TemplateReport, ...]:
-    """A report for each file; one that cannot be read has that as its only error."""
+    """Return a report for each file; of a file that cannot be read, with that as its only error."""
     return tuple(_check(name) for name in names)
 
 

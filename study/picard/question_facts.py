@@ -1,4 +1,4 @@
-"""What template files and precheck files say of their questions, for the tables of a report."""
+"""Facts of questions from template files and precheck files, for the tables of a report."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ Task = str | None  # what a question asks for whatever its format; None where it
 def facts_of_template(
     file: TemplateFile, only: Collection[str] | None = None, prefix: str = ""
 ) -> tuple[QuestionFacts, ...]:
-    """The facts of a template's questions, or of those that ``only`` names.
+    """Return the facts of a template's questions, or of those that ``only`` names.
 
-    Questions are one task in several formats, a group, where their sandboxes are made alike and
-    their keys call the same functions with the same arguments, whatever stands round them; one
-    that calls none is in no group. ``prefix`` goes before each question and group.
+    Questions form a group, one task in several formats, if their sandboxes are made alike and their
+    keys call the same functions with the same arguments, whatever text surrounds the calls; a
+    question that calls none is in no group. ``prefix`` goes before each question and group.
     """
-    held = [each for each in file.questions if only is None or each.id in only]
+    chosen = [question for question in file.questions if only is None or question.id in only]
     return _with_groups(
-        [(each.id, each.scoring_type, bool(each.file_to_read)) for each in held],
-        [_task_of_question(each) for each in held],
+        [(q.id, q.scoring_type, bool(q.file_to_read)) for q in chosen],
+        [_task_of_question(question) for question in chosen],
         prefix,
     )
 
 
 def facts_of_precheck(records: Iterable[Mapping[str, Any]]) -> tuple[QuestionFacts, ...]:
-    """The facts of the questions of a ``precheck.jsonl``, by the first sample of each.
+    """Return the facts of the questions of a ``precheck.jsonl``, by the first sample of each.
 
-    Groups are as in ``facts_of_template`` where the file keeps the keys as they were before their
+    Groups are as in ``facts_of_template`` if the file keeps the keys as they were before their
     functions; it has the values of variables in them, so that questions whose functions are
-    given such values are not recognised: the template tells them.
+    given such values are recognised by the template only.
     """
     first: dict[str, Mapping[str, Any]] = {}
     for record in records:
@@ -71,27 +71,28 @@ def facts_of_precheck(records: Iterable[Mapping[str, Any]]) -> tuple[QuestionFac
 
 
 def keeps_functions(record: Mapping[str, Any]) -> bool:
-    """Whether a line of a precheck has its key as it was before its functions, if it has any."""
+    """Report whether a line of a precheck has its key as it was before its functions, if it has
+    any."""
     sandbox = record.get("sandbox_components") or record.get("sandbox_setup")
     text = record.get("expected_response") or record.get("expected_content")
     return not (sandbox and text) or any(name in record for name in _BEFORE)
 
 
 def merge_facts(parts: Iterable[Iterable[QuestionFacts]]) -> dict[str, QuestionFacts]:
-    """The facts by question. Raises StudyError where two sources say other things of one."""
+    """Return the facts by question. Raises StudyError if two sources differ on one."""
     merged: dict[str, QuestionFacts] = {}
     for part in parts:
         for each in part:
             if merged.setdefault(each.question, each) != each:
                 other = merged[each.question]
                 raise StudyError(
-                    f"question {each.question}: {_told(other)} in one run folder, {_told(each)} in "
-                    "another; compare run folders of one template"
+                    f"question {each.question}: {_describe(other)} in one run folder, "
+                    f"{_describe(each)} in another; compare run folders of one template"
                 )
     return merged
 
 
-def _told(facts: QuestionFacts) -> str:
+def _describe(facts: QuestionFacts) -> str:
     return f"{facts.scoring_type}, {f'with {facts.group}' if facts.group else 'in no group'},"
 
 
@@ -119,7 +120,7 @@ def _members(task: Task, tasks: Sequence[Task]) -> list[int]:
 
 
 def _kind(scoring_type: str, reads: bool) -> tuple[str, str]:
-    """Output and format; for the types of others, by what their questions have."""
+    """Return output and format; of other programs' scoring types, from their questions."""
     if scoring_type in _KINDS:
         return _KINDS[scoring_type]
     return "file" if reads else "direct", "json" if "json" in scoring_type else "string"
@@ -155,7 +156,8 @@ def _task(sandbox: Any, key: str) -> Task:
 
 
 def _show_call(call: Call) -> str:
-    """A call with its arguments, white space made one: folded lines of SQL are the same SQL."""
+    """Return a call with its arguments, white space folded: folded lines of SQL are the same
+    SQL."""
     arguments = [*call.arguments, *([call.file] if call.file else [])]
     return "\x1f".join([call.function.name, *map(_show, arguments)])
 
@@ -174,7 +176,8 @@ def _show(text: Text) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Data of a YAML file as JSON values; what JSON has no form for, such as a date, as text."""
+    """Return data of a YAML file as JSON values; values without a JSON form, such as dates, as
+    text."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -16,13 +16,14 @@ from study.picard.answers import answers_of_runs
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """The tables of some run folders, where they were written, and what is to be told."""
+    """The tables of some run folders, the files that they were written to, and warnings."""
 
     tables: TableSet
     files: tuple[Path, ...]
     warnings: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
+        """Return the tables with the paths of their files and the warnings."""
         return {
             **self.tables.as_json(),
             "files": [str(path) for path in self.files],

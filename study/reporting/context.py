@@ -1,5 +1,5 @@
-"""What a report tells beside the test: documented facts, the ledger's state, the report before;
-and the check that nothing private is in it."""
+"""Parts of a report other than the test: documented facts, the state of the ledger, changes since
+the last report; and the check that it holds nothing private."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHOWN = 10
 
 
 def facts_of(protocol: Protocol) -> tuple[ModelFact, ...]:
-    """What study.yaml says is documented of its models."""
+    """Return the documented facts of the models of study.yaml."""
     return tuple(
         ModelFact(
             fact.name,
@@ -36,14 +36,14 @@ def facts_of(protocol: Protocol) -> tuple[ModelFact, ...]:
 
 
 def free_models(protocol: Protocol) -> frozenset[str]:
-    """The models that are bought from nobody."""
+    """Return the models that cost nothing."""
     return frozenset(pin.name for pin in protocol.models if pin.provider in OWN_PROVIDERS)
 
 
 def first_issue(
     entries: Sequence[Entry], through: int, table: str, calibrations: tuple[str, ...]
 ) -> Entry | None:
-    """The record of when this very look was first reported, if it was."""
+    """Return the record of the first report of this very look, if there is one."""
     for entry in entries:
         if entry.kind == "report" and _is_look(entry.record, through, table, calibrations):
             return entry
@@ -51,19 +51,19 @@ def first_issue(
 
 
 def known_before(entries: Sequence[Entry], issue: Entry | None) -> tuple[Entry, ...]:
-    """The records that there were when a look was first reported; all, where it was not. What a
-    report says of the ledger is of these: the same look again says the same."""
+    """Return the records up to the first report of a look; all, if it was not reported. A report
+    describes the ledger by these, so that the same look again gives the same report."""
     return tuple(entries if issue is None else entries[: issue.sequence])
 
 
 def published_on(entries: Sequence[Entry]) -> str:
-    """The day of the first release, ISO 8601; "" before it."""
+    """Return the day of the first release, ISO 8601; "" before it."""
     return next((entry.time[:10] for entry in entries if entry.kind == "release"), "")
 
 
-def tell_changes(study: Study, entries: Sequence[Entry], report: Report) -> Report:
-    """The report with what is new since the one before it, where that one's file lies in the
-    study's folder as the ledger has it."""
+def add_changes(study: Study, entries: Sequence[Entry], report: Report) -> Report:
+    """Return the report with the changes since the last report, if its file is in the study's
+    folder as the ledger has it."""
     for entry in reversed(entries):
         if entry.kind == "report" and entry.record.through_wave < report.through_wave:
             before = find_report(study.folder, entry.record)
@@ -74,8 +74,8 @@ def tell_changes(study: Study, entries: Sequence[Entry], report: Report) -> Repo
 
 
 def check_report(study: Study, files: Mapping[str, str], through: int) -> None:
-    """Raise BrokenPromise, which names files and kinds only, where anything that follows from a
-    private seed is in a report. PublishError where that cannot be told."""
+    """Raise BrokenPromise, which names files and kinds only, if a report holds anything that
+    follows from a private seed. Raises PublishError if that cannot be checked."""
     needles = release_needles(study.entries(), study.protocol.catalog.family)
     found = [
         str(leak)
@@ -85,7 +85,7 @@ def check_report(study: Study, files: Mapping[str, str], through: int) -> None:
     if found:
         more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         raise BrokenPromise(
-            f"the report through wave {through} is not written, since it would tell of the "
+            f"the report through wave {through} is not written, since it would reveal the "
             f"private arm: {'; '.join(found[:_SHOWN])}{more}"
         )
 

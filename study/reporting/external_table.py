@@ -41,7 +41,7 @@ def analyze_table(
 ) -> Report:
     """Read a table and run a plan on it; without a file, the preset standard-v1.
 
-    Nothing of it is registered here, which is told first among the deviations. ``now`` is the
+    No ledger registers it, which is the first of the deviations. ``now`` is the
     time of the report. Raises AnalysisError and StudyError that name the file.
     """
     section, notes = _read_plan(plan_path)
@@ -57,12 +57,12 @@ def analyze_table(
         found = analyse(plan, table, registration, scored_by=scored_by)
     except AnalysisError as error:
         raise AnalysisError(f"{path}: {error}") from error
-    told = (*notes, *more, *table_departures(plan, first))
-    return build_table_report(path.name, table, found, told, now)
+    deviations = (*notes, *more, *table_departures(plan, first))
+    return build_table_report(path.name, table, found, deviations, now)
 
 
 def _read_plan(path: Path | None) -> tuple[PlanFile, list[str]]:
-    """The plan's file, or the preset, and what is to be told of it."""
+    """Return the section of the plan's file, or the preset, and notes on it for the deviations."""
     if path is None:
         return PlanFile(preset="standard-v1"), [
             f"No plan was given: the preset {STANDARD} was run. It was not registered before the "
@@ -75,19 +75,19 @@ def _read_plan(path: Path | None) -> tuple[PlanFile, list[str]]:
     if not isinstance(value, dict):
         raise StudyError(f"{path}:1: a plan is a mapping, such as `preset: {STANDARD}`")
     inside = "plan" in value and "preset" not in value
-    held = value["plan"] if inside else value
+    section = value["plan"] if inside else value
     try:
-        found = PlanFile.model_validate_json(json.dumps(held, default=str))
+        found = PlanFile.model_validate_json(json.dumps(section, default=str))
     except ValidationError as error:
         raise _explain(document, error, inside=inside) from error
     refuse_idle_keys(document, found, ("plan",) if inside else ())
-    told = [
+    notes = [
         f"The plan is that of {path.name}; no ledger shows that it was registered before the data "
         "were seen."
     ]
     if found.judges:
-        told.append("What the plan asks of judges is left aside: a table has no judge's check.")
-    return found, told
+        notes.append("What the plan asks of judges is left aside: a table has no judge's check.")
+    return found, notes
 
 
 def _explain(document: YamlDocument, error: ValidationError, *, inside: bool) -> StudyError:
@@ -109,7 +109,8 @@ def _with_controls(section: PlanFile, pre_exposure: Sequence[str]) -> PlanFile:
 
 
 def _plan_of(section: PlanFile, table: ResultTable, path: Path | None) -> tuple[Plan, list[str]]:
-    """The plan for this table: what its file leaves open is taken from the table's shape."""
+    """Return the plan for this table: values that its file leaves open come from the table's
+    shape, and notes on them."""
     strata = section.strata or tuple(codes_of(table["stratum"])[0])
     options, notes = plan_options(section), []
     if section.outcomes is None and np.isnan(table["passed"]).all():
@@ -125,8 +126,8 @@ def _plan_of(section: PlanFile, table: ResultTable, path: Path | None) -> tuple[
     seeds = section.seeds_per_arm or _most_seeds(table)
     options["replicates"] = section.replicates or int(table["replicate"].max()) + 1
     controls = section.controls or ControlsSection()
-    aside = {*controls.pre_exposure, *controls.frozen, *controls.spiked}
-    options["looks"] = section.looks or _count_looks(table, aside)
+    control_names = {*controls.pre_exposure, *controls.frozen, *controls.spiked}
+    options["looks"] = section.looks or _count_looks(table, control_names)
     make = standard_plan if section.preset == STANDARD else basic_plan
     try:
         if section.preset == STANDARD:
@@ -145,8 +146,8 @@ def _plan_of(section: PlanFile, table: ResultTable, path: Path | None) -> tuple[
 
 
 def _most_seeds(table: ResultTable) -> int:
-    """Instances in the largest arm of a stratum at a wave: of tranche 0, which a plan's number is
-    of, or of any where the table has none of it."""
+    """Return the number of instances in the largest arm of a stratum at a wave: of tranche 0, as
+    plans count them, or of any tranche if the table has none of it."""
     panel = table.where(table["tranche"] == table["tranche"].min())
     (names, instance), (waves, wave) = (codes_of(panel[name]) for name in ("instance", "wave"))
     first = np.unique(wave * len(names) + instance, return_index=True)[1]
@@ -155,13 +156,15 @@ def _most_seeds(table: ResultTable) -> int:
     return int(np.bincount(cells).max())
 
 
-def _count_looks(table: ResultTable, aside: set[str]) -> int:
-    fresh = ~one_of(table["model"], aside) if aside else np.ones(len(table), dtype=bool)
+def _count_looks(table: ResultTable, control_names: set[str]) -> int:
+    fresh = (
+        ~one_of(table["model"], control_names) if control_names else np.ones(len(table), dtype=bool)
+    )
     return max(1, len(np.unique(table["wave"][fresh])))
 
 
 def _check_models(plan: Plan, table: ResultTable, path: Path) -> None:
-    """Raise StudyError for a control of which the table has no row, or nothing but controls."""
+    """Raise StudyError for a control without rows, or a table of controls only."""
     present = set(codes_of(table["model"])[0])
     rules = plan.standard
     named = () if rules is None else (*rules.pre_exposure, *rules.frozen, *rules.spiked)

@@ -1,4 +1,4 @@
-"""The internal report: what a report may not say, sealed to who may read it."""
+"""The internal report: a look with every row, sealed to the study's recipients."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def write_internal(study: Study, through: int | None, path: Path, now: str) -> P
     """Write a look as one age file, sealed to the study's recipients: a ZIP of the report's files
     and ``rows.csv``, which has a row for every episode and grader, with instance and arm.
 
-    It is put together in memory: nothing of it lies on disk in the clear, and the ledger says
-    nothing of it. Raises StudyError where the file exists or cannot be written.
+    It is put together in memory: nothing of it lies on disk in the clear, and the ledger has
+    no record of it. Raises StudyError if the file exists or cannot be written.
     """
     if path.exists():
-        raise StudyError(f"{path}: is there already; name another file, or move it away")
+        raise StudyError(f"{path}: exists already; name another file, or move it away")
     look = build_look(take_snapshot(study), through, now)
     files = {**report_files(look.report), ROWS: _rows_csv(look.rows)}
     _write_new(path, encrypt(_zip(files.items()), study.recipients()))
@@ -37,23 +37,23 @@ def write_internal(study: Study, through: int | None, path: Path, now: str) -> P
 
 def _rows_csv(rows: Iterable[ResultRow]) -> str:
     columns = columns_of(rows)
-    held = io.StringIO()
-    writer = csv.writer(held, lineterminator="\n")
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     writer.writerows(zip(*(columns[name] for name in COLUMNS), strict=True))
-    return held.getvalue()
+    return text.getvalue()
 
 
 def _zip(files: Iterable[tuple[str, str]]) -> bytes:
-    held = io.BytesIO()
-    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in files:
             archive.writestr(name, text)
-    return held.getvalue()
+    return data.getvalue()
 
 
 def _write_new(path: Path, data: bytes) -> None:
-    """Put the file there whole, and only where there is none."""
+    """Write a new file, whole or not at all."""
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:

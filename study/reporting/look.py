@@ -27,13 +27,13 @@ from study.probing import exposure_of, texts_of
 from study.protocol import relatives_of
 from study.reporting.context import (
     REPORTS,
+    add_changes,
     check_report,
     facts_of,
     first_issue,
     free_models,
     known_before,
     published_on,
-    tell_changes,
 )
 from study.reporting.tool_use import tools_of_waves
 from study.results import exact_rows, join_draw
@@ -44,9 +44,9 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """A report and the rows that it is of, which name instances and arms: for who holds the key.
-    ``table`` is the digest of the rows."""
+class StudyLook:
+    """A report and its rows, which name instances and arms, so only holders of the key may see
+    them. ``table`` is the digest of the rows."""
 
     report: Report
     rows: tuple[ResultRow, ...]
@@ -54,7 +54,7 @@ class Look:
 
 
 def report_study(study: Study, through: int | None, now: str) -> tuple[Report, Path]:
-    """Test the closed waves by the registered plan; the report, and its HTML file.
+    """Test the closed waves by the registered plan. Return the report and its HTML file.
 
     Every look that says something new is put into the ledger. The same look again gives the
     same bytes, and the time of the first. Raises BrokenPromise, and writes nothing, where the
@@ -85,8 +85,8 @@ def report_study(study: Study, through: int | None, now: str) -> tuple[Report, P
     return report, page
 
 
-def build_look(study: StudySnapshot, through: int | None, now: str) -> Look:
-    """A look at the closed waves. Nothing is written."""
+def build_look(study: StudySnapshot, through: int | None, now: str) -> StudyLook:
+    """Return a look at the closed waves. Nothing is written."""
     registered = registration_of(study)
     waves = _closed_waves(study, through)
     numbers = [wave.number for wave in waves]
@@ -134,19 +134,19 @@ def build_look(study: StudySnapshot, through: int | None, now: str) -> Look:
         text_notes=text_notes,
     )
     report = _add_deviations(build_report(request), drift_of(registered, waves))
-    return Look(tell_changes(study, entries, report), tuple(rows), table_digest)
+    return StudyLook(add_changes(study, entries, report), tuple(rows), table_digest)
 
 
 def _digest(rows: Sequence[ResultRow], regradings: Sequence[Regrading]) -> str:
-    """Of what is looked at: the rows, and with them what judges said again."""
+    """Return the digest of the rows of a look, and of the rows that judges graded again."""
     columns = columns_of(rows)
     if not regradings:
         return digest_value(columns)
-    again = [
+    regraded = [
         [each.judge, each.wave, columns_of(each.before), columns_of(each.after)]
         for each in regradings
     ]
-    return digest_value([columns, again])
+    return digest_value([columns, regraded])
 
 
 def _judge_columns(
@@ -157,7 +157,7 @@ def _judge_columns(
     labels: Mapping[str, Labels],
     drifts: Sequence[Drift],
 ) -> tuple[JudgeColumn, ...]:
-    """The judges that have graded a wave whole, or of which the plan asks something."""
+    """Return the columns of judges that graded a whole wave or have a rule in the plan."""
     released = {each.name: each.released for each in study.protocol.judge_facts}
     wanted = {*table["grader"].tolist(), *(rule.name for rule in plan.judges)}
     return tuple(
@@ -183,7 +183,7 @@ def _judge_columns(
 def _by_judges(
     plan: Plan, table: ResultTable, registration: str, columns: Sequence[JudgeColumn]
 ) -> list[Analysis]:
-    """The registered test on the scores of each judge whose column is shown: exploratory."""
+    """Return the registered test on the scores of each judge with a shown column: exploratory."""
     return [
         explore(plan, table, registration, f"graded by {column.judge}", grader=column.judge)
         for column in columns
@@ -192,14 +192,14 @@ def _by_judges(
 
 
 def _templated(study: Study, rows: list[ResultRow], seed: str) -> TableSet | None:
-    """The tables of the strata that come from template files; None where there are none."""
+    """Return the tables of the strata that come from template files; None if there are none."""
     facts = facts_of_study(study.protocol)
     return make_tables(answers_of_rows(rows, facts), seed, of_study=True) if facts else None
 
 
 def drift_of(registered: Preregistration, waves: Iterable[WaveSnapshot]) -> tuple[str, ...]:
-    """Where a wave ran with other code or another image than registered, for any of the
-    manifests that it was run with, a sentence each."""
+    """Return a sentence for each manifest of a wave with other code or another image than
+    registered."""
     found: list[str] = []
     for number, manifests in ((wave.number, wave.manifests) for wave in waves):
         for manifest in manifests:
@@ -212,7 +212,7 @@ def drift_of(registered: Preregistration, waves: Iterable[WaveSnapshot]) -> tupl
 
 
 def _add_deviations(report: Report, more: tuple[str, ...]) -> Report:
-    """The report with those that it does not tell of yet."""
+    """Return the report with further deviations."""
     return replace(report, deviations=tuple(dict.fromkeys((*report.deviations, *more))))
 
 
@@ -235,7 +235,7 @@ def graded_rows(
 
 
 def _closed_waves(study: StudySnapshot, through: int | None) -> list[WaveSnapshot]:
-    """The waves to look at: closed, without a gap, up to ``through``."""
+    """Return the waves to look at: closed, without a gap, up to ``through``."""
     planned = len(study.protocol.waves)
     if through is not None and through >= planned:
         raise StudyError(f"--through {through}: study.yaml plans waves 0 to {planned - 1}")

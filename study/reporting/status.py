@@ -1,4 +1,4 @@
-"""What is done of a study, and what is owed."""
+"""The status of a study: the steps that are done, and what is owed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Record = dict[str, object]
 
 
 def read_status(study: Study) -> list[Record]:
-    """One record a step, in the order in which they are done."""
+    """Return a record for each step, in the order of a study."""
     snapshot = take_snapshot(study)
     drawn = snapshot.ledger.last("sealed-set")
     registered = find_registration(snapshot.ledger)

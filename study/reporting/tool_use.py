@@ -1,4 +1,4 @@
-"""What the stored attempts of a study tell of tool use."""
+"""Tool use, counted from the stored attempts of a study."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _REFUSALS = ("Error: ", "Refused: ")
 
 
 def tool_tables(study: Study, wave: int | None) -> ToolUseTables:
-    """The tables of the attempts that count, in one wave or all that were begun.
+    """Return the tables of the attempts that count, in one wave or all that were begun.
 
-    Attempts that infrastructure failed are left out and counted; what is owed is neither.
+    Attempts that failed for infrastructure are left out, with their number; owed episodes are not
+    counted.
     Raises StudyError, RegistryError.
     """
     require_key(study, "dosimeter tools")
@@ -26,7 +27,7 @@ def tool_tables(study: Study, wave: int | None) -> ToolUseTables:
 
 
 def tools_of_waves(study: StudySnapshot, waves: Iterable[WaveSnapshot]) -> ToolUseTables:
-    """The same of some waves."""
+    """Return the same tables for some waves."""
     return _tables(study, [each for wave in waves for each in list_episodes(study, wave.number)])
 
 
@@ -37,7 +38,7 @@ def _tables(study: StudySnapshot, episodes: Iterable[Listed]) -> ToolUseTables:
 
 
 def model_records(tables: ToolUseTables) -> list[dict[str, object]]:
-    """The models as 80 columns hold them."""
+    """Return a row for each model, narrow enough for 80 columns."""
     return [
         {
             "wave": row.wave,
@@ -55,7 +56,7 @@ def model_records(tables: ToolUseTables) -> list[dict[str, object]]:
 
 
 def tool_records(tables: ToolUseTables) -> list[dict[str, object]]:
-    """The tools of each model, likewise."""
+    """Return a row for each tool of a model, as narrow."""
     return [
         {
             "wave": row.wave,
@@ -77,7 +78,7 @@ def _read(study: StudySnapshot, listed: Listed) -> Conduct:
 
 
 def conduct_of(listed: Listed, episode: Episode) -> Conduct:
-    """The tool calls of an attempt."""
+    """Return the tool calls of an attempt."""
     return Conduct(
         wave=listed.wave,
         model=episode.model,

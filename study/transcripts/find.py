@@ -1,7 +1,5 @@
-"""Stored attempts, found again: the episodes of a study and what became of each.
-
-All of it needs the study's key, since every attempt and every result is sealed to it.
-"""
+"""The stored episodes and attempts of a study. Reading them needs the study's key, to which every
+attempt and result is sealed."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ _SHOWN = 4  # of the episodes that an ambiguous prefix may mean
 @dataclass(frozen=True, slots=True)
 class Listed:
     """An episode of a wave. ``seed`` numbers the instances of a stratum from 1, in an order
-    that tells no arm; ``result`` is None while the episode is owed."""
+    that does not reveal the arm; ``result`` is None while the episode is owed."""
 
     wave: int
     cell: Cell
@@ -42,7 +40,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """Where an attempt belongs."""
+    """The run and the instance of an attempt."""
 
     manifest: RunManifest
     entry: SealedEntry
@@ -50,7 +48,7 @@ class Whereabouts:
 
 
 def require_key(study: Study, command: str) -> tuple[str, ...]:
-    """The study's identities. Raises StudyError that says why they are needed."""
+    """Return the study's identities. Raises StudyError that names the command that needs them."""
     try:
         return study.identities()
     except RegistryError as error:
@@ -61,7 +59,7 @@ def require_key(study: Study, command: str) -> tuple[str, ...]:
 
 
 def begun_waves(study: StudySnapshot, wave: int | None) -> tuple[RunManifest, ...]:
-    """The manifest of the wave, or of each wave that was begun. Raises StudyError for a wave
+    """Return the manifest of the wave, or of each wave that was begun. Raises StudyError for a wave
     that is not planned or not begun."""
     planned = len(study.protocol.waves)
     if wave is not None and wave >= planned:
@@ -77,7 +75,8 @@ def begun_waves(study: StudySnapshot, wave: int | None) -> tuple[RunManifest, ..
 def list_episodes(
     study: StudySnapshot, wave: int | None = None, model: str | None = None
 ) -> list[Listed]:
-    """The episodes of the waves that were begun, by wave, stratum, seed, model and replicate.
+    """Return the episodes of the waves that were begun, by wave, stratum, seed, model and
+    replicate.
 
     Raises StudyError for a wave that was not begun and a model that no such wave has.
     """
@@ -108,7 +107,7 @@ def _check_model(manifests: tuple[RunManifest, ...], model: str | None) -> None:
 
 
 def number_seeds(study: Study) -> dict[str, int]:
-    """A number from 1 for each instance within its stratum. Instance ids are digests over a
+    """Return a number from 1 for each instance within its stratum. Instance ids are digests over a
     nonce, so their order is random and the same for both arms."""
     numbers: dict[str, int] = {}
     counts: Counter[str] = Counter()
@@ -119,7 +118,7 @@ def number_seeds(study: Study) -> dict[str, int]:
 
 
 def find_episode(study: Study, prefix: str) -> str:
-    """The digest of the one episode with attempts that begins so. Raises StudyError."""
+    """Return the digest of the one episode with attempts that begins so. Raises StudyError."""
     digits = hex_of(prefix.strip().lower())
     if not _DIGITS.fullmatch(digits):
         raise StudyError(
@@ -136,13 +135,13 @@ def find_episode(study: Study, prefix: str) -> str:
 
 
 def attempts_of(study: Study, episode: str) -> tuple[int, ...]:
-    """The numbers of an episode's stored attempts, in order."""
+    """Return the numbers of an episode's stored attempts, in order."""
     keys = study.store.list(f"{ATTEMPTS}{hex_of(episode)}/")
     return tuple(int(key.rpartition("/")[2].removesuffix(".age")) for key in keys)
 
 
 def read_attempt(study: Study, episode: str, attempt: int) -> Episode:
-    """A stored attempt. Raises StudyError where there is none, RegistryError."""
+    """Return a stored attempt. Raises StudyError if there is none, RegistryError."""
     stored = attempts_of(study, episode)
     if attempt not in stored:
         there = ", ".join(map(str, stored)) or "none"
@@ -157,19 +156,20 @@ def stored_attempt(study: Study, episode: str, attempt: int) -> Episode:
 
 
 def read_attempts(study: Study, episode: str) -> Iterator[Episode]:
-    """Every stored attempt of an episode, in order."""
+    """Yield every stored attempt of an episode, in order."""
     for attempt in attempts_of(study, episode):
         yield read_attempt(study, episode, attempt)
 
 
 def find_result(study: Study, episode: str) -> EpisodeResult | None:
-    """The result of an episode, if it has one."""
+    """Return the result of an episode, if it has one."""
     key = result_key(episode)
     return read_result(study.store, key, study.identities()) if study.store.exists(key) else None
 
 
 def locate(study: Study, episode: Episode) -> Whereabouts:
-    """The run and the instance of an attempt. Raises BrokenPromise where the ledger has none."""
+    """Return the run and the instance of an attempt. Raises BrokenPromise where the ledger has
+    none."""
     records = (entry.record for entry in study.ledger.find("run-manifest"))
     manifest = next((each for each in records if record_digest(each) == episode.run), None)
     entries = (each for each in study.entries() if each.instance == episode.instance)
@@ -180,7 +180,7 @@ def locate(study: Study, episode: Episode) -> Whereabouts:
 
 
 def instance_of(study: Study, entry: SealedEntry) -> TaskInstance | None:
-    """The instance of an entry, made anew; None where the code here makes another one."""
+    """Make the instance of an entry anew; None if this code makes another one."""
     try:
         found = study.protocol.catalog.family(entry.family, entry.version)
         instance = found.generate(entry.difficulty, Seed.from_hex(entry.seed))

@@ -1,4 +1,4 @@
-"""Text of strangers, made safe to print: nothing in it reaches a terminal as a command."""
+"""Untrusted text, made safe to print: no part of it reaches a terminal as a command."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _TAB = 4
 
 
 def neutralise(text: str) -> str:
-    """The text with every control, format, private and unassigned character as an escape such
-    as ``\\x1b``: also carriage returns, bidirectional overrides and zero-width characters, which
-    make a line look like another. Newlines and tabs stay."""
+    """Return the text with every control, format, private and unassigned character as an escape
+    such as ``\\x1b``: also carriage returns, bidirectional overrides and zero-width characters,
+    which make a line look like another. Newlines and tabs stay."""
     if text.isprintable():
         return text
-    return "".join(map(_visible, text))
+    return "".join(map(_escape, text))
 
 
-def _visible(char: str) -> str:
+def _escape(char: str) -> str:
     if char.isprintable() or char in "\n\t" or category(char) == "Zs":
         return char
     code = ord(char)
@@ -29,9 +29,9 @@ def _visible(char: str) -> str:
 
 
 def fold_lines(text: str, width: int) -> Iterator[tuple[bool, str]]:
-    """The neutralised text in pieces of at most ``width`` cells, broken after a space where one
-    is near; True with each that begins a line. So no piece of a long line can pass for a line
-    of ours."""
+    """Yield the neutralised text in pieces of at most ``width`` cells, broken after a space if one
+    is near; True with each that begins a line, so that a piece of a long line cannot pass for a
+    line of the program."""
     for line in neutralise(text).split("\n"):
         begins = True
         for piece in _pieces(line.expandtabs(_TAB), max(width, 8)):
@@ -51,6 +51,6 @@ def _pieces(line: str, width: int) -> Iterator[str]:
 
 
 def on_one_line(text: str, most: int = 200) -> str:
-    """A name or the like: neutralised, newlines too, and cut."""
+    """Return a short text such as a name: neutralised, newlines too, and cut to ``most``."""
     plain = neutralise(text).replace("\n", "\\n").replace("\t", "\\t")
     return plain if len(plain) <= most else plain[: most - 1] + "…"

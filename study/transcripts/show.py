@@ -1,5 +1,5 @@
-"""A stored attempt, as a transcript for people. What came from a model, a server or a sandbox
-stands behind a bar, and none of it can drive the terminal or pass for a line of ours."""
+"""A stored attempt as a readable transcript. Text from a model, a server or a sandbox stands behind
+a bar, and cannot drive the terminal or pass for a line of the program."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _VERDICT = {True: ("pass", "green"), False: ("fail", "red"), None: ("none", "yel
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """An attempt with all that is told of it."""
+    """An attempt with its place in the study, its result and its grades."""
 
     episode: Episode
     place: Whereabouts
@@ -55,7 +55,7 @@ class Transcript:
 
 
 def open_transcript(study: Study, prefix: str, attempt: int | None, grade: bool) -> Transcript:
-    """The attempt asked for; else the one that counts, or the last. Raises StudyError."""
+    """Return the attempt asked for; else the one that counts, or the last. Raises StudyError."""
     require_key(study, "dosimeter show")
     study = take_snapshot(study)
     name = find_episode(study, prefix)
@@ -69,13 +69,13 @@ def open_transcript(study: Study, prefix: str, attempt: int | None, grade: bool)
 
 
 def _criteria_of(study: Study, entry: SealedEntry) -> Mapping[str, Criterion]:
-    """The rubric's criteria by id; none where the code here makes another instance."""
+    """Return the rubric's criteria by id; none if this code makes another instance."""
     instance = instance_of(study, entry)
     return {} if instance is None else {each.id: each for each in instance.rubric.criteria}
 
 
 def list_records(study: Study, wave: int | None, model: str | None, arms: bool) -> list[Record]:
-    """A record an episode; its arm only where it is asked for."""
+    """Return a record for each episode, with its arm only if asked for."""
     require_key(study, "dosimeter show --list")
     study = take_snapshot(study)
     known = {entry.instance: str(entry.arm) for entry in study.entries()} if arms else {}
@@ -101,7 +101,7 @@ def _list_record(listed: Listed) -> Record:
 
 
 def transcript_json(found: Transcript, grade: bool, arm: bool) -> Record:
-    """The stored record, bytes as base64, with where it belongs."""
+    """Return the stored record, bytes as base64, with its place in the study."""
     record: Record = {
         "wave": found.place.manifest.wave,
         "stratum": found.place.entry.stratum,
@@ -135,7 +135,7 @@ def _grade_json(found: Transcript) -> Record:
                 "status": str(grade.status),
                 "score": grade.score,
                 "dimensions": dict(grade.dimension_scores),
-                "criteria": [{"id": key, "passed": said} for key, said in _verdicts(grade)],
+                "criteria": [{"id": key, "passed": verdict} for key, verdict in _verdicts(grade)],
             }
             for name, grade in found.judged
         ],
@@ -157,7 +157,7 @@ def _result_of(found: Transcript) -> EpisodeResult:
 
 
 def print_transcript(found: Transcript, console: Console, grade: bool, arm: bool) -> None:
-    """Print it, turn by turn. Nothing is cut."""
+    """Print the attempt turn by turn. Nothing is cut."""
     page = _Page(console)
     _print_head(page, found, arm)
     for message in found.episode.opening:
@@ -172,7 +172,7 @@ def print_transcript(found: Transcript, console: Console, grade: bool, arm: bool
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """Lines of ours, and lines of others behind a bar."""
+    """Prints the program's own lines, and untrusted lines behind a bar."""
 
     console: Console
 
@@ -189,8 +189,8 @@ class _Page:
         self._line((on_one_line(text), style))
 
     def block(self, text: str, style: str = "", indent: str = "") -> None:
-        room = self.console.width - len(indent) - len(_BAR)
-        for begins, piece in fold_lines(text, room):
+        width = self.console.width - len(indent) - len(_BAR)
+        for begins, piece in fold_lines(text, width):
             self._line((indent + (_BAR if begins else _GOES_ON), "dim"), (piece, style))
 
     def message(self, message: Message) -> None:
@@ -207,6 +207,7 @@ class _Page:
 
 
 def describe_image(image: Image) -> str:
+    """Return type, size and digest of an image on one line."""
     return f"[image {image.media_type}, {len(image.data):,} bytes, {digest_bytes(image.data)}]"
 
 
@@ -228,19 +229,20 @@ def _print_head(page: _Page, found: Transcript, arm: bool) -> None:
 
 
 def _attempt_facts(found: Transcript) -> str:
-    told = f"{found.episode.attempt} of {len(found.attempts)}"
+    facts = f"{found.episode.attempt} of {len(found.attempts)}"
     if found.result is None:
-        return f"{told}; none counts yet"
+        return f"{facts}; none counts yet"
     counts = found.result.attempt
-    return told + ("" if counts == found.episode.attempt else f"; attempt {counts} counts")
+    return facts + ("" if counts == found.episode.attempt else f"; attempt {counts} counts")
 
 
 def _retries(episode: Episode) -> str:
-    """Requests that failed, by class; and what earlier attempts had bought already."""
-    told = f"{sum(step.reply.retries for step in episode.steps)} requests"
+    """Return the failed requests by class, and the number of replies inherited from earlier
+    attempts."""
+    facts = f"{sum(step.reply.retries for step in episode.steps)} requests"
     if episode.failed_tries:
-        told += ": " + ", ".join(f"{name} {count}" for name, count in episode.failed_tries)
-    return told + (f"; {episode.inherited} replies inherited" if episode.inherited else "")
+        facts += ": " + ", ".join(f"{name} {count}" for name, count in episode.failed_tries)
+    return facts + (f"; {episode.inherited} replies inherited" if episode.inherited else "")
 
 
 def _ending(episode: Episode) -> str:
@@ -249,18 +251,18 @@ def _ending(episode: Episode) -> str:
 
 
 def _versions(episode: Episode) -> Iterator[str]:
-    """Each version that served a turn, in order; more than one means that it changed."""
+    """Yield each version that served a turn, in order; more than one means that it changed."""
     yield from dict.fromkeys(step.reply.served_version or "unknown" for step in episode.steps)
 
 
 def _tokens(usage: Usage) -> str:
-    told = {"in": usage.input_tokens, "out": usage.output_tokens}
-    return ", ".join(f"{'unknown' if n is None else format(n, ',')} {k}" for k, n in told.items())
+    counts = {"in": usage.input_tokens, "out": usage.output_tokens}
+    return ", ".join(f"{'unknown' if n is None else format(n, ',')} {k}" for k, n in counts.items())
 
 
 def _print_step(page: _Page, number: int, step: Turn) -> None:
     if step.prompt:
-        page.title("harness", "said before the next turn")
+        page.title("harness", "message before the next turn")
         page.block(step.prompt)
     reply = step.reply
     facts = [f"{step.seconds:.2f} s", f"tokens {_tokens(reply.usage)}"]
@@ -293,7 +295,7 @@ def _print_call(page: _Page, call: ToolCall) -> None:
 
 
 def _fields_of(arguments: str) -> dict[str, str] | None:
-    """The arguments of a call by name, if they are a JSON object: texts as they are."""
+    """Return the arguments of a call by name, if they are a JSON object."""
     try:
         value = json.loads(arguments)
         if not isinstance(value, dict):
@@ -339,11 +341,11 @@ def _print_grade(page: _Page, found: Transcript) -> None:
             page.field(name, f"{value:.4g}")
     for judge, grade in found.judged:
         page.field(f"by {judge}", _graded(grade))
-    said = [(judge, dict(_verdicts(grade))) for judge, grade in found.judged]
+    judged = [(judge, dict(_verdicts(grade))) for judge, grade in found.judged]
     for name, verdict in _verdicts(result.grade):
         word, style = _VERDICT[verdict]
-        beside = " · ".join(f"{judge} {_VERDICT[each.get(name)][0]}" for judge, each in said)
-        page.note(f"{word}  {name}" + (f"   {beside}" if beside else ""), style)
+        others = " · ".join(f"{judge} {_VERDICT[given.get(name)][0]}" for judge, given in judged)
+        page.note(f"{word}  {name}" + (f"   {others}" if others else ""), style)
         if text := _asks(found, name):
             page.block(text, "dim", indent="      ")
 
