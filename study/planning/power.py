@@ -1,4 +1,4 @@
-"""`dosimeter power`: how many seeds a study needs, and what it can see, by its own plan."""
+"""`dosimeter power`: the seeds that a study needs, and the gaps that it can detect, by its plan."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from study.workspace import is_study, open_study, take_snapshot
 
 Watch = Callable[[str, int, int], None]
 
-STRATA, SEEDS, LOOKS, MODELS, BEFORE = 4, 64, 8, 3, 4  # where neither study nor option says
+STRATA, SEEDS, LOOKS, MODELS, BEFORE = 4, 64, 8, 3, 4  # defaults without study and option
 _CONFIRM = 2.5  # times the replications, of what would keep verdicts from being withheld
 
 
 @dataclass(frozen=True, slots=True)
 class PowerRequest:
-    """What is asked. None leaves a thing to study.yaml, else to the defaults; ``source`` is a
-    table or a study whose rows tell the variance components."""
+    """Options of a power simulation. None leaves a value to study.yaml, else to the defaults;
+    ``source`` is a table or a study with rows for the variance components."""
 
     study: Path | None = None
     source: Path | None = None
@@ -170,7 +170,7 @@ class PowerAnswer:
 
 
 def answer_power(request: PowerRequest, watch: Watch | None = None) -> PowerAnswer:
-    """Simulate what is asked. Raises AnalysisError, StudyError for what cannot be."""
+    """Simulate power as requested. Raises AnalysisError, StudyError for impossible requests."""
     protocol = None if request.study is None else read_protocol(request.study)
     plan = _plan(request, protocol)
     pilot, source = _pilot(request, plan)
@@ -193,7 +193,8 @@ def answer_power(request: PowerRequest, watch: Watch | None = None) -> PowerAnsw
 
 
 def _remedies(answer: PowerAnswer) -> tuple[Remedy, ...]:
-    """More instances, or more models from before, that would keep C1 from withholding."""
+    """Return the numbers of instances, or of pre-exposure models, that keep C1 from withholding
+    verdicts."""
     controls, effort = answer.setting.controls, answer.effort
     if controls is None:
         return ()
@@ -213,7 +214,7 @@ def _remedies(answer: PowerAnswer) -> tuple[Remedy, ...]:
 
 @dataclass(slots=True)
 class _Parts:
-    """Two curves as one progress."""
+    """Reports the progress of two curves as one."""
 
     watch: Watch | None
 
@@ -227,7 +228,7 @@ class _Parts:
 
 
 def _plan(request: PowerRequest, protocol: Protocol | None) -> Plan:
-    """The study's plan, or the preset standard-v1, with what the request changes in it."""
+    """Return the study's plan, or the preset standard-v1, with the changes of the request."""
     if protocol is None:
         plan = standard_plan(
             _strata(STRATA),
@@ -253,7 +254,7 @@ def _strata(count: int) -> tuple[str, ...]:
 
 
 def plan_setting(request: PowerRequest, plan: Plan, protocol: Protocol | None) -> PowerSetting:
-    """What is varied beside the plan: of the study's waves, where the request does not say."""
+    """Return the simulated setting: by the request, else by the study's waves."""
     models = request.models
     if models is None:
         models = MODELS if protocol is None else _most_new(plan, protocol)
@@ -266,7 +267,7 @@ def plan_setting(request: PowerRequest, plan: Plan, protocol: Protocol | None) -
 
 
 def _covariate_runs(plan: Plan, controls: NegativeControls | None) -> int:
-    """Those of the controls on each instance; 0 where they are fewer than the plan adjusts by."""
+    """Return the runs of the controls on each instance; 0 if fewer than the plan adjusts by."""
     if plan.standard is None or controls is None:
         return 0
     runs = controls.runs(plan.replicates)
@@ -276,8 +277,8 @@ def _covariate_runs(plan: Plan, controls: NegativeControls | None) -> int:
 def _controls(
     request: PowerRequest, plan: Plan, protocol: Protocol | None
 ) -> NegativeControls | None:
-    """The negative controls of the plan, each as often as the waves before the first look run it,
-    or as many as asked for; None where the plan names none."""
+    """Return the negative controls of the plan, each as often as the waves before the first look
+    run it, or as many as requested; None if the plan names none."""
     if plan.standard is None:
         if request.pre_exposure is not None or request.frozen is not None:
             raise AnalysisError(f"plan {plan.name} names no negative controls; standard-v1 does")
@@ -296,12 +297,12 @@ def _controls(
 
 
 def _baseline(plan: Plan, waves: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """The pre-exposure models, once for each wave that runs them before the first look; of the
-    first wave that has any where none is before, and once where no wave has them."""
+    """Return the pre-exposure models, once for each wave that runs them before the first look; else
+    of the first wave that has any; once if no wave has them."""
     if plan.standard is None:
         return ()
-    named, aside = plan.standard.pre_exposure, control_models(plan)
-    first = next((i for i, wave in enumerate(waves) if set(wave) - aside), len(waves))
+    named, controls = plan.standard.pre_exposure, control_models(plan)
+    first = next((i for i, wave in enumerate(waves) if set(wave) - controls), len(waves))
     own = [[model for model in wave if model in named] for wave in waves]
     runs = [each for each in own[:first] if each] or [each for each in own if each][:1]
     held = [model for each in runs for model in each]
@@ -313,9 +314,9 @@ def _before(count: int) -> tuple[str, ...]:
 
 
 def _most_new(plan: Plan, protocol: Protocol) -> int:
-    """The most models of a wave that are no control."""
-    aside = control_models(plan) if plan.name == STANDARD else set()
-    return max(1, *(len(set(wave) - set(aside)) for wave in protocol.waves))
+    """Return the largest number of models of a wave that are no controls."""
+    controls = control_models(plan) if plan.name == STANDARD else set()
+    return max(1, *(len(set(wave) - set(controls)) for wave in protocol.waves))
 
 
 def _pilot(request: PowerRequest, plan: Plan) -> tuple[PilotVariance | None, str]:
@@ -333,7 +334,8 @@ def _pilot(request: PowerRequest, plan: Plan) -> tuple[PilotVariance | None, str
 
 
 def _rows(source: Path, grader: str | None) -> ResultTable:
-    """Of one grader of a table's file, or of the closed waves of a study's folder."""
+    """Return the rows of one grader of a table's file, or of the closed waves of a study's
+    folder."""
     if not source.is_dir():
         from analysis.data import read_result_file
 
@@ -351,7 +353,7 @@ def _rows(source: Path, grader: str | None) -> ResultTable:
 
 
 def _components(request: PowerRequest, plan: Plan, pilot: PilotVariance | None) -> Components:
-    """The pilot's, else the article's, with what the request says of them."""
+    """Return the pilot's components, else the article's, with the changes of the request."""
     base = ARTICLE if pilot is None else pilot.components
     if pilot is None:
         base = replace(base, sd=_sds(plan.outcomes))

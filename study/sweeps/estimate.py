@@ -1,11 +1,10 @@
-"""What a wave will still take: an interval of tokens and cost, from pilot episodes.
+"""Estimates of the tokens and cost that a wave still takes, as intervals from pilot episodes.
 
-A pilot is an episode that is finished, of the same model in any wave, or of another where that
-is said. Its tokens are those of every paid reply, of failed attempts too. The interval is for
-what is still owed: it holds what the pilots leave open of the mean and how single episodes
-scatter around it (a t interval for a sum of future draws, by stratum; the replicates of an
-instance are taken to go together). Without two pilots there are bounds from the limits only.
-"""
+A pilot is a finished episode of the same model in any wave, or of another model if the caller names
+one. Its tokens are those of every paid reply, of failed attempts too. The interval is for the owed
+episodes: a t interval for a sum of future draws, by stratum, which covers both the error of the
+mean and the scatter of single episodes; replicates of an instance are taken as dependent. With
+fewer than two pilots there are bounds from the limits only."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ BOUNDS, OWN, FREE = "bounds", "pilots", "free"
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """``high`` is None where nothing bounds it, ``mean`` where there is none to be told."""
+    """An interval of a quantity. ``high`` is None if it is unbounded, ``mean`` if it is unknown."""
 
     low: float
     mean: float | None
@@ -42,14 +41,14 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a model's owed episodes will take. ``cost_usd`` is None where the price is unknown."""
+    """The estimate of a model's owed episodes. ``cost_usd`` is None if the price is unknown."""
 
     model: str
     episodes: int
     basis: str  # "pilots", "bounds", or "free": run by ourselves
     pilots: int
     pilot_model: str  # whose pilots they are
-    pooled: tuple[str, ...]  # strata without two pilots, foretold by all the model's
+    pooled: tuple[str, ...]  # strata with fewer than two pilots, estimated from all of the model's
     price: Price | None
     input_tokens: Interval | None
     cached_tokens: Interval | None
@@ -59,20 +58,24 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
+    """The estimate of a wave's owed episodes."""
+
+    """The estimate of a wave's owed episodes."""
+
     wave: int
     forecasts: tuple[Forecast, ...]
     pricing: Pricing = field(repr=False)
 
     @property
     def cost_usd(self) -> Interval | None:
-        """Of all the models that are paid for, their ends added up; None where one is unknown."""
+        """The sum of the intervals of all paid models; None if one is unknown."""
         return total_usd(self.forecasts)
 
 
 def total_usd(forecasts: Iterable[Forecast]) -> Interval | None:
-    """Of all that is paid for, the ends added up; None where one is unknown."""
-    paid = [each for each in forecasts if each.basis != FREE and each.episodes]
-    costs = [each.cost_usd for each in paid if each.cost_usd is not None]
+    """Return the sum of the intervals of all paid models; None if one is unknown."""
+    paid = [forecast for forecast in forecasts if forecast.basis != FREE and forecast.episodes]
+    costs = [forecast.cost_usd for forecast in paid if forecast.cost_usd is not None]
     if len(costs) < len(paid):
         return None
     means = [cost.mean for cost in costs if cost.mean is not None]
@@ -90,14 +93,18 @@ Owed = Mapping[str, Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class Pilot:
+    """A finished episode and the quantities that it took."""
+
+    """A finished episode and the quantities that it took."""
+
     stratum: str
     instance: str
     values: Mapping[str, float]  # by quantity
 
 
 def estimate_wave(study: Study, wave: int, pilot: str | None = None) -> Estimate:
-    """What a wave still takes. ``pilot`` names the model whose pilots count for those models of
-    the wave that have none. Raises StudyError, HarnessError, RegistryError."""
+    """Estimate the owed episodes of a wave. ``pilot`` names a model with pilots that count for the
+    models of the wave without any. Raises StudyError, HarnessError, RegistryError."""
     pins = study.protocol.wave_models(wave)
     turns = partial(attempt_turns, study.protocol)
     pricing = price_models(study.folder, study.protocol, pins, turns=turns)
@@ -109,7 +116,7 @@ def estimate_wave(study: Study, wave: int, pilot: str | None = None) -> Estimate
 
 
 def _owed(study: Study, wave: int, pins: Sequence[ModelPin]) -> dict[str, Owed]:
-    """By model and stratum; planned where the wave is not begun."""
+    """Return the owed episodes by model and stratum; the planned ones before the wave is begun."""
     if closed_wave(study.ledger, wave) is not None:
         return {pin.name: {} for pin in pins}
     manifest = manifest_of(study.ledger, wave)
@@ -129,7 +136,7 @@ def _owed(study: Study, wave: int, pins: Sequence[ModelPin]) -> dict[str, Owed]:
 
 
 def _planned(protocol: Protocol, wave: int) -> dict[str, Owed]:
-    """What each model owes before the wave is begun: its tranches, both arms."""
+    """Return the planned episodes of each model: its tranches, both arms."""
     planned: dict[str, Owed] = {}
     for model, tranches in protocol.wave_tranches(wave).items():
         counts = [protocol.replicates] * sum(map(protocol.tranche_size, tranches))
@@ -158,12 +165,14 @@ def _forecast(
     if len({pilot.instance for pilot in pilots}) < 2:
         return _bounded(study, pin, priced, episodes)
     groups, pooled = groups_of(owed, pilots)
-    told = {name: sum_interval(groups, name) for name in QUANTITIES}
-    return Forecast(pin.name, episodes, OWN, len(pilots), source.name, pooled, priced.price, **told)
+    intervals = {name: sum_interval(groups, name) for name in QUANTITIES}
+    return Forecast(
+        pin.name, episodes, OWN, len(pilots), source.name, pooled, priced.price, **intervals
+    )
 
 
 def _pilots(study: Study, pin: ModelPin, price: Price | None) -> tuple[Pilot, ...]:
-    """The finished episodes of a model that tell their tokens, at most so many of a wave."""
+    """Return the finished episodes of a model with known tokens, at most MOST_PILOTS of a wave."""
     return tuple(
         Pilot(cell.spec.stratum, cell.instance, values)
         for wave in range(len(study.protocol.waves))
@@ -190,14 +199,15 @@ def _finished(study: Study, wave: int, pin: ModelPin) -> list[Cell]:
 def _values(
     study: Study, cell: Cell, pin: ModelPin, price: Price | None
 ) -> dict[str, float] | None:
-    """What one episode took, all attempts together; None where it does not tell."""
+    """Return the quantities of one episode, all attempts together; None if its tokens are
+    unknown."""
     usages = read_episode_usages(study.store, study.identities(), cell.episode, pin.provider)
     sums: dict[str, float] = {"cached_tokens": sum(each.cached_tokens or 0 for each in usages)}
     for name in ("input_tokens", "output_tokens"):
-        told = [getattr(usage, name) for usage in usages]
-        if not told or None in told:
+        counts = [getattr(usage, name) for usage in usages]
+        if not counts or None in counts:
             return None
-        sums[name] = sum(told)
+        sums[name] = sum(counts)
     cost = total_cost(price, usages)
     return sums if cost is None else {**sums, "cost_usd": float(cost)}
 
@@ -206,7 +216,8 @@ Group = tuple[Sequence[Pilot], Sequence[int]]
 
 
 def groups_of(owed: Owed, pilots: Iterable[Pilot]) -> tuple[list[Group], tuple[str, ...]]:
-    """Pilots with what they foretell: each stratum by its own, the rest together by all."""
+    """Return pilots with the owed episodes that they estimate: each stratum by its own pilots, the
+    others together by all."""
     every = list(pilots)
     by_stratum: dict[str, list[Pilot]] = defaultdict(list)
     for pilot in every:
@@ -224,7 +235,8 @@ def groups_of(owed: Owed, pilots: Iterable[Pilot]) -> tuple[list[Group], tuple[s
 
 
 def sum_interval(groups: Iterable[Group], quantity: str) -> Interval | None:
-    """Of the sum over everything owed; None where the pilots do not tell it."""
+    """Return the interval of a quantity's sum over all owed episodes; None if the pilots lack
+    it."""
     from scipy.stats import t
 
     mean = spread = weights = 0.0
@@ -248,11 +260,11 @@ def sum_interval(groups: Iterable[Group], quantity: str) -> Interval | None:
 
 
 def _bounded(study: Study, pin: ModelPin, priced: PricedModel, episodes: int) -> Forecast:
-    """From nothing at all to full contexts and the longest replies in every turn, for one attempt
-    at each episode."""
+    """Return bounds: from zero to full contexts and the longest replies in every turn, for one
+    attempt at each episode."""
     stated = dict(pin.settings)
-    outside = pin.provider == "agent_server"
-    requests = None if outside else episodes * attempt_turns(study.protocol, pin)
+    external = pin.provider == "agent_server"
+    requests = None if external else episodes * attempt_turns(study.protocol, pin)
 
     def most(setting: str) -> Interval:
         known = requests is not None and setting in stated

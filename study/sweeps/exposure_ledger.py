@@ -1,4 +1,5 @@
-"""Which private seeds are burned for whom, from the ledger alone (spec/statistics.md, B1).
+"""The tranches of private seeds that are burned for a model, derived from the ledger
+(spec/statistics.md, B1).
 
 A tranche's private seeds are burned for a provider once a run has sent them to a model of it, a
 judge of it has read answers to them, or a model of it was probed on them, unless what is documented
@@ -29,8 +30,8 @@ Burned = Mapping[tuple[int, str], frozenset[int]]
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A tranche that somebody was sent who may keep it; ``after`` is the place in the ledger from
-    which on runs come later."""
+    """A tranche that was sent to a provider that may keep it; runs after the record ``after`` of
+    the ledger are exposed to it."""
 
     provider: str
     tranche: int
@@ -38,8 +39,8 @@ class Sent:
 
 
 def burned_tranches(entries: Sequence[Entry]) -> Burned:
-    """By wave and model, the tranches whose private seeds were burned for the model when the wave
-    was begun. ``entries`` are the ledger's, first first."""
+    """Return, by wave and model, the tranches with private seeds that were burned for the model
+    when the wave was begun. ``entries`` are the ledger's, oldest first."""
     sent = list(_sent(entries))
     leaks: list[Leak] = [entry.record for entry in entries if entry.kind == "leak"]
     found: dict[tuple[int, str], frozenset[int]] = {}
@@ -52,8 +53,8 @@ def burned_tranches(entries: Sequence[Entry]) -> Burned:
 
 
 def burned_of_wave(study: Study, entries: Sequence[Entry], wave: int) -> dict[str, tuple[int, ...]]:
-    """Of the tranches that each model of a wave runs, those that are burned for it, where any are:
-    as the wave was begun, or as it would be begun now."""
+    """Return the tranches that a model of a wave runs and that are burned for it, for models with
+    any: as of the wave's begin, or as of now."""
     begun = burned_tranches(entries)
     sent = list(_sent(entries))
     leaked = {entry.record.tranche for entry in entries if entry.kind == "leak"}
@@ -66,7 +67,7 @@ def burned_of_wave(study: Study, entries: Sequence[Entry], wave: int) -> dict[st
 
 
 def _seen(sent: Sequence[Sent], pin: ModelPin, sequence: int) -> frozenset[int]:
-    """What a model's provider was sent before a place in the ledger."""
+    """Return the tranches sent to a model's provider before a place in the ledger."""
     own = provider_of(pin)
     return frozenset(
         each.tranche for each in sent if each.after < sequence and each.provider == own
@@ -74,20 +75,22 @@ def _seen(sent: Sequence[Sent], pin: ModelPin, sequence: int) -> frozenset[int]:
 
 
 def provider_of(pin: ModelPin | JudgePin) -> str:
-    """Who sees what a model is sent: the host of its address, or the provider's name."""
+    """Return the party that sees a model's requests: the host of its address, or its provider's
+    name."""
     stated = dict(pin.settings).get("base_url")
     address = json.loads(stated) if stated else usual_address(pin.provider)
     return urlsplit(address).hostname or pin.provider
 
 
 def tranches_of(run: RunManifest) -> dict[str, tuple[int, ...]]:
-    """The tranches that each model of a run was given."""
+    """Return the tranches that each model of a run was given."""
     given = run.tranches or ((0,),) * len(run.models)
     return {pin.name: own for pin, own in zip(run.models, given, strict=True)}
 
 
 def retention_of(run: RunManifest, pin: ModelPin | JudgePin) -> str:
-    """What a run's manifest has documented of a model or judge, or what its kind implies."""
+    """Return the retention that a run's manifest documents for a model or judge, or that its kind
+    implies."""
     implied = NOTHING_KEPT if pin.provider in OWN_PROVIDERS else UNKNOWN
     return dict(run.retention).get(pin.name, implied)
 
@@ -99,8 +102,8 @@ def _runs(entries: Sequence[Entry]) -> Iterator[tuple[Entry, RunManifest]]:
 
 
 def _sent(entries: Sequence[Entry]) -> Iterator[Sent]:
-    """What was sent to whom. A wave that was gone on with later, with another statement of what is
-    kept, is taken by each of them."""
+    """Yield each tranche sent to a provider that may keep it. A wave that was resumed with another
+    documented retention counts by each of its manifests."""
     begun: dict[int, RunManifest] = {}
     for entry in entries:
         if entry.kind == "run-manifest":
@@ -114,11 +117,11 @@ def _sent(entries: Sequence[Entry]) -> Iterator[Sent]:
         elif entry.kind in ("graded", "regraded"):
             yield from _read_by_judge(entry, begun)
         elif entry.kind == "probed":
-            yield from _told_by_probes(entry)
+            yield from _sent_by_probes(entry)
 
 
-def _told_by_probes(entry: Entry) -> Iterator[Sent]:
-    """A question, or a text, tells of the instance that it is on."""
+def _sent_by_probes(entry: Entry) -> Iterator[Sent]:
+    """Yield the tranches of probes: a question or a text reveals its instance."""
     probed: Probed = entry.record
     implied = NOTHING_KEPT if probed.model.provider in OWN_PROVIDERS else UNKNOWN
     if (probed.retention or implied) != NOTHING_KEPT:
@@ -140,16 +143,17 @@ def _read_by_judge(entry: Entry, begun: Mapping[int, RunManifest]) -> Iterator[S
 def declare_leak(
     study: Study, tranche: int | None, since: str, reason: str, named: Path | None, now: str
 ) -> tuple[Leak, bool]:
-    """Put into the ledger that private seeds have got out; the record, and whether it is new.
+    """Declare in the ledger that private seeds have leaked. Return the record, and whether it is
+    new.
 
-    ``named`` is a file of instance ids or seeds that are known to have, one a line: of these the
-    record names the commitments, which are public, and nothing else. Raises StudyError, which
-    names file and line and never what stands there.
+    ``named`` is a file of instance ids or seeds known to have leaked, one a line: the record names
+    their commitments, which are public, and nothing else. Raises StudyError, which names file and
+    line and never the content.
     """
     if not reason.strip() or not reason.isprintable():  # it stays for good, and is public
-        raise StudyError("--reason: say it in words, on one line")
+        raise StudyError("--reason: give it in words, on one line")
     if since > now[:10]:
-        raise StudyError(f"--since: {since} is still to come; a day up to {now[:10]} is right")
+        raise StudyError(f"--since: {since} is in the future; a day up to {now[:10]} is right")
     sealed = study.sealed_set()
     drawn = range(len(sealed.reserve) + 1)
     found = [] if named is None else _named(study, named)
@@ -173,7 +177,7 @@ def declare_leak(
 
 
 def _named(study: Study, path: Path) -> list[SealedEntry]:
-    """The private entries that a file names."""
+    """Return the private entries that a file names."""
     try:
         lines = read_bounded(path, MAX_BYTES, "such a list").decode().splitlines()
     except (FileNotFoundError, UnicodeDecodeError):

@@ -1,8 +1,8 @@
-"""What a sweep would send, rendered without a network: an example of each stratum for each model.
+"""The first requests of a sweep, rendered without a network: an example of each stratum for each
+model.
 
-The example is of a fixed seed that is nobody's: no seed that was drawn is opened, no key is asked
-for, and nothing is written.
-"""
+The example has a fixed seed that no study draws: the sealed draw is not opened, no key is needed,
+and nothing is written."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ ANSWER = "(here stands the answer that is graded)"
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """One first request. Tokens are estimates on the safe side, of this request alone."""
+    """One first request. Tokens are estimates on the safe side, of this request only."""
 
     model: str
     provider: str
@@ -66,6 +66,7 @@ class Rendered:
 
     @property
     def tokens(self) -> int:
+        """The estimated tokens of text, pictures and tools together."""
         return self.text_tokens + self.picture_tokens + self.tool_tokens
 
 
@@ -84,8 +85,8 @@ class RenderedJudge:
 
 
 def render_wave(study: Study, wave: int) -> tuple[tuple[Rendered, ...], tuple[RenderedJudge, ...]]:
-    """Every stratum for every model of a wave, and for every judge of the study. Raises
-    StudyError where a task does not fit a model."""
+    """Render every stratum for every model of a wave, and for every judge of the study. Raises
+    StudyError if a task does not fit a model."""
     protocol, pins = study.protocol, study.protocol.wave_models(wave)
     examples = [(task, _example(protocol, task)) for task in protocol.tasks]
     libraries = _libraries(protocol)
@@ -102,7 +103,7 @@ def render_wave(study: Study, wave: int) -> tuple[tuple[Rendered, ...], tuple[Re
 
 
 def rendered_json(rendered: Rendered) -> dict[str, object]:
-    """The same for a script; pictures by type and size."""
+    """Return the request as JSON values; pictures by type and size."""
     return {
         "model": rendered.model,
         "provider": rendered.provider,
@@ -125,6 +126,7 @@ def rendered_json(rendered: Rendered) -> dict[str, object]:
 
 
 def judge_json(rendered: RenderedJudge) -> dict[str, object]:
+    """Return a judge's call as JSON values."""
     return {
         "judge": rendered.judge,
         "stratum": rendered.stratum,
@@ -141,7 +143,7 @@ def judge_json(rendered: RenderedJudge) -> dict[str, object]:
 def share_texts(
     rendered: Sequence[Rendered],
 ) -> Iterator[tuple[tuple[str, ...], Rendered]]:
-    """Each different request once, with the models that are sent it."""
+    """Yield each different request once, with the models that it is sent to."""
     groups: dict[tuple[str, tuple[Message, ...], tuple[str, ...]], list[Rendered]] = {}
     for each in rendered:
         names = tuple(tool.name for tool in each.tools)
@@ -170,9 +172,10 @@ def _example(protocol: Protocol, task: Task) -> TaskInstance:
 
 
 def _libraries(protocol: Protocol) -> tuple[tuple[str, str], ...]:
-    """Those of the sandbox, as they are locked; of an image of the user's only it could tell."""
-    ours = protocol.sandbox.kind == "docker" and protocol.sandbox.image is None
-    return locked_libraries() if ours else ()
+    """Return the locked libraries of the project's own sandbox image; those of others are
+    unknown."""
+    own_image = protocol.sandbox.kind == "docker" and protocol.sandbox.image is None
+    return locked_libraries() if own_image else ()
 
 
 def _render(
@@ -188,10 +191,10 @@ def _render(
         form, tools, files = "single_turn", (), ()
         messages, pictures = _one_message(task, brief, pin)
     else:
-        ceiling = read_ceiling(pin, lambda usage: None)  # what it costs is not asked here
+        ceiling = read_ceiling(pin, lambda usage: None)  # without its cost
         messages = opening_messages(brief, libraries, ceiling)
         usual = '"text"' if pin.provider == "local" else '"native"'
-        if settings.get("tools", usual) == '"text"':  # they are told of in the first message
+        if settings.get("tools", usual) == '"text"':  # they are described in the first message
             messages, tools = as_text(messages, tools), ()
     text = sum(estimate_text(message.text) for message in messages)
     return Rendered(
@@ -230,12 +233,12 @@ def _schemas(tools: Sequence[ToolSpec]) -> str:
 
 
 class _Unasked:
-    """Stands for a judge's model, which a dry run never asks."""
+    """Stand-in for a judge's model, which a dry run never asks."""
 
     name, trusted, paid = "unasked", False, False
 
     def respond(self, request: ModelRequest) -> Reply:
-        raise AssertionError("a dry run asks nobody")
+        raise AssertionError("a dry run sends no request")
 
 
 def _render_judge(
@@ -256,7 +259,7 @@ def _render_judge(
 
 
 def _usd(price: Price, tokens: int, calls: int, longest: str | None) -> tuple[float, float | None]:
-    """What an episode's calls cost as they are sent, and with the longest replies."""
+    """Return the cost in USD of an episode's calls as sent, and with the longest replies."""
     low = price.cost(Usage(tokens, 0)) or Decimal()
     high = None if longest is None else price.cost(Usage(tokens, calls * int(longest)))
     return float(low), None if high is None else float(high)

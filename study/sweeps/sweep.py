@@ -61,23 +61,21 @@ from study.workspace import (
 
 logger = logging.getLogger(__name__)
 
-# --- Whether the tasks of a study fit the models that are given them in one turn ---
-
 _SPARE = 10  # a tenth: instances differ in size, and one that fails to fit would stop the sweep
 
 
 def check_context_windows(
     models: Iterable[ModelOrAgent], tasks: Iterable[Task], catalog: Catalog
 ) -> None:
-    """Raises StudyError, which names model and task, where an example of a task has no
-    single-turn form, or hardly fits the context of a model that is asked once."""
-    asked_once = [model for model in models if isinstance(model, SingleTurnModel)]
-    if not asked_once:
+    """Raise StudyError, naming model and task, if an example of a task has no single-turn form, or
+    hardly fits the context window of a single-turn model."""
+    single_turn_models = [model for model in models if isinstance(model, SingleTurnModel)]
+    if not single_turn_models:
         return
     for task in tasks:
         family = catalog.family(task.family, task.version)
         brief = family.generate(task.difficulty, EXAMPLE_SEED).brief
-        for model in asked_once:
+        for model in single_turn_models:
             try:
                 made = single_turn(brief)
                 fit_context(made, model.context, model.reply + made.tokens // _SPARE)
@@ -88,7 +86,7 @@ def check_context_windows(
 
 @dataclass(frozen=True, slots=True)
 class SweepRequest:
-    """What the caller of a sweep may choose. None keeps what study.yaml says."""
+    """Options of a sweep. None keeps the value of study.yaml."""
 
     wave: int
     allow_dirty: bool = False
@@ -101,8 +99,12 @@ class SweepRequest:
 
 @dataclass(frozen=True, slots=True)
 class SweepOutcome:
+    """The result of a sweep."""
+
+    """The result of a sweep."""
+
     closed: WaveClosed | None  # None while cells are still owed
-    progress: Progress | None  # None where nothing was left to run
+    progress: Progress | None  # None if nothing was left to run
 
 
 def sweep_wave(
@@ -111,7 +113,7 @@ def sweep_wave(
     watch: Callable[[Progress], None],
     now: Callable[[], str],
 ) -> SweepOutcome:
-    """Run what a wave still owes, and close it when all is there.
+    """Run the episodes that a wave still owes, and close it when all have results.
 
     Raises StudyError, RegistryError (drifted pins), HarnessError (no engine, no cluster).
     """
@@ -119,7 +121,7 @@ def sweep_wave(
     registered = registration_of(study)
     if (closed := closed_wave(study.ledger, request.wave)) is not None:
         return SweepOutcome(closed, None)
-    # Another sweep of it from this folder would buy replies that this one buys too.
+    # A second sweep of the wave from this folder would pay for the same replies.
     lock = study.folder / f".sweep-{request.wave}.lock"
     with exclusive(lock, f"another sweep of wave {request.wave}"):
         return _sweep_alone(study, request, registered, models, watch, now)
@@ -134,7 +136,7 @@ def _sweep_alone(
     now: Callable[[], str],
 ) -> SweepOutcome:
     folder = str(study.folder.resolve())
-    built = [build_model(pin, folder=folder) for pin in models]  # what cannot run is not begun
+    built = [build_model(pin, folder=folder) for pin in models]  # fails before anything is begun
     protocol = study.protocol
     check_context_windows(built, protocol.tasks, protocol.catalog)
     turns = None if protocol.budget is None else partial(attempt_turns, protocol)
@@ -165,7 +167,7 @@ def begin_wave(
     now: Callable[[], str],
     prices: str = "",
 ) -> RunManifest:
-    """The wave's manifest: the one in the ledger, or a new one that goes there now. ``prices``
+    """Return the wave's manifest: the one in the ledger, or a new one, appended now. ``prices``
     is the digest of the price file."""
     provenance = read_provenance(CHECKOUT, image.digest)
     check_pins(provenance, registered.provenance, request.allow_dirty)
@@ -202,8 +204,8 @@ def _new_manifest(
     provenance: Provenance,
     prices: str,
 ) -> RunManifest:
-    """A manifest, its run key and worklist stored before it: what a crash leaves of them
-    without a record in the ledger is sealed and names nothing."""
+    """Return a new manifest, after storing its run key and worklist: both are sealed, so a crash
+    before the record is in the ledger reveals nothing."""
     source = entropy_of(study.protocol)
     identity, recipient = new_identity()
     manifest = RunManifest(
@@ -233,7 +235,7 @@ def _new_manifest(
 
 
 def _stated_tranches(protocol: Protocol, wave: int) -> tuple[Tranches, ...]:
-    """As a manifest states them: () where every model runs the panel alone."""
+    """Return tranches as a manifest states them: () if every model runs the panel only."""
     return protocol.tranches[wave] if protocol.tranches else ()
 
 
@@ -294,7 +296,7 @@ def _run_owed(
     cells: tuple[Cell, ...],
     watch: Callable[[Progress], None],
 ) -> Progress | None:
-    """Sweep what is owed. None where nothing is, so that no cluster is started for it."""
+    """Sweep the owed episodes. Return None, and start no cluster, if there are none."""
     finished = finished_of(study.store, cells)
     logger.info("wave %d: %d of %d episodes finished", request.wave, len(finished), len(cells))
     if len(finished) == len(cells):
@@ -317,7 +319,8 @@ def close_wave(
     cells: tuple[Cell, ...],
     now: Callable[[], str],
 ) -> WaveClosed:
-    """Record as missing what failed on every attempt, and promise all that is stored."""
+    """Close a wave: record as missing each episode that failed on every attempt, and put the digest
+    of all stored objects into the ledger."""
     finished = finished_of(study.store, cells)
     for cell in cells:
         if result_key(cell.episode) not in finished:

@@ -1,4 +1,4 @@
-"""Waves over the years: which there are, opening one for new models, closing one."""
+"""The waves of a study: listing them, opening one for new models, closing one."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Wave:
 
 
 def list_waves(study: Study) -> list[Wave]:
-    """Every wave that study.yaml plans, as far as the ledger knows it."""
+    """Return every wave that study.yaml plans, with its state by the ledger."""
     ledger = LedgerSnapshot(study.ledger)
     begun, closed, reported = _times(ledger)
     entries = ledger.entries()
@@ -88,12 +88,12 @@ def list_waves(study: Study) -> list[Wave]:
 def open_wave(
     study: Study, models: Sequence[str], tranches: Mapping[str, Tranches] = MappingProxyType({})
 ) -> tuple[int, bool]:
-    """Plan one more wave, for some models of study.yaml; its number, and whether it is new: where
-    the last wave is of the same models and tranches and not begun, that one is meant. Models that
+    """Plan one more wave for some models of study.yaml. Return its number, and whether it is new: a
+    last wave of the same models and tranches that was not begun is returned as it is. Models that
     ``tranches`` does not name run the panel.
 
     Only the list of waves in study.yaml grows, a line, whole or not at all. Raises StudyError for
-    unknown models and tranches, and where the registered plan would become another one.
+    unknown models and tranches, and if the registered plan would change.
     """
     _check_models(study, models)
     wanted = _check_tranches(study, models, tranches)
@@ -115,10 +115,10 @@ def open_wave(
 
 
 def close_wave_now(study: Study, wave: int, now: Callable[[], str]) -> tuple[WaveClosed, bool]:
-    """Close a wave of which every episode has a result or has failed: those that failed are
-    recorded as missing. The record, and whether it is new. Nothing is run.
+    """Close a wave if every episode has a result or has failed; failed ones are recorded as
+    missing. Nothing is run. Return the record, and whether it is new.
 
-    Raises StudyError where the wave was not begun, or episodes were never tried.
+    Raises StudyError if the wave was not begun, or episodes were never tried.
     """
     from study.sweeps.sweep import close_wave, context_of
 
@@ -147,7 +147,7 @@ def close_wave_now(study: Study, wave: int, now: Callable[[], str]) -> tuple[Wav
 def _times(
     ledger: Ledger,
 ) -> tuple[dict[int, str], dict[int, tuple[WaveClosed, str]], list[tuple[int, str]]]:
-    """When waves were begun, closed, and first reported through."""
+    """Return the times at which waves were begun, closed, and first reported through."""
     begun: dict[int, str] = {}
     closed: dict[int, tuple[WaveClosed, str]] = {}
     for entry in ledger.find("run-manifest"):
@@ -162,11 +162,11 @@ def _times(
 
 
 def _looks(protocol: Protocol, plan: Plan) -> dict[int, int]:
-    """The looks by wave, counted from 1."""
+    """Return the number of the look at each wave, counted from 1."""
     from analysis.plan import control_models
 
-    aside = control_models(plan)
-    waves = [wave for wave, models in enumerate(protocol.waves) if set(models) - aside]
+    controls = control_models(plan)
+    waves = [wave for wave, models in enumerate(protocol.waves) if set(models) - controls]
     return {wave: number for number, wave in enumerate(waves, start=1)}
 
 
@@ -186,20 +186,20 @@ def _check_models(study: Study, models: Sequence[str]) -> None:
 def _check_tranches(
     study: Study, models: Sequence[str], tranches: Mapping[str, Tranches]
 ) -> dict[str, Tranches]:
-    """What each of the models is to run."""
+    """Return the tranches that each of the models is to run."""
     last = len(study.protocol.reserve)
-    for name, own in tranches.items():
+    for name, chosen in tranches.items():
         if name not in models:
             raise StudyError(f"--tranche: {name!r} is not of this wave; it has {', '.join(models)}")
-        for each in own:
-            if not 0 <= each <= last:
+        for tranche in chosen:
+            if not 0 <= tranche <= last:
                 there = f"0 (the panel) to {last}" if last else "0, the panel: no reserve is drawn"
-                raise StudyError(f"--tranche: there is no tranche {each}; there is {there}")
+                raise StudyError(f"--tranche: there is no tranche {tranche}; there is {there}")
     return {name: tuple(sorted(tranches.get(name, PANEL))) for name in models}
 
 
 def _with_wave(path: Path, models: Sequence[str], tranches: Mapping[str, Tranches]) -> str:
-    """The file's text with a line more in its list of waves."""
+    """Return the file's text with one more line in its list of waves."""
     document = read_yaml(path)
     lines = path.read_text(encoding="utf-8").splitlines()
     count = len(document.value["waves"])
@@ -227,7 +227,8 @@ def _with_wave(path: Path, models: Sequence[str], tranches: Mapping[str, Tranche
 def _check_opened(
     study: Study, planned: Protocol, models: Sequence[str], tranches: Mapping[str, Tranches]
 ) -> None:
-    """Refuse what the registered plan does not allow for, or what is not as it was meant."""
+    """Raise StudyError if the file would plan another wave than asked for, or change the registered
+    plan."""
     added = planned.waves == (*study.protocol.waves, tuple(models))
     if not added or planned.wave_tranches(len(study.protocol.waves)) != tranches:
         raise StudyError(

@@ -12,6 +12,8 @@ NO_IMAGE = "none"
 
 @dataclass(frozen=True, slots=True)
 class PinnedImage:
+    """A sandbox image by tag and digest."""
+
     tag: str
     digest: str  # of the image, or "none" for the local sandbox
 
@@ -19,8 +21,8 @@ class PinnedImage:
 def pinned_image(
     protocol: Protocol, watch: Callable[[str, int, int], None] = lambda what, done, of: None
 ) -> PinnedImage:
-    """The image of a study on this machine, built where it is the project's own and missing.
-    Raises HarnessError: no engine, no such image."""
+    """Return the image of a study on this machine; the project's own is built if it is missing.
+    Raises HarnessError without an engine or the image."""
     if protocol.sandbox.kind == "local":
         return PinnedImage("", NO_IMAGE)
     if protocol.sandbox.image is not None:

@@ -1,4 +1,4 @@
-"""One process at a time, for work that would otherwise be bought twice."""
+"""File locks, so that two processes do not pay for the same work."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def exclusive(path: Path, other: str) -> Iterator[None]:
-    """Hold a lock file against another process that would do the same work. The kernel lets go
-    when this process ends, however it ends. Raises StudyError where ``other`` is at it."""
+    """Hold a lock file while the same work must not be done by another process. The kernel releases
+    it when this process ends, however it ends. Raises StudyError if ``other`` holds it."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:

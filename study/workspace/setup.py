@@ -1,4 +1,4 @@
-"""Before anything runs: a study's folder, its draw, its registered plan."""
+"""Setting up a study: its folder, its draw, its registered plan."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 Watch = Callable[[str, int, int], None]  # what, done, of
 
 TEMPLATE = """\
-# A dosimeter study. `dosimeter --help` tells what each step does.
+# A dosimeter study. `dosimeter --help` describes each step.
 study: {name}
 description: Does publishing a benchmark raise scores on it?
 
@@ -59,9 +59,9 @@ release: {{folder: release}}
 
 
 def init_study(folder: Path, protocol: str | None = None) -> Path:
-    """A new study's folder: ``study.yaml``, a fresh key, a .gitignore for both secrets and
-    store. Raises StudyError where one is there already. Nothing half-written: the protocol,
-    which makes a folder a study, is written last."""
+    """Write a new study's folder: ``study.yaml``, a fresh key, a .gitignore for both secrets and
+    store. The protocol, which makes a folder a study, is written last, so that no half of one is
+    left. Raises StudyError if the folder holds a study."""
     path = folder / FILE_NAME
     if path.exists():
         raise StudyError(f"{path}: a study is there already")
@@ -85,7 +85,7 @@ def init_study(folder: Path, protocol: str | None = None) -> Path:
 
 
 def _ignore(path: Path, names: tuple[str, ...]) -> None:
-    """Have git ignore some names, beside what it is told to ignore already. Raises OSError."""
+    """Add names to a .gitignore that lacks them. Raises OSError."""
     old = path.read_text(encoding="utf-8") if path.exists() else ""
     missing = [name for name in names if name not in old.splitlines()]
     if missing:
@@ -96,7 +96,7 @@ def _ignore(path: Path, names: tuple[str, ...]) -> None:
 
 
 def draw_seeds(study: Study, watch: Watch, now: str) -> tuple[SealedSet, bool]:
-    """The sealed set, and whether it was drawn just now."""
+    """Draw and seal the seeds. Return the sealed set, and whether it is new."""
     if study.ledger.last("sealed-set") is not None:
         return _check_drawn(study), False
     protocol = study.protocol
@@ -104,7 +104,7 @@ def draw_seeds(study: Study, watch: Watch, now: str) -> tuple[SealedSet, bool]:
     strata = [(task.family, task.version, task.difficulty) for task in protocol.tasks]
     size = 2 * (protocol.seeds_per_arm + sum(protocol.reserve)) * len(strata)
 
-    def told(count: int) -> None:
+    def progress(count: int) -> None:
         watch("drawing", count, size)
 
     drawn = draw(
@@ -112,7 +112,7 @@ def draw_seeds(study: Study, watch: Watch, now: str) -> tuple[SealedSet, bool]:
         protocol.seeds_per_arm,
         entropy_of(protocol),
         _identify_in(protocol.catalog),
-        told,
+        progress,
         protocol.reserve,
     )
     logger.info("drew %d seeds in %d strata", size, len(strata))
@@ -120,8 +120,8 @@ def draw_seeds(study: Study, watch: Watch, now: str) -> tuple[SealedSet, bool]:
 
 
 def register_plan(study: Study, watch: Watch, now: str) -> tuple[Preregistration, bool]:
-    """The registered plan, and whether it was registered just now. Raises BrokenPromise where
-    another plan is registered."""
+    """Register the plan. Return the record, and whether it is new. Raises BrokenPromise if another
+    plan is registered."""
     registered = find_registration(study.ledger)
     if registered is not None:
         check_plan(study, registered)
@@ -137,7 +137,7 @@ def register_plan(study: Study, watch: Watch, now: str) -> tuple[Preregistration
     entry, fresh = study.ledger.append_unless(
         record, now, lambda entry: entry.kind == "preregistration"
     )
-    if not fresh:  # somebody else registered in the meantime
+    if not fresh:  # another process registered in the meantime
         check_plan(study, entry.record)
     return entry.record, fresh
 
@@ -149,7 +149,8 @@ def find_registration(ledger: Ledger) -> Preregistration | None:
 
 
 def registration_of(study: Study) -> Preregistration:
-    """The registered plan, checked against the protocol. Raises StudyError, BrokenPromise."""
+    """Return the registered plan, checked against the protocol. Raises StudyError,
+    BrokenPromise."""
     registered = find_registration(study.ledger)
     if registered is None:
         raise StudyError(
@@ -160,13 +161,13 @@ def registration_of(study: Study) -> Preregistration:
 
 
 def check_plan(study: Study, registered: Preregistration) -> None:
-    """Raise BrokenPromise where study.yaml plans another analysis than the registered one, or
-    its tasks are other versions (a template file that was edited, for instance)."""
+    """Raise BrokenPromise if study.yaml plans another analysis than the registered one, or has
+    other versions of its tasks (an edited template file, for instance)."""
     now, then = record_body(study.protocol.registered_plan()), record_body(registered.plan)
-    own, promised_rules = now.get("standard"), registered.plan.standard
-    if own and promised_rules and study.protocol.plan.sensitivity is None:
-        # All analyses are those that there were on that day, not those that there are by now.
-        now["standard"] = own | {"sensitivity": promised_rules.sensitivity}
+    rules, promised_rules = now.get("standard"), registered.plan.standard
+    if rules and promised_rules and study.protocol.plan.sensitivity is None:
+        # "All sensitivity analyses" means those of the day of registration.
+        now["standard"] = rules | {"sensitivity": promised_rules.sensitivity}
     for key in Plan.__dataclass_fields__:  # those that came later may be left out
         if (planned := now.get(key)) != (promised := then.get(key)):
             raise BrokenPromise(
@@ -187,15 +188,16 @@ def _pinned_tasks(protocol: Protocol) -> tuple[str, ...]:
 
 
 def entropy_of(protocol: Protocol) -> Entropy:
+    """Return the source of a study's randomness: the system, or a fixed one for demonstrations."""
     if protocol.entropy == "system":
         return SystemEntropy()
     return FixedEntropy(bytes.fromhex(protocol.entropy.removeprefix("fixed:")))
 
 
 def _identify_in(catalog: Catalog) -> Identify:
-    """What names the instance of a seed. Instances that an agent could not tell apart bear the
-    name of the first of them, so that the draw takes them for one: a question with few variables
-    must not be asked in both arms."""
+    """Return a function from a seed to the name of its instance. Instances that an agent cannot
+    distinguish get the name of the first of them, so that the draw takes them for one: a question
+    with few variables must not be asked in both arms."""
     first: dict[str, str] = {}
 
     def identify(name: str, version: str, difficulty: str, seed: bytes) -> str:

@@ -21,7 +21,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent.parent
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """Everything that the steps of a study need, without its secrets."""
+    """An opened study: what its steps need, without its secrets."""
 
     folder: Path
     protocol: Protocol
@@ -30,20 +30,22 @@ class Study:
 
     @property
     def key_file(self) -> Path:
+        """The file of the study's key; the variable DOSIMETER_KEY_FILE overrides study.yaml."""
         named = os.environ.get("DOSIMETER_KEY_FILE")
         return Path(named) if named else self.folder / self.protocol.keys
 
     def identities(self) -> tuple[str, ...]:
-        """The age identities that open what is sealed. Raises RegistryError."""
+        """Return the age identities that open what is sealed. Raises RegistryError."""
         return read_identities(self.key_file)
 
     def recipients(self) -> tuple[str, ...]:
-        """Whom the study encrypts to: those it names, else the holder of its own key file."""
+        """Return the public keys that the study encrypts to: those it names, else of its own key
+        file."""
         named = self.protocol.recipients
         return named or tuple(recipient_of(identity) for identity in self.identities())
 
     def sealed_set(self) -> SealedSet:
-        """The draw. Raises StudyError where nothing was drawn."""
+        """Return the record of the draw. Raises StudyError if nothing was drawn."""
         entry = self.ledger.last("sealed-set")
         if entry is None:
             raise StudyError(f"{self.folder}: nothing is drawn yet; run `dosimeter draw` first")
@@ -51,7 +53,7 @@ class Study:
         return sealed
 
     def entries(self) -> tuple[SealedEntry, ...]:
-        """The seeds, both arms. Only for who holds the key. Raises RegistryError."""
+        """Return the seeds of both arms. Needs the study's key. Raises RegistryError."""
         sealed = self.sealed_set()
         ciphertext = self.store.get(sealed.uri)
         if digest_bytes(ciphertext) != sealed.ciphertext:
@@ -69,4 +71,5 @@ def open_study(folder: Path) -> Study:
 
 
 def is_study(folder: Path) -> bool:
+    """Report whether a folder holds a study.yaml."""
     return (folder / FILE_NAME).is_file()

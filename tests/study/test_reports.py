@@ -197,7 +197,7 @@ def test_nothing_that_follows_from_a_private_seed_goes_into_a_report(study: Stud
         facts = (*study.protocol.facts[:1], ModelFacts("reader", text, None, None))
         return replace(study, protocol=replace(study.protocol, facts=facts))
 
-    with pytest.raises(BrokenPromise, match="would tell of the private arm") as refused:
+    with pytest.raises(BrokenPromise, match="would reveal the private arm") as refused:
         pipeline.report(planted(secret))
     assert "report.html: instance id of private commitment" in str(refused.value)
     assert secret.removeprefix("sha256:")[:12] not in str(refused.value)

@@ -238,8 +238,8 @@ def test_a_leak_is_declared_by_commitment_and_names_nothing_private(tmp_path: Pa
         (["panel", "reserve"], [], "seeds of 2 tranches"),
         (["panel"], ["--tranche", "1"], "names seeds of other tranches than 1"),
         (None, ["--tranche", "0", "--since", "soon"], "a date is 2027-03-01"),
-        (None, ["--tranche", "0", "--since", "9999-01-01"], "9999-01-01 is still to come"),
-        (None, ["--tranche", "0", "--reason", " "], "say it in words"),
+        (None, ["--tranche", "0", "--since", "9999-01-01"], "9999-01-01 is in the future"),
+        (None, ["--tranche", "0", "--reason", " "], "give it in words"),
     ],
 )
 def test_a_leak_that_cannot_be_is_refused(
