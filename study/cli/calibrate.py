@@ -52,7 +52,7 @@ _OF_RUNS, _OF_SCORES = {"address", "workers", "parallel"}, {"wave", "model"}  # 
 def calibrate(
     folder: Path, doses: str, run: bool, yes: bool, out: Path | None, as_json: bool, **options: Any
 ) -> None:
-    """How large a leak the study would see: the positive control, over doses.
+    """Measure how large a leak the study would detect: the positive control, over doses.
 
     Known leaks are put into a clean model's stored scores, and the registered test is run on
     each: how often is a share of the public arm found, and from which share on reliably? With

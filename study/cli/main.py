@@ -25,30 +25,32 @@ if TYPE_CHECKING:
 
 
 class Commands(click.Group):
-    """Commands in the order of a study, and house errors as one line with exit code 2."""
+    """Commands in the order of a study; errors of our packages as one line with exit code 2."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the commands in the order in which they were added."""
         return list(self.commands)
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; exit with 2 and one line on stderr for an error of our packages."""
         try:
             return super().invoke(ctx)
         except Exception as error:
             if isinstance(error, OSError) and isinstance(error.filename, str):
-                said = f"{error.filename}: {error.strerror}"  # a full disk, a folder of others
-            elif _is_house_error(error):
-                said = str(error)
+                message = f"{error.filename}: {error.strerror}"  # a full disk, no permission
+            elif _is_own_error(error):
+                message = str(error)
             else:
                 raise
-            click.echo(f"dosimeter: {said}", err=True)
+            click.echo(f"dosimeter: {message}", err=True)
             ctx.exit(2)
         except KeyboardInterrupt:
-            click.echo("\ninterrupted; what is finished is kept: run it again", err=True)
+            click.echo("\ninterrupted; finished work is kept: run the same command again", err=True)
             ctx.exit(130)
 
 
-def _is_house_error(error: Exception) -> bool:
-    """Whether one of our packages raised it for people to read."""
+def _is_own_error(error: Exception) -> bool:
+    """Report whether an error class is of one of our packages."""
     module = type(error).__module__
     return module.endswith(".errors") and module.split(".")[0] in {
         "study",
@@ -95,7 +97,7 @@ def main(context: click.Context, verbose: int) -> None:
     default="demo-study",
     show_default=True,
     type=click.Path(path_type=Path),
-    help="Where the demo's study is put, or resumed.",
+    help="Folder of the demo's study, new or to be resumed.",
 )
 @click.option(
     "--sandbox",
@@ -131,7 +133,7 @@ def demo(
     judge: str | None,
     as_json: bool,
 ) -> None:
-    """Run a complete small study: an agent that has read the release is found out.
+    """Run a complete small study, which detects an agent that has read the release.
 
     Killed midway, it resumes where it was when it is run again.
 
@@ -190,8 +192,10 @@ def draw(folder: Path, as_json: bool) -> None:
     with progress_watch("drawing") as watch:
         sealed, fresh = pipeline.draw(pipeline.open_study(folder), watch)
     strata = len(sealed.strata)
-    said = f"{strata} strata" if strata > 1 else "1 stratum"
-    print_step(sealed, as_json, f"{sealed.count} seeds in {said}, Merkle root {sealed.root}", fresh)
+    count = f"{strata} strata" if strata > 1 else "1 stratum"
+    print_step(
+        sealed, as_json, f"{sealed.count} seeds in {count}, Merkle root {sealed.root}", fresh
+    )
 
 
 @main.command()
@@ -223,13 +227,15 @@ def register(folder: Path, as_json: bool) -> None:
     is_flag=True,
     help="Record cells whose attempts all failed as missing, and close the wave.",
 )
-@click.option("--estimate", is_flag=True, help="Only tell what the wave still takes, and costs.")
+@click.option(
+    "--estimate", is_flag=True, help="Only estimate what the wave still takes, and costs."
+)
 @click.option("--pilot", metavar="MODEL", help="Estimate models without pilots by this one's.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be sent; no network, no key.")
+@click.option("--dry-run", is_flag=True, help="Only show the first requests; no network, no key.")
 @click.option(
     "--allow-unknown-price",
     is_flag=True,
-    help="Run models whose price is not in the price file; what they cost stays unknown.",
+    help="Run models whose price is not in the price file; their cost stays unknown.",
 )
 @dirty_option
 @json_option
@@ -238,8 +244,8 @@ def sweep(
 ) -> None:
     """Run every episode that a wave still owes. Interrupt it at will; run it again to resume.
 
-    Exits with 1 while cells are owed because their attempts failed, and with 3 where the budget
-    in study.yaml does not pay for them.
+    Exits with 1 while cells are owed because their attempts failed, and with 3 if the budget in
+    study.yaml does not pay for them.
 
     \b
     Examples:
@@ -255,7 +261,7 @@ def sweep(
     if pilot is not None and not estimate:
         raise click.UsageError("--pilot goes with --estimate")
     if estimate and dry_run:
-        raise click.UsageError("--estimate and --dry-run are two questions: ask one")
+        raise click.UsageError("--estimate and --dry-run exclude each other: give one")
     request = SweepRequest(**options)
     if estimate or dry_run:
         _foresee(pipeline.open_study(folder), request.wave, dry_run, pilot, as_json)
@@ -268,7 +274,7 @@ def sweep(
 
 
 def _foresee(study: Study, wave: int, dry_run: bool, pilot: str | None, as_json: bool) -> None:
-    """What a sweep would send, or what it would take. Neither writes anything."""
+    """Print the first requests of a sweep, or its estimate. Neither writes anything."""
     from study.cli.money_output import print_dry_run, print_estimate
 
     if dry_run:
@@ -347,7 +353,7 @@ def report(folder: Path, through: int | None, internal: Path | None, as_json: bo
 @study_option
 @json_option
 def status(folder: Path, as_json: bool) -> None:
-    """What is done, and what is owed.
+    """Show the steps of a study: what is done, and what is owed.
 
     \b
     Example:
@@ -376,8 +382,8 @@ main.add_command(export)
 def verify(folder: Path, head: str | None, as_json: bool) -> None:
     """Recompute the ledger, the commitments and the digest of every stored object.
 
-    Without the key it checks what can be checked, and says what was left out. Exits with 1
-    where something does not hold.
+    Without the key it checks what it can, and lists what it left out. Exits with 1 if something
+    does not hold.
 
     \b
     Example:
@@ -396,7 +402,7 @@ def verify(folder: Path, head: str | None, as_json: bool) -> None:
 @study_option
 @json_option
 def log(folder: Path, as_json: bool) -> None:
-    """The ledger, record by record.
+    """Print the ledger, record by record.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""What the command line prints: tables for people, JSON for scripts. Progress goes to stderr."""
+"""Output of the command line: tables to read, JSON for scripts. Progress goes to stderr."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _VERDICT_STYLES = {
 
 
 def stdout() -> Console:
-    """The console for results. In a file or a pipe, where nobody sees an edge, lines are wide."""
+    """Return the console for results. In a file or a pipe, lines are wide."""
     return Console(highlight=False, width=None if sys.stdout.isatty() else 140)
 
 
@@ -74,13 +74,14 @@ def show_logs(level: int) -> Iterator[None]:
 
 
 def print_json(value: Any) -> None:
+    """Print a value as indented JSON."""
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def print_records(
     records: Sequence[Mapping[str, Any]], as_json: bool, title: str | None = None
 ) -> None:
-    """Rows that share their keys, as a table."""
+    """Print rows that share their keys as a table, or as JSON."""
     if as_json:
         print_json(list(records))
         return
@@ -94,7 +95,7 @@ def print_records(
 
 
 def print_survey(found: Survey, as_json: bool) -> None:
-    """What each family and difficulty was measured at, and below it what does not hold."""
+    """Print the scores of each family and difficulty, and the bounds that do not hold."""
     if as_json:
         print_json(found.as_json())
         return
@@ -121,7 +122,7 @@ def print_survey(found: Survey, as_json: bool) -> None:
 
 
 def print_step(record: Any, as_json: bool, summary: str, fresh: bool) -> None:
-    """A step's record, and whether it was done just now."""
+    """Print the record of a step, with a note if it was done before."""
     if as_json:
         print_json(record_body(record))
         return
@@ -130,6 +131,7 @@ def print_step(record: Any, as_json: bool, summary: str, fresh: bool) -> None:
 
 
 def print_task(view: TaskView, as_json: bool) -> None:
+    """Print a task family's parameters, and the prompt, files and rubric of an example."""
     if as_json:
         print_json(view.as_json())
         return
@@ -150,7 +152,7 @@ def print_task(view: TaskView, as_json: bool) -> None:
 
 
 def _metarubrics(view: TaskView) -> list[dict[str, Any]]:
-    """A row for each metarubric, with the first of its criteria: there may be hundreds."""
+    """Return a row for each metarubric, with the first of its criteria: there may be hundreds."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for each in view.rubric:
         groups.setdefault(each["criterion"].split("/")[0], []).append(each)
@@ -167,6 +169,7 @@ def _metarubrics(view: TaskView) -> list[dict[str, Any]]:
 
 
 def print_sweep(outcome: SweepOutcome, wave: int, as_json: bool) -> None:
+    """Print whether a wave is closed; if not, the reason and the failures."""
     if as_json:
         progress = outcome.progress
         print_json(
@@ -195,7 +198,7 @@ def print_sweep(outcome: SweepOutcome, wave: int, as_json: bool) -> None:
         console.print(
             f"[yellow]wave {wave} stays open:[/] its budget does not pay for the "
             f"{outcome.progress.held} episodes still owed. Raise `budget:` in study.yaml and run "
-            "this again; nothing that was bought is bought again.",
+            "this again; no request is paid for twice.",
             soft_wrap=True,
         )
         print_accounts(outcome.progress.accounts)
@@ -210,7 +213,7 @@ def print_sweep(outcome: SweepOutcome, wave: int, as_json: bool) -> None:
 
 
 def accounts_json(accounts: Sequence[Account]) -> list[dict[str, Any]]:
-    """The limits of a budget in USD, and the replies whose cost nobody knows."""
+    """Return the limits of a budget in USD, with spending and the replies of unknown cost."""
     return [
         {
             "limit": each.name,
@@ -223,12 +226,13 @@ def accounts_json(accounts: Sequence[Account]) -> list[dict[str, Any]]:
 
 
 def print_accounts(accounts: Sequence[Account]) -> None:
+    """Print the limits of a budget, if it has any."""
     if accounts:
         print_records(accounts_json(accounts), False, title="Budget")
 
 
 def print_verdicts(report: Report, path: Path | None, as_json: bool) -> None:
-    """The table of verdicts, and where the report is."""
+    """Print the table of verdicts, notes, deviations, and the path of the report."""
     from analysis.report import report_json
 
     body = report_json(report)
@@ -263,6 +267,7 @@ def print_verdicts(report: Report, path: Path | None, as_json: bool) -> None:
 
 
 def print_verification(verification: Verification, as_json: bool) -> None:
+    """Print what was checked, what is broken and what was left out."""
     if as_json:
         print_json(record_body(verification))
         return
@@ -277,6 +282,7 @@ def print_verification(verification: Verification, as_json: bool) -> None:
 
 
 def print_log(entries: Sequence[Entry], as_json: bool) -> None:
+    """Print the records of a ledger, a line each."""
     if as_json:
         print_json(
             [
@@ -303,14 +309,14 @@ def print_log(entries: Sequence[Entry], as_json: bool) -> None:
 
 @contextmanager
 def progress_watch(what: str) -> Iterator[Watch]:
-    """A bar on stderr, fed with (what, done, of)."""
+    """Show a progress bar on stderr, fed with (what, done, of)."""
     with _bar() as show:
         yield lambda step, done, of: show(step or what, done, of)
 
 
 @contextmanager
 def sweep_watch(what: str) -> Iterator[Callable[[SweepProgress], None]]:
-    """A bar on stderr, fed with a sweep's progress."""
+    """Show a progress bar on stderr, fed with a sweep's progress."""
     with _bar() as show:
 
         def watch(progress: SweepProgress) -> None:
@@ -323,11 +329,11 @@ def sweep_watch(what: str) -> Iterator[Callable[[SweepProgress], None]]:
 
 @contextmanager
 def _bar() -> Iterator[Watch]:
-    """A bar that appears with the first thing it is told, so that a refusal stands alone. Where
-    nobody watches, a plain line now and then."""
+    """Show a bar from the first progress on, so that an error message stands by itself. Without a
+    terminal, print a line every LOG_SECONDS."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _tell_now_and_then(console)
+        yield _print_periodically(console)
         return
     bar = Progress(
         SpinnerColumn(),
@@ -352,14 +358,14 @@ def _bar() -> Iterator[Watch]:
             bar.stop()
 
 
-def _tell_now_and_then(console: Console) -> Watch:
-    told = time.monotonic()
+def _print_periodically(console: Console) -> Watch:
+    printed = time.monotonic()
 
     def show(step: str, done: int, of: int) -> None:
-        nonlocal told
-        if time.monotonic() - told >= LOG_SECONDS:
+        nonlocal printed
+        if time.monotonic() - printed >= LOG_SECONDS:
             console.print(f"{step}: {done} of {of}" if of else step, soft_wrap=True)
-            told = time.monotonic()
+            printed = time.monotonic()
 
     return show
 
@@ -406,7 +412,7 @@ def _cell(value: Any) -> str:
 
 
 def _plain_table(title: str | None) -> Table:
-    """A table without frames, which 80 columns hold."""
+    """Return an empty table without frames, for 80 columns."""
     return Table(
         title=title,
         title_justify="left",

@@ -18,7 +18,7 @@ _SHARE = click.FloatRange(0, 1)
 @click.option(
     "--study",
     type=_PATH,
-    help="A study's folder, whose plan is tried. Default: the "
+    help="Folder of a study, for its plan. Default: the "
     "preset standard-v1 of 4 strata, 64 instances an arm, 8 looks.",
 )
 @click.option(
@@ -29,8 +29,8 @@ _SHARE = click.FloatRange(0, 1)
     help="Results whose variance and prices are taken: a CSV or Parquet table, or the "
     "closed waves of a study.",
 )
-@click.option("--grader", help="Whose rows of the table are taken, where it has several graders.")
-@click.option("--gap", type=float, default=0.05, show_default=True, help="Inflation to be seen.")
+@click.option("--grader", help="The grader to take, if the table has several.")
+@click.option("--gap", type=float, default=0.05, show_default=True, help="Inflation to detect.")
 @click.option(
     "--power",
     "target",
@@ -86,10 +86,10 @@ _SHARE = click.FloatRange(0, 1)
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="An SVG to write.")
 @json_option
 def power(plot: Path | None, as_json: bool, **options: Any) -> None:
-    """Seeds that a study needs, and the smallest inflation that it can see.
+    """Estimate the seeds that a study needs, and the smallest inflation that it can detect.
 
     Studies are simulated and put through the plan's own test: a model's power is to be named at
-    its look (P3), the study's to reject by its last (P4). Formulas stand beside. The negative
+    its look (P3), the study's to reject by its last (P4). Formulas are shown too. The negative
     controls are simulated too: how often C1 withholds the verdicts of a look although they are
     clean, and the power that is left. What is taken from results is blind to the arms.
 

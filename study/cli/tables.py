@@ -17,13 +17,13 @@ _arm = click.option(
     "--arm",
     type=click.Choice(["public", "private"]),
     required=True,
-    help="Which the seeds of these folders are: nothing in them tells.",
+    help="The arm of the seeds in these folders, which the folders do not name.",
 )
 _look = click.option("--look", type=click.IntRange(0), default=0, show_default=True)
 _out = click.option(
     "--out", type=click.Path(path_type=Path), required=True, help="A .parquet file for the rows."
 )
-_append = click.option("--append", is_flag=True, help="Add to the rows that are there.")
+_append = click.option("--append", is_flag=True, help="Add to the rows of an existing file.")
 
 
 @click.group(name="import")
@@ -68,7 +68,7 @@ def picard(
 
     named = named_folders(folders)
     found = import_picard(named, Arm(arm), look, datetime.now(UTC), remap)
-    _tell(found, out, append, as_json)
+    _write(found, out, append, as_json)
 
 
 @import_.command()
@@ -93,10 +93,10 @@ def parametr(
     from registry.result_row import Arm
     from study.picard import import_parametr
 
-    _tell(import_parametr(folders, Arm(arm), look), out, append, as_json)
+    _write(import_parametr(folders, Arm(arm), look), out, append, as_json)
 
 
-def _tell(found: Imported, out: Path, append: bool, as_json: bool) -> None:
+def _write(found: Imported, out: Path, append: bool, as_json: bool) -> None:
     from study.cli.output import print_json, print_records, stdout
     from study.picard import write_rows
 
@@ -147,7 +147,7 @@ _FILE = click.Path(path_type=Path)
     help="A model that was released before the publication: a negative control, and what scores "
     "are adjusted by. More than once for more.",
 )
-@click.option("--grader", help="Whose rows are tested, where the table has several graders.")
+@click.option("--grader", help="The grader to test, if the table has several.")
 @click.option("--out", type=_FILE, help="A folder for the report's files.")
 @json_option
 def analyze(

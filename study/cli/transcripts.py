@@ -1,4 +1,4 @@
-"""The commands that look at stored attempts: `show`, `tools`, `export`."""
+"""The commands on stored attempts: `show`, `tools`, `export`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ wave_option = click.option("--wave", type=click.IntRange(0), help="Only this wav
 @click.option("--list", "listing", is_flag=True, help="List the episodes instead.")
 @wave_option
 @click.option("--model", help="With --list: only this model's.")
-@click.option("--arm", is_flag=True, help="Tell arms too. Who grades or reviews must not know.")
+@click.option(
+    "--arm", is_flag=True, help="Show arms too. Graders and reviewers must not know them."
+)
 @study_option
 @json_option
 def show(
@@ -48,7 +50,7 @@ def show(
 
     study = pipeline.open_study(folder)
     if arm:
-        click.echo("warning: this tells arms; keep it from whoever is to judge blindly", err=True)
+        click.echo("warning: this shows arms; keep it from blind judges and reviewers", err=True)
     if listing:
         from study.cli.output import print_records
         from study.transcripts import list_records
@@ -59,7 +61,7 @@ def show(
     from study.transcripts import open_transcript, print_transcript, transcript_json
 
     found = open_transcript(study, str(episode), attempt, bool(grade))
-    if as_json:  # escaped whole: strings of strangers, which a terminal may obey
+    if as_json:  # ASCII only: untrusted strings may hold control sequences
         click.echo(json.dumps(transcript_json(found, bool(grade), arm), indent=2))
         return
     print_transcript(found, stdout(), bool(grade), arm)
@@ -73,7 +75,7 @@ def show(
 @study_option
 @json_option
 def tools(wave: int | None, out: Path | None, folder: Path, as_json: bool) -> None:
-    """How each model used its tools: calls, rounds, seconds, failures and limits.
+    """Show how each model used its tools: calls, rounds, seconds, failures and limits.
 
     Counted from the stored transcripts, so it needs the study's key. With --out also a page
     with plots by task and by seed. Both arms are counted together.
@@ -130,7 +132,7 @@ def export(
     """Write stored episodes as logs for another viewer, in plain text.
 
     Messages, images, tool calls, scores, tokens and errors. Needs the study's key. Files are
-    readable by you alone.
+    readable by their owner only.
 
     \b
     Examples:
@@ -147,14 +149,13 @@ def export(
     written = export_inspect(study, out, wave, arm, reveal)
     if arm == "public":
         click.echo(
-            f"warning: {out} holds transcripts in plain text, and tells by being there "
-            "that their instances are public",
+            f"warning: {out} holds transcripts in plain text, and shows which instances are public",
             err=True,
         )
     else:
         click.echo(
-            f"warning: {out} holds PRIVATE transcripts in plain text: whoever reads it "
-            "knows private instances; delete it when you are done",
+            f"warning: {out} holds PRIVATE transcripts in plain text: its readers "
+            "know private instances; delete it when you are done",
             err=True,
         )
     print_records([asdict(each) for each in written], as_json, title=f"Logs in {out}")

@@ -21,7 +21,7 @@ from study.cli.options import json_option, study_option
 @click.option(
     "--since",
     metavar="DATE",
-    help="The day from whose beginning on, today or before; today where left out.",
+    help="The first day of the leak, today or before. Default: today.",
 )
 @click.option(
     "--named",
@@ -61,7 +61,7 @@ def leak(
 
 @click.group()
 def wave() -> None:
-    """Waves over the years: list them, open one for new models, close one.
+    """The waves of a study: list them, open one for new models, close one.
 
     \b
     Every few months (docs/waves.md has the whole routine):
@@ -108,7 +108,7 @@ def _shown(row: dict[str, Any]) -> dict[str, object]:
 
 
 def _named(name: str, tranches: tuple[int, ...], burned: Any) -> str:
-    """A model, with the tranches that it runs where these are not the panel alone, unburned."""
+    """Return a model's name, with its tranches unless it runs the unburned panel only."""
     lost = burned.get(name, ())
     if tranches == (0,) and not lost:
         return name
@@ -119,14 +119,14 @@ def _named(name: str, tranches: tuple[int, ...], burned: Any) -> str:
 @wave.command("open")
 @study_option
 @click.option(
-    "--models", required=True, metavar="NAME,…", help="Of study.yaml, whose `models:` have them."
+    "--models", required=True, metavar="NAME,…", help="Names under `models:` in study.yaml."
 )
 @click.option(
     "--tranche",
     "tranches",
     multiple=True,
     metavar="[NAME=]K[,K…]",
-    help="What runs instead of the panel (0): reserve tranches, of all the models or of one.",
+    help="Reserve tranches to run instead of the panel (0), for all the models or for one.",
 )
 @json_option
 def open_(folder: Path, models: str, tranches: tuple[str, ...], as_json: bool) -> None:
@@ -158,15 +158,15 @@ def open_(folder: Path, models: str, tranches: tuple[str, ...], as_json: bool) -
     print_records([row], as_json, title="Wave")
 
 
-def _read_tranches(said: tuple[str, ...], models: list[str]) -> dict[str, tuple[int, ...]]:
-    """By model; what names none is for all."""
+def _read_tranches(options: tuple[str, ...], models: list[str]) -> dict[str, tuple[int, ...]]:
+    """Return the tranches by model; an option without a model is for all."""
     found: dict[str, tuple[int, ...]] = {}
-    for each in said:
-        name, equals, listed = each.rpartition("=")
+    for option in options:
+        name, equals, listed = option.rpartition("=")
         numbers = listed.split(",")
         if not all(number.strip().isdecimal() for number in numbers) or (equals and not name):
             raise click.BadParameter(
-                f"{each!r}: give a tranche's number, or a model and its tranches: new-one=2 or "
+                f"{option!r}: give a tranche's number, or a model and its tranches: new-one=2 or "
                 "control=0,2",
                 param_hint="--tranche",
             )
