@@ -28,7 +28,7 @@ def write_internal(study: Study, through: int | None, path: Path, now: str) -> P
     no record of it. Raises StudyError if the file exists or cannot be written.
     """
     if path.exists():
-        raise StudyError(f"{path}: exists already; name another file, or move it away")
+        raise StudyError(f"{path}: is there already; name another file, or move it away")
     look = build_look(take_snapshot(study), through, now)
     files = {**report_files(look.report), ROWS: _rows_csv(look.rows)}
     _write_new(path, encrypt(_zip(files.items()), study.recipients()))
