@@ -69,13 +69,13 @@ def render_html(report: Report) -> str:
 
     page = _environment()
     line = timeline_of(report)
-    asides = sensitivity_tables(report)
+    sensitivity = sensitivity_tables(report)
     plots = {name: [Markup(svg) for svg in svgs] for name, svgs in _plots(report, line).items()}  # noqa: S704  # our own SVG, in which matplotlib and html.escape have escaped every name
     rendered: str = page.get_template("report").render(
         report=report,
-        grids=_grids(report, line),
-        asides=asides,
-        contents=_contents(report, bool(asides)),
+        tables=_tables(report, line),
+        sensitivity=sensitivity,
+        contents=_contents(report, bool(sensitivity)),
         words=_WORDS,
         summary=[finding(v, report.controls) for v in report.verdicts],
         counts=_verdict_counts(report.verdicts),
@@ -138,8 +138,8 @@ def _plots(report: Report, line: Timeline) -> dict[str, list[str]]:
     }
 
 
-def _grids(report: Report, line: Timeline) -> dict[str, ReportTable]:
-    grids = (
+def _tables(report: Report, line: Timeline) -> dict[str, ReportTable]:
+    tables = (
         verdict_table(report),
         exploratory_table(report),
         control_table(report),
@@ -161,7 +161,7 @@ def _grids(report: Report, line: Timeline) -> dict[str, ReportTable]:
         exposure_table(report),
         text_table(report),
     )
-    return {grid.name: grid for grid in grids}
+    return {table.name: table for table in tables}
 
 
 def _hold_units(page: str) -> str:
@@ -187,8 +187,8 @@ def _calibrations(report: Report) -> list[dict[str, Any]]:
     return [
         {
             "title": title_of(each),
-            "said": calibration_words(each),
-            "grid": calibration_table(each),
+            "sentences": calibration_words(each),
+            "table": calibration_table(each),
             "plots": [
                 Markup(plot_calibration(each.found, width, f"calibration-{each.how}"))  # noqa: S704  # as the other plots
                 for width in (WIDE, NARROW)
@@ -201,7 +201,7 @@ def _calibrations(report: Report) -> list[dict[str, Any]]:
     ]
 
 
-def _contents(report: Report, asides: bool) -> list[tuple[str, str]]:
+def _contents(report: Report, sensitivity: bool) -> list[tuple[str, str]]:
     """The sections that the page has, by anchor."""
     every = [
         ("verdicts", "Verdicts", True),
@@ -215,7 +215,7 @@ def _contents(report: Report, asides: bool) -> list[tuple[str, str]]:
         ("burned", "Burned instances", bool(report.burned)),
         ("scores", "Scores", True),
         ("episodes", "Episodes", True),
-        ("sensitivity", "Sensitivity", asides),
+        ("sensitivity", "Sensitivity", sensitivity),
         ("judges", "Judges", bool(report.judges)),
         ("effort", "Rounds and tools", True),
         ("costs", "Cost", True),
