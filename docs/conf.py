@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from importlib import metadata
 from pathlib import Path
 
+import click
 from sphinx.application import Sphinx
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -19,6 +21,8 @@ exclude_patterns = ["decisions/README.md"]
 myst_enable_extensions = ["colon_fence", "html_image"]
 myst_heading_anchors = 3
 suppress_warnings = ["myst.header"]  # examples of the gallery skip a heading level
+
+smartquotes = False  # it would turn --option into –option
 
 html_theme = "furo"
 html_title = "dosimeter"
@@ -50,5 +54,22 @@ def move_links(text: str) -> str:
     return text.replace("](docs/", "](../")
 
 
+def format_help(app: Sphinx, context: click.Context, lines: list[str]) -> None:
+    """Show the examples of a command's help as code, and its names in code font."""
+    formatted: list[str] = []
+    for line in lines:
+        text = line.removeprefix("| ")
+        if line.startswith("| ") and text.startswith("  "):
+            if not formatted or not formatted[-1].startswith("      "):
+                formatted += ["", ".. code-block:: text", ""]
+            formatted.append(f"      {text.strip()}")
+            continue
+        if formatted and formatted[-1].startswith("      "):
+            formatted.append("")
+        formatted.append(re.sub(r"`([^`]+)`", r"``\1``", text.rstrip() if text.strip() else ""))
+    lines[:] = formatted
+
+
 def setup(app: Sphinx) -> None:
     app.connect("source-read", read_root_page)
+    app.connect("sphinx-click-process-description", format_help)
