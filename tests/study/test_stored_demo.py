@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from study import pipeline
 
@@ -48,3 +51,15 @@ def test_markdown_and_tables_are_equal(made: Path, stored_demo: Path) -> None:
     )
     changed = [name for name in names if (stored / name).read_bytes() != (made / name).read_bytes()]
     assert changed == []
+
+
+def text_of(page: str) -> str:
+    """The words of an HTML page without styles, figures and blank lines; a table cell is a line."""
+    text = re.sub(r"<(style|svg|script)\b.*?</\1>", "", page, flags=re.DOTALL)
+    text = html.unescape(re.sub(r"<[^>]+>", "\n", text))
+    return "\n".join(line.strip() for line in text.splitlines() if line.strip())
+
+
+def test_the_page_reads_as_its_snapshot(made: Path, snapshot: SnapshotAssertion) -> None:
+    """`pytest tests/study/test_stored_demo.py --snapshot-update` accepts a new wording."""
+    assert text_of((made / "report.html").read_text(encoding="utf-8")) == snapshot
