@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from registry.package_guard import PACKAGES
 
@@ -29,6 +30,7 @@ class RetiredWord:
     prose: re.Pattern[str]
     use: str
     exceptions: tuple[str, ...]
+    pending: bool
 
     def applies(self, path: str) -> bool:
         return not path.startswith(self.exceptions)
@@ -42,12 +44,22 @@ def retired_words() -> list[RetiredWord]:
             re.compile(word["prose"], re.IGNORECASE),
             word["use"],
             tuple(word.get("except", ())),
+            word.get("pending", False),
         )
         for word in words
     ]
 
 
 WORDS = retired_words()
+
+
+def parameters() -> list[ParameterSet]:
+    """A test for each word; one that is still being replaced may fail."""
+    pending = pytest.mark.xfail(reason="still being replaced", strict=False)
+    return [
+        pytest.param(word, id=min(word.names), marks=pending if word.pending else ())
+        for word in WORDS
+    ]
 
 
 def split_name(name: str) -> set[str]:
@@ -81,6 +93,16 @@ def modules() -> dict[str, str]:
 
 
 @cache
+def names_by_module() -> dict[str, list[tuple[int, str]]]:
+    return {path: list(defined_names(ast.parse(text))) for path, text in modules().items()}
+
+
+@cache
+def prose_by_module() -> dict[str, list[tuple[int, str]]]:
+    return {path: list(prose_of(text)) for path, text in modules().items()}
+
+
+@cache
 def pages() -> dict[str, str]:
     """Documentation, and the text of templates and examples that users read."""
     paths = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
@@ -90,27 +112,25 @@ def pages() -> dict[str, str]:
     return {name: text for name, text in named.items() if not name.startswith(_HISTORY)}
 
 
-@pytest.mark.parametrize("word", WORDS, ids=lambda word: min(word.names))
+@pytest.mark.parametrize("word", parameters())
 def test_no_name_has_a_retired_word(word: RetiredWord) -> None:
     hits = []
-    for path, source in modules().items():
+    for path, names in names_by_module().items():
         if word.applies(path):
             if split_name(Path(path).stem) & word.names:
                 hits.append(f"{path}: the module's name")
             hits += [
-                f"{path}:{line}: {name}"
-                for line, name in defined_names(ast.parse(source))
-                if split_name(name) & word.names
+                f"{path}:{line}: {name}" for line, name in names if split_name(name) & word.names
             ]
     assert not hits, f"use {word.use}:\n" + "\n".join(hits)
 
 
-@pytest.mark.parametrize("word", WORDS, ids=lambda word: min(word.names))
+@pytest.mark.parametrize("word", parameters())
 def test_no_prose_has_a_retired_word(word: RetiredWord) -> None:
     hits = []
-    for path, source in modules().items():
+    for path, prose in prose_by_module().items():
         if word.applies(path):
-            for line, text in prose_of(source):
+            for line, text in prose:
                 hits += [
                     f"{path}:{line + text.count(chr(10), 0, match.start())}: {match[0]}"
                     for match in word.prose.finditer(text)
