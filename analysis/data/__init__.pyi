@@ -1,17 +1,9 @@
 from .import_file import read_graded_file, read_result_file
-from .seed_means import (
-    ArmCount,
-    ModelAtWave,
-    SeedMeans,
-    count_arms,
-    make_seed_means,
-    outcome_of,
-)
+from .seed_means import ArmCount, SeedMeans, count_arms, make_seed_means, outcome_of
 from .table import ResultTable, codes_of, make_table, one_of, read_rows, read_table, write_table
 
 __all__ = [
     "ArmCount",
-    "ModelAtWave",
     "ResultTable",
     "SeedMeans",
     "codes_of",

@@ -1,4 +1,4 @@
-from .breakdown import APART, GOOD, POOR, Answer, Answers, QuestionFacts
+from .breakdown import APART, GOOD, POOR, AnswerRow, Answers, QuestionFacts
 from .breakdown_tables import TableSet, make_tables, table_csv, write_tables
 from .sample_size import WIDTHS, Guidance
 
@@ -7,7 +7,7 @@ __all__ = [
     "GOOD",
     "POOR",
     "WIDTHS",
-    "Answer",
+    "AnswerRow",
     "Answers",
     "Guidance",
     "QuestionFacts",

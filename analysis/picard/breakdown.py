@@ -37,7 +37,7 @@ class QuestionFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnswerRow:
     """One answer. ``instance`` names the sample, whose answers are not independent."""
 
     model: str
@@ -65,7 +65,7 @@ class Answers:
     """The frozen table: answers, and the facts of each question. Raises AnalysisError where an
     answer is to no known question, or is there twice."""
 
-    rows: tuple[Answer, ...]
+    rows: tuple[AnswerRow, ...]
     facts: Mapping[str, QuestionFacts]
 
     def __post_init__(self) -> None:
@@ -192,7 +192,7 @@ def break_down(answers: Answers) -> Breakdown:
     )
 
 
-def by_subject(answers: Answers) -> list[tuple[Subject, dict[str, list[Answer]]]]:
+def by_subject(answers: Answers) -> list[tuple[Subject, dict[str, list[AnswerRow]]]]:
     """The answers of each subject by question, in the order of the facts."""
     held = _grouped(answers.rows, lambda row: Subject(row.wave, row.arm, row.model))
     found = []
@@ -202,7 +202,7 @@ def by_subject(answers: Answers) -> list[tuple[Subject, dict[str, list[Answer]]]
     return found
 
 
-def tally(subject: Subject, name: str, rows: Sequence[Answer]) -> Tally:
+def tally(subject: Subject, name: str, rows: Sequence[AnswerRow]) -> Tally:
     """The tally of one question."""
     wrong = [row for row in rows if row.strict is False]
     answered = [row for row in wrong if row.answered]
@@ -218,7 +218,7 @@ def tally(subject: Subject, name: str, rows: Sequence[Answer]) -> Tally:
     )
 
 
-def count_rounds(subject: Subject, question: str, rows: Sequence[Answer]) -> Rounds | None:
+def count_rounds(subject: Subject, question: str, rows: Sequence[AnswerRow]) -> Rounds | None:
     """The rounds of one question; None where not one is known."""
     known = [row for row in rows if row.rounds is not None]
     values = [row.rounds for row in known if row.rounds is not None]
@@ -319,7 +319,7 @@ def _add_up(subject: Subject, name: str, parts: Sequence[Tally]) -> Tally:
     )
 
 
-def _mean_interval(rows: Sequence[Answer], mean: float) -> tuple[float, float] | None:
+def _mean_interval(rows: Sequence[AnswerRow], mean: float) -> tuple[float, float] | None:
     """t with cluster-robust variance; None for one instance, or where there is no spread."""
     from scipy.special import stdtrit
 

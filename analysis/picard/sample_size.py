@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
-from analysis.picard.breakdown import Answer, Answers, Subject, by_subject
+from analysis.picard.breakdown import AnswerRow, Answers, Subject, by_subject
 from analysis.stats import Rate, Z, effective_answers, rate_of, wilson
 
 STEP = 5  # samples
@@ -89,7 +89,7 @@ def guide(answers: Answers, seed: str, widths: Sequence[float] = WIDTHS) -> Guid
 
 
 def progressive_curve(
-    rows: Sequence[Answer], stream: np.random.Generator, step: int = STEP, subsets: int = SUBSETS
+    rows: Sequence[AnswerRow], stream: np.random.Generator, step: int = STEP, subsets: int = SUBSETS
 ) -> tuple[CurvePoint, ...]:
     """The curve of one question's answers: ``step``, 2·``step``, … samples and all of them.
 
@@ -152,7 +152,7 @@ def _samples(mean: float, each: float, width: float) -> int:
     return high
 
 
-def _by_instance(rows: Sequence[Answer]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _by_instance(rows: Sequence[AnswerRow]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Right answers and answers of each sample, in an order that names do not decide."""
     right: dict[object, int] = {}
     total: dict[object, int] = {}

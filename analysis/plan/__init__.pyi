@@ -4,12 +4,7 @@ from .describe import describe_plan
 from .judge_drift import Drift, Regrading, drift_json, drift_words, measure_drift
 from .look import Analysis, ArmMean, analyse, explore
 from .monitoring import Monitored, Onset
-from .negative_controls import (
-    ControlSettings,
-    clean_controls,
-    control_settings,
-    pool_models,
-)
+from .negative_controls import ControlSettings, clean_controls, control_settings, pool_models
 from .presets import (
     KEEP,
     SENSITIVITY,
@@ -20,7 +15,7 @@ from .presets import (
     standard_plan,
     validate_plan,
 )
-from .primary import LookData, ModelScores, PrimaryResult, Studies, apply_rule, look_data
+from .primary import ModelScores, PrimaryResult, Studies, apply_rule, look_data
 from .sensitivity import DIMENSIONS, SensitivityResult
 from .standard import LookResult, StandardResult, bears_on
 from .verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict, Word
@@ -40,7 +35,6 @@ __all__ = [
     "ControlResult",
     "ControlSettings",
     "Drift",
-    "LookData",
     "LookResult",
     "ModelScores",
     "Monitored",

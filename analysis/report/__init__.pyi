@@ -1,13 +1,6 @@
 from .changes import changes_since
 from .deviations import table_departures
-from .report import (
-    ModelFact,
-    Report,
-    ReportRequest,
-    build_report,
-    build_table_report,
-    report_json,
-)
+from .report import ModelFact, Report, ReportRequest, build_report, build_table_report, report_json
 from .tool_use_page import write_tool_files
 from .write import DATA, check_folder, report_files, write_files, write_report
 

@@ -19,8 +19,7 @@ from typing import Any, TypeVar
 from generators.errors import TemplateError, TemplateLimitError
 from generators.seed import Seed
 from generators.stream import Stream
-from generators.templates.components import Given, compile_component
-from generators.templates.components.folder_tree import draw_tree
+from generators.templates.components import Given, compile_component, draw_tree
 from generators.templates.functions import OpenFile, parse_table
 from generators.templates.language import (
     CONSTANTS,

@@ -1,6 +1,6 @@
-from .result import CRITERION_RATE, SOLVER_SCORE
+from .result import CRITERION_RATE, NULL_SCORE, SOLVER_SCORE, Survey, Validation
 from .scores import PERTURBED_RATE, MeanScore, perturb_answer
-from .validate import NULL_SCORE, Survey, Validation, survey
+from .validate import survey
 
 __all__ = [
     "CRITERION_RATE",

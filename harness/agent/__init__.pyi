@@ -1,12 +1,5 @@
 from .limits import SETTINGS, Ceiling, read_ceiling
-from .loop import (
-    MAX_CALLS,
-    UNLIMITED,
-    AgentRun,
-    buy_reply,
-    opening_messages,
-    run_agent,
-)
+from .loop import MAX_CALLS, UNLIMITED, AgentRun, buy_reply, opening_messages, run_agent
 from .single_turn import (
     REPLY_TOKENS,
     SingleTurnModel,

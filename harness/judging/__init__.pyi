@@ -1,12 +1,5 @@
 from .answer_sheets import Sheet, make_sheets
-from .grade import (
-    build_judge,
-    judge_episode,
-    keep_grade,
-    pin_judge,
-    read_grade,
-    submission_of,
-)
+from .grade import build_judge, judge_episode, keep_grade, pin_judge, read_grade, submission_of
 from .judge import (
     CHUNK,
     MAX_CHARS,

@@ -13,7 +13,6 @@ from .prices import OWN_PROVIDERS, Price, PriceList, read_prices, total_cost
 from .purchases import (
     CountingJournal,
     Journal,
-    MemoryJournal,
     ReplyStore,
     read_episode_spends,
     read_episode_usages,
@@ -28,7 +27,6 @@ __all__ = [
     "Charge",
     "CountingJournal",
     "Journal",
-    "MemoryJournal",
     "Payer",
     "Price",
     "PriceList",

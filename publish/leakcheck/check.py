@@ -19,7 +19,7 @@ from generators.seed import Seed
 from generators.task import Family, TaskInstance
 from publish.errors import PublishError
 from publish.leakcheck.secrets import Needles, Secret, needles_of
-from publish.leakcheck.unpack import Piece, Unreadable, pieces
+from publish.leakcheck.unpack import Chunk, Unreadable, pieces
 from registry.result_row import Arm
 from registry.sealing import SealedEntry
 
@@ -71,7 +71,7 @@ def find_leaks(folder: Path, needles: Needles) -> tuple[LeakFound, ...]:
     for number, name in enumerate(release_files(folder), 1):
         in_name = {
             LeakFound(f"file {number} of the folder, in its name", trace.kind, trace.leaf)
-            for trace in needles.find(Piece(name.encode("utf-8", "surrogateescape")))
+            for trace in needles.find(Chunk(name.encode("utf-8", "surrogateescape")))
         }
         shown = f"file {number} of the folder" if in_name else name
         leaks |= in_name | set(_leaks_in(folder / name, shown, needles))

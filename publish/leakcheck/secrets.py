@@ -19,7 +19,7 @@ from publish.errors import PublishError
 from publish.leakcheck.matcher import Matcher
 from publish.leakcheck.unpack import (
     SEPARATOR,
-    Piece,
+    Chunk,
     Unreadable,
     canonical_text,
     pieces,
@@ -77,7 +77,7 @@ class Needles:
     def __len__(self) -> int:
         return len(self._owners) + len(self._pixels)
 
-    def find(self, piece: Piece) -> set[Trace]:
+    def find(self, piece: Chunk) -> set[Trace]:
         """Whose traces a piece bears."""
         found = {self._owners[each] for each in self.patterns_in(piece.data)}
         if piece.pixels in self._pixels:

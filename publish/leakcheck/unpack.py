@@ -42,16 +42,16 @@ class Unreadable(Exception):  # noqa: N818 - says what the content is
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Chunk:
     """Bytes to be searched, or the digest of an image's pixels."""
 
     data: bytes
     pixels: str = ""
 
 
-def pieces(data: bytes, depth: int = 0) -> Iterator[Piece]:
+def pieces(data: bytes, depth: int = 0) -> Iterator[Chunk]:
     """The bytes themselves, then all that is found inside them. Raises Unreadable."""
-    yield Piece(data)
+    yield Chunk(data)
     for recognises, opened in _OPENERS:
         if recognises(data):
             yield from opened(data, _deeper(depth))
@@ -73,12 +73,12 @@ def pixel_digest(data: bytes) -> str:
 # -- containers ----------------------------------------------------------------------------
 
 
-def _zip(data: bytes, depth: int) -> Iterator[Piece]:
+def _zip(data: bytes, depth: int) -> Iterator[Chunk]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            yield Piece(archive.comment)
+            yield Chunk(archive.comment)
             for member in archive.infolist():
-                yield Piece(member.filename.encode() + b"\n" + member.comment)
+                yield Chunk(member.filename.encode() + b"\n" + member.comment)
                 if not member.is_dir():
                     with archive.open(member) as stream:
                         yield from pieces(_bounded(stream), depth)
@@ -86,11 +86,11 @@ def _zip(data: bytes, depth: int) -> Iterator[Piece]:
         raise Unreadable("a zip archive that is damaged or encrypted") from error
 
 
-def _tar(data: bytes, depth: int) -> Iterator[Piece]:
+def _tar(data: bytes, depth: int) -> Iterator[Chunk]:
     try:
         with tarfile.open(fileobj=io.BytesIO(data)) as archive:
             for member in archive:
-                yield Piece(f"{member.name}\n{member.linkname}\n{member.pax_headers}".encode())
+                yield Chunk(f"{member.name}\n{member.linkname}\n{member.pax_headers}".encode())
                 stream = archive.extractfile(member) if member.isfile() else None
                 if stream is not None:
                     yield from pieces(_bounded(stream), depth)
@@ -104,8 +104,8 @@ class _Readable(Protocol):
 
 def _compressed(
     opened: Callable[[IO[bytes]], AbstractContextManager[_Readable]],
-) -> Callable[[bytes, int], Iterator[Piece]]:
-    def inner(data: bytes, depth: int) -> Iterator[Piece]:
+) -> Callable[[bytes, int], Iterator[Chunk]]:
+    def inner(data: bytes, depth: int) -> Iterator[Chunk]:
         try:
             with opened(io.BytesIO(data)) as stream:
                 content = _bounded(stream)
@@ -123,7 +123,7 @@ def _bounded(stream: _Readable) -> bytes:
     return content
 
 
-def _parquet(data: bytes, depth: int) -> Iterator[Piece]:
+def _parquet(data: bytes, depth: int) -> Iterator[Chunk]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -136,7 +136,7 @@ def _parquet(data: bytes, depth: int) -> Iterator[Piece]:
         raise Unreadable("a damaged Parquet file") from error
 
 
-def _arrow(data: bytes, depth: int) -> Iterator[Piece]:
+def _arrow(data: bytes, depth: int) -> Iterator[Chunk]:
     import pyarrow as pa
 
     try:
@@ -148,18 +148,18 @@ def _arrow(data: bytes, depth: int) -> Iterator[Piece]:
         raise Unreadable("a damaged Arrow file") from error
 
 
-def _schema(schema: Any) -> Iterator[Piece]:
-    yield Piece("\n".join(schema.names).encode())
+def _schema(schema: Any) -> Iterator[Chunk]:
+    yield Chunk("\n".join(schema.names).encode())
     for key, value in (schema.metadata or {}).items():
-        yield Piece(key + b"\n" + value)
+        yield Chunk(key + b"\n" + value)
 
 
-def _batch(batch: Any, depth: int) -> Iterator[Piece]:
+def _batch(batch: Any, depth: int) -> Iterator[Chunk]:
     for column in batch.columns:
         yield from _values(column.to_pylist(), depth)
 
 
-def _values(values: Any, depth: int) -> Iterator[Piece]:
+def _values(values: Any, depth: int) -> Iterator[Chunk]:
     """The leaves of nested values: strings and numbers as one text, and each leaf that may
     hold something more on its own."""
     plain: list[str] = []
@@ -170,7 +170,7 @@ def _values(values: Any, depth: int) -> Iterator[Piece]:
             plain.append(leaf)
             if len(leaf) >= WORTH_OPENING:
                 yield from _in_text(leaf.encode(), depth)
-    yield Piece(SEPARATOR.join(plain).encode("utf-8", "surrogatepass"))
+    yield Chunk(SEPARATOR.join(plain).encode("utf-8", "surrogatepass"))
 
 
 def _leaves(value: Any) -> Iterator[bytes | str]:
@@ -202,10 +202,10 @@ def _as_bytes(numbers: list[int | float]) -> bytes | None:
 # -- images --------------------------------------------------------------------------------
 
 
-def _image(data: bytes, depth: int) -> Iterator[Piece]:
+def _image(data: bytes, depth: int) -> Iterator[Chunk]:
     texts: list[Any] = []
     for digest in _frames(data, texts):
-        yield Piece(b"", pixels=digest)
+        yield Chunk(b"", pixels=digest)
     yield from _values(texts, depth)
 
 
@@ -233,14 +233,14 @@ def _is_image(data: bytes) -> bool:
 # -- text ----------------------------------------------------------------------------------
 
 
-def _in_text(data: bytes, depth: int) -> Iterator[Piece]:
+def _in_text(data: bytes, depth: int) -> Iterator[Chunk]:
     """JSON documents (one, or one a line), HTML entities, other encodings, base64."""
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        yield Piece(data.decode("utf-16", "replace").encode())
+        yield Chunk(data.decode("utf-16", "replace").encode())
     if b"&#" in data or b"&quot;" in data:
-        yield Piece(html.unescape(data.decode("utf-8", "replace")).encode())
+        yield Chunk(html.unescape(data.decode("utf-8", "replace")).encode())
     for value in _json_documents(data):
-        yield Piece(canonical_text(value).encode("utf-8", "surrogatepass"))
+        yield Chunk(canonical_text(value).encode("utf-8", "surrogatepass"))
         yield from _values(value, _deeper(depth))
     small: list[bytes] = []
     for run in _base64_runs(data):
@@ -249,7 +249,7 @@ def _in_text(data: bytes, depth: int) -> Iterator[Piece]:
         else:
             small.append(run)
     if small:
-        yield Piece(SEPARATOR.encode().join(small))
+        yield Chunk(SEPARATOR.encode().join(small))
 
 
 def _json_documents(data: bytes) -> Iterable[Any]:
@@ -284,7 +284,7 @@ def _base64_runs(data: bytes) -> Iterator[bytes]:
         yield base64.b64decode(whole + b"=" * (-len(whole) % 4))
 
 
-_OPENERS: tuple[tuple[Callable[[bytes], bool], Callable[[bytes, int], Iterator[Piece]]], ...] = (
+_OPENERS: tuple[tuple[Callable[[bytes], bool], Callable[[bytes, int], Iterator[Chunk]]], ...] = (
     (lambda data: data[:4] == b"PAR1" and data[-4:] == b"PAR1", _parquet),
     (lambda data: data.startswith(b"ARROW1"), _arrow),
     (lambda data: zipfile.is_zipfile(io.BytesIO(data)), _zip),

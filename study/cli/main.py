@@ -145,7 +145,7 @@ def demo(
       dosimeter demo --study judged --judge careless
     """
     from study.cli.output import print_verdicts, progress_watch, sweep_watch
-    from study.demo.run import DemoRequest, Display, run_demo
+    from study.demo import DemoRequest, Display, run_demo
 
     display = Display(lambda line: click.echo(line, err=True), progress_watch, sweep_watch)
     report, path = run_demo(folder, DemoRequest(sandbox, tasks, model, judge), display)

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from analysis.picard import Answer, Answers, QuestionFacts
+from analysis.picard import AnswerRow, Answers, QuestionFacts
 from generators.templates import template_family
 from registry.result_row import GRADER, ResultRow, Status
 from study.errors import StudyError
@@ -75,7 +75,7 @@ def answers_of_runs(
     """
     named = [_named(folder) for folder in folders]
     _check_names(folders, [name for name, _ in named])
-    rows: list[Answer] = []
+    rows: list[AnswerRow] = []
     warnings: list[str] = []
     records: list[list[dict[str, Any]]] = []
     for name, folder in named:
@@ -94,9 +94,9 @@ def answers_of_runs(
     return Answers(tuple(rows), merge_facts(facts)), warnings
 
 
-def _answer(row: ResultRow, lenient: ResultRow | None) -> Answer:
+def _answer(row: ResultRow, lenient: ResultRow | None) -> AnswerRow:
     missing, failed = (row.status is Status.MISSING, row.status is Status.MODEL_FAILURE)
-    return Answer(
+    return AnswerRow(
         model=row.model,
         question=row.stratum,
         instance=row.instance,
@@ -114,9 +114,9 @@ def _verdict(score: float | None) -> bool | None:
     return None if score is None else score >= 1
 
 
-def _scored(model: str, result: Result, rounds: dict[str, int | None], replicate: int) -> Answer:
+def _scored(model: str, result: Result, rounds: dict[str, int | None], replicate: int) -> AnswerRow:
     sample = result.sample
-    return Answer(
+    return AnswerRow(
         model=model,
         question=str(sample.id[0]),
         instance=(sample.qs_id, sample.key),  # the same sample in several folders is one

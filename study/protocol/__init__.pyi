@@ -2,7 +2,7 @@ from .plan_section import ControlsSection, PlanFile, plan_options, refuse_idle_k
 from .protocol import FILE_NAME, Protocol, Task, read_protocol, relatives_of
 from .sections import BudgetSection
 from .wave_section import PANEL, Tranches, write_tranches
-from .yaml import MAX_BYTES, YamlDocument, explain_fault, read_bounded, read_template, read_yaml
+from .yaml import MAX_BYTES, explain_fault, read_bounded, read_template, read_yaml
 
 __all__ = [
     "FILE_NAME",
@@ -14,7 +14,6 @@ __all__ = [
     "Protocol",
     "Task",
     "Tranches",
-    "YamlDocument",
     "explain_fault",
     "plan_options",
     "read_bounded",

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from generators.yaml_lines import YamlDocument
 from study.errors import StudyError
 from study.protocol.plan_section import Count, Section
-from study.protocol.yaml import YamlDocument
 
 Tranches = tuple[int, ...]
 PANEL: Tranches = (0,)

@@ -13,6 +13,7 @@ from analysis.data import ResultTable, codes_of, one_of, read_graded_file
 from analysis.errors import AnalysisError
 from analysis.plan import STANDARD, analyse, basic_plan, standard_plan
 from analysis.report import Report, build_table_report, table_departures
+from generators.yaml_lines import YamlDocument
 from registry.canonical import digest_value
 from registry.ledger import Plan, record_body
 from registry.result_row import GRADER
@@ -20,7 +21,6 @@ from study.errors import StudyError
 from study.protocol import (
     ControlsSection,
     PlanFile,
-    YamlDocument,
     explain_fault,
     plan_options,
     read_yaml,

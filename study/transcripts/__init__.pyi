@@ -1,4 +1,4 @@
-from .find import Listed, list_episodes, read_attempt, require_key, stored_attempt
+from .find import Listed, list_episodes, require_key, stored_attempt
 from .inspect_export import export_inspect
 from .show import list_records, open_transcript, print_transcript, transcript_json
 
@@ -9,7 +9,6 @@ __all__ = [
     "list_records",
     "open_transcript",
     "print_transcript",
-    "read_attempt",
     "require_key",
     "stored_attempt",
     "transcript_json",

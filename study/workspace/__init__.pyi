@@ -1,13 +1,6 @@
 from .image import PinnedImage, pinned_image
 from .lock import exclusive
-from .manifests import (
-    cells_of,
-    closed_wave,
-    closing_manifest,
-    finished_of,
-    manifest_of,
-    manifests_of,
-)
+from .manifests import cells_of, closed_wave, closing_manifest, finished_of, manifest_of
 from .setup import (
     check_plan,
     draw_seeds,
@@ -39,7 +32,6 @@ __all__ = [
     "init_study",
     "is_study",
     "manifest_of",
-    "manifests_of",
     "open_study",
     "pinned_image",
     "register_plan",

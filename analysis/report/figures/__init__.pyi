@@ -4,14 +4,11 @@ from .dots import Dot, plot_dots
 from .gaps import plot_arms, plot_gaps
 from .monitoring import plot_monitoring
 from .power import plot_power
-from .style import DARK, LIGHT, NARROW, PRINT, WIDE, css_variables, standalone
+from .style import NARROW, WIDE, css_variables, standalone
 from .timeline import Timeline, make_timeline, plot_time
 
 __all__ = [
-    "DARK",
-    "LIGHT",
     "NARROW",
-    "PRINT",
     "WIDE",
     "Bar",
     "Dot",

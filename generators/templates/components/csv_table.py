@@ -10,8 +10,7 @@ from typing import Any
 
 from generators.errors import TemplateError
 from generators.stream import Stream
-from generators.templates.functions.csv_file import CsvRows, parse_table
-from generators.templates.functions.parsed_file import OpenFile
+from generators.templates.functions import CsvRows, OpenFile, parse_table
 from generators.templates.language import (
     DataType,
     Problems,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from generators.errors import TemplateError, TemplateLimitError, nearest
 from generators.templates.functions.base import Function
-from generators.templates.functions.csv_file import CSV, parse_table
+from generators.templates.functions.csv_file import CSV, CsvRows, parse_table
 from generators.templates.functions.json_yaml import TREE
 from generators.templates.functions.numbers import ARITHMETIC
 from generators.templates.functions.parsed_file import OpenFile
@@ -18,7 +18,15 @@ from generators.templates.functions.sqlite_file import SQLITE
 from generators.templates.functions.text_file import TEXT
 from generators.templates.functions.xml_file import XML
 
-__all__ = ["FUNCTIONS", "Function", "OpenFile", "call_function", "check_call", "parse_table"]
+__all__ = [
+    "FUNCTIONS",
+    "CsvRows",
+    "Function",
+    "OpenFile",
+    "call_function",
+    "check_call",
+    "parse_table",
+]
 
 MAX_ANSWER = 1_000_000  # characters
 _SHOWN = 120  # characters of an argument in an error

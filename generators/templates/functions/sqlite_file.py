@@ -134,7 +134,7 @@ _LIMITS = (
 _WRITES = "a query may only read: SELECT, WITH, VALUES"
 
 
-class Database:
+class OpenDatabase:
     """A connection to a copy of a database file in memory.
 
     A closed one waits for the next file: to load a file into a connection costs half as much as
@@ -244,7 +244,7 @@ class Database:
         return TemplateError(said)
 
 
-_idle: list[Database] = []
+_idle: list[OpenDatabase] = []
 
 
 def _schema_of(data: bytes) -> bytes:
@@ -284,13 +284,13 @@ def _new_mark() -> str:
 _marks = count()
 
 
-def parse_database(file: OpenFile) -> Database:
+def parse_database(file: OpenFile) -> OpenDatabase:
     """The tables of a SQLite file, in memory and to be read only (a parser of OpenFile)."""
     file.check_size(MAX_BYTES)
     return open_database(file.data)
 
 
-def open_database(data: bytes) -> Database:
+def open_database(data: bytes) -> OpenDatabase:
     """The database of a file's bytes. Raises TemplateError where they are none."""
     if not data.startswith(_MAGIC) or len(data) < 100:
         raise TemplateError("the file is not a SQLite database")
@@ -299,7 +299,7 @@ def open_database(data: bytes) -> Database:
     try:
         database = _idle.pop()
     except IndexError:
-        database = Database()
+        database = OpenDatabase()
     database.load(data)
     return database
 
@@ -351,7 +351,7 @@ def check_query(sql: str) -> None:
             )
 
 
-def _find_table(database: Database, name: str | None) -> tuple[str, bool]:
+def _find_table(database: OpenDatabase, name: str | None) -> tuple[str, bool]:
     tables = database.all("SELECT name FROM sqlite_master WHERE type='table' ORDER BY rowid")
     tables = [table for table in tables if not table.lower().startswith("sqlite_")]
     if name is None:
@@ -367,7 +367,7 @@ def _find_table(database: Database, name: str | None) -> tuple[str, bool]:
     raise TemplateError(f"there is no table {name[:80]!r}; {nearest(name, tables + views)}")
 
 
-def _find_column(database: Database, table: str, name: str) -> str:
+def _find_column(database: OpenDatabase, table: str, name: str) -> str:
     columns = database.all(f"PRAGMA table_info({_quote(table)})", 1)
     if name.isascii() and name.isdigit():
         index = to_index(name, "the column")

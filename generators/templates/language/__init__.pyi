@@ -46,14 +46,7 @@ from .placeholders import (
     variables_of,
 )
 from .targeted_edit import JSON_EDIT, TARGETED_EDIT, TARGETED_KEYS, translate_edit
-from .template import (
-    Component,
-    MadeFile,
-    Maker,
-    Place,
-    Question,
-    TemplateFile,
-)
+from .template import Component, MadeFile, Maker, Place, Question, TemplateFile
 from .variables import Variable, draw_values
 from .word_pools import LATIN, POOLS
 

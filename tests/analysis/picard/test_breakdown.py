@@ -12,7 +12,7 @@ import pytest
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
 from analysis.picard.breakdown import (
-    Answer,
+    AnswerRow,
     Answers,
     QuestionFacts,
     break_down,
@@ -51,7 +51,9 @@ PAPER = [
 def paper_answers():
     return Answers(
         tuple(
-            Answer(model, question, sample, sample < right, sample < right, rounds=2 + sample % 3)
+            AnswerRow(
+                model, question, sample, sample < right, sample < right, rounds=2 + sample % 3
+            )
             for model, counts, _, _ in PAPER
             for question, right in zip(FORMATS, counts, strict=True)
             for sample in range(20)
@@ -124,7 +126,7 @@ def test_table_6_of_the_paper(paper):
 
 
 def test_wrong_answers_fall_into_formatting_task_none_and_not_known():
-    asked = Answer("m", "303", 0, False, None)
+    asked = AnswerRow("m", "303", 0, False, None)
     rows = (
         replace(asked, instance=1, strict=True, lenient=True),
         replace(asked, instance=2, lenient=True),
@@ -152,7 +154,7 @@ def test_a_missing_verdict_moves_no_average():
 
 def test_rounds_have_average_extremes_and_mode():
     rounds = [5, 3, 5, 4, 3, 0, None]  # 0: the server failed at once; it is a number
-    rows = tuple(Answer("m", "301", i, True, True, r) for i, r in enumerate(rounds))
+    rows = tuple(AnswerRow("m", "301", i, True, True, r) for i, r in enumerate(rounds))
     (row,) = break_down(Answers(rows, FORMATS)).rounds
     assert row.average == pytest.approx(20 / 6)
     assert (row.most, row.least, row.mode) == (5, 0, 3)  # 3 and 5 are as frequent
@@ -163,7 +165,7 @@ def test_rounds_have_average_extremes_and_mode():
 
 
 def test_the_rounds_of_one_instance_count_as_one():
-    rows = [Answer("m", "301", i, True, True, r) for i, r in enumerate((4, 6, 5, 9))]
+    rows = [AnswerRow("m", "301", i, True, True, r) for i, r in enumerate((4, 6, 5, 9))]
     twice = [replace(row, replicate=k) for row in rows for k in (0, 1)]
     once, again = (break_down(Answers(tuple(r), FORMATS)).rounds[0] for r in (rows, twice))
     assert again.interval == pytest.approx(once.interval)
@@ -184,7 +186,7 @@ def test_the_order_of_answers_makes_no_difference():
 
 
 def test_waves_and_arms_are_kept_apart():
-    row = Answer("m", "301", 1, True, True, wave=0, arm="public")
+    row = AnswerRow("m", "301", 1, True, True, wave=0, arm="public")
     rows = (row, replace(row, arm="private", instance=2, strict=False), replace(row, wave=1))
     found = break_down(Answers(rows, FORMATS)).overall
     assert [(*each.subject[:2], each.strict.mean) for each in found] == [
@@ -195,8 +197,8 @@ def test_waves_and_arms_are_kept_apart():
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ((Answer("m", "999", 1, True, True),), "'999', of which nothing is known; known: 301"),
-        ((Answer("m", "301", 1, True, True),) * 2, "question '301': two answers of model 'm'"),
+        ((AnswerRow("m", "999", 1, True, True),), "'999', of which nothing is known; known: 301"),
+        ((AnswerRow("m", "301", 1, True, True),) * 2, "question '301': two answers of model 'm'"),
     ],
 )
 def test_a_table_that_does_not_hold_is_refused(rows, said):
@@ -207,7 +209,7 @@ def test_a_table_that_does_not_hold_is_refused(rows, said):
 def test_tables_are_written_as_csv(tmp_path):
     (tmp_path / "failure_modes.csv").write_text("of a report before")
     alone = {"301": replace(FORMATS["301"], group="")}
-    rows = tuple(Answer('a, "b"', "301", i, i > 0, i > 0, None) for i in range(5))
+    rows = tuple(AnswerRow('a, "b"', "301", i, i > 0, i > 0, None) for i in range(5))
     tables = make_tables(Answers(rows, alone), "seed", of_study=False)
     written = write_tables(tmp_path, tables)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(p.name for p in written)
@@ -224,7 +226,7 @@ def test_tables_are_written_as_csv(tmp_path):
 
 
 def test_what_is_not_known_is_empty_and_not_0():
-    rows = (Answer("m", "301", 1, None, None, None),)
+    rows = (AnswerRow("m", "301", 1, None, None, None),)
     tables = make_tables(Answers(rows, FORMATS), "seed", of_study=True).tables
     assert tables["overall"][0]["accuracy"] is None
     assert table_csv(tables["overall"]).splitlines()[1] == "0,,m,0,1,0,0,,,,0,0,,,,0,0,0,0"

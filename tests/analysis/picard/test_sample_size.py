@@ -10,7 +10,7 @@ import pytest
 from statsmodels.stats.proportion import proportion_confint
 
 from analysis.errors import AnalysisError
-from analysis.picard.breakdown import Answer, Answers, QuestionFacts
+from analysis.picard.breakdown import AnswerRow, Answers, QuestionFacts
 from analysis.picard.sample_size import (
     CurvePoint,
     find_elbow,
@@ -25,7 +25,7 @@ FACTS = {"1": QuestionFacts("1", "stringmatch", "direct", "string")}
 
 def asked(right, of, replicates=1):
     return [
-        Answer("m", "1", f"s{i}", i < right, i < right, replicate=k)
+        AnswerRow("m", "1", f"s{i}", i < right, i < right, replicate=k)
         for i in range(of)
         for k in range(replicates)
     ]
