@@ -49,12 +49,12 @@ class Isolated(NoSandboxes):
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else COUNT
     spawn = multiprocessing.get_context("spawn")
-    ours, theirs = spawn.Pipe()
-    server = spawn.Process(target=serve, args=(theirs, count), daemon=True)
+    near, far = spawn.Pipe()
+    server = spawn.Process(target=serve, args=(far, count), daemon=True)
     server.start()
-    port = ours.recv()
+    port = near.recv()
     with tempfile.TemporaryDirectory() as folder:
-        line = measure(f"http://127.0.0.1:{port}/v1", folder, ours, count)
+        line = measure(f"http://127.0.0.1:{port}/v1", folder, near, count)
     server.terminate()
     print(json.dumps(line))
 
@@ -64,8 +64,8 @@ def measure(url: str, folder: str, server: Connection, count: int) -> dict[str, 
     cells = BatchedCells([replace(cell, model=pin.name) for cell in owed_cells(count)[:count]])
     bench, held = bench_of(pin, folder), CellLocks(folder, folder)
     before, begun, waiting = resident_mb(), time.perf_counter(), []
-    with ThreadPoolExecutor(1) as own:
-        pulled = own.submit(pull, cells, bench, count, held)
+    with ThreadPoolExecutor(1) as pool:
+        pulled = pool.submit(pull, cells, bench, count, held)
         for _ in range(TURNS):
             assert server.recv() == count  # all wait for a reply of this turn
             waiting.append(resident_mb())
@@ -123,7 +123,7 @@ def bench_of(pin: ModelPin, folder: str) -> Workbench:
 
 
 def serve(link: Connection, count: int) -> None:
-    """A server whose replies of a turn go out when ``count`` requests wait and it is told to."""
+    """Serve; the replies of a turn go out once ``count`` requests wait and ``link`` signals."""
     asyncio.run(_serve(link, count))
 
 

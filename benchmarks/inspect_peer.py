@@ -1,6 +1,6 @@
 """Inspect AI at the same work, for the benchmarks that compare with it (extra ``bench``).
 
-Its mock model is told its tokens, since it would fetch a tokenizer from the network to count them.
+Its mock model is given token counts, since counting would fetch a tokenizer from the network.
 A run that did not succeed is never timed: each function says why there is no figure.
 """
 

@@ -1,4 +1,4 @@
-"""A server that speaks the OpenAI chat protocol, for benchmarks. What it says is theirs."""
+"""A server of the OpenAI chat protocol, for benchmarks, which supply its replies."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _GONE = (asyncio.IncompleteReadError, ConnectionError)
 async def serve_chat(
     say: Say,
     listening: Callable[[int], None],
-    told: Callable[[Json, bool], None] = lambda asked, delivered: None,
+    on_reply: Callable[[Json, bool], None] = lambda asked, delivered: None,
 ) -> None:
-    """Serve for ever on a port of its own, which ``listening`` is told. ``say`` makes a message of
-    a request. ``told`` hears of each request whether its reply was delivered: as with a provider,
-    one whose client hangs up before is cancelled."""
+    """Serve forever on a free port, which is passed to ``listening``. ``say`` makes a message of a
+    request. ``on_reply`` is called for each request with whether its reply was delivered: as with
+    a provider, a request is cancelled if its client hangs up first."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(*_GONE):
@@ -28,11 +28,11 @@ async def serve_chat(
                 asked = await _read_request(reader)
                 message = await _unless_gone(say(asked), reader)
                 if message is None:
-                    told(asked, False)
+                    on_reply(asked, False)
                     break
                 writer.write(_response(message))
                 await writer.drain()
-                told(asked, True)
+                on_reply(asked, True)
         writer.close()
 
     server = await asyncio.start_server(handle, "127.0.0.1", 0, backlog=4096)
@@ -49,16 +49,16 @@ async def _read_request(reader: asyncio.StreamReader) -> Json:
 
 
 async def _unless_gone(saying: Awaitable[Json], reader: asyncio.StreamReader) -> Json | None:
-    """What is said; None where the client hangs up meanwhile."""
-    said, gone = asyncio.ensure_future(saying), asyncio.ensure_future(reader.read(1))
-    await asyncio.wait((said, gone), return_when=asyncio.FIRST_COMPLETED)
-    if not said.done():
-        said.cancel()
+    """The message; None if the client hangs up first."""
+    message, gone = asyncio.ensure_future(saying), asyncio.ensure_future(reader.read(1))
+    await asyncio.wait((message, gone), return_when=asyncio.FIRST_COMPLETED)
+    if not message.done():
+        message.cancel()
         return None
     gone.cancel()
     with suppress(asyncio.CancelledError, *_GONE):
         await gone
-    return said.result()
+    return message.result()
 
 
 def text(content: str) -> Json:
@@ -72,8 +72,8 @@ def call(name: str, **arguments: Any) -> Json:
 
 
 def tool_results(asked: Json) -> list[str]:
-    """What the tools answered so far."""
-    return [str(each["content"]) for each in asked["messages"] if each["role"] == "tool"]
+    """Contents of the tools' messages so far."""
+    return [str(entry["content"]) for entry in asked["messages"] if entry["role"] == "tool"]
 
 
 def _response(message: Json) -> bytes:

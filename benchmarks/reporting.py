@@ -78,7 +78,7 @@ def measure(place: Path, rows: int, out: Path | None) -> dict[str, Any]:
 
 
 def write_rows(path: Path, wanted: int) -> int:
-    """Scores of 20 criteria, no model told anything; about as many rows as wanted."""
+    """Write scores of 20 criteria without any gap; about ``wanted`` rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

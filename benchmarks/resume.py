@@ -1,4 +1,4 @@
-"""Model calls bought again over five SIGKILLs of the driver: prints one JSON line.
+"""Model calls paid for twice over five SIGKILLs of the driver: prints one JSON line.
 
     python -m benchmarks.resume [KILLS] [SEED]
 
@@ -53,7 +53,7 @@ sweep: {parallel: 6}
 
 @dataclass
 class Till:
-    """What was asked and what was delivered, by the seed of the turn."""
+    """Counts of requests and of delivered replies, by the seed of the turn."""
 
     chance: random.Random
     solver: str
@@ -61,7 +61,7 @@ class Till:
     delivered: Counter[int] = field(default_factory=Counter)
 
     async def say(self, asked: Json) -> Json:
-        """An honest agent: what it does next follows from what it has seen."""
+        """The next message of an honest agent, from the tool results so far."""
         self.asked[asked["seed"]] += 1
         await asyncio.sleep(self.chance.uniform(0, LONGEST))
         seen = tool_results(asked)
@@ -73,7 +73,8 @@ class Till:
             return call("read_file", path="answer.json")
         return text(f"So it is.\n<answer>\n{seen[2].splitlines()[0]}\n</answer>")
 
-    def told(self, asked: Json, delivered: bool) -> None:
+    def on_reply(self, asked: Json, delivered: bool) -> None:
+        """Count a reply that was delivered."""
         self.delivered[asked["seed"]] += delivered
 
 
@@ -85,7 +86,7 @@ def main() -> None:
         study = make_study(Path(folder, "study"), f"http://127.0.0.1:{listen(till)}/v1")
         moments = [kill_midway(study, till) for _ in range(kills)]
         closed = finish(start(study))["closed"]
-    bought, turns = sum(till.delivered.values()), len(till.delivered)
+    replies, turns = sum(till.delivered.values()), len(till.delivered)
     asked = sum(till.asked.values())
     line = {
         "benchmark": "resume",
@@ -96,11 +97,11 @@ def main() -> None:
         "episodes_finished": closed["finished"],
         "turns": turns,
         "turns_expected": closed["owed"] * TURNS,
-        "replies_delivered": bought,
-        "bought_again": bought - turns,
+        "replies_delivered": replies,
+        "bought_again": replies - turns,
         "target_bought_again": 0,
-        "met": bought == turns,
-        "cut_off_before_their_reply": asked - bought,
+        "met": replies == turns,
+        "cut_off_before_their_reply": asked - replies,
     }
     print(json.dumps(line))
 
@@ -122,7 +123,7 @@ def listen(till: Till) -> int:
         ports.append(port)
         ready.set()
 
-    serving = serve_chat(till.say, listening, till.told)
+    serving = serve_chat(till.say, listening, till.on_reply)
     threading.Thread(target=asyncio.run, args=(serving,), daemon=True).start()
     ready.wait()
     return ports[0]
@@ -145,7 +146,7 @@ def start(study: Study) -> subprocess.Popen[str]:
 
 
 def kill_midway(study: Study, till: Till) -> int:
-    """Kill a driver at a random moment, while its worker buys; how many replies there were."""
+    """Kill a driver at a random moment, during model calls; returns the number of replies."""
     before = sum(till.asked.values())
     driver = start(study)
     while sum(till.asked.values()) == before:
@@ -159,9 +160,9 @@ def kill_midway(study: Study, till: Till) -> int:
 
 
 def finish(driver: subprocess.Popen[str]) -> dict[str, Any]:
-    out, said = driver.communicate()
+    out, errors = driver.communicate()
     if driver.returncode:
-        raise SystemExit(f"the last sweep failed: {said}")
+        raise SystemExit(f"the last sweep failed: {errors}")
     outcome: dict[str, Any] = json.loads(out)
     return outcome
 

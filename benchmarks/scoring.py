@@ -84,7 +84,7 @@ def make_sample(run: Path, question: int, sample: int, kind: str) -> tuple[Any, 
     root = run / "sandbox" / base / "artifacts"
     root.mkdir(parents=True)
     (root / "data.csv").write_text("a,b\n" * 20)
-    value, told = str(1000 * question + sample), "0" if wrong else str(1000 * question + sample)
+    value, given = str(1000 * question + sample), "0" if wrong else str(1000 * question + sample)
     key: dict[str, Any] = {
         "scoring_type": kind,
         "question_id": question,
@@ -94,7 +94,7 @@ def make_sample(run: Path, question: int, sample: int, kind: str) -> tuple[Any, 
         "entity1": "amber",
         "sandbox_components": [{"type": "create_csv", "content": {"headers": ["A", "B"] * 5}}],
     }
-    answer = f"{THOUGHT}\n</think>\n\n{told if kind == 'stringmatch' else 'It is done.'}"
+    answer = f"{THOUGHT}\n</think>\n\n{given if kind == 'stringmatch' else 'It is done.'}"
     if kind == "stringmatch":
         key |= {"expected_response": value}
     elif kind in ("files_exist", "directory_structure"):
@@ -109,7 +109,7 @@ def make_sample(run: Path, question: int, sample: int, kind: str) -> tuple[Any, 
             "file_to_read": "artifacts/answer.txt",
             "expected_content": json.dumps({"total": int(value)}) if as_json else value,
         }
-        (root / "answer.txt").write_text(f'{{"total": {told}}}\n' if as_json else told)
+        (root / "answer.txt").write_text(f'{{"total": {given}}}\n' if as_json else given)
     response = {
         "question_id": question,
         "sample_number": sample,

@@ -14,9 +14,12 @@ RESAMPLED, RUN = "resampled", "run"
 
 @dataclass(frozen=True, slots=True)
 class RecordedCalibration:
-    """How large a leak a study sees, and what that rests on. ``known`` is what knowing an instance
-    brings, ``beside`` the look's other models, ``body`` all of it, as ``calibrate --json`` tells
-    it; ``result`` the digest that the ledger names, ``made`` when it was first found."""
+    """Size of the leak that a study detects, and its basis.
+
+    ``known`` is the score gained by knowing an instance, ``beside`` the look's other models,
+    ``body`` the whole result as ``calibrate --json`` prints it, ``result`` its digest in the
+    ledger, ``made`` the time of the first run.
+    """
 
     how: str  # RESAMPLED or RUN
     model: str

@@ -100,8 +100,8 @@ def _read(path: Path) -> Any:
         raise AnalysisError(f"{path}: no such file") from None
     except (OSError, pa.ArrowException) as error:
         kind = "Parquet" if path.suffix == ".parquet" else "CSV"
-        said = str(error).splitlines()[0]
-        raise AnalysisError(f"{path}: not a readable {kind} file ({said})") from error
+        reason = str(error).splitlines()[0]
+        raise AnalysisError(f"{path}: not a readable {kind} file ({reason})") from error
 
 
 def _rename(arrow: Any, path: Path) -> Any:
@@ -153,8 +153,8 @@ def _one_grader(arrow: Any, path: Path, wanted: str | None, second: str) -> tupl
     place = arrow.column_names.index("grader")
     arrow = arrow.set_column(place, "grader", column)
     arrow = arrow.filter(pc.is_in(column, pa.array([wanted, second or wanted])))
-    ours = pc.if_else(pc.equal(arrow["grader"], wanted), GRADER, arrow["grader"])
-    return arrow.set_column(place, "grader", ours), wanted
+    named = pc.if_else(pc.equal(arrow["grader"], wanted), GRADER, arrow["grader"])
+    return arrow.set_column(place, "grader", named), wanted
 
 
 def _only_grader(graders: Sequence[str], path: Path) -> str | None:
@@ -211,7 +211,7 @@ def _cast(column: Any, name: str, kind: Any, path: Path) -> Any:
     try:
         return column.cast(kind)
     except pa.ArrowException as error:
-        shown = next((given for given, ours in RENAMED.items() if ours == name), name)
+        shown = next((given for given, column_name in RENAMED.items() if column_name == name), name)
         wanted = _WANTED[SCHEMA[name].rstrip("?")]
         if row := _first_unlike(column, kind):
             raise AnalysisError(f"{path}: row {row}: {shown}: {wanted} are wanted") from error

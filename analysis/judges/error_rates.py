@@ -39,19 +39,19 @@ def read_rates(body: Mapping[str, Any], place: str) -> JudgeRates:
     """The rates that the verdicts of a stored check come to, worked out anew. Raises
     AnalysisError for what is no result of a check."""
     try:
-        said = [(str(v["sheet"]), v["truth"], v["verdict"]) for v in body["verdicts"]]
+        verdicts = [(str(v["sheet"]), v["truth"], v["verdict"]) for v in body["verdicts"]]
         name, digest = str(body["judge"]["name"]), str(body["digest"])
-        sound = all(t in (True, False) and v in (True, False, None) for _, t, v in said)
+        sound = all(t in (True, False) and v in (True, False, None) for _, t, v in verdicts)
     except (KeyError, TypeError):
         sound = False
     if not sound:
         raise AnalysisError(f"{place}: not the result of a judge check")
     sensitivity, specificity = (
-        rate_of((s, None if v is None else v is truth) for s, t, v in said if t is truth)
+        rate_of((s, None if v is None else v is truth) for s, t, v in verdicts if t is truth)
         for truth in (True, False)
     )
-    kappa = cohen_kappa([t for _, t, _ in said], [v for _, _, v in said])
-    return JudgeRates(name, digest, len(said), sensitivity, specificity, kappa)
+    kappa = cohen_kappa([t for _, t, _ in verdicts], [v for _, _, v in verdicts])
+    return JudgeRates(name, digest, len(verdicts), sensitivity, specificity, kappa)
 
 
 def shortfall(rule: JudgeRule, rates: JudgeRates | None) -> str:

@@ -170,33 +170,39 @@ def _corrected(mean: float, se: float, errors: Errors) -> tuple[float, float, fl
 
 @dataclass(slots=True)
 class Labels:
-    """Counts of a judge's verdicts on criteria of known truth, by instance: met and said to be
-    met, met, not met and said not to be, not met."""
+    """Counts of a judge's verdicts on criteria of known truth, by instance: met and judged met,
+    met, not met and judged not met, not met."""
 
     counts: dict[str, list[int]] = field(default_factory=dict, repr=False)
     places: dict[str, tuple[str, Arm]] = field(default_factory=dict, repr=False)  # stratum, arm
 
-    def add(self, instance: str, stratum: str, arm: Arm, said: Iterable[tuple[bool, bool]]) -> None:
-        """Count an answer's criteria: what is true of each, and what the judge said."""
+    def add(
+        self, instance: str, stratum: str, arm: Arm, verdicts: Iterable[tuple[bool, bool]]
+    ) -> None:
+        """Count an answer's criteria: the truth of each, and the judge's verdict."""
         self.places[instance] = stratum, arm
-        own = self.counts.setdefault(instance, [0, 0, 0, 0])
-        for truth, verdict in said:
+        counts = self.counts.setdefault(instance, [0, 0, 0, 0])
+        for truth, verdict in verdicts:
             kind = 0 if truth else 2
-            own[kind] += verdict is truth
-            own[kind + 1] += 1
+            counts[kind] += verdict is truth
+            counts[kind + 1] += 1
 
 
 def errors_by_arm(plan: Plan, labels: Labels, judge: str, registration: str) -> ErrorsByArm | None:
     """The judge's errors in either arm over the plan's strata; None where a stratum has labelled
     criteria in one arm only, or there are none."""
-    held = sorted(name for name, (stratum, _) in labels.places.items() if stratum in plan.strata)
-    if not held:
+    instances = sorted(
+        name for name, (stratum, _) in labels.places.items() if stratum in plan.strata
+    )
+    if not instances:
         return None
-    strata, stratum = codes_of(np.array([labels.places[each][0] for each in held], dtype=object))
-    public = np.array([labels.places[each][1] is Arm.PUBLIC for each in held])
+    strata, stratum = codes_of(
+        np.array([labels.places[name][0] for name in instances], dtype=object)
+    )
+    public = np.array([labels.places[name][1] is Arm.PUBLIC for name in instances])
     if len(set(zip(stratum.tolist(), public.tolist(), strict=True))) < 2 * len(strata):
         return None
-    counts = np.array([labels.counts[each] for each in held], dtype=np.float64)
+    counts = np.array([labels.counts[name] for name in instances], dtype=np.float64)
     return compare_counts(
         counts[:, [0, 2]],
         counts[:, [1, 3]],
@@ -221,13 +227,13 @@ def _shortfalls(rule: JudgeRule | None, errors: ErrorsByArm) -> Iterator[str]:
     count = errors.public.labels + errors.private.labels
     if count < least:
         yield f"{count} criteria of known truth, {least} or more are wanted"
-    for arm, own in ((Arm.PUBLIC, errors.public), (Arm.PRIVATE, errors.private)):
-        for name, rate, asked in _rates(own, rule):
+    for arm, rates in ((Arm.PUBLIC, errors.public), (Arm.PRIVATE, errors.private)):
+        for name, rate, asked in _rates(rates, rule):
             if rate.mean is None:
                 yield f"{name} unknown on {arm} instances"
             elif asked is not None and rate.mean < asked:
-                said = f"{name} {rate.mean:.3f} on {arm} instances"
-                yield f"{said}, the plan asks for {asked:g} or more"
+                shortfall = f"{name} {rate.mean:.3f} on {arm} instances"
+                yield f"{shortfall}, the plan asks for {asked:g} or more"
 
 
 def _rates(errors: Errors, rule: JudgeRule | None) -> Iterator[tuple[str, Rate, float | None]]:

@@ -5,8 +5,9 @@ A burned instance is a private one whose input the provider of a model may have 
 leaked. If it was learnt, the private arm is no longer clean and hides a gap: that makes no false
 alarm, but no proof of anything small either. By the rule ``leave-out`` such instances leave P1,
 with the public ones of their tranche, so that labels are still permuted as they were allotted.
-Where a stratum would be left without ``LEAST`` virgin instances in each arm, the model keeps all of
-its own, and ``note_burned`` sees to what is then not said of it. Nothing here looks at a score.
+If a stratum would be left without ``LEAST`` unexposed instances in each arm, the model keeps all
+of its own, and ``note_burned`` withholds the claim that they no longer support. Nothing here looks
+at a score.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class BurnedSeeds:
-    """A model's private instances at a wave: ``burned`` of them are, ``virgin`` are not, and of
-    the burned ``left_out`` have left P1."""
+    """A model's private instances at a wave: numbers of burned and unexposed ones, and of
+    the burned ones that are left out of P1."""
 
     wave: int
     model: str
     burned: int
-    virgin: int
+    unexposed: int
     left_out: int
 
     @property
@@ -96,7 +97,7 @@ def note_burned(verdict: Verdict, seeds: BurnedSeeds | None) -> Verdict:
 
 def burned_words(seeds: BurnedSeeds) -> str:
     """A clause on a model's burned instances."""
-    total = seeds.burned + seeds.virgin
+    total = seeds.burned + seeds.unexposed
     words = f"{seeds.burned} of {total} private instances are burned"
     if not seeds.staying:
         return f"{words} and left out of the test"
@@ -132,8 +133,8 @@ class _Units:
     def _lasts(self, gone: Mask) -> bool:
         for h in np.unique(self.stratum):
             for arm in (self.public, ~self.public):
-                own = arm & (self.stratum == h)
-                if (own & ~gone).sum() < min(LEAST, int(own.sum())):
+                here = arm & (self.stratum == h)
+                if (here & ~gone).sum() < min(LEAST, int(here.sum())):
                     return False
         return True
 
@@ -149,26 +150,26 @@ def _units(
     public = np.asarray(table["arm"][at] == Arm.PUBLIC, dtype=bool)
     tranche = table["tranche"][at]
     block = stratum * (int(tranche.max(initial=0)) + 1) + tranche
-    virgin = np.isin(block, block[~public & ~burned])
-    whole = ~virgin & np.isin(block, block[burned])
+    unexposed = np.isin(block, block[~public & ~burned])
+    whole = ~unexposed & np.isin(block, block[burned])
     return _Units(model, rows, unit, stratum, public, burned, whole)
 
 
 def _scattered(units: Sequence[_Units]) -> frozenset[int]:
-    """Burned instances among virgin ones of their tranche: they leave the look for all of its
-    models, or labels could not be permuted in common; none, where a model would not last."""
-    found = frozenset(
-        int(unit) for own in units for unit in own.unit[own.burned & ~own.whole].tolist()
+    """Burned instances among unexposed ones of their tranche: they leave the look for all of its
+    models, or labels could not be permuted in common; none if a model would not last."""
+    scattered = frozenset(
+        int(unit) for part in units for unit in part.unit[part.burned & ~part.whole].tolist()
     )
-    return found if all(own.survives(found) for own in units) else frozenset()
+    return scattered if all(part.survives(scattered) for part in units) else frozenset()
 
 
 def _names(values: NDArray[np.object_]) -> list[str]:
     return list(codes_of(values)[0])
 
 
-def _none(own: _Units) -> Mask:
-    return np.zeros(len(own.unit), dtype=bool)
+def _none(part: _Units) -> Mask:
+    return np.zeros(len(part.unit), dtype=bool)
 
 
 NAME = "burned-versus-virgin"
@@ -179,9 +180,10 @@ _LEAKED = "burned private instances are answered better than virgin ones: they m
 def compare_look(
     plan: Plan, table: ResultTable, data: LookData, wave: int, registration: str
 ) -> Iterator[SensitivityResult]:
-    """A row for each model of a look that ran burned and virgin private instances of one stratum;
+    """A row for each model of a look that ran burned and unexposed private instances of one
+    stratum;
     p is adjusted over these models. ``data`` is of all instances that were run."""
-    found: list[tuple[str, BurnTest, int]] = []
+    compared: list[tuple[str, BurnTest, int]] = []
     for number, (burned, ran, models) in enumerate(_groups(table, data, wave)):
         means = data.means
         test = compare_burned(
@@ -192,10 +194,12 @@ def compare_look(
             **plan_draws(plan, permutation_seed(registration, "B1", str(wave), str(number))),
         )
         if test is not None:
-            found += ((means.columns[m].model, test, place) for place, m in enumerate(models))
-    one = len({id(test) for _, test, _ in found}) == 1
-    over = holm(np.array([test.p[place] for _, test, place in found])) if found else np.empty(0)
-    for row, (model, test, place) in enumerate(found):
+            compared += ((means.columns[m].model, test, place) for place, m in enumerate(models))
+    one = len({id(test) for _, test, _ in compared}) == 1
+    over = (
+        holm(np.array([test.p[place] for _, test, place in compared])) if compared else np.empty(0)
+    )
+    for row, (model, test, place) in enumerate(compared):
         adjusted = float(test.p_adjusted[place] if one else over[row])
         yield _comparison(wave, model, test, place, adjusted)
 
@@ -224,7 +228,7 @@ def _comparison(
         NAME,
         wave,
         model,
-        f"{test.burned} burned, {test.virgin} virgin",
+        f"{test.burned} burned, {test.unexposed} virgin",
         None if gap is None else gap.gap,
         None if gap is None else gap.interval,
         float(test.p[place]),

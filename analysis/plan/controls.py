@@ -19,7 +19,7 @@ from analysis.stats import p_words, permutation_seed, signed
 from registry.ledger import Plan, StandardRules
 from registry.result_row import GRADER
 
-_TOLD = "given public keys"
+_GIVEN_KEYS = "given public keys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def positive_controls(
         found.append(
             ControlResult(
                 "C2",
-                _TOLD,
+                _GIVEN_KEYS,
                 wave,
                 (column.model,),
                 passed,
@@ -141,7 +141,11 @@ def _not_run(
     run = {means.columns[place].model for place in columns}
     lost = tuple(name for name in rules.spiked if name not in run)
     says = f"{', '.join(lost)}: promised and not run."
-    return [ControlResult("C2", _TOLD, wave, lost, False, None, None, None, says)] if lost else []
+    return (
+        [ControlResult("C2", _GIVEN_KEYS, wave, lost, False, None, None, None, says)]
+        if lost
+        else []
+    )
 
 
 def second_opinion(

@@ -47,7 +47,7 @@ class Contrast:
     the same in every instance (static), and of key minus static.
 
     Knowing published instances cannot help with what all instances share, so that ``p_static``
-    (two-sided) is a control: small, it tells of a fault. The other p are one-sided. An estimate
+    (two-sided) is a control: a small one shows a fault. The other p are one-sided. An estimate
     is None where an arm of every stratum lacks both kinds.
     """
 

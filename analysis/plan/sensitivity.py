@@ -57,16 +57,16 @@ class LeftOut:
 class BurnTest:
     """Private seeds that a provider may have kept against private seeds that it never saw.
 
-    Per model (models,): ``gaps`` estimate burned minus virgin on the first outcome, ``p``
-    one-sided, ``p_adjusted`` over the models. ``burned`` and ``virgin`` count seeds in the
-    ``strata`` strata that hold both.
+    Per model (models,): ``gaps`` estimate burned minus unexposed on the first outcome, ``p``
+    one-sided, ``p_adjusted`` over the models. ``burned`` and ``unexposed`` count seeds
+    in the ``strata`` strata that hold both.
     """
 
     gaps: tuple[GapEstimate | None, ...]
     p: Floats
     p_adjusted: Floats
     burned: int
-    virgin: int
+    unexposed: int
     strata: int
 
 
@@ -92,14 +92,14 @@ def leave_one_out(
         _enumerated(values, stratum, public, own, draws) if few else _without(parts, g)
         for g, (own, few) in enumerate(zip(rest, small, strict=True))
     ]
-    gaps = np.array([each.observed[:, 0] for each in tests])
-    return LeftOut(codes, gaps, np.array([p_values(max_t(each)) for each in tests]))
+    gaps = np.array([test.observed[:, 0] for test in tests])
+    return LeftOut(codes, gaps, np.array([p_values(max_t(test)) for test in tests]))
 
 
 def compare_burned(
     values: Floats, stratum: Ints, public: Bools, burned: Bools, **draws: Unpack[Draws]
 ) -> BurnTest | None:
-    """Burned against virgin private seeds, one-sided, by stratified permutation
+    """Burned against unexposed private seeds, one-sided, by stratified permutation
     (spec/statistics.md, B1).
 
     ``values`` (n, models, outcomes); ``burned`` (n,) marks private instances whose inputs a

@@ -45,7 +45,8 @@ ARTICLE = Components(sd=(0.267, 0.215), seed_share=0.04, shared=0.6, correlation
 
 @dataclass(frozen=True, slots=True)
 class PilotVariance:
-    """Components from rows, and what they rest on. ``notes`` say what could not be told apart."""
+    """Components from rows, and their basis. ``notes`` name the components that could not be
+    separated."""
 
     components: Components
     runs: int
@@ -78,9 +79,9 @@ def estimate_components(
 
     Runs are centred in each wave, model and stratum, blind to the arms. The run's variance is that
     between runs of one model on one instance; the shared one is the mean covariance of two models
-    on an instance. Without repeats, and without two models, the seed's part cannot be told from
-    the run's, and counts as what other models share. Raises AnalysisError for a table without two
-    instances in a stratum, or scores without spread.
+    on an instance. Without repeats, and without two models, the seed's part cannot be separated
+    from the run's, and counts as shared with other models. Raises AnalysisError for a table without
+    two instances in a stratum, or scores without spread.
     """
     held = table.where(
         np.isin(table["stratum"], list(strata)) & (table["status"] != Status.MISSING)

@@ -20,7 +20,8 @@ class Turned:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """``added`` are models and waves that had no verdict; ``study`` tells of the monitoring."""
+    """``added`` are models and waves that had no verdict; ``study`` describes the
+    change in monitoring."""
 
     through_wave: int  # of the report before
     issued: str

@@ -160,8 +160,8 @@ def _distinct(*codes: NDArray[np.int64]) -> list[list[int]]:
 
 
 def _look_departures(plan: Plan, table: ResultTable) -> Iterator[str]:
-    aside = control_models(plan)
-    waves = sorted({wave for wave, model in _models_at_waves(table) if model not in aside})
+    controls = control_models(plan)
+    waves = sorted({wave for wave, model in _models_at_waves(table) if model not in controls})
     for wave in waves[plan.looks :]:
         yield (
             f"Wave {wave} is a look beyond the {plan.looks} registered: its alpha is spent, and "

@@ -98,13 +98,22 @@ def _tested_body(result: PrimaryResult) -> dict[str, Any]:
     }
 
 
+def _burned_body(row: BurnedSeeds) -> dict[str, object]:
+    return {
+        "wave": row.wave,
+        "model": row.model,
+        "burned": row.burned,
+        "virgin": row.unexposed,  # the key of stored reports
+        "left_out": row.left_out,
+        "staying": row.staying,
+    }
+
+
 VerdictBody = Annotated[Verdict, PlainSerializer(_verdict_body)]
 ExploratoryBody = Annotated[Verdict, PlainSerializer(_exploratory_body)]
 MeanBody = Annotated[ArmMean, PlainSerializer(_mean_body)]
 RunBody = Annotated[RunManifest, PlainSerializer(_run_body)]
 LookBody = Annotated[LookResult, PlainSerializer(_look_body)]
-BurnedBody = Annotated[
-    BurnedSeeds, PlainSerializer(lambda row: {**asdict(row), "staying": row.staying})
-]
+BurnedBody = Annotated[BurnedSeeds, PlainSerializer(_burned_body)]
 CalibrationBody = Annotated[RecordedCalibration, PlainSerializer(RecordedCalibration.as_json)]
 TablesBody = Annotated[TableSet, PlainSerializer(TableSet.as_json)]

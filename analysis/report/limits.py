@@ -37,20 +37,20 @@ def limits_of(
     of_study: bool = True,
     calibrated: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """The limits of what a plan gave, a sentence or two each. ``of_study`` tells a study of ours
-    from a table from elsewhere; ``calibrated`` how known leaks were put to it."""
+    """The limits of a plan's results, a sentence or two each. ``of_study`` is false for a table
+    from elsewhere; ``calibrated`` names the ways in which known leaks were tried."""
     rules = plan.standard
-    own = (
+    limits = (
         [f"No positive or negative control and no second judge is part of the plan {plan.name}."]
         if rules is None
         else [*_control_limits(rules, calibrated), *_look_limits(looks)]
     )
     if not of_study:
-        own.append(
+        limits.append(
             "The rows are from elsewhere: that instances were allotted to the arms at random, and "
             "that the private ones were held back, is taken on trust."
         )
-    return (*ALWAYS, *own)
+    return (*ALWAYS, *limits)
 
 
 def _control_limits(rules: StandardRules, calibrated: Sequence[str]) -> Iterator[str]:

@@ -51,9 +51,9 @@ def _lines(report: Report) -> Iterator[str]:
         word = f"**{_plain(verdict.model)}**, wave {verdict.wave}: **{verdict.verdict}**."
         yield f"- {word} {_plain(finding(verdict, report.controls))}"
     yield ""
-    if said := monitored_words(report.monitoring):
-        said = f"{said} {onset_words(report.monitoring)}".rstrip()
-        yield from ("## The study as a whole", "", said, "", *_table(monitor_table(report)), "")
+    if words := monitored_words(report.monitoring):
+        words = f"{words} {onset_words(report.monitoring)}".rstrip()
+        yield from ("## The study as a whole", "", words, "", *_table(monitor_table(report)), "")
     yield from ("## Controls", "")
     controls = control_table(report)
     if controls.rows:
@@ -130,12 +130,12 @@ def _plain(text: str) -> str:
 
 
 def _exposure_lines(report: Report) -> Iterator[str]:
-    """What models know without an instance's data; nothing where nobody was asked."""
-    grids = [grid for grid in (exposure_table(report), text_table(report)) if grid.rows]
-    if not grids and not report.text_notes:
+    """Tables of what models know without an instance's data; nothing if no model was asked."""
+    tables = [table for table in (exposure_table(report), text_table(report)) if table.rows]
+    if not tables and not report.text_notes:
         return
     yield from ("## Exposure", "")
-    for grid in grids:
-        yield from (grid.caption, "", *_table(grid), "")
+    for table in tables:
+        yield from (table.caption, "", *_table(table), "")
     if report.text_notes:
         yield from (*_bullets([f"{note}." for note in report.text_notes]), "")

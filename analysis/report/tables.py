@@ -470,7 +470,7 @@ def burned_table(report: Report) -> ReportTable:
             "Model": lambda b: b.model,
             "#Wave": lambda b: b.wave,
             "#Burned": lambda b: b.burned,
-            "#Virgin": lambda b: b.virgin,
+            "#Virgin": lambda b: b.unexposed,
             "#Left out": lambda b: b.left_out,
             "#Staying in the test": lambda b: b.staying,
         },

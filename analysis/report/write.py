@@ -55,7 +55,7 @@ def write_files(folder: Path, files: Mapping[str, str]) -> tuple[Path, Path]:
             for old in (folder / part).glob(f"*{ending}"):
                 if f"{part}/{old.name}" not in files:
                     old.unlink()
-        # The JSON first: it tells that what lies beside it is a report's, should we be killed.
+        # The JSON first: it marks the folder as a report's, even if this process is killed midway.
         for name, text in sorted(files.items(), key=lambda file: file[0] != DATA):
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)

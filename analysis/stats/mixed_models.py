@@ -1,6 +1,6 @@
 """Model-based sensitivity analyses, through statsmodels (spec/statistics.md, S3). Never primary.
 
-Its warnings are caught, and told as notes of the result; what it cannot fit is a result without
+Its warnings are caught and become notes of the result; a failed fit gives a result without
 numbers. The logit GEE holds strata as fixed effects and the arm's effect as one; its gap is the
 marginal one on the scale of scores, averaged over strata like P2's.
 """
@@ -88,7 +88,7 @@ def gee_gap(scores: Floats, seed: Ints, stratum: Ints, public: Bools) -> GeeGap:
     bias-reduced covariance (Mancl and DeRouen 2001); spec/statistics.md, S3.
 
     Rows are runs or seed means: ``scores`` (rows,) in 0…1, each seed of one stratum and arm.
-    A stratum whose scores are all alike tells of no effect, and counts as a gap of 0. Raises
+    A stratum of equal scores shows no effect and counts as a gap of 0. Raises
     AnalysisError for a NaN among the scores.
     """
     if np.isnan(scores).any():
@@ -151,8 +151,8 @@ def mixed_gap(scores: Floats, seed: Ints, stratum: Ints, public: Bools) -> Mixed
     """The gap by a linear mixed model with a random intercept for each seed, by REML;
     spec/statistics.md, S3: where seeds have more than one run.
 
-    Rows are runs, as for ``gee_gap``. Without a seed of two runs, seeds and runs cannot be told
-    apart, and there is no result. Raises AnalysisError for a NaN among the scores.
+    Rows are runs, as for ``gee_gap``. If no seed has two runs, the variances of seeds and runs
+    cannot be separated, and there is no result. Raises AnalysisError for a NaN among the scores.
     """
     if np.isnan(scores).any():
         raise AnalysisError("scores without NaN are wanted: leave missing runs out")
@@ -165,7 +165,7 @@ def mixed_gap(scores: Floats, seed: Ints, stratum: Ints, public: Bools) -> Mixed
     if unit < _NO_SPREAD:
         return _no_mixed("scores without spread")
 
-    # In units of the SD: statsmodels tells the boundary by the absolute size of a variance.
+    # In units of the SD: statsmodels detects the boundary by the absolute size of a variance.
     found, notes = _quietly(lambda: _fit_mixed(scores / unit, design, seed))
     if found is None or not np.isfinite(found).all() or not found[1] > 0:
         return _no_mixed("not estimable by a mixed model", *notes)
@@ -284,28 +284,28 @@ def _paule_mandel(y: Floats, v: Floats) -> float:
 
 
 def _quietly(fit: Callable[[], T]) -> tuple[T | None, tuple[str, ...]]:
-    """What the fit gives, None where it fails, and its warnings in words."""
+    """The fit's result, None if it fails, and its warnings in words."""
     with warnings.catch_warnings(record=True) as caught, np.errstate(all="ignore"):
         warnings.simplefilter("always")
         try:
-            found: T | None = fit()
+            result: T | None = fit()
             failed: tuple[str, ...] = ()
         except (np.linalg.LinAlgError, ValueError, FloatingPointError, ZeroDivisionError) as error:
-            found, failed = None, (_line(error),)
+            result, failed = None, (_line(error),)
         except Exception as error:
             if not _of_statsmodels(error):
                 raise
-            found, failed = None, (_line(error),)
-    said = (_line(each.message) for each in caught if _tells(each.category))
-    return found, tuple(dict.fromkeys((*failed, *said)))
+            result, failed = None, (_line(error),)
+    notes = (_line(warning.message) for warning in caught if _concerns_data(warning.category))
+    return result, tuple(dict.fromkeys((*failed, *notes)))
 
 
 def _of_statsmodels(error: Any) -> bool:
     return type(error).__module__.startswith("statsmodels")
 
 
-def _tells(category: type[Warning]) -> bool:
-    """Whether a warning speaks of the data, and not of the libraries' own future."""
+def _concerns_data(category: type[Warning]) -> bool:
+    """Whether a warning is about the data, not about future changes of a library."""
     return not issubclass(category, DeprecationWarning | PendingDeprecationWarning | FutureWarning)
 
 

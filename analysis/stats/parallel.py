@@ -25,11 +25,11 @@ def in_chunks(work: Callable[[int, int], None], rows: int, step: int) -> None:
 
 
 def cores() -> int:
-    """As many as this process may use: OMP_NUM_THREADS where it is set, as for numpy's own
-    libraries (Ray sets it in its workers), else those that the system gives it."""
-    said = os.environ.get("OMP_NUM_THREADS", "")
-    if said.isdecimal() and int(said) > 0:
-        return int(said)
+    """Number of cores this process may use: OMP_NUM_THREADS if it is set, as for numpy's own
+    libraries (Ray sets it in its workers), else those that the system allows."""
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    if limit.isdecimal() and int(limit) > 0:
+        return int(limit)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -12,11 +12,11 @@ import numpy as np
 from benchmarks.statistics.looks import Scene, count_looks, count_models
 from benchmarks.statistics.simulate_process import REGIMES, Design, Effect, moments
 from benchmarks.statistics.trials import (
+    count_alternatives,
     count_bayes,
     count_equivalence,
     count_mixed,
     count_power,
-    count_rivals,
     measure_saved,
 )
 
@@ -70,7 +70,7 @@ def saved_key(regime: str, runs: int) -> str:
 
 def _size(design: Design, regime: str) -> Job:
     def run(count: int, stream: np.random.Generator) -> Cells:
-        return rates(count_rivals(design, REGIMES[regime], count, stream), count)
+        return rates(count_alternatives(design, REGIMES[regime], count, stream), count)
 
     return Job(run)
 

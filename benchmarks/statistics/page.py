@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.statistics.alternative_tests import detectable_effect
 from benchmarks.statistics.jobs import (
     ADJUSTED,
     DETECTABLE,
@@ -21,12 +22,11 @@ from benchmarks.statistics.jobs import (
     saved_key,
     size_key,
 )
-from benchmarks.statistics.rival_tests import detectable_effect
 from benchmarks.statistics.simulate_process import REGIMES, Design, Effect
 
 COMMAND = "nice -n 15 .venv/bin/python -m benchmarks.statistics.run --write"
 SPEC_REPLICATIONS = 1000  # where the specification does not say; for how near is near enough
-NEAR = 3.0  # Monte-Carlo errors of ours and the specification's together
+NEAR = 3.0  # in units of the combined Monte-Carlo error of this run and the specification's
 
 Held = Mapping[str, Any]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from analysis.stats.covariate import adjust
 from analysis.stats.permutation import TOLERANCE, max_t, p_values, permute_gaps
-from benchmarks.statistics.rival_tests import (
+from benchmarks.statistics.alternative_tests import (
     Tested,
     arms_of,
     article_interval,
@@ -35,7 +35,9 @@ ALPHA = 0.05  # two-sided; power counts public above private only, at half of it
 MARGIN = 0.05  # of P5
 
 
-def count_rivals(design: Design, regime: Regime, count: int, stream: np.random.Generator) -> Hits:
+def count_alternatives(
+    design: Design, regime: Regime, count: int, stream: np.random.Generator
+) -> Hits:
     """Two-sided rejections of all tests without effect, and how often P2's interval holds 0."""
     hits: Hits = Counter()
     for data, seed in _batches(design, regime, Effect(), count, stream):

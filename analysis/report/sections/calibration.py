@@ -10,28 +10,28 @@ from analysis.stats import points, signed
 
 
 def calibration_words(made: RecordedCalibration) -> tuple[str, ...]:
-    """What a calibration says, a sentence or two each, its notes last."""
-    found = made.found
-    said = [_ground_words(made), _rule_words(made)]
-    if found.se is not None and found.blank is not None and found.limit is not None:
-        dose = found.limit_dose
+    """The results of a calibration in sentences, its notes last."""
+    result = made.found
+    sentences = [_ground_words(made), _rule_words(made)]
+    if result.se is not None and result.blank is not None and result.limit is not None:
+        dose = result.limit_dose
         at = (
             "more than a model makes that knows every public instance"
             if dose is None
             else f"the gap of a model that knows {100 * dose:.0f} % of the public instances"
         )
-        said.append(
-            f"The gap's standard error is {points(found.se)} points: limit of blank "
-            f"{points(found.blank)} points, which 5 % of clean models exceed; limit of detection "
-            f"{points(found.limit)} points, {at}."
+        sentences.append(
+            f"The gap's standard error is {points(result.se)} points: limit of blank "
+            f"{points(result.blank)} points, which 5 % of clean models exceed; limit of detection "
+            f"{points(result.limit)} points, {at}."
         )
-    return (*said, _enough_words(made), *made.notes)
+    return (*sentences, _enough_words(made), *made.notes)
 
 
 def _ground_words(made: RecordedCalibration) -> str:
-    found = made.found
-    size = f"{found.n_public} public and {found.n_private} private instances"
-    alpha = f"the test has the one-sided alpha of one look, {found.alpha:.3g}"
+    result = made.found
+    size = f"{result.n_public} public and {result.n_private} private instances"
+    alpha = f"the test has the one-sided alpha of one look, {result.alpha:.3g}"
     if made.how == RUN:
         return f"Built-in agents ran in a scratch study of {size}; {alpha}."
     return (
@@ -54,14 +54,14 @@ def _rule_words(made: RecordedCalibration) -> str:
 
 
 def _enough_words(made: RecordedCalibration) -> str:
-    found = made.found
-    ends = _ends(*found.enough_interval)
-    if found.enough is None:
-        said = "Which share is found with probability 0.8 cannot be told from these trials"
+    result = made.found
+    ends = _ends(*result.enough_interval)
+    if result.enough is None:
+        sentence = "Which share is found with probability 0.8 cannot be told from these trials"
     else:
-        share = f"{100 * found.enough:.1f} % of the public instances"
-        said = f"Found with probability 0.8: a model that knows {share}"
-    return f"{said} (95 % interval: {ends})." if ends else f"{said}."
+        share = f"{100 * result.enough:.1f} % of the public instances"
+        sentence = f"Found with probability 0.8: a model that knows {share}"
+    return f"{sentence} (95 % interval: {ends})." if ends else f"{sentence}."
 
 
 def calibration_table(made: RecordedCalibration) -> ReportTable:

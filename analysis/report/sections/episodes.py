@@ -1,6 +1,6 @@
-"""What became of the episodes, what they took and what they cost: counts beside the test.
+"""Outcomes of the episodes, their effort and cost: counts that are no part of the test.
 
-Rounds, calls and costs are told by wave and model alone, blind to the arms.
+Rounds, calls and costs are reported by wave and model alone, blind to the arms.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What the attempts that count cost. ``usd`` is of the ``priced`` episodes, None where no
-    price is known; ``free`` says that nothing is bought from anybody."""
+    """Cost of the attempts that count. ``usd`` is of the ``priced`` episodes, None if no price is
+    known; ``free`` is true for models without a provider to pay."""
 
     wave: int
     model: str

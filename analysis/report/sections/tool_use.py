@@ -113,7 +113,7 @@ class SeedRow:
 
 @dataclass(frozen=True, slots=True)
 class ToolUseTables:
-    """All that is told. ``tools`` in the order of their calls, over all models."""
+    """All tables of tool use. ``tools`` are ordered by their calls over all models."""
 
     tools: tuple[str, ...]
     models: tuple[ModelUse, ...]

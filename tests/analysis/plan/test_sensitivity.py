@@ -92,7 +92,7 @@ def test_seeds_that_leaked_score_higher_than_those_that_did_not():
     found = compare_burned(values, stratum, public, burned, **DRAWN)
     assert (found.p[0], found.p_adjusted[0]) == (1 / 4000, 1 / 4000)
     assert found.p[1] > 0.9
-    assert (found.burned, found.virgin, found.strata) == (32, 32, 4)
+    assert (found.burned, found.unexposed, found.strata) == (32, 32, 4)
     private = ~public
     expected = estimate_gap(values[private, 0, 0], stratum[private], burned[private])
     assert found.gaps[0] == expected
@@ -103,7 +103,7 @@ def test_strata_without_both_kinds_are_left_out():
     burned = burned_half(public) & (stratum == 1)
     burned |= ~public & (stratum == 3)
     found = compare_burned(values, stratum, public, burned, **DRAWN)
-    assert (found.strata, found.burned, found.virgin) == (1, 8, 8)
+    assert (found.strata, found.burned, found.unexposed) == (1, 8, 8)
     assert compare_burned(values, stratum, public, ~public & (stratum == 3), **DRAWN) is None
     assert compare_burned(values, stratum, public, np.zeros_like(public), **DRAWN) is None
     with pytest.raises(AnalysisError, match="private"):

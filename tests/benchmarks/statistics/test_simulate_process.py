@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from analysis.planning.power import first_rejections
 from analysis.stats.intervals import estimate_gap
 from analysis.stats.permutation import TOLERANCE, permute_gaps
-from benchmarks.statistics.rival_tests import (
+from benchmarks.statistics.alternative_tests import (
     arms_of,
     article_interval,
     bayes_mixed,
@@ -115,7 +115,7 @@ def test_looks_share_seeds_or_have_their_own() -> None:
 # Each against an outside reference
 
 
-def test_rivals_agree_with_scipy_and_the_sandwich_written_out() -> None:
+def test_alternative_tests_agree_with_scipy_and_the_sandwich_written_out() -> None:
     from scipy.stats import chi2_contingency, ttest_ind
 
     data = simulate(Design(2, 5, 3), C, Effect("all", 0.1), 3, _stream("rivals"))

@@ -144,7 +144,7 @@ def _fit_bayes(passed: Floats, rows: Floats, design: Floats) -> tuple[float, flo
         right.astype(np.float64), design[seed], membership, np.zeros(len(rows), dtype=np.int64)
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it stopped short; where it stopped is what is told
+        warnings.simplefilter("ignore")  # that it stopped early; the result is where it stopped
         start = np.full(design.shape[1] + 1 + len(rows), np.exp(-0.5))  # else drawn from nowhere
         fit = model.fit_vb(sd=start)
     return float(fit.fe_mean[-1]), float(fit.fe_sd[-1])
