@@ -43,12 +43,12 @@ def _settle(value: Any) -> Any:
     if kind is int and -_SAFE <= value <= _SAFE:
         return value
     if kind is list or kind is tuple:
-        return [_settle(each) for each in value]
+        return [_settle(item) for item in value]
     if kind is dict:
         # Code points and UTF-16 units agree on the order of ASCII keys.
         if not all(type(key) is str and key.isascii() for key in value):
             raise _NotPlain
-        return {key: _settle(each) for key, each in value.items()}
+        return {key: _settle(item) for key, item in value.items()}
     if kind is float and value == 0:
         return 0
     raise _NotPlain

@@ -35,18 +35,18 @@ def gather(
     Raises what ``refused`` makes of an entry of another form, with such a name, or that two
     distributions give.
     """
-    found: dict[str, EntryPoint] = {}
+    by_name: dict[str, EntryPoint] = {}
     for entry in sorted(entry_points(group=group), key=order):
         if not form.fullmatch(entry.name):
             raise refused(entry, f"is not of {form_words}")
         if reason := clash(entry.name):
             raise refused(entry, reason)
-        if entry.name in found:
+        if entry.name in by_name:
             raise refused(
-                entry, f"is given by {owner(found[entry.name])} too: uninstall one of the two"
+                entry, f"is given by {owner(by_name[entry.name])} too: uninstall one of the two"
             )
-        found[entry.name] = entry
-    return found
+        by_name[entry.name] = entry
+    return by_name
 
 
 def owner(entry: EntryPoint) -> str:
@@ -67,7 +67,7 @@ def installed_families(reserved: Collection[str]) -> Mapping[str, Callable[[], F
     that takes a reserved name, or that two distributions give.
     """
     taken = "has the name of a built-in family: give it another"
-    found = gather(
+    entries = gather(
         GROUP,
         _ENTRY,
         "the form name@version, such as lucky_sums@1",
@@ -75,7 +75,7 @@ def installed_families(reserved: Collection[str]) -> Mapping[str, Callable[[], F
         _refused,
         _order,
     )
-    return {name: _loader(entry) for name, entry in found.items()}
+    return {name: _loader(entry) for name, entry in entries.items()}
 
 
 def _loader(entry: EntryPoint) -> Callable[[], Family]:
@@ -85,18 +85,18 @@ def _loader(entry: EntryPoint) -> Callable[[], Family]:
 def load_family(entry: EntryPoint) -> Family:
     """The family of an entry point. Raises GeneratorError, which names the distribution."""
     try:
-        found: Any = entry.load()
-        if isinstance(found, type) or not hasattr(found, "generate"):
-            found = found()
+        loaded: Any = entry.load()
+        if isinstance(loaded, type) or not hasattr(loaded, "generate"):
+            loaded = loaded()
     except Exception as error:  # external code may raise anything
         raise _refused(entry, f"cannot be loaded: {type(error).__name__}: {error}") from error
-    missing = [part for part in _PARTS if not hasattr(found, part)]
+    missing = [part for part in _PARTS if not hasattr(loaded, part)]
     if missing:
         raise _refused(entry, f"is no family: {entry.value} lacks {', '.join(missing)}")
-    own = f"{found.name}@{found.version}"
-    if own != entry.name:
-        raise _refused(entry, f"calls itself {own}: make the two the same")
-    family: Family = found
+    name = f"{loaded.name}@{loaded.version}"
+    if name != entry.name:
+        raise _refused(entry, f"calls itself {name}: make the two the same")
+    family: Family = loaded
     return family
 
 

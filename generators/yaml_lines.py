@@ -167,11 +167,11 @@ class _Reader:
             return self.plain(event, place)
         if len(self.anchors) >= _MAX_ANCHORS:
             raise self.refusal(event, f"more than {_MAX_ANCHORS} anchors")
-        held = self.anchors[anchor] = _Anchored()
+        anchored = self.anchors[anchor] = _Anchored()
         before = self.size
-        held.value = self.plain(event, place)
-        held.size, held.open = self.size - before + 1, False
-        return held.value
+        anchored.value = self.plain(event, place)
+        anchored.size, anchored.open = self.size - before + 1, False
+        return anchored.value
 
     def plain(self, event: yaml.Event, place: Place) -> Any:
         if isinstance(event, yaml.ScalarEvent):
@@ -195,13 +195,13 @@ class _Reader:
             raise self.refusal(
                 event, f"aliases (*{event.anchor}) are not allowed; write the value out"
             )
-        held = self.anchors.get(str(event.anchor))
-        if held is None:
+        anchored = self.anchors.get(str(event.anchor))
+        if anchored is None:
             raise self.refusal(event, f"*{event.anchor} stands for nothing above")
-        if held.open:
+        if anchored.open:
             raise self.refusal(event, f"*{event.anchor} stands inside what it stands for")
-        self.count(event, held.size)
-        return held.value
+        self.count(event, anchored.size)
+        return anchored.value
 
     def scalar(self, event: yaml.ScalarEvent) -> Any:
         if len(event.value) > _LONGEST_NUMBER and event.tag is None:
@@ -218,9 +218,9 @@ class _Reader:
             return self.scalars.construct_object(yaml.ScalarNode(tag, event.value))
         except Exception as error:  # PyYAML's constructors raise many kinds for a wrong tag
             what = getattr(error, "problem", None) or error
-            said = " ".join(str(what).split()) if isinstance(error, ValueError) else ""
+            message = " ".join(str(what).split()) if isinstance(error, ValueError) else ""
             kind = tag.removeprefix(_YAML)
-            self.fault(event, said or f"{_short(event.value)} is no {kind}; leave the tag out")
+            self.fault(event, message or f"{_short(event.value)} is no {kind}; leave the tag out")
             return None
 
     def fault(self, event: yaml.Event, what: str) -> None:
@@ -280,9 +280,9 @@ class _Reader:
             if not isinstance(given, dict):
                 self.faults.append(Fault(line, "<< takes over a mapping, or a list of them"))
                 return
-            for key, each in given.items():
+            for key, item in given.items():
                 if key not in mapping:
-                    mapping[key] = each
+                    mapping[key] = item
                     self.lines.setdefault((*place, str(key)), line)
 
     def refusal(self, event: yaml.Event, what: str) -> YamlError:

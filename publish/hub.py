@@ -109,8 +109,8 @@ def _refs(target: _Target) -> tuple[dict[str, str], dict[str, str]]:
         refs = target.api.list_repo_refs(target.repository, repo_type="dataset")
     except RepositoryNotFoundError:
         return {}, {}
-    branches = {each.name: each.target_commit for each in refs.branches}
-    return branches, {each.name: each.target_commit for each in refs.tags}
+    branches = {branch.name: branch.target_commit for branch in refs.branches}
+    return branches, {tag.name: tag.target_commit for tag in refs.tags}
 
 
 def _tagged(target: _Target, tag: str) -> str | None:
@@ -143,9 +143,9 @@ def _remote_files(target: _Target, revision: str) -> dict[str, str]:
         target.repository, recursive=True, revision=revision, repo_type="dataset"
     )
     return {
-        each.path: each.lfs.sha256 if each.lfs else each.blob_id
-        for each in tree
-        if isinstance(each, RepoFile) and each.path not in _HUBS_OWN
+        entry.path: entry.lfs.sha256 if entry.lfs else entry.blob_id
+        for entry in tree
+        if isinstance(entry, RepoFile) and entry.path not in _HUBS_OWN
     }
 
 
@@ -263,9 +263,9 @@ def _tag(target: _Target, tag: str, revision: str) -> str:
     target.api.create_tag(
         target.repository, tag=tag, revision=revision, repo_type="dataset", exist_ok=True
     )
-    if (found := _tagged(target, tag)) != revision:
+    if (tagged := _tagged(target, tag)) != revision:
         raise PublishError(
-            f"{target.repository}: tag {tag} was set to another commit ({found}) meanwhile; "
+            f"{target.repository}: tag {tag} was set to another commit ({tagged}) meanwhile; "
             "name another tag"
         )
     return revision

@@ -100,17 +100,17 @@ _Drawn = tuple[int, SealedEntry]
 def _in_order(drawn: Iterable[_Drawn]) -> list[_Drawn]:
     """By family, difficulty and place in the draw, however they were handed in."""
 
-    def place(each: _Drawn) -> tuple[str, int, str, int]:
-        level = each[1].difficulty  # of a template's task it is a question's id
+    def place(leaf_entry: _Drawn) -> tuple[str, int, str, int]:
+        level = leaf_entry[1].difficulty  # of a template's task it is a question's id
         known = DIFFICULTIES.index(level) if level in DIFFICULTIES else len(DIFFICULTIES)
-        return each[1].family, known, "" if level in DIFFICULTIES else level, each[0]
+        return leaf_entry[1].family, known, "" if level in DIFFICULTIES else level, leaf_entry[0]
 
     return sorted(drawn, key=place)
 
 
 def _row(leaf: int, entry: SealedEntry, find_family: FindFamily) -> dict[str, Any]:
     instance, key = regenerate(entry, find_family)
-    images = [each for each in instance.brief.assets if each.media_type.startswith("image/")]
+    images = [asset for asset in instance.brief.assets if asset.media_type.startswith("image/")]
     return {
         "task": entry.family,
         "version": entry.version,
@@ -148,11 +148,11 @@ def _write_files(
     find_family: FindFamily,
     text: ReleaseText,
 ) -> None:
-    for stratum, members in groupby(drawn, key=lambda each: each[1].stratum):
+    for stratum, members in groupby(drawn, key=lambda item: item[1].stratum):
         rows = (_row(leaf, entry, find_family) for leaf, entry in members)
         _write_shards(folder / "data" / stratum.replace("/", "-"), rows)
     _write(folder / "commitments.json", canonical_bytes(_commitments(drawn, sealed)))
-    for name in sorted({f"{each.family}@{each.version}" for _, each in drawn}):
+    for name in sorted({f"{entry.family}@{entry.version}" for _, entry in drawn}):
         if isinstance(family := find_family(name), TemplateFamily):  # seeds need it to be of use
             (folder / "templates").mkdir(exist_ok=True)
             _write(folder / "templates" / f"{family.name}.yml", family.file.text.encode())
@@ -182,7 +182,7 @@ def _commitments(drawn: Sequence[_Drawn], sealed: SealedSet) -> dict[str, Any]:
                 "seed": entry.seed,
                 "nonce": entry.nonce,
             }
-            for leaf, entry in sorted(drawn, key=lambda each: each[0])
+            for leaf, entry in sorted(drawn, key=lambda item: item[0])
         ],
     }
 
@@ -191,10 +191,10 @@ def _facts(
     drawn: Sequence[_Drawn], sealed: SealedSet, find_family: FindFamily, text: ReleaseText
 ) -> CardFacts:
     tasks: list[CardTask] = []
-    for name, members in groupby(drawn, key=lambda each: f"{each[1].family}@{each[1].version}"):
+    for name, members in groupby(drawn, key=lambda item: f"{item[1].family}@{item[1].version}"):
         family = find_family(name)
         levels = groupby(entry.difficulty for _, entry in members)
-        counts = tuple((level, len(list(each))) for level, each in levels)
+        counts = tuple((level, len(list(group))) for level, group in levels)
         tasks.append(CardTask(family.name, family.version, family.summary, counts))
     return CardFacts(
         title=text.title,
@@ -227,7 +227,7 @@ def _shards(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     size = 0
     for row in rows:
         shard.append(row)
-        size += 2 * sum(len(each["data"]) for each in row["input_files"])
+        size += 2 * sum(len(file["data"]) for file in row["input_files"])
         if size >= SHARD_BYTES:
             yield shard
             shard, size = [], 0
@@ -277,7 +277,7 @@ def _arrow_type(feature: dict[str, Any]) -> Any:
             return pa.list_(_arrow_type(feature["feature"]))
         case "Image":
             return pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    return pa.struct([(name, _arrow_type(each)) for name, each in feature.items()])
+    return pa.struct([(name, _arrow_type(inner)) for name, inner in feature.items()])
 
 
 # -- whole or not at all ------------------------------------------------------------------------

@@ -40,14 +40,14 @@ def read_release(folder: Path) -> ReleaseManifest:
         raise PublishError(
             f"{folder}: not a complete release: move it away and build again"
         ) from error
-    found = checksums(folder)
-    for name in sorted(promised.keys() | found.keys()):
-        if promised.get(name) != found.get(name):
+    digests = checksums(folder)
+    for name in sorted(promised.keys() | digests.keys()):
+        if promised.get(name) != digests.get(name):
             raise PublishError(
                 f"{folder}/{name}: not as {CHECKSUMS} has it: move the folder away and build again"
             )
     return ReleaseManifest(
-        folder, Arm.PUBLIC.value, root, count, digest_bytes(data), (*sorted(found), CHECKSUMS)
+        folder, Arm.PUBLIC.value, root, count, digest_bytes(data), (*sorted(digests), CHECKSUMS)
     )
 
 

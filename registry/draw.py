@@ -123,15 +123,15 @@ def draw(
     seed (so that this module knows no generator); ``progress`` receives the number drawn.
     Raises RegistryError.
     """
-    each = [Stratum(*stratum) for stratum in strata]
-    names = tuple(stratum.name for stratum in each)
+    ordered = [Stratum(*stratum) for stratum in strata]
+    names = tuple(stratum.name for stratum in ordered)
     seed = entropy.draw(32, "allocation")
     places = allocate(names, seeds_per_arm, seed.hex(), reserve)
     size = 2 * (seeds_per_arm + sum(reserve))  # of a stratum
     taken: set[str] = set()
     entries: list[SealedEntry] = []
     for number, place in enumerate(places):
-        stratum, index = each[number // size], number % size
+        stratum, index = ordered[number // size], number % size
         entries.append(_draw_one(stratum, index, place, entropy, identify, taken))
         if progress:
             progress(len(entries))

@@ -16,10 +16,10 @@ def verify_packages(names: tuple[str, ...] = PACKAGES) -> None:
     """Raises RegistryError if one of the packages would be, or was, imported from elsewhere than
     beside this one. Imports nothing."""
     for name in names:
-        found = package_folder(name)
-        if found != ROOT / name:
+        path = package_folder(name)
+        if path != ROOT / name:
             raise RegistryError(
-                f"the package {name!r} is taken from {found or 'nowhere'}, not from {ROOT / name}: "
+                f"the package {name!r} is taken from {path or 'nowhere'}, not from {ROOT / name}: "
                 "something else has put a package of that name on the path; remove it, or install "
                 "dosimeter into an environment of its own (`make setup`)"
             )

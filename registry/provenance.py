@@ -57,15 +57,15 @@ def check_pins(now: Provenance, registered: Provenance, allow_dirty: bool) -> tu
 
 
 def _deviations(now: Provenance, registered: Provenance) -> list[str]:
-    found = []
+    deviations = []
     if now.dirty:
-        found.append("dirty tree: files differ from the commit, or there is no repository")
+        deviations.append("dirty tree: files differ from the commit, or there is no repository")
     pins = (("commit", "other commit"), ("lock", "other lock"), ("image", "image drifted"))
     for name, words in pins:
         is_now, was = getattr(now, name), getattr(registered, name)
         if is_now != was:
-            found.append(f"{words}: {is_now}, registered {was}")
-    return found
+            deviations.append(f"{words}: {is_now}, registered {was}")
+    return deviations
 
 
 def _read_tree(root: Path) -> tuple[str, bool]:
@@ -104,10 +104,10 @@ def _lock_digest(path: Path) -> str:
 
 
 def _installed() -> list[tuple[str, str]]:
-    found = []
+    versions = []
     for name in _PACKAGES:
         try:
-            found.append((name, metadata.version(name)))
+            versions.append((name, metadata.version(name)))
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions

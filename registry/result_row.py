@@ -67,5 +67,5 @@ COLUMNS: tuple[str, ...] = tuple(field.name for field in fields(ResultRow))
 
 def columns_of(rows: Iterable[ResultRow]) -> dict[str, list[Any]]:
     """The rows as columns, in the order of COLUMNS."""
-    held = list(rows)
-    return {name: [getattr(row, name) for row in held] for name in COLUMNS}
+    listed = list(rows)
+    return {name: [getattr(row, name) for row in listed] for name in COLUMNS}

@@ -204,18 +204,18 @@ def _check_tranches(
     tranches: Sequence[Sequence[int]],
     models: int,
     drawn: SealedSet | None,
-    found: _Findings,
+    findings: _Findings,
 ) -> None:
     """That a record names tranches that were drawn, for each model those that it runs."""
     last = 0 if drawn is None else len(drawn.reserve)
-    for tranche in sorted({each for own in tranches for each in own}):
+    for tranche in sorted({number for model_tranches in tranches for number in model_tranches}):
         if not 0 <= tranche <= last:
-            found.add(entry.place, f"{entry.kind}: tranche {tranche} was not drawn")
+            findings.add(entry.place, f"{entry.kind}: tranche {tranche} was not drawn")
     if tranches and (len(tranches) != models or not all(tranches)):
-        found.add(entry.place, f"{entry.kind}: its tranches are not those of its models")
+        findings.add(entry.place, f"{entry.kind}: its tranches are not those of its models")
 
 
-def _check_leak(entry: Entry, leak: Leak, drawn: SealedSet | None, found: _Findings) -> None:
+def _check_leak(entry: Entry, leak: Leak, drawn: SealedSet | None, findings: _Findings) -> None:
     """That what is said to have leaked was committed to, as private and in that tranche."""
     if drawn is None or not leak.commitments:
         return
@@ -223,8 +223,8 @@ def _check_leak(entry: Entry, leak: Leak, drawn: SealedSet | None, found: _Findi
     where = dict(zip(drawn.commitments, places, strict=False))
     for commitment in leak.commitments:
         if where.get(commitment) != (Arm.PRIVATE, leak.tranche):
-            said = f"{commitment[:16]}… is no private seed of tranche {leak.tranche}"
-            found.add(entry.place, f"leak: {said}")
+            problem = f"{commitment[:16]}… is no private seed of tranche {leak.tranche}"
+            findings.add(entry.place, f"leak: {problem}")
 
 
 def _grading(record: Graded | Regraded) -> str:
@@ -242,10 +242,10 @@ def _check_pinned(
 
 
 def _check_known(
-    entry: Entry, what: str, named: str, known: Collection[str], found: _Findings
+    entry: Entry, what: str, named: str, known: Collection[str], findings: _Findings
 ) -> None:
     if named not in known:
-        found.add(entry.place, f"{entry.kind}: its {what} {named} is of no record before it")
+        findings.add(entry.place, f"{entry.kind}: its {what} {named} is of no record before it")
 
 
 def _check_sealed_sets(
@@ -285,9 +285,9 @@ def _check_ciphertext(
     store: Store, record: SealedSet, identities: Sequence[str] | None, findings: _Findings
 ) -> None:
     ciphertext = store.get(record.uri)
-    found = digest_bytes(ciphertext)
-    if found != record.ciphertext:
-        raise BrokenPromise(f"was altered: digest {record.ciphertext} expected, {found} found")
+    digest = digest_bytes(ciphertext)
+    if digest != record.ciphertext:
+        raise BrokenPromise(f"was altered: digest {record.ciphertext} expected, {digest} found")
     if identities is None:
         return
     entries = open_entries(ciphertext, identities, record.uri)
@@ -353,24 +353,24 @@ def _check_objects(
     progress: Progress | None,
 ) -> None:
     """Walk the store's names beside the inventories' lines, both in key order."""
-    found = [_Promised.by(*each) for kind in _PROMISING for each in _of(records, kind)]
-    promised = [each for each in found if each.record.objects_root]
+    promises = [_Promised.by(*pair) for kind in _PROMISING for pair in _of(records, kind)]
+    promised = [promise for promise in promises if promise.record.objects_root]
     for kind, name in _PROMISING.items():
         if (count := len(_of(records, kind))) or kind == "wave-closed":
             findings.counts[name] = count
-    expected = sum(each.record.objects for each in promised)
+    expected = sum(promise.record.objects for promise in promised)
     stored = ((key, "") for key in store.list())
-    walk = merge(stored, *(each.lines(store, findings) for each in promised))
-    promised_keys = {head_key(each.record.objects_root) for each in promised}
+    walk = merge(stored, *(promise.lines(store, findings) for promise in promised))
+    promised_keys = {head_key(promise.record.objects_root) for promise in promised}
     promised_keys.update(record.uri for _, record in _of(records, "sealed-set"))
     for done, (key, group) in enumerate(groupby(walk, key=itemgetter(0)), 1):
         digests = {digest for _, digest in group}
         _check_object(store, key, digests, promised_keys, identities, findings)
         if progress:
             progress(done, max(done, expected))
-    whole = [each for each in promised if not each.broken]
-    for each in whole:
-        _check_promised(each, whole, findings)
+    whole = [promise for promise in promised if not promise.broken]
+    for promise in whole:
+        _check_promised(promise, whole, findings)
 
 
 def _check_object(
@@ -389,12 +389,12 @@ def _check_object(
     if key.startswith(_LEDGER) or key in promised_keys:
         return
     data = store.get(key)
-    found = digest_bytes(data)
+    actual = digest_bytes(data)
     named = (digests - {""}) | _named_digest(key)
     findings.counts["objects" if named else "open objects (no record names them yet)"] += 1
-    for digest in named - {found}:
-        findings.add(key, f"was altered: digest {digest} expected, {found} found")
-    if identities is not None and key.endswith(".age") and named <= {found}:
+    for digest in named - {actual}:
+        findings.add(key, f"was altered: digest {digest} expected, {actual} found")
+    if identities is not None and key.endswith(".age") and named <= {actual}:
         _check_opens(key, data, identities, findings)
 
 
@@ -416,17 +416,17 @@ def _check_opens(key: str, data: bytes, identities: Sequence[str], findings: _Fi
 
 def _check_promised(promised: _Promised, every: Sequence[_Promised], findings: _Findings) -> None:
     """That the inventory, read to its end, is the one that the ledger promises."""
-    found, record = promised.trees.inventory(), promised.record
+    inventory, record = promised.trees.inventory(), promised.record
     pairs: list[tuple[str, object, object]] = [
-        ("objects root", record.objects_root, found.objects_root),
-        ("objects", record.objects, found.objects),
+        ("objects root", record.objects_root, inventory.objects_root),
+        ("objects", record.objects, inventory.objects),
     ]
     match record:
         case WaveClosed():
             name = f"wave {record.wave}"
             pairs += [
-                ("results root", record.results_root, found.results_root),
-                ("results", record.owed, found.results),
+                ("results root", record.results_root, inventory.results_root),
+                ("results", record.owed, inventory.results),
                 ("cells", record.owed, record.finished + record.missing),
             ]
         case Graded():

@@ -81,11 +81,11 @@ def _spans(tag: re.Pattern[str], text: str) -> list[tuple[int, int]]:
     """What lies between each closing tag and the nearest opening one before it."""
     spans = []
     start: int | None = None
-    for found in tag.finditer(text):
-        if not found[1]:
-            start = found.end()
+    for match in tag.finditer(text):
+        if not match[1]:
+            start = match.end()
         elif start is not None:
-            spans.append((start, found.start()))
+            spans.append((start, match.start()))
             start = None
     return spans
 

@@ -248,7 +248,7 @@ def check_as_json(check: Check) -> dict[str, Any]:
             names = [name for name in value.__dataclass_fields__ if not hides(value, name)]
             fields = {name: plain(getattr(value, name)) for name in names}
             return {"kind": type(value).__name__, **fields}
-        return [plain(each) for each in value] if isinstance(value, tuple) else value
+        return [plain(item) for item in value] if isinstance(value, tuple) else value
 
     result: dict[str, Any] = plain(check)
     return result

@@ -185,8 +185,8 @@ def items_at(answer: Answer, where: ItemList) -> Mapping[str, Fields] | None:
             return _collect(_read_csv(answer.files[file]))
         return None
 
-    found: Mapping[str, Fields] | None = answer.remember(where, read)
-    return found
+    items: Mapping[str, Fields] | None = answer.remember(where, read)
+    return items
 
 
 def _read_items(listed: list[Any], key: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
@@ -215,12 +215,12 @@ def _read_csv(data: bytes) -> Iterable[tuple[str, Mapping[str, Any]]]:
 
 def _collect(items: Iterable[tuple[str, Mapping[str, Any]]]) -> Mapping[str, Fields] | None:
     """None where there are more than MAX_ITEMS: nobody lists so many in earnest."""
-    found: dict[str, Fields] = {}
+    by_name: dict[str, Fields] = {}
     for count, (name, fields) in enumerate(items, 1):
         if count > MAX_ITEMS:
             return None
-        found[name] = fields if name not in found or _same(found[name], fields) else None
-    return found
+        by_name[name] = fields if name not in by_name or _same(by_name[name], fields) else None
+    return by_name
 
 
 def _same(one: Fields, other: Fields) -> bool:

@@ -41,15 +41,15 @@ class Rubric:
         """The value as plain JSON."""
         return [
             {
-                "id": each.id,
-                "metarubric": each.metarubric,
-                "text": each.text,
-                "dimension": each.dimension,
-                "weight": each.weight,
-                "source": each.source,
-                "check": None if each.check is None else check_as_json(each.check),
+                "id": criterion.id,
+                "metarubric": criterion.metarubric,
+                "text": criterion.text,
+                "dimension": criterion.dimension,
+                "weight": criterion.weight,
+                "source": criterion.source,
+                "check": None if criterion.check is None else check_as_json(criterion.check),
             }
-            for each in self.criteria
+            for criterion in self.criteria
         ]
 
 
@@ -132,7 +132,9 @@ def score_parts(
     static = tuple(map(is_static, rubric.criteria))
 
     def over(wanted: bool) -> float | None:
-        own = (v if s is wanted else None for v, s in zip(verdicts, static, strict=True))
-        return score_verdicts(rubric, tuple(own))
+        wanted_verdicts = (
+            v if s is wanted else None for v, s in zip(verdicts, static, strict=True)
+        )
+        return score_verdicts(rubric, tuple(wanted_verdicts))
 
     return over(False), over(True)

@@ -124,20 +124,20 @@ def _explanations(seen: Sequence[float]) -> list[tuple[float, float]]:
 
     Lab lines are at least 0.6 nm apart, so intervals of different identifications are disjoint.
     """
-    found = [(0.0, LARGEST_Z)]
+    ranges = [(0.0, LARGEST_Z)]
     for wavelength in seen:
         near = [
             ((wavelength - MATCH) / lab - 1.0, (wavelength + MATCH) / lab - 1.0)
             for lab, _ in LAB_LINES
             if lab <= wavelength + MATCH
         ]
-        found = [
+        ranges = [
             (max(low, start), min(high, end))
-            for low, high in found
+            for low, high in ranges
             for start, end in near
             if start <= high and low <= end
         ]
-    return found
+    return ranges
 
 
 # --- drawing

@@ -111,11 +111,12 @@ class TemplateReport:
     @property
     def log10_tests(self) -> float | None:
         """log10 of the distinct tests: of all samples of all questions together."""
-        sizes = [each.log10_instances for each in self.questions]
+        sizes = [question.log10_instances for question in self.questions]
         if any(size is None for size in sizes):
             return None
         return sum(
-            each.samples * (size or 0.0) for each, size in zip(self.questions, sizes, strict=True)
+            question.samples * (size or 0.0)
+            for question, size in zip(self.questions, sizes, strict=True)
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -301,9 +302,9 @@ class _Finder:
         place = _answer_place(question)
         failures = sum(map(len, failed.values()))
         say = self.error if failures == tried else self.warn
-        for each in sorted(failed.values(), key=len, reverse=True)[:3]:
-            where, what = self.inside(question, each[0])
-            say(where, f"{what} (in {len(each)} of {tried} samples, which have no key)")
+        for places in sorted(failed.values(), key=len, reverse=True)[:3]:
+            where, what = self.inside(question, places[0])
+            say(where, f"{what} (in {len(places)} of {tried} samples, which have no key)")
         for what, count in faults.items():
             say = self.warn if what.startswith("the expected answer is empty") else self.error
             say(place, f"{what} (in {count} of {tried} samples)")
@@ -451,26 +452,26 @@ def _complaints(text: str, lorem: bool, structured: bool) -> list[str]:
 
 def _each_complaint(text: str, lorem: bool) -> list[str]:
     """The complaints about each placeholder by itself, where one alone stops the parsing."""
-    found: list[str] = []
+    complaints: list[str] = []
     for body in _placeholders(text):
         try:
             parse_text(body, lorem)
         except TemplateError as error:
-            found.append(str(error))
-    return list(dict.fromkeys(found))
+            complaints.append(str(error))
+    return list(dict.fromkeys(complaints))
 
 
 def _placeholders(text: str) -> Iterator[str]:
     """The outermost placeholders, by their braces alone."""
     depth = start = 0
-    for found in re.finditer(r"\{\{|\}\}", text):
-        if found[0] == "{{":
-            start = start if depth else found.start()
+    for match in re.finditer(r"\{\{|\}\}", text):
+        if match[0] == "{{":
+            start = start if depth else match.start()
             depth += 1
         elif depth:
             depth -= 1
             if depth == 0:
-                yield text[start : found.end()]
+                yield text[start : match.end()]
 
 
 def _misuses(parts: Text, structured: bool) -> Iterator[str]:
@@ -502,7 +503,7 @@ def _one_sample(component: Component) -> Component | None:
                 return None
     if any(isinstance(part, Call) for text in texts.values() for part in text):
         return None
-    variables = [each for text in texts.values() for each in variables_of(text)]
+    variables = [variable for text in texts.values() for variable in variables_of(text)]
     values = draw_values(variables, Seed(bytes(32)).child("template check").rng())
     given = {**values, "artifacts": "artifacts", "qs_id": "q_s", "expected_structure": ""}
     scope = Scope(given, _no_file)

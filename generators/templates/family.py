@@ -93,7 +93,7 @@ class TemplateFamily:
         """A prepared sample as an instance."""
         key = prepared.key
         assets = tuple(
-            Asset(each.path, _media_type(each.path), each.data) for each in prepared.files
+            Asset(file.path, _media_type(file.path), file.data) for file in prepared.files
         )
         truth = _truth(prepared)
         return make_instance(

@@ -134,7 +134,10 @@ def compile_question(file: TemplateFile, question: Question) -> CompiledQuestion
     paths = texts("files_to_check", question.files_to_check) or texts(
         "expected_structure", question.expected_structure
     )
-    plans = [at(each.place[len(question.place) :], _compile, each) for each in question.components]
+    plans = [
+        at(component.place[len(question.place) :], _compile, component)
+        for component in question.components
+    ]
     inside = [text for _, texts in plans for text in texts]
     used = [
         variable
@@ -231,7 +234,7 @@ def _expected(compiled: CompiledQuestion, scope: Scope, files: tuple[MadeFile, .
 def _make_files(
     plans: tuple[_Plan, ...], scope: Scope, root: Seed, made: dict[str, OpenFile]
 ) -> tuple[tuple[MadeFile, ...], float]:
-    """The files of all components, and log10 of what they might have been. ``made`` is told of
+    """The files of all components, and log10 of what they might have been. ``made`` receives
     each component's own file, under its path and as a target."""
     files: list[MadeFile] = []
     space = 0.0
@@ -290,9 +293,9 @@ def _remember(
 
 
 def _open(file: str, made: Mapping[str, OpenFile]) -> OpenFile:
-    found = made.get(file) or made.get(_tidy(file))
-    if found is not None:
-        return found
+    opened = made.get(file) or made.get(_tidy(file))
+    if opened is not None:
+        return opened
     name = target_name(file)
     if name is not None:
         what = f"component {name!r}" if name else "sandbox_setup"
@@ -409,10 +412,10 @@ def _before(question: Question, variables: tuple[Variable, ...]) -> Text:
     written = question.expected_response
     if written is None:
         written = question.expected_content or ""
-    parts: dict[str, Part] = {f"{{{{{each.key}}}}}": each for each in variables}
-    for each in variables:
-        if each.key.endswith((":integer", ":default")):  # which may be left out
-            parts[f"{{{{{each.key.rpartition(':')[0]}}}}}"] = each
+    parts: dict[str, Part] = {f"{{{{{variable.key}}}}}": variable for variable in variables}
+    for variable in variables:
+        if variable.key.endswith((":integer", ":default")):  # which may be left out
+            parts[f"{{{{{variable.key.rpartition(':')[0]}}}}}"] = variable
     for name in CONSTANTS:
         if name != "expected_structure" or question.expected_structure:
             parts[f"{{{{{name}}}}}"] = Constant(name)
@@ -454,23 +457,23 @@ def written_components(question: Question) -> list[dict[str, Any]]:
     """The components as the file has them."""
     return [
         {
-            "type": each.type,
-            "name": each.name,
-            "target_file": each.target_file,
-            "content": dict(each.content),
-            "config": dict(each.config),
-            "depends_on": list(each.depends_on),
+            "type": component.type,
+            "name": component.name,
+            "target_file": component.target_file,
+            "content": dict(component.content),
+            "config": dict(component.config),
+            "depends_on": list(component.depends_on),
         }
-        for each in question.components
+        for component in question.components
     ]
 
 
 def _place(file: TemplateFile, place: Place) -> str:
-    held = place
-    while held and held not in file.lines:
-        held = held[:-1]
+    known = place
+    while known and known not in file.lines:
+        known = known[:-1]
     key = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in place).lstrip(".")
-    return f"{file.name}:{file.lines.get(held, 1)}: {key}"
+    return f"{file.name}:{file.lines.get(known, 1)}: {key}"
 
 
 # --- Writing ``precheck.jsonl``: what each sample asked, and the key to it ---
@@ -494,7 +497,7 @@ def precheck_writer(question: Question) -> Callable[[Prepared], str]:
     def line(prepared: Prepared) -> str:
         record = precheck_record(prepared, components)
         record["template"] = Json(template)
-        return "{" + ", ".join([_start(name) + _json(each) for name, each in record.items()]) + "}"
+        return "{" + ", ".join([_start(name) + _json(item) for name, item in record.items()]) + "}"
 
     return line
 

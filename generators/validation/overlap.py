@@ -17,23 +17,23 @@ def shared_between(prints: Mapping[str, frozenset[str]]) -> Iterator[str]:
     """Pairs of strata that share an identifying value."""
     owners: dict[str, str] = {}
     pairs: dict[tuple[str, str], int] = {}
-    for stratum, own in prints.items():
-        for each in own:
-            if each in owners:
-                pair = (owners[each], stratum)
+    for stratum, stratum_prints in prints.items():
+        for fingerprint in stratum_prints:
+            if fingerprint in owners:
+                pair = (owners[fingerprint], stratum)
                 pairs[pair] = pairs.get(pair, 0) + 1
-            owners[each] = stratum
+            owners[fingerprint] = stratum
     for (one, other), count in pairs.items():
         yield f"{one} and {other} share {count} ids, files or values"
 
 
-def rising_scores(found: Sequence[Validation]) -> Iterator[str]:
+def rising_scores(validations: Sequence[Validation]) -> Iterator[str]:
     """Where a guess or the perturbed key does better at a harder level, beyond noise."""
     by_family: dict[tuple[str, str], list[Validation]] = {}
-    for each in found:
-        by_family.setdefault((each.family, each.version), []).append(each)
+    for validation in validations:
+        by_family.setdefault((validation.family, validation.version), []).append(validation)
     for (name, version), levels in by_family.items():
-        levels.sort(key=lambda each: DIFFICULTIES.index(each.difficulty))
+        levels.sort(key=lambda item: DIFFICULTIES.index(item.difficulty))
         for easier, harder in pairwise(levels):
             for who, low, high in _comparable(easier, harder):
                 noise = RISE_DEVIATIONS * (low.error**2 + high.error**2) ** 0.5
@@ -56,9 +56,9 @@ def _comparable(one: Validation, other: Validation) -> Iterator[tuple[str, MeanS
         )
 
 
-def _guesses(found: Validation) -> dict[str, MeanScore]:
-    errors = dict(found.null_errors)
-    return {name: MeanScore(mean, errors.get(name, 0.0)) for name, mean in found.nulls}
+def _guesses(validation: Validation) -> dict[str, MeanScore]:
+    errors = dict(validation.null_errors)
+    return {name: MeanScore(mean, errors.get(name, 0.0)) for name, mean in validation.nulls}
 
 
 # Values that a few dozen small integers make by chance do not identify an instance.
@@ -75,9 +75,9 @@ def shared_among(prints: Iterable[frozenset[str]]) -> frozenset[str]:
     """What stands in two or more of the sets."""
     seen: set[str] = set()
     shared: set[str] = set()
-    for own in prints:
-        shared |= seen & own
-        seen |= own
+    for prints_of_one in prints:
+        shared |= seen & prints_of_one
+        seen |= prints_of_one
     return frozenset(shared)
 
 

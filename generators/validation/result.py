@@ -124,15 +124,15 @@ class Validation:
             },
             "criteria": [
                 {
-                    "metarubric": each.metarubric,
-                    "dimension": each.dimension,
-                    "weight": each.weight,
-                    "passed": each.passed,
-                    "total": each.total,
-                    "rate": each.rate,
-                    "interval": list(each.interval),
+                    "metarubric": criterion.metarubric,
+                    "dimension": criterion.dimension,
+                    "weight": criterion.weight,
+                    "passed": criterion.passed,
+                    "total": criterion.total,
+                    "rate": criterion.rate,
+                    "interval": list(criterion.interval),
                 }
-                for each in self.criteria
+                for criterion in self.criteria
             ],
             "redraws": list(self.redraws),
             "problems": list(self.problems),
@@ -149,8 +149,10 @@ class Survey:
     @property
     def problems(self) -> tuple[str, ...]:
         """All problems, a line each."""
-        own = (f"{each.stratum}: {line}" for each in self.strata for line in each.problems)
-        return (*own, *self.across)
+        within = (
+            f"{stratum.stratum}: {line}" for stratum in self.strata for line in stratum.problems
+        )
+        return (*within, *self.across)
 
     @property
     def holds(self) -> bool:
@@ -168,6 +170,6 @@ class Survey:
                 "guess": NULL_SCORE,
                 "rise": RISE,
             },
-            "strata": [each.as_json() for each in self.strata],
+            "strata": [stratum.as_json() for stratum in self.strata],
             "across": list(self.across),
         }

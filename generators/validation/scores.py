@@ -141,8 +141,10 @@ def perturbed_score(family: Family, instance: TaskInstance, seed: Seed) -> float
 def null_scores(family: Family, instances: Sequence[TaskInstance]) -> dict[str, float]:
     """For each null answer, its mean score outside instructions-following."""
     return {
-        name: each.mean
-        for name, each in mean_scores(guess_scores(family, each) for each in instances).items()
+        name: score.mean
+        for name, score in mean_scores(
+            guess_scores(family, instance) for instance in instances
+        ).items()
     }
 
 
@@ -204,13 +206,13 @@ def perturb_answer(value: Any, rate: float, draws: Stream) -> Any:
     """
     if isinstance(value, dict):
         return {
-            key: _misspell(each, rate, draws)
-            if isinstance(each, str) and (key == "id" or key.endswith(("_id", "_file")))
-            else perturb_answer(each, rate, draws)
-            for key, each in value.items()
+            key: _misspell(item, rate, draws)
+            if isinstance(item, str) and (key == "id" or key.endswith(("_id", "_file")))
+            else perturb_answer(item, rate, draws)
+            for key, item in value.items()
         }
     if isinstance(value, list):
-        return [perturb_answer(each, rate, draws) for each in value]
+        return [perturb_answer(item, rate, draws) for item in value]
     if isinstance(value, bool) or not isinstance(value, int | float):
         return value
     wrong = _wrong(value, draws)  # drawn either way, so that one slip does not shift the next

@@ -92,8 +92,8 @@ class LeakSearch:
 
 def _longest_match(value: float, written: Written) -> int:
     """To how many digits the value stands among the numbers; 0 where it does not."""
-    found = (length for length, those in written.items() if significand(value, length) in those)
-    return max(found, default=0)
+    lengths = (length for length, those in written.items() if significand(value, length) in those)
+    return max(lengths, default=0)
 
 
 def given_columns(family: Family) -> frozenset[str]:
@@ -124,13 +124,13 @@ def brief_texts(brief: Brief) -> Iterator[str]:
 
 def written_numbers(texts: Iterable[str]) -> Written:
     """The numbers of five significant digits or more, without sign and power of ten."""
-    found: dict[int, set[str]] = {}
+    by_length: dict[int, set[str]] = {}
     for text in texts:
         for number in _NUMBER.findall(text):
             digits = _digits(number)
             if len(digits) >= DIGITS:
-                found.setdefault(len(digits), set()).add(digits)
-    return {length: frozenset(numbers) for length, numbers in found.items()}
+                by_length.setdefault(len(digits), set()).add(digits)
+    return {length: frozenset(numbers) for length, numbers in by_length.items()}
 
 
 def significand(value: float, digits: int) -> str:

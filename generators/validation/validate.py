@@ -65,20 +65,20 @@ def survey(
     ``watch`` receives the work at hand, the strata done and all strata; ``jobs``
     processes share the work.
     """
-    strata = [(each, difficulty, seeds) for each in families for difficulty in DIFFICULTIES]
-    found: list[Validation] = []
+    strata = [(family, difficulty, seeds) for family in families for difficulty in DIFFICULTIES]
+    validations: list[Validation] = []
     prints: dict[str, frozenset[str]] = {}
     report = watch or (lambda what, done, of: None)
     report("checking", 0, len(strata))
     with _workers(min(jobs, len(strata))) as work:
-        for done, ((each, difficulty, _), measured) in enumerate(
+        for done, ((family, difficulty, _), measured) in enumerate(
             zip(strata, work(_measure, strata), strict=True), 1
         ):
-            validation, own = measured
-            found.append(validation)
-            prints[validation.stratum] = own
-            report(f"checked {each.name} {difficulty}", done, len(strata))
-    return Survey(tuple(found), (*shared_between(prints), *rising_scores(found)))
+            validation, stratum_prints = measured
+            validations.append(validation)
+            prints[validation.stratum] = stratum_prints
+            report(f"checked {family.name} {difficulty}", done, len(strata))
+    return Survey(tuple(validations), (*shared_between(prints), *rising_scores(validations)))
 
 
 Stratum = tuple[Family, str, int]  # family, difficulty, seeds
@@ -185,19 +185,23 @@ def redraws_of(instance: TaskInstance) -> int:
 
 def _sum_rates(rates: Iterable[PassRate]) -> tuple[PassRate, ...]:
     sums: dict[str, PassRate] = {}
-    for each in rates:
-        passed, total = each.passed, each.total
-        if (old := sums.get(each.metarubric)) is not None:
+    for rate in rates:
+        passed, total = rate.passed, rate.total
+        if (old := sums.get(rate.metarubric)) is not None:
             passed, total = passed + old.passed, total + old.total
-        sums[each.metarubric] = PassRate(
-            each.metarubric, each.dimension, each.weight, passed, total
+        sums[rate.metarubric] = PassRate(
+            rate.metarubric, rate.dimension, rate.weight, passed, total
         )
     return tuple(sums.values())
 
 
 def static_criteria(rubric: Rubric) -> dict[str, tuple[str, Check | None]]:
     """The text and the check of each criterion that a rubric calls static, by its id."""
-    return {each.id: (each.text, each.check) for each in rubric.criteria if is_static(each)}
+    return {
+        criterion.id: (criterion.text, criterion.check)
+        for criterion in rubric.criteria
+        if is_static(criterion)
+    }
 
 
 def unsteady(one: Rubric, other: Rubric) -> frozenset[str]:
@@ -214,8 +218,8 @@ def unsteady(one: Rubric, other: Rubric) -> frozenset[str]:
 def artefacts(instance: TaskInstance) -> Iterator[str]:
     """Traces of the program in the text of criteria, each after its metarubric."""
     for criterion in instance.rubric.criteria:
-        if found := ARTEFACTS.search(criterion.text):
-            yield f"{criterion.metarubric}: {found.group(0)!r}"
+        if match := ARTEFACTS.search(criterion.text):
+            yield f"{criterion.metarubric}: {match.group(0)!r}"
 
 
 def public_seeds(count: int) -> tuple[Seed, ...]:

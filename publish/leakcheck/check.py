@@ -60,8 +60,8 @@ def check_folder(folder: Path, needles: Needles) -> Checked:
     if len(needles) == 0:
         raise PublishError("the leak check has nothing to look for: hand it the private arm")
     files = list(release_files(folder))
-    if found := find_leaks(folder, needles):
-        raise PublishError(_refusal(folder, found))
+    if leaks := find_leaks(folder, needles):
+        raise PublishError(_refusal(folder, leaks))
     return Checked(len(files), sum((folder / name).stat().st_size for name in files), len(needles))
 
 
@@ -80,14 +80,14 @@ def find_leaks(folder: Path, needles: Needles) -> tuple[LeakFound, ...]:
 
 def release_needles(entries: Sequence[SealedEntry], find_family: FindFamily) -> Needles:
     """What to look for, from the whole draw in its order. Raises PublishError."""
-    private = [(leaf, each) for leaf, each in enumerate(entries) if each.arm is Arm.PRIVATE]
-    public = [each for each in entries if each.arm is Arm.PUBLIC]
+    private = [(leaf, entry) for leaf, entry in enumerate(entries) if entry.arm is Arm.PRIVATE]
+    public = [entry for entry in entries if entry.arm is Arm.PUBLIC]
     secrets = [
-        Secret(leaf, bytes.fromhex(each.seed), bytes.fromhex(each.nonce), *made)
-        for leaf, each in private
-        for made in [regenerate(each, find_family)]
+        Secret(leaf, bytes.fromhex(entry.seed), bytes.fromhex(entry.nonce), *made)
+        for leaf, entry in private
+        for made in [regenerate(entry, find_family)]
     ]
-    return needles_of(secrets, _corpus(public, [each for _, each in private], find_family))
+    return needles_of(secrets, _corpus(public, [entry for _, entry in private], find_family))
 
 
 def regenerate(entry: SealedEntry, find_family: FindFamily) -> Instance:
@@ -112,7 +112,10 @@ def _corpus(
     """What is no secret: the public arm, and instances of seeds that nobody drew."""
     for entry in public:
         yield regenerate(entry, find_family)
-    strata = {(f"{each.family}@{each.version}", each.difficulty) for each in private}
+    strata = {
+        (f"{secret_entry.family}@{secret_entry.version}", secret_entry.difficulty)
+        for secret_entry in private
+    }
     for name, difficulty in sorted(strata):
         family = find_family(name)
         for index in range(CONTROLS):

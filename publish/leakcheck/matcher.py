@@ -27,11 +27,11 @@ class Matcher:
             raise ValueError(f"a pattern has fewer than {WINDOW} bytes")
         # The rarest window of each: a common beginning must not send every occurrence of it to
         # the slow comparison.
-        usage = Counter(each[at : at + WINDOW] for each in wanted for at in _offsets(each))
+        usage = Counter(pattern[at : at + WINDOW] for pattern in wanted for at in _offsets(pattern))
         known: dict[bytes, list[tuple[int, bytes]]] = {}
-        for each in wanted:
-            offset = min(_offsets(each), key=lambda at: (usage[each[at : at + WINDOW]], at))
-            known.setdefault(each[offset : offset + WINDOW], []).append((offset, each))
+        for pattern in wanted:
+            offset = min(_offsets(pattern), key=lambda at: (usage[pattern[at : at + WINDOW]], at))
+            known.setdefault(pattern[offset : offset + WINDOW], []).append((offset, pattern))
         self._automaton = ahocorasick.Automaton()
         for window, places in known.items():
             self._automaton.add_word(window.decode("latin-1"), places)

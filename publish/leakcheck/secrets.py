@@ -70,7 +70,7 @@ class Needles:
         self._owners = owners
         self._pixels = pixels
         self._matchers = {
-            view: Matcher(each.data for each in owners if each.view == view)
+            view: Matcher(pattern.data for pattern in owners if pattern.view == view)
             for view in ("raw", "packed", "folded")
         }
 
@@ -79,10 +79,10 @@ class Needles:
 
     def find(self, piece: Chunk) -> set[Trace]:
         """Whose traces a piece bears."""
-        found = {self._owners[each] for each in self.patterns_in(piece.data)}
+        traces = {self._owners[pattern] for pattern in self.patterns_in(piece.data)}
         if piece.pixels in self._pixels:
-            found.add(self._pixels[piece.pixels])
-        return found
+            traces.add(self._pixels[piece.pixels])
+        return traces
 
     def patterns_in(self, data: bytes) -> set[Pattern]:
         """The patterns that occur in bytes, in any view."""
@@ -105,12 +105,17 @@ def needles_of(
     for secret in secrets:
         groups += [(Trace(kind, secret.leaf), patterns) for kind, patterns in _groups(secret)]
         pixels |= dict.fromkeys(_pixel_digests(secret.instance), Trace("image", secret.leaf))
-    everything = Needles({each: trace for trace, group in groups for each in group}, pixels)
+    everything = Needles({pattern: trace for trace, group in groups for pattern in group}, pixels)
     shared, shared_pixels = _shared(everything, corpus)
     _refuse_unexcused(trace for trace, group in groups if not shared.isdisjoint(group))
     return Needles(
-        {each: trace for trace, group in groups if shared.isdisjoint(group) for each in group},
-        {each: trace for each, trace in pixels.items() if each not in shared_pixels},
+        {
+            pattern: trace
+            for trace, group in groups
+            if shared.isdisjoint(group)
+            for pattern in group
+        },
+        {shape: trace for shape, trace in pixels.items() if shape not in shared_pixels},
     )
 
 
@@ -144,7 +149,7 @@ def _corpus_texts(instance: TaskInstance, key: Mapping[str, Any]) -> Iterator[by
             yield from (piece.data for piece in pieces(asset.data))
             yield _escaped(asset.data.decode("utf-8", "replace"))
     texts = [instance.id, instance.brief.prompt, instance.brief.answer_schema]
-    texts += [each.text for each in instance.rubric.criteria]
+    texts += [criterion.text for criterion in instance.rubric.criteria]
     for text in texts:
         yield text.encode()
         yield _escaped(text)
@@ -195,7 +200,7 @@ def _spellings(value: bytes) -> Iterator[Pattern]:
         return
     yield Pattern("raw", value)
     for shift in range(3):
-        yield from (Pattern("packed", each) for each in _base64_within(value, shift))
+        yield from (Pattern("packed", data) for data in _base64_within(value, shift))
     yield Pattern("folded", value.hex().encode())
     if len(value) == 32:
         yield Pattern("folded", str(int.from_bytes(value, "big")).encode())
@@ -236,10 +241,10 @@ def _texts(secret: Secret) -> Iterator[tuple[str, bytes]]:
         yield "rubric", _folded(criterion.text.encode())
         yield "rubric", _folded(_escaped(criterion.text))
     for name, table in instance.truth.tables:
-        yield from (("truth table", each) for each in _table_texts(name, table))
-    yield from (("answer key", _folded(each)) for each in _json_spellings(dict(secret.key)))
+        yield from (("truth table", text) for text in _table_texts(name, table))
+    yield from (("answer key", _folded(text)) for text in _json_spellings(dict(secret.key)))
     for value in _parts(dict(secret.key)):
-        yield from (("answer key", each) for each in map(_folded, _json_spellings(value)))
+        yield from (("answer key", text) for text in map(_folded, _json_spellings(value)))
 
 
 def _table_texts(name: str, table: TruthTable) -> Iterator[bytes]:
@@ -247,7 +252,7 @@ def _table_texts(name: str, table: TruthTable) -> Iterator[bytes]:
     for value in (table.as_json(), table.records(), {name: table.as_json()}):
         yield from map(_folded, _json_spellings(value))
     for form in _table_forms(table):
-        if _tells(form):
+        if _is_telling(form):
             yield _folded(form)
 
 
@@ -272,17 +277,18 @@ def _cell(value: str | int | float | bool) -> str:
     return json.dumps(int(value) if whole else value)
 
 
-def _tells(text: bytes) -> bool:
-    return sum(48 <= each < 58 for each in text) >= TELLING_DIGITS
+def _is_telling(text: bytes) -> bool:
+    """Whether a text has enough digits to identify its source."""
+    return sum(48 <= byte < 58 for byte in text) >= TELLING_DIGITS
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """Lists and objects inside a value that hold digits enough."""
-    held = list(value.values()) if isinstance(value, dict) else value
-    for each in held if isinstance(held, list) else []:
-        if isinstance(each, dict | list) and _tells(json.dumps(each).encode()):
-            yield each
-            yield from _parts(each)
+    """Lists and objects inside a value with enough digits to identify their source."""
+    items = list(value.values()) if isinstance(value, dict) else value
+    for item in items if isinstance(items, list) else []:
+        if isinstance(item, dict | list) and _is_telling(json.dumps(item).encode()):
+            yield item
+            yield from _parts(item)
 
 
 # -- spellings ---------------------------------------------------------------------------------

@@ -182,20 +182,20 @@ def _leaves(value: Any) -> Iterator[bytes | str]:
         yield from _leaves(list(value))
         yield from _leaves(list(value.values()))
     elif isinstance(value, list | tuple):
-        numbers = [each for each in value if isinstance(each, int | float)]
+        numbers = [item for item in value if isinstance(item, int | float)]
         if numbers:
             yield ",".join(map(json.dumps, numbers))
         if (as_bytes := _as_bytes(numbers)) is not None:
             yield as_bytes
-        for each in value:
-            if not isinstance(each, int | float):
-                yield from _leaves(each)
+        for item in value:
+            if not isinstance(item, int | float):
+                yield from _leaves(item)
     elif value is not None:
         yield str(value)
 
 
 def _as_bytes(numbers: list[int | float]) -> bytes | None:
-    small = [each for each in numbers if type(each) is int and 0 <= each < 256]
+    small = [number for number in numbers if type(number) is int and 0 <= number < 256]
     return bytes(small) if len(small) == len(numbers) >= WORTH_OPENING else None
 
 
@@ -220,7 +220,7 @@ def _frames(data: bytes, texts: list[Any]) -> Iterator[str]:
                 plain = frame if deep else frame.convert("RGBA")
                 head = f"{plain.mode} {plain.width}x{plain.height}\n".encode()
                 yield hashlib.sha256(head + plain.tobytes()).hexdigest()
-            texts += [each for each in image.info.values() if isinstance(each, str | bytes)]
+            texts += [text for text in image.info.values() if isinstance(text, str | bytes)]
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise Unreadable("a damaged image") from error
 

@@ -76,8 +76,8 @@ class Ledger:
             raise RegistryError(f"{time!r} is not a time: write it as 2026-01-31T12:00:00Z")
         while True:
             entries = self.entries()
-            if found := [entry for entry in entries if there(entry)]:
-                return found[-1], False
+            if matches := [entry for entry in entries if there(entry)]:
+                return matches[-1], False
             previous = entries[-1].digest if entries else GENESIS
             entry, data = _seal_entry(Entry(len(entries), previous, kind, body, time))
             if self.store.put(entry_key(self.prefix, entry.sequence), data):
@@ -95,8 +95,8 @@ class Ledger:
 
     def last(self, kind: str) -> Entry | None:
         """The newest record of a kind, None if there is none."""
-        found = self.find(kind)
-        return found[-1] if found else None
+        entries = self.find(kind)
+        return entries[-1] if entries else None
 
     def head(self) -> Digest:
         """The digest of the newest record; GENESIS while there is none. Whoever notes it
@@ -151,10 +151,10 @@ def _breaks(entries: list[Entry], entry: Entry, key: str, prefix: str) -> Iterat
     if entry.sequence != expected:
         yield entry_key(prefix, expected), "missing, or unreadable"
         return
-    found = entries[-1].digest if entries else GENESIS
-    if entry.previous != found:
+    last_digest = entries[-1].digest if entries else GENESIS
+    if entry.previous != last_digest:
         place = entry_key(prefix, max(expected - 1, 0))
-        yield place, f"was altered: digest {entry.previous} expected by {key}, {found} found"
+        yield place, f"was altered: digest {entry.previous} expected by {key}, {last_digest} found"
 
 
 def _head_missing(
@@ -164,8 +164,11 @@ def _head_missing(
         return
     if expected == GENESIS:
         return
-    found = entries[-1].digest if entries else GENESIS
-    yield prefix, f"head {expected} expected in the chain, which ends with {found}: cut or replaced"
+    last_digest = entries[-1].digest if entries else GENESIS
+    yield (
+        prefix,
+        f"head {expected} expected in the chain, which ends with {last_digest}: cut or replaced",
+    )
 
 
 def _kind_and_body(record: Any) -> tuple[str, dict[str, Any]]:

@@ -31,7 +31,7 @@ _RESULTS = "results/"
 _PROBES = "probes/"
 _GRADES = "grades/"
 _REGRADES = "regrades/"
-_JUDGEMENTS = "judgements/"
+_PAID_CALLS = "judgements/"
 _LINES = 4096  # a part
 _LINE = re.compile(r"([0-9a-f]{64})  ([!-~]+)")
 _HEX = re.compile(r"[0-9a-f]{64}")
@@ -102,8 +102,8 @@ def run_objects(store: Store, manifest: RunManifest, episodes: Collection[str]) 
 def grades_folder(judge: str, look: int | None = None) -> str:
     """Where a judge's grades lie, those of the first time or those of a later look's wave;
     ``judge`` is the digest of its pin."""
-    own = judge.removeprefix("sha256:")
-    return f"{_GRADES}{own}/" if look is None else f"{_REGRADES}{own}/{look:04d}/"
+    digest = judge.removeprefix("sha256:")
+    return f"{_GRADES}{digest}/" if look is None else f"{_REGRADES}{digest}/{look:04d}/"
 
 
 def judge_objects(
@@ -127,10 +127,10 @@ def judge_objects(
 
 def _unpromised(store: Store, judge: str, before: Iterable[str]) -> Iterator[str]:
     """A judge's replies that no inventory lists."""
-    own = judge.removeprefix("sha256:")
+    digest = judge.removeprefix("sha256:")
     listed = [((key, True) for key, _ in read_inventory(store, root)) for root in before]
-    stored = ((key, False) for key in store.list(f"{_JUDGEMENTS}{own}/"))
-    for key, group in groupby(merge(stored, *listed), key=lambda each: each[0]):
+    stored = ((key, False) for key in store.list(f"{_PAID_CALLS}{digest}/"))
+    for key, group in groupby(merge(stored, *listed), key=lambda line: line[0]):
         if not any(promised for _, promised in group):
             yield key
 
@@ -169,9 +169,9 @@ def write_inventory(
             progress(trees.objects.size)
     if lines:
         parts.append(_write_part(store, lines))
-    found = trees.inventory()
-    store.put(head_key(found.objects_root), "".join(f"{part}\n" for part in parts).encode())
-    return found
+    inventory = trees.inventory()
+    store.put(head_key(inventory.objects_root), "".join(f"{part}\n" for part in parts).encode())
+    return inventory
 
 
 def read_inventory(store: Store, root: str) -> Iterator[tuple[str, Digest]]:
@@ -227,9 +227,9 @@ def _read_head(store: Store, key: str) -> list[str]:
 def _read_part(store: Store, part: str) -> Iterator[tuple[str, Digest]]:
     key = part_key(part)
     data = store.get(key)
-    found = digest_bytes(data)
-    if found != f"sha256:{part}":
-        raise BrokenPromise(f"{key}: was altered: digest sha256:{part} expected, {found} found")
+    digest = digest_bytes(data)
+    if digest != f"sha256:{part}":
+        raise BrokenPromise(f"{key}: was altered: digest sha256:{part} expected, {digest} found")
     for line in _lines(data, key):
         match = _LINE.fullmatch(line)
         if not match:

@@ -320,12 +320,12 @@ def record_body(record: Any) -> dict[str, Any]:
 
 
 def _leave_out_later(record: Any, body: dict[str, Any]) -> None:
-    for each in dataclasses.fields(record):
-        value = getattr(record, each.name)
-        if each.metadata.get("later") and value == each.default:
-            del body[each.name]
+    for attribute in dataclasses.fields(record):
+        value = getattr(record, attribute.name)
+        if attribute.metadata.get("later") and value == attribute.default:
+            del body[attribute.name]
         elif dataclasses.is_dataclass(value):
-            _leave_out_later(value, body[each.name])
+            _leave_out_later(value, body[attribute.name])
 
 
 def read_record(cls: type[R], body: Any, place: str) -> R:

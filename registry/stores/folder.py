@@ -97,9 +97,9 @@ class FolderStore:
         while not folder.is_dir():
             missing.append(folder)
             folder = folder.parent
-        for each in reversed(missing):
-            each.mkdir(exist_ok=True)
-            self._sync_folder(each.parent)
+        for ancestor in reversed(missing):
+            ancestor.mkdir(exist_ok=True)
+            self._sync_folder(ancestor.parent)
 
     def _write_and_link(self, path: Path, data: bytes) -> bool | None:
         """True if this writer made the object, False if another did, None to try again."""

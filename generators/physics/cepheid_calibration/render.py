@@ -31,9 +31,9 @@ def render_sample(sample: Sample) -> Rendered:
     assets, digests = [table], [(TABLE, table.digest)]
     pages = [(LAB_IMAGE, paint_bars(f"Laboratory spectrum, plate {sample.plate}", lab_spectrum()))]
     pages += [
-        (image_path(each.id), paint_bars(f"Galaxy {each.id}", observe(each.z, kept)))
-        for each in sample.galaxies
-        if each.z is not None and (kept := lines[each.id])
+        (image_path(galaxy.id), paint_bars(f"Galaxy {galaxy.id}", observe(galaxy.z, kept)))
+        for galaxy in sample.galaxies
+        if galaxy.z is not None and (kept := lines[galaxy.id])
     ]
     for path, page in pages:
         asset = Asset(path, "image/png", encode_page(page))
@@ -45,8 +45,8 @@ def render_sample(sample: Sample) -> Rendered:
 def write_table(galaxies: tuple[Galaxy, ...]) -> bytes:
     """One line a galaxy; what is missing is left empty."""
     rows = (
-        f"{each.id},{each.cepheid or ''},{_write(each.magnitude)},{_write(each.period)}\n"
-        for each in galaxies
+        f"{galaxy.id},{galaxy.cepheid or ''},{_write(galaxy.magnitude)},{_write(galaxy.period)}\n"
+        for galaxy in galaxies
     )
     return f"{_HEADER}\n{''.join(rows)}".encode("ascii")
 

@@ -113,10 +113,10 @@ def _galaxies(
 
 def distinct_ids(prefix: str, count: int, stream: Stream) -> tuple[str, ...]:
     """So many different identifiers. A longer list begins with the shorter one."""
-    found: dict[str, None] = {}
-    while len(found) < count:
-        found[f"{prefix}_{stream.integer(0, 10**ID_DIGITS - 1):0{ID_DIGITS}d}"] = None
-    return tuple(found)
+    ids: dict[str, None] = {}
+    while len(ids) < count:
+        ids[f"{prefix}_{stream.integer(0, 10**ID_DIGITS - 1):0{ID_DIGITS}d}"] = None
+    return tuple(ids)
 
 
 def draw_galaxy(
@@ -146,7 +146,7 @@ def draw_galaxy(
 
 def is_degenerate(galaxies: Sequence[Galaxy]) -> bool:
     """Whether fewer than 8 rows are complete, or their log10 P spread by less than 0.5."""
-    periods = [math.log10(each.period or 1.0) for each in galaxies if each.is_complete]
+    periods = [math.log10(galaxy.period or 1.0) for galaxy in galaxies if galaxy.is_complete]
     return len(periods) < FEWEST_ROWS or spread(periods) < SMALLEST_SPREAD
 
 
@@ -157,5 +157,5 @@ def _lines(z: float, streams: Streams, index: int, attempt: int) -> tuple[bool, 
 
 
 def _decoys(galaxies: Sequence[Galaxy], streams: Streams) -> tuple[str, ...]:
-    unseen = [each.cepheid for each in galaxies if each.cepheid and each.z is None]
+    unseen = [galaxy.cepheid for galaxy in galaxies if galaxy.cepheid and galaxy.z is None]
     return streams.at("decoys").shuffle(unseen)[:DECOYS]

@@ -44,7 +44,7 @@ def make_truth(parameters: Parameters, sample: Sample, digests: Digests) -> Grou
 
 def _redshifts(complete: Sequence[Galaxy]) -> TruthTable:
     rows: list[tuple[Scalar, ...]] = []
-    for galaxy in sorted(complete, key=lambda each: each.cepheid or ""):
+    for galaxy in sorted(complete, key=lambda item: item.cepheid or ""):
         z = galaxy.z or 0.0
         rows.append((galaxy.cepheid or "", galaxy.id, z, z - Z_TOLERANCE, z + Z_TOLERANCE))
     return TruthTable(("cepheid_id", "galaxy_id", "z", "z_min", "z_max"), tuple(rows))
@@ -87,7 +87,7 @@ def _results(parameters: Parameters, complete: Sequence[Galaxy]) -> TruthTable:
     row: list[Scalar] = [len(complete)]
     for name, value, width in zip(_VALUES, values, widths, strict=True):
         columns += [name, f"{name}_min", f"{name}_max"]
-        row += [round(each, _DECIMALS) for each in (value, value - width, value + width)]
+        row += [round(number, _DECIMALS) for number in (value, value - width, value + width)]
     return TruthTable(tuple(columns), (tuple(row),))
 
 

@@ -24,7 +24,7 @@ def draw_assets(sample: Sample) -> tuple[tuple[Asset, ...], tuple[tuple[str, str
     table = Asset(MEASUREMENTS, "text/csv", write_table(sample))
     # The plate's number keeps apart the files of any two instances.
     drawn = [_draw(LAB_IMAGE, f"Laboratory lines, plate {sample.plate}", lab_spectrum())]
-    for galaxy in sorted(sample.galaxies, key=lambda each: each.id):
+    for galaxy in sorted(sample.galaxies, key=lambda item: item.id):
         if (spectrum := galaxy.spectrum) is not None:
             lines = observe(spectrum.z, spectrum.kept)
             drawn.append(_draw(image_name(galaxy.id), galaxy.id, lines))

@@ -71,8 +71,8 @@ def _margins(
         fit_constant(distances, [velocity(z + offset) for z in zs])
         for offset in (-parameters.z_tolerance, parameters.z_tolerance)
     ]
-    constant = max(abs(each.constant - fit.constant) for each in moved)
-    error = max(abs(each.error - fit.error) for each in moved)
+    constant = max(abs(refit.constant - fit.constant) for refit in moved)
+    error = max(abs(refit.error - fit.error) for refit in moved)
     return (
         parameters.constant_tolerance * fit.constant + constant,
         parameters.error_tolerance * fit.error + error,

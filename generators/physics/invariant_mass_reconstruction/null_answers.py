@@ -38,12 +38,12 @@ def make_nulls(parameters: Parameters) -> dict[str, dict[str, Any]]:
     }
 
 
-def _answer(parameters: Parameters, each: float, mass: float, width: float) -> dict[str, Any]:
+def _answer(parameters: Parameters, event_mass: float, mass: float, width: float) -> dict[str, Any]:
     return {
         "task": NAME,
         "layer_radii_m": list(parameters.radii),
         "ecal_radius_m": _USUAL_CALORIMETER,
-        "events": [[number, each] for number in range(1, parameters.events + 1)],
+        "events": [[number, event_mass] for number in range(1, parameters.events + 1)],
         "mass_GeV": mass,
         "width_GeV": width,
     }

@@ -32,7 +32,7 @@ _MOST_STEPS = 200
 _BIN = 0.4  # of the width sought
 _WIDTHS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 _NEAR = 20.0  # a local maximum of the scan this close to the best in −ln L is fitted in full
-_MOST_RIVALS = 8
+_MOST_PEAKS = 8
 _SAME = 0.5  # two fits closer than this share of their widths are one peak
 
 
@@ -77,7 +77,7 @@ def fit_reference(
     masses: Sequence[float], start: tuple[float, float, float, float]
 ) -> Reference | None:
     """The best fit with mass and width in the ranges that the prompt names; None where the
-    search from ``start`` (M, Γ, λ, f) or from the rivals that a scan finds meets no maximum."""
+    search from ``start`` (M, Γ, λ, f) or from the other peaks of a scan reaches no maximum."""
     values = np.array(masses)
     first = _fit(values, _theta(*start))
     if first is None:
@@ -89,11 +89,11 @@ def fit_reference(
     if not sought:
         return None
     best = min(sought, key=lambda fit: fit.loss)
-    # From where the fit leaves the ranges, the edge of them still is a rival.
+    # Where the fit leaves the ranges, the edge of the range still counts as another peak.
     edges = [at for at, fit in zip(places, fits, strict=True) if fit is None or not _sought(fit)]
     peaks: tuple[_Fit | _Place, ...] = (*sought, *edges)
-    rivals = (peak.loss for peak in peaks if not _same(peak, best))
-    return _report(best, min(rivals, default=math.inf) - best.loss)
+    others = (peak.loss for peak in peaks if not _same(peak, best))
+    return _report(best, min(others, default=math.inf) - best.loss)
 
 
 def _report(best: _Fit, lead: float) -> Reference:
@@ -207,7 +207,7 @@ def _loss(values: Array, theta: Array) -> tuple[float, Array]:
 def _places(values: Array, slope: float, best: float) -> list[_Place]:
     """Where the likelihood, with the background's slope as given, has a local
     maximum in M that comes near the best; the nearest first."""
-    found = []
+    maxima = []
     for width in _WIDTHS:
         edges = np.linspace(LOW_MASS, HIGH_MASS, round((HIGH_MASS - LOW_MASS) / (_BIN * width)) + 1)
         counts = np.histogram(values, edges)[0].astype(float)
@@ -216,8 +216,8 @@ def _places(values: Array, slope: float, best: float) -> list[_Place]:
         for at in _lowest_of_neighbours(losses):
             if losses[at] < best + _NEAR and shares[at] > 1e-3:
                 share, loss = float(shares[at]), float(losses[at])
-                found.append(_Place(float(places[at]), width, share, loss))
-    return sorted(found, key=lambda place: place.loss)[:_MOST_RIVALS]
+                maxima.append(_Place(float(places[at]), width, share, loss))
+    return sorted(maxima, key=lambda place: place.loss)[:_MOST_PEAKS]
 
 
 def _profile(

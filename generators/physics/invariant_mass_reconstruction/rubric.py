@@ -103,8 +103,8 @@ def _metarubrics(truth: GroundTruth, read: ItemsNear, tolerance: float) -> tuple
     def radius(row: Row, index: int) -> Check:
         value = float(row["radius"])
         if index < len(layers):
-            found = ListsNumber(("layer_radii_m",), value, 1, RADIUS_TOLERANCE)
-            return Gated(found, precise)
+            measured = ListsNumber(("layer_radii_m",), value, 1, RADIUS_TOLERANCE)
+            return Gated(measured, precise)
         low, high = value - RADIUS_TOLERANCE, value + RADIUS_TOLERANCE
         return NumberWithin(("ecal_radius_m",), low, high)
 

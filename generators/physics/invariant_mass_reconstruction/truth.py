@@ -61,9 +61,9 @@ def _detector_table(sample: Sample) -> TruthTable:
 def _properties_table(parameters: Parameters, sample: Sample) -> TruthTable:
     """An interval's half-width is SIGMAS errors of the reference fit, and as much as the value
     moves when all masses are off by the tolerance of one (R8d)."""
-    found, scale = sample.spectrum.reference, parameters.event_tolerance
+    fit, scale = sample.spectrum.reference, parameters.event_tolerance
     row: list[float] = []
-    for value, sigma in ((found.mass, found.sigma_mass), (found.width, found.sigma_width)):
+    for value, sigma in ((fit.mass, fit.sigma_mass), (fit.width, fit.sigma_width)):
         reach = SIGMAS * sigma + scale * value
         row += [
             value,
@@ -97,12 +97,12 @@ def _drawn_table(sample: Sample) -> TruthTable:
 def make_key(truth: GroundTruth) -> dict[str, Any]:
     """The answer block that scores full marks."""
     *layers, calorimeter = truth.table("detector").column("radius")
-    found = truth.table("new_particle_properties").records()[0]
+    particle = truth.table("new_particle_properties").records()[0]
     return {
         "task": NAME,
         "layer_radii_m": layers,
         "ecal_radius_m": calorimeter,
         "events": [list(row) for row in truth.table("events").rows],
-        "mass_GeV": found["mass"],
-        "width_GeV": found["width"],
+        "mass_GeV": particle["mass"],
+        "width_GeV": particle["width"],
     }

@@ -105,8 +105,8 @@ def palette() -> bytes:
     """The curve's colour over black, then over the grid's grey, by cover."""
     most = _LEVELS - 1
     return bytes(
-        (cover * own + (most - cover) * ground + most // 2) // most
+        (cover * colour + (most - cover) * ground + most // 2) // most
         for grounds in (_BLACK, _GREY)
         for cover in range(_LEVELS)
-        for own, ground in zip(_TURQUOISE, grounds, strict=True)
+        for colour, ground in zip(_TURQUOISE, grounds, strict=True)
     )

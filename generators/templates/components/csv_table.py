@@ -49,7 +49,7 @@ class CsvTable:
         width = len(self.types)
         units = stream.uniforms(self.rows * width).reshape(width, self.rows)
         drawn = drawn_columns(self.types, self.sizes, units)
-        columns = [each.texts_at(part) for each, part in zip(self.types, drawn, strict=True)]
+        columns = [kind.texts_at(part) for kind, part in zip(self.types, drawn, strict=True)]
         # No value of any data type holds what CSV would have in quotes.
         lines = map(",".join, zip(*columns, strict=True))
         data = "\r\n".join((self.header, *lines, "")).encode()
@@ -63,19 +63,19 @@ def compile_csv(content: Mapping[str, Any]) -> CsvTable:
     headers = _headers(content.get("headers", DEFAULT_HEADERS))
     types = _types(headers, content.get("header_types"))
     header = _header_line(headers)
-    width = sum(each.longest + 1 for each in types) + 1
+    width = sum(kind.longest + 1 for kind in types) + 1
     check_size("content.rows", rows * len(types), len(header.encode()) + 2 + rows * width)
-    space = rows * sum(each.log10_values for each in types)
+    space = rows * sum(kind.log10_values for kind in types)
     return CsvTable(header, _names(header), types, sizes_of(types), rows, space)
 
 
 def _headers(written: Any) -> tuple[str, ...]:
     headers: dict[str, None] = {}
     problems = Problems()
-    for index, each in enumerate(sequence("content.headers", written)):
+    for index, given in enumerate(sequence("content.headers", written)):
         with problems.gathered():
             path = f"content.headers[{index}]"
-            header = line(path, each)
+            header = line(path, given)
             if header in headers:
                 refuse(path, f"{header!r} stands twice; each header needs a name of its own")
             headers[header] = None

@@ -58,7 +58,7 @@ class Distractors:
     def _file(self, stream: Stream, folder: str, taken: set[str]) -> MadeFile:
         units = stream.uniforms(5)
         kind = self.kinds[int(units[0] * len(self.kinds))]
-        word, below = (_WORDS[each] for each in indices(units[1:3], len(_WORDS)))
+        word, below = (_WORDS[index] for index in indices(units[1:3], len(_WORDS)))
         number = int(units[3] * _NUMBERS)
         if self.nested and units[4] < 0.5:
             folder = f"{folder}{below}/"
@@ -115,7 +115,7 @@ def _distractors(path: str, asked: Mapping[str, Any]) -> Distractors | None:
         return None
     if (pattern := asked.get("pattern")) is None:
         return Distractors(count)
-    found = _PATTERN.fullmatch(pattern) if isinstance(pattern, str) else None
-    if found is None:
+    match = _PATTERN.fullmatch(pattern) if isinstance(pattern, str) else None
+    if match is None:
         refuse(f"{path}.pattern", f"{shown(pattern)}: **/*.txt or *.txt is wanted, with any ending")
-    return Distractors(count, (found[2],), found[1] is not None)
+    return Distractors(count, (match[2],), match[1] is not None)

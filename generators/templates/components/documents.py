@@ -38,14 +38,14 @@ def json_text(value: Any, indent: str = "\n") -> str:
         if not value:
             return "{}"
         pairs = [
-            f"{inner}{encode_basestring(key)}: {json_text(each, inner)}"
-            for key, each in value.items()
+            f"{inner}{encode_basestring(key)}: {json_text(item, inner)}"
+            for key, item in value.items()
         ]
         return "{" + ",".join(pairs) + indent + "}"
     if isinstance(value, list):
         if not value:
             return "[]"
-        return "[" + ",".join([inner + json_text(each, inner) for each in value]) + indent + "]"
+        return "[" + ",".join([inner + json_text(item, inner) for item in value]) + indent + "]"
     return "null" if value is None else text(value)
 
 
@@ -58,11 +58,11 @@ def yaml_text(value: Any) -> str:
 
 def _yaml_lines(value: Any, indent: str) -> Iterator[str]:
     if isinstance(value, dict):
-        for key, each in value.items():
-            yield from _yaml_entry(f"{indent}{_yaml_string(key)}:", each, indent, True)
+        for key, item in value.items():
+            yield from _yaml_entry(f"{indent}{_yaml_string(key)}:", item, indent, True)
     else:
-        for each in value:
-            yield from _yaml_entry(f"{indent}-", each, indent, False)
+        for item in value:
+            yield from _yaml_entry(f"{indent}-", item, indent, False)
 
 
 def _yaml_entry(head: str, value: Any, indent: str, in_mapping: bool) -> Iterator[str]:
@@ -100,7 +100,7 @@ def _yaml_float(value: float) -> str:
 def _yaml_string(value: str) -> str:
     if _PLAIN.fullmatch(value) and value.lower() not in _NOT_TEXT:
         return value
-    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", encode_basestring(value))
+    return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", encode_basestring(value))
 
 
 def xml_text(node: Node, value: Any, root: str, namespace: str | None) -> str:
@@ -120,20 +120,20 @@ def _xml_lines(node: Node, value: Any, name: str, more: str, indent: str) -> Ite
         yield f"{indent}<{name}{more}/>"
         return
     yield f"{indent}<{name}{more}>"
-    for child, each, tag in children:
-        yield from _xml_lines(child, each, tag, "", indent + "  ")
+    for child, item, tag in children:
+        yield from _xml_lines(child, item, tag, "", indent + "  ")
     yield f"{indent}</{name}>"
 
 
 def _children(node: Node, value: Any) -> Iterable[tuple[Node, Any, str]]:
     if isinstance(node, Array):
-        return [(node.items, each, node.element) for each in value]
+        return [(node.items, item, node.element) for item in value]
     if isinstance(node, Object):
         known = dict(zip(node.keys, node.nodes, strict=True))
-        return [(known.get(key) or _extra(node), each, key) for key, each in value.items()]
+        return [(known.get(key) or _extra(node), item, key) for key, item in value.items()]
     if isinstance(value, dict):  # a literal
-        return [(node, each, key) for key, each in value.items()]
-    return [(node, each, "item") for each in value]
+        return [(node, item, key) for key, item in value.items()]
+    return [(node, item, "item") for item in value]
 
 
 def _extra(node: Object) -> Node:

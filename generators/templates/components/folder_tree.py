@@ -107,11 +107,11 @@ def draw_tree(paths: Sequence[str]) -> str:
 
     Folders that all paths share are left out, since the question names them.
     """
-    held = [[part for part in path.split("/") if part] for path in paths]
-    above = zip(*(parts[:-1] for parts in held), strict=False)
+    split_paths = [[part for part in path.split("/") if part] for path in paths]
+    above = zip(*(parts[:-1] for parts in split_paths), strict=False)
     shared = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, above))
     top: _Folder = {}
-    for path, parts in zip(paths, held, strict=True):
+    for path, parts in zip(paths, split_paths, strict=True):
         inner = top
         for part in parts[shared:]:
             inner = inner.setdefault(part, {})

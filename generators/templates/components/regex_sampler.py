@@ -131,7 +131,7 @@ class _Reader:
         self._at += 1
         chosen = dict.fromkeys(members)
         if negated:
-            chosen = dict.fromkeys(each for each in _PRINTABLE if each not in chosen)
+            chosen = dict.fromkeys(character for character in _PRINTABLE if character not in chosen)
         if not chosen:
             self.complain("a class that holds no character")
         return "".join(chosen)
@@ -177,7 +177,7 @@ class _Reader:
         inside, closed, _ = self.left[1:].partition("}")
         least, comma, most = inside.partition(",")
         wanted = (least, *([most] if most else []))
-        if not closed or not all(each.isdecimal() and len(each) <= 4 for each in wanted):
+        if not closed or not all(number.isdecimal() and len(number) <= 4 for number in wanted):
             self.complain("a repeat is written {3}, {3,} or {3,5}; write \\{ for a brace")
         self._at += len(inside) + 2
         low = int(least)

@@ -104,9 +104,12 @@ def _typed(path: str, written: Mapping[str, Any], xml: bool, depth: int) -> Node
 
 
 def _literal(value: Any) -> Leaf:
-    held = _count(value)
+    value_count = _count(value)
     return Leaf(
-        0.0, len(repr(value).encode()) * 6 + 20 * held, held, lambda _, count: [value] * count
+        0.0,
+        len(repr(value).encode()) * 6 + 20 * value_count,
+        value_count,
+        lambda _, count: [value] * count,
     )
 
 
@@ -122,12 +125,12 @@ def _plain(path: str, value: Any, xml: bool, depth: int) -> Any:
         refuse(path, f"more than {DEEPEST} levels deep")
     if isinstance(value, list | tuple):
         return [
-            _plain(f"{path}[{index}]", each, xml, depth + 1) for index, each in enumerate(value)
+            _plain(f"{path}[{index}]", item, xml, depth + 1) for index, item in enumerate(value)
         ]
     if isinstance(value, Mapping):
         return {
-            _key(path, key, xml): _plain(f"{path}.{key}", each, xml, depth + 1)
-            for key, each in value.items()
+            _key(path, key, xml): _plain(f"{path}.{key}", item, xml, depth + 1)
+            for key, item in value.items()
         }
     if isinstance(value, str):
         return _text(path, str(value), xml)
@@ -141,7 +144,7 @@ def _plain(path: str, value: Any, xml: bool, depth: int) -> Any:
 
 
 def _text(path: str, value: str, xml: bool) -> str:
-    if xml and not all(is_xml_character(each) for each in value):
+    if xml and not all(is_xml_character(character) for character in value):
         refuse(path, "a character that XML cannot hold")
     return writable(path, value)
 
@@ -211,7 +214,7 @@ def _array(path: str, written: Mapping[str, Any], xml: bool, depth: int) -> Arra
 def _enum(path: str, written: Mapping[str, Any]) -> Leaf:
     mapping(path, written, ("type", "enum"))
     listed = sequence(f"{path}.enum", written["enum"])
-    values = [_plain(f"{path}.enum[{index}]", each, True, 0) for index, each in enumerate(listed)]
+    values = [_plain(f"{path}.enum[{index}]", item, True, 0) for index, item in enumerate(listed)]
     if not values:
         refuse(f"{path}.enum", "no value to choose from")
 

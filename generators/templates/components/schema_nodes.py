@@ -57,10 +57,10 @@ class Object:
     @property
     def log10(self) -> float:
         """log10 of the number of distinct values."""
-        own = sum(node.log10 for node in self.nodes)
+        total = sum(node.log10 for node in self.nodes)
         if self.extra is None:
-            return own
-        return own + log10_sum(count * self.extra.log10 for count in range(MOST_EXTRAS + 1))
+            return total
+        return total + log10_sum(count * self.extra.log10 for count in range(MOST_EXTRAS + 1))
 
     @property
     def values(self) -> int:
@@ -84,8 +84,8 @@ class Object:
             made = [dict(zip(self.keys, row, strict=True)) for row in zip(*columns, strict=True)]
         if self.extra is not None:
             parts = _split(self.extra, stream, count, 0, MOST_EXTRAS)
-            for each, part in zip(made, parts, strict=True):
-                each.update((f"extra_{index}", value) for index, value in enumerate(part))
+            for record, part in zip(made, parts, strict=True):
+                record.update((f"extra_{index}", value) for index, value in enumerate(part))
         return made
 
 
@@ -126,7 +126,7 @@ def _split(node: Node, stream: Stream, count: int, least: int, most: int) -> lis
         lengths = [least] * count
     else:
         drawn = indices(stream.uniforms(count), most - least + 1)
-        lengths = [least + each for each in drawn]
+        lengths = [least + extra for extra in drawn]
     ends = list(accumulate(lengths, initial=0))
     values = node.draw(stream, ends[-1])
     return [values[start:end] for start, end in pairwise(ends)]

@@ -52,8 +52,8 @@ def _pieces() -> Any:
 
 def words(stream: Stream, count: int) -> list[str]:
     """``count`` words, each any of the list."""
-    found: list[str] = _words().take((stream.uniforms(count) * len(LATIN)).astype("int64")).tolist()
-    return found
+    drawn: list[str] = _words().take((stream.uniforms(count) * len(LATIN)).astype("int64")).tolist()
+    return drawn
 
 
 def sentences(stream: Stream, count: int, end: str = LINE_END) -> str:
@@ -173,20 +173,20 @@ def _custom(written: Any) -> TextFile:
         refuse("content.content", "the text of custom content is missing")
     writable("content.content", written)
     parts, start = [], 0
-    for found in _PLACEHOLDER.finditer(written):
-        if (measure := _MEASURE.fullmatch(found[1])) is None:
+    for match in _PLACEHOLDER.finditer(written):
+        if (measure := _MEASURE.fullmatch(match[1])) is None:
             refuse(
                 "content.content",
-                f"{found[0]}: a number and l, s or p (lines, sentences, paragraphs) are wanted, "
+                f"{match[0]}: a number and l, s or p (lines, sentences, paragraphs) are wanted, "
                 "as in {{lorem:20l}}",
             )
-        parts.append((written[start : found.start()], _LETTERS[measure[2]], int(measure[1])))
-        start = found.end()
+        parts.append((written[start : match.start()], _LETTERS[measure[2]], int(measure[1])))
+        start = match.end()
     return _compiled("content.content", tuple(parts), written[start:])
 
 
 def _compiled(path: str, parts: tuple[tuple[str, Filler, int], ...], end: str) -> TextFile:
     values = sum(filler.words * count for _, filler, count in parts)
-    own = sum(len(before.encode()) for before, _, _ in parts) + len(end.encode())
-    check_size(path, values, own + sum(filler.size * count for _, filler, count in parts))
+    fixed = sum(len(before.encode()) for before, _, _ in parts) + len(end.encode())
+    check_size(path, values, fixed + sum(filler.size * count for _, filler, count in parts))
     return TextFile(parts, end, sum(filler.log10 * count for _, filler, count in parts))

@@ -52,13 +52,13 @@ def parts_paths(starts: str) -> Callable[[str], list[str]]:
 
     def part(text: str) -> list[str]:
         masked = _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), text)
-        found, start, depth = [], 0, 0
+        parts, start, depth = [], 0, 0
         for at, letter in enumerate(masked):
             depth += _DEPTHS.get(letter, 0)
             if letter == ":" and depth == 0 and _begins(text[at + 1 :], starts):
-                found.append(text[start:at])
+                parts.append(text[start:at])
                 start = at + 1
-        return [*found, text[start:]]
+        return [*parts, text[start:]]
 
     return part
 

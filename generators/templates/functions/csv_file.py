@@ -79,12 +79,12 @@ class CsvRows:
 
     def column(self, header: str) -> Cells:
         """The cells below a header. Raises TemplateError with the nearest that is there."""
-        held = self._columns.get(header)
-        if held is None:
+        cells = self._columns.get(header)
+        if cells is None:
             place = self.place(header)
-            held = [row[place] if place < len(row) else "" for row in self.rows[1:]]
-            self._columns[header] = held
-        return held
+            cells = [row[place] if place < len(row) else "" for row in self.rows[1:]]
+            self._columns[header] = cells
+        return cells
 
     def place(self, header: str) -> int:
         """Which column it is, from 0."""
@@ -237,14 +237,14 @@ def _row(rows: list[Cells], number: str, what: str) -> Cells:
     return rows[index]
 
 
-def _at(cells: Cells, index: int, what: str, held: str) -> str:
+def _at(cells: Cells, index: int, what: str, holder: str) -> str:
     if index >= len(cells):
-        raise TemplateError(f"there is no {what} {index}: {_extent(held, cells)}")
+        raise TemplateError(f"there is no {what} {index}: {_extent(holder, cells)}")
     return cells[index]
 
 
-def _extent(said: str, items: Sequence[object]) -> str:
-    return f"{said} 0 to {len(items) - 1}" if items else f"{said} none"
+def _extent(holder: str, items: Sequence[object]) -> str:
+    return f"{holder} 0 to {len(items) - 1}" if items else f"{holder} none"
 
 
 def _check_where(arguments: Sequence[str]) -> None:

@@ -125,10 +125,10 @@ def compile_path(text: str) -> Path:
 def follow(value: Any, steps: Sequence[JsonStep]) -> Any:
     """Where single steps lead. Raises TemplateError at the first that leads nowhere."""
     for step in steps:
-        found = _one(value, step)
-        if found is _MISSING:
+        step_value = _one(value, step)
+        if step_value is _MISSING:
             raise TemplateError(_missing(value, step))
-        value = found
+        value = step_value
     return value
 
 
@@ -143,8 +143,8 @@ def expand(values: list[Any], steps: Sequence[JsonStep]) -> list[Any]:
         elif step.kind == "values":
             values = [item for v in values for item in _children(v)]
         else:
-            found = [_one(value, step) for value in values]
-            values = [value for value in found if value is not _MISSING]
+            reached = [_one(value, step) for value in values]
+            values = [value for value in reached if value is not _MISSING]
     return values
 
 
@@ -263,19 +263,19 @@ def _comparisons(text: str) -> list[tuple[str, str]]:
 
 
 def _comparison(text: str) -> Test:
-    found = _OPERATOR.search(_mask(text))
-    if found is None or not text[: found.start()].strip():
+    match = _OPERATOR.search(_mask(text))
+    if match is None or not text[: match.start()].strip():
         raise TemplateError(
             f"the filter {text[:60]!r} compares nothing; write [?field==value], with one of "
             f"==, !=, {', '.join((*_ORDERS, *_WORDS))}"
         )
-    field, value = text[: found.start()].strip(), text[found.end() :].strip()
+    field, value = text[: match.start()].strip(), text[match.end() :].strip()
     if _QUOTED.fullmatch(value):
         value = value[1:-1]
     elif value.startswith("="):
         raise TemplateError(f"the filter {text[:60]!r} has no operator that is known")
     steps = _field(field)
-    compare = _compare(found[1] or found[2], value)
+    compare = _compare(match[1] or match[2], value)
 
     def test(item: Any) -> bool:
         for step in steps:
@@ -305,11 +305,11 @@ def _compare(sign: str, value: str) -> Test:
     order = _ORDERS[sign]
 
     def test(item: Any) -> bool:
-        held = number_of(item)
-        if held is not None and number is not None:
-            return order(held, number)
+        item_number = number_of(item)
+        if item_number is not None and number is not None:
+            return order(item_number, number)
         plain = not isinstance(item, (dict, list, bool, int, float)) and item is not None
-        return plain and held is None and number is None and order(str(item), value)
+        return plain and item_number is None and number is None and order(str(item), value)
 
     return test
 

@@ -37,8 +37,8 @@ def label_of_extreme(value: Any, labels: Path, values: Path, read: Read, largest
     """The label whose value is the largest (or smallest). Raises TemplateError for no number."""
     best: tuple[float, Any] | None = None
     for item, label, rest in _things(value, labels, values, read):
-        found = read(item, rest)
-        for name, one in _paired(label, found):
+        matches = read(item, rest)
+        for name, one in _paired(label, matches):
             number = numeric.number_of(one)
             if number is None:
                 continue
@@ -83,20 +83,20 @@ def _things(
         yield item, names, to_values
 
 
-def _paired(labels: list[Any], found: list[Any]) -> list[tuple[Any, Any]]:
+def _paired(labels: list[Any], values: list[Any]) -> list[tuple[Any, Any]]:
     if len(labels) == 1:
-        return [(labels[0], one) for one in found]
-    if len(labels) != len(found) and found:
+        return [(labels[0], one) for one in values]
+    if len(labels) != len(values) and values:
         raise TemplateError(
-            f"{len(labels)} labels and {len(found)} values do not pair up; both paths lead "
+            f"{len(labels)} labels and {len(values)} values do not pair up; both paths lead "
             "through the same things, as in $.teams[*].name:$.teams[*].budget"
         )
-    return list(zip(labels, found, strict=False))
+    return list(zip(labels, values, strict=False))
 
 
 def _count(item: Any, path: Path) -> int:
-    found = expand([item], path.steps)
-    return sum(map(_size, found)) if path.is_single else len(found)
+    values = expand([item], path.steps)
+    return sum(map(_size, values)) if path.is_single else len(values)
 
 
 def _size(value: Any) -> int:
@@ -119,18 +119,18 @@ def count(value: Any, path: Path) -> str:
     """How many items a list or keys an object has; of many values, how many they are."""
     if not path.is_single:
         return str(len(expand([value], path.steps)))
-    found = follow(value, path.steps)
-    if not isinstance(found, (dict, list)):
-        raise TemplateError(f"lists and objects are counted, not {name_kind(found)}")
-    return str(len(found))
+    target = follow(value, path.steps)
+    if not isinstance(target, (dict, list)):
+        raise TemplateError(f"lists and objects are counted, not {name_kind(target)}")
+    return str(len(target))
 
 
 def keys(value: Any, path: Path) -> str:
     """An object's keys joined by commas, in their order."""
-    found = _one(value, path)
-    if not isinstance(found, dict):
-        raise TemplateError(f"objects have keys, not {name_kind(found)}")
-    return ",".join(map(str, found))
+    target = _one(value, path)
+    if not isinstance(target, dict):
+        raise TemplateError(f"objects have keys, not {name_kind(target)}")
+    return ",".join(map(str, target))
 
 
 def collect(value: Any, path: Path) -> str:
@@ -150,8 +150,8 @@ def select(value: Any, path: Path) -> str:
 
 def max_count(value: Any, path: Path) -> str:
     """The length of the longest list or object among the values; ``0`` where there is none."""
-    found = expand([value], path.steps)
-    return str(max((len(one) for one in found if isinstance(one, (dict, list))), default=0))
+    values = expand([value], path.steps)
+    return str(max((len(one) for one in values if isinstance(one, (dict, list))), default=0))
 
 
 def write_value(value: Any) -> str:
@@ -177,18 +177,18 @@ def _plain(value: Any) -> Any:
 def _one(value: Any, path: Path) -> Any:
     if path.is_single:
         return follow(value, path.steps)
-    found = expand([value], path.steps)
-    if len(found) != 1:
-        raise TemplateError(f"the path leads to {len(found)} values, where one is wanted")
-    return found[0]
+    values = expand([value], path.steps)
+    if len(values) != 1:
+        raise TemplateError(f"the path leads to {len(values)} values, where one is wanted")
+    return values[0]
 
 
 def _many(value: Any, path: Path) -> list[Any]:
-    found = expand([value], path.steps)
-    if path.is_single and len(found) == 1 and isinstance(found[0], list):
-        items: list[Any] = found[0]
+    values = expand([value], path.steps)
+    if path.is_single and len(values) == 1 and isinstance(values[0], list):
+        items: list[Any] = values[0]
         return items
-    return found
+    return values
 
 
 def _filtered(value: Any, path: Path) -> list[Any]:
@@ -198,17 +198,17 @@ def _filtered(value: Any, path: Path) -> list[Any]:
 
 def _numbers(write: Callable[[list[float]], str]) -> Answer:
     def answer(value: Any, path: Path) -> str:
-        found = map(numeric.number_of, _many(value, path))
-        return write([number for number in found if number is not None])
+        numbers = map(numeric.number_of, _many(value, path))
+        return write([number for number in numbers if number is not None])
 
     return answer
 
 
 def _extreme(largest: bool) -> Answer:
     def answer(value: Any, path: Path) -> str:
-        found = _many(value, path)
-        numbers = [numeric.number_of(one) for one in found]
-        texts = [write_value(one) for one in found]
+        values = _many(value, path)
+        numbers = [numeric.number_of(one) for one in values]
+        texts = [write_value(one) for one in values]
         return numeric.find_extreme(texts, numbers, largest)
 
     return answer

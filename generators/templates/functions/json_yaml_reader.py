@@ -131,9 +131,9 @@ def _check_depth(text: str) -> None:
 
 def _check_bounds(value: Any) -> None:
     """Refuse values that are too deep or too many, shared ones counted each time."""
-    held, count = [(value, 1)], 0
-    while held:
-        one, depth = held.pop()
+    pending, count = [(value, 1)], 0
+    while pending:
+        one, depth = pending.pop()
         if not isinstance(one, (dict, list)):
             continue
         if depth > MAX_DEPTH:
@@ -142,7 +142,7 @@ def _check_bounds(value: Any) -> None:
         if count > MAX_VALUES:
             raise TemplateLimitError(f"the file has more than {MAX_VALUES} values")
         items = one.values() if isinstance(one, dict) else one
-        held.extend((item, depth + 1) for item in items if isinstance(item, (dict, list)))
+        pending.extend((item, depth + 1) for item in items if isinstance(item, (dict, list)))
 
 
 def parse_json(file: OpenFile) -> Any:

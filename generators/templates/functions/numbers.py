@@ -125,13 +125,13 @@ def find_extreme(texts: Sequence[str], numbers: Sequence[float | None], largest:
 
     Raises TemplateError where there is no number: a value that is missing is not zero.
     """
-    found = [
+    candidates = [
         (number, text) for number, text in zip(numbers, texts, strict=True) if number is not None
     ]
-    if not found:
+    if not candidates:
         raise TemplateError("there is no number among the values")
     choose = max if largest else min
-    return choose(found, key=lambda pair: pair[0])[1]
+    return choose(candidates, key=lambda pair: pair[0])[1]
 
 
 MANY = 16  # arguments at most, where there may be more than two

@@ -3,7 +3,7 @@
 A query may be anything that reads. Refused are statements that write, attach, open a
 transaction or load an extension, more than one statement, PRAGMAs other than those that
 describe the database, and what may answer otherwise another time or elsewhere: chance, the
-clock and time zone and what tells of SQLite itself. A query may take
+clock and time zone and what describes SQLite itself. A query may take
 two seconds of CPU, a value a quarter of a megabyte. Bounds and refusals are TemplateLimitError.
 
 As in the public implementation: a query's answer is the first column of its first row; NULL is
@@ -67,8 +67,8 @@ class Clock:
                 self.refused = refused
                 raise ValueError(refused)
             places = ",".join("?" * len(values))
-            found: Value = self._plain.execute(f"SELECT {name}({places})", values).fetchone()[0]
-            return found
+            value: Value = self._plain.execute(f"SELECT {name}({places})", values).fetchone()[0]
+            return value
 
         return compute
 
@@ -228,20 +228,20 @@ class OpenDatabase:
         return time.thread_time() > self._deadline
 
     def _reason(self, error: Exception) -> TemplateError:
-        said = str(error)
+        message = str(error)
         if refused := self._refused or self._clock.refused:
             return TemplateLimitError(refused)
-        if said == "interrupted":
+        if message == "interrupted":
             return TemplateLimitError(f"the query takes more than {MAX_SECONDS:g} seconds")
-        if "too big" in said:
+        if "too big" in message:
             return TemplateLimitError(f"a value is larger than {MAX_VALUE} bytes")
         if isinstance(error, MemoryError):
             return TemplateLimitError("the query takes more memory than there is")
-        if "one statement at a time" in said:
+        if "one statement at a time" in message:
             return TemplateError("there is more than one statement")
-        if said.startswith("Could not decode"):  # the rest would show the value
+        if message.startswith("Could not decode"):  # the rest would show the value
             return TemplateError("the value is not UTF-8 text")
-        return TemplateError(said)
+        return TemplateError(message)
 
 
 _idle: list[OpenDatabase] = []
@@ -319,13 +319,13 @@ def sqlite_value(arguments: Sequence[str], file: OpenFile) -> str:
     table, is_view = _find_table(database, arguments[2] if len(arguments) > 2 else None)
     column = _find_column(database, table, arguments[1])
     hint = "" if is_view else " NOT INDEXED"  # an index would give its own order
-    found = database.first(
+    first_row = database.first(
         f"SELECT {_quote(column)} FROM {_quote(table)}{hint} LIMIT 1 OFFSET ?",  # noqa: S608 - quoted
         (row,),
     )
-    if found is None:
+    if first_row is None:
         raise TemplateError(f"table {table!r} has no row {row}")
-    return to_text(found[0])
+    return to_text(first_row[0])
 
 
 def to_text(value: object) -> str:

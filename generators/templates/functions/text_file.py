@@ -30,8 +30,8 @@ def file_word(arguments: Sequence[str], file: OpenFile) -> str:
 def _nth(pieces: Sequence[str], number: str, what: str) -> str:
     index = to_index(number, f"the {what} number")
     if not 1 <= index <= len(pieces):
-        held = f"{what}s 1 to {len(pieces)}" if pieces else f"no {what}"
-        raise TemplateError(f"there is no {what} {index}: the file has {held}")
+        extent = f"{what}s 1 to {len(pieces)}" if pieces else f"no {what}"
+        raise TemplateError(f"there is no {what} {index}: the file has {extent}")
     return pieces[index - 1]
 
 

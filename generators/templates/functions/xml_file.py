@@ -87,10 +87,10 @@ def _has_doctype(text: str) -> bool:
 
 def xpath_value(arguments: Sequence[str], file: OpenFile) -> str:
     """The text of the first match."""
-    found = _matches(arguments[0], file)
-    if not found:
+    nodes = _matches(arguments[0], file)
+    if not nodes:
         raise TemplateError("the path leads to nothing in the file")
-    return text_of(found[0])
+    return text_of(nodes[0])
 
 
 def xpath_attr(arguments: Sequence[str], file: OpenFile) -> str:
@@ -98,10 +98,10 @@ def xpath_attr(arguments: Sequence[str], file: OpenFile) -> str:
     path, name = _split_attribute(arguments[0])
     if path.endswith("/"):
         return xpath_value(arguments, file)
-    found = _matches(path or ".", file)
-    if not found:
+    nodes = _matches(path or ".", file)
+    if not nodes:
         raise TemplateError("the path leads to nothing in the file")
-    element, document = found[0], file.parsed(parse_document)
+    element, document = nodes[0], file.parsed(parse_document)
     value = None if isinstance(element, Attribute) else element.get(document.expand(name))
     if value is None:
         raise TemplateError(f"the first match has no attribute {name[:80]!r}")
@@ -231,20 +231,21 @@ def group_by_label(
     """Each label with its values, in the document's order. Raises TemplateError."""
     work = Work(MAX_WORK)
     top = Context(document, work, document.root)
-    found = [(label, _holder(label, document)) for label in select_from(labels, top)]
+    labelled = [(label, _holder(label, document)) for label in select_from(labels, top)]
     if not values.absolute:
         return [
-            (label, select_from(values, Context(document, work, holder))) for label, holder in found
+            (label, select_from(values, Context(document, work, holder)))
+            for label, holder in labelled
         ]
-    owned: dict[Element, list[Node]] = {holder: [] for _, holder in found}
+    owned: dict[Element, list[Node]] = {holder: [] for _, holder in labelled}
     for node in select_from(values, top):
-        held: Element | None = _start(node)
-        while held is not None and held not in owned:
+        ancestor: Element | None = _start(node)
+        while ancestor is not None and ancestor not in owned:
             work.spend(1)
-            held = document.parents.get(held)
-        if held is not None:
-            owned[held].append(node)
-    return [(label, owned[holder]) for label, holder in found]
+            ancestor = document.parents.get(ancestor)
+        if ancestor is not None:
+            owned[ancestor].append(node)
+    return [(label, owned[holder]) for label, holder in labelled]
 
 
 def _holder(label: Node, document: XmlDocument) -> Element:

@@ -105,12 +105,12 @@ class _Parser:
         return XPathStep("child", part, deep, self._predicates())
 
     def _predicates(self) -> tuple[Expression, ...]:
-        found: list[Expression] = []
+        predicates: list[Expression] = []
         while self._peek() == "[":
             self._expect("[")
-            found.append(self._either())
+            predicates.append(self._either())
             self._expect("]")
-        return tuple(found)
+        return tuple(predicates)
 
     def _either(self) -> Expression:
         self._depth += 1
@@ -128,14 +128,14 @@ class _Parser:
         )
 
     def _both(self) -> Expression:
-        held = [self._comparison()]
+        conditions = [self._comparison()]
         while self._peek() == "and":
             self._next()
-            held.append(self._comparison())
+            conditions.append(self._comparison())
         return (
-            held[0]
-            if len(held) == 1
-            else lambda context: all(is_true(one(context)) for one in held)
+            conditions[0]
+            if len(conditions) == 1
+            else lambda context: all(is_true(one(context)) for one in conditions)
         )
 
     def _comparison(self) -> Expression:
@@ -209,12 +209,12 @@ def _tokens(text: str) -> Iterator[tuple[str, int]]:
     """Each part with where it starts."""
     at, end = 0, len(text.rstrip())
     while at < end:
-        found = _TOKEN.match(text, at)
-        if found is None or found["sign"] in ("==", "|"):
-            hint = "; write = for ==" if found and found["sign"] == "==" else ""
+        match = _TOKEN.match(text, at)
+        if match is None or match["sign"] in ("==", "|"):
+            hint = "; write = for ==" if match and match["sign"] == "==" else ""
             raise TemplateError(f"the path cannot be read from {text[at:][:60]!r} on{hint}")
-        yield found[0].strip(), at
-        at = found.end()
+        yield match[0].strip(), at
+        at = match.end()
 
 
 def _is_name(part: str) -> bool:

@@ -42,13 +42,13 @@ class XmlDocument:
         """The namespace of each prefix, ``""`` for the default, as first declared."""
         from xml.etree.ElementTree import XMLPullParser
 
-        found = {"xml": _XML}
+        prefixes = {"xml": _XML}
         if "xmlns" in self._text:
             parser: Any = XMLPullParser(["start-ns"])
             parser.feed(self._text)  # the text has been parsed once, so it is well-formed
             for _, (prefix, namespace) in parser.read_events():
-                found.setdefault(prefix or "", namespace)
-        return found
+                prefixes.setdefault(prefix or "", namespace)
+        return prefixes
 
     def tags(self, name: str) -> tuple[str, ...]:
         """The tags that an element's name in a path may mean.
@@ -162,16 +162,16 @@ def _take(places: list[Place], step: XPathStep, context: Context, nested: bool) 
         return _named(inside, step.name, context)
     if step.deep:
         places = _descend(places, context)
-    found: list[Place] = []
+    reached: list[Place] = []
     for place in places:
         near = _near(place, step, context)
         for predicate in step.predicates if near else ():
             near = _keep(near, predicate, context)
-        found += near
+        reached += near
     if nested and len(places) > 1:
         order = context.document.order
-        return sorted(set(found), key=lambda place: -1 if place is None else order[place])
-    return list(dict.fromkeys(found)) if step.axis == "parent" else found
+        return sorted(set(reached), key=lambda place: -1 if place is None else order[place])
+    return list(dict.fromkeys(reached)) if step.axis == "parent" else reached
 
 
 def _inside(place: Place, context: Context) -> list[Place]:
@@ -182,17 +182,17 @@ def _inside(place: Place, context: Context) -> list[Place]:
 
 def _descend(places: list[Place], context: Context) -> list[Place]:
     """The places and all elements in them, each once, in order."""
-    found: dict[Place, None] = {}
+    reached: dict[Place, None] = {}
     for place in places:
-        if place not in found or place is None:
-            found[place] = None
+        if place not in reached or place is None:
+            reached[place] = None
             inside = _inside(place, context)
             context.work.spend(len(inside))
-            found.update(dict.fromkeys(inside))
+            reached.update(dict.fromkeys(inside))
     if len(places) == 1:
-        return list(found)
+        return list(reached)
     order = context.document.order
-    return sorted(found, key=lambda place: -1 if place is None else order[place])
+    return sorted(reached, key=lambda place: -1 if place is None else order[place])
 
 
 def _near(place: Place, step: XPathStep, context: Context) -> list[Place]:

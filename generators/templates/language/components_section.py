@@ -13,7 +13,7 @@ from generators.templates.language.diagnostics import Form, shown
 from generators.templates.language.template import Component, Place
 
 MAX_ROWS = 1_000_000
-_MOST_TOLD = 12  # components of a circle
+_MOST_IN_CIRCLE = 12  # components of a circle in an error
 
 # Component type → the keys of its content.
 _SCHEMA = ("schema",)
@@ -64,7 +64,9 @@ class SandboxForm(Form):
         if not isinstance(given, list) or not given:
             self.error(within, f"a list of at least one component is wanted, not {shown(given)}")
             return ()
-        made = [self.component((*within, i), each, named=True) for i, each in enumerate(given)]
+        made = [
+            self.component((*within, i), component, named=True) for i, component in enumerate(given)
+        ]
         components = tuple(component for component in made if component is not None)
         self.names(components)
         self.files(components)
@@ -147,21 +149,21 @@ class SandboxForm(Form):
         config: dict[str, Any] = {}
         if given.get("config") is not None:
             config = dict(self.mapping((*place, "config"), given["config"], ("clutter", *_CLUTTER)))
-        found: list[tuple[Place, Any]] = []
+        settings: list[tuple[Place, Any]] = []
         flat = {key: config.pop(key) for key in _CLUTTER if key in config}
         if flat:  # how clutter was written before it had a key of its own
-            found.append(((*place, "config"), flat))
+            settings.append(((*place, "config"), flat))
         if "clutter" in config:
-            found.append(((*place, "config", "clutter"), config["clutter"]))
+            settings.append(((*place, "config", "clutter"), config["clutter"]))
         if "clutter" in given:
-            found.append(((*place, "clutter"), given["clutter"]))
+            settings.append(((*place, "clutter"), given["clutter"]))
         inner = given.get("content")
         if isinstance(inner, dict) and "clutter" in inner:
-            found.append(((*place, "content", "clutter"), inner["clutter"]))
-        for where, _ in found[1:]:
+            settings.append(((*place, "content", "clutter"), inner["clutter"]))
+        for where, _ in settings[1:]:
             self.error(where, "clutter is written twice; write it once, under `config:`")
-        if found:
-            place, config["clutter"] = found[0]
+        if settings:
+            place, config["clutter"] = settings[0]
             if isinstance(config["clutter"], dict):
                 self.known_keys(place, config["clutter"], _CLUTTER)
         return config
@@ -227,8 +229,12 @@ class SandboxForm(Form):
         circle = _circle(set(left), needs)
         place = names[circle[0]].place
         key = (*place, "depends_on") if names[circle[0]].depends_on else place
-        told = circle if len(circle) <= _MOST_TOLD else [*circle[: _MOST_TOLD - 2], "…", circle[-1]]
-        self.error(key, f"components need each other in a circle: {' → '.join(told)}")
+        shortened = (
+            circle
+            if len(circle) <= _MOST_IN_CIRCLE
+            else [*circle[: _MOST_IN_CIRCLE - 2], "…", circle[-1]]
+        )
+        self.error(key, f"components need each other in a circle: {' → '.join(shortened)}")
         return components
 
     def needs(self, component: Component, known: Mapping[str, Component]) -> set[str]:
@@ -271,8 +277,8 @@ def _target_names(value: Any, place: Place) -> Iterator[tuple[Place, str | None]
     if isinstance(value, str):
         if "{{" not in value:
             return
-        for found in _TARGET.finditer(value):
-            bracket = found[1]
+        for match in _TARGET.finditer(value):
+            bracket = match[1]
             if bracket is None:
                 yield place, ""
             else:

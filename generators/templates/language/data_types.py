@@ -58,8 +58,8 @@ class DataType:
     def texts_at(self, drawn: Any) -> list[str]:
         """As many values, written."""
         if self.texts is not None:
-            found: list[str] = self.texts().take(drawn).tolist()
-            return found
+            texts: list[str] = self.texts().take(drawn).tolist()
+            return texts
         if self.spell is not None:
             return self.spell(drawn)
         values = self.at(drawn)
@@ -88,22 +88,22 @@ def money(value: float) -> str:
 
 def data_type(name: str) -> DataType:
     """The data type of this name. Raises TemplateError with the nearest that there is."""
-    if (found := DATA_TYPES.get(name)) is None:
+    if (kind := DATA_TYPES.get(name)) is None:
         raise TemplateError(f"unknown data type {name!r}; {nearest(name, DATA_TYPES)}")
-    return found
+    return kind
 
 
 def indices(units: Units, size: int) -> list[int]:
     """An index below ``size`` for each uniform."""
-    found: list[int] = (units * size).astype("int64").tolist()
-    return found
+    places: list[int] = (units * size).astype("int64").tolist()
+    return places
 
 
 def drawn_columns(kinds: Sequence[DataType], sizes: Units, units: Units) -> list[Any]:
     """What ``at`` takes, for a column of each kind, from a row of uniforms for each of them.
     ``sizes`` is as ``sizes_of`` has them."""
-    found = (units * sizes).astype("int64")
-    return [found[row] if kind.size else units[row] for row, kind in enumerate(kinds)]
+    places = (units * sizes).astype("int64")
+    return [places[row] if kind.size else units[row] for row, kind in enumerate(kinds)]
 
 
 def sizes_of(kinds: Sequence[DataType]) -> Units:
@@ -140,8 +140,8 @@ def _lazy_choice(
     table = cache(lambda: lookup(values()))
 
     def at(drawn: Indices) -> list[Any]:
-        found: list[Any] = table().take(drawn).tolist()
-        return found
+        values: list[Any] = table().take(drawn).tolist()
+        return values
 
     return DataType(name, "TEXT", math.log10(size), size, at, longest, text, table)
 
@@ -150,8 +150,8 @@ def integers(name: str, low: int, high: int) -> DataType:
     """The whole numbers from ``low`` to ``high``, both included."""
 
     def at(drawn: Indices) -> list[Any]:
-        found: list[Any] = (drawn + low).tolist()
-        return found
+        values: list[Any] = (drawn + low).tolist()
+        return values
 
     size = high - low + 1
     texts = cache(lambda: lookup(map(str, range(low, high + 1)))) if size <= MOST_TEXTS else None
@@ -162,8 +162,8 @@ def hundredths(name: str, low: int, high: int, write: Callable[[Any], str] = rep
     """The numbers from ``low / 100`` to ``high / 100`` with two decimals."""
 
     def at(drawn: Indices) -> list[Any]:
-        found: list[Any] = ((drawn + low) / 100).tolist()
-        return found
+        values: list[Any] = ((drawn + low) / 100).tolist()
+        return values
 
     size = high - low + 1
     return DataType(name, "REAL", math.log10(size), size, at, _width(low, high) + 2, write)
@@ -175,12 +175,12 @@ def _width(low: int, high: int) -> int:
 
 def _identifiers(indices: Indices) -> list[Any]:
     """Numbers of 1…9999, none of them twice in a run of 9,999: where one is taken, the next."""
-    found: list[int] = []
+    identifiers: list[int] = []
     numbers = (indices + 1).tolist()
     for start in range(0, len(numbers), IDS):
         drawn: list[int] = numbers[start : start + IDS]
-        found += drawn if len(set(drawn)) == len(drawn) else _apart(drawn)
-    return found
+        identifiers += drawn if len(set(drawn)) == len(drawn) else _apart(drawn)
+    return identifiers
 
 
 def _spelt_identifiers(indices: Indices) -> list[str]:
@@ -248,20 +248,20 @@ def _some_words(units: Units) -> list[Any]:
     counts = scaled.astype("int64")
     rests = (scaled - counts).tolist()
     size, word = len(pools.LATIN), pools.LATIN
-    found: list[Any] = []
+    texts: list[Any] = []
     for count, rest in zip((counts + LEAST_WORDS).tolist(), rests, strict=True):
         code = int(rest * size**count)
         drawn = []
         for _ in range(count):
             code, index = divmod(code, size)
             drawn.append(word[index])
-        found.append(" ".join(drawn))
-    return found
+        texts.append(" ".join(drawn))
+    return texts
 
 
 def _booleans(drawn: Indices) -> list[Any]:
-    found: list[Any] = (drawn == 0).tolist()
-    return found
+    values: list[Any] = (drawn == 0).tolist()
+    return values
 
 
 def _all() -> dict[str, DataType]:
@@ -315,7 +315,7 @@ def _all() -> dict[str, DataType]:
         ),
         *(_choice(name, pools.POOLS[name]) for name in SEMANTIC_POOLS),
     )
-    return {each.name: each for each in types}
+    return {kind.name: kind for kind in types}
 
 
 SEMANTIC_POOLS = ("person", "place", "business", "technology")

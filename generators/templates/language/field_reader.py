@@ -72,7 +72,7 @@ def line(path: str, value: Any) -> str:
 
 def writable(path: str, value: str) -> str:
     """Text that UTF-8 can hold."""
-    if any(0xD800 <= ord(each) < 0xE000 for each in value):
+    if any(0xD800 <= ord(character) < 0xE000 for character in value):
         refuse(path, "half a character (a lone surrogate)")
     return value
 

@@ -95,8 +95,8 @@ def read_template(text: str | bytes, path: str) -> ParsedTemplate:
     try:
         document = parse_yaml(data, path, _LIMITS)
     except YamlError as error:
-        held = TemplateFile(name, digest, "", (), {})
-        return ParsedTemplate(held, (_problem_of(str(error), path),), ())
+        empty = TemplateFile(name, digest, "", (), {})
+        return ParsedTemplate(empty, (_problem_of(str(error), path),), ())
     form = _Form(document)
     questions = form.questions()
     form.errors += [Problem(fault.line, (), fault.what) for fault in document.faults]
@@ -106,10 +106,10 @@ def read_template(text: str | bytes, path: str) -> ParsedTemplate:
 
 def _problem_of(message: str, path: str) -> Problem:
     """The problem of an error's text, which starts with the file and most often its line."""
-    found = re.match(r":([0-9]+): ", message[len(path) :])
-    if not message.startswith(path) or found is None:
+    match = re.match(r":([0-9]+): ", message[len(path) :])
+    if not message.startswith(path) or match is None:
         return Problem(1, (), message.removeprefix(f"{path}: "))
-    return Problem(int(found[1]), (), message[len(path) + found.end() :])
+    return Problem(int(match[1]), (), message[len(path) + match.end() :])
 
 
 @dataclass(slots=True)
@@ -223,7 +223,7 @@ class _Form(SandboxForm):
         for key in needed or ():
             if key not in test:
                 self.error(place, f"the key {key!r} is missing, which {scoring_type} needs")
-        found: dict[str, Any] = {}
+        by_question: dict[str, Any] = {}
         for key in _ANSWERS:
             if key not in test:
                 continue
@@ -231,8 +231,8 @@ class _Form(SandboxForm):
             if needed is not None and key not in needed:
                 self.warn((*place, key), f"{scoring_type} does not read it")
             elif value is not None:
-                found[key] = value
-        return found
+                by_question[key] = value
+        return by_question
 
     def targeted(self, place: Place, test: Mapping[str, Any]) -> dict[str, Any]:
         """The keys of our type for edits, translated from the public one."""

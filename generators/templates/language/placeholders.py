@@ -140,17 +140,17 @@ def _compile_part(part: Variable | Constant | Call) -> Fill:
 
 def _merge(parts: Iterator[Part]) -> Iterator[Part]:
     """The same, neighbouring strings joined, empty ones left out."""
-    held = ""
+    literal = ""
     for part in parts:
         if isinstance(part, str):
-            held += part
+            literal += part
             continue
-        if held:
-            yield held
-        held = ""
+        if literal:
+            yield literal
+        literal = ""
         yield part
-    if held:
-        yield held
+    if literal:
+        yield literal
 
 
 def _parts(text: str, keep_lorem: bool, depth: int) -> Iterator[Part]:
@@ -218,9 +218,9 @@ def _placeholder(body: str, keep_lorem: bool, depth: int) -> Part:
 
 
 def _hint(name: str, known: tuple[str, ...]) -> str:
-    said = nearest(name, known)
-    near = said.split("? known")[0]
-    return f"{near}?" if near != said else f"variables are {', '.join(_KNOWN[:3])}"
+    hint = nearest(name, known)
+    near = hint.split("? known")[0]
+    return f"{near}?" if near != hint else f"variables are {', '.join(_KNOWN[:3])}"
 
 
 def _call(function: Function, rest: list[str], keep_lorem: bool, depth: int) -> Call:
@@ -291,8 +291,8 @@ def _unquote(text: str) -> str:
 
 def target_name(file: str) -> str | None:
     """The component that ``TARGET_FILE[name]`` means, "" for the only one; None for a path."""
-    found = _TARGET.fullmatch(file)
-    return None if found is None else found[1] or ""
+    match = _TARGET.fullmatch(file)
+    return None if match is None else match[1] or ""
 
 
 def _show(text: str) -> str:

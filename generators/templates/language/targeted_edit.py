@@ -38,17 +38,17 @@ def write_edit(spec: Mapping[str, Any]) -> str:
     """The key as JSON, the placeholders in it as they were written."""
     text = json.dumps(spec, ensure_ascii=False, default=str)
     parts, depth, start = [], 0, 0
-    for found in re.finditer(r"\{\{|\}\}", text):
-        if found[0] == "{{":
+    for match in re.finditer(r"\{\{|\}\}", text):
+        if match[0] == "{{":
             if depth == 0:
-                parts.append(text[start : found.start()])
-                start = found.start()
+                parts.append(text[start : match.start()])
+                start = match.start()
             depth += 1
         elif depth:
             depth -= 1
             if depth == 0:
-                parts.append(json.loads(f'"{text[start : found.end()]}"'))
-                start = found.end()
+                parts.append(json.loads(f'"{text[start : match.end()]}"'))
+                start = match.end()
     return "".join(parts) + text[start:]
 
 
@@ -64,11 +64,11 @@ def place_of(complaint: str) -> tuple[Place, str]:
 
 def _edit_of_targeted(index: int, change: Any) -> dict[str, Any]:
     where = f"target_changes[{index}]"
-    held = _mapping(change, where, ("selector", "expected_value", "description"))
+    fields = _mapping(change, where, ("selector", "expected_value", "description"))
     for key in ("selector", "expected_value"):
-        if key not in held:
+        if key not in fields:
             raise TemplateError(f"{where}: the key {key!r} is missing")
-    return {"path": held["selector"], "value": held["expected_value"]}
+    return {"path": fields["selector"], "value": fields["expected_value"]}
 
 
 def _mapping(value: Any, where: str, known: tuple[str, ...]) -> Mapping[str, Any]:

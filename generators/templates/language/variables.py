@@ -77,10 +77,10 @@ def find_variable(name: str, arguments: tuple[str, ...]) -> Variable | None:
 
     Raises TemplateError for a variable that is not as it should be.
     """
-    found = _NAME.fullmatch(name)
-    if found is None:
+    match = _NAME.fullmatch(name)
+    if match is None:
         return None
-    kind = found[1]
+    kind = match[1]
     if kind == "entity":
         return _entity(name, arguments)
     if kind == "semantic":

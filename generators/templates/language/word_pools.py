@@ -19,8 +19,10 @@ import yaml
 def _read() -> dict[str, tuple[str, ...]]:
     text = files(__package__).joinpath("word_pools.yml").read_text(encoding="utf-8")
     lists: dict[str, dict[str, str]] = yaml.safe_load(text)
-    words = {name: tuple(each.split()) for name, each in lists["words"].items()}
-    return words | {name: tuple(each.splitlines()) for name, each in lists["phrases"].items()}
+    words = {name: tuple(words_text.split()) for name, words_text in lists["words"].items()}
+    return words | {
+        name: tuple(phrases_text.splitlines()) for name, phrases_text in lists["phrases"].items()
+    }
 
 
 _LISTS = _read()

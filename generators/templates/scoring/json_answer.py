@@ -59,14 +59,14 @@ def same_json(expected: Any, actual: Any) -> bool:
 
 def differences(expected: Any, actual: Any, most: int = MOST_DIFFERENCES) -> list[str]:
     """Where the two differ and how, at most so many, from the top down: ``$.a[0]: …``."""
-    found: list[str] = []
+    lines: list[str] = []
     rest = deque([] if _same_scalar(expected, actual) else [("$", expected, actual)])
-    while rest and len(found) < most:
+    while rest and len(lines) < most:
         where, wanted, given = rest.popleft()
         if type(wanted) is not type(given) or not isinstance(wanted, dict | list):
-            found.append(f"{where}: expected {shown(wanted)}, found {shown(given)}")
+            lines.append(f"{where}: expected {shown(wanted)}, found {shown(given)}")
         elif isinstance(wanted, dict):
-            found += _keys_apart(where, wanted, given, most)
+            lines += _keys_apart(where, wanted, given, most)
             rest += [
                 (f"{where}.{key}", value, given[key])
                 for key, value in wanted.items()
@@ -74,13 +74,13 @@ def differences(expected: Any, actual: Any, most: int = MOST_DIFFERENCES) -> lis
             ]
         else:
             if len(wanted) != len(given):
-                found.append(f"{where}: expected {len(wanted)} elements, found {len(given)}")
+                lines.append(f"{where}: expected {len(wanted)} elements, found {len(given)}")
             rest += [
                 (f"{where}[{place}]", value, other)
                 for place, (value, other) in enumerate(zip(wanted, given, strict=False))
                 if not _same_scalar(value, other)
             ]
-    return found[:most]
+    return lines[:most]
 
 
 def _same_scalar(wanted: Any, given: Any) -> bool:

@@ -94,12 +94,12 @@ def score_edit(key: Key, response: str, workspace: Workspace) -> AnswerScore:
         actual = read_json(text.strip())
     except NotJson as error:
         return AnswerScore(False, f"{key.file} is no JSON: {error}", details)
-    held = tuple(places.values())
-    expected, actual = (_compared(task, each, held) for each in (expected, actual))
+    edited = tuple(places.values())
+    expected, actual = (_compared(task, document, edited) for document in (expected, actual))
     if same_json(expected, actual):
         return AnswerScore(True, details={**details, "edits_missing": [], "other_changes": []})
     missing = [place for place, steps in places.items() if not _same_at(steps, expected, actual)]
-    others = differences(_masked(expected, held), _masked(actual, held))
+    others = differences(_masked(expected, edited), _masked(actual, edited))
     reasons = [f"not made: {', '.join(missing[:10])}"] * bool(missing)
     reasons += [f"changed too: {', '.join(others[:10])}"] * bool(others)
     return AnswerScore(
@@ -119,10 +119,10 @@ def edit_leniently(key: Key, response: str, workspace: Workspace) -> bool:
         expected, places = _edited(task)
     except TemplateError:
         return False
-    held = tuple(places.values())
-    expected = _compared(task, expected, held)
+    edited = tuple(places.values())
+    expected = _compared(task, expected, edited)
     return any(
-        same_value_leniently(expected, _compared(task, value, held))
+        same_value_leniently(expected, _compared(task, value, edited))
         for value in json_values(text, type(expected))
     )
 
@@ -148,7 +148,7 @@ def _parse(expected: str) -> dict[str, Any]:
 
 def _task(spec: Mapping[str, Any], workspace: Workspace | None) -> _Task:
     original = json.dumps(spec["original"]) if "original" in spec else _read(spec, workspace)
-    edits = tuple(_edit(index, each) for index, each in enumerate(spec["edits"]))
+    edits = tuple(_edit(index, edit) for index, edit in enumerate(spec["edits"]))
     free = tuple(read_path(path, f"free[{i}]") for i, path in enumerate(spec.get("free", [])))
     return _Task(original, edits, free, spec.get("targeted") is True)
 
@@ -250,8 +250,8 @@ def _mask(
         return
     inner = holder[key]
     if where in towards and isinstance(inner, dict | list):
-        for each in list(inner) if isinstance(inner, dict) else range(len(inner)):
-            _mask((*where, at_key(each)), inner, each, kept, towards)
+        for part in list(inner) if isinstance(inner, dict) else range(len(inner)):
+            _mask((*where, at_key(part)), inner, part, kept, towards)
     elif isinstance(holder, dict):
         del holder[key]
     else:
@@ -260,6 +260,7 @@ def _mask(
 
 def _same_at(steps: Steps, expected: Any, actual: Any) -> bool:
     wanted, given = (
-        [holder[key] for _, holder, key in find_targets(each, steps)] for each in (expected, actual)
+        [holder[key] for _, holder, key in find_targets(document, steps)]
+        for document in (expected, actual)
     )
     return same_json(wanted, given)

@@ -54,12 +54,12 @@ def read_path(path: Any, where: str) -> Steps:
         raise TemplateError(f"{where}: {path!r} is no path: such as $.a[0].b or $.a[*].b")
     steps, place = [], 1
     while place < len(path):
-        found = _STEP.match(path, place)
-        step = None if found is None else _step(found)
-        if found is None or step is None:
+        match = _STEP.match(path, place)
+        step = None if match is None else _step(match)
+        if match is None or step is None:
             raise TemplateError(f"{where}: {path!r} cannot be read from {path[place:]!r} on")
         steps.append(step)
-        place = found.end()
+        place = match.end()
     return tuple(steps)
 
 
@@ -71,10 +71,10 @@ def write_path(steps: Steps) -> str:
 def find_targets(document: Any, steps: Steps, absent: bool = False) -> Iterator[Target]:
     """The places that a path leads to, one at a time; with ``absent`` also names that an object
     lacks. The place that was given last may be changed meanwhile."""
-    held: Iterator[tuple[Steps, Any]] = iter([((), document)])
+    reached: Iterator[tuple[Steps, Any]] = iter([((), document)])
     for step in steps[:-1]:
-        held = _inside(held, step)
-    for where, holder in held:
+        reached = _inside(reached, step)
+    for where, holder in reached:
         for key in _keys(holder, steps[-1], absent):
             yield (*where, at_key(key)), holder, key
 
@@ -85,11 +85,11 @@ def at_key(key: str | int) -> tuple[str, Any]:
 
 
 def _inside(
-    held: Iterator[tuple[Steps, Any]], step: tuple[str, Any]
+    reached: Iterator[tuple[Steps, Any]], step: tuple[str, Any]
 ) -> Iterator[tuple[Steps, Any]]:
     return (
         ((*where, at_key(key)), holder[key])
-        for where, holder in held
+        for where, holder in reached
         for key in _keys(holder, step, absent=False)
     )
 
@@ -107,16 +107,16 @@ def _keys(holder: Any, step: tuple[str, Any], absent: bool) -> Iterable[Any]:
     return keys if kind == "all" else [key for key in keys if value(holder[key])]
 
 
-def _step(found: re.Match[str]) -> tuple[str, Any] | None:
-    if found["index"] is not None:
-        return "index", int(found["index"])
-    if found["all"] is not None or found["name"] == "*":
+def _step(match: re.Match[str]) -> tuple[str, Any] | None:
+    if match["index"] is not None:
+        return "index", int(match["index"])
+    if match["all"] is not None or match["name"] == "*":
         return "all", None
-    if found["filter"] is not None:
-        test = _Filter(found["filter"]).test()
+    if match["filter"] is not None:
+        test = _Filter(match["filter"]).test()
         return None if test is None else ("where", test)
     return "name", next(
-        found[kind] for kind in ("name", "single", "double") if found[kind] is not None
+        match[kind] for kind in ("name", "single", "double") if match[kind] is not None
     )
 
 
@@ -132,12 +132,12 @@ class _Filter:
         self._at = self._nested = 0
         place, end = 0, len(text.rstrip())
         while place < end:
-            found = _TOKEN.match(text, place)
-            if found is None:
+            match = _TOKEN.match(text, place)
+            if match is None:
                 self._parts = []
                 return
-            self._parts.append(found)
-            place = found.end()
+            self._parts.append(match)
+            place = match.end()
 
     def test(self) -> Test | None:
         """What the filter asks of an item; None for one that cannot be read."""
@@ -161,11 +161,15 @@ class _Filter:
         return ways[0] if len(ways) == 1 else lambda item: any(way(item) for way in ways)
 
     def _both(self) -> Test:
-        held = [self._one()]
+        conditions = [self._one()]
         while _JOINS.get(self._sign()) == "&&":
             self._at += 1
-            held.append(self._one())
-        return held[0] if len(held) == 1 else lambda item: all(one(item) for one in held)
+            conditions.append(self._one())
+        return (
+            conditions[0]
+            if len(conditions) == 1
+            else lambda item: all(one(item) for one in conditions)
+        )
 
     def _one(self) -> Test:
         sign = self._sign()
@@ -194,9 +198,9 @@ class _Filter:
         literal = _literal(self._next())
 
         def test(item: Any) -> bool:
-            held = value(item)
+            item_value = value(item)
             try:
-                return held is not _MISSING and bool(compare(held, literal))
+                return item_value is not _MISSING and bool(compare(item_value, literal))
             except TypeError:
                 return False
 

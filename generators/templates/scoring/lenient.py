@@ -173,11 +173,11 @@ def _texts(text: str, number: int | float | None) -> Iterator[str]:
     for sign, mark in _MARKED:
         if sign not in tail:
             continue
-        marked = {plain(each) for each in mark.findall(tail)}
+        marked = {plain(text) for text in mark.findall(tail)}
         if len(marked) == 1:
             yield marked.pop()
     if number is not None:
-        numbers = {each.replace(",", "") for each in _IN_TEXT.findall(tail)}
+        numbers = {number.replace(",", "") for number in _IN_TEXT.findall(tail)}
         if len(numbers) == 1:
             yield numbers.pop()
 
@@ -211,15 +211,15 @@ def _whole(text: str) -> Iterator[Any]:
 
 def _inside(text: str) -> list[Any]:
     """The objects and lists in a text; none where so many tries do not reach its end."""
-    found: list[Any] = []
+    values: list[Any] = []
     place = 0
     for _ in range(_MOST_TRIES):
         bracket = _BRACKET.search(text, place)
         if bracket is None:
-            return found
+            return values
         try:
             value, place = _DECODER.raw_decode(text, bracket.start())
-            found.append(value)
+            values.append(value)
         except (ValueError, RecursionError):
             place = bracket.end()
     return []

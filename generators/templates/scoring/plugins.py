@@ -47,7 +47,7 @@ def installed_scorers(reserved: Collection[str]) -> Mapping[str, Callable[[], Sc
     Raises TemplateError, which names the distribution, for an entry whose name is none, is
     reserved, or is given by two distributions.
     """
-    found = gather(
+    entries = gather(
         GROUP,
         _ENTRY,
         "small letters, digits and _, such as csv_rows",
@@ -55,7 +55,7 @@ def installed_scorers(reserved: Collection[str]) -> Mapping[str, Callable[[], Sc
         _refused,
         lambda entry: (entry.name, owner(entry)),
     )
-    return {name: _loader(entry) for name, entry in found.items()}
+    return {name: _loader(entry) for name, entry in entries.items()}
 
 
 def _loader(entry: EntryPoint) -> Callable[[], Scorer]:
@@ -65,32 +65,32 @@ def _loader(entry: EntryPoint) -> Callable[[], Scorer]:
 def load_scorer(entry: EntryPoint) -> Scorer:
     """The scorer of an entry point. Raises TemplateError, which names the distribution."""
     try:
-        found: Any = entry.load()
-        if not isinstance(found, Scorer):
-            found = found()
+        scorer: Any = entry.load()
+        if not isinstance(scorer, Scorer):
+            scorer = scorer()
     except Exception as error:  # external code may raise anything
         raise _refused(entry, f"cannot be loaded: {type(error).__name__}: {error}") from error
-    if not isinstance(found, Scorer):
-        raise _refused(entry, f"is no Scorer: {entry.value} gives a {type(found).__name__}")
-    if found.name != entry.name:
-        raise _refused(entry, f"calls itself {found.name}: make the two the same")
-    return _guarded(found, entry)
+    if not isinstance(scorer, Scorer):
+        raise _refused(entry, f"is no Scorer: {entry.value} gives a {type(scorer).__name__}")
+    if scorer.name != entry.name:
+        raise _refused(entry, f"calls itself {scorer.name}: make the two the same")
+    return _guarded(scorer, entry)
 
 
 def _guarded(scorer: Scorer, entry: EntryPoint) -> Scorer:
     """The same scorer; its failure names the package and is never counted against an answer."""
 
-    def told(ask: Callable[[Key, str, Workspace], _T]) -> Callable[[Key, str, Workspace], _T]:
-        def asked(key: Key, response: str, workspace: Workspace) -> _T:
+    def guarded(ask: Callable[[Key, str, Workspace], _T]) -> Callable[[Key, str, Workspace], _T]:
+        def call(key: Key, response: str, workspace: Workspace) -> _T:
             try:
                 return ask(key, response, workspace)
             except Exception as error:
                 raise _refused(entry, f"failed: {type(error).__name__}: {error}") from error
 
-        return asked
+        return call
 
-    leniently = None if scorer.leniently is None else told(scorer.leniently)
-    return Scorer(scorer.name, told(scorer.score), leniently)
+    leniently = None if scorer.leniently is None else guarded(scorer.leniently)
+    return Scorer(scorer.name, guarded(scorer.score), leniently)
 
 
 def _refused(entry: EntryPoint, reason: str) -> TemplateError:

@@ -48,7 +48,7 @@ def clean_telling(text: str) -> tuple[str, bool]:
 
 def _closed(text: str) -> list[int]:
     """The kinds of tags that are closed somewhere, in the order in which they are removed."""
-    return sorted({int(found.lastindex or 0) - 1 for found in _CLOSING.finditer(text)})
+    return sorted({int(match.lastindex or 0) - 1 for match in _CLOSING.finditer(text)})
 
 
 def _without_pairs(text: str) -> str:
@@ -79,7 +79,7 @@ def _after_orphan(text: str) -> str:
 
 MOST_RESPONSE = 1 << 21  # characters; what is longer is wrong
 MOST_READ = 1 << 24  # bytes of a file; what is longer is wrong
-_MOST_TOLD = 200  # characters of an answer in a reason
+_MOST_QUOTED = 200  # characters of an answer in a reason
 _MOST_KEPT = 4000  # characters of an answer in the details
 
 
@@ -126,9 +126,9 @@ def kept(text: str) -> str:
     return f"{text[: _MOST_KEPT // 2]} … ({len(text):,} characters) … {text[-_MOST_KEPT // 2 :]}"
 
 
-def told(text: str) -> str:
+def quoted(text: str) -> str:
     """A text for a reason, quoted: its beginning, if it is long."""
-    return repr(text if len(text) <= _MOST_TOLD else f"{text[:_MOST_TOLD]}…")
+    return repr(text if len(text) <= _MOST_QUOTED else f"{text[:_MOST_QUOTED]}…")
 
 
 def _too_long(

@@ -31,7 +31,7 @@ from generators.templates.scoring.response import (
     cleaned_response,
     file_text,
     kept,
-    told,
+    quoted,
 )
 
 
@@ -130,7 +130,7 @@ def _score_text(key: Key, response: str, workspace: Workspace) -> AnswerScore:
     details = {"expected": expected, **_about(response, answer)}
     if answer == expected:
         return AnswerScore(True, details=details)
-    return AnswerScore(False, f"expected {told(expected)}, got {told(answer)}", details)
+    return AnswerScore(False, f"expected {quoted(expected)}, got {quoted(answer)}", details)
 
 
 def _score_json(key: Key, response: str, workspace: Workspace) -> AnswerScore:
@@ -149,7 +149,9 @@ def _score_file_text(key: Key, response: str, workspace: Workspace) -> AnswerSco
     details = _about_file(key, actual)
     if actual == expected:
         return AnswerScore(True, details=details)
-    return AnswerScore(False, f"{key.file}: expected {told(expected)}, got {told(actual)}", details)
+    return AnswerScore(
+        False, f"{key.file}: expected {quoted(expected)}, got {quoted(actual)}", details
+    )
 
 
 def _score_file_json(key: Key, response: str, workspace: Workspace) -> AnswerScore:
@@ -277,9 +279,9 @@ def _compare_json(expected: str, text: str, what: str, details: dict[str, Any]) 
         return AnswerScore(False, f"{what} is no JSON: {error}", details)
     if same_json(wanted, actual):
         return AnswerScore(True, details=details)
-    found = differences(wanted, actual)
-    details["differences"] = found
-    return AnswerScore(False, f"{what} is other JSON: {found[0]}", details)
+    lines = differences(wanted, actual)
+    details["differences"] = lines
+    return AnswerScore(False, f"{what} is other JSON: {lines[0]}", details)
 
 
 def _about(response: object, answer: str) -> dict[str, Any]:

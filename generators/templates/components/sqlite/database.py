@@ -133,7 +133,7 @@ def compile_sqlite(content: Mapping[str, Any]) -> Database:
     specs = read_tables(content)
     roots = _roots(specs)
     tables = tuple(_table(spec, specs, roots[spec.name]) for spec in specs)
-    draws = sum(table.rows * sum(each.drawn for each in table.columns) for table in tables)
+    draws = sum(table.rows * sum(column.drawn for column in table.columns) for table in tables)
     return Database(tables, _start(specs, roots), draws, sum(map(_log10, specs)))
 
 
@@ -170,9 +170,10 @@ def _columns(rows: Sequence[tuple[Any, ...]]) -> list[Encoded]:
 def _table(spec: TableSpec, specs: Sequence[TableSpec], root: int) -> SqliteTable:
     import numpy as np
 
-    asked = {each.reference for table in specs for each in table.columns}
+    asked = {column.reference for table in specs for column in table.columns}
     columns = tuple(
-        _column(each, specs, (spec.name, index) in asked) for index, each in enumerate(spec.columns)
+        _column(column, specs, (spec.name, index) in asked)
+        for index, column in enumerate(spec.columns)
     )
     places = [index for index, column in enumerate(columns) if column.drawn]
     order = sorted(places, key=lambda index: spec.refers_to_itself(index))
@@ -188,7 +189,7 @@ def _column(spec: ColumnSpec, specs: Sequence[TableSpec], asked: bool) -> Sqlite
         store = _store(spec.affinity, spec.kind.sql, spec.kind)
         words = spec.kind.sql == "TEXT" and spec.kind.texts is not None and not asked
         return SqliteColumn(spec.kind, None, 0, store, spec.kind.size, words and store is None)
-    places = {each.name: place for place, each in enumerate(specs)}
+    places = {table_spec.name: place for place, table_spec in enumerate(specs)}
     table, index = spec.reference
     parent = specs[places[table]]
     numbers = parent.rows if parent.number_column == index else 0
@@ -205,7 +206,7 @@ def _store(
         write = text if kind is None else kind.write
         return lambda values: list(map(write, values))
     if affinity == "INTEGER" and drawn == "REAL":
-        return lambda values: [int(each) if each.is_integer() else each for each in values]
+        return lambda values: [int(number) if number.is_integer() else number for number in values]
     if drawn == "BOOLEAN":
         return lambda values: list(map(int, values))
     if affinity == "REAL" and drawn == "INTEGER":
@@ -215,6 +216,7 @@ def _store(
 
 def _log10(spec: TableSpec) -> float:
     return sum(
-        spec.rows * (each.kind.log10_values if each.kind else math.log10(max(each.choices, 1)))
-        for each in spec.columns
+        spec.rows
+        * (column.kind.log10_values if column.kind else math.log10(max(column.choices, 1)))
+        for column in spec.columns
     )

@@ -60,7 +60,7 @@ def encoded(values: Sequence[Any]) -> Encoded:
         return _packed(7, 8, "d", values)
     if types == {int}:
         low, high = min(values), max(values)
-        return _packed(*next(each for each in _WIDTHS if _fits(low, high, each[1])), values)
+        return _packed(*next(width for width in _WIDTHS if _fits(low, high, width[1])), values)
     return nothing(len(values))
 
 

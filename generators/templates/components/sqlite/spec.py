@@ -73,7 +73,7 @@ class TableSpec:
     @property
     def number_column(self) -> int | None:
         """The index of the column that holds the row numbers, if there is one."""
-        places = [index for index, each in enumerate(self.columns) if each.is_number]
+        places = [index for index, column in enumerate(self.columns) if column.is_number]
         return places[0] if places else None
 
     def refers_to_itself(self, index: int) -> bool:
@@ -87,13 +87,13 @@ class TableSpec:
         column = self.columns[index]
         if column.reference is None:
             return column.kind
-        parent = next(each for each in tables if each.name == column.reference[0])
+        parent = next(table for table in tables if table.name == column.reference[0])
         return parent.source(column.reference[1], tables)
 
     def statement(self) -> str:
         """The SQL that creates it, every name quoted."""
         columns = ", ".join(
-            f"{quoted(each.name)} {each.affinity}{each.declared}" for each in self.columns
+            f"{quoted(column.name)} {column.affinity}{column.declared}" for column in self.columns
         )
         return f"CREATE TABLE {quoted(self.name)} ({columns})"
 
@@ -132,11 +132,11 @@ def _tables(content: Mapping[str, Any]) -> list[TableSpec]:
     written = sequence("content.tables", content["tables"])
     if not 0 < len(written) <= MOST_TABLES:
         refuse("content.tables", f"{len(written)} tables; 1 to {MOST_TABLES} are wanted")
-    for index, each in enumerate(written):
+    for index, table in enumerate(written):
         path = f"content.tables[{index}]"
         with problems.gathered():
-            mapping(path, each, ("name", "columns", "rows"))
-            tables.append(_table(path, f"{path}.name", each.get("name"), each))
+            mapping(path, table, ("name", "columns", "rows"))
+            tables.append(_table(path, f"{path}.name", table.get("name"), table))
     problems.settle()
     return tables
 
@@ -148,9 +148,9 @@ def _table(path: str, name_path: str, name: Any, written: Mapping[str, Any]) -> 
         table = _name(name_path, name)
     with problems.gathered():
         rows = whole(f"{path}.rows", written.get("rows", DEFAULT_ROWS))
-    for index, each in enumerate(sequence(f"{path}.columns", written.get("columns"))):
+    for index, column in enumerate(sequence(f"{path}.columns", written.get("columns"))):
         with problems.gathered():
-            columns.append(_column(f"{path}.columns[{index}]", each))
+            columns.append(_column(f"{path}.columns[{index}]", column))
     problems.settle()
     if not 0 < len(columns) <= MOST_COLUMNS:
         refuse(f"{path}.columns", f"{len(columns)} columns; 1 to {MOST_COLUMNS} are wanted")
@@ -186,10 +186,10 @@ def _column(path: str, written: Any) -> ColumnSpec:
 
 def _type(path: str, value: Any) -> str:
     name = line(path, value)
-    found = next((each for each in AFFINITIES if each.lower() == name.lower()), None)
-    if found is None:
+    affinity = next((known for known in AFFINITIES if known.lower() == name.lower()), None)
+    if affinity is None:
         refuse(path, f"unknown type {name!r}; {nearest(name, AFFINITIES)}")
-    return found
+    return affinity
 
 
 def _kind(path: str, name: str, type_: str, data_type: Any) -> DataType:
@@ -239,7 +239,7 @@ def _linked(table: TableSpec, tables: Sequence[TableSpec]) -> TableSpec:
 def _link(column: ColumnSpec, table: TableSpec, tables: Sequence[TableSpec]) -> ColumnSpec:
     path = f"{column.path}.foreign_key"
     name, key = _target(path, column.asked, tables)
-    parent = next(each for each in tables if each.name == name)
+    parent = next(table for table in tables if table.name == name)
     index = _key_column(path, parent, key)
     target = parent.columns[index]
     if parent is table and (target.asked is not None or target is column):
@@ -260,7 +260,7 @@ def _target(path: str, asked: Any, tables: Sequence[TableSpec]) -> tuple[str, st
         return table, None if column is None else line(f"{path}.column", column)
     if not isinstance(asked, str):
         refuse(path, f'"table.column", "table" or a mapping is wanted, not {shown(asked)}')
-    names = {each.name.lower(): each.name for each in tables}
+    names = {known.name.lower(): known.name for known in tables}
     if asked.lower() in names:
         return names[asked.lower()], None
     parts = asked.split(".")  # a name may itself hold a dot
@@ -271,11 +271,11 @@ def _target(path: str, asked: Any, tables: Sequence[TableSpec]) -> tuple[str, st
 
 
 def _known_table(path: str, name: str, tables: Sequence[TableSpec]) -> str:
-    found = next((each.name for each in tables if each.name.lower() == name.lower()), None)
-    if found is None:
-        known = [each.name for each in tables]
+    table_name = next((table.name for table in tables if table.name.lower() == name.lower()), None)
+    if table_name is None:
+        known = [table.name for table in tables]
         refuse(path, f"unknown table {name!r}; {nearest(name, known)}")
-    return found
+    return table_name
 
 
 def _key_column(path: str, table: TableSpec, key: str | None) -> int:
@@ -297,10 +297,10 @@ def _ordered(tables: Sequence[TableSpec]) -> tuple[TableSpec, ...]:
     waiting: list[TableSpec] = list(tables)
     done: list[TableSpec] = []
     while waiting:
-        names = {each.name for each in done}
-        ready = next((each for each in waiting if _parents(each) <= names), None)
+        names = {table.name for table in done}
+        ready = next((table for table in waiting if _parents(table) <= names), None)
         if ready is None:
-            circle = " → ".join(each.name for each in waiting)
+            circle = " → ".join(table.name for table in waiting)
             refuse(f"{waiting[0].path}.columns", f"references in a circle among {circle}")
         waiting.remove(ready)
         done.append(ready)
