@@ -180,7 +180,7 @@ def draw_spectrum(parameters: Parameters, streams: Streams, attempt: int) -> Spe
 
 
 def determines(reference: Reference, particle: Particle) -> bool:
-    """The fit is precise, correct and in the ranges of the prompt; no other peak is as likely."""
+    """The fit is precise, correct and in the prompt's ranges; no other peak is nearly as likely."""
     return (
         SOUGHT_MASSES[0] < reference.mass < SOUGHT_MASSES[1]
         and SOUGHT_WIDTHS[0] < reference.width < SOUGHT_WIDTHS[1]
