@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 from collections import Counter
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -129,6 +130,9 @@ def test_a_facade_says_what_it_is_and_exports_what_exists(package: str) -> None:
     for name, module in EXPORTS[package].items():
         tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
         assert name in {n for node in tree.body for n in defined(node)}, (module, name)
+    facade = importlib.import_module(package)
+    for name in getattr(facade, "__all__", ()):
+        getattr(facade, name)
 
 
 def defined(node: ast.stmt) -> Iterator[str]:

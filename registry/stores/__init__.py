@@ -1,5 +1,25 @@
 """Object stores with put-if-absent: a folder, S3, and memory."""
 
+from __future__ import annotations
+
 import lazy_loader
 
+from registry.stores.base import Store
+
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def open_store(uri: str) -> Store:
+    """The store of a URI: ``memory:``, a folder's path (or ``file:`` and a path), or
+    ``s3://bucket/prefix[?endpoint=http://host:port&region=name]``. Raises StoreError."""
+    if uri.startswith("s3://"):
+        from registry.stores.s3 import S3Store  # boto3 is an extra
+
+        return S3Store.from_uri(uri)
+    if uri == "memory:":
+        from registry.stores.memory import MemoryStore
+
+        return MemoryStore()
+    from registry.stores.folder import FolderStore
+
+    return FolderStore(uri.removeprefix("file:"))
