@@ -202,9 +202,9 @@ def measure(plan: Plan, trials: DoseTrials, seed: int) -> Calibration:
         _gap(values[:, members[0], 0], studies.stratum, studies.labels(study))
         for study, members in enumerate(studies.members)
     ]
-    found = apply_rule(plan, studies, values, seed, first_only=True)
+    decisions = apply_rule(plan, studies, values, seed, first_only=True)
     results = [
-        _Trial(dose, bool(found.contaminated[s, 0]), bool(found.unbound[s, 0]), *gaps[s])
+        _Trial(dose, bool(decisions.contaminated[s, 0]), bool(decisions.unbound[s, 0]), *gaps[s])
         for s, dose in enumerate(trials.doses)
     ]
     public = studies.labels(0)
@@ -226,8 +226,8 @@ def _gap(
 ) -> tuple[float, float | None]:
     there = ~np.isnan(scores)
     _check_arms(stratum[there], public[there], len(np.unique(stratum)))
-    found = estimate_gap(scores[there], stratum[there], public[there])
-    return found.gap, found.se
+    estimate = estimate_gap(scores[there], stratum[there], public[there])
+    return estimate.gap, estimate.se
 
 
 def _sum_up(trials: Sequence[_Trial], alpha: float, family: int, n: tuple[int, int]) -> Calibration:
@@ -360,20 +360,20 @@ def _check_arms(stratum: NDArray[np.int64], public: NDArray[np.bool_], strata: i
         raise AnalysisError("a stratum has no scores in one of its arms: nothing to calibrate")
 
 
-def calibration_json(found: Calibration) -> dict[str, object]:
+def calibration_json(calibration: Calibration) -> dict[str, object]:
     """As plain JSON values."""
     return {
-        "alpha": found.alpha,
-        "models_adjusted_over": found.family,
-        "n_public": found.n_public,
-        "n_private": found.n_private,
-        "se": found.se,
-        "sd_of_blanks": found.spread,
-        "limit_of_blank": found.blank,
-        "limit_of_detection": found.limit,
-        "dose_at_limit": found.limit_dose,
-        "dose_at_80": found.enough,
-        "dose_at_80_interval": list(found.enough_interval),
+        "alpha": calibration.alpha,
+        "models_adjusted_over": calibration.family,
+        "n_public": calibration.n_public,
+        "n_private": calibration.n_private,
+        "se": calibration.se,
+        "sd_of_blanks": calibration.spread,
+        "limit_of_blank": calibration.blank,
+        "limit_of_detection": calibration.limit,
+        "dose_at_limit": calibration.limit_dose,
+        "dose_at_80": calibration.enough,
+        "dose_at_80_interval": list(calibration.enough_interval),
         "doses": [
             {
                 "dose": each.dose,
@@ -385,6 +385,6 @@ def calibration_json(found: Calibration) -> dict[str, object]:
                 "fitted": each.fitted,
                 "lost_to_missing_runs": each.unbound,
             }
-            for each in found.doses
+            for each in calibration.doses
         ],
     }

@@ -109,22 +109,22 @@ def make_seed_means(
     as ``outcome_of`` does.
     """
     wanted = one_of(table["stratum"], strata)
-    held = table.where(wanted if wave is None else wanted & (table["wave"] == wave))
-    if not len(held):
+    graded = table.where(wanted if wave is None else wanted & (table["wave"] == wave))
+    if not len(graded):
         raise AnalysisError(f"no rows in the strata {', '.join(strata)}: nothing to test")
-    ids, instance = codes_of(held["instance"])
-    names, row_stratum = codes_of(held["stratum"])
-    models, row_model = codes_of(held["model"])
-    waves, row_wave = codes_of(held["wave"])
+    ids, instance = codes_of(graded["instance"])
+    names, row_stratum = codes_of(graded["stratum"])
+    models, row_model = codes_of(graded["model"])
+    waves, row_wave = codes_of(graded["wave"])
     pairs, column = codes_of(row_wave * len(models) + row_model)
     first = np.unique(instance, return_index=True)[1]
-    stratum, public = row_stratum[first], (held["arm"] == Arm.PUBLIC)[first]
+    stratum, public = row_stratum[first], (graded["arm"] == Arm.PUBLIC)[first]
     _check_arms("" if wave is None else f"wave {wave}, ", names, stratum, public)
     shape = (len(ids), len(pairs))
-    lost = held["status"] == Status.MISSING
+    lost = graded["status"] == Status.MISSING
     values = np.full((*shape, len(outcomes)), np.nan)
     for place, outcome in enumerate(outcomes):
-        values[:, :, place] = _cell_means(outcome_of(held, outcome), instance, column, shape)
+        values[:, :, place] = _cell_means(outcome_of(graded, outcome), instance, column, shape)
     order = np.argsort(stratum, kind="stable")
     return SeedMeans(
         tuple(names),
@@ -132,7 +132,7 @@ def make_seed_means(
         tuple(ModelAtWave(waves[p // len(models)], models[p % len(models)]) for p in pairs),
         stratum[order],
         public[order],
-        held["tranche"][first][order],
+        graded["tranche"][first][order],
         np.array(ids, dtype=object)[order],
         values[order],
         _counts(~lost, instance, column, shape)[order],

@@ -107,10 +107,10 @@ def read_table(path: Path) -> ResultTable:
         values = pa.repeat(pa.scalar(_LATER[name], kind.type), arrow.num_rows)
         arrow = arrow.append_column(kind, values)
     for wanted in _arrow_schema():
-        found = arrow.schema.field(wanted.name).type
-        if found != wanted.type:
+        stored = arrow.schema.field(wanted.name).type
+        if stored != wanted.type:
             raise AnalysisError(
-                f"{path}: column {wanted.name} has type {found}; {wanted.type} is wanted"
+                f"{path}: column {wanted.name} has type {stored}; {wanted.type} is wanted"
             )
     return _from_arrow(arrow, str(path))
 
@@ -179,8 +179,8 @@ def one_of(values: NDArray[Any], names: Iterable[Any]) -> NDArray[np.bool_]:
     """Which values are among the names. Texts are hashed: to sort a million takes seconds."""
     import pandas as pd
 
-    held = pd.Series(values, dtype=values.dtype, copy=False)  # objects as they are, not as texts
-    return np.asarray(held.isin([*names]).to_numpy(), dtype=bool)
+    series = pd.Series(values, dtype=values.dtype, copy=False)  # objects as they are, not as texts
+    return np.asarray(series.isin([*names]).to_numpy(), dtype=bool)
 
 
 def codes_of(values: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:

@@ -56,11 +56,11 @@ class FamilyBias:
 
 def measure_judge(judged: Sequence[Judged]) -> tuple[Accuracy, ...]:
     """The rates over everything, then by task, dimension and answer style."""
-    found = [_accuracy("", "", judged)]
+    rows = [_accuracy("", "", judged)]
     for by in GROUPS:
         for group in sorted({getattr(each, by) for each in judged}):
-            found.append(_accuracy(by, group, [x for x in judged if getattr(x, by) == group]))
-    return tuple(found)
+            rows.append(_accuracy(by, group, [x for x in judged if getattr(x, by) == group]))
+    return tuple(rows)
 
 
 def _accuracy(by: str, group: str, judged: Sequence[Judged]) -> Accuracy:

@@ -131,31 +131,31 @@ def judge_departures(
     """Where judges depart from what was promised of them, a sentence each. ``published`` is the
     day of the first release."""
     ruled = {rule.name for rule in plan.judges}
-    found = []
+    departures = []
     for each in columns:
         if each.withheld:
-            found.append(f"The column of judge {each.judge} is withheld: {each.withheld}.")
-        found += [
+            departures.append(f"The column of judge {each.judge} is withheld: {each.withheld}.")
+        departures += [
             f"Wave {wave} is not graded whole by judge {each.judge}, of which the plan speaks."
             for wave in waves
             if each.judge in ruled and wave not in each.waves
         ]
-        found += [
+        departures += [
             f"Wave {wave} was begun without naming judge {each.judge}, which graded it: it was "
             "chosen afterwards."
             for wave in each.unpinned
         ]
-        found += [
+        departures += [
             f"Wave {wave}: what judge {each.judge} graded is promised by no record of the ledger."
             for wave in each.unrecorded
         ]
-        found += _arm_departures(each)
+        departures += _arm_departures(each)
         if published and each.released >= published:
-            found.append(
+            departures.append(
                 f"Judge {each.judge} was released on {each.released}, and the public arm on "
                 f"{published}: it may have read the published instances, rubrics and all."
             )
-    return found
+    return departures
 
 
 def _arm_departures(column: JudgeColumn) -> Iterator[str]:

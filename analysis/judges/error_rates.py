@@ -58,9 +58,9 @@ def shortfall(rule: JudgeRule, rates: JudgeRates | None) -> str:
     """Where a judge misses what a plan asks of it, in words; "" where it does not."""
     if rates is None or rates.digest != rule.pin:
         return f"it was not measured; `dosimeter judge check {rule.name}` does"
-    found = []
+    reasons = []
     if rates.criteria < rule.min_criteria:
-        found.append(f"{rates.criteria} criteria, the plan asks for {rule.min_criteria} or more")
+        reasons.append(f"{rates.criteria} criteria, the plan asks for {rule.min_criteria} or more")
     for name, value, least in (
         ("sensitivity", rates.sensitivity.mean, rule.min_sensitivity),
         ("specificity", rates.specificity.mean, rule.min_specificity),
@@ -68,8 +68,8 @@ def shortfall(rule: JudgeRule, rates: JudgeRates | None) -> str:
     ):
         if least is not None and (value is None or value < least):
             is_now = "unknown" if value is None else f"{value:.3f}"
-            found.append(f"{name} {is_now}, the plan asks for {least:g} or more")
-    return "; ".join(found)
+            reasons.append(f"{name} {is_now}, the plan asks for {least:g} or more")
+    return "; ".join(reasons)
 
 
 def correct_estimate(gap: GapEstimate, rates: JudgeRates) -> CorrectedGap | None:

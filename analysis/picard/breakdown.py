@@ -173,14 +173,14 @@ def break_down(answers: Answers) -> Breakdown:
     types: list[Tally] = []
     rounds: list[Rounds] = []
     modes: list[FailureMode] = []
-    for subject, held in by_subject(answers):
-        own = [tally(subject, name, rows) for name, rows in held.items()]
+    for subject, by_question in by_subject(answers):
+        own = [tally(subject, name, rows) for name, rows in by_question.items()]
         questions += own
         overall.append(_add_up(subject, "", own))
         by_type = _grouped(own, lambda each: answers.facts[each.name].scoring_type)
         types += [_add_up(subject, name, part) for name, part in sorted(by_type.items())]
-        found = (count_rounds(subject, name, rows) for name, rows in held.items())
-        rounds += [each for each in found if each is not None]
+        counted = (count_rounds(subject, name, rows) for name, rows in by_question.items())
+        rounds += [each for each in counted if each is not None]
         modes += failure_modes(subject, {each.name: each.strict for each in own}, answers.facts)
     return Breakdown(
         tuple(answers.facts.values()),
@@ -194,12 +194,14 @@ def break_down(answers: Answers) -> Breakdown:
 
 def by_subject(answers: Answers) -> list[tuple[Subject, dict[str, list[AnswerRow]]]]:
     """The answers of each subject by question, in the order of the facts."""
-    held = _grouped(answers.rows, lambda row: Subject(row.wave, row.arm, row.model))
-    found = []
-    for subject in sorted(held):
-        own = _grouped(held[subject], lambda row: row.question)
-        found.append((subject, {name: own[name] for name in answers.facts if name in own}))
-    return found
+    grouped = _grouped(answers.rows, lambda row: Subject(row.wave, row.arm, row.model))
+    pairs = []
+    for subject in sorted(grouped):
+        questions = _grouped(grouped[subject], lambda row: row.question)
+        pairs.append(
+            (subject, {name: questions[name] for name in answers.facts if name in questions})
+        )
+    return pairs
 
 
 def tally(subject: Subject, name: str, rows: Sequence[AnswerRow]) -> Tally:

@@ -55,19 +55,21 @@ def make_tables(
 
     Tables ``of_study`` have the columns wave and arm.
     """
-    found, guidance = break_down(answers), guide(answers, seed, widths)
+    breakdown, guidance = break_down(answers), guide(answers, seed, widths)
     facts = answers.facts
     tables = {
-        "overall": [_tally_row(each, "") for each in found.overall],
-        "questions": [_tally_row(each, "question", facts[each.name]) for each in found.questions],
-        "scoring_types": [_tally_row(each, "scoring_type") for each in found.scoring_types],
-        "rounds": [_rounds_row(each) for each in found.rounds],
-        "failure_modes": [_mode_row(each) for each in found.failure_modes],
+        "overall": [_tally_row(each, "") for each in breakdown.overall],
+        "questions": [
+            _tally_row(each, "question", facts[each.name]) for each in breakdown.questions
+        ],
+        "scoring_types": [_tally_row(each, "scoring_type") for each in breakdown.scoring_types],
+        "rounds": [_rounds_row(each) for each in breakdown.rounds],
+        "failure_modes": [_mode_row(each) for each in breakdown.failure_modes],
         "progressive": _curve_rows(guidance),
         "sample_sizes": _need_rows(guidance),
     }
     return TableSet(
-        found,
+        breakdown,
         guidance,
         MappingProxyType(
             {name: tuple(_finish(row, of_study) for row in rows) for name, rows in tables.items()}
@@ -92,11 +94,11 @@ def write_tables(folder: Path, tables: TableSet) -> list[Path]:
 
 def table_csv(rows: Sequence[Row]) -> str:
     """Rows of the same columns as CSV, with a header (RFC 4180, but lines end in LF)."""
-    held = io.StringIO()
-    writer = csv.DictWriter(held, list(rows[0]), lineterminator="\n")
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)  # None is written empty
-    return held.getvalue()
+    return buffer.getvalue()
 
 
 def _tally_row(each: Tally, label: str, facts: QuestionFacts | None = None) -> dict[str, Any]:

@@ -73,8 +73,8 @@ def guide(answers: Answers, seed: str, widths: Sequence[float] = WIDTHS) -> Guid
     answers: the same gives the same subsets."""
     curves: list[Curve] = []
     needs: list[SampleNeed] = []
-    for subject, held in by_subject(answers):
-        for question, rows in held.items():
+    for subject, by_question in by_subject(answers):
+        for question, rows in by_question.items():
             rate = rate_of((row.instance, row.strict) for row in rows)
             if not rate.answers:
                 continue

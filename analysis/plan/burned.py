@@ -66,7 +66,7 @@ def keep_rows(table: ResultTable, rule: str, controls: Collection[str] = ()) -> 
     if not table["burned"].any():
         return RetainedRows(every, every, ())
     instance = codes_of(table["instance"])[1]
-    primary, monitored, found = every.copy(), every.copy(), list[BurnedSeeds]()
+    primary, monitored, seeds = every.copy(), every.copy(), list[BurnedSeeds]()
     fresh = ~one_of(table["model"], controls) if controls else every
     for wave in np.unique(table["wave"][(table["burned"] == 1) & fresh]).tolist():
         here = np.flatnonzero((table["wave"] == wave) & fresh)
@@ -79,8 +79,8 @@ def keep_rows(table: ResultTable, rule: str, controls: Collection[str] = ()) -> 
             monitored[rows[np.isin(instance[rows], own.unit[lost])]] = False
             primary[rows[np.isin(instance[rows], own.unit[gone])]] = False
             if own.burned.any():
-                found.append(own.count(wave, gone))
-    return RetainedRows(primary, monitored, tuple(found))
+                seeds.append(own.count(wave, gone))
+    return RetainedRows(primary, monitored, tuple(seeds))
 
 
 def note_burned(verdict: Verdict, seeds: BurnedSeeds | None) -> Verdict:

@@ -73,7 +73,7 @@ def negative_control(
     if pool.companions:
         wide = means.pick(sorted({*pool.columns, *pool.companions}))
         interval = pooled_interval(wide.values, wide.stratum, wide.public, rules.control_margin)
-    found = pooled_control(
+    control = pooled_control(
         chosen.values,
         chosen.stratum,
         chosen.public,
@@ -82,21 +82,21 @@ def negative_control(
         small=interval,
     )
     models = tuple(dict.fromkeys(chosen.models))
-    says = _negative_words(found, models)
+    says = _negative_words(control, models)
     if pool.companions:
         says += " The interval is of all negative controls together."
     if lacking:
         says = f"{missing} {says}"
-    passed = found.passed and not lacking
+    passed = control.passed and not lacking
     return ControlResult(
         "C1",
         pool.what,
         wave,
         (*models, *lacking),
         passed,
-        found.gap,
-        found.interval90,
-        found.p,
+        control.gap,
+        control.interval90,
+        control.p,
         says,
     )
 
@@ -113,12 +113,12 @@ def positive_controls(
     seed = permutation_seed(registration, "C2", str(wave))
     studies = data.studies(range(len(columns)))
     family = family_tests(plan, data.means.values, studies, seed)
-    found = []
+    results = []
     for place, column in enumerate(data.means.columns):
         p, gap = float(family.p[0, place]), float(family.gaps[0, place, 0])
         passed = p <= look_alpha(plan)
         says = "was found" if passed else "was not found: the instrument is too blunt at this look"
-        found.append(
+        results.append(
             ControlResult(
                 "C2",
                 _GIVEN_KEYS,
@@ -131,7 +131,7 @@ def positive_controls(
                 f"{column.model}, which was given public keys, {says} (p {p_words(p)}).",
             )
         )
-    return [*found, *lost]
+    return [*results, *lost]
 
 
 def _not_run(
@@ -154,7 +154,7 @@ def second_opinion(
     """C3 at a look: the second grader's verdict on each model is that of the first, and what has
     not been graded does not pass."""
     others = {each.verdict.model: each.verdict for each in second}
-    found = []
+    results = []
     for each in first:
         model, other = each.verdict.model, others.get(each.verdict.model)
         if other is None:
@@ -162,7 +162,7 @@ def second_opinion(
         else:
             passed = other.verdict == each.verdict.verdict
             says = f"{grader} says of {model}: {other.verdict}."
-        found.append(
+        results.append(
             ControlResult(
                 "C3",
                 f"graded by {grader}",
@@ -175,7 +175,7 @@ def second_opinion(
                 says,
             )
         )
-    return found
+    return results
 
 
 def graded_exactly(wave: int, scored_by: str) -> ControlResult:
@@ -202,15 +202,23 @@ def drift_control(
             f"`dosimeter grade --judge {judge} --again-at {wave}` does."
         )
         return ControlResult("C3", what, wave, (), False, None, None, None, says)
-    found = drift.pooled
+    pooled = drift.pooled
     return ControlResult(
-        "C3", what, wave, (), found.passed, found.gap, found.interval90, found.p, drift_words(drift)
+        "C3",
+        what,
+        wave,
+        (),
+        pooled.passed,
+        pooled.gap,
+        pooled.interval90,
+        pooled.p,
+        drift_words(drift),
     )
 
 
-def _negative_words(found: ControlTest, models: Sequence[str]) -> str:
+def _negative_words(control: ControlTest, models: Sequence[str]) -> str:
     named = ", ".join(models)
-    if found.passed:
-        gap = signed(found.gap or 0.0)
-        return f"{named}: no gap where there can be none ({gap} points, p {p_words(found.p)})."
-    return f"{named}: {'; '.join(found.reasons)}."
+    if control.passed:
+        gap = signed(control.gap or 0.0)
+        return f"{named}: no gap where there can be none ({gap} points, p {p_words(control.p)})."
+    return f"{named}: {'; '.join(control.reasons)}."

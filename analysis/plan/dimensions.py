@@ -68,14 +68,14 @@ def max_t_over_categories(
     the category or no scored run. Labels are permuted as in P1, in common to all.
     """
     models, categories = values.shape[1:]
-    held, strata = drop_one_armed(values, stratum, public)
-    gaps = permute_gaps(held.reshape(len(held), -1, 1), stratum, public, **draws)
+    retained, strata = drop_one_armed(values, stratum, public)
+    gaps = permute_gaps(retained.reshape(len(retained), -1, 1), stratum, public, **draws)
     single = max_t(gaps)  # one outcome each: nothing is maximised yet
     p = p_values(single).reshape(models, categories)
     adjusted = np.array([westfall_young(_of_model(single, m, categories)) for m in range(models)])
     adjusted = adjusted.reshape(models, categories)
-    found = _rescaled(gaps.observed[:, 0].reshape(models, categories), strata, stratum)
-    return CategoryGaps(found, p, adjusted, adjusted.min(axis=1), strata, gaps.exact)
+    rescaled = _rescaled(gaps.observed[:, 0].reshape(models, categories), strata, stratum)
+    return CategoryGaps(rescaled, p, adjusted, adjusted.min(axis=1), strata, gaps.exact)
 
 
 def contrast_key_with_static(
@@ -88,11 +88,11 @@ def contrast_key_with_static(
     """Answer-key against seed-invariant criteria, a Contrast for each model (spec/statistics.md,
     S2). ``key`` and ``static`` (n, models) are shares passed, NaN where there are none."""
     stacked = np.concatenate([key, static, key - static], axis=1)
-    held, _ = drop_one_armed(stacked[:, :, None], stratum, public)
-    gaps = permute_gaps(held, stratum, public, **draws)
+    retained, _ = drop_one_armed(stacked[:, :, None], stratum, public)
+    gaps = permute_gaps(retained, stratum, public, **draws)
     p, both = p_values(max_t(gaps)), two_sided_p(gaps)
     models = key.shape[1]
-    estimates = [_estimate(held[:, c, 0], stratum, public) for c in range(3 * models)]
+    estimates = [_estimate(retained[:, c, 0], stratum, public) for c in range(3 * models)]
     return tuple(
         Contrast(
             estimates[m],
@@ -111,14 +111,14 @@ def drop_one_armed(
 ) -> tuple[Floats, NDArray[np.int64]]:
     """``values`` (n, models, k) with NaN in the strata that have a model's k-th in one arm only,
     and (models, k) the number of strata that have it in both."""
-    held, strata = values.copy(), np.zeros(values.shape[1:], dtype=np.int64)
+    retained, strata = values.copy(), np.zeros(values.shape[1:], dtype=np.int64)
     for h in np.unique(stratum):
-        own = stratum == h
-        there = ~np.isnan(values[own])
-        both = there[public[own]].any(axis=0) & there[~public[own]].any(axis=0)
-        held[own] = np.where(both, values[own], np.nan)
+        rows = stratum == h
+        there = ~np.isnan(values[rows])
+        both = there[public[rows]].any(axis=0) & there[~public[rows]].any(axis=0)
+        retained[rows] = np.where(both, values[rows], np.nan)
         strata += both
-    return held, strata
+    return retained, strata
 
 
 def _of_model(single: Statistics, model: int, categories: int) -> Statistics:
@@ -128,9 +128,9 @@ def _of_model(single: Statistics, model: int, categories: int) -> Statistics:
 
 def _rescaled(gaps: Floats, strata: NDArray[np.int64], stratum: NDArray[np.int64]) -> Floats:
     """From a mean over all strata, to which those without count 0, to one over those with."""
-    found = np.full(gaps.shape, np.nan)
-    np.divide(gaps * len(np.unique(stratum)), strata, out=found, where=strata > 0)
-    return found
+    mean_gaps = np.full(gaps.shape, np.nan)
+    np.divide(gaps * len(np.unique(stratum)), strata, out=mean_gaps, where=strata > 0)
+    return mean_gaps
 
 
 def _estimate(

@@ -120,16 +120,15 @@ def drift_json(drift: Drift) -> list[dict[str, Any]]:
 
 def drift_words(drift: Drift) -> str:
     """A sentence on all models together."""
-    found, subject = (
+    control, subject = (
         drift.pooled,
         f"{drift.judge} graded {drift.answers} answers of wave {drift.first}",
     )
-    if not found.passed:
-        return (
-            f"{subject} again, and the change is not alike in the arms: {'; '.join(found.reasons)}."
-        )
-    gap = 0.0 if found.gap is None else 100 * found.gap
-    return f"{subject} again: no gap in what changed ({gap:+.1f} points, p {found.p:.3f})."
+    if not control.passed:
+        reasons = "; ".join(control.reasons)
+        return f"{subject} again, and the change is not alike in the arms: {reasons}."
+    gap = 0.0 if control.gap is None else 100 * control.gap
+    return f"{subject} again: no gap in what changed ({gap:+.1f} points, p {control.p:.3f})."
 
 
 def _control(

@@ -67,10 +67,10 @@ def analyse(
     """
     if plan.name == STANDARD and grader == GRADER:
         validate_plan(plan)
-        found = run_standard(
+        result = run_standard(
             plan, table, registration, published=published, drifts=drifts, scored_by=scored_by
         )
-        return _with_means(plan, table, registration, found)
+        return _with_means(plan, table, registration, result)
     hypothesis = "primary" if grader == GRADER else f"grader {grader}"
     return _analyse(plan, table, registration, grader, hypothesis, exploratory=grader != GRADER)
 
@@ -94,17 +94,17 @@ def explore(
 
 
 def _with_means(
-    plan: Plan, table: ResultTable, registration: str, found: StandardResult
+    plan: Plan, table: ResultTable, registration: str, result: StandardResult
 ) -> Analysis:
-    held = table.where((table["grader"] == GRADER) & one_of(table["stratum"], plan.strata))
-    waves = sorted(set(held["wave"].tolist()))
+    graded = table.where((table["grader"] == GRADER) & one_of(table["stratum"], plan.strata))
+    waves = sorted(set(graded["wave"].tolist()))
     means = [
         m
         for w in waves
-        for m in _arm_means(make_seed_means(held, plan.outcomes, plan.strata, wave=w))
+        for m in _arm_means(make_seed_means(graded, plan.outcomes, plan.strata, wave=w))
     ]
     return Analysis(
-        plan, registration, found.verdicts, tuple(means), count_arms(held), found, found.burned
+        plan, registration, result.verdicts, tuple(means), count_arms(graded), result, result.burned
     )
 
 
@@ -118,19 +118,19 @@ def _analyse(
     exploratory: bool,
 ) -> Analysis:
     validate_plan(plan)
-    held = table.where((table["grader"] == grader) & one_of(table["stratum"], plan.strata))
-    if not len(held):
+    graded = table.where((table["grader"] == grader) & one_of(table["stratum"], plan.strata))
+    if not len(graded):
         raise AnalysisError(
             f"no rows by grader {grader!r} in the strata {', '.join(plan.strata)}: nothing to test"
         )
     bare = replace(plan, standard=None)  # no covariate, no bounds
     rule = KEEP if plan.standard is None else plan.standard.burned
-    kept = keep_rows(held, rule, control_models(plan))
+    kept = keep_rows(graded, rule, control_models(plan))
     seeds = {(each.wave, each.model): each for each in kept.seeds}
-    clean = held.where(kept.primary)
+    clean = graded.where(kept.primary)
     verdicts: list[Verdict] = []
     means: list[ArmMean] = []
-    for number, wave in enumerate(sorted(set(held["wave"].tolist()))):
+    for number, wave in enumerate(sorted(set(graded["wave"].tolist()))):
         here = make_seed_means(clean, plan.outcomes, plan.strata, wave=wave)
         results = look_results(
             bare,
@@ -140,11 +140,11 @@ def _analyse(
             exploratory=exploratory or number >= plan.looks,
         )
         verdicts += (note_burned(r.verdict, seeds.get((wave, r.model))) for r in results)
-        if clean is not held:
-            here = make_seed_means(held, plan.outcomes, plan.strata, wave=wave)
+        if clean is not graded:
+            here = make_seed_means(graded, plan.outcomes, plan.strata, wave=wave)
         means += _arm_means(here)
     return Analysis(
-        plan, registration, tuple(verdicts), tuple(means), count_arms(held), burned=kept.seeds
+        plan, registration, tuple(verdicts), tuple(means), count_arms(graded), burned=kept.seeds
     )
 
 

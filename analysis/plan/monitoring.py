@@ -72,31 +72,31 @@ def monitor_looks(
     alpha = rules.study_alpha - rules.onset_alpha
     every, note = _sound(looks[: rules.onset_looks])
     registered = {wave for wave, _ in looks[: plan.looks]}
-    held = [(wave, data) for wave, data in every if wave in registered]
-    if not held:
+    monitored = [(wave, data) for wave, data in every if wave in registered]
+    if not monitored:
         return Monitored(alpha, (), None, None, note or "No look has a model that is tested.")
-    found = monitor(
-        [_scores(data) for _, data in held],
+    monitoring = monitor(
+        [_scores(data) for _, data in monitored],
         alpha=alpha,
         looks_planned=plan.looks,
         permutations=plan.permutations,
         seed=permutation_seed(registration, "P4"),
     )
     onset = _onset(rules, every)
-    return replace(_monitored(alpha, held, found), note=note, onset=onset)
+    return replace(_monitored(alpha, monitored, monitoring), note=note, onset=onset)
 
 
 def _sound(looks: Sequence[tuple[int, LookData]]) -> tuple[list[tuple[int, LookData]], str]:
     """The looks that have models, up to the first whose gap cannot be had; and why it ends."""
-    held: list[tuple[int, LookData]] = []
+    sound: list[tuple[int, LookData]] = []
     for wave, data in looks:
         if np.isnan(data.means.values[:, :, :1]).all():  # no model, or no run that has a score
             continue
         if lacking := _one_armed(data):
             where = ", ".join(lacking)
-            return held, f"It ends before wave {wave}: an arm of {where} has no score there."
-        held.append((wave, data))
-    return held, ""
+            return sound, f"It ends before wave {wave}: an arm of {where} has no score there."
+        sound.append((wave, data))
+    return sound, ""
 
 
 def _one_armed(data: LookData) -> list[str]:
@@ -114,11 +114,13 @@ def _onset(rules: StandardRules, looks: Sequence[tuple[int, LookData]]) -> Onset
     if not rules.onset_alpha:
         return None
     gaps = cumulative_gaps([_scores(data) for _, data in looks])
-    found = onset_process(gaps.gap, gaps.se, alpha=rules.onset_alpha, looks_most=rules.onset_looks)
+    process = onset_process(
+        gaps.gap, gaps.se, alpha=rules.onset_alpha, looks_most=rules.onset_looks
+    )
     waves = [wave for wave, _ in looks]
-    at = found.rejected_at
-    values = tuple(zip(waves, found.values, strict=True))
-    return Onset(found.alpha, values, None if at is None else waves[at - 1])
+    at = process.rejected_at
+    values = tuple(zip(waves, process.values, strict=True))
+    return Onset(process.alpha, values, None if at is None else waves[at - 1])
 
 
 def _scores(data: LookData) -> LookScores:
@@ -133,8 +135,10 @@ def _scores(data: LookData) -> LookScores:
     )
 
 
-def _monitored(alpha: float, held: Sequence[tuple[int, LookData]], found: Monitoring) -> Monitored:
-    waves = [wave for wave, _ in held]
+def _monitored(
+    alpha: float, looks: Sequence[tuple[int, LookData]], monitoring: Monitoring
+) -> Monitored:
+    waves = [wave for wave, _ in looks]
     steps = tuple(
         MonitoredLook(
             wave,
@@ -144,12 +148,12 @@ def _monitored(alpha: float, held: Sequence[tuple[int, LookData]], found: Monito
             waves[step.onset - 1],
             step.threshold,
             step.share,
-            found.spending[place],
+            monitoring.spending[place],
             step.rejected,
         )
-        for place, ((wave, data), step) in enumerate(zip(held, found.looks, strict=True))
+        for place, ((wave, data), step) in enumerate(zip(looks, monitoring.looks, strict=True))
     )
-    at, window = found.rejected_at, found.window
+    at, window = monitoring.rejected_at, monitoring.window
     return Monitored(
         alpha,
         steps,

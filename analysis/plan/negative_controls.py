@@ -124,13 +124,13 @@ def clean_controls(
     others. All share the permutations.
     """
     gaps = permute_gaps(pooled, stratum, public, **settings.draws)
-    found = []
+    controls = []
     for b, (p, n) in enumerate(zip(two_sided_p(gaps).tolist(), models, strict=True)):
         gap = estimate_gap(pooled[:, b, 0], stratum, public)
         large = gap if wider is None else estimate_gap(wider[:, b], stratum, public)
         small = tost(large.gap, large.se, large.df, settings.margin)
-        found.append(_control(gap, p, small, settings.level, n))
-    return tuple(found)
+        controls.append(_control(gap, p, small, settings.level, n))
+    return tuple(controls)
 
 
 def regrade_drift(
@@ -174,9 +174,9 @@ def _gap_and_p(
     _, strata = drop_one_armed(pooled[:, None], stratum, public)
     if strata[0, 0] < len(np.unique(stratum)):
         return None, 1.0
-    held, own, arm = pooled[there], stratum[there], public[there]
-    gaps = permute_blocks(held[:, None], own, tranche[there], arm, **settings.draws)
-    return estimate_gap(held[:, 0], own, arm), float(two_sided_p(gaps)[0])
+    scores, own, arm = pooled[there], stratum[there], public[there]
+    gaps = permute_blocks(scores[:, None], own, tranche[there], arm, **settings.draws)
+    return estimate_gap(scores[:, 0], own, arm), float(two_sided_p(gaps)[0])
 
 
 def _control(

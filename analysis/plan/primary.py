@@ -213,16 +213,16 @@ def family_tests(plan: Plan, values: Floats, studies: Studies, seed: int) -> Fam
     """The permutation test of each model of each study, and p adjusted over the models of a study.
     ``values`` (n, columns, outcomes) take the place of the studies' scores."""
     shape = (*studies.members.shape, values.shape[2])
-    found = FamilyTest(np.empty(shape), np.zeros(shape), np.empty(shape[:2]), np.empty(shape[:2]))
+    tests = FamilyTest(np.empty(shape), np.zeros(shape), np.empty(shape[:2]), np.empty(shape[:2]))
     for study, gaps in enumerate(_permuted_studies(plan, values, studies, seed)):
         sd = permutation_sd(gaps)
         statistics = max_t(gaps, sd)
-        found.gaps[study] = gaps.observed
-        np.divide(gaps.observed, sd, out=found.z[study], where=sd > NO_SPREAD)
-        p = found.p[study] = p_values(statistics)
+        tests.gaps[study] = gaps.observed
+        np.divide(gaps.observed, sd, out=tests.z[study], where=sd > NO_SPREAD)
+        p = tests.p[study] = p_values(statistics)
         by_holm = plan.multiplicity == "holm"
-        found.adjusted[study] = holm(p) if by_holm else westfall_young(statistics)
-    return found
+        tests.adjusted[study] = holm(p) if by_holm else westfall_young(statistics)
+    return tests
 
 
 def missingness_tests(plan: Plan, studies: Studies, seed: int) -> MissingTest:
@@ -298,10 +298,10 @@ def _permuted_studies(
             permuted = np.concatenate([permuted, shared.permuted], axis=1)
         place[np.concatenate([single, common])] = np.arange(len(single) + len(common))
         for study, columns in enumerate(chunk, start=start):
-            held = observed[place[columns]]
+            gaps = observed[place[columns]]
             if own_labels:
-                held = _observed_gaps(values[:, columns], studies, study)
-            yield Permuted(held, permuted[:, place[columns]], rows.exact)
+                gaps = _observed_gaps(values[:, columns], studies, study)
+            yield Permuted(gaps, permuted[:, place[columns]], rows.exact)
 
 
 def _observed_gaps(values: Floats, studies: Studies, study: int) -> Floats:
@@ -421,13 +421,13 @@ def look_results(
     studies, residuals = data.studies(testable), data.adjusted.residuals
     seed = permutation_seed(registration, str(means.columns[0].wave))
     if plan.standard is None and plan.multiplicity == "holm":
-        found = _separate_decisions(plan, data, testable, registration)
+        decisions = _separate_decisions(plan, data, testable, registration)
     else:
-        found = apply_rule(plan, studies, residuals, seed)
-    plain = family_tests(plan, means.values, studies, seed) if data.covered else found.test
-    missing = _missing_runs(plan, data, testable, found, seed)
+        decisions = apply_rule(plan, studies, residuals, seed)
+    plain = family_tests(plan, means.values, studies, seed) if data.covered else decisions.test
+    missing = _missing_runs(plan, data, testable, decisions, seed)
     return tuple(
-        _result(data, m, testable.index(m), found, plain, missing[m], rule)
+        _result(data, m, testable.index(m), decisions, plain, missing[m], rule)
         if m in testable
         else _not_tested(means, m, missing[m], rule)
         for m in range(len(means.columns))
@@ -465,14 +465,17 @@ def _separate_decisions(
 
 
 def _missing_runs(
-    plan: Plan, data: LookData, testable: Sequence[int], found: Decisions, seed: int
+    plan: Plan, data: LookData, testable: Sequence[int], decisions: Decisions, seed: int
 ) -> dict[int, MissingRuns]:
     """The missing runs of each column; without shares if the plan has no rule for them."""
     columns = range(len(data.means.columns))
-    if found.missing is None or found.bound_gap is None or found.bound_p is None:
+    if decisions.missing is None or decisions.bound_gap is None or decisions.bound_p is None:
         return dict.fromkeys(columns, MissingRuns(math.nan, math.nan, 1.0))
     rest = [m for m in columns if m not in testable]
-    parts = ((testable, found.missing), (rest, missingness_tests(plan, data.studies(rest), seed)))
+    parts = (
+        (testable, decisions.missing),
+        (rest, missingness_tests(plan, data.studies(rest), seed)),
+    )
     missing = {
         m: MissingRuns(
             float(lost.share_public[0, place]),
@@ -482,12 +485,12 @@ def _missing_runs(
         for columns, lost in parts
         for place, m in enumerate(columns)
     }
-    for place in np.flatnonzero(~np.isnan(found.bound_p[0])).tolist():
+    for place in np.flatnonzero(~np.isnan(decisions.bound_p[0])).tolist():
         m = testable[place]
         missing[m] = replace(
             missing[m],
-            bound_gap=float(found.bound_gap[0, place]),
-            bound_p_adjusted=float(found.bound_p[0, place]),
+            bound_gap=float(decisions.bound_gap[0, place]),
+            bound_p_adjusted=float(decisions.bound_p[0, place]),
             bound_upper=_filled_upper(data, m),
         )
     return missing
@@ -511,17 +514,17 @@ def _result(
     data: LookData,
     m: int,
     place: int,
-    found: Decisions,
+    decisions: Decisions,
     plain: FamilyTest,
     missing: MissingRuns,
     rule: Rule,
 ) -> PrimaryResult:
-    means, test, column = data.means, found.test, data.means.columns[m]
+    means, test, column = data.means, decisions.test, data.means.columns[m]
     gap = _estimate(means, data.adjusted.residuals[:, m, 0])
     p, adjusted = float(test.p[0, place]), float(test.adjusted[0, place])
     verdict = decide(column.model, column.wave, gap, p, adjusted, rule)
     return PrimaryResult(
-        _survive(verdict, missing, bool(found.unbound[0, place]), rule),
+        _survive(verdict, missing, bool(decisions.unbound[0, place]), rule),
         tost(gap.gap, gap.se, gap.df, rule.margin),
         tuple(
             OutcomeGap(

@@ -108,21 +108,21 @@ def compare_burned(
     """
     if (burned & public).any():
         raise AnalysisError("burned seeds are private ones: a public seed is public from the start")
-    own = ~public & _strata_with_both(stratum, public, burned)
-    if not own.any():
+    private = ~public & _strata_with_both(stratum, public, burned)
+    if not private.any():
         return None
-    held, labels, kept = stratum[own], burned[own], values[own]
-    permuted = permute_gaps(kept, held, labels, **draws)
+    strata, labels, kept = stratum[private], burned[private], values[private]
+    permuted = permute_gaps(kept, strata, labels, **draws)
     statistics = max_t(permuted)
-    first, _ = drop_one_armed(kept[:, :, :1], held, labels)
-    gaps = tuple(_estimate(first[:, m, 0], held, labels) for m in range(kept.shape[1]))
+    first, _ = drop_one_armed(kept[:, :, :1], strata, labels)
+    gaps = tuple(_estimate(first[:, m, 0], strata, labels) for m in range(kept.shape[1]))
     return BurnTest(
         gaps,
         p_values(statistics),
         westfall_young(statistics),
         int(labels.sum()),
         int((~labels).sum()),
-        len(np.unique(held)),
+        len(np.unique(strata)),
     )
 
 
@@ -235,23 +235,23 @@ def _leave_one_out(look: SensitivityInput) -> Iterator[SensitivityResult]:
     if not look.newest or len(np.unique(means.stratum)) < 2:
         return
     block = blocks_of(means.stratum, means.tranche)
-    found = leave_one_out(
+    left_out = leave_one_out(
         weigh_blocks(look.data.adjusted.residuals, means.stratum, block),
         block,
         means.public,
         means.stratum,
         **_permuting(look, name),
     )
-    for row, code in enumerate(found.strata.tolist()):
+    for row, code in enumerate(left_out.strata.tolist()):
         for m, model in enumerate(look.models):
             yield SensitivityResult(
                 name,
                 look.wave,
                 model,
                 f"without {means.strata[code]}",
-                float(found.gaps[row, m]),
+                float(left_out.gaps[row, m]),
                 None,
-                float(found.p[row, m]),
+                float(left_out.p[row, m]),
                 None,
                 "",
             )
@@ -266,7 +266,7 @@ def _by_dimension(look: SensitivityInput) -> Iterator[SensitivityResult]:
     ]
     if not there:
         return
-    found = max_t_over_categories(
+    categories = max_t_over_categories(
         means.values[:, :, there],
         blocks_of(means.stratum, means.tranche),
         means.public,
@@ -274,7 +274,7 @@ def _by_dimension(look: SensitivityInput) -> Iterator[SensitivityResult]:
     )
     for m, column in enumerate(means.columns):
         for place, o in enumerate(there):
-            gap = float(found.gaps[m, place])
+            gap = float(categories.gaps[m, place])
             if not np.isnan(gap):
                 yield SensitivityResult(
                     "dimensions",
@@ -283,8 +283,8 @@ def _by_dimension(look: SensitivityInput) -> Iterator[SensitivityResult]:
                     DIMENSIONS[means.outcomes[o]],
                     gap,
                     None,
-                    float(found.p[m, place]),
-                    float(found.p_adjusted[m, place]),
+                    float(categories.p[m, place]),
+                    float(categories.p_adjusted[m, place]),
                     "",
                 )
 
@@ -297,19 +297,24 @@ def _key_and_static(look: SensitivityInput) -> Iterator[SensitivityResult]:
     both = ~np.isnan(key) & ~np.isnan(static)
     if not both.any():
         return
-    found = contrast_key_with_static(
+    contrasts = contrast_key_with_static(
         np.where(both, key, np.nan),
         np.where(both, static, np.nan),
         blocks_of(means.stratum, means.tranche),
         means.public,
         **_permuting(look, name),
     )
-    for column, each in zip(means.columns, found, strict=True):
-        fault = each.p_static < CONTROL_LEVEL
+    for column, contrast in zip(means.columns, contrasts, strict=True):
+        fault = contrast.p_static < CONTROL_LEVEL
         rows = (
-            ("answer key", each.key, each.p_key, ""),
-            ("static", each.static, each.p_static, _STATIC_NOTE + (_FAULT_NOTE if fault else "")),
-            ("answer key minus static", each.excess, each.p_excess, ""),
+            ("answer key", contrast.key, contrast.p_key, ""),
+            (
+                "static",
+                contrast.static,
+                contrast.p_static,
+                _STATIC_NOTE + (_FAULT_NOTE if fault else ""),
+            ),
+            ("answer key minus static", contrast.excess, contrast.p_excess, ""),
         )
         for part, gap, p, note in rows:
             if gap is not None:
@@ -344,11 +349,11 @@ def _shrinkage(look: SensitivityInput) -> Iterator[SensitivityResult]:
     ses = np.array(
         [np.nan if each.verdict.se is None else each.verdict.se for each in known], dtype=np.float64
     )
-    found = shrink_gaps(gaps, ses)
-    if found is None:
+    shrunk = shrink_gaps(gaps, ses)
+    if shrunk is None:
         return
     for place, each in enumerate(known):
-        gap, se = float(found.gaps[place]), float(found.ses[place])
+        gap, se = float(shrunk.gaps[place]), float(shrunk.ses[place])
         if not np.isnan(gap):
             yield SensitivityResult(
                 "shrinkage",

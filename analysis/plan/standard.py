@@ -102,14 +102,14 @@ def run_standard(
     """
     rules = _rules(plan)
     check_dates(rules, published)
-    held = table.where(table["grader"] == GRADER)
-    if not len(held):
+    graded = table.where(table["grader"] == GRADER)
+    if not len(graded):
         raise AnalysisError(f"no rows by grader {GRADER!r}: nothing to test")
-    whole = held.where(one_of(held["stratum"], plan.strata))
+    whole = graded.where(one_of(graded["stratum"], plan.strata))
     kept = keep_rows(whole, rules.burned, control_models(plan))
     clean = whole.where(kept.primary)
     means = make_seed_means(clean, plan.outcomes, plan.strata)
-    looks = list(_looks(plan, rules, held, means, registration, kept.seeds))
+    looks = list(_looks(plan, rules, graded, means, registration, kept.seeds))
     judged = _Judged(_second(plan, rules, table, registration), tuple(drifts), scored_by)
     controls = tuple(_controls(plan, rules, means, registration, looks, judged))
     return StandardResult(
@@ -165,16 +165,16 @@ def _looks(
         beyond = number > plan.looks
         if tested:
             data = look_data(means, tested, before, rules.covariate_runs)
-            found = tuple(
+            results = tuple(
                 replace(each, verdict=note_burned(each.verdict, seeds.get((wave, each.model))))
                 for each in look_results(plan, data, registration, exploratory=beyond)
             )
         else:
-            data, found = _nothing(means), ()
+            data, results = _nothing(means), ()
         used = sorted({means.columns[place].model for place in before}) if data.covered else []
         yield (
             LookResult(
-                number, wave, beyond, look_alpha(plan), data.covered, tuple(used), found, excluded
+                number, wave, beyond, look_alpha(plan), data.covered, tuple(used), results, excluded
             ),
             data,
         )
@@ -254,13 +254,13 @@ def _second(
     plan: Plan, rules: StandardRules, table: ResultTable, registration: str
 ) -> dict[int, tuple[PrimaryResult, ...]]:
     """The same test on the second grader's scores, by wave."""
-    held = table.where(table["grader"] == rules.second_grader)
-    if not rules.second_grader or not len(held):
+    graded = table.where(table["grader"] == rules.second_grader)
+    if not rules.second_grader or not len(graded):
         return {}
-    held = held.where(one_of(held["stratum"], plan.strata))
-    kept = keep_rows(held, rules.burned, control_models(plan))
-    means = make_seed_means(held.where(kept.primary), plan.outcomes, plan.strata)
-    looks = _looks(plan, rules, held, means, registration, kept.seeds)
+    graded = graded.where(one_of(graded["stratum"], plan.strata))
+    kept = keep_rows(graded, rules.burned, control_models(plan))
+    means = make_seed_means(graded.where(kept.primary), plan.outcomes, plan.strata)
+    looks = _looks(plan, rules, graded, means, registration, kept.seeds)
     return {look.wave: look.results for look, _ in looks}
 
 
@@ -343,14 +343,16 @@ def bears_on(control: ControlResult, wave: int, model: str) -> bool:
 
 def _discoveries(looks: Sequence[LookResult]) -> Iterator[SensitivityResult]:
     """p of every model at every look, adjusted for false discovery over all (P3, exploratory)."""
-    found = [each for look in looks for each in look.results if each.verdict.estimate is not None]
-    if len(found) < 2:
+    results = [
+        result for look in looks for result in look.results if result.verdict.estimate is not None
+    ]
+    if len(results) < 2:
         return
     from scipy.stats import false_discovery_control
 
-    adjusted = false_discovery_control(np.array([each.verdict.p for each in found]))
-    for each, q in zip(found, adjusted.tolist(), strict=True):
-        verdict = each.verdict
+    adjusted = false_discovery_control(np.array([result.verdict.p for result in results]))
+    for result, q in zip(results, adjusted.tolist(), strict=True):
+        verdict = result.verdict
         yield SensitivityResult(
             "false-discovery",
             verdict.wave,

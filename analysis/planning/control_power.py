@@ -101,7 +101,7 @@ def apply_controls(
     parts = [p for p in (values[:, :, :first], values[:, :, first:]) if p.shape[2]]
     pools = [pool_studies(part, stratum) for part in parts]
     intervals = [pools[0], pool_studies(values, stratum)][: len(parts)]
-    found = clean_controls(
+    results = clean_controls(
         np.concatenate(pools, axis=1),
         stratum,
         public,
@@ -109,8 +109,8 @@ def apply_controls(
         models=[part.shape[2] for part in parts for _ in range(studies)],
         wider=np.concatenate([pool[:, :, 0] for pool in intervals], axis=1),
     )
-    failed = np.array([not each.passed for each in found])
-    half = np.array([(each.interval90[1] - each.interval90[0]) / 2 for each in found])
+    failed = np.array([not result.passed for result in results])
+    half = np.array([(result.interval90[1] - result.interval90[0]) / 2 for result in results])
     by_study = (len(parts), studies)
     withheld = np.logical_or.reduce(failed.reshape(by_study), axis=0)
     return ControlOutcome(np.asarray(withheld), half.reshape(by_study).max(axis=0))
@@ -140,8 +140,10 @@ def withheld_rate(
     for count, stream, drawn in batches(seed, "controls", replications, size):
         shared = draw_shared(components, outcomes, (len(stratum), count), stream)
         values = draw_columns(components, shared, controls.columns, plan.replicates, stream)
-        held = apply_controls(controls, values, stratum, public, control_settings(planned, drawn))
-        lost += int(held.withheld.sum())
+        outcome = apply_controls(
+            controls, values, stratum, public, control_settings(planned, drawn)
+        )
+        lost += int(outcome.withheld.sum())
     rate = lost / replications
     return rate, rate_error(rate, replications)
 
@@ -270,13 +272,13 @@ def _first_within(formula: Callable[[int], float], low: int, high: int) -> int |
 def _pool_covariance(plan: Plan, components: Components, pools: Sequence[Sequence[str]]) -> Floats:
     """Of the gaps of pools of columns, in units of a run's variance."""
     everyone, own, run = components.parts
-    found = np.full((len(pools), len(pools)), everyone)
+    covariance = np.full((len(pools), len(pools)), everyone)
     for i, one in enumerate(pools):
         for j, two in enumerate(pools):
             same = sum(one.count(name) * two.count(name) for name in set(one))
-            found[i, j] += own * same / (len(one) * len(two))
-        found[i, i] += run / plan.replicates / len(one)
-    return np.asarray(found * 2 / (len(plan.strata) * plan.seeds_per_arm))
+            covariance[i, j] += own * same / (len(one) * len(two))
+        covariance[i, i] += run / plan.replicates / len(one)
+    return np.asarray(covariance * 2 / (len(plan.strata) * plan.seeds_per_arm))
 
 
 def _normal_gaps(components: Components, covariance: Floats, outcomes: int) -> Floats:

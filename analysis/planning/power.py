@@ -155,7 +155,7 @@ def power_at(
     where the plan monitors one (standard-v1)."""
     check_setting(plan, setting, effort)
     check_components(components)
-    named, held = _one_look(plan, components, setting, effort)
+    named, outcome = _one_look(plan, components, setting, effort)
     power = float(named.mean())
     point = PowerPoint(
         plan.seeds_per_arm,
@@ -164,8 +164,8 @@ def power_at(
         rate_error(power, effort.replications),
         formula_power(plan, components, setting),
     )
-    if held is not None:
-        point = _withhold(point, named, held, effort)
+    if outcome is not None:
+        point = _withhold(point, named, outcome, effort)
     if not study or plan.standard is None:
         return point
     alpha = plan.standard.study_alpha - plan.standard.onset_alpha  # the e-process has its own
@@ -223,8 +223,8 @@ def gaps_curve(
     for gap in tried:
         points.append(power_at(plan, components, replace(setting, gap=gap), effort))
         _report(watch, len(points), len(tried))
-    found = _crossing([(p.gap, p.power) for p in points], target)
-    value = found if found is not None and 0 < found < 1 else None
+    crossing = _crossing([(p.gap, p.power) for p in points], target)
+    value = crossing if crossing is not None and 0 < crossing < 1 else None
     return PowerCurve(target, tuple(points), value, start)
 
 
@@ -330,15 +330,15 @@ def first_rejections(
 
 
 def _withhold(
-    point: PowerPoint, named: Bools, held: ControlOutcome, effort: SimulationSize
+    point: PowerPoint, named: Bools, outcome: ControlOutcome, effort: SimulationSize
 ) -> PowerPoint:
     """The point, and what C1 leaves of its power."""
-    lost, issued = float(held.withheld.mean()), float((named & ~held.withheld).mean())
+    lost, issued = float(outcome.withheld.mean()), float((named & ~outcome.withheld).mean())
     return replace(
         point,
         withheld=lost,
         withheld_error=rate_error(lost, effort.replications),
-        half_width=float(held.half_width.mean()),
+        half_width=float(outcome.half_width.mean()),
         issued=issued,
         issued_error=rate_error(issued, effort.replications),
     )
@@ -353,7 +353,7 @@ def _one_look(
     outcomes = len(plan.outcomes)
     columns = 0 if setting.controls is None else len(setting.controls.columns)
     size = len(stratum) * (setting.models + columns) * outcomes
-    named, held = [], []
+    named, controlled = [], []
     for count, stream, seed in batches(effort.seed, "model", effort.replications, size):
         shared = draw_shared(components, outcomes, (len(stratum), count), stream)
         controls = _controls(plan, components, setting, shared, stream)
@@ -366,8 +366,8 @@ def _one_look(
         values[public, :, 0] += _raise(setting, outcomes)
         named.append(claims(tested, values, x, stratum, public, seed)[:, 0])
         if controls is not None:
-            held.append(_hold(tested, setting, controls, stratum, public, seed))
-    return np.concatenate(named), _joined(held) if held else None
+            controlled.append(_hold(tested, setting, controls, stratum, public, seed))
+    return np.concatenate(named), _joined(controlled) if controlled else None
 
 
 def _hold(
@@ -384,10 +384,10 @@ def _hold(
     return apply_controls(setting.controls, values, stratum, public, settings)
 
 
-def _joined(held: Sequence[ControlOutcome]) -> ControlOutcome:
+def _joined(outcomes: Sequence[ControlOutcome]) -> ControlOutcome:
     return ControlOutcome(
-        np.concatenate([each.withheld for each in held]),
-        np.concatenate([each.half_width for each in held]),
+        np.concatenate([outcome.withheld for outcome in outcomes]),
+        np.concatenate([outcome.half_width for outcome in outcomes]),
     )
 
 
@@ -396,7 +396,7 @@ def _study_looks(
 ) -> NDArray[np.int64]:
     """The look at which each simulated study rejects, all models inflated from the onset on."""
     stratum, public = allocation(plan)
-    found = []
+    looks = []
     size = len(stratum) * plan.looks
     for count, stream, seed in batches(effort.seed, "study", effort.studies, size):
         shared = draw_shared(components, 1, (len(stratum), count), stream)
@@ -410,12 +410,12 @@ def _study_looks(
             flat = scores.reshape(len(stratum), -1, 1)
             wide = np.repeat(x, plan.looks, axis=1)
             scores = adjust(flat, wide, stratum).residuals.reshape(shape)
-        found.append(
+        looks.append(
             first_rejections(
                 scores, stratum, public, alpha=alpha, permutations=effort.permutations, seed=seed
             )
         )
-    return np.concatenate(found)
+    return np.concatenate(looks)
 
 
 def _controls(
@@ -451,8 +451,8 @@ def _covariate(
 
 
 def _made_by_controls(plan: Plan, setting: PowerSetting) -> bool:
-    held = setting.controls
-    return held is not None and held.runs(plan.replicates) == setting.covariate_runs
+    controls = setting.controls
+    return controls is not None and controls.runs(plan.replicates) == setting.covariate_runs
 
 
 def _covariate_noise(plan: Plan, components: Components, setting: PowerSetting) -> float:

@@ -83,16 +83,16 @@ def estimate_components(
     from the run's, and counts as shared with other models. Raises AnalysisError for a table without
     two instances in a stratum, or scores without spread.
     """
-    held = table.where(
+    scored = table.where(
         np.isin(table["stratum"], list(strata)) & (table["status"] != Status.MISSING)
     )
-    if not len(held):
+    if not len(scored):
         raise AnalysisError(f"no scored rows in the strata {', '.join(strata)}: no pilot")
-    instance = codes_of(held["instance"])[1]
-    models, model = codes_of(held["model"])
-    cell = _cells(codes_of(held["wave"])[1], model, codes_of(held["stratum"])[1])
+    instance = codes_of(scored["instance"])[1]
+    models, model = codes_of(scored["model"])
+    cell = _cells(codes_of(scored["wave"])[1], model, codes_of(scored["stratum"])[1])
     unit = _cells(cell, instance)
-    y = np.stack([outcome_of(held, outcome) for outcome in outcomes], axis=1)
+    y = np.stack([outcome_of(scored, outcome) for outcome in outcomes], axis=1)
     centred, freedom = _centre(y, cell)
     if freedom < 1:
         raise AnalysisError("no stratum has two runs of one model: nothing tells how scores vary")
@@ -110,10 +110,10 @@ def estimate_components(
     components = Components(
         tuple(np.sqrt(variance).tolist()), share, shared / stable if stable else 0.0, correlation
     )
-    priced = held["cost_usd"][~np.isnan(held["cost_usd"])]
+    priced = scored["cost_usd"][~np.isnan(scored["cost_usd"])]
     return PilotVariance(
         components,
-        len(held),
+        len(scored),
         len(np.unique(instance)),
         tuple(models),
         repeats,
@@ -139,10 +139,10 @@ def _notes(repeats: int, pairs: int) -> list[str]:
 
 def _cells(*codes: Ints) -> Ints:
     """One code for each combination."""
-    found = codes[0]
+    cell = codes[0]
     for more in codes[1:]:
-        found = codes_of(found * (int(more.max()) + 1) + more)[1]
-    return found
+        cell = codes_of(cell * (int(more.max()) + 1) + more)[1]
+    return cell
 
 
 def _centre(y: Floats, cell: Ints) -> tuple[Floats, int]:

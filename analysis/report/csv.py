@@ -115,18 +115,18 @@ def _without(row: Body, *names: str) -> Row:
 def _flat(row: Body, before: str = "") -> Row:
     """One level of columns: mappings by their names, pairs of numbers by their ends, lists in
     one cell."""
-    found: Row = {}
+    flat: Row = {}
     for key, value in row.items():
         name = f"{before}{key}"
         if isinstance(value, Mapping):
-            found |= _flat(value, f"{name}_")
+            flat |= _flat(value, f"{name}_")
         elif _is_pair(value):
-            found |= {f"{name}_low": value[0], f"{name}_high": value[1]}
+            flat |= {f"{name}_low": value[0], f"{name}_high": value[1]}
         elif isinstance(value, list | tuple):
-            found[name] = "; ".join(map(str, value))
+            flat[name] = "; ".join(map(str, value))
         else:
-            found[name] = value
-    return found
+            flat[name] = value
+    return flat
 
 
 def _is_pair(value: Any) -> bool:
@@ -140,12 +140,12 @@ def _is_pair(value: Any) -> bool:
 def _square(rows: Iterable[Row]) -> Sequence[Row]:
     """The rows with the columns of all of them: a null where another row has a pair or a mapping
     leaves those columns empty."""
-    held = list(rows)
-    names = list(dict.fromkeys(name for row in held for name in row))
+    listed = list(rows)
+    names = list(dict.fromkeys(name for row in listed for name in row))
     whole = [
         name
         for name in names
         if not any(other.startswith(f"{name}_") for other in names)
-        or any(row.get(name) is not None for row in held)
+        or any(row.get(name) is not None for row in listed)
     ]
-    return [{name: row.get(name) for name in whole} for row in held]
+    return [{name: row.get(name) for name in whole} for row in listed]

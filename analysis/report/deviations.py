@@ -33,28 +33,28 @@ def deviations(
     whether any other record (registration, draw) was made on a dirty tree; ``reserve`` the seeds
     per arm of each reserve tranche. Names no instance.
     """
-    held = list(runs)
+    manifests = list(runs)
     graded = table.where(table["grader"] == grader)
-    found: list[str] = []
-    found += _provenance_departures(held, entropy, dirty)
-    found += _sample_departures(plan, graded, reserve)
-    found += _run_departures(plan, graded, held)
-    found += _served_departures(graded)
-    found += _missing_departures(graded)
-    found += _look_departures(plan, graded)
+    departures: list[str] = []
+    departures += _provenance_departures(manifests, entropy, dirty)
+    departures += _sample_departures(plan, graded, reserve)
+    departures += _run_departures(plan, graded, manifests)
+    departures += _served_departures(graded)
+    departures += _missing_departures(graded)
+    departures += _look_departures(plan, graded)
     if grader != GRADER:
-        found.append(f"Graded by {grader!r}; the plan tests the {GRADER} grader's scores.")
-    return tuple(found)
+        departures.append(f"Graded by {grader!r}; the plan tests the {GRADER} grader's scores.")
+    return tuple(departures)
 
 
 def table_departures(plan: Plan, table: ResultTable) -> tuple[str, ...]:
     """Where a table from elsewhere departs from a plan, one sentence each."""
-    found: list[str] = []
-    found += _sample_departures(plan, table)
-    found += _served_departures(table)
-    found += _missing_departures(table)
-    found += _look_departures(plan, table)
-    return tuple(found)
+    departures: list[str] = []
+    departures += _sample_departures(plan, table)
+    departures += _served_departures(table)
+    departures += _missing_departures(table)
+    departures += _look_departures(plan, table)
+    return tuple(departures)
 
 
 def _provenance_departures(runs: Sequence[RunManifest], entropy: str, dirty: bool) -> Iterator[str]:

@@ -233,10 +233,10 @@ def _render_templated(page: Any, templates: TableSet | None) -> str:
     """The section on templated strata; empty without any."""
     if templates is None:
         return ""
-    found, guidance = templates.breakdown, templates.guidance
+    breakdown, guidance = templates.breakdown, templates.guidance
     rendered: str = page.get_template("breakdown").render(
-        found=found,
-        formats={row.group: [name for name, _ in row.formats] for row in found.failure_modes},
+        found=breakdown,
+        formats={row.group: [name for name, _ in row.formats] for row in breakdown.failure_modes},
         good=GOOD,
         poor=POOR,
         apart=APART,

@@ -369,13 +369,13 @@ def _funnel_row(count: ArmCount, owed: int) -> FunnelRow:
 
 
 def _served(runs: Sequence[RunManifest], table: ResultTable) -> tuple[ServedModel, ...]:
-    found = []
+    replies = []
     for run in sorted(runs, key=lambda run: run.wave):
         for pin in run.models:
             here = (table["wave"] == run.wave) & (table["model"] == pin.name)
             here &= table["status"] != Status.MISSING
             served = tuple(sorted(set(table["served_version"][here]) - {""}))
-            found.append(
+            replies.append(
                 ServedModel(
                     run.wave,
                     pin.name,
@@ -387,4 +387,4 @@ def _served(runs: Sequence[RunManifest], table: ResultTable) -> tuple[ServedMode
                     pin.settings,
                 )
             )
-    return tuple(found)
+    return tuple(replies)

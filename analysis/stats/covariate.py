@@ -108,10 +108,10 @@ def _counts(values: Floats, runs: NDArray[np.int64] | None) -> NDArray[np.int64]
 def _means(
     values: Floats, chosen: NDArray[np.int64], counts: NDArray[np.int64], least: int
 ) -> Floats:
-    held = values[:, chosen]
-    there = ~np.isnan(held)
+    scores = values[:, chosen]
+    there = ~np.isnan(scores)
     n = there.sum(axis=1)
     mean = np.full(n.shape, np.nan)
     enough = (counts[:, chosen].sum(axis=1) >= least)[:, None] & (n > 0)
-    np.divide(np.where(there, held, 0.0).sum(axis=1), n, out=mean, where=enough)
+    np.divide(np.where(there, scores, 0.0).sum(axis=1), n, out=mean, where=enough)
     return mean

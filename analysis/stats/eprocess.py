@@ -48,9 +48,9 @@ def log_mixture(s: float, v: float, rho: float = RHO) -> float:
     exp(λ s - λ² v/2) over half-normal λ > 0 of precision ρ."""
     from scipy.special import log_ndtr
 
-    held = v + rho
-    tail = float(log_ndtr(s / math.sqrt(held)))
-    return math.log(2) + 0.5 * math.log(rho / held) + s * s / (2 * held) + tail
+    total = v + rho
+    tail = float(log_ndtr(s / math.sqrt(total)))
+    return math.log(2) + 0.5 * math.log(rho / total) + s * s / (2 * total) + tail
 
 
 def onset_process(
@@ -82,7 +82,7 @@ def cumulative_gaps(looks: Sequence[LookScores]) -> Cumulative:
             place.setdefault(unit, len(place))
     stratum, public = np.empty(len(place), dtype=object), np.zeros(len(place), dtype=bool)
     total, count = np.zeros(len(place)), np.zeros(len(place))
-    found = []
+    gaps = []
     for look in looks:
         at = np.array([place[unit] for unit in look.unit.tolist()], dtype=np.int64)
         stratum[at], public[at] = look.stratum, look.public
@@ -91,8 +91,8 @@ def cumulative_gaps(looks: Sequence[LookScores]) -> Cumulative:
         total[at[there]] += centred[there]
         count[at[there]] += 1
         seen = count > 0
-        found.append(_gap(total[seen] / count[seen], stratum[seen], public[seen]))
-    return Cumulative(tuple(gap for gap, _ in found), tuple(se for _, se in found))
+        gaps.append(_gap(total[seen] / count[seen], stratum[seen], public[seen]))
+    return Cumulative(tuple(gap for gap, _ in gaps), tuple(se for _, se in gaps))
 
 
 def _gap(
@@ -101,18 +101,18 @@ def _gap(
     codes = np.unique(stratum.astype(str), return_inverse=True)[1].reshape(-1)
     if len(np.unique(codes * 2 + public)) < 2 * len(np.unique(codes)):
         return math.nan, math.nan
-    held = estimate_gap(scores, codes, public)
-    return held.gap, math.nan if held.se is None else held.se
+    estimate = estimate_gap(scores, codes, public)
+    return estimate.gap, math.nan if estimate.se is None else estimate.se
 
 
 def _scores(gap: Sequence[float], se: Sequence[float]) -> tuple[list[float], list[float]]:
     """S and I from look 0, where both are 0; carried on where a look brings no information."""
     score, information = [0.0], [0.0]
     for g, error in zip(gap, se, strict=True):
-        held = 1 / error**2 if error > 0 and math.isfinite(g) else 0.0
-        more = held > information[-1]
-        score.append(g * held if more else score[-1])
-        information.append(held if more else information[-1])
+        known = 1 / error**2 if error > 0 and math.isfinite(g) else 0.0
+        more = known > information[-1]
+        score.append(g * known if more else score[-1])
+        information.append(known if more else information[-1])
     return score, information
 
 

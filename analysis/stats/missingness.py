@@ -31,6 +31,6 @@ def adverse_bounds(
     lost = np.isnan(values).astype(np.float64)
     if share is not None:
         lost = np.where(np.isnan(values) & ~np.isnan(share)[:, :, None], 1.0, share[:, :, None])
-    held = np.where(np.isnan(values), 0.0, values) * (1.0 - lost)
+    filled = np.where(np.isnan(values), 0.0, values) * (1.0 - lost)
     arm = public[:, None, None]
-    return held + np.where(arm, 0.0, lost), held + np.where(arm, lost, 0.0)
+    return filled + np.where(arm, 0.0, lost), filled + np.where(arm, lost, 0.0)

@@ -125,10 +125,10 @@ def fit_seeds(response: Floats, design: Floats, cluster: Ints) -> GeeFit:
         parameters = np.asarray(model.fit().params)
         return parameters, _bias_reduced(parameters, response, design, cluster)
 
-    found, notes = _quietly(fit)
-    if found is None or not all(np.isfinite(part).all() for part in found):
+    fitted, notes = _quietly(fit)
+    if fitted is None or not all(np.isfinite(part).all() for part in fitted):
         raise AnalysisError("; ".join(("not estimable by a GEE", *notes)))
-    return GeeFit(*found, notes)
+    return GeeFit(*fitted, notes)
 
 
 def _bias_reduced(
@@ -166,10 +166,15 @@ def mixed_gap(scores: Floats, seed: Ints, stratum: Ints, public: Bools) -> Mixed
         return _no_mixed("scores without spread")
 
     # In units of the SD: statsmodels detects the boundary by the absolute size of a variance.
-    found, notes = _quietly(lambda: _fit_mixed(scores / unit, design, seed))
-    if found is None or not np.isfinite(found).all() or not found[1] > 0:
+    fitted, notes = _quietly(lambda: _fit_mixed(scores / unit, design, seed))
+    if fitted is None or not np.isfinite(fitted).all() or not fitted[1] > 0:
         return _no_mixed("not estimable by a mixed model", *notes)
-    gap, se, seeds, runs = found[0] * unit, found[1] * unit, found[2] * unit**2, found[3] * unit**2
+    gap, se, seeds, runs = (
+        fitted[0] * unit,
+        fitted[1] * unit,
+        fitted[2] * unit**2,
+        fitted[3] * unit**2,
+    )
     if seeds == 0:
         notes = (*notes, "no variance between seeds was found: least squares of runs")
     return MixedGap(gap, se, _interval(gap, se), _upper_tail(gap / se), seeds, runs, notes)

@@ -86,8 +86,8 @@ def smallest(keys: Keys, count: int) -> tuple[Flags, NDArray[np.intp]]:
     chosen: Flags = keys <= last
     if np.count_nonzero(chosen) == count * len(keys):
         return chosen, np.empty(0, dtype=np.intp)
-    found = np.bitwise_count(np.packbits(chosen, axis=1)).sum(axis=1)  # quicker than their sum
-    return chosen, np.flatnonzero(found != count)
+    sizes = np.bitwise_count(np.packbits(chosen, axis=1)).sum(axis=1)  # quicker than their sum
+    return chosen, np.flatnonzero(sizes != count)
 
 
 class _Source:
@@ -262,9 +262,9 @@ def _split(
 
 def _stratum(columns: slice, values: NDArray[np.float64], public: NDArray[np.bool_]) -> _Stratum:
     there = ~np.isnan(values[:, :, 0])
-    held = np.where(there[:, :, None], values, 0.0)
-    centre = held.sum(axis=0) / np.maximum(there.sum(axis=0), 1)[:, None]  # gaps do not feel it
-    sums = np.where(there[:, :, None], held - centre, 0.0).reshape(len(values), -1)
+    filled = np.where(there[:, :, None], values, 0.0)
+    centre = filled.sum(axis=0) / np.maximum(there.sum(axis=0), 1)[:, None]  # gaps do not feel it
+    sums = np.where(there[:, :, None], filled - centre, 0.0).reshape(len(values), -1)
     size, chosen = len(values), int(public.sum())
     weighted = sums * (1 / max(chosen, 1) + 1 / max(size - chosen, 1))
     return _Stratum(
@@ -366,9 +366,9 @@ def weigh_blocks(values: Floats, stratum: Ints, block: Ints) -> Floats:
 
 def _counts(there: NDArray[np.bool_], codes: Ints) -> Floats:
     """How many instances of each code every model has (codes, models)."""
-    found = np.zeros((int(codes.max(initial=-1)) + 1, there.shape[1]))
-    np.add.at(found, codes, there)
-    return found
+    counts = np.zeros((int(codes.max(initial=-1)) + 1, there.shape[1]))
+    np.add.at(counts, codes, there)
+    return counts
 
 
 def fold(gaps: Permuted) -> Statistics:

@@ -114,16 +114,16 @@ def mean_of(rates: Sequence[Rate], weights: Sequence[float] | None = None) -> Ra
 
 def pooled(rates: Iterable[Rate]) -> Rate:
     """Right answers of all answers, over questions; those without answers weigh nothing."""
-    held = list(rates)
-    there = [rate for rate in held if rate.answers]
-    missing = sum(rate.missing for rate in held)
+    listed = list(rates)
+    there = [rate for rate in listed if rate.answers]
+    missing = sum(rate.missing for rate in listed)
     if not there:
         return Rate(None, None, 0, 0, missing, 0, 0.0)
-    found = mean_of(there, [rate.answers for rate in there])
-    mean = found.right / found.answers  # as it is, without the rounding of a weighted sum
-    interval = wilson(mean, found.effective)
+    share = mean_of(there, [rate.answers for rate in there])
+    mean = share.right / share.answers  # as it is, without the rounding of a weighted sum
+    interval = wilson(mean, share.effective)
     return Rate(
-        mean, interval, found.right, found.answers, missing, found.instances, found.effective
+        mean, interval, share.right, share.answers, missing, share.instances, share.effective
     )
 
 

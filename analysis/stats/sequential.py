@@ -199,8 +199,8 @@ def scan_windows(gaps: Floats) -> Scan:
     """T_k = max over j ≤ k of the gap summed over looks j…k, divided by its SD over all rows.
     ``gaps`` (rows, looks). A window without spread counts 0 in every row."""
     sums = np.concatenate([np.zeros((len(gaps), 1)), gaps.cumsum(axis=1)], axis=1)
-    found = [_largest_window(sums[:, k, None] - sums[:, :k]) for k in range(1, sums.shape[1])]
-    statistics, onset = zip(*found, strict=True)
+    windows = [_largest_window(sums[:, k, None] - sums[:, :k]) for k in range(1, sums.shape[1])]
+    statistics, onset = zip(*windows, strict=True)
     return Scan(np.stack(statistics, axis=1), np.stack(onset, axis=1))
 
 
@@ -253,22 +253,22 @@ def _step(k: int, gaps: Floats, scan: Scan, removed: Ints) -> LookStep:
 
 def _gather(looks: Sequence[LookScores]) -> _Panel:
     """Units with what is fixed of them, in blocks, and their scores by look."""
-    held: dict[Any, tuple[str, str, int, bool]] = {}
+    units: dict[Any, tuple[str, str, int, bool]] = {}
     for k, look in enumerate(looks, start=1):
-        _admit(held, look, k)
-    names = sorted(held, key=lambda unit: (*held[unit][:3], str(unit)))
+        _admit(units, look, k)
+    names = sorted(units, key=lambda unit: (*units[unit][:3], str(unit)))
     place = {unit: i for i, unit in enumerate(names)}
     scores = np.full((len(names), len(looks)), np.nan)
     for k, look in enumerate(looks):
         scores[[place[unit] for unit in look.unit.tolist()], k] = look.scores
-    stratum = np.array([held[unit][0] for unit in names], dtype=object)
-    public = np.array([held[unit][3] for unit in names], dtype=bool)
-    panel = _Panel(stratum, public, scores, tuple(_blocks([held[unit][:3] for unit in names])))
+    stratum = np.array([units[unit][0] for unit in names], dtype=object)
+    public = np.array([units[unit][3] for unit in names], dtype=bool)
+    panel = _Panel(stratum, public, scores, tuple(_blocks([units[unit][:3] for unit in names])))
     _check_arms(panel)
     return panel
 
 
-def _admit(held: dict[Any, tuple[str, str, int, bool]], look: LookScores, k: int) -> None:
+def _admit(units: dict[Any, tuple[str, str, int, bool]], look: LookScores, k: int) -> None:
     """Take in the units of look k; those known must be what they were."""
     if len(set(look.unit.tolist())) != len(look.unit):
         raise AnalysisError(f"look {k}: a unit stands twice; give each unit of a look one score")
@@ -281,7 +281,7 @@ def _admit(held: dict[Any, tuple[str, str, int, bool]], look: LookScores, k: int
     )
     for unit, stratum, tranche, public in fixed:
         now = (str(stratum), str(tranche), k, bool(public))
-        known = held.setdefault(unit, now)
+        known = units.setdefault(unit, now)
         if (*known[:2], known[3]) != (*now[:2], now[3]):
             raise AnalysisError(
                 f"look {k}: a unit has another arm, stratum or tranche than at look {known[2]}; "

@@ -23,7 +23,9 @@ from analysis.report.figures.style import (
 _LEFT, _RIGHT, _BETWEEN, _FOOT, _HEAD, _HIGH = 0.6, 0.15, 0.7, 0.62, 0.34, 2.2  # inches
 
 
-def plot_calibration(found: Calibration, width: float = WIDE, name: str = "calibration") -> str:
+def plot_calibration(
+    calibration: Calibration, width: float = WIDE, name: str = "calibration"
+) -> str:
     """Two panels, side by side or, where narrow, one above the other. An ``<svg>`` element,
     its ids after ``name`` and width."""
     narrow = width <= NARROW
@@ -37,60 +39,65 @@ def plot_calibration(found: Calibration, width: float = WIDE, name: str = "calib
         bottom = (rows - 1 - row) * (_HIGH + _FOOT + _HEAD) + _FOOT
         return add_axes(figure, (left / width, bottom / height, each / width, _HIGH / height))
 
-    _draw_rates(panel(0, 0), found)
-    _draw_gaps(panel(*((0, 1) if narrow else (1, 0))), found)
+    _draw_rates(panel(0, 0), calibration)
+    _draw_gaps(panel(*((0, 1) if narrow else (1, 0))), calibration)
     return draw_svg(
         figure,
         f"{name}-{slug(width)}",
         "What a known leak looks like",
-        calibration_description(found),
+        calibration_description(calibration),
     )
 
 
-def calibration_description(found: Calibration) -> str:
+def calibration_description(calibration: Calibration) -> str:
     """What the picture shows."""
-    rates = ", ".join(f"{100 * each.dose:g} %: {100 * each.rate:.0f} %" for each in found.doses)
-    if found.enough is None:
+    rates = ", ".join(
+        f"{100 * dose.dose:g} %: {100 * dose.rate:.0f} %" for dose in calibration.doses
+    )
+    if calibration.enough is None:
         return f"Detection by known share of the public arm: {rates}."
     return (
         f"Detection by known share of the public arm: {rates}. "
-        f"{100 * found.enough:.1f} % are detected with probability 0.8."
+        f"{100 * calibration.enough:.1f} % are detected with probability 0.8."
     )
 
 
-def _draw_rates(axes: Any, found: Calibration) -> None:
+def _draw_rates(axes: Any, calibration: Calibration) -> None:
     _doses(axes)
-    at = [each.dose for each in found.doses]
+    at = [row.dose for row in calibration.doses]
     errors = [
-        [dose.rate - dose.interval[0] for dose in found.doses],
-        [dose.interval[1] - dose.rate for dose in found.doses],
+        [dose.rate - dose.interval[0] for dose in calibration.doses],
+        [dose.interval[1] - dose.rate for dose in calibration.doses],
     ]
-    if found.enough is not None:
-        enough, grid = found.enough, [(place / 200) ** 2 for place in range(201)]
-        curve = [detection(dose, enough, found.size) for dose in grid]
+    if calibration.enough is not None:
+        enough, grid = calibration.enough, [(place / 200) ** 2 for place in range(201)]
+        curve = [detection(dose, enough, calibration.size) for dose in grid]
         axes.plot(grid, curve, color=MUTED, lw=1.2)
         axes.plot([enough, enough], [0, WANTED], color=MUTED, lw=0.9, dashes=(3, 2))
-        low, high = found.enough_interval
+        low, high = calibration.enough_interval
         axes.axvspan(low or 0.0, 1.0 if high is None else high, color=RULE, alpha=0.5, lw=0)
         note(axes, f"{100 * enough:.1f} %", (enough, 0), (4, 4), color=INK, fontsize=9)
     axes.axhline(WANTED, color=RULE, lw=1, zorder=0)
     dots = {"fmt": "o", "ms": 5, "lw": 0, "color": INK, "clip_on": False}
-    rates = [dose.rate for dose in found.doses]
+    rates = [dose.rate for dose in calibration.doses]
     axes.errorbar(at, rates, yerr=errors, elinewidth=0.9, capsize=2, **dots)
     axes.set_ylim(0, 1.04)
     points_axis(axes.yaxis)
     axes.set_title("Found by the plan's test, %", loc="left", fontsize=9.5, color=INK)
 
 
-def _draw_gaps(axes: Any, found: Calibration) -> None:
+def _draw_gaps(axes: Any, calibration: Calibration) -> None:
     _doses(axes)
-    at, gaps = [each.dose for each in found.doses], [each.gap for each in found.doses]
+    at, gaps = [dose.dose for dose in calibration.doses], [dose.gap for dose in calibration.doses]
     axes.plot(at, gaps, "o", ms=5, color=INK, clip_on=False)
-    for value, name in ((found.blank, "limit of blank"), (found.limit, "limit of detection")):
+    for value, name in (
+        (calibration.blank, "limit of blank"),
+        (calibration.limit, "limit of detection"),
+    ):
         if value is not None:
             axes.axhline(value, color=MUTED, lw=0.9, dashes=(3, 2))
             note(axes, f"{name}, {100 * value:.1f}", (1, value), (-2, 2), ha="right")
-    top = max([*gaps, 1.3 * (found.limit or 0.0), 0.05])
+    top = max([*gaps, 1.3 * (calibration.limit or 0.0), 0.05])
     axes.set_ylim(min([0.0, *gaps]) - 0.03 * top, 1.06 * top)
     points_axis(axes.yaxis)
     axes.set_title("Mean gap, points", loc="left", fontsize=9.5, color=INK)

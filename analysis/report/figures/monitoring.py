@@ -26,36 +26,36 @@ _LEFT, _RIGHT, _HIGH, _FOOT, _HEAD = 0.75, 0.25, 1.6, 0.55, 0.3  # inches
 _SMALLEST, _LARGEST = 1e-3, 1e6  # of E, as it is drawn
 
 
-def plot_monitoring(found: Monitored, width: float = WIDE) -> str:
+def plot_monitoring(monitored: Monitored, width: float = WIDE) -> str:
     """The statistic of each look against its threshold, and, where the plan has one, the onset
     process against its bound, on a logarithmic scale. SVG text for inlining in HTML."""
-    panels = 1 if found.onset is None else 2
+    panels = 1 if monitored.onset is None else 2
     height = panels * (_HIGH + _FOOT + _HEAD)
     figure = new_figure(width, height)
-    waves = [look.wave for look in found.looks]
-    if found.onset is not None:
-        waves = sorted({*waves, *(wave for wave, _ in found.onset.values)})
+    waves = [look.wave for look in monitored.looks]
+    if monitored.onset is not None:
+        waves = sorted({*waves, *(wave for wave, _ in monitored.onset.values)})
     top = _panel(figure, width, height, 0, waves)
-    _draw_statistic(top, found)
-    if found.onset is not None:
+    _draw_statistic(top, monitored)
+    if monitored.onset is not None:
         below = _panel(figure, width, height, 1, waves)
-        _draw_onset(below, found.onset)
+        _draw_onset(below, monitored.onset)
     title = "Study-level monitoring by wave"
-    return draw_svg(figure, f"monitor-{slug(width)}", title, monitor_words(found))
+    return draw_svg(figure, f"monitor-{slug(width)}", title, monitor_words(monitored))
 
 
-def monitor_words(found: Monitored) -> str:
+def monitor_words(monitored: Monitored) -> str:
     """What the figure shows."""
     sentences = [
         f"Wave {look.wave}: statistic {look.statistic:.2f}"
         + (f", threshold {look.threshold:.2f}" if look.threshold is not None else "")
         + (", rejects." if look.crossed else ".")
-        for look in found.looks
+        for look in monitored.looks
     ]
-    if found.onset is not None:
+    if monitored.onset is not None:
         sentences += [
             f"Onset process at wave {wave}: E {evidence_words(e)}."
-            for wave, e in found.onset.values
+            for wave, e in monitored.onset.values
         ]
     return " ".join(sentences)
 
@@ -72,21 +72,21 @@ def _panel(figure: Any, width: float, height: float, place: int, waves: Sequence
     return axes
 
 
-def _draw_statistic(axes: Any, found: Monitored) -> None:
-    waves = [look.wave for look in found.looks]
-    statistics = [look.statistic for look in found.looks]
+def _draw_statistic(axes: Any, monitored: Monitored) -> None:
+    waves = [look.wave for look in monitored.looks]
+    statistics = [look.statistic for look in monitored.looks]
     axes.plot(waves, statistics, color=INK, lw=1.4)
-    for look in found.looks:
+    for look in monitored.looks:
         if look.threshold is not None:
             ends_of_line = [look.wave - 0.3, look.wave + 0.3]
             axes.plot(ends_of_line, [look.threshold] * 2, color=MUTED, lw=1.4, dashes=(4, 3))
-        past = found.rejected_at is not None and look.wave >= found.rejected_at
+        past = monitored.rejected_at is not None and look.wave >= monitored.rejected_at
         _mark(axes, look.wave, look.statistic, crossed=past)
-    first = next((look for look in found.looks if look.threshold is not None), None)
+    first = next((look for look in monitored.looks if look.threshold is not None), None)
     if first is not None:
         place = first.wave - 0.3, first.threshold or 0.0
         note(axes, "threshold", place, (0, 2), ha="left", va="bottom")
-    ends = [0.0, *statistics, *(x.threshold for x in found.looks if x.threshold is not None)]
+    ends = [0.0, *statistics, *(x.threshold for x in monitored.looks if x.threshold is not None)]
     pad = 0.12 * (max(ends) - min(ends) or 1.0)
     axes.set_ylim(min(ends) - pad, max(ends) + pad)
     axes.set_title("Largest standardised gap over windows of looks", loc="left", fontsize=9.5)

@@ -122,16 +122,16 @@ def draw_svg(figure: Any, name: str, title: str, words: str) -> str:
     and a description that says in ``words`` what it shows."""
     from matplotlib import rc_context
 
-    held = io.StringIO()
+    buffer = io.StringIO()
     with rc_context(STYLE):
         none = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(held, format="svg", metadata=none, transparent=True)
-    text = held.getvalue()
+        figure.savefig(buffer, format="svg", metadata=none, transparent=True)
+    text = buffer.getvalue()
     view = re.search(r'viewBox="[^"]+"', text)
     body = text[text.index("<defs") : text.rindex("</svg>")]
     body = re.sub(r"<(style|metadata).*?</\1>", "", body, flags=re.DOTALL)  # would reach the page
     body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", body.replace("xlink:href", "href"))
-    body = re.sub("|".join(_VARIABLES), lambda found: f"var(--{_VARIABLES[found.group(0)]})", body)
+    body = re.sub("|".join(_VARIABLES), lambda match: f"var(--{_VARIABLES[match.group(0)]})", body)
     body = re.sub(r'font-family: [^;"]*', "font-family: var(--sans)", body)
     return (
         f'<svg {view.group(0) if view else ""} role="img" aria-labelledby="{name}-t {name}-d">'

@@ -181,11 +181,11 @@ def _draw_point(axes: Any, point: Point, x: float) -> None:
 def _apart(own: Sequence[Point], limits: tuple[float, float]) -> list[float]:
     """Where the points of a panel are drawn: those of one time side by side."""
     step = 0.035 * (limits[1] - limits[0])
-    found = []
+    places = []
     for place, point in enumerate(own):
         same = [p for p, other in enumerate(own) if other.x == point.x]
-        found.append(point.x + step * (same.index(place) - (len(same) - 1) / 2))
-    return found
+        places.append(point.x + step * (same.index(place) - (len(same) - 1) / 2))
+    return places
 
 
 def _name_points(axes: Any, own: Sequence[Point], xs: Sequence[float]) -> None:

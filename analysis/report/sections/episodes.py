@@ -76,20 +76,20 @@ def count_losses(table: ResultTable) -> tuple[Loss, ...]:
 
 def measure_effort(table: ResultTable) -> tuple[Effort, ...]:
     """Rounds, calls and seconds by wave and model, of one grader's rows."""
-    held = table.where(table["status"] != Status.MISSING)
-    if not len(held):
+    present = table.where(table["status"] != Status.MISSING)
+    if not len(present):
         return ()
-    keys, cell = _group(held["wave"], held["model"])
+    keys, cell = _group(present["wave"], present["model"])
     size = len(keys)
     count = np.bincount(cell, minlength=size)
     turns, calls, seconds = (
-        np.bincount(cell, weights=held[name], minlength=size) / count
+        np.bincount(cell, weights=present[name], minlength=size) / count
         for name in ("turns", "tool_calls", "seconds")
     )
     most = np.zeros(size, dtype=np.int64)
-    np.maximum.at(most, cell, held["turns"])
-    silent = np.bincount(cell[held["tool_calls"] == 0], minlength=size)
-    limited = np.bincount(cell[held["limits_hit"] != ""], minlength=size)
+    np.maximum.at(most, cell, present["turns"])
+    silent = np.bincount(cell[present["tool_calls"] == 0], minlength=size)
+    limited = np.bincount(cell[present["limits_hit"] != ""], minlength=size)
     return tuple(
         Effort(
             wave,
@@ -152,9 +152,9 @@ def _group(*columns: NDArray[Any]) -> tuple[list[tuple[Any, ...]], NDArray[np.in
     key = np.zeros(len(columns[0]), dtype=np.int64)
     for distinct, own in zip(lists, codes, strict=True):
         key = key * len(distinct) + own
-    found, cell = codes_of(key)
+    distinct_keys, cell = codes_of(key)
     keys = []
-    for code in found:
+    for code in distinct_keys:
         values = []
         for distinct in reversed(lists):
             code, place = divmod(code, len(distinct))

@@ -30,14 +30,14 @@ class DimensionMean:
 
 def dimension_means(plan: Plan, table: ResultTable) -> tuple[DimensionMean, ...]:
     """The means of one grader's rows, in the plan's strata; none where rows tell no dimension."""
-    held = table.where(one_of(table["stratum"], plan.strata))
-    if all(np.isnan(held[name]).all() for name in DIMENSIONS):
+    graded = table.where(one_of(table["stratum"], plan.strata))
+    if all(np.isnan(graded[name]).all() for name in DIMENSIONS):
         return ()
-    waves = sorted(set(held["wave"].tolist()))
+    waves = sorted(set(graded["wave"].tolist()))
     return tuple(
         mean
         for wave in waves
-        for mean in _means(make_seed_means(held, tuple(DIMENSIONS), plan.strata, wave=wave))
+        for mean in _means(make_seed_means(graded, tuple(DIMENSIONS), plan.strata, wave=wave))
     )
 
 

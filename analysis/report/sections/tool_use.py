@@ -130,77 +130,77 @@ class ToolUseTables:
 def tabulate_tools(conducts: Iterable[Conduct], left_out: int = 0) -> ToolUseTables:
     """The tables of some episodes. Tools beyond the MOST_TOOLS most called, and names that no
     tool would have, are counted as ``(other)``."""
-    held = sorted(conducts, key=lambda c: (c.wave, c.model, c.stratum, c.seed, c.replicate))
-    tools = _rank_tools(held)
-    by_model = _group(held, "wave", "model")
-    by_stratum = _group(held, "wave", "model", "stratum")
-    by_seed = _group(held, "wave", "model", "stratum", "seed")
+    ordered = sorted(conducts, key=lambda c: (c.wave, c.model, c.stratum, c.seed, c.replicate))
+    tools = _rank_tools(ordered)
+    by_model = _group(ordered, "wave", "model")
+    by_stratum = _group(ordered, "wave", "model", "stratum")
+    by_seed = _group(ordered, "wave", "model", "stratum", "seed")
     return ToolUseTables(
         tools,
-        tuple(_model_use(own) for own in by_model.values()),
-        tuple(row for own in by_model.values() for row in _tool_rows(own, tools)),
-        tuple(row for own in by_stratum.values() for row in _task_rows(own, tools)),
-        tuple(row for own in by_seed.values() for row in _seed_rows(own, tools)),
+        tuple(_model_use(group) for group in by_model.values()),
+        tuple(row for group in by_model.values() for row in _tool_rows(group, tools)),
+        tuple(row for group in by_stratum.values() for row in _task_rows(group, tools)),
+        tuple(row for group in by_seed.values() for row in _seed_rows(group, tools)),
         left_out,
     )
 
 
-def _group(held: list[Conduct], *names: str) -> Mapping[tuple[Any, ...], list[Conduct]]:
+def _group(conducts: list[Conduct], *names: str) -> Mapping[tuple[Any, ...], list[Conduct]]:
     groups: dict[tuple[Any, ...], list[Conduct]] = defaultdict(list)
-    for conduct in held:
+    for conduct in conducts:
         groups[tuple(getattr(conduct, name) for name in names)].append(conduct)
     return groups
 
 
-def _rank_tools(held: list[Conduct]) -> tuple[str, ...]:
-    counts = Counter(use.tool for conduct in held for use in conduct.uses)
+def _rank_tools(conducts: list[Conduct]) -> tuple[str, ...]:
+    counts = Counter(use.tool for conduct in conducts for use in conduct.uses)
     plain = {name: calls for name, calls in counts.items() if _NAME.fullmatch(name)}
     ranked = sorted(plain, key=lambda name: (-plain[name], name))[:MOST_TOOLS]
     return (*ranked, OTHER) if len(ranked) < len(counts) else tuple(ranked)
 
 
-def _uses(own: list[Conduct], tools: tuple[str, ...]) -> dict[str, list[Use]]:
+def _uses(conducts: list[Conduct], tools: tuple[str, ...]) -> dict[str, list[Use]]:
     """The calls of each tool, in the order of the tools."""
-    found: dict[str, list[Use]] = {tool: [] for tool in tools}
-    for use in (use for conduct in own for use in conduct.uses):
-        found[use.tool if use.tool in found else OTHER].append(use)
-    return found
+    by_tool: dict[str, list[Use]] = {tool: [] for tool in tools}
+    for use in (use for conduct in conducts for use in conduct.uses):
+        by_tool[use.tool if use.tool in by_tool else OTHER].append(use)
+    return by_tool
 
 
-def _model_use(own: list[Conduct]) -> ModelUse:
-    uses = [use for conduct in own for use in conduct.uses]
-    rounds = [len(conduct.turns) for conduct in own]
+def _model_use(conducts: list[Conduct]) -> ModelUse:
+    uses = [use for conduct in conducts for use in conduct.uses]
+    rounds = [len(conduct.turns) for conduct in conducts]
     return ModelUse(
-        wave=own[0].wave,
-        model=own[0].model,
-        episodes=len(own),
+        wave=conducts[0].wave,
+        model=conducts[0].model,
+        episodes=len(conducts),
         rounds=sum(rounds),
         calls=len(uses),
-        calls_per_episode=len(uses) / len(own),
+        calls_per_episode=len(uses) / len(conducts),
         rounds_per_episode=fmean(rounds),
         most_rounds=max(rounds),
         calls_per_round=len(uses) / sum(rounds) if sum(rounds) else None,
-        parallel_rounds=sum(len(turn) > 1 for conduct in own for turn in conduct.turns),
-        without_calls=sum(not conduct.uses for conduct in own),
+        parallel_rounds=sum(len(turn) > 1 for conduct in conducts for turn in conduct.turns),
+        without_calls=sum(not conduct.uses for conduct in conducts),
         failed=sum(use.failed for use in uses),
         limited=sum(bool(use.limits) for use in uses),
     )
 
 
-def _tool_rows(own: list[Conduct], tools: tuple[str, ...]) -> list[ToolRow]:
-    found = _uses(own, tools)
-    calls = sum(map(len, found.values()))
-    return [_tool_row(own, tool, uses, calls) for tool, uses in found.items() if uses]
+def _tool_rows(conducts: list[Conduct], tools: tuple[str, ...]) -> list[ToolRow]:
+    by_tool = _uses(conducts, tools)
+    calls = sum(map(len, by_tool.values()))
+    return [_tool_row(conducts, tool, uses, calls) for tool, uses in by_tool.items() if uses]
 
 
-def _tool_row(own: list[Conduct], tool: str, uses: list[Use], calls: int) -> ToolRow:
+def _tool_row(conducts: list[Conduct], tool: str, uses: list[Use], calls: int) -> ToolRow:
     mine = {use.tool for use in uses}
-    episodes = sum(any(use.tool in mine for use in conduct.uses) for conduct in own)
+    episodes = sum(any(use.tool in mine for use in conduct.uses) for conduct in conducts)
     seconds = [use.seconds for use in uses]
     limits = Counter(limit for use in uses for limit in use.limits)
     return ToolRow(
-        wave=own[0].wave,
-        model=own[0].model,
+        wave=conducts[0].wave,
+        model=conducts[0].model,
         tool=tool,
         calls=len(uses),
         share=len(uses) / calls,
@@ -213,16 +213,16 @@ def _tool_row(own: list[Conduct], tool: str, uses: list[Use], calls: int) -> Too
     )
 
 
-def _task_rows(own: list[Conduct], tools: tuple[str, ...]) -> list[TaskRow]:
-    task, _, difficulty = own[0].stratum.rpartition("/")
-    key = (own[0].wave, own[0].model, task, difficulty)
+def _task_rows(conducts: list[Conduct], tools: tuple[str, ...]) -> list[TaskRow]:
+    task, _, difficulty = conducts[0].stratum.rpartition("/")
+    key = (conducts[0].wave, conducts[0].model, task, difficulty)
     return [
-        TaskRow(*key, tool, len(own), len(uses), len(uses) / len(own))
-        for tool, uses in _uses(own, tools).items()
+        TaskRow(*key, tool, len(conducts), len(uses), len(uses) / len(conducts))
+        for tool, uses in _uses(conducts, tools).items()
     ]
 
 
-def _seed_rows(own: list[Conduct], tools: tuple[str, ...]) -> list[SeedRow]:
-    task, _, difficulty = own[0].stratum.rpartition("/")
-    key = (own[0].wave, own[0].model, task, difficulty, own[0].seed)
-    return [SeedRow(*key, tool, len(uses)) for tool, uses in _uses(own, tools).items()]
+def _seed_rows(conducts: list[Conduct], tools: tuple[str, ...]) -> list[SeedRow]:
+    task, _, difficulty = conducts[0].stratum.rpartition("/")
+    key = (conducts[0].wave, conducts[0].model, task, difficulty, conducts[0].seed)
+    return [SeedRow(*key, tool, len(uses)) for tool, uses in _uses(conducts, tools).items()]

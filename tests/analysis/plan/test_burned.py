@@ -175,15 +175,15 @@ def test_what_was_learnt_of_the_private_arm_hides_a_gap_and_a_reserve_tranche_sh
     assert "stay in the test, where they may hide a gap and make none" in hidden.note
 
 
-def test_burned_against_virgin_tells_that_the_private_arm_has_leaked() -> None:
+def test_burned_against_unexposed_shows_that_the_private_arm_has_leaked() -> None:
     told = [*OLD, *rows_of("new", 1, (0, 1), burned=(0,), score=reader_of_both)]
     not_told = [*OLD, *rows_of("new", 1, (0, 1), burned=(0,))]
     for rows, leaked in ((told, True), (not_told, False)):
         found = analyse(plan_of(), make_table(rows), REGISTRATION).standard
-        (aside,) = [a for a in found.sensitivity if a.analysis == "burned-versus-virgin"]
-        assert (aside.wave, aside.model, aside.detail) == (1, "new", "48 burned, 24 virgin")
-        assert (aside.p < 0.01) is leaked
-        assert bool(aside.note) is leaked
+        (row,) = [a for a in found.sensitivity if a.analysis == "burned-versus-virgin"]
+        assert (row.wave, row.model, row.detail) == (1, "new", "48 burned, 24 virgin")
+        assert (row.p < 0.01) is leaked
+        assert bool(row.note) is leaked
         assert found.burned == (BurnedSeeds(1, "new", 48, 24, 48),)
     lone = [*OLD, *rows_of("new", 1, (0,), burned=(0,))]
     assert not [
@@ -200,10 +200,10 @@ def test_models_of_which_other_seeds_are_burned_are_compared_apart_and_adjusted_
         *rows_of("all", 1, (0, 1)),
     ]
     found = analyse(plan_of(), make_table(rows), REGISTRATION).standard
-    asides = {a.model: a for a in found.sensitivity if a.analysis == "burned-versus-virgin"}
-    assert asides.keys() == {"one", "two"}
-    assert asides["one"].p_adjusted == pytest.approx(2 * asides["one"].p)
-    assert asides["two"].p_adjusted >= asides["two"].p
+    by_model = {a.model: a for a in found.sensitivity if a.analysis == "burned-versus-virgin"}
+    assert by_model.keys() == {"one", "two"}
+    assert by_model["one"].p_adjusted == pytest.approx(2 * by_model["one"].p)
+    assert by_model["two"].p_adjusted >= by_model["two"].p
     assert [v.model for v in found.verdicts] == ["all", "one", "two"]
 
 
@@ -302,8 +302,8 @@ def test_a_report_tells_it_everywhere() -> None:
         "may hide a gap and make none."
     )
     assert body["deviations"] == [line]
-    (aside,) = [a for a in body["sensitivity"] if a["analysis"] == "burned-versus-virgin"]
-    assert (aside["model"], aside["p"] < 0.05) == ("new", True)
+    (row,) = [a for a in body["sensitivity"] if a["analysis"] == "burned-versus-virgin"]
+    assert (row["model"], row["p"] < 0.05) == ("new", True)
     assert "lone,48,0,0,48" in files["tables/burned.csv"].replace("1,lone", "lone")
     assert "burned-versus-virgin" in files["tables/sensitivity.csv"]
     for name in ("report.html", "report.md"):

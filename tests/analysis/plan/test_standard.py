@@ -252,12 +252,12 @@ def test_a_look_of_which_all_is_excluded_stands_without_verdicts(rows):
 
 
 def test_every_sensitivity_analysis_is_there_and_decides_nothing(rows, analysis):
-    named = {aside.analysis for aside in analysis.standard.sensitivity}
+    named = {row.analysis for row in analysis.standard.sensitivity}
     # These rows have no scores of parts; rates of false discovery are always told.
     assert named == set(SENSITIVITY) - {"dimensions", "key-static"} | {"false-discovery"}
     assert {a.wave for a in analysis.standard.sensitivity if a.analysis == "gee"} == {2}
     none = analyse(plan_of(sensitivity=[]), make_table(rows), REGISTRATION)
-    assert {aside.analysis for aside in none.standard.sensitivity} == {"false-discovery"}
+    assert {row.analysis for row in none.standard.sensitivity} == {"false-discovery"}
     assert none.verdicts == analysis.verdicts
     dims = [replace(r, score_sr=r.score, score_dh=0.5) for r in rows]
     found = analyse(plan_of(sensitivity=["dimensions"]), make_table(dims), REGISTRATION)
