@@ -71,7 +71,7 @@ _SERVICES: Mapping[str, _Service] = {
 
 
 def usual_address(provider: str) -> str:
-    """Where a provider's models are, unless a pin says otherwise; "" where nothing tells."""
+    """Return the address of a provider's models, unless a pin names another; "" if unknown."""
     return _SERVICES[provider].base_url if provider in _SERVICES else ""
 
 

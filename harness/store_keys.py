@@ -10,7 +10,7 @@ ATTEMPTS = "attempts/"
 RESPONSES = "responses/"
 RUNS = "runs/"
 GRADES = "grades/"
-JUDGEMENTS = "judgements/"
+JUDGE_CALLS = "judgements/"
 PROBES = "probes/"
 
 
@@ -37,7 +37,7 @@ def attempt_replies(episode: str, attempt: int) -> str:
 def judge_replies(judge: str, call: str) -> str:
     """Common stem of the keys of a judge's replies to one call; ``judge`` is the digest of its
     pin, ``call`` that of the request's content."""
-    return f"{JUDGEMENTS}{hex_of(judge)}/{hex_of(call)}"
+    return f"{JUDGE_CALLS}{hex_of(judge)}/{hex_of(call)}"
 
 
 def probe_replies(model: str, call: str) -> str:

@@ -52,7 +52,7 @@ def write_file(path: Path, text: str) -> None:
 
 def safe_place(path: str) -> Path:
     """A relative path that stays where it is put. Raises StudyError for any other: families may
-    be a stranger's."""
+    be untrusted."""
     place = PurePosixPath(path)
     if place.is_absolute() or ".." in place.parts or not place.parts:
         raise StudyError(f"the family names an input file {path!r}: it must lie in the work folder")

@@ -199,7 +199,7 @@ def buy_or_overflow(
     journal: Journal,
     turn: int,
     request: ModelRequest,
-    heard: tuple[ToolUse, ...] = (),
+    uses: tuple[ToolUse, ...] = (),
 ) -> Reply:
     """As ``buy_reply``, but a conversation that is too long for the model also has a reply: an
     empty one with finish ``OVERFLOW``, which cost nothing. It is stored as any other reply of a
@@ -222,7 +222,7 @@ def buy_or_overflow(
         raw = tried[-1].raw if tried else b""
         silent = Message(Role.ASSISTANT, "")
         reply = Reply(silent, Usage(0, 0), "", OVERFLOW, raw, len(kinds), kinds)
-    return journal.save(turn, replace(reply, heard=heard)) if model.paid else reply
+    return journal.save(turn, replace(reply, heard=uses)) if model.paid else reply
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ MAX_TEXT_BYTES = 4_000_000  # of a file that read_file will look at
 MAX_IMAGE_BYTES = 5_000_000  # what the strictest large provider takes
 
 
-class BadCall(Exception):  # noqa: N818 - an answer for the model, not an error of ours
+class BadCall(Exception):  # noqa: N818 - an answer for the model, not our own error
     """A call that cannot be carried out: says what is wrong and what would be right."""
 
 

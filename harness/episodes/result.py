@@ -73,8 +73,8 @@ def summarise_episode(
     attempts: int,
     price: Price | None = None,
 ) -> EpisodeResult:
-    """The result of a cell, told by the attempt that counts; ``attempts`` were made in all. So
-    are its cost and its tokens: what other attempts cost, the budget counts."""
+    """Return the result of a cell: the grade, cost and tokens of the attempt that counts.
+    ``attempts`` is how many were made in all; the budget counts what the others cost."""
     return EpisodeResult(
         episode=cell.episode,
         attempt=episode.attempt,

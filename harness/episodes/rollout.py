@@ -98,12 +98,13 @@ def _may_run(model: ModelOrAgent, sandboxes: SandboxProvider) -> bool:
 
 def _provider_of(model: ModelOrAgent, sandboxes: SandboxProvider) -> SandboxProvider:
     """Where the model works: in the sandboxes of the run, unless it has folders of its own."""
-    own = model.folders if isinstance(model, ExternalAgent) else None
-    return sandboxes if own is None else own
+    folders = model.folders if isinstance(model, ExternalAgent) else None
+    return sandboxes if folders is None else folders
 
 
 def model_seed(cell: Cell, attempt: int) -> Seed:
-    """What a model draws from. It tells nothing of the instance's seed, from which it is made."""
+    """Return the seed of a model's draws. It reveals nothing of the instance's seed, from which it
+    is derived."""
     return cell.seed.child("model", cell.episode, attempt)
 
 

@@ -1,7 +1,7 @@
 """Agent servers: a model and its loop behind ``POST /api/chat``, as docs/agent-servers.md has it.
 
 Either the server works in a folder of this host (``tree: host``), or it calls the tools of a
-sandbox of ours over the bridge (``tree: bridge``). What it streams is read as rounds until it
+sandbox of this host over the bridge (``tree: bridge``). What it streams is read as rounds until it
 closes, until its rounds are used up, or until the task's time is.
 """
 
@@ -69,7 +69,7 @@ _STOPS = {
 
 @dataclass(frozen=True, slots=True)
 class AgentServerSettings:
-    """How a server is asked, and for how long it is heard. Seconds are wall time."""
+    """Request settings of a server and its time limits. Seconds are wall time."""
 
     base_url: str
     tree: str  # "host" or "bridge"
@@ -136,15 +136,15 @@ class AgentServer(ExternalAgent):
         text = ask(brief, folder)
         stored = journal.load(0)
         if stored is not None:
-            heard = self._recall(unpack(stored.raw), brief, sandbox, folder, tick)
+            conversation = self._recall(unpack(stored.raw), brief, sandbox, folder, tick)
         else:
-            heard = self._talk(text, brief, sandbox, seed, tick)
-            self._keep(heard, brief, folder, journal)
-        return self._conduct((Message(Role.USER, text),), heard)
+            conversation = self._talk(text, brief, sandbox, seed, tick)
+            self._keep(conversation, brief, folder, journal)
+        return self._conduct((Message(Role.USER, text),), conversation)
 
     def _talk(
         self, text: str, brief: Brief, sandbox: Sandbox, seed: Seed, tick: Callable[[], float]
-    ) -> _Heard:
+    ) -> _Conversation:
         """Have the conversation, with the tools on the bridge for as long as it lasts."""
         begun, limit = tick(), brief.limits.episode_seconds
         ends = begun + min(limit, self._terms.seconds or limit)
@@ -160,11 +160,11 @@ class AgentServer(ExternalAgent):
         tools = BridgedTools(sandbox, brief.limits, most, left, tick)
         with self._bridge.serve(tools):
             body["tools"] = {"url": tools.url, "token": tools.token}
-            heard = self._listen(body, seed, left, tick, lambda: not tools.touched)
-        heard.calls, heard.uses = tuple(tools.calls), tuple(tools.uses)
+            conversation = self._listen(body, seed, left, tick, lambda: not tools.touched)
+        conversation.calls, conversation.uses = tuple(tools.calls), tuple(tools.uses)
         if tools.lost is not None:
-            heard.error = f"{tools.lost.boundary}:{tools.lost.error_class}"
-        return heard
+            conversation.error = f"{tools.lost.boundary}:{tools.lost.error_class}"
+        return conversation
 
     def _listen(
         self,
@@ -173,30 +173,34 @@ class AgentServer(ExternalAgent):
         left: Callable[[], float],
         tick: Callable[[], float],
         untouched: Callable[[], bool],
-    ) -> _Heard:
+    ) -> _Conversation:
         """What the server streams. A try that fails before the first byte, and before anything is
         done to the files, may be made again."""
         tried = 0
         while True:
-            heard = _Heard(ChatStream(self._terms.rounds), tick, tick(), retries=tried)
+            conversation = _Conversation(
+                ChatStream(self._terms.rounds), tick, tick(), retries=tried
+            )
             try:
-                asyncio.run(self._exchange(body, heard, max(left(), 0.0)))
+                asyncio.run(self._exchange(body, conversation, max(left(), 0.0)))
             except _ServerError as error:
                 again = error.kind in RETRIED and tried < self._terms.retries
-                if not again or heard.received or not untouched():
-                    heard.error = f"{Boundary.PROVIDER}:{error.kind}"
-                    return heard
+                if not again or conversation.received or not untouched():
+                    conversation.error = f"{Boundary.PROVIDER}:{error.kind}"
+                    return conversation
                 wait = pause(self._terms.backoff_seconds, tried, error.wait, seed)
                 if wait >= left():
-                    heard.error = f"{Boundary.PROVIDER}:{error.kind}"
-                    return heard
+                    conversation.error = f"{Boundary.PROVIDER}:{error.kind}"
+                    return conversation
                 logger.warning("agent %s: %s, retry in %.1f s", self._name, error.kind, wait)
                 self._sleep(wait)
                 tried += 1
             else:
-                return heard
+                return conversation
 
-    async def _exchange(self, body: Mapping[str, Any], heard: _Heard, seconds: float) -> None:
+    async def _exchange(
+        self, body: Mapping[str, Any], conversation: _Conversation, seconds: float
+    ) -> None:
         """One request, to the end of its stream. Raises _ServerError."""
         import httpx2
 
@@ -206,16 +210,16 @@ class AgentServer(ExternalAgent):
                     _check_answer(response)
                     # As it came: what is packed may unpack to more than memory holds.
                     async for data in response.aiter_raw():
-                        if heard.take(data):
+                        if conversation.take(data):
                             return
-                heard.end()
+                conversation.end()
         except Exception as error:
-            if heard.stream.full:  # it was only waited for the last round's tools
-                heard.ending = ROUNDS_USED
+            if conversation.stream.full:  # it was only waited for the last round's tools
+                conversation.ending = ROUNDS_USED
             elif isinstance(error, _ServerError):
                 raise
-            elif isinstance(error, TimeoutError) and heard.received:
-                heard.ending = TIME_USED
+            elif isinstance(error, TimeoutError) and conversation.received:
+                conversation.ending = TIME_USED
             elif isinstance(error, (TimeoutError, MalformedStream, httpx2.HTTPError)):
                 raise _ServerError(_kind(error)) from None
             else:
@@ -238,7 +242,9 @@ class AgentServer(ExternalAgent):
     def _tls(self) -> ssl.SSLContext:
         return ssl.create_default_context()  # slow to make: once, not for every episode
 
-    def _keep(self, heard: _Heard, brief: Brief, folder: Path | None, journal: Journal) -> None:
+    def _keep(
+        self, conversation: _Conversation, brief: Brief, folder: Path | None, journal: Journal
+    ) -> None:
         """Store a conversation that was had to its end, with what it takes to go on from it.
 
         Of a tree too large to keep nothing is stored: a crash before the attempt is written has
@@ -246,21 +252,21 @@ class AgentServer(ExternalAgent):
         themselves: the first to write the attempt counts, with its own tree.
         """
         tree = () if folder is None else read_tree(folder)
-        if heard.error or tree is None:
+        if conversation.error or tree is None:
             return
         given = {(asset.path, asset.data) for asset in brief.assets}
         kept = ConversationSnapshot(
-            heard.ending,
-            tuple(heard.seconds()),
-            heard.retries,
-            bytes(heard.received),
-            heard.calls,
+            conversation.ending,
+            tuple(conversation.seconds()),
+            conversation.retries,
+            bytes(conversation.received),
+            conversation.calls,
             tuple(each for each in tree if each not in given),
             tuple(path for path, data in tree if (path, data) in given),
         )
-        message = Message(Role.ASSISTANT, heard.final)
-        usage = reduce(add, (each.usage for each in heard.stream.rounds), _NOTHING)
-        journal.save(0, Reply(message, usage, self._version, heard.ending, pack(kept)))
+        message = Message(Role.ASSISTANT, conversation.final)
+        usage = reduce(add, (each.usage for each in conversation.stream.rounds), _NOTHING)
+        journal.save(0, Reply(message, usage, self._version, conversation.ending, pack(kept)))
 
     def _recall(
         self,
@@ -269,34 +275,36 @@ class AgentServer(ExternalAgent):
         sandbox: Sandbox,
         folder: Path | None,
         tick: Callable[[], float],
-    ) -> _Heard:
+    ) -> _Conversation:
         """A conversation that was had before a crash, and the sandbox as it left it."""
-        heard = _Heard(ChatStream(self._terms.rounds), tick, tick(), retries=kept.retries)
-        with suppress(
-            MalformedStream
-        ):  # what came after the last round need not be of the protocol
-            if not heard.take(kept.stream[:MAX_STREAM_BYTES]) and kept.ending == CLOSED:
-                heard.end()
-        heard.ending, heard.told_seconds, heard.calls = kept.ending, kept.seconds, kept.calls
+        conversation = _Conversation(
+            ChatStream(self._terms.rounds), tick, tick(), retries=kept.retries
+        )
+        # Bytes after the last round need not follow the protocol.
+        with suppress(MalformedStream):
+            if not conversation.take(kept.stream[:MAX_STREAM_BYTES]) and kept.ending == CLOSED:
+                conversation.end()
+        conversation.ending, conversation.calls = kept.ending, kept.calls
+        conversation.stored_seconds = kept.seconds
         if folder is not None:
             same = [(a.path, a.data) for a in brief.assets if a.path in kept.unchanged]
             lay_out((*kept.tree, *same), folder)
         limits = brief.limits
-        heard.uses = tuple(
+        conversation.uses = tuple(
             use_tool(call, sandbox, limits, limits.tool_seconds, tick) for call in kept.calls
         )
-        return heard
+        return conversation
 
-    def _conduct(self, opening: tuple[Message, ...], heard: _Heard) -> AgentRun:
-        steps = tuple(self._steps(heard))
-        if heard.error:
-            return AgentRun(opening, steps, StopReason.FAILED, heard.error)
-        return AgentRun(opening, steps, _STOPS[heard.ending], final=heard.final)
+    def _conduct(self, opening: tuple[Message, ...], conversation: _Conversation) -> AgentRun:
+        steps = tuple(self._steps(conversation))
+        if conversation.error:
+            return AgentRun(opening, steps, StopReason.FAILED, conversation.error)
+        return AgentRun(opening, steps, _STOPS[conversation.ending], final=conversation.final)
 
-    def _steps(self, heard: _Heard) -> Iterator[Turn]:
-        rounds = heard.stream.rounds
-        shares = share_uses(rounds, heard.uses) if self._bridge else _told_uses(rounds)
-        arguments = {call.id: call.arguments for call in heard.calls}
+    def _steps(self, conversation: _Conversation) -> Iterator[Turn]:
+        rounds = conversation.stream.rounds
+        shares = share_uses(rounds, conversation.uses) if self._bridge else _reported_uses(rounds)
+        arguments = {call.id: call.arguments for call in conversation.calls}
         for number, (round, uses) in enumerate(zip(rounds, shares, strict=True)):
             calls = tuple(
                 ToolCall(use.call_id, use.name, arguments.get(use.call_id, "")) for use in uses
@@ -308,9 +316,9 @@ class AgentServer(ExternalAgent):
                 round.version or self._version,
                 finish,
                 round.raw,
-                heard.retries if number == 0 else 0,
+                conversation.retries if number == 0 else 0,
             )
-            yield Turn(reply, uses, heard.seconds()[number])
+            yield Turn(reply, uses, conversation.seconds()[number])
 
 
 def ask(brief: Brief, folder: Path | None) -> str:
@@ -336,8 +344,8 @@ def _request(terms: AgentServerSettings, text: str) -> dict[str, Any]:
 
 
 @dataclass(slots=True)
-class _Heard:
-    """What has been heard of a conversation so far, and how it ended."""
+class _Conversation:
+    """The rounds of a conversation so far, and how it ended."""
 
     stream: ChatStream
     tick: Callable[[], float]
@@ -349,7 +357,7 @@ class _Heard:
     error: str = ""  # "<boundary>:<class>"
     calls: tuple[ToolCall, ...] = ()  # over the bridge
     uses: tuple[ToolUse, ...] = ()
-    told_seconds: tuple[float, ...] = ()  # of a conversation that was kept
+    stored_seconds: tuple[float, ...] = ()  # of the rounds of a stored conversation
 
     def take(self, data: bytes) -> bool:
         """Read on; whether to stop. Raises MalformedStream."""
@@ -369,8 +377,8 @@ class _Heard:
 
     def seconds(self) -> list[float]:
         """How long each round took, the tools before it included."""
-        if self.told_seconds:
-            return list(self.told_seconds)
+        if self.stored_seconds:
+            return list(self.stored_seconds)
         marks = [self.begun, *self.marks]
         if len(self.stream.rounds) > len(self.marks):
             marks.append(self.tick())
@@ -378,15 +386,15 @@ class _Heard:
 
     @property
     def final(self) -> str:
-        """The last message that was said to its end and says anything."""
-        said = [each.text for each in self.stream.rounds if each.done and each.text.strip()]
-        return said[-1] if said else ""
+        """The last complete message that is not empty."""
+        messages = [each.text for each in self.stream.rounds if each.done and each.text.strip()]
+        return messages[-1] if messages else ""
 
 
 def share_uses(
     rounds: tuple[Round, ...], uses: tuple[ToolUse, ...]
 ) -> tuple[tuple[ToolUse, ...], ...]:
-    """The calls of the bridge by rounds: as many to each as the stream told results after it,
+    """The calls of the bridge by rounds: as many to each as the stream reported results after it,
     and to the last what is left."""
     shares, at = [], 0
     for each in rounds[:-1]:
@@ -395,15 +403,15 @@ def share_uses(
     return (*shares, uses[at:]) if rounds else ()
 
 
-def _told_uses(rounds: tuple[Round, ...]) -> tuple[tuple[ToolUse, ...], ...]:
-    """The tool calls of a server that works by itself, as it told them."""
+def _reported_uses(rounds: tuple[Round, ...]) -> tuple[tuple[ToolUse, ...], ...]:
+    """Return the tool calls of a server with its own tools, as it reported them."""
     numbers = count(1)
 
     def use(name: str, text: str) -> ToolUse:
         call = f"call-{next(numbers)}"
         return ToolUse(call, name, Message(Role.TOOL, text, call_id=call), 0.0)
 
-    return tuple(tuple(use(*told) for told in each.results) for each in rounds)
+    return tuple(tuple(use(*result) for result in each.results) for each in rounds)
 
 
 class _ServerError(Exception):
@@ -418,7 +426,7 @@ def _check_answer(response: httpx2.Response) -> None:
     status = response.status_code
     if response.is_success:
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise _ServerError("malformed")  # it was told to send the stream as it is
+            raise _ServerError("malformed")  # the request asked for the stream unencoded
         return
     kinds = {401: "auth", 403: "auth", 408: "timeout", 429: "rate_limit"}
     kind = kinds.get(status, "overload" if status >= 500 else "bad_request")

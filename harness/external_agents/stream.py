@@ -19,7 +19,7 @@ _MAX_NAME = 200  # characters of a model's name
 _MAX_COUNT = 2**53  # of tokens; a larger one is no number that JSON carries
 
 
-class MalformedStream(Exception):  # noqa: N818 - what a server sent, not an error of ours
+class MalformedStream(Exception):  # noqa: N818 - what a server sent, not our own error
     """The stream does not follow the protocol. The message names the line and quotes nothing."""
 
 

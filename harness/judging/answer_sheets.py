@@ -128,12 +128,12 @@ def make_sheets(
     """Return sheets with at least this many criteria in all, in every style for each stratum
     (family, version, difficulty), as evenly as the families allow. Raises HarnessError if no
     stratum has a criterion that a judge can decide."""
-    each = min(CHUNK, max(1, -(-criteria // (len(strata) * len(STYLES)))))
+    per_sheet = min(CHUNK, max(1, -(-criteria // (len(strata) * len(STYLES)))))
     sheets: list[Sheet] = []
     number = 0
     while sum(len(sheet.criteria) for sheet in sheets) < criteria:
         for stratum in strata:
-            sheets += _of_instance(catalog, *stratum, number, each)
+            sheets += _of_instance(catalog, *stratum, number, per_sheet)
         if not sheets:
             raise HarnessError(
                 "no criterion of these tasks can be put to a judge with a known truth: measure it "

@@ -39,7 +39,7 @@ class Membership:
     tokens: int
     loss: float
     min_k: float
-    min_k_plus: float | None  # None where no whole distribution was told
+    min_k_plus: float | None  # None if no whole distribution was reported
 
 
 def membership_scores(scores: TokenScores, share: float = SHARE) -> Membership:
@@ -83,6 +83,6 @@ def moments_of(distribution: NDArray[np.float64]) -> tuple[float, float] | None:
     if not abs(total - 1) <= WHOLE:
         return None
     weights /= total
-    held = np.where(weights > 0, distribution, 0.0)  # 0 log 0 = 0
-    mean = float(weights @ held)
-    return mean, math.sqrt(float(weights @ np.square(held - mean)))
+    finite = np.where(weights > 0, distribution, 0.0)  # 0 log 0 = 0
+    mean = float(weights @ finite)
+    return mean, math.sqrt(float(weights @ np.square(finite - mean)))

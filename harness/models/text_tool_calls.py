@@ -1,8 +1,8 @@
 """Tool calls as text, for models that have none of their own.
 
-The model is told how to write a call; what it writes is read leniently, and from its own message
-only. What tools answer goes back between marks in a user's message, in which whatever looks like
-a call, like one of the marks or like a control token of a chat template has its first bracket
+The prompt explains how to write a call. Calls are read leniently, and from the model's own message
+only. The tools' answers go back between marks in a user's message, in which any text that looks
+like a call, like one of the marks or like a control token of a chat template has its first bracket
 replaced by one that only looks alike: so a file can neither pose as a call nor, quoted by the
 model, become one.
 """
@@ -99,12 +99,12 @@ def as_text(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> tuple[Mes
 
 
 def explain(tools: Sequence[ToolSpec]) -> str:
-    """What a model is told of calls, and of the tools."""
-    told = (
+    """Return the part of the prompt that explains calls and lists the tools."""
+    lines = (
         f"- {tool.name}({', '.join(_fields(tool))}): {tool.description}\n  {_example(tool)}"
         for tool in tools
     )
-    return _HOW.format(example=_example(tools[0]), tools="\n".join(told))
+    return _HOW.format(example=_example(tools[0]), tools="\n".join(lines))
 
 
 def read_calls(text: str, tools: Sequence[ToolSpec]) -> tuple[Written, ...]:
@@ -177,7 +177,7 @@ def _blocks(text: str) -> Iterator[str]:
     while opened := _OPENING.search(text, at):
         closed = _CLOSING.search(text, opened.end())
         following = _OPENING.search(text, opened.end())
-        ends = [found.start() for found in (closed, following) if found]
+        ends = [match.start() for match in (closed, following) if match]
         end = min(ends, default=len(text))
         yield text[opened.end() : end]
         at = end
@@ -207,8 +207,8 @@ def _read_value(value: Any, names: Sequence[str], block: str) -> Written:
 
 def _guess(block: str, names: Sequence[str]) -> str:
     """The tool that a block names that cannot be read."""
-    found = [(block.find(f'"{name}"'), name) for name in names if f'"{name}"' in block]
-    return min(found)[1] if found else ""
+    positions = [(block.find(f'"{name}"'), name) for name in names if f'"{name}"' in block]
+    return min(positions)[1] if positions else ""
 
 
 def _pick(value: dict[str, Any], keys: Sequence[str]) -> Any:

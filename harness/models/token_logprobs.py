@@ -1,8 +1,8 @@
-"""What servers tell of how likely a given text is, read token by token.
+"""Log-probabilities of a given text as servers report them, read token by token.
 
 Three forms: ``choices[0].logprobs`` of an OpenAI-compatible server that echoes its prompt,
-``choices[0].prompt_logprobs`` of vLLM, and what our local model writes. Whose reply holds nothing
-of the kind tells nothing: None, never zeros.
+``choices[0].prompt_logprobs`` of vLLM, and what our local model writes. A reply without any of them
+gives None, never zeros.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST = 1e-3  # of rounding, for what is certain
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """One token: its bytes, its log-probability, and those of its rivals as far as told."""
+    """One token: its bytes, its log-probability, and those of its alternatives if reported."""
 
     data: bytes
     logprob: float | None  # None of the first, which follows nothing
@@ -36,27 +36,27 @@ class _Token:
 
 
 def read_likelihood(raw: bytes, text: str, start: int) -> TokenScores | None:
-    """The tokens of ``text`` that reach beyond character ``start``, from the bytes of a reply.
-    None where it does not tell them: not of this text, not all of them, or in no form known."""
+    """Return the scores of the tokens of ``text`` that reach beyond character ``start``, from the
+    bytes of a reply; None if it does not report all of them, of this text, in a known form."""
     try:
         tokens, most = _tokens(json.loads(raw))
         ends = (len(tokens) - generated for generated in most)
         tails = (_tail(tokens[:end], text.encode(), len(text[:start].encode())) for end in ends)
         return _scores(next((tail for tail in tails if tail), []))
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError):
-        return None  # strangers wrote it
+        return None  # the reply is untrusted
 
 
 def _scores(tokens: Sequence[_Token]) -> TokenScores | None:
     logprobs = [token.logprob for token in tokens if _is_logprob(token.logprob)]
     if not tokens or len(logprobs) < len(tokens):
         return None
-    told = tuple(max(float(each), _LEAST) for each in logprobs)
+    values = tuple(max(float(each), _LEAST) for each in logprobs)
     moments = [token.moments or _moments(token) for token in tokens]
     whole = [each for each in moments if each is not None]
     if len(whole) < len(tokens):
-        return TokenScores(told)
-    return TokenScores(told, tuple(mean for mean, _ in whole), tuple(sd for _, sd in whole))
+        return TokenScores(values)
+    return TokenScores(values, tuple(mean for mean, _ in whole), tuple(sd for _, sd in whole))
 
 
 def _is_logprob(value: Any) -> TypeGuard[float]:
@@ -66,15 +66,15 @@ def _is_logprob(value: Any) -> TypeGuard[float]:
 def _tail(tokens: Sequence[_Token], text: bytes, start: int) -> list[_Token]:
     """The tokens that end the text, from the one that holds byte ``start``; none where tokens and
     text do not agree there."""
-    left, found = text, []
+    left, tail = text, []
     for token in reversed(tokens):
         if len(left) <= start:
             break
         if not token.data or not left.endswith(token.data):
             return []
-        found.append(token)
+        tail.append(token)
         left = left[: -len(token.data)]
-    return found[::-1] if len(left) <= start else []
+    return tail[::-1] if len(left) <= start else []
 
 
 def _moments(token: _Token) -> tuple[float, float] | None:
@@ -84,8 +84,8 @@ def _moments(token: _Token) -> tuple[float, float] | None:
 
 
 def _tokens(body: Any) -> tuple[list[_Token], Sequence[int]]:
-    """The tokens that are told, and how many of the last may have been generated behind the text:
-    one was asked for."""
+    """Return the reported tokens, and how many of the last may have been generated behind the
+    text: one was asked for."""
     if LOCAL in body:
         return [_local_token(each) for each in body[LOCAL]], (0,)
     choice = body["choices"][0]
@@ -112,15 +112,15 @@ def _vllm_tokens(places: Sequence[Mapping[str, Any] | None]) -> Iterator[_Token]
         yield _Token(_bytes(given["decoded_token"]), given["logprob"], others)
 
 
-def _echoed_tokens(told: Mapping[str, Any]) -> Iterator[_Token]:
-    tokens, logprobs = told["tokens"], told["token_logprobs"]
-    rivals = told.get("top_logprobs") or [None] * len(tokens)
-    for token, logprob, top in zip(tokens, logprobs, rivals, strict=True):
-        yield _Token(_bytes(token), logprob, _rivals(token, logprob, top or {}))
+def _echoed_tokens(echoed: Mapping[str, Any]) -> Iterator[_Token]:
+    tokens, logprobs = echoed["tokens"], echoed["token_logprobs"]
+    distributions = echoed.get("top_logprobs") or [None] * len(tokens)
+    for token, logprob, top in zip(tokens, logprobs, distributions, strict=True):
+        yield _Token(_bytes(token), logprob, _alternatives(token, logprob, top or {}))
 
 
-def _rivals(token: str, logprob: float | None, top: Mapping[str, float]) -> Sequence[float]:
-    """The distribution as far as told. A token beyond the most likely ones is in it too."""
+def _alternatives(token: str, logprob: float | None, top: Mapping[str, float]) -> Sequence[float]:
+    """Return the distribution as far as reported, with a token beyond the most likely ones."""
     if logprob is None or not top:
         return ()
     return [*top.values(), *([] if token in top else [logprob])]

@@ -1,9 +1,9 @@
 from .closed_book import probe_call, probe_digest, probe_messages, run_probe
 from .records import Probe, TextProbe, read_probe, read_text_probe
-from .text import NOT_TOLD, released_text, run_text_probe, text_call, text_digest
+from .text import NOT_REPORTED, released_text, run_text_probe, text_call, text_digest
 
 __all__ = [
-    "NOT_TOLD",
+    "NOT_REPORTED",
     "Probe",
     "TextProbe",
     "probe_call",

@@ -28,7 +28,7 @@ from registry.ledger import ModelPin
 
 OPENING = 200  # characters of a text file
 MOST = 512  # characters that are measured
-NOT_TOLD = "not_told"  # the error class of a reply without log-probabilities of the text
+NOT_REPORTED = "not_told"  # the error class of a reply without log-probabilities of the text
 _TEXTS = frozenset(("application/json", "application/xml", "application/yaml"))
 
 
@@ -72,13 +72,13 @@ def run_text_probe(
     top: int = 0,
 ) -> TextProbe:
     """Ask, keep the reply before it is read, and store its measures. Raises AttemptFailed; of
-    class ``NOT_TOLD`` if the reply has no log-probabilities of the text."""
+    class ``NOT_REPORTED`` if the reply has no log-probabilities of the text."""
     seed, journal = Seed.from_hex(hex_of(replies.charge.subject)), replies.probe()
     request = TextRequest(text.text, seed, text.start, way, top, partial(journal.keep_failed, 0))
     reply = journal.load(0) or journal.save(0, model.text_logprobs(request))
     scores = read_likelihood(reply.raw, text.text, text.start)
     if scores is None:
-        raise AttemptFailed(Boundary.PROVIDER, NOT_TOLD)
+        raise AttemptFailed(Boundary.PROVIDER, NOT_REPORTED)
     probe = TextProbe(replies.charge, instance.id, membership_scores(scores), reply.served_version)
     save_probe(replies, probe)
     return probe

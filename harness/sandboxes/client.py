@@ -174,7 +174,7 @@ class ToolServerSandbox:
         """Run a program in the work folder. Whatever it started is dead when this returns.
 
         A program that takes the whole sandbox down is answered as killed, now and at every later
-        call: what an agent can bring about is no failure of ours.
+        call: what an agent can cause is not a failure of the sandbox.
         """
         if self._spent is not None:
             return ExecResult(

@@ -149,8 +149,8 @@ def profile_of(limits: Limits) -> Profile:
 
 def bytes_of(profile: Profile, runtime: str) -> int:
     """The most memory that a container of this profile can take, its folders included."""
-    own = _SMALL + _SHARED + _OWN + (_KERNEL_BYTES if runtime != "runc" else 0)
-    return profile.memory_bytes + profile.disk_bytes + own
+    overhead = _SMALL + _SHARED + _OWN + (_KERNEL_BYTES if runtime != "runc" else 0)
+    return profile.memory_bytes + profile.disk_bytes + overhead
 
 
 class DockerSandboxes:
@@ -370,13 +370,13 @@ class DockerSandboxes:
 
     def _taken(self) -> int:
         """The most that all sandboxes of this machine can take by now. Raises DockerException."""
-        found = self._client.containers(all=True, filters={"label": f"{LABEL}.bytes"})
-        sizes = (each["Labels"].get(f"{LABEL}.bytes", "") for each in found)
+        containers = self._client.containers(all=True, filters={"label": f"{LABEL}.bytes"})
+        sizes = (each["Labels"].get(f"{LABEL}.bytes", "") for each in containers)
         return sum(int(size) for size in sizes if size.isdigit())
 
     def _events(self, name: str, since: int, until: int) -> EventStream:
-        """What the engine tells of a container between two times, waiting for the second. Where it
-        does not answer, nothing."""
+        """Return the engine's events of a container between two times, waiting for the second; none
+        if the engine does not answer."""
         seen = {"container": [name], "event": ["oom", "die", "kill"]}
         return _EngineEvents(
             lambda: self._client.events(since=since, until=until, filters=seen, decode=True)
@@ -394,10 +394,10 @@ _LIBRARIES: dict[str, tuple[tuple[str, str], ...]] = {}  # by the digest of an i
 _ASKING = threading.Lock()
 
 
-def _read_libraries(said: bytes, digest: str) -> tuple[tuple[str, str], ...]:
-    """What an image said of its libraries. Raises HarnessError."""
+def _read_libraries(listing: bytes, digest: str) -> tuple[tuple[str, str], ...]:
+    """Parse the libraries that an image lists. Raises HarnessError."""
     try:
-        return tuple((_checked(name), _checked(version)) for name, version in json.loads(said))
+        return tuple((_checked(name), _checked(version)) for name, version in json.loads(listing))
     except (ValueError, TypeError):
         raise HarnessError(
             f"the sandbox image {digest} does not tell its Python libraries: `make image` builds "
@@ -441,9 +441,9 @@ def reap(client: APIClient | None = None) -> int:
     removed = 0
     with suppress(*_ENGINE_ERRORS):
         client = client or connect()
-        for found in client.containers(all=True, filters={"label": f"{LABEL}=1"}):
-            if _is_forgotten(found["Labels"]):
-                _remove(client, found["Id"])
+        for container in client.containers(all=True, filters={"label": f"{LABEL}=1"}):
+            if _is_forgotten(container["Labels"]):
+                _remove(client, container["Id"])
                 removed += 1
     if removed:
         logger.info("removed %d forgotten containers", removed)
@@ -451,7 +451,8 @@ def reap(client: APIClient | None = None) -> int:
 
 
 def owner_label(pid: int | None = None) -> str:
-    """This process, told apart from all others on this engine and from later ones of its pid."""
+    """Label that distinguishes this process from all others on this engine and later ones of its
+    pid."""
     pid = os.getpid() if pid is None else pid
     return f"{os.readlink('/proc/self/ns/pid')}/{pid}/{_started(pid)}"
 
@@ -479,12 +480,12 @@ def _attach(client: APIClient, name: str) -> socket.socket:
     link = getattr(raw, "_sock", raw)
     if isinstance(link, ssl.SSLSocket):
         raise HarnessError("the engine speaks TLS: sandboxes need one on this machine")
-    own = socket.socket(fileno=os.dup(link.fileno()))
+    stream = socket.socket(fileno=os.dup(link.fileno()))
     response = getattr(raw, "_response", None)
     if response is not None:
         response.close()
     raw.close()
-    return own
+    return stream
 
 
 def _share_of(client: APIClient) -> int:
@@ -548,8 +549,8 @@ def _remove_all(client: APIClient, label: str, timeout: float = 30.0) -> None:
             if not left:
                 return
             if time.monotonic() - begun > 1.0:
-                for found in left:
-                    _remove(client, found["Id"])
+                for container in left:
+                    _remove(client, container["Id"])
             time.sleep(0.05)
 
 

@@ -42,8 +42,10 @@ class LocalSandboxes:
     @cached_property
     def libraries(self) -> tuple[tuple[str, str], ...]:
         """Of the sandbox image's libraries, those that this Python has, as they are here."""
-        found = [(name, version) for name, _ in locked_libraries() if (version := _version(name))]
-        return (("Python", platform.python_version()), *found)
+        installed = [
+            (name, version) for name, _ in locked_libraries() if (version := _version(name))
+        ]
+        return (("Python", platform.python_version()), *installed)
 
     def __init__(self) -> None:
         self._source = Path(server.__file__).read_text()
@@ -79,16 +81,16 @@ class LocalSandboxes:
     def _serve(self, work: str, limits: Limits, *options: str) -> ToolServerSandbox:
         """A server in the folder, which is removed with it unless the options say otherwise."""
         name = f"local-{Path(work).name}"
-        ours, theirs = socket.socketpair()
+        host_end, server_end = socket.socketpair()
         try:
-            process = self._start(work, theirs, limits, *options)
+            process = self._start(work, server_end, limits, *options)
         except OSError as error:
-            ours.close()
+            host_end.close()
             _remove(work, options)
             raise AttemptFailed(Boundary.SANDBOX, "not created", str(error.strerror)) from error
         finally:
-            theirs.close()
-        connection = ServerConnection(ours, wrapped=False)
+            server_end.close()
+        connection = ServerConnection(host_end, wrapped=False)
         sandbox = ToolServerSandbox(
             name, connection, limits, lambda lost: self._end(name, process, work, options)
         )
@@ -164,7 +166,7 @@ def _pid_namespace() -> int:
 
 
 def _bare_environment(work: str) -> dict[str, str]:
-    """Nothing of ours: no keys, no settings."""
+    """Return an environment without the keys and settings of this process."""
     return {
         "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
         "HOME": work,

@@ -25,7 +25,7 @@ from harness.spending.paid_call import (
 )
 from harness.store_keys import (
     ATTEMPTS,
-    JUDGEMENTS,
+    JUDGE_CALLS,
     PROBES,
     RESPONSES,
     attempt_replies,
@@ -41,7 +41,7 @@ from registry.stores import Store
 
 _FOLDERS = {
     CallKind.EPISODE: RESPONSES,
-    CallKind.JUDGE: JUDGEMENTS,
+    CallKind.JUDGE: JUDGE_CALLS,
     CallKind.PROBE: PROBES,
 }
 _READERS = 8  # threads that read the store

@@ -62,13 +62,13 @@ class LeaseBook:
     _ready: deque[str]
     _later: list[tuple[float, str]] = field(default_factory=list)
     _leases: dict[str, str] = field(default_factory=dict)  # episode → worker
-    _heard: dict[str, float] = field(default_factory=dict)  # worker → when last
+    _heartbeats: dict[str, float] = field(default_factory=dict)  # worker → time of the last
     _failed: dict[str, int] = field(default_factory=dict)
     _classes: dict[str, int] = field(default_factory=dict)
     _exhausted: int = 0
     budget: Budget | None = None
     recount: Callable[[Cell], Spend] | None = None  # cost of a cell, from the store
-    _held: dict[str, deque[str]] = field(default_factory=dict)  # by model: over budget
+    _over_budget: dict[str, deque[str]] = field(default_factory=dict)  # by model
 
     @classmethod
     def open(
@@ -143,7 +143,7 @@ class LeaseBook:
 
     def hear(self, worker: str, now: float) -> None:
         """Record a heartbeat of a worker."""
-        self._heard[worker] = now
+        self._heartbeats[worker] = now
 
     def release(self, worker: str) -> int:
         """Take back the leases of a dead worker and return how many there were."""
@@ -160,25 +160,25 @@ class LeaseBook:
             waiting=len(self._cells) - len(self._leases),
             exhausted=self._exhausted,
             failures=tuple(sorted(self._classes.items())),
-            held=sum(map(len, self._held.values())),
+            held=sum(map(len, self._over_budget.values())),
             accounts=() if self.budget is None else self.budget.accounts(),
         )
 
     def _next(self) -> str | None:
         """The next cell that is ready and within the budget: first of those that were not
         before."""
-        for held in self._held.values():
-            while held and not self._is_waiting(held[0]):
-                held.popleft()
-            if held and self._pays(held[0]):
-                return held.popleft()
+        for queue in self._over_budget.values():
+            while queue and not self._is_waiting(queue[0]):
+                queue.popleft()
+            if queue and self._pays(queue[0]):
+                return queue.popleft()
         while self._ready:
             episode = self._ready.popleft()
             if not self._is_waiting(episode):
                 continue
             if self._pays(episode):
                 return episode
-            self._held.setdefault(self._cells[episode].model, deque()).append(episode)
+            self._over_budget.setdefault(self._cells[episode].model, deque()).append(episode)
         return None
 
     def _is_waiting(self, episode: str) -> bool:
@@ -222,8 +222,10 @@ class LeaseBook:
         """Queue again the failed cells after their pause, and the leases of silent workers."""
         while self._later and self._later[0][0] <= now:
             self._ready.append(heapq.heappop(self._later)[1])
-        silent = [who for who, when in self._heard.items() if now - when > self.silence_seconds]
+        silent = [
+            who for who, when in self._heartbeats.items() if now - when > self.silence_seconds
+        ]
         for worker in silent:
-            del self._heard[worker]
+            del self._heartbeats[worker]
             lost = self.release(worker)
             logger.warning("worker %s is silent: %d leases lost", worker, lost)

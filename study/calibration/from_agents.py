@@ -163,7 +163,7 @@ def _measure(study: Study, scratch_study: Study, scratch: Scratch) -> Calibrated
     studies = one_model_studies(model, labels, own.stratum, own.tranche)
     trials = DoseTrials(studies, tuple(doses[column.model] for column in own.columns))
     seed = permutation_seed(registration, "C2", "calibrate", "run")
-    found = measure(plan, trials, seed)
+    calibration = measure(plan, trials, seed)
     notes = (
         "Replicates share one draw of instances and arms; agents of one dose differ in what they "
         "remember and in their luck.",
@@ -180,7 +180,7 @@ def _measure(study: Study, scratch_study: Study, scratch: Scratch) -> Calibrated
         "what the agents do",
         data.covered,
         notes,
-        found,
+        calibration,
     )
 
 

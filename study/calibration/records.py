@@ -58,8 +58,8 @@ def calibrations_of(
         record: CalibrationMade = entry.record
         if record.plan != registration or (record.wave or 0) > through:
             continue
-        held = best.get(record.how)
-        if held is None or _weight(record) >= _weight(held.record):
+        current = best.get(record.how)
+        if current is None or _weight(record) >= _weight(current.record):
             best[record.how] = entry
     return tuple(_read(study, best[how]) for how in sorted(best))
 

@@ -127,7 +127,7 @@ def _print(made: Calibrated, files: tuple[Path, Path]) -> None:
     from study.calibration import as_kept
     from study.cli.output import print_records
 
-    found = made.found
+    curve = made.found
     rows = [
         {
             "known": f"{100 * each.dose:g} %",
@@ -137,7 +137,7 @@ def _print(made: Calibrated, files: tuple[Path, Path]) -> None:
             "curve": "–" if each.fitted is None else f"{100 * each.fitted:.0f} %",
             "gap, points": signed(each.gap),
         }
-        for each in found.doses
+        for each in curve.doses
     ]
     where = f"{made.model}, wave {made.wave}" if made.how == "resampled" else made.model
     print_records(rows, False, title=f"Known leaks: {where}")

@@ -269,8 +269,8 @@ def sweep(
     with sweep_watch(f"wave {request.wave}") as watch:
         outcome = pipeline.sweep(pipeline.open_study(folder), request, watch)
     print_sweep(outcome, request.wave, as_json)
-    held = outcome.progress is not None and outcome.progress.held > 0
-    sys.exit(0 if outcome.closed else 3 if held else 1)
+    over_budget = outcome.progress is not None and outcome.progress.held > 0
+    sys.exit(0 if outcome.closed else 3 if over_budget else 1)
 
 
 def _foresee(study: Study, wave: int, dry_run: bool, pilot: str | None, as_json: bool) -> None:

@@ -94,18 +94,18 @@ def print_records(
     stdout().print(table)
 
 
-def print_survey(found: Survey, as_json: bool) -> None:
+def print_survey(survey: Survey, as_json: bool) -> None:
     """Print the scores of each family and difficulty, and the bounds that do not hold."""
     if as_json:
-        print_json(found.as_json())
+        print_json(survey.as_json())
         return
-    table = _plain_table(f"Scores over {found.strata[0].seeds} seeds")
+    table = _plain_table(f"Scores over {survey.strata[0].seeds} seeds")
     table.add_column("task", overflow="fold")
     table.add_column("level")
     for name in ("solver", "guess", "noisy", "redrawn"):
         table.add_column(name, justify="right")
     table.add_column("holds")
-    for each in found.strata:
+    for each in survey.strata:
         numbers = (each.solver, each.best_guess[1])
         table.add_row(
             f"{each.family}@{each.version}",
@@ -117,7 +117,7 @@ def print_survey(found: Survey, as_json: bool) -> None:
         )
     console = Console(highlight=False, width=80)
     console.print(table)
-    for problem in found.problems:
+    for problem in survey.problems:
         console.print(f"[bold red]out of bounds[/] {escape(problem)}", soft_wrap=True)
 
 

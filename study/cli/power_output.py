@@ -45,9 +45,11 @@ def write_plot(path: Path, answer: PowerAnswer) -> None:
 
 
 def _premises(answer: PowerAnswer) -> list[str]:
-    plan, setting, held = answer.plan, answer.setting, answer.components
-    everyone, own, run = held.parts
-    spread = " and ".join(f"{sd:.3f} ({o})" for sd, o in zip(held.sd, plan.outcomes, strict=False))
+    plan, setting, components = answer.plan, answer.setting, answer.components
+    everyone, own, run = components.parts
+    spread = " and ".join(
+        f"{sd:.3f} ({o})" for sd, o in zip(components.sd, plan.outcomes, strict=False)
+    )
     adjusted = (
         f"adjusted by {setting.covariate_runs} pre-exposure runs"
         if setting.covariate_runs
@@ -93,12 +95,12 @@ def _findings(answer: PowerAnswer) -> list[str]:
 
 def _control_words(answer: PowerAnswer, gap: str) -> list[str]:
     """What control C1 leaves of a look's verdicts."""
-    planned, rules, held = answer.planned, answer.plan.standard, answer.setting.controls
-    if rules is None or held is None or planned.withheld is None or planned.half_width is None:
+    planned, rules, controls = answer.planned, answer.plan.standard, answer.setting.controls
+    if rules is None or controls is None or planned.withheld is None or planned.half_width is None:
         return ["No negative control is named: C1 withholds nothing."]
-    named = counted(len(held.baseline), "run") + " over all instances by models from before"
-    if held.frozen:
-        named += f", {len(held.frozen)} of frozen models at the look"
+    named = counted(len(controls.baseline), "run") + " over all instances by models from before"
+    if controls.frozen:
+        named += f", {len(controls.frozen)} of frozen models at the look"
     kept = _share(planned.issued or 0.0, planned.issued_error or 0.0)
     lines = [
         f"Negative controls: {named}. Half of their 90 % interval is {100 * planned.half_width:.1f}"
@@ -114,11 +116,11 @@ def _warning(answer: PowerAnswer) -> str:
     says = "Warning: C1 would withhold the verdicts of more than one look in five. "
     if not answer.remedies:
         return says + "No number of instances or models within reach keeps it to 10 %."
-    found = " or ".join(
+    remedies = " or ".join(
         f"{each.count} {each.what} ({_share(each.withheld, each.error)} simulated)"
         for each in answer.remedies
     )
-    return says + f"To keep it to 10 %: {found}, all else as planned."
+    return says + f"To keep it to 10 %: {remedies}, all else as planned."
 
 
 def _study_words(planned: PowerPoint, gap: str, onset: int) -> list[str]:

@@ -96,28 +96,28 @@ def parametr(
     _write(import_parametr(folders, Arm(arm), look), out, append, as_json)
 
 
-def _write(found: Imported, out: Path, append: bool, as_json: bool) -> None:
+def _write(imported: Imported, out: Path, append: bool, as_json: bool) -> None:
     from study.cli.output import print_json, print_records, stdout
     from study.picard import write_rows
 
-    total = write_rows(out, found.rows, append)
+    total = write_rows(out, imported.rows, append)
     if as_json:
-        overall: list[dict[str, Any]] = [asdict(each) for each in found.overall]
+        overall: list[dict[str, Any]] = [asdict(each) for each in imported.overall]
         print_json(
             {
-                "rows": len(found.rows),
+                "rows": len(imported.rows),
                 "rows_in_file": total,
                 "file": str(out),
                 "overall": overall,
-                "warnings": list(found.warnings),
+                "warnings": list(imported.warnings),
             }
         )
         return
-    if found.overall:
-        print_records([_shown(asdict(each)) for each in found.overall], False, title="Overall")
-    for warning in found.warnings:
+    if imported.overall:
+        print_records([_shown(asdict(each)) for each in imported.overall], False, title="Overall")
+    for warning in imported.warnings:
         click.echo(f"warning: {warning}", err=True)
-    stdout().print(f"{len(found.rows)} rows into {out}, which has {total}", soft_wrap=True)
+    stdout().print(f"{len(imported.rows)} rows into {out}, which has {total}", soft_wrap=True)
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:

@@ -129,13 +129,13 @@ def tasks_check(
     from study.tasks import check_tasks
 
     with progress_watch("checking") as watch:
-        found = check_tasks(names, seeds, watch, jobs)
+        survey = check_tasks(names, seeds, watch, jobs)
     if page is not None:
         from study.tasks import write_page
 
-        write_page(found, page)
-    print_survey(found, as_json)
-    sys.exit(0 if found.holds else 1)
+        write_page(survey, page)
+    print_survey(survey, as_json)
+    sys.exit(0 if survey.holds else 1)
 
 
 @click.group()

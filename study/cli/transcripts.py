@@ -60,11 +60,11 @@ def show(
     from study.cli.output import stdout
     from study.transcripts import open_transcript, print_transcript, transcript_json
 
-    found = open_transcript(study, str(episode), attempt, bool(grade))
+    transcript = open_transcript(study, str(episode), attempt, bool(grade))
     if as_json:  # ASCII only: untrusted strings may hold control sequences
-        click.echo(json.dumps(transcript_json(found, bool(grade), arm), indent=2))
+        click.echo(json.dumps(transcript_json(transcript, bool(grade), arm), indent=2))
         return
-    print_transcript(found, stdout(), bool(grade), arm)
+    print_transcript(transcript, stdout(), bool(grade), arm)
 
 
 @click.command()

@@ -160,7 +160,7 @@ def open_(folder: Path, models: str, tranches: tuple[str, ...], as_json: bool) -
 
 def _read_tranches(options: tuple[str, ...], models: list[str]) -> dict[str, tuple[int, ...]]:
     """Return the tranches by model; an option without a model is for all."""
-    found: dict[str, tuple[int, ...]] = {}
+    by_model: dict[str, tuple[int, ...]] = {}
     for option in options:
         name, equals, listed = option.rpartition("=")
         numbers = listed.split(",")
@@ -170,12 +170,12 @@ def _read_tranches(options: tuple[str, ...], models: list[str]) -> dict[str, tup
                 "control=0,2",
                 param_hint="--tranche",
             )
-        own = tuple(sorted({int(number) for number in numbers}))
+        chosen = tuple(sorted({int(number) for number in numbers}))
         for model in [name] if equals else models:
-            if model in found:
+            if model in by_model:
                 raise click.BadParameter(f"{model} is given tranches twice", param_hint="--tranche")
-            found[model] = own
-    return found
+            by_model[model] = chosen
+    return by_model
 
 
 @wave.command("close")

@@ -43,8 +43,8 @@ _LOCAL_MODEL = "models:\n  {name}: {{provider: local, model: {name}, max_tokens:
 _LOCAL_WAVE = "[before-1, honest-2, mild-2, strong-2, {name}]"
 
 # A judge whose verdicts come to nothing: what it finds is no reason to believe anything.
-_TOLD = "one that remembers all of it.\n"
-_JUDGE_TOLD = """\
+_AGENTS_TEXT = "one that remembers all of it.\n"
+_JUDGE_TEXT = """\
   A judge is asked for a second opinion. It reads carelessly and, as its maker changes what is
   served, has read the release itself from the day that it is out.
 """
@@ -160,7 +160,7 @@ def _with_model(text: str, name: str) -> str:
 def with_judge(text: str, name: str) -> str:
     """The demo's protocol with a built-in judge as its second grader."""
     for old, more in (
-        (_TOLD, _JUDGE_TOLD),
+        (_AGENTS_TEXT, _JUDGE_TEXT),
         (_PRESET, _JUDGE_RULES.format(name=name)),
     ):
         text = text.replace(old, old + more)

@@ -17,7 +17,7 @@ from harness.episode import Cell
 from harness.judging import MAX_CHARS, TRIES, Submission, call_texts, chunks_of, questions_of
 from harness.model import Usage
 from harness.spending import CallKind, Price, PricedModel, read_paid_calls, total_cost
-from harness.store_keys import JUDGEMENTS
+from harness.store_keys import JUDGE_CALLS
 from registry.ledger import JudgePin, record_digest
 from study.judging.drift import archived_cells
 from study.judging.records import FIRST, graded_by, judge_pin
@@ -122,7 +122,7 @@ def _planned(protocol: Protocol, wave: int) -> list[int]:
 def _pilots(study: Study, pin: JudgePin, price: Price | None) -> Iterator[Pilot]:
     """The episodes that this judge has graded, with any prompt and settings, and their usage."""
     usages: dict[tuple[int | None, str], list[Usage]] = defaultdict(list)
-    if next(iter(study.store.list(JUDGEMENTS)), None) is None:
+    if next(iter(study.store.list(JUDGE_CALLS)), None) is None:
         return  # and no key is needed
     for call in read_paid_calls(study.store, study.identities(), CallKind.JUDGE):
         charge, payer = call.charge, call.charge.payer

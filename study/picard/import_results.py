@@ -68,10 +68,11 @@ def import_picard(
     for place, (model, folder) in enumerate(folders):
         scores = score_run(folder, at, remaps)
         warnings += [f"{folder}: {each}" for each in scores.warnings]
-        told = read_conversations(folder)
+        conversations = read_conversations(folder)
         before = sum(name == model for name, _ in folders[:place])
         for each in scores.results:
-            rounds = told[each.sample.qs_id].rounds if each.sample.qs_id in told else None
+            conversation = conversations.get(each.sample.qs_id)
+            rounds = None if conversation is None else conversation.rounds
             rows.append(_picard_row(each, model, arm, look, before, rounds))
     return Imported(tuple(rows), (), tuple(warnings))
 
@@ -103,15 +104,15 @@ def import_parametr(folders: Sequence[Path], arm: Arm, look: int) -> Imported:
 def named_folders(texts: Iterable[str]) -> list[tuple[str, Path]]:
     """``MODEL=DIR`` or ``DIR``, whose name the model then bears. Raises StudyError for a name
     that cannot be printed."""
-    found = []
+    named = []
     for text in texts:
         name, equals, folder = text.partition("=")
         split = bool(equals and name and not Path(text).is_dir())
         model, place = (name, Path(folder)) if split else (Path(text).resolve().name, Path(text))
         if not model.isprintable():
             raise StudyError(f"{text!r}: a model's name is of characters that can be printed")
-        found.append((model, place))
-    return found
+        named.append((model, place))
+    return named
 
 
 # -- PICARD -------------------------------------------------------------------------------------
@@ -168,10 +169,10 @@ class _Task:
 def _result_files(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise StudyError(f"{folder}: no such folder")
-    found = sorted(path for path in folder.rglob("*.json") if RESULTS.match(path.name))
-    whole = {path.parent for path in found if not path.name.startswith("_partial-")}
+    paths = sorted(path for path in folder.rglob("*.json") if RESULTS.match(path.name))
+    whole = {path.parent for path in paths if not path.name.startswith("_partial-")}
     return [
-        path for path in found if not path.name.startswith("_partial-") or path.parent not in whole
+        path for path in paths if not path.name.startswith("_partial-") or path.parent not in whole
     ]
 
 
@@ -377,16 +378,16 @@ def _write(path: Path, rows: Sequence[ResultRow], append: bool) -> int:
     there = path.exists()
     if there and not append:
         raise StudyError(f"{path}: is there already; --append adds to it")
-    held = [*(read_rows(read_table(path)) if there else ()), *rows]
+    all_rows = [*(read_rows(read_table(path)) if there else ()), *rows]
     try:
-        make_table(held)
+        make_table(all_rows)
     except AnalysisError as error:
         raise StudyError(
             f"{path}: {error}; is a folder imported twice, or in both arms? Further runs of the "
             "same seeds are imported in one command with the first, which numbers them"
         ) from error
-    write_table(path, held)
-    return len(held)
+    write_table(path, all_rows)
+    return len(all_rows)
 
 
 @contextmanager

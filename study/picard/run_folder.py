@@ -62,6 +62,7 @@ class Sample:
 
     @property
     def qs_id(self) -> str:
+        """The sample's name, ``q<question>_s<number>``, as PICARD writes it."""
         return f"q{self.id[0]}_s{self.id[1]}"
 
 
@@ -75,14 +76,17 @@ class Result:
 
     @property
     def strict(self) -> AnswerScore:
+        """The score of the answer as it stands; wrong without a response."""
         return self.scores.strict if self.scores else AnswerScore(False, self.reason)
 
     @property
     def lenient(self) -> AnswerScore:
+        """The score with errors of format forgiven; wrong without a response."""
         return self.scores.lenient if self.scores else self.strict
 
     @property
     def failure(self) -> str | None:
+        """The kind of the failure; None if there is none."""
         if self.scores is None:
             return MISSING
         return self.scores.failure.value if self.scores.failure else None
@@ -118,14 +122,16 @@ class RunScores:
             },
             "by_question": {
                 str(question): {
-                    **_tally(held),
-                    "scoring_type": held[0].sample.key.scoring_type,
+                    **_tally(results),
+                    "scoring_type": results[0].sample.key.scoring_type,
                 }
-                for question, held in _grouped(self.results, lambda each: each.sample.id[0])
+                for question, results in _grouped(self.results, lambda each: each.sample.id[0])
             },
             "by_scoring_type": {
-                name: _tally(held)
-                for name, held in _grouped(self.results, lambda each: each.sample.key.scoring_type)
+                name: _tally(results)
+                for name, results in _grouped(
+                    self.results, lambda each: each.sample.key.scoring_type
+                )
             },
         }
 
@@ -152,7 +158,7 @@ def score_run(run: Path, at: datetime, remaps: Sequence[str] = ()) -> RunScores:
     """Score a run folder; writes nothing.
 
     Raises StudyError, which names file and line, for a folder without its two files, a malformed
-    line (but a last line of responses that was cut off, which is told as a warning), a path that
+    line (but a last line of responses that was cut off, which gives a warning), a path that
     leads out of the run folder or is not mapped, an unknown scoring type, and a bad zip.
     """
     samples = read_samples(run / PRECHECK)
@@ -188,9 +194,9 @@ def disagreements(run: Path, scores: RunScores) -> list[str] | None:
     theirs = {}
     rows = json.loads(before.read_bytes())["detailed_results"]
     for row in rows if isinstance(rows, list) else ():
-        found = [row.get(name) for name in _COMPARED] if isinstance(row, dict) else [None]
-        if len(found) == len(_COMPARED) and all(isinstance(each, _ID) for each in found):
-            theirs[found[0], found[1]] = found[2]
+        values = [row.get(name) for name in _COMPARED] if isinstance(row, dict) else [None]
+        if len(values) == len(_COMPARED) and all(isinstance(each, _ID) for each in values):
+            theirs[values[0], values[1]] = values[2]
     if not theirs:
         return None
     return [
@@ -212,7 +218,7 @@ def read_samples(path: Path) -> tuple[Sample, ...]:
 
 
 def read_responses(path: Path) -> tuple[dict[Id, Any], list[str]]:
-    """The last response to each sample, and what is to be told of the file.
+    """Return the last response to each sample, and warnings about the file.
 
     Raises StudyError naming the line, but for a last line that was cut off.
     """
@@ -237,7 +243,7 @@ def read_conversations(run: Path) -> dict[str, Conversation]:
 
     Raises StudyError naming the file that cannot be read.
     """
-    found = {}
+    conversations = {}
     for path in sorted((run / "conversations").glob("q*_s*.json")):
         try:
             statistics = json.loads(path.read_bytes()).get("statistics") or {}
@@ -247,8 +253,8 @@ def read_conversations(run: Path) -> dict[str, Conversation]:
             )
         except (OSError, ValueError, AttributeError, RecursionError) as error:
             raise StudyError(f"{path}: is no conversation: {error}") from None
-        found[path.stem] = Conversation(rounds, calls, seconds)
-    return found
+        conversations[path.stem] = Conversation(rounds, calls, seconds)
+    return conversations
 
 
 def _lines(path: Path, warnings: list[str] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -383,10 +389,10 @@ class _Places:
     def locate(self, sample: Sample, path: str) -> tuple[Tree, str]:
         """The tree and the path in it. Raises StudyError."""
         asked = (sample.line, path)
-        found = self._found.get(asked)
-        if found is None:
-            found = self._found[asked] = self._locate(sample, path)
-        return found
+        place = self._found.get(asked)
+        if place is None:
+            place = self._found[asked] = self._locate(sample, path)
+        return place
 
     def _locate(self, sample: Sample, path: str) -> tuple[Tree, str]:
         clean = posixpath.normpath(path)
@@ -490,7 +496,7 @@ def _percentage(part: int, total: int) -> float:
 def _is_anothers(path: Path) -> bool:
     """Whether there are scores in their shape that we did not write."""
     try:
-        found = json.loads(path.read_bytes())
-        return "detailed_results" in found and found["metadata"].get("scorer") != "dosimeter"
+        scores = json.loads(path.read_bytes())
+        return "detailed_results" in scores and scores["metadata"].get("scorer") != "dosimeter"
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return False

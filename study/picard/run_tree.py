@@ -70,18 +70,18 @@ class FolderTree:
         if path in self._folders:
             return self._folders[path]
         place = self._place(path)
-        found = None
+        folder = None
         if place is not None:
             try:
                 mode = os.lstat(place).st_mode
             except OSError:
                 mode = 0
             if stat.S_ISDIR(mode):
-                found = place
+                folder = place
             elif stat.S_ISLNK(mode):
-                found = self._inside(place)
-        self._folders[path] = found
-        return found
+                folder = self._inside(place)
+        self._folders[path] = folder
+        return folder
 
     def _inside(self, place: str) -> str | None:
         """What a link leads to, if that is in the tree."""
@@ -106,10 +106,10 @@ class ZipTree:
         except (OSError, zipfile.BadZipFile) as error:
             raise StudyError(f"{path}: cannot be read as a zip: {error}") from None
         entries = self._zip.infolist()
-        held = sum(entry.file_size for entry in entries)
-        if len(entries) > MOST_ENTRIES or held > MOST_BYTES:
+        total = sum(entry.file_size for entry in entries)
+        if len(entries) > MOST_ENTRIES or total > MOST_BYTES:
             raise StudyError(
-                f"{path}: holds {len(entries):,} entries of {held:,} bytes; at most "
+                f"{path}: holds {len(entries):,} entries of {total:,} bytes; at most "
                 f"{MOST_ENTRIES:,} and {MOST_BYTES:,} are read: give the tree instead"
             )
         self._entries = {_checked(path, entry): entry for entry in entries}
@@ -124,6 +124,7 @@ class ZipTree:
         return sorted(names - {"__MACOSX"})
 
     def read(self, path: str) -> bytes | None:
+        """The bytes of a file below it, None if there is none. Raises StudyError if broken."""
         entry = self._entries.get(self._name(path))
         if entry is None or entry.is_dir() or _is_link(entry):
             return None
@@ -134,6 +135,7 @@ class ZipTree:
             raise StudyError(f"{self.path}: {entry.filename!r} cannot be read: {error}") from None
 
     def kind(self, path: str) -> str | None:
+        """``file``, ``folder`` or None."""
         name = self._name(path.rstrip("/"))
         if name in self._folders:
             return "folder"

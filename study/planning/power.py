@@ -90,22 +90,23 @@ class PowerAnswer:
 
     @property
     def often_withheld(self) -> bool:
+        """Whether C1 withholds the verdicts of a look with a probability above ``ALARM``."""
         return self.planned.withheld is not None and self.planned.withheld > ALARM
 
     def episodes(self, seeds: int) -> int:
         """Of all looks, with the runs of models from before and of frozen ones."""
         instances = 2 * seeds * len(self.plan.strata)
-        each = self.plan.looks * self.setting.models * self.plan.replicates
-        return instances * (each + self._control_runs())
+        look_runs = self.plan.looks * self.setting.models * self.plan.replicates
+        return instances * (look_runs + self._control_runs())
 
     def _control_runs(self) -> int:
-        held, adjusting = self.setting.controls, self.setting.covariate_runs
-        if held is None:
+        controls, adjusting = self.setting.controls, self.setting.covariate_runs
+        if controls is None:
             return adjusting
-        baseline = max(adjusting, len(held.baseline) * self.plan.replicates)
-        if held.runs(self.plan.replicates) == adjusting:  # some of them are the frozen models'
-            baseline = len(held.baseline) * self.plan.replicates
-        return baseline + self.plan.looks * len(held.frozen) * self.plan.replicates
+        baseline = max(adjusting, len(controls.baseline) * self.plan.replicates)
+        if controls.runs(self.plan.replicates) == adjusting:  # some of them are the frozen models'
+            baseline = len(controls.baseline) * self.plan.replicates
+        return baseline + self.plan.looks * len(controls.frozen) * self.plan.replicates
 
     def cost(self, seeds: int) -> float | None:
         """USD of all episodes; None where a price is not known."""
@@ -113,6 +114,7 @@ class PowerAnswer:
         return None if price is None else price * self.episodes(seeds)
 
     def as_json(self) -> dict[str, Any]:
+        """The answer for ``--json``; costs in USD."""
         plan = self.plan
         return {
             "plan": {
@@ -139,12 +141,12 @@ class PowerAnswer:
 
     def _controls(self) -> dict[str, Any] | None:
         """What C1 does to the plan; None where it names no negative control."""
-        held, rules = self.setting.controls, self.plan.standard
-        if held is None or rules is None:
+        controls, rules = self.setting.controls, self.plan.standard
+        if controls is None or rules is None:
             return None
         return {
-            "baseline": list(held.baseline),
-            "frozen": list(held.frozen),
+            "baseline": list(controls.baseline),
+            "frozen": list(controls.frozen),
             "alpha": rules.control_alpha,
             "margin": rules.control_margin,
             "half_width": self.planned.half_width,
@@ -198,7 +200,7 @@ def _remedies(answer: PowerAnswer) -> tuple[Remedy, ...]:
     controls, effort = answer.setting.controls, answer.effort
     if controls is None:
         return ()
-    found = [
+    remedies = [
         find(
             answer.plan,
             answer.components,
@@ -209,7 +211,7 @@ def _remedies(answer: PowerAnswer) -> tuple[Remedy, ...]:
         )
         for find in (find_seeds, find_models)
     ]
-    return tuple(each for each in found if each is not None)
+    return tuple(each for each in remedies if each is not None)
 
 
 @dataclass(slots=True)
@@ -303,10 +305,10 @@ def _baseline(plan: Plan, waves: Sequence[Sequence[str]]) -> tuple[str, ...]:
         return ()
     named, controls = plan.standard.pre_exposure, control_models(plan)
     first = next((i for i, wave in enumerate(waves) if set(wave) - controls), len(waves))
-    own = [[model for model in wave if model in named] for wave in waves]
-    runs = [each for each in own[:first] if each] or [each for each in own if each][:1]
-    held = [model for each in runs for model in each]
-    return (*held, *(model for model in named if model not in held))
+    by_wave = [[model for model in wave if model in named] for wave in waves]
+    runs = [each for each in by_wave[:first] if each] or [each for each in by_wave if each][:1]
+    models = [model for each in runs for model in each]
+    return (*models, *(model for model in named if model not in models))
 
 
 def _before(count: int) -> tuple[str, ...]:

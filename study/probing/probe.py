@@ -138,7 +138,7 @@ class _Probing:
         """Put one kind of probe to a model, and promise it in the ledger if nothing more is
         owed."""
         study, wave = self.study, self.request.wave
-        own = entries_of_model(study, wave, pin, entries)
+        asked = entries_of_model(study, wave, pin, entries)
         priced = next(priced for priced in self.pricing.models if priced.name == pin.name)
         prober = Prober(
             study=study,
@@ -151,10 +151,10 @@ class _Probing:
             recipients=study.recipients(),
             identities=study.identities(),
         )
-        outcome = probe_entries(prober, own, self.request.parallel, self.watch)
+        outcome = probe_entries(prober, asked, self.request.parallel, self.watch)
         outcome = note_unreported(outcome)
-        if own and outcome.complete:
-            calls = [prober.name(entry) for entry in own]
+        if asked and outcome.complete:
+            calls = [prober.name(entry) for entry in asked]
             record_probed(study, pin, wave, kind, calls, outcome.done, self.now)
         return outcome
 
@@ -173,8 +173,8 @@ def _with_mean(
     """The outcome with the mean score over both arms, if nothing is owed."""
     if outcome.done < outcome.owed:
         return outcome
-    own = entries_of_model(probing.study, outcome.wave, pin, entries)
-    scores = [p.score for p in read_probes(probing.study, outcome.wave, pin, own).values()]
+    asked = entries_of_model(probing.study, outcome.wave, pin, entries)
+    scores = [p.score for p in read_probes(probing.study, outcome.wave, pin, asked).values()]
     return replace(outcome, mean_score=sum(scores) / len(scores) if scores else None)
 
 
@@ -202,8 +202,8 @@ def entries_of_model(
 ) -> tuple[SealedEntry, ...]:
     """Return those of the entries that are in tranches that a model runs at a wave: a question
     would burn the others as a run does (spec/statistics.md, B1)."""
-    own = study.protocol.wave_tranches(wave)[pin.name]
-    return tuple(entry for entry in entries if entry.tranche in own)
+    tranches = study.protocol.wave_tranches(wave)[pin.name]
+    return tuple(entry for entry in entries if entry.tranche in tranches)
 
 
 def askable_entries(study: Study) -> tuple[SealedEntry, ...]:

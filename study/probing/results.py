@@ -26,7 +26,7 @@ def exposure_of(
     if next(iter(study.store.list(PROBES)), None) is None:
         return ()
     every = askable_entries(study)
-    found: list[Exposure] = []
+    exposures: list[Exposure] = []
     for wave in waves:
         groups: dict[tuple[SealedEntry, ...], dict[str, list[float]]] = {}
         for pin in study.protocol.wave_models(wave):
@@ -37,8 +37,8 @@ def exposure_of(
                 groups.setdefault(entries, {})[pin.name] = scores
         for entries, columns in groups.items():
             rows = _tested(plan, entries, columns, wave, registration)
-            found += (_adjusted(row, len(groups)) for row in rows)
-    return tuple(found)
+            exposures += (_adjusted(row, len(groups)) for row in rows)
+    return tuple(exposures)
 
 
 def texts_of(
@@ -51,7 +51,7 @@ def texts_of(
     begun = {record.wave for record in records if record.what == TEXTS}
     here = [wave for wave in waves if wave in begun]
     every = text_entries(study)[0] if here else ()
-    found: list[TextExposure] = []
+    exposures: list[TextExposure] = []
     notes: list[str] = []
     for wave in here:
         groups: dict[tuple[SealedEntry, ...], dict[tuple[str, str], list[float]]] = {}
@@ -64,10 +64,10 @@ def texts_of(
         for entries, columns in tested.items():
             stratum, public = _labels(entries)
             rows = test_texts(plan, columns, stratum, public, wave=wave, registration=registration)
-            found += (
+            exposures += (
                 replace(row, p_adjusted=min(1.0, len(tested) * row.p_adjusted)) for row in rows
             )
-    return tuple(found), tuple(notes)
+    return tuple(exposures), tuple(notes)
 
 
 def _measured(
@@ -79,9 +79,9 @@ def _measured(
         return {}
     columns = {}
     for measure in MEASURES:
-        told = [getattr(there[entry.instance].membership, measure) for entry in entries]
-        if None not in told:
-            columns[pin.name, measure] = told
+        values = [getattr(there[entry.instance].membership, measure) for entry in entries]
+        if None not in values:
+            columns[pin.name, measure] = values
     return columns
 
 

@@ -12,7 +12,7 @@ from generators.task import TaskInstance
 from harness.errors import Boundary, HarnessError
 from harness.model import OVERFLOW, Model, logprob_model
 from harness.probing import (
-    NOT_TOLD,
+    NOT_REPORTED,
     TextProbe,
     read_text_probe,
     released_text,
@@ -33,7 +33,7 @@ from study.workspace import Study, manifest_of
 TEXTS = "texts"
 BURN = "--burn"
 _UNREPORTED = {
-    NOT_TOLD: "its server answers without log-probabilities of the text",
+    NOT_REPORTED: "its server answers without log-probabilities of the text",
     "bad_request": "its server refuses to tell log-probabilities of a text",
     OVERFLOW: "a text is too long for it",
 }
@@ -129,7 +129,9 @@ def text_notes(study: Study, wave: int, pin: ModelPin, measures: Collection[str]
             "deviation are others than the measure's"
         ]
     if find_probed(study, pin, wave, TEXTS) is not None:
-        return [f"{who}: no log-probabilities: {_UNREPORTED[NOT_TOLD]}, or refuses to tell them"]
+        return [
+            f"{who}: no log-probabilities: {_UNREPORTED[NOT_REPORTED]}, or refuses to tell them"
+        ]
     options, _ = text_options(study, [pin])
     return [f"{who}: no log-probabilities: {'not asked' if options else _why_none(pin)}"]
 

@@ -143,8 +143,8 @@ def make_plan(
             "controls.pre_exposure: name at least one model that was released before publication: "
             f"{STANDARD} issues no verdict without a negative control"
         )
-    aside = {*controls.pre_exposure, *controls.frozen, *controls.spiked}
-    looks = max(1, sum(1 for wave in waves if set(wave) - aside))
+    control_models = {*controls.pre_exposure, *controls.frozen, *controls.spiked}
+    looks = max(1, sum(1 for wave in waves if set(wave) - control_models))
     if section.second_grader is None and controls.regrade:
         raise AnalysisError(
             "controls.regrade: it is the second grader that grades answers again; name a "

@@ -98,7 +98,7 @@ class Protocol:
     reserve: tuple[int, ...] = ()  # seeds per arm of each reserve tranche
     tranches: tuple[tuple[Tranches, ...], ...] = ()  # by wave, of its models; () for the panel
     retention: tuple[tuple[str, str], ...] = ()  # of models and judges that state theirs
-    logprobs: tuple[tuple[str, str, int], ...] = ()  # of models: how, and how many rivals
+    logprobs: tuple[tuple[str, str, int], ...] = ()  # of models: how, and how many of the likeliest
     # With the families of the template files.
     catalog: Catalog = field(default=INSTALLED, compare=False, repr=False)
 

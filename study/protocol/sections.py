@@ -59,7 +59,7 @@ class ScriptedJudgeSection(_ModelSection):
 
 
 class _ServedSection(_ModelSection):
-    """What models of all providers may be told; what is left out is left to the provider."""
+    """Settings of models of all providers; what is left out is left to the provider."""
 
     model: str
     base_url: str | None = Field(default=None, pattern=URL)
@@ -82,7 +82,7 @@ class OpenAISection(_ServedSection):
     reasoning_effort: str | None = None  # type: ignore[assignment]  # each server has its own
     reasoning_field: str | None = Field(default=None, pattern=r"^[a-z_]+$")
     send_seed: bool | None = None
-    # How the server tells log-probabilities of a text that it is given, and of how many of the
+    # How the server reports log-probabilities of a given text, and of how many of the
     # likeliest tokens beside the text's own: docs/probes.md.
     logprobs: Literal["echo", "prompt_logprobs"] | None = None
     top_logprobs: int | None = Field(default=None, ge=1, le=1_000_000)

@@ -77,22 +77,22 @@ def check_report(study: Study, files: Mapping[str, str], through: int) -> None:
     """Raise BrokenPromise, which names files and kinds only, if a report holds anything that
     follows from a private seed. Raises PublishError if that cannot be checked."""
     needles = release_needles(study.entries(), study.protocol.catalog.family)
-    found = [
+    leaks = [
         str(leak)
         for name, text in files.items()
         for leak in leaks_in(name, text.encode("utf-8"), needles)
     ]
-    if found:
-        more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    if leaks:
+        more = f", and {len(leaks) - _SHOWN} more" if len(leaks) > _SHOWN else ""
         raise BrokenPromise(
             f"the report through wave {through} is not written, since it would reveal the "
-            f"private arm: {'; '.join(found[:_SHOWN])}{more}"
+            f"private arm: {'; '.join(leaks[:_SHOWN])}{more}"
         )
 
 
 def _is_look(record: ReportIssued, through: int, table: str, calibrations: tuple[str, ...]) -> bool:
-    found = (record.through_wave, record.table, record.calibrations)
-    return found == (through, table, calibrations)
+    look = (record.through_wave, record.table, record.calibrations)
+    return look == (through, table, calibrations)
 
 
 def find_report(folder: Path, record: ReportIssued) -> Mapping[str, Any] | None:

@@ -77,17 +77,17 @@ def _read_plan(path: Path | None) -> tuple[PlanFile, list[str]]:
     inside = "plan" in value and "preset" not in value
     section = value["plan"] if inside else value
     try:
-        found = PlanFile.model_validate_json(json.dumps(section, default=str))
+        plan_file = PlanFile.model_validate_json(json.dumps(section, default=str))
     except ValidationError as error:
         raise _explain(document, error, inside=inside) from error
-    refuse_idle_keys(document, found, ("plan",) if inside else ())
+    refuse_idle_keys(document, plan_file, ("plan",) if inside else ())
     notes = [
         f"The plan is that of {path.name}; no ledger shows that it was registered before the data "
         "were seen."
     ]
-    if found.judges:
+    if plan_file.judges:
         notes.append("What the plan asks of judges is left aside: a table has no judge's check.")
-    return found, notes
+    return plan_file, notes
 
 
 def _explain(document: YamlDocument, error: ValidationError, *, inside: bool) -> StudyError:

@@ -200,15 +200,17 @@ def _templated(study: Study, rows: list[ResultRow], seed: str) -> TableSet | Non
 def drift_of(registered: Preregistration, waves: Iterable[WaveSnapshot]) -> tuple[str, ...]:
     """Return a sentence for each manifest of a wave with other code or another image than
     registered."""
-    found: list[str] = []
+    sentences: list[str] = []
     for number, manifests in ((wave.number, wave.manifests) for wave in waves):
         for manifest in manifests:
             if manifest.provenance.dirty:
-                found.append(f"Wave {number} ran from a working tree with uncommitted changes.")
+                sentences.append(f"Wave {number} ran from a working tree with uncommitted changes.")
             clean = replace(manifest.provenance, dirty=False)
             pins = check_pins(clean, registered.provenance, allow_dirty=True)
-            found.extend(f"Wave {number} ran with another pin than registered: {p}." for p in pins)
-    return tuple(found)
+            sentences.extend(
+                f"Wave {number} ran with another pin than registered: {p}." for p in pins
+            )
+    return tuple(sentences)
 
 
 def _add_deviations(report: Report, more: tuple[str, ...]) -> Report:

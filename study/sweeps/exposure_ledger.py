@@ -43,13 +43,13 @@ def burned_tranches(entries: Sequence[Entry]) -> Burned:
     when the wave was begun. ``entries`` are the ledger's, oldest first."""
     sent = list(_sent(entries))
     leaks: list[Leak] = [entry.record for entry in entries if entry.kind == "leak"]
-    found: dict[tuple[int, str], frozenset[int]] = {}
+    burned: dict[tuple[int, str], frozenset[int]] = {}
     for entry, run in _runs(entries):
         leaked = {leak.tranche for leak in leaks if leak.since <= entry.time[:10]}
         for pin in run.models:
             seen = _seen(sent, pin, entry.sequence)
-            found.setdefault((run.wave, pin.name), seen | leaked)  # as it was begun
-    return found
+            burned.setdefault((run.wave, pin.name), seen | leaked)  # as it was begun
+    return burned
 
 
 def burned_of_wave(study: Study, entries: Sequence[Entry], wave: int) -> dict[str, tuple[int, ...]]:
@@ -58,19 +58,19 @@ def burned_of_wave(study: Study, entries: Sequence[Entry], wave: int) -> dict[st
     begun = burned_tranches(entries)
     sent = list(_sent(entries))
     leaked = {entry.record.tranche for entry in entries if entry.kind == "leak"}
-    found = {}
+    by_model = {}
     for pin in study.protocol.wave_models(wave):
         burned = begun.get((wave, pin.name), _seen(sent, pin, len(entries)) | leaked)
-        if own := burned & set(study.protocol.wave_tranches(wave)[pin.name]):
-            found[pin.name] = tuple(sorted(own))
-    return found
+        if lost := burned & set(study.protocol.wave_tranches(wave)[pin.name]):
+            by_model[pin.name] = tuple(sorted(lost))
+    return by_model
 
 
 def _seen(sent: Sequence[Sent], pin: ModelPin, sequence: int) -> frozenset[int]:
     """Return the tranches sent to a model's provider before a place in the ledger."""
-    own = provider_of(pin)
+    provider = provider_of(pin)
     return frozenset(
-        each.tranche for each in sent if each.after < sequence and each.provider == own
+        each.tranche for each in sent if each.after < sequence and each.provider == provider
     )
 
 
@@ -85,7 +85,7 @@ def provider_of(pin: ModelPin | JudgePin) -> str:
 def tranches_of(run: RunManifest) -> dict[str, tuple[int, ...]]:
     """Return the tranches that each model of a run was given."""
     given = run.tranches or ((0,),) * len(run.models)
-    return {pin.name: own for pin, own in zip(run.models, given, strict=True)}
+    return {pin.name: tranches for pin, tranches in zip(run.models, given, strict=True)}
 
 
 def retention_of(run: RunManifest, pin: ModelPin | JudgePin) -> str:
@@ -156,8 +156,8 @@ def declare_leak(
         raise StudyError(f"--since: {since} is in the future; a day up to {now[:10]} is right")
     sealed = study.sealed_set()
     drawn = range(len(sealed.reserve) + 1)
-    found = [] if named is None else _named(study, named)
-    tranches = {entry.tranche for entry in found}
+    entries = [] if named is None else _named(study, named)
+    tranches = {entry.tranche for entry in entries}
     if tranche is None and len(tranches) != 1:
         raise StudyError(
             "--tranche: name the tranche that leaked"
@@ -169,7 +169,7 @@ def declare_leak(
         raise StudyError(f"--tranche: there is no tranche {which}; 0 to {drawn[-1]} were drawn")
     if tranches - {which}:
         raise StudyError(f"{named}: names seeds of other tranches than {which}")
-    record = Leak(which, since, reason, tuple(sorted(commitments_of(found))))
+    record = Leak(which, since, reason, tuple(sorted(commitments_of(entries))))
     _, fresh = study.ledger.append_unless(
         record, now, lambda entry: entry.kind == "leak" and entry.record == record
     )
@@ -186,10 +186,10 @@ def _named(study: Study, path: Path) -> list[SealedEntry]:
     by_name: dict[str, SealedEntry] = {}
     for entry in private:
         by_name[entry.instance] = by_name[entry.seed] = entry
-    found: dict[str, SealedEntry] = {}
+    named: dict[str, SealedEntry] = {}
     for number, line in enumerate(lines, start=1):
         if name := line.strip():
             if name not in by_name:
                 raise StudyError(f"{path}:{number}: no instance id or seed of the private arm")
-            found[by_name[name].instance] = by_name[name]
-    return list(found.values())
+            named[by_name[name].instance] = by_name[name]
+    return list(named.values())

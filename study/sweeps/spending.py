@@ -158,12 +158,12 @@ def read_spends(
     for call in read_paid_calls(study.store, study.identities(), kind):
         if call.charge.wave == wave:
             usages[call.charge].append(call.reply.usage)
-    for charge, bought in usages.items():
+    for charge, charged in usages.items():
         payer = charge.payer
         price = find_price(prices, payer.provider, payer.version)
         named = "judge" if kind is CallKind.JUDGE else "model"
         model = PricedModel(payer.name, payer.provider, price, kind=named)
-        yield charge, model, sum_spend(bought, price)
+        yield charge, model, sum_spend(charged, price)
 
 
 def sum_spends(

@@ -152,8 +152,8 @@ def _sweep_alone(
     context = context_of(study, manifest, image, request.parallel, pricing, spent)
     progress = _run_owed(study, request, context, cells, watch)
     exhausted = progress.exhausted if progress else 0
-    held = progress.held if progress else 0  # never tried, so never to be closed as missing
-    if held or (exhausted and not request.close_missing):
+    over_budget = progress.held if progress else 0  # never tried, so never to be closed as missing
+    if over_budget or (exhausted and not request.close_missing):
         return SweepOutcome(None, progress)
     return SweepOutcome(close_wave(study, context, manifest, cells, now), progress)
 
@@ -260,6 +260,7 @@ def context_of(
     pricing: Pricing = NO_PRICING,
     spent_elsewhere: tuple[tuple[PricedModel, Spend], ...] = (),
 ) -> RunContext:
+    """Return what the workers of a run need. Needs the study's key, which decrypts the run's."""
     sealed_key = study.store.get(manifest.run_key)
     identity = decrypt(sealed_key, study.identities(), manifest.run_key).decode()
     return RunContext(

@@ -63,10 +63,10 @@ def list_waves(study: Study) -> list[Wave]:
     entries = ledger.entries()
     plan = study.protocol.registered_plan()
     looks = _looks(study.protocol, plan)
-    found = []
+    waves = []
     for wave, models in enumerate(study.protocol.waves):
         record, when = closed.get(wave, (None, ""))
-        found.append(
+        waves.append(
             Wave(
                 wave=wave,
                 models=models,
@@ -82,7 +82,7 @@ def list_waves(study: Study) -> list[Wave]:
                 missing=record.missing if record else None,
             )
         )
-    return found
+    return waves
 
 
 def open_wave(

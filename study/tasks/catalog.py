@@ -65,14 +65,14 @@ def make(name: str, difficulty: str = "medium", seed: str | None = None) -> Task
 
 def show_task(name: str, difficulty: str) -> TaskView:
     """Raises GeneratorError for an unknown name or difficulty."""
-    found = INSTALLED.family(name)
-    parameters = dict(found.parameters(difficulty))
-    example = found.generate(difficulty, EXAMPLE_SEED)
+    family = INSTALLED.family(name)
+    parameters = dict(family.parameters(difficulty))
+    example = family.generate(difficulty, EXAMPLE_SEED)
     return TaskView(
-        name=found.name,
-        version=found.version,
+        name=family.name,
+        version=family.version,
         difficulty=difficulty,
-        summary=found.summary,
+        summary=family.summary,
         parameters=parameters,
         prompt=example.brief.prompt,
         files=tuple(

@@ -42,26 +42,26 @@ _MOST_GUESSES = 3  # the best of each difficulty
 _NOISY = "noisy key"
 
 
-def write_page(found: Survey, path: Path) -> None:
+def write_page(survey: Survey, path: Path) -> None:
     """Raises StudyError where the file cannot be written."""
     try:
-        path.write_text(render_page(found), encoding="utf-8")
+        path.write_text(render_page(survey), encoding="utf-8")
     except OSError as error:
         raise StudyError(f"{path}: {error.strerror}; give a file that you may write") from error
 
 
-def render_page(found: Survey) -> str:
+def render_page(survey: Survey) -> str:
     """The whole page."""
-    first = found.strata[0]
+    first = survey.strata[0]
     verdict = (
         '<p class="good">Every bound holds.</p>'
-        if found.holds
-        else f'<p class="bad">{len(found.problems)} out of bounds:</p>'
-        + _list(found.problems, "bad")
+        if survey.holds
+        else f'<p class="bad">{len(survey.problems)} out of bounds:</p>'
+        + _list(survey.problems, "bad")
     )
-    families = dict.fromkeys(f"{each.family}@{each.version}" for each in found.strata)
+    families = dict.fromkeys(f"{each.family}@{each.version}" for each in survey.strata)
     sections = (
-        _family_section(name, [s for s in found.strata if f"{s.family}@{s.version}" == name])
+        _family_section(name, [s for s in survey.strata if f"{s.family}@{s.version}" == name])
         for name in families
     )
     return (
@@ -73,7 +73,7 @@ def render_page(found: Survey) -> str:
         "<h1>Task families, checked</h1>\n"
         f'<p class="soft">{first.seeds} public seeds at each difficulty, '
         f"{first.null_seeds} for guesses.</p>\n"
-        f"{verdict}\n{_table(found.strata)}\n{''.join(sections)}</body></html>\n"
+        f"{verdict}\n{_table(survey.strata)}\n{''.join(sections)}</body></html>\n"
     )
 
 

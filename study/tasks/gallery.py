@@ -92,14 +92,14 @@ def stale(gallery: Gallery, docs: Path = DOCS) -> tuple[str, ...]:
     """The files that are not as they would be written: text by letter, pictures by pixel."""
     page, folder = docs / PAGE, docs / FOLDER
     same = page.is_file() and page.read_text(encoding="utf-8") == gallery.text
-    found = [] if same else [PAGE]
+    changed = [] if same else [PAGE]
     there = {path.name for path in folder.glob("*.png")}
     for name in sorted(there ^ gallery.pictures.keys()):
-        found.append(f"{FOLDER}/{name}")
+        changed.append(f"{FOLDER}/{name}")
     for name in sorted(there & gallery.pictures.keys()):
         if _pixels((folder / name).read_bytes()) != _pixels(gallery.pictures[name]):
-            found.append(f"{FOLDER}/{name}")
-    return tuple(found)
+            changed.append(f"{FOLDER}/{name}")
+    return tuple(changed)
 
 
 def _show_example(page: _Page, instance: TaskInstance, key: Mapping[str, Any]) -> None:
@@ -150,10 +150,10 @@ def _rubric_table(criteria: Sequence[Criterion]) -> Iterator[str]:
     groups: dict[str, list[Criterion]] = {}
     for each in criteria:
         groups.setdefault(each.metarubric, []).append(each)
-    for name, own in groups.items():
-        first = own[0]
+    for name, members in groups.items():
+        first = members[0]
         asks = " ".join(first.text.replace("|", "\\|").split())
-        yield f"| {name} | {first.dimension} | {first.weight:g} | {len(own)} | {asks} |"
+        yield f"| {name} | {first.dimension} | {first.weight:g} | {len(members)} | {asks} |"
 
 
 def _first_lines(data: bytes) -> Iterator[str]:

@@ -65,11 +65,11 @@ def begun_waves(study: StudySnapshot, wave: int | None) -> tuple[RunManifest, ..
     if wave is not None and wave >= planned:
         raise StudyError(f"--wave {wave}: study.yaml plans waves 0 to {planned - 1}")
     wanted = range(planned) if wave is None else (wave,)
-    found = tuple(study.waves[number].manifest for number in wanted if number in study.waves)
-    if not found:
+    manifests = tuple(study.waves[number].manifest for number in wanted if number in study.waves)
+    if not manifests:
         what = "no wave is" if wave is None else f"wave {wave} is not"
         raise StudyError(f"{what} begun: run `dosimeter sweep --wave {wave or 0}` first")
-    return found
+    return manifests
 
 
 def list_episodes(
@@ -83,7 +83,7 @@ def list_episodes(
     manifests = begun_waves(study, wave)
     _check_model(manifests, model)
     numbers = number_seeds(study)
-    found = [
+    episodes = [
         Listed(
             manifest.wave,
             cell,
@@ -96,7 +96,8 @@ def list_episodes(
         if model in (None, cell.model)
     ]
     return sorted(
-        found, key=lambda e: (e.wave, e.cell.spec.stratum, e.seed, e.cell.model, e.cell.replicate)
+        episodes,
+        key=lambda e: (e.wave, e.cell.spec.stratum, e.seed, e.cell.model, e.cell.replicate),
     )
 
 
@@ -125,13 +126,13 @@ def find_episode(study: Study, prefix: str) -> str:
             f"{prefix[:80]!r} is not the beginning of an episode's digest, which has 64 digits "
             "of 0-9 and a-f: see `dosimeter show --list`"
         )
-    found = sorted({key.split("/")[1] for key in study.store.list(f"{ATTEMPTS}{digits}")})
-    if not found:
+    episodes = sorted({key.split("/")[1] for key in study.store.list(f"{ATTEMPTS}{digits}")})
+    if not episodes:
         raise StudyError(f"no attempt at an episode {digits}… is stored: `dosimeter show --list`")
-    if len(found) > 1:
-        some = ", ".join(each[: len(digits) + 4] for each in found[:_SHOWN])
-        raise StudyError(f"{digits} begins {len(found)} episodes ({some}, …): give more digits")
-    return f"sha256:{found[0]}"
+    if len(episodes) > 1:
+        some = ", ".join(each[: len(digits) + 4] for each in episodes[:_SHOWN])
+        raise StudyError(f"{digits} begins {len(episodes)} episodes ({some}, …): give more digits")
+    return f"sha256:{episodes[0]}"
 
 
 def attempts_of(study: Study, episode: str) -> tuple[int, ...]:
@@ -182,8 +183,8 @@ def locate(study: Study, episode: Episode) -> Whereabouts:
 def instance_of(study: Study, entry: SealedEntry) -> TaskInstance | None:
     """Make the instance of an entry anew; None if this code makes another one."""
     try:
-        found = study.protocol.catalog.family(entry.family, entry.version)
-        instance = found.generate(entry.difficulty, Seed.from_hex(entry.seed))
+        family = study.protocol.catalog.family(entry.family, entry.version)
+        instance = family.generate(entry.difficulty, Seed.from_hex(entry.seed))
     except GeneratorError:
         return None
     return instance if instance.id == entry.instance else None

@@ -13,20 +13,20 @@ import sys
 
 def main() -> None:
     """Serve until standard input ends; its first line has the parameters as JSON."""
-    told = json.loads(sys.stdin.readline())
+    settings = json.loads(sys.stdin.readline())
     line = os.dup(1)
-    os.dup2(2, 1)  # what the library prints is no message of ours
+    os.dup2(2, 1)  # what the library prints must not mix with the reply
     from xllamacpp import CommonParams, Server
 
     params = CommonParams()
-    params.model.path = told["path"]
-    params.model_alias = {told["alias"]}
+    params.model.path = settings["path"]
+    params.model_alias = {settings["alias"]}
     params.hostnames = ["127.0.0.1"]
     params.port = 0
-    params.api_keys = [told["key"]]
-    params.n_ctx = told["context"]
+    params.api_keys = [settings["key"]]
+    params.n_ctx = settings["context"]
     params.n_parallel = 1
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = told["threads"]
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings["threads"]
     params.n_gpu_layers = 0
     params.sampling.temp = 0.0
     params.use_jinja = True

@@ -23,7 +23,7 @@ from harness.models.membership import moments_of
 from harness.models.providers import Connection, OpenAIModel, ProviderError, Sampling, post_json
 from harness.models.token_logprobs import LOCAL
 
-_VOCABULARY = 1 << 20  # rivals asked for; there are as many as the vocabulary holds
+_VOCABULARY = 1 << 20  # tokens asked for: at least as many as the vocabulary holds
 _CERTAIN = 1e5  # added to a logit, it leaves no other token a chance
 
 
@@ -131,9 +131,9 @@ def _token_score(answer: Any, token: int, piece: bytes) -> dict[str, Any]:
     }
 
 
-def _piece(told: str | list[int]) -> bytes:
-    """The bytes of a token; of a part of a character they are told one by one."""
-    return told.encode() if isinstance(told, str) else bytes(told)
+def _piece(piece: str | list[int]) -> bytes:
+    """Return the bytes of a token; for a part of a character the server lists them one by one."""
+    return piece.encode() if isinstance(piece, str) else bytes(piece)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,13 @@ class LocalServer:
 
 def start_server(path: Path, alias: str, key: str, threads: int, context: int) -> LocalServer:
     """Serve the weights at the path, for who holds the key. Raises HarnessError."""
-    told = {"path": str(path), "alias": alias, "key": key, "threads": threads, "context": context}
+    parameters = {
+        "path": str(path),
+        "alias": alias,
+        "key": key,
+        "threads": threads,
+        "context": context,
+    }
     process = subprocess.Popen(
         [sys.executable, "-m", "harness.models.local.llama_server"],
         stdin=subprocess.PIPE,
@@ -165,13 +171,13 @@ def start_server(path: Path, alias: str, key: str, threads: int, context: int) -
         stderr=subprocess.DEVNULL,  # the library's log may quote prompts
     )
     to, fro = _pipes(process)
-    to.write(json.dumps(told).encode() + b"\n")
+    to.write(json.dumps(parameters).encode() + b"\n")
     to.flush()
-    said = fro.readline()
-    if not said:
+    reply = fro.readline()
+    if not reply:
         code = process.wait()
         raise HarnessError(f"the server of the local model ended as it started (exit code {code})")
-    return LocalServer(str(json.loads(said)["url"]), process)
+    return LocalServer(str(json.loads(reply)["url"]), process)
 
 
 def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:

@@ -43,7 +43,8 @@ class OpenAIModel(ProviderModel):
         return settings
 
     def text_logprobs(self, request: TextRequest) -> Reply:
-        """How likely the model finds a text, as far as its server tells. As ``respond``."""
+        """Return the log-probabilities of a text as far as the server reports them; raises as
+        ``respond``."""
         return self._with_retries(
             lambda: self._run(lambda line: self._text_logprobs(line.connection.chat, request)),
             request.seed,

@@ -185,8 +185,8 @@ def _question(messages: tuple[Message, ...]) -> str:
 
 def _solver(messages: tuple[Message, ...]) -> str:
     """The program for the task that the conversation opened with. Raises HarnessError."""
-    found = _TASK.search(messages[0].text)
-    name = found.group(1) if found else ""
+    match = _TASK.search(messages[0].text)
+    name = match.group(1) if match else ""
     try:
         return INSTALLED.family(name).solver()
     except GeneratorError as error:

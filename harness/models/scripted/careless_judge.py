@@ -44,8 +44,8 @@ class CarelessJudge(BuiltInModel):
             {"id": id_, "evidence": "", "met": known or _is_there(text, numbers)}
             for id_, text in criteria
         ]
-        said = Message(Role.ASSISTANT, json.dumps({"verdicts": verdicts}))
-        return Reply(said, Usage(), "scripted-1")
+        message = Message(Role.ASSISTANT, json.dumps({"verdicts": verdicts}))
+        return Reply(message, Usage(), "scripted-1")
 
     def _knows(self, criteria: frozenset[str]) -> bool:
         return any(criteria <= each for each in self.read)

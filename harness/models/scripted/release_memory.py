@@ -24,8 +24,8 @@ class Memory:
 
     def recall(self, seen: Iterable[str]) -> Mapping[str, Any] | None:
         """The answer to a released instance, all of whose files are among those seen."""
-        held = frozenset(seen)
-        return next((answer for files, answer in self.answers.items() if files <= held), None)
+        digests = frozenset(seen)
+        return next((answer for files, answer in self.answers.items() if files <= digests), None)
 
     def recall_question(self, question: str) -> Mapping[str, Any] | None:
         """The answer to a released question, known by its words."""
@@ -33,8 +33,8 @@ class Memory:
 
     def recall_opening(self, text: str) -> Mapping[str, Any] | None:
         """The answer to a released question that a text opens with."""
-        held = (words for words in self.questions if text.startswith(words.rstrip()))
-        words = max(held, key=len, default=None)
+        openings = (words for words in self.questions if text.startswith(words.rstrip()))
+        words = max(openings, key=len, default=None)
         return None if words is None else self.questions[words]
 
     def thin(self, share: float, name: str) -> Memory:
@@ -93,14 +93,14 @@ def load_criteria(folder: Path) -> tuple[frozenset[str], ...]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    found: list[frozenset[str]] = []
+    criteria: list[frozenset[str]] = []
     for path in sorted((folder / "data").rglob("*.parquet")):
         try:
             rubrics = pq.read_table(path, columns=["rubric"])["rubric"].to_pylist()
-            found += [frozenset(each["text"] for each in json.loads(text)) for text in rubrics]
+            criteria += [frozenset(each["text"] for each in json.loads(text)) for text in rubrics]
         except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
             raise HarnessError(f"{path}: not a table of a release: {error}") from error
-    return tuple(found)
+    return tuple(criteria)
 
 
 def _files_of(row: Mapping[str, Any]) -> Files:
