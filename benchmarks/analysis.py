@@ -134,7 +134,7 @@ def compare(values: Floats, strata: int) -> dict[str, Any]:
     works: dict[str, Callable[[], Floats]] = {"ours": lambda: run_look(values, strata)}
     works |= {n: functools.partial(run_scipy, values, strata, way) for n, way in ways.items()}
     turns = [{name: clock(work) for name, work in works.items()} for _ in range(TURNS)]
-    found: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "instances": len(values),
         "strata": strata,
         "models": values.shape[1],
@@ -145,10 +145,10 @@ def compare(values: Floats, strata: int) -> dict[str, Any]:
     for at, unit in enumerate(("seconds", "cpu_seconds")):
         least = {name: min(turn[name][at] for turn in turns) for name in works}
         scaled = {name: least[name] * PERMUTATIONS / SCIPY_RESAMPLES for name in ways}
-        found[unit] = round(least["ours"], 3)
-        found[f"scipy_{unit}_scaled"] = {name: round(value, 2) for name, value in scaled.items()}
-        found["times_faster"][unit] = round(min(scaled.values()) / least["ours"], 1)
-    return found
+        figures[unit] = round(least["ours"], 3)
+        figures[f"scipy_{unit}_scaled"] = {name: round(value, 2) for name, value in scaled.items()}
+        figures["times_faster"][unit] = round(min(scaled.values()) / least["ours"], 1)
+    return figures
 
 
 def run_scipy(values: Floats, strata: int, way: Callable[[Floats], Floats]) -> Floats:
@@ -160,12 +160,12 @@ def run_scipy(values: Floats, strata: int, way: Callable[[Floats], Floats]) -> F
 
 def scipy_scores(values: Floats) -> Floats:
     """Gaps under permutation, from the scores of each model and outcome."""
-    held = np.ascontiguousarray(values.reshape(len(values), -1).T)
+    scores = np.ascontiguousarray(values.reshape(len(values), -1).T)
 
     def statistic(public: Floats, private: Floats, axis: int = -1) -> Floats:
         return np.asarray(public.mean(axis=axis) - private.mean(axis=axis))
 
-    return resample((held[..., ::2], held[..., 1::2]), statistic)
+    return resample((scores[..., ::2], scores[..., 1::2]), statistic)
 
 
 def scipy_places(values: Floats) -> Floats:
@@ -182,7 +182,7 @@ def scipy_places(values: Floats) -> Floats:
 def resample(
     samples: tuple[NDArray[Any], NDArray[Any]], statistic: Callable[..., Floats]
 ) -> Floats:
-    found = permutation_test(
+    test = permutation_test(
         samples,
         statistic,
         permutation_type="independent",
@@ -193,13 +193,13 @@ def resample(
         axis=-1,
         rng=np.random.default_rng(1),
     )
-    return np.asarray(found.null_distribution)
+    return np.asarray(test.null_distribution)
 
 
 def best(work: Callable[[], object]) -> tuple[float, float]:
     """The least seconds on the clock and of the processor."""
-    found = [clock(work) for _ in range(REPEATS)]
-    return round(min(a for a, _ in found), 3), round(min(b for _, b in found), 3)
+    times = [clock(work) for _ in range(REPEATS)]
+    return round(min(a for a, _ in times), 3), round(min(b for _, b in times), 3)
 
 
 def clock(work: Callable[[], object]) -> tuple[float, float]:

@@ -104,13 +104,13 @@ def main() -> None:
         wall = time.monotonic() - started
         whole = cpu_ms(lambda: run_cells(behind, bench))
         stored = sum(1 for _ in bench.store.list("results/"))
-    each = (early + late) / many
+    per_episode = (early + late) / many
     line: dict[str, Any] = {
         "benchmark": "episodes",
         "episodes": many,
-        "cpu_ms_each": round(each, 3),
+        "cpu_ms_each": round(per_episode, 3),
         "target_cpu_ms": TARGET_MS,
-        "met": each <= TARGET_MS,
+        "met": per_episode <= TARGET_MS,
         "cpu_ms_each_first": round(early / few, 3),
         "episodes_per_second_wall": round(many / wall, 1),
         "resident_mb": {str(count): round(size, 1) for count, size in memory.items()},

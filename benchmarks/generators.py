@@ -57,8 +57,8 @@ def main() -> None:
     with ProcessPoolExecutor(1, mp_context=_SPAWN, max_tasks_per_child=1) as fresh:
         measured = dict(zip(strata, fresh.map(measure, strata), strict=True))
     hard = sum(
-        each["cpu_ms_each"]
-        for stratum, each in measured.items()
+        row["cpu_ms_each"]
+        for stratum, row in measured.items()
         if stratum.endswith("/hard")
         and "physics" in type(INSTALLED.family(stratum.split("/")[0])).__module__
     )
@@ -81,12 +81,12 @@ def main() -> None:
 def measure(stratum: str) -> dict[str, Any]:
     """Make instances for a while, after one that pays for the imports."""
     entry, difficulty = stratum.split("/")
-    found = INSTALLED.family(entry)
+    family = INSTALLED.family(entry)
     first, *seeds = public_seeds(MOST + 1)
-    found.generate(difficulty, first)
+    family.generate(difficulty, first)
     start, made, size = time.process_time(), 0, 0
     while (spent := time.process_time() - start) < CPU_SECONDS and made < MOST:
-        brief = found.generate(difficulty, seeds[made]).brief
+        brief = family.generate(difficulty, seeds[made]).brief
         size += sum(len(asset.data) for asset in brief.assets)
         made += 1
     outcome: dict[str, Any] = {
@@ -110,11 +110,11 @@ Spread = Callable[[Sequence[int]], list[int]]
 def measure_scaling() -> dict[str, Any]:
     """Instances per wall second on one core and on all of them, by what spreads the work."""
     cores = len(os.sched_getaffinity(0))
-    found: dict[str, Any] = {"stratum": SCALED, "instances": BATCHES * BATCH, "cores": cores}
+    figures: dict[str, Any] = {"stratum": SCALED, "instances": BATCHES * BATCH, "cores": cores}
     spreads = {"pool": _pool, "ray": _ray}
     for name, spread in spreads.items():
         if name == "ray" and importlib.util.find_spec("ray") is None:
-            found[name] = None  # not installed
+            figures[name] = None  # not installed
             continue
         rates = []
         for workers in (1, cores):
@@ -123,20 +123,20 @@ def measure_scaling() -> dict[str, Any]:
                 start = time.perf_counter()
                 made = sum(run(range(BATCHES)))
                 rates.append(made / (time.perf_counter() - start))
-        found[name] = {
+        figures[name] = {
             "per_second_on_one": round(rates[0], 2),
             "per_second_on_all": round(rates[1], 2),
             "times_as_fast": round(rates[1] / rates[0], 2),
         }
-    return found
+    return figures
 
 
 def make_batch(number: int) -> int:
     """Make one batch of instances; their number."""
     entry, difficulty = SCALED.split("/")
-    found = INSTALLED.family(entry)
+    family = INSTALLED.family(entry)
     for seed in public_seeds((number + 1) * BATCH)[number * BATCH :]:
-        found.generate(difficulty, seed)
+        family.generate(difficulty, seed)
     return BATCH
 
 

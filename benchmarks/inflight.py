@@ -62,10 +62,10 @@ def main() -> None:
 def measure(url: str, folder: str, server: Connection, count: int) -> dict[str, Any]:
     pin = ModelPin("served", "openai", "mock", (("api_key_env", '""'), ("base_url", f'"{url}"')))
     cells = BatchedCells([replace(cell, model=pin.name) for cell in owed_cells(count)[:count]])
-    bench, held = bench_of(pin, folder), CellLocks(folder, folder)
+    bench, locks = bench_of(pin, folder), CellLocks(folder, folder)
     before, begun, waiting = resident_mb(), time.perf_counter(), []
     with ThreadPoolExecutor(1) as pool:
-        pulled = pool.submit(pull, cells, bench, count, held)
+        pulled = pool.submit(pull, cells, bench, count, locks)
         for _ in range(TURNS):
             assert server.recv() == count  # all wait for a reply of this turn
             waiting.append(resident_mb())

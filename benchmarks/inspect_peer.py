@@ -38,13 +38,13 @@ def measure_samples(count: int) -> dict[str, Any]:
         dataset = [Sample(input=f"What is {number}?", target="x") for number in range(many)]
         return inspect_ai.Task(dataset=dataset, scorer=match())
 
-    found: dict[str, Any] = {"version": inspect_ai.__version__}
+    figures: dict[str, Any] = {"version": inspect_ai.__version__}
     for name, live in (("", True), ("_no_live_log", False)):
         _run(samples(10), _say, log_realtime=live)  # imports and caches
         cpu, wall = _run(samples(count), _say, log_realtime=live)
-        found[f"cpu_ms_each{name}"] = round(cpu * 1e3 / count, 3)
-        found[f"samples_per_second_wall{name}"] = round(count / wall, 1)
-    return found
+        figures[f"cpu_ms_each{name}"] = round(cpu * 1e3 / count, 3)
+        figures[f"samples_per_second_wall{name}"] = round(count / wall, 1)
+    return figures
 
 
 def measure_sandboxed(image: str, count: int, wide: int, kind: str = "docker") -> dict[str, Any]:

@@ -68,13 +68,13 @@ def main() -> None:
 
 def measure(place: Path, rows: int, out: Path | None) -> dict[str, Any]:
     path = place / f"{rows}.parquet"
-    held = write_rows(path, rows)
+    written = write_rows(path, rows)
     arguments = [str(path), *([str(out)] if out else [])]
     done = subprocess.run(
         [sys.executable, "-c", _RUN, *arguments], capture_output=True, text=True, check=True
     )
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return {"rows": held, **found}
+    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return {"rows": written, **figures}
 
 
 def write_rows(path: Path, wanted: int) -> int:
@@ -88,12 +88,14 @@ def write_rows(path: Path, wanted: int) -> int:
     n, rng = len(stratum), np.random.default_rng(1)
     passed = rng.binomial(20, 0.6, (LOOKS * MODELS, n)).reshape(-1)
     model = np.repeat([f"model-{k}" for k in range(LOOKS * MODELS)], n)
-    each: dict[str, Any] = {
+    seed_columns: dict[str, Any] = {
         "stratum": [f"task-{s}/easy" for s in stratum],
         "instance": [f"i-{s}-{k}" for s, k in zip(stratum, number, strict=True)],
         "arm": np.where(number % 2 == 0, "public", "private"),
     }
-    columns = {name: pa.array(np.tile(values, LOOKS * MODELS)) for name, values in each.items()}
+    columns = {
+        name: pa.array(np.tile(values, LOOKS * MODELS)) for name, values in seed_columns.items()
+    }
     columns |= {
         "look": pa.array(np.repeat(np.arange(LOOKS), MODELS * n)),
         "model": pa.array(model),
@@ -111,9 +113,9 @@ def report_simulated_study() -> dict[str, Any]:
     rows."""
     plan, table = _simulated_study()
     begun, cpu = time.perf_counter(), time.process_time()
-    found = analyse(plan, table, "sha256:" + "be" * 32)
+    analysis = analyse(plan, table, "sha256:" + "be" * 32)
     analysed = time.perf_counter()
-    made = build_table_report("benchmark", table, found, (), "2026-01-01T00:00:00Z")
+    made = build_table_report("benchmark", table, analysis, (), "2026-01-01T00:00:00Z")
     with tempfile.TemporaryDirectory(prefix="dosimeter-report-") as folder:
         write_report(Path(folder), made)
         size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())

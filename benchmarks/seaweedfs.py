@@ -48,15 +48,15 @@ def command(folder: Path, ports: dict[str, int]) -> list[str]:
 def free_ports() -> dict[str, int]:
     """Ports that are free now, and their gRPC siblings 10,000 above."""
     names = ("s3.port", "master.port", "volume.port", "filer.port", "admin.port", "metricsPort")
-    with contextlib.ExitStack() as held:
-        return {name: _free_pair(held) for name in names}
+    with contextlib.ExitStack() as sockets:
+        return {name: _free_pair(sockets) for name in names}
 
 
-def _free_pair(held: contextlib.ExitStack) -> int:
+def _free_pair(sockets: contextlib.ExitStack) -> int:
     while True:
         first, second = socket.socket(), socket.socket()
-        held.enter_context(first)
-        held.enter_context(second)
+        sockets.enter_context(first)
+        sockets.enter_context(second)
         first.bind(("127.0.0.1", 0))
         port = int(first.getsockname()[1])
         with contextlib.suppress(OSError, OverflowError):

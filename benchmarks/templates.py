@@ -85,10 +85,10 @@ def _timed(work: Callable[..., object], *arguments: object) -> tuple[float, floa
 
 def _tree_of(folder: Path) -> Tree:
     """All that is below a folder, a folder before what it holds."""
-    found = sorted(folder.rglob("*"))
-    folders = [str(path.relative_to(folder)) for path in found if path.is_dir()]
+    paths = sorted(folder.rglob("*"))
+    folders = [str(path.relative_to(folder)) for path in paths if path.is_dir()]
     return folders, [
-        (str(path.relative_to(folder)), path.read_bytes()) for path in found if path.is_file()
+        (str(path.relative_to(folder)), path.read_bytes()) for path in paths if path.is_file()
     ]
 
 

@@ -146,16 +146,16 @@ def inject(
     """A study for each of the doses, each with arms dealt anew and known instances of its own.
     What is missing stays missing: knowing an answer mends no server."""
     values, labels = [], []
-    own, codes = ground.values, np.unique(ground.stratum, return_inverse=True)[1].reshape(-1)
+    scores, codes = ground.values, np.unique(ground.stratum, return_inverse=True)[1].reshape(-1)
     tranche = np.zeros_like(ground.stratum) if ground.tranche is None else ground.tranche
     block = blocks_of(ground.stratum, tranche)
     for dose in doses:
         public = ground.public[_deal(block, stream)]
-        knows = public & (stream.random(len(own)) < dose)
-        gained = np.ones_like(own) if known is None else _drawn(codes, known, stream)
-        values.append(np.where(knows[:, None] & ~np.isnan(own), gained, own))
+        knows = public & (stream.random(len(scores)) < dose)
+        gained = np.ones_like(scores) if known is None else _drawn(codes, known, stream)
+        values.append(np.where(knows[:, None] & ~np.isnan(scores), gained, scores))
         labels.append(public)
-    there = (~np.isnan(own[:, 0])).astype(np.int64)
+    there = (~np.isnan(scores[:, 0])).astype(np.int64)
     missing = np.zeros_like(there) if ground.missing is None else ground.missing
     runs = there if ground.runs is None else ground.runs
     count = len(doses)
@@ -376,15 +376,15 @@ def calibration_json(calibration: Calibration) -> dict[str, object]:
         "dose_at_80_interval": list(calibration.enough_interval),
         "doses": [
             {
-                "dose": each.dose,
-                "replicates": each.replicates,
-                "detected": each.detected,
-                "rate": each.rate,
-                "interval": list(each.interval),
-                "gap": each.gap,
-                "fitted": each.fitted,
-                "lost_to_missing_runs": each.unbound,
+                "dose": dose.dose,
+                "replicates": dose.replicates,
+                "detected": dose.detected,
+                "rate": dose.rate,
+                "interval": list(dose.interval),
+                "gap": dose.gap,
+                "fitted": dose.fitted,
+                "lost_to_missing_runs": dose.unbound,
             }
-            for each in calibration.doses
+            for dose in calibration.doses
         ],
     }

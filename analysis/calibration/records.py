@@ -78,17 +78,17 @@ def _read_found(body: Mapping[str, Any]) -> Calibration:
     )
 
 
-def _read_dose(each: Mapping[str, Any]) -> Dose:
-    low, high = each["interval"]
+def _read_dose(body: Mapping[str, Any]) -> Dose:
+    low, high = body["interval"]
     return Dose(
-        dose=float(each["dose"]),
-        replicates=int(each["replicates"]),
-        detected=int(each["detected"]),
-        rate=float(each["rate"]),
+        dose=float(body["dose"]),
+        replicates=int(body["replicates"]),
+        detected=int(body["detected"]),
+        rate=float(body["rate"]),
         interval=(float(low), float(high)),
-        gap=float(each["gap"]),
-        fitted=_maybe(each["fitted"]),
-        unbound=int(each["lost_to_missing_runs"]),
+        gap=float(body["gap"]),
+        fitted=_maybe(body["fitted"]),
+        unbound=int(body["lost_to_missing_runs"]),
     )
 
 

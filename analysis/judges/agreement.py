@@ -58,7 +58,7 @@ def measure_judge(judged: Sequence[Judged]) -> tuple[Accuracy, ...]:
     """The rates over everything, then by task, dimension and answer style."""
     rows = [_accuracy("", "", judged)]
     for by in GROUPS:
-        for group in sorted({getattr(each, by) for each in judged}):
+        for group in sorted({getattr(verdict, by) for verdict in judged}):
             rows.append(_accuracy(by, group, [x for x in judged if getattr(x, by) == group]))
     return tuple(rows)
 
@@ -66,9 +66,9 @@ def measure_judge(judged: Sequence[Judged]) -> tuple[Accuracy, ...]:
 def _accuracy(by: str, group: str, judged: Sequence[Judged]) -> Accuracy:
     sensitivity, specificity = (
         rate_of(
-            (each.sheet, None if each.verdict is None else each.verdict is truth)
-            for each in judged
-            if each.truth is truth
+            (verdict.sheet, None if verdict.verdict is None else verdict.verdict is truth)
+            for verdict in judged
+            if verdict.truth is truth
         )
         for truth in (True, False)
     )
@@ -128,8 +128,8 @@ def family_bias(shifts: Iterable[tuple[str, bool, float]]) -> FamilyBias | None:
     """The bias from (instance, whether the model is of the judge's family, judge's share passed
     minus the exact grader's). Paired by instance; None below two instances that have both."""
     by_instance: dict[str, Mapping[bool, list[float]]] = {}
-    for instance, own, shift in shifts:
-        by_instance.setdefault(instance, {True: [], False: []})[own].append(shift)
+    for instance, same_family, shift in shifts:
+        by_instance.setdefault(instance, {True: [], False: []})[same_family].append(shift)
     pairs = [fmean(x[True]) - fmean(x[False]) for x in by_instance.values() if x[True] and x[False]]
     if len(pairs) < 2:
         return None

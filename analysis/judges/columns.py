@@ -132,27 +132,27 @@ def judge_departures(
     day of the first release."""
     ruled = {rule.name for rule in plan.judges}
     departures = []
-    for each in columns:
-        if each.withheld:
-            departures.append(f"The column of judge {each.judge} is withheld: {each.withheld}.")
+    for column in columns:
+        if column.withheld:
+            departures.append(f"The column of judge {column.judge} is withheld: {column.withheld}.")
         departures += [
-            f"Wave {wave} is not graded whole by judge {each.judge}, of which the plan speaks."
+            f"Wave {wave} is not graded whole by judge {column.judge}, of which the plan speaks."
             for wave in waves
-            if each.judge in ruled and wave not in each.waves
+            if column.judge in ruled and wave not in column.waves
         ]
         departures += [
-            f"Wave {wave} was begun without naming judge {each.judge}, which graded it: it was "
+            f"Wave {wave} was begun without naming judge {column.judge}, which graded it: it was "
             "chosen afterwards."
-            for wave in each.unpinned
+            for wave in column.unpinned
         ]
         departures += [
-            f"Wave {wave}: what judge {each.judge} graded is promised by no record of the ledger."
-            for wave in each.unrecorded
+            f"Wave {wave}: what judge {column.judge} graded is promised by no record of the ledger."
+            for wave in column.unrecorded
         ]
-        departures += _arm_departures(each)
-        if published and each.released >= published:
+        departures += _arm_departures(column)
+        if published and column.released >= published:
             departures.append(
-                f"Judge {each.judge} was released on {each.released}, and the public arm on "
+                f"Judge {column.judge} was released on {column.released}, and the public arm on "
                 f"{published}: it may have read the published instances, rubrics and all."
             )
     return departures

@@ -94,9 +94,9 @@ def correct_estimate(gap: GapEstimate, rates: JudgeRates) -> CorrectedGap | None
         return None
     if gap.se is None or gap.df is None:
         return CorrectedGap(corrected, None, None)
-    own = (gap.se / skill) ** 2
-    variance = own + (gap.gap / skill**2) ** 2 * noise
-    half = _t(gap.df * (variance / own) ** 2) * math.sqrt(variance)
+    sampling = (gap.se / skill) ** 2
+    variance = sampling + (gap.gap / skill**2) ** 2 * noise
+    half = _t(gap.df * (variance / sampling) ** 2) * math.sqrt(variance)
     return CorrectedGap(corrected, math.sqrt(variance), (corrected - half, corrected + half))
 
 

@@ -76,7 +76,7 @@ class ErrorsByArm:
     def differing(self) -> tuple[str, ...]:
         """The rates that are shown to differ; each p is held against half of .05."""
         p = {"sensitivity": self.p_sensitivity, "specificity": self.p_specificity}
-        return tuple(name for name, each in p.items() if each < LEVEL / 2)
+        return tuple(name for name, p_value in p.items() if p_value < LEVEL / 2)
 
 
 def _rate_body(rate: Rate) -> dict[str, Any]:
@@ -109,7 +109,8 @@ def correct_by_arm(
     None where an arm has no rates, or rates that do not rule out a judge no better than chance.
     """
     first, second = (
-        _corrected(*arm, own) for arm, own in ((public, errors.public), (private, errors.private))
+        _corrected(*arm, arm_errors)
+        for arm, arm_errors in ((public, errors.public), (private, errors.private))
     )
     if first is None or second is None:
         return None

@@ -174,14 +174,14 @@ def break_down(answers: Answers) -> Breakdown:
     rounds: list[Rounds] = []
     modes: list[FailureMode] = []
     for subject, by_question in by_subject(answers):
-        own = [tally(subject, name, rows) for name, rows in by_question.items()]
-        questions += own
-        overall.append(_add_up(subject, "", own))
-        by_type = _grouped(own, lambda each: answers.facts[each.name].scoring_type)
+        tallies = [tally(subject, name, rows) for name, rows in by_question.items()]
+        questions += tallies
+        overall.append(_add_up(subject, "", tallies))
+        by_type = _grouped(tallies, lambda each: answers.facts[each.name].scoring_type)
         types += [_add_up(subject, name, part) for name, part in sorted(by_type.items())]
         counted = (count_rounds(subject, name, rows) for name, rows in by_question.items())
         rounds += [each for each in counted if each is not None]
-        modes += failure_modes(subject, {each.name: each.strict for each in own}, answers.facts)
+        modes += failure_modes(subject, {each.name: each.strict for each in tallies}, answers.facts)
     return Breakdown(
         tuple(answers.facts.values()),
         tuple(overall),
@@ -250,11 +250,11 @@ def failure_modes(
     mean of all formats, each weighing alike. A question that was not answered leaves its
     averages empty.
     """
-    groups = _grouped((each for each in facts.values() if each.group), lambda each: each.group)
+    groups = _grouped((fact for fact in facts.values() if fact.group), lambda fact: fact.group)
     return [
         _failure_mode(subject, name, members, rates)
         for name, members in groups.items()
-        if any(each.question in rates for each in members)
+        if any(fact.question in rates for fact in members)
     ]
 
 
@@ -285,14 +285,14 @@ def _failure_mode(
 ) -> FailureMode:
     by_format = _grouped(members, format_name)
     formats = {
-        name: mean_of([rates.get(each.question, NOTHING) for each in by_format[name]])
+        name: mean_of([rates.get(fact.question, NOTHING) for fact in by_format[name]])
         for name in FORMAT_NAMES.values()
         if name in by_format
     }
     output = {name: output for (output, _), name in FORMAT_NAMES.items()}
     file, direct = (
-        mean_of([rate for name, rate in formats.items() if output[name] == each])
-        for each in OUTPUTS
+        mean_of([rate for name, rate in formats.items() if output[name] == wanted])
+        for wanted in OUTPUTS
     )
     gap = difference(file, direct)
     return FailureMode(
@@ -326,11 +326,11 @@ def _mean_interval(rows: Sequence[AnswerRow], mean: float) -> tuple[float, float
     from scipy.special import stdtrit
 
     sums = [
-        sum((row.rounds or 0) - mean for row in own)
-        for own in _grouped(rows, lambda row: row.instance).values()
+        sum((row.rounds or 0) - mean for row in answers)
+        for answers in _grouped(rows, lambda row: row.instance).values()
     ]
     n = len(sums)
-    spread = math.fsum(each**2 for each in sums)
+    spread = math.fsum(deviation**2 for deviation in sums)
     if n < 2 or spread < 1e-18:
         return None
     half = float(stdtrit(n - 1, 0.975)) * math.sqrt(n / (n - 1) * spread) / len(rows)

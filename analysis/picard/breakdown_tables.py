@@ -101,8 +101,8 @@ def table_csv(rows: Sequence[Row]) -> str:
     return buffer.getvalue()
 
 
-def _tally_row(each: Tally, label: str, facts: QuestionFacts | None = None) -> dict[str, Any]:
-    named = {label: each.name} if label else {}
+def _tally_row(tally: Tally, label: str, facts: QuestionFacts | None = None) -> dict[str, Any]:
+    named = {label: tally.name} if label else {}
     if facts is not None:
         named |= {
             "scoring_type": facts.scoring_type,
@@ -110,54 +110,54 @@ def _tally_row(each: Tally, label: str, facts: QuestionFacts | None = None) -> d
             "format": facts.format,
         }
     return {
-        **each.subject._asdict(),
+        **tally.subject._asdict(),
         **named,
-        "answers": each.strict.answers,
-        "missing": each.strict.missing,
-        "instances": each.strict.instances,
-        "right": each.strict.right,
-        **_rate_columns("accuracy", each.strict),
-        "lenient_answers": each.lenient.answers,
-        "lenient_right": each.lenient.right,
-        **_rate_columns("lenient_accuracy", each.lenient),
-        "formatting_failures": each.formatting,
-        "task_failures": each.task,
-        "unanswered": each.unanswered,
-        "undetermined": each.undetermined,
+        "answers": tally.strict.answers,
+        "missing": tally.strict.missing,
+        "instances": tally.strict.instances,
+        "right": tally.strict.right,
+        **_rate_columns("accuracy", tally.strict),
+        "lenient_answers": tally.lenient.answers,
+        "lenient_right": tally.lenient.right,
+        **_rate_columns("lenient_accuracy", tally.lenient),
+        "formatting_failures": tally.formatting,
+        "task_failures": tally.task,
+        "unanswered": tally.unanswered,
+        "undetermined": tally.undetermined,
     }
 
 
-def _rounds_row(each: Rounds) -> dict[str, Any]:
-    low, high = each.interval or (None, None)
+def _rounds_row(rounds: Rounds) -> dict[str, Any]:
+    low, high = rounds.interval or (None, None)
     return {
-        **each.subject._asdict(),
-        "question": each.question,
-        "average": each.average,
+        **rounds.subject._asdict(),
+        "question": rounds.question,
+        "average": rounds.average,
         "average_low": low,
         "average_high": high,
-        "maximum": each.most,
-        "minimum": each.least,
-        "mode": each.mode,
-        "answers": each.answers,
-        "missing": each.missing,
+        "maximum": rounds.most,
+        "minimum": rounds.least,
+        "mode": rounds.mode,
+        "answers": rounds.answers,
+        "missing": rounds.missing,
     }
 
 
-def _mode_row(each: FailureMode) -> dict[str, Any]:
-    row: dict[str, Any] = {**each.subject._asdict(), "group": each.group}
-    formats = dict(each.formats)
+def _mode_row(mode: FailureMode) -> dict[str, Any]:
+    row: dict[str, Any] = {**mode.subject._asdict(), "group": mode.group}
+    formats = dict(mode.formats)
     for name in FORMAT_NAMES.values():
         rate, slug = formats.get(name, NOTHING), format_slug(name)
         row |= {f"{slug}_right": rate.right, f"{slug}_answers": rate.answers}
         row |= _rate_columns(slug, rate)
-    for name, rate in (("file", each.file), ("direct", each.direct), ("overall", each.overall)):
+    for name, rate in (("file", mode.file), ("direct", mode.direct), ("overall", mode.overall)):
         row |= _rate_columns(name, rate)
-    low, high = each.gap_interval or (None, None)
-    row |= {"gap": each.gap, "gap_low": low, "gap_high": high}
+    low, high = mode.gap_interval or (None, None)
+    row |= {"gap": mode.gap, "gap_low": low, "gap_high": high}
     return row | {
-        "missing": each.overall.missing,
-        "weakness_pattern": each.pattern,
-        "gap_excludes_zero": each.clear,
+        "missing": mode.overall.missing,
+        "weakness_pattern": mode.pattern,
+        "gap_excludes_zero": mode.clear,
     }
 
 

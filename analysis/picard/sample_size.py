@@ -131,16 +131,16 @@ def samples_for_width(rate: Rate, width: float) -> tuple[int, int]:
         )
     if rate.mean is None or rate.interval is None:
         raise AnalysisError("no answers: they say nothing of how many samples are needed")
-    each = rate.effective / rate.instances
+    per_instance = rate.effective / rate.instances
     worst = min(max(0.5, rate.interval[0]), rate.interval[1])
-    return _samples(rate.mean, each, width), _samples(worst, each, width)
+    return _samples(rate.mean, per_instance, width), _samples(worst, per_instance, width)
 
 
-def _samples(mean: float, each: float, width: float) -> int:
+def _samples(mean: float, per_instance: float, width: float) -> int:
     """The least number of samples, by bisection: the width falls with their number."""
 
     def wide(samples: int) -> bool:
-        low, high = wilson(mean, samples * each)
+        low, high = wilson(mean, samples * per_instance)
         return high - low > width
 
     low, high = 0, 1  # too few, or none; perhaps enough

@@ -72,14 +72,16 @@ def keep_rows(table: ResultTable, rule: str, controls: Collection[str] = ()) -> 
         here = np.flatnonzero((table["wave"] == wave) & fresh)
         units = [_units(table, instance, here, model) for model in _names(table["model"][here])]
         scattered = _scattered(units) if rule == LEAVE_OUT else frozenset()
-        for own in units:
-            lost = own.whole if rule == LEAVE_OUT and own.lasts_without(scattered) else _none(own)
-            gone = lost | np.isin(own.unit, sorted(scattered))
-            rows = own.rows
-            monitored[rows[np.isin(instance[rows], own.unit[lost])]] = False
-            primary[rows[np.isin(instance[rows], own.unit[gone])]] = False
-            if own.burned.any():
-                seeds.append(own.count(wave, gone))
+        for part in units:
+            lost = (
+                part.whole if rule == LEAVE_OUT and part.lasts_without(scattered) else _none(part)
+            )
+            gone = lost | np.isin(part.unit, sorted(scattered))
+            rows = part.rows
+            monitored[rows[np.isin(instance[rows], part.unit[lost])]] = False
+            primary[rows[np.isin(instance[rows], part.unit[gone])]] = False
+            if part.burned.any():
+                seeds.append(part.count(wave, gone))
     return RetainedRows(primary, monitored, tuple(seeds))
 
 

@@ -153,14 +153,14 @@ def second_opinion(
 ) -> list[ControlResult]:
     """C3 at a look: the second grader's verdict on each model is that of the first, and what has
     not been graded does not pass."""
-    others = {each.verdict.model: each.verdict for each in second}
+    others = {result.verdict.model: result.verdict for result in second}
     results = []
-    for each in first:
-        model, other = each.verdict.model, others.get(each.verdict.model)
+    for result in first:
+        model, other = result.verdict.model, others.get(result.verdict.model)
         if other is None:
             says, passed = f"{grader} has not graded {model}.", False
         else:
-            passed = other.verdict == each.verdict.verdict
+            passed = other.verdict == result.verdict.verdict
             says = f"{grader} says of {model}: {other.verdict}."
         results.append(
             ControlResult(

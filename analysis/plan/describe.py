@@ -190,7 +190,7 @@ def _burned_words(plan: Plan) -> tuple[str, ...]:
 def _exclusion_words(plan: Plan) -> str:
     if not plan.exclusions:
         return "None."
-    return f"Not tested: {'; '.join(EXCLUSIONS.get(each, each) for each in plan.exclusions)}."
+    return f"Not tested: {'; '.join(EXCLUSIONS.get(name, name) for name in plan.exclusions)}."
 
 
 def _sensitivity_words(plan: Plan) -> tuple[str, ...]:

@@ -122,8 +122,8 @@ def drop_one_armed(
 
 
 def _of_model(single: Statistics, model: int, categories: int) -> Statistics:
-    own = slice(model * categories, (model + 1) * categories)
-    return Statistics(single.observed[own], single.permuted[:, own], single.exact)
+    columns = slice(model * categories, (model + 1) * categories)
+    return Statistics(single.observed[columns], single.permuted[:, columns], single.exact)
 
 
 def _rescaled(gaps: Floats, strata: NDArray[np.int64], stratum: NDArray[np.int64]) -> Floats:

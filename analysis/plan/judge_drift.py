@@ -102,19 +102,19 @@ def drift_json(drift: Drift) -> list[dict[str, Any]]:
             "wave": drift.wave,
             "answers_of_wave": drift.first,
             "share": drift.share,
-            "answers": drift.answers if not each.model else None,
-            "model": each.model or None,
-            "public": each.public and each.public.mean,
-            "public_interval": each.public and each.public.interval,
-            "private": each.private and each.private.mean,
-            "private_interval": each.private and each.private.interval,
-            "gap": each.control.gap,
-            "interval90": each.control.interval90,
-            "p": each.control.p,
-            "passed": each.control.passed,
-            "reasons": list(each.control.reasons),
+            "answers": drift.answers if not change.model else None,
+            "model": change.model or None,
+            "public": change.public and change.public.mean,
+            "public_interval": change.public and change.public.interval,
+            "private": change.private and change.private.mean,
+            "private_interval": change.private and change.private.interval,
+            "gap": change.control.gap,
+            "interval90": change.control.interval90,
+            "p": change.control.p,
+            "passed": change.control.passed,
+            "reasons": list(change.control.reasons),
         }
-        for each in drift.models
+        for change in drift.models
     ]
 
 

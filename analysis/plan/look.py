@@ -126,7 +126,7 @@ def _analyse(
     bare = replace(plan, standard=None)  # no covariate, no bounds
     rule = KEEP if plan.standard is None else plan.standard.burned
     kept = keep_rows(graded, rule, control_models(plan))
-    seeds = {(each.wave, each.model): each for each in kept.seeds}
+    seeds = {(entry.wave, entry.model): entry for entry in kept.seeds}
     clean = graded.where(kept.primary)
     verdicts: list[Verdict] = []
     means: list[ArmMean] = []
@@ -160,7 +160,7 @@ def _arm_means(data: SeedMeans) -> list[ArmMean]:
                     ArmMean(data.columns[m].wave, model, "", arm, estimate_mean(scores, stratum))
                 )
             for h in present:
-                own = stratum == h
-                estimate = estimate_mean(scores[own], stratum[own])
+                rows = stratum == h
+                estimate = estimate_mean(scores[rows], stratum[rows])
                 means.append(ArmMean(data.columns[m].wave, model, data.strata[h], arm, estimate))
     return means

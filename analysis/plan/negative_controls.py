@@ -174,9 +174,9 @@ def _gap_and_p(
     _, strata = drop_one_armed(pooled[:, None], stratum, public)
     if strata[0, 0] < len(np.unique(stratum)):
         return None, 1.0
-    scores, own, arm = pooled[there], stratum[there], public[there]
-    gaps = permute_blocks(scores[:, None], own, tranche[there], arm, **settings.draws)
-    return estimate_gap(scores[:, 0], own, arm), float(two_sided_p(gaps)[0])
+    scores, codes, arm = pooled[there], stratum[there], public[there]
+    gaps = permute_blocks(scores[:, None], codes, tranche[there], arm, **settings.draws)
+    return estimate_gap(scores[:, 0], codes, arm), float(two_sided_p(gaps)[0])
 
 
 def _control(

@@ -455,10 +455,10 @@ def _separate_decisions(
         tests.append(family_tests(plan, values, alone, seed))
     empty = np.empty((1, 0, len(data.means.outcomes)))
     gaps, z = (
-        np.concatenate([empty, *(getattr(each, name) for each in tests)], axis=1)
+        np.concatenate([empty, *(getattr(decision, name) for decision in tests)], axis=1)
         for name in ("gaps", "z")
     )
-    p = np.array([[float(each.p[0, 0]) for each in tests]])
+    p = np.array([[float(decision.p[0, 0]) for decision in tests]])
     family = FamilyTest(gaps, z, p, holm(p[0])[None])
     claimed = family.adjusted <= look_alpha(plan)
     return Decisions(family, claimed, np.zeros_like(claimed))

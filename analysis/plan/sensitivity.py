@@ -89,8 +89,8 @@ def leave_one_out(
     if not all(small):
         parts = [_part(values, stratum, public, group == g, draws) for g in codes]
     tests = [
-        _enumerated(values, stratum, public, own, draws) if few else _without(parts, g)
-        for g, (own, few) in enumerate(zip(rest, small, strict=True))
+        _enumerated(values, stratum, public, retained, draws) if few else _without(parts, g)
+        for g, (retained, few) in enumerate(zip(rest, small, strict=True))
     ]
     gaps = np.array([test.observed[:, 0] for test in tests])
     return LeftOut(codes, gaps, np.array([p_values(max_t(test)) for test in tests]))
@@ -126,17 +126,19 @@ def compare_burned(
     )
 
 
-def _enumerated(values: Floats, stratum: Ints, public: Bools, own: Bools, draws: Draws) -> Permuted:
+def _enumerated(
+    values: Floats, stratum: Ints, public: Bools, rows: Bools, draws: Draws
+) -> Permuted:
     """All allocations of some strata: nothing is drawn."""
-    return permute_gaps(values[own], stratum[own], public[own], **draws)
+    return permute_gaps(values[rows], stratum[rows], public[rows], **draws)
 
 
-def _part(values: Floats, stratum: Ints, public: Bools, own: Bools, draws: Draws) -> _Part:
+def _part(values: Floats, stratum: Ints, public: Bools, rows: Bools, draws: Draws) -> _Part:
     """The gaps of some strata, under rows of labels that are drawn for them alone."""
-    strata = np.unique(stratum[own])
+    strata = np.unique(stratum[rows])
     seed = permutation_seed(str(draws["seed"]), *map(str, strata.tolist()))
     alone: Draws = {"permutations": draws["permutations"], "enumerate_up_to": 0, "seed": seed}
-    return permute_gaps(values[own], stratum[own], public[own], **alone), len(strata)
+    return permute_gaps(values[rows], stratum[rows], public[rows], **alone), len(strata)
 
 
 def _without(parts: list[_Part], place: int) -> Permuted:
@@ -214,17 +216,17 @@ def run_sensitivity(look: SensitivityInput) -> tuple[SensitivityResult, ...]:
 
 
 def _unadjusted(look: SensitivityInput) -> Iterator[SensitivityResult]:
-    for each in look.results:
-        if each.unadjusted is not None:
+    for result in look.results:
+        if result.unadjusted is not None:
             yield SensitivityResult(
                 "unadjusted",
                 look.wave,
-                each.verdict.model,
+                result.verdict.model,
                 "",
-                each.unadjusted.gap,
-                each.unadjusted.interval,
-                each.p_unadjusted,
-                each.p_adjusted_unadjusted,
+                result.unadjusted.gap,
+                result.unadjusted.interval,
+                result.p_unadjusted,
+                result.p_adjusted_unadjusted,
                 "",
             )
 
@@ -344,21 +346,22 @@ def _mixed(look: SensitivityInput) -> Iterator[SensitivityResult]:
 
 def _shrinkage(look: SensitivityInput) -> Iterator[SensitivityResult]:
     """Gaps of the look's models, drawn towards their mean."""
-    known = [each for each in look.results if each.verdict.estimate is not None]
-    gaps = np.array([each.verdict.estimate for each in known], dtype=np.float64)
+    known = [result for result in look.results if result.verdict.estimate is not None]
+    gaps = np.array([result.verdict.estimate for result in known], dtype=np.float64)
     ses = np.array(
-        [np.nan if each.verdict.se is None else each.verdict.se for each in known], dtype=np.float64
+        [np.nan if result.verdict.se is None else result.verdict.se for result in known],
+        dtype=np.float64,
     )
     shrunk = shrink_gaps(gaps, ses)
     if shrunk is None:
         return
-    for place, each in enumerate(known):
+    for place, result in enumerate(known):
         gap, se = float(shrunk.gaps[place]), float(shrunk.ses[place])
         if not np.isnan(gap):
             yield SensitivityResult(
                 "shrinkage",
                 look.wave,
-                each.verdict.model,
+                result.verdict.model,
                 "",
                 gap,
                 (gap - 1.96 * se, gap + 1.96 * se),
@@ -390,9 +393,9 @@ def _runs(look: SensitivityInput) -> Iterator[tuple[str, Runs]]:
     public = np.asarray(table["arm"] == Arm.PUBLIC, dtype=bool)
     there = (table["status"] != Status.MISSING) & ~np.isnan(scores)
     for model in look.models:
-        own = there & (table["model"] == model)
-        if own.any():
-            yield model, (scores[own], seeds[own], strata[own], public[own])
+        rows = there & (table["model"] == model)
+        if rows.any():
+            yield model, (scores[rows], seeds[rows], strata[rows], public[rows])
 
 
 def _permuting(look: SensitivityInput, name: str) -> Draws:

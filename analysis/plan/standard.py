@@ -70,7 +70,7 @@ class StandardResult:
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
         """The verdicts of all looks, in order."""
-        return tuple(each.verdict for look in self.looks for each in look.results)
+        return tuple(result.verdict for look in self.looks for result in look.results)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ def _watched(
 
 def _data_of(rules: StandardRules, means: SeedMeans, look: LookResult) -> LookData:
     """A look's models in another means than the one that they were tested in."""
-    columns = means.where(look.wave, [each.model for each in look.results])
+    columns = means.where(look.wave, [result.model for result in look.results])
     if not columns:
         return _nothing(means)
     return look_data(means, columns, _before(rules, means, look.wave), rules.covariate_runs)
@@ -224,16 +224,16 @@ def _burn_tests(
         return
     means = make_seed_means(table, plan.outcomes, plan.strata)
     for look in looks:
-        if look.wave in {each.wave for each in burned}:
+        if look.wave in {row.wave for row in burned}:
             data = _data_of(rules, means, look)
             yield from compare_look(plan, table, data, look.wave, registration)
 
 
 def _nothing(means: SeedMeans) -> LookData:
     """A look of which every model is excluded."""
-    own = means.pick([])
+    no_means = means.pick([])
     empty = np.empty((0, len(means.outcomes)))
-    return LookData(own, Adjusted(own.values, empty, empty), None, 0.0)
+    return LookData(no_means, Adjusted(no_means.values, empty, empty), None, 0.0)
 
 
 def _excluded(
@@ -322,14 +322,14 @@ def _lacking(means: SeedMeans, columns: Sequence[int], named: Sequence[str]) -> 
 def _judge_look(look: LookResult, controls: Sequence[ControlResult]) -> LookResult:
     """The look, its verdicts withheld where a control failed that they rest on."""
     tested = []
-    for each in look.results:
+    for result in look.results:
         why = [
             f"{control.kind} ({control.what}): {control.says.rstrip('.')}"
             for control in controls
-            if control.passed is False and bears_on(control, look.wave, each.verdict.model)
+            if control.passed is False and bears_on(control, look.wave, result.verdict.model)
         ]
-        verdict = withhold(each.verdict, "; ".join(why)) if why else each.verdict
-        tested.append(replace(each, verdict=verdict))
+        verdict = withhold(result.verdict, "; ".join(why)) if why else result.verdict
+        tested.append(replace(result, verdict=verdict))
     return replace(look, results=tuple(tested))
 
 
@@ -377,9 +377,9 @@ def _sensitivity_results(
         models = [column.model for column in data.means.columns]
         rows = table.where((table["wave"] == look.wave) & one_of(table["model"], models))
         rows = rows.where(one_of(rows["stratum"], plan.strata))
-        own = parts.pick(parts.where(look.wave, models))
+        part = parts.pick(parts.where(look.wave, models))
         yield from run_sensitivity(
             SensitivityInput(
-                plan, registration, look.wave, data, look.results, look.number == last, rows, own
+                plan, registration, look.wave, data, look.results, look.number == last, rows, part
             )
         )

@@ -271,12 +271,12 @@ def _first_within(formula: Callable[[int], float], low: int, high: int) -> int |
 
 def _pool_covariance(plan: Plan, components: Components, pools: Sequence[Sequence[str]]) -> Floats:
     """Of the gaps of pools of columns, in units of a run's variance."""
-    everyone, own, run = components.parts
+    everyone, per_seed, run = components.parts
     covariance = np.full((len(pools), len(pools)), everyone)
     for i, one in enumerate(pools):
         for j, two in enumerate(pools):
             same = sum(one.count(name) * two.count(name) for name in set(one))
-            covariance[i, j] += own * same / (len(one) * len(two))
+            covariance[i, j] += per_seed * same / (len(one) * len(two))
         covariance[i, i] += run / plan.replicates / len(one)
     return np.asarray(covariance * 2 / (len(plan.strata) * plan.seeds_per_arm))
 

@@ -202,8 +202,8 @@ def seeds_curve(
         return PowerCurve(target, tuple(points), None, start)
     needed = max(2, math.ceil(root**2))
     if needed not in tried:
-        own = replace(plan, seeds_per_arm=needed)
-        points.append(power_at(own, components, setting, effort))
+        planned = replace(plan, seeds_per_arm=needed)
+        points.append(power_at(planned, components, setting, effort))
     _report(watch, len(tried) + 1, len(tried) + 1)
     return PowerCurve(target, tuple(sorted(points, key=lambda p: p.seeds)), needed, start)
 
@@ -234,8 +234,8 @@ def gaps_curve(
 def standard_error(plan: Plan, components: Components, setting: PowerSetting) -> float:
     """Of a model's gap in the least noisy outcome that is inflated, adjusted where there is a
     covariate."""
-    everyone, own, run = components.parts
-    mean = everyone + own + run / plan.replicates
+    everyone, per_seed, run = components.parts
+    mean = everyone + per_seed + run / plan.replicates
     if setting.covariate_runs:
         noise = _covariate_noise(plan, components, setting)
         mean -= everyone**2 / (everyone + noise) if everyone else 0.0
@@ -323,9 +323,12 @@ def first_rejections(
     rows = np.concatenate([gaps.observed[None], gaps.permuted])[..., 0]
     spent = np.array(linear_spending(alpha, looks)) * (permutations + 1)
     quota, keys = np.floor(spent + 1e-9).astype(np.int64), tie_keys(permutations + 1, seed)
-    each = rows.reshape(len(rows), studies, looks)
+    by_study = rows.reshape(len(rows), studies, looks)
     return np.array(
-        [remove_rows(scan_windows(each[:, b]).statistics, quota, keys)[0] for b in range(studies)]
+        [
+            remove_rows(scan_windows(by_study[:, b]).statistics, quota, keys)[0]
+            for b in range(studies)
+        ]
     )
 
 
@@ -358,8 +361,8 @@ def _one_look(
         shared = draw_shared(components, outcomes, (len(stratum), count), stream)
         controls = _controls(plan, components, setting, shared, stream)
         x = _covariate(plan, components, setting, shared, controls, stream)
-        _, own, run = components.parts
-        spread = math.sqrt(own + run / plan.replicates)
+        _, per_seed, run = components.parts
+        spread = math.sqrt(per_seed + run / plan.replicates)
         shape = (len(stratum), count, setting.models)
         noise = spread * draw_normal(components, outcomes, shape, stream)
         values = shared[:, :, None] + noise
@@ -401,8 +404,8 @@ def _study_looks(
     for count, stream, seed in batches(effort.seed, "study", effort.studies, size):
         shared = draw_shared(components, 1, (len(stratum), count), stream)
         x = _covariate(plan, components, setting, shared, None, stream)
-        _, own, run = components.parts
-        spread = components.sd[0] * math.sqrt((own + run / plan.replicates) / setting.models)
+        _, per_seed, run = components.parts
+        spread = components.sd[0] * math.sqrt((per_seed + run / plan.replicates) / setting.models)
         shape = (len(stratum), count, plan.looks)
         scores = shared + spread * stream.standard_normal(shape)
         scores[public, :, setting.onset - 1 :] += setting.gap
@@ -458,11 +461,11 @@ def _made_by_controls(plan: Plan, setting: PowerSetting) -> bool:
 def _covariate_noise(plan: Plan, components: Components, setting: PowerSetting) -> float:
     """The share of a run's variance by which x strays from what all models share: that of so many
     models run once, or of the controls, some of which are the same model."""
-    _, own, run = components.parts
+    _, per_seed, run = components.parts
     models = float(setting.covariate_runs)
     if setting.controls is not None and _made_by_controls(plan, setting):
         models = setting.controls.models
-    return own / models + run / setting.covariate_runs
+    return per_seed / models + run / setting.covariate_runs
 
 
 def _raise(setting: PowerSetting, outcomes: int) -> Floats:
@@ -479,8 +482,8 @@ def _crossing(points: Sequence[tuple[float, float]], target: float) -> float | N
     kept = [(x, float(np.clip(y, _LEAST, _MOST))) for x, y in points if 0 < y < 1]
     if len(kept) < 2:
         return None
-    x = np.array([each[0] for each in kept])
-    z = ndtri(np.array([each[1] for each in kept]))
+    x = np.array([pair[0] for pair in kept])
+    z = ndtri(np.array([pair[1] for pair in kept]))
     slope, level = np.polyfit(x, z, 1)
     return None if slope <= 0 else float((ndtri(target) - level) / slope)
 

@@ -55,7 +55,7 @@ def draw_columns(
 ) -> Floats:
     """Seed means (n, B, columns, outcomes) of models on instances of which they share ``shared``
     (n, B, outcomes). Columns of one name are one model, run again."""
-    _, own, run = components.parts
+    _, per_seed, run = components.parts
     outcomes, shape = shared.shape[-1], shared.shape[:2]
     names = list(dict.fromkeys(columns))
     kept = draw_normal(components, outcomes, (*shape, len(names)), stream)
@@ -63,7 +63,7 @@ def draw_columns(
     places = [names.index(name) for name in columns]
     return np.asarray(
         shared[:, :, None]
-        + math.sqrt(own) * kept[:, :, places]
+        + math.sqrt(per_seed) * kept[:, :, places]
         + math.sqrt(run / replicates) * luck
     )
 

@@ -166,8 +166,8 @@ def _shared_covariance(
     count = np.bincount(unit)
     mean = np.bincount(unit, weights=centred) / count
     first = np.unique(unit, return_index=True)[1]
-    place, own = instance[first], _cells(instance, model)[first]
-    every, same = (_products(mean, codes) for codes in (place, own))
+    place, cell = instance[first], _cells(instance, model)[first]
+    every, same = (_products(mean, codes) for codes in (place, cell))
     pairs = every[1] - same[1]
     return ((every[0] - same[0]) / pairs if pairs else 0.0), pairs // 2
 

@@ -62,7 +62,7 @@ def _turned(
 
 
 def _without(these: Sequence[str], those: Sequence[str]) -> tuple[str, ...]:
-    return tuple(each for each in these if each not in those)
+    return tuple(line for line in these if line not in those)
 
 
 def _study_words(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:

@@ -52,9 +52,11 @@ def tables_csv(body: Body) -> dict[str, str]:
         ],
         "deviations": [{"deviation": line} for line in body["deviations"]],
         "changes": list(_changes(body)),
-        "calibration": [_without(each, "doses") for each in body["calibration"]],
+        "calibration": [_without(calibration, "doses") for calibration in body["calibration"]],
         "calibration_doses": [
-            {"how": each["how"], **dose} for each in body["calibration"] for dose in each["doses"]
+            {"how": calibration["how"], **dose}
+            for calibration in body["calibration"]
+            for dose in calibration["doses"]
         ],
     }
     for name in ("models", "by_tool", "by_task"):
@@ -66,21 +68,24 @@ def tables_csv(body: Body) -> dict[str, str]:
 
 def _looks(body: Body) -> Iterator[Row]:
     for look in body["looks"]:
-        excluded = [f"{each['model']}: {each['why']}" for each in look["excluded"]]
+        excluded = [
+            f"{excluded_model['model']}: {excluded_model['why']}"
+            for excluded_model in look["excluded"]
+        ]
         yield {**_without(look, "models"), "excluded": excluded}
 
 
 def _tests(body: Body) -> Iterator[Row]:
     for look in body["looks"]:
-        for each in look["models"]:
-            yield {"look": look["number"], **_without(each, "outcomes")}
+        for model in look["models"]:
+            yield {"look": look["number"], **_without(model, "outcomes")}
 
 
 def _outcomes(body: Body) -> Iterator[Row]:
     for look in body["looks"]:
-        for each in look["models"]:
-            for outcome in each["outcomes"]:
-                yield {"wave": each["wave"], "model": each["model"], **outcome}
+        for model in look["models"]:
+            for outcome in model["outcomes"]:
+                yield {"wave": model["wave"], "model": model["model"], **outcome}
 
 
 def _monitored(body: Body) -> Iterator[Row]:
@@ -99,8 +104,8 @@ def _changes(body: Body) -> Iterator[Row]:
     changes = body["changes"]
     if changes is None:
         return
-    for each in changes["turned"]:
-        yield {"change": "verdict", **each}
+    for turned in changes["turned"]:
+        yield {"change": "verdict", **turned}
     for model, wave, word in changes["added"]:
         yield {"change": "new", "model": model, "wave": wave, "now": word}
     for kind, lines in (("deviation", changes["deviations"]), ("settled", changes["settled"])):
@@ -133,7 +138,7 @@ def _is_pair(value: Any) -> bool:
     return (
         isinstance(value, list | tuple)
         and len(value) == 2
-        and all(isinstance(each, float) for each in value)
+        and all(isinstance(item, float) for item in value)
     )
 
 

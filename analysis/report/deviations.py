@@ -75,9 +75,9 @@ def _provenance_departures(runs: Sequence[RunManifest], entropy: str, dirty: boo
 def burned_departures(plan: Plan, burned: Iterable[BurnedSeeds]) -> Iterator[str]:
     """Models in whose test burned instances stay that the plan would have left out."""
     kept = plan.standard is not None and plan.standard.burned == KEEP
-    for each in burned:
-        if each.staying and not kept:
-            yield f"{each.model} at wave {each.wave}: {burned_words(each)}."
+    for seeds in burned:
+        if seeds.staying and not kept:
+            yield f"{seeds.model} at wave {seeds.wave}: {burned_words(seeds)}."
 
 
 def _sample_departures(

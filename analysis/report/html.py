@@ -186,18 +186,18 @@ def _calibrations(report: Report) -> list[dict[str, Any]]:
 
     return [
         {
-            "title": title_of(each),
-            "sentences": calibration_words(each),
-            "table": calibration_table(each),
+            "title": title_of(record),
+            "sentences": calibration_words(record),
+            "table": calibration_table(record),
             "plots": [
-                Markup(plot_calibration(each.found, width, f"calibration-{each.how}"))  # noqa: S704  # as the other plots
+                Markup(plot_calibration(record.found, width, f"calibration-{record.how}"))  # noqa: S704  # as the other plots
                 for width in (WIDE, NARROW)
             ],
-            "curve": each.found.enough is not None,
-            "made": each.made,
-            "result": each.result,
+            "curve": record.found.enough is not None,
+            "made": record.made,
+            "result": record.result,
         }
-        for each in report.calibrations
+        for record in report.calibrations
     ]
 
 

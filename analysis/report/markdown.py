@@ -94,10 +94,10 @@ def _change_lines(report: Report) -> Iterator[str]:
     issued = time_words_of(changes.issued)
     yield f"The last one went through wave {changes.through_wave}, issued {issued}."
     yield ""
-    for each in changes.turned:
-        note = f": {_plain(each.note)}" if each.note else ""
-        where = f"{_plain(each.model)} at wave {each.wave}"
-        yield f"- {where} was {each.before} and is {each.now}{note}."
+    for turned in changes.turned:
+        note = f": {_plain(turned.note)}" if turned.note else ""
+        where = f"{_plain(turned.model)} at wave {turned.wave}"
+        yield f"- {where} was {turned.before} and is {turned.now}{note}."
     if not changes.turned:
         yield "- No earlier verdict has changed."
     for model, wave, word in changes.added:

@@ -219,7 +219,7 @@ def build_report(request: ReportRequest) -> Report:
     registered, analysis, runs = request.registered, request.analysis, request.runs
     plan, sealed = registered.plan, request.sealed
     owed = _owed(plan, sealed, runs)
-    verdicts = [v for each in (analysis, *request.explored) for v in each.verdicts]
+    verdicts = [v for shown in (analysis, *request.explored) for v in shown.verdicts]
     waves = sorted({run.wave for run in runs})
     tools = request.tools
     return Report(
@@ -327,18 +327,18 @@ def _deviations(request: ReportRequest) -> tuple[str, ...]:
 def _owed(plan: Plan, sealed: SealedSet, runs: Sequence[RunManifest]) -> Callable[[ArmCount], int]:
     """How many episodes a model owed in an arm of a wave, by the tranches that it was to run."""
     sizes = (plan.seeds_per_arm, *sealed.reserve)
-    ran = {(run.wave, name): own for run in runs for name, own in _tranches(run).items()}
+    ran = {(run.wave, name): drawn for run in runs for name, drawn in _tranches(run).items()}
 
     def owed(count: ArmCount) -> int:
         tranches = ran.get((count.wave, count.model), (0,))
-        return len(plan.strata) * plan.replicates * sum(sizes[each] for each in tranches)
+        return len(plan.strata) * plan.replicates * sum(sizes[tranche] for tranche in tranches)
 
     return owed
 
 
 def _tranches(run: RunManifest) -> dict[str, tuple[int, ...]]:
     given = run.tranches or ((0,),) * len(run.models)
-    return {pin.name: own for pin, own in zip(run.models, given, strict=True)}
+    return {pin.name: tranches for pin, tranches in zip(run.models, given, strict=True)}
 
 
 def _owed_by_table(plan: Plan, table: ResultTable, count: ArmCount) -> int:
@@ -346,10 +346,10 @@ def _owed_by_table(plan: Plan, table: ResultTable, count: ArmCount) -> int:
     panel = len(plan.strata) * plan.seeds_per_arm * plan.replicates
     if not table["tranche"].any():
         return panel
-    own = (table["wave"] == count.wave) & (table["model"] == count.model)
-    own &= table["arm"] == count.arm
-    beside = int((table["tranche"][own] > 0).sum())
-    return beside + (panel if (table["tranche"][own] == 0).any() else 0)
+    rows = (table["wave"] == count.wave) & (table["model"] == count.model)
+    rows &= table["arm"] == count.arm
+    beside = int((table["tranche"][rows] > 0).sum())
+    return beside + (panel if (table["tranche"][rows] == 0).any() else 0)
 
 
 def _funnel_row(count: ArmCount, owed: int) -> FunnelRow:

@@ -76,7 +76,10 @@ def _total_plots(tables: ToolUseTables) -> Iterator[tuple[str, str]]:
 def _task_plots(tables: ToolUseTables) -> Iterator[tuple[str, str]]:
     """For each task and difficulty a bar for each model, by tool."""
     for place, (title, rows) in enumerate(_by_task(tables.by_task).items()):
-        bars = [_bar(_subject(own[0], tables), own) for own in _by_model(rows).values()]
+        bars = [
+            _bar(_subject(model_rows[0], tables), model_rows)
+            for model_rows in _by_model(rows).values()
+        ]
         yield title, plot_bars(bars, tables.tools, f"task-{place}", f"{title}: calls by tool")
 
 
@@ -85,12 +88,12 @@ def _seed_plots(tables: ToolUseTables) -> Iterator[tuple[str, str]]:
     for place, (title, rows) in enumerate(_by_task(tables.by_seed).items()):
         seeds = sorted({row.seed for row in rows})
         grid = {
-            _subject(own[0], tables): {
+            _subject(model_rows[0], tables): {
                 seed: _bar("", at_seed)
                 for seed in seeds
-                if (at_seed := [row for row in own if row.seed == seed])
+                if (at_seed := [row for row in model_rows if row.seed == seed])
             }
-            for own in _by_model(rows).values()
+            for model_rows in _by_model(rows).values()
         }
         name = f"{title}: calls by seed"
         yield title, plot_bar_grid(grid, seeds, tables.tools, f"seeds-{place}", name)

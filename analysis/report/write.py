@@ -94,7 +94,7 @@ def _figures(report: Report) -> dict[str, str]:
         figures["time"] = plot_time(timeline_of(report), report.plan.margin)
     if monitoring is not None and monitoring.looks:
         figures["monitoring"] = plot_monitoring(monitoring)
-    for each in report.calibrations:
-        name = "calibration" if each.how == RESAMPLED else f"calibration-{each.how}"
-        figures[name] = plot_calibration(each.found)
+    for calibration in report.calibrations:
+        name = "calibration" if calibration.how == RESAMPLED else f"calibration-{calibration.how}"
+        figures[name] = plot_calibration(calibration.found)
     return figures

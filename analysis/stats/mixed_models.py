@@ -98,10 +98,10 @@ def gee_gap(scores: Floats, seed: Ints, stratum: Ints, public: Bools) -> GeeGap:
     used = np.array([np.ptp(scores[codes == h]) > _NO_SPREAD for h in range(strata)])
     if not used.any():
         return _no_gee(clusters, "scores without spread")
-    own = used[codes]
-    design = _design(codes[own], public[own])
+    rows = used[codes]
+    design = _design(codes[rows], public[rows])
     try:
-        fit = fit_seeds(scores[own], design, seed[own])
+        fit = fit_seeds(scores[rows], design, seed[rows])
     except AnalysisError as error:
         return _no_gee(clusters, str(error))
     if np.abs(fit.parameters[-1]) > _WILD:
@@ -257,10 +257,13 @@ def _marginal(fit: GeeFit, strata: int, clusters: int) -> GeeGap:
     gap = float((public - private).sum()) / strata
     slope_public, slope_private = public * (1 - public), private * (1 - private)
     gradient = np.append(slope_public - slope_private, slope_public.sum()) / strata
-    variance, own = float(gradient @ fit.covariance @ gradient), float(fit.covariance[-1, -1])
-    if not (variance > 0 and own > 0):
+    variance, arm_variance = (
+        float(gradient @ fit.covariance @ gradient),
+        float(fit.covariance[-1, -1]),
+    )
+    if not (variance > 0 and arm_variance > 0):
         return _no_gee(clusters, "the bias-reduced variance is not positive")
-    se, own_se = math.sqrt(variance), math.sqrt(own)
+    se, own_se = math.sqrt(variance), math.sqrt(arm_variance)
     return GeeGap(
         gap,
         se,

@@ -276,7 +276,10 @@ def _gaps(
     strata: list[_Stratum], labels: Iterable[Labels], shape: tuple[int, ...]
 ) -> NDArray[np.float64]:
     """(rows, models x outcomes) gaps under rows of labels, given stratum by stratum."""
-    parts = (_differences(part, own, shape) for part, own in zip(strata, labels, strict=True))
+    parts = (
+        _differences(part, allocation, shape)
+        for part, allocation in zip(strata, labels, strict=True)
+    )
     total = next(parts)
     for part in parts:
         total += part
@@ -292,9 +295,9 @@ def _differences(
         return np.asarray(product(labels, part.weighted))  # values are centred: both arms sum to 0
     there, public = part.present.sum(axis=0), product(labels, part.present)
     both = public * (there - public)
-    each = there / np.where(both > 0.5, both, np.inf)  # 1/public + 1/private
+    weights = there / np.where(both > 0.5, both, np.inf)  # 1/public + 1/private
     chosen = product(labels, part.sums).reshape(len(labels), *shape)
-    chosen *= each[:, :, None]  # what one arm gains on the centre, the other has lost
+    chosen *= weights[:, :, None]  # what one arm gains on the centre, the other has lost
     return chosen.reshape(len(labels), -1)
 
 
@@ -319,8 +322,8 @@ def _enumerate(strata: list[_Stratum], values: NDArray[np.float64]) -> NDArray[n
     shape = values.shape[1:]
     total = np.zeros((1, math.prod(shape)))
     for part in strata:
-        own = _differences(part, _all_labels(part.size, part.public), shape)
-        total = (total[:, None] + own[None]).reshape(-1, own.shape[1])
+        gaps = _differences(part, _all_labels(part.size, part.public), shape)
+        total = (total[:, None] + gaps[None]).reshape(-1, gaps.shape[1])
     return total / len(strata)
 
 

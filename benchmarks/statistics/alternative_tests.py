@@ -52,12 +52,12 @@ def article_interval(data: Simulated) -> Tested:
     """The article's: criteria independent within each metarubric, their variances added by the
     squares of weights, then over tasks and arms."""
     gap, variance = np.zeros(len(data.scores)), np.zeros(len(data.scores))
-    for h, each in enumerate(data.passed):
+    for h, outcomes in enumerate(data.passed):
         template = TEMPLATES[h % len(TEMPLATES)]
         weight = np.array([float(m.weight) for m in template])
         weight /= weight.sum()
         trials = np.array([m.rows for m in template]) * data.design.seeds * data.design.runs
-        rate = _by_arm(each).sum(axis=(2, 3)) / trials  # (B, 2, metarubrics)
+        rate = _by_arm(outcomes).sum(axis=(2, 3)) / trials  # (B, 2, metarubrics)
         gap += (rate[:, 0] - rate[:, 1]) @ weight
         variance += (rate * (1 - rate) / (trials - 1) @ weight**2).sum(axis=1)
     tasks = data.design.tasks
@@ -127,8 +127,8 @@ def bayes_mixed(data: Simulated) -> Tested:
     nothing of the seeds' intercepts, which it is nearly exchangeable with.
     """
     passed, rows, design = _clusters(data)
-    found = np.array([_fit_bayes(own, rows, design) for own in passed])
-    return _z(found[:, 0], found[:, 1])
+    fits = np.array([_fit_bayes(replication, rows, design) for replication in passed])
+    return _z(fits[:, 0], fits[:, 1])
 
 
 def _fit_bayes(passed: Floats, rows: Floats, design: Floats) -> tuple[float, float]:
@@ -154,8 +154,8 @@ def detectable_effect(design: Design, regime: Regime, power: float = 0.8) -> flo
     """(z.975 + z_power) SE, with the SE of a regime's variance: what simulation is held against."""
     from scipy.special import ndtri
 
-    found = moments(regime)
-    seed_mean = found.sd_score**2 * (found.share + (1 - found.share) / design.runs)
+    moment = moments(regime)
+    seed_mean = moment.sd_score**2 * (moment.share + (1 - moment.share) / design.runs)
     se = math.sqrt(2 * seed_mean / (design.tasks * design.seeds))
     return float(ndtri(0.975) + ndtri(power)) * se
 
@@ -196,9 +196,9 @@ def _gap(values: Floats) -> Floats:
 def _stratified_se(values: Floats) -> tuple[Floats, Floats]:
     """SE and Satterthwaite's degrees of freedom of (B, K, 2, units)."""
     units = values.shape[3]
-    each = values.var(axis=3, ddof=1) / units
-    total = each.sum(axis=(1, 2))
-    df = total**2 / (each**2 / (units - 1)).sum(axis=(1, 2))
+    variances = values.var(axis=3, ddof=1) / units
+    total = variances.sum(axis=(1, 2))
+    df = total**2 / (variances**2 / (units - 1)).sum(axis=(1, 2))
     return np.sqrt(total) / values.shape[1], df
 
 

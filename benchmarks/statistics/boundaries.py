@@ -50,12 +50,12 @@ def obf_spending(information: Sequence[float] | Floats, alpha: float = 0.025) ->
 def spending_boundary(information: Sequence[float] | Floats, spent: Sequence[float]) -> Floats:
     """The z by look at which the chance of having crossed by look k is ``spent[k]``, under no
     drift. A look that spends nothing more has z = ∞."""
-    held, bounds = _checked(information), np.full(len(spent), math.inf)
-    if len(held) != len(spent) or np.any(np.diff([0.0, *spent]) < 0) or spent[-1] >= 1:
+    times, bounds = _checked(information), np.full(len(spent), math.inf)
+    if len(times) != len(spent) or np.any(np.diff([0.0, *spent]) < 0) or spent[-1] >= 1:
         raise AnalysisError("spending must have one value a look, not fall, and stay below 1")
     for k, level in enumerate(spent):
         if level > (spent[k - 1] if k else 0.0):
-            bounds[k] = _solve(_crossed_by(bounds, held, k, level), -_REACH, _REACH)
+            bounds[k] = _solve(_crossed_by(bounds, times, k, level), -_REACH, _REACH)
     return bounds
 
 
@@ -69,11 +69,11 @@ def crossing(bounds: Floats, information: Sequence[float] | Floats, drift: float
     density of the uncrossed sum is carried from look to look (Armitage, McPherson, Rowe 1969)."""
     from scipy.special import ndtr
 
-    held = _checked(information)
-    steps = np.diff(held, prepend=0.0)
+    times = _checked(information)
+    steps = np.diff(times, prepend=0.0)
     at, density = np.zeros(1), np.ones(1)  # of the sum z √t, with quadrature weights taken in
-    crossed, total = np.zeros(len(held)), 0.0
-    for k, (t, step) in enumerate(zip(held.tolist(), steps.tolist(), strict=True)):
+    crossed, total = np.zeros(len(times)), 0.0
+    for k, (t, step) in enumerate(zip(times.tolist(), steps.tolist(), strict=True)):
         edge, sd = float(bounds[k]) * math.sqrt(t), math.sqrt(step)
         total += float(density @ ndtr((at + drift * step - edge) / sd))
         crossed[k] = total
@@ -106,10 +106,10 @@ def _scaled(shape: Floats, information: Floats, alpha: float) -> Floats:
     return np.asarray(scale * shape)
 
 
-def _crossed_by(bounds: Floats, held: Floats, k: int, level: float) -> Callable[[float], float]:
+def _crossed_by(bounds: Floats, times: Floats, k: int, level: float) -> Callable[[float], float]:
     def excess(z: float) -> float:
         tried = np.append(bounds[:k], z)
-        return float(crossing(tried, held[: k + 1])[-1]) - level
+        return float(crossing(tried, times[: k + 1])[-1]) - level
 
     return excess
 
@@ -139,7 +139,7 @@ def _solve(function: Callable[[float], float], low: float, high: float) -> float
 
 
 def _checked(information: Sequence[float] | Floats) -> Floats:
-    held = np.asarray(information, dtype=np.float64)
-    if not len(held) or held[0] <= 0 or held[-1] > 1 + 1e-12 or np.any(np.diff(held) <= 0):
-        raise AnalysisError(f"information {held.tolist()} must rise from above 0 to 1 at most")
-    return held
+    times = np.asarray(information, dtype=np.float64)
+    if not len(times) or times[0] <= 0 or times[-1] > 1 + 1e-12 or np.any(np.diff(times) <= 0):
+        raise AnalysisError(f"information {times.tolist()} must rise from above 0 to 1 at most")
+    return times

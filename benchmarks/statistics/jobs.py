@@ -122,9 +122,9 @@ def _looks(scene: Scene) -> Job:
 def _models(regime: str, covariate_runs: int) -> Job:
     def run(count: int, stream: np.random.Generator) -> Cells:
         cells: Cells = {}
-        for rule, found in count_models(regime, covariate_runs, count, stream).items():
+        for rule, rate_of_rule in count_models(regime, covariate_runs, count, stream).items():
             for i, name in enumerate(("FWER", "FDR", "power")):
-                cells[f"{rule}, {name}"] = (found[2 * i], found[2 * i + 1])
+                cells[f"{rule}, {name}"] = (rate_of_rule[2 * i], rate_of_rule[2 * i + 1])
         return cells
 
     return Job(run, 0.5)
@@ -132,11 +132,11 @@ def _models(regime: str, covariate_runs: int) -> Job:
 
 def _regime(name: str) -> Job:
     def run(count: int, stream: np.random.Generator) -> Cells:
-        found = moments(REGIMES[name])
+        moment = moments(REGIMES[name])
         return {
-            "SD of a score": (found.sd_score, 0.0),
-            "SD of a fraction": (found.sd_fraction, 0.0),
-            "stable share": (found.share, 0.0),
+            "SD of a score": (moment.sd_score, 0.0),
+            "SD of a fraction": (moment.sd_fraction, 0.0),
+            "stable share": (moment.share, 0.0),
         }
 
     return Job(run)

@@ -65,7 +65,7 @@ def count_looks(
     for size in _sizes(count):
         for rule, looks in _stop(scene, size, stream).looks.items():
             parts.setdefault(rule, []).append(looks)
-    whole = {rule: np.concatenate(each) for rule, each in parts.items()}
+    whole = {rule: np.concatenate(claims) for rule, claims in parts.items()}
     hits = Counter({rule: int((looks > 0).sum()) for rule, looks in whole.items()})
     means = {
         rule: (
@@ -136,12 +136,12 @@ def _rows(scores: Floats, fresh: bool, stream: np.random.Generator) -> Floats:
     observed first."""
     count = len(scores)
     groups = [[k] for k in range(LOOKS)] if fresh else [list(range(LOOKS))]
-    found = np.empty((count, PERMUTATIONS + 1, LOOKS))
+    rows = np.empty((count, PERMUTATIONS + 1, LOOKS))
     for group in groups:
         gaps = _permute(_columns(scores[:, group]), PERMUTATIONS, stream)
         both = np.concatenate([gaps.observed[None], gaps.permuted])[..., 0]
-        found[:, :, group] = np.moveaxis(both.reshape(-1, count, len(group)), 0, 1)
-    return found
+        rows[:, :, group] = np.moveaxis(both.reshape(-1, count, len(group)), 0, 1)
+    return rows
 
 
 def _permute(values: Floats, permutations: int, stream: np.random.Generator) -> Permuted:
@@ -200,8 +200,8 @@ def _log_e(gap: Floats, se: Floats) -> Floats:
     from analysis.stats.eprocess import log_mixture
 
     score, information = gap / se**2, 1 / se**2
-    each = map(log_mixture, score.ravel().tolist(), information.ravel().tolist())
-    return np.fromiter(each, np.float64, gap.size).reshape(gap.shape)
+    logs = map(log_mixture, score.ravel().tolist(), information.ravel().tolist())
+    return np.fromiter(logs, np.float64, gap.size).reshape(gap.shape)
 
 
 def _cumulative(scores: Floats, gap: Floats, se: Floats, fresh: bool) -> tuple[Floats, Floats]:
@@ -237,7 +237,7 @@ def count_models(
     """24 models in 8 looks, six of them at random inflated by 10 points: by rule, the rate of
     studies with a false claim, the mean share of false claims, power, each with its Monte-Carlo
     error."""
-    found: dict[str, list[Bools]] = {}
+    claims_of: dict[str, list[Bools]] = {}
     inflated = []
     for size in _sizes(count):
         chosen = stream.permuted(np.tile(np.arange(24) < 6, (size, 1)), axis=1)
@@ -252,10 +252,10 @@ def count_models(
             covariate_runs=covariate_runs,
         )
         inflated.append(chosen)
-        for rule, each in _claims(_free(scores, x), stream).items():
-            found.setdefault(rule, []).append(each)
+        for rule, claims in _claims(_free(scores, x), stream).items():
+            claims_of.setdefault(rule, []).append(claims)
     truth = np.concatenate(inflated)
-    return {rule: _rates(np.concatenate(each), truth) for rule, each in found.items()}
+    return {rule: _rates(np.concatenate(claims), truth) for rule, claims in claims_of.items()}
 
 
 def _free(scores: Floats, x: Floats | None) -> Floats:

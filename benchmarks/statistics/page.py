@@ -28,7 +28,7 @@ COMMAND = "nice -n 15 .venv/bin/python -m benchmarks.statistics.run --write"
 SPEC_REPLICATIONS = 1000  # where the specification does not say; for how near is near enough
 NEAR = 3.0  # in units of the combined Monte-Carlo error of this run and the specification's
 
-Held = Mapping[str, Any]
+StoredJobs = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ class Table:
     rows: tuple[Row, ...]
 
 
-def render(held: Held) -> str:
+def render(stored: StoredJobs) -> str:
     """The page. Cells that are not there yet read "…"."""
-    return "\n".join(map(_wrapped, _page(held))).rstrip() + "\n"
+    return "\n".join(map(_wrapped, _page(stored))).rstrip() + "\n"
 
 
 def _wrapped(line: str) -> str:
@@ -63,30 +63,30 @@ def _wrapped(line: str) -> str:
     return line if line.startswith(("|", "#")) else textwrap.fill(line, 110)
 
 
-def agreement(held: Held) -> tuple[int, list[str]]:
+def agreement(stored: StoredJobs) -> tuple[int, list[str]]:
     """How many figures stand beside one of the specification's, and which differ by more than
     NEAR errors."""
     checked, apart = 0, []
     for table in _tables().values():
         for row in table.rows:
             for figure in row.figures:
-                found = figure and _find(held, figure)
-                if figure is None or not found or figure.spec is None:
+                value = figure and _find(stored, figure)
+                if figure is None or not value or figure.spec is None:
                     continue
                 checked += 1
-                if not _near(figure, found):
+                if not _near(figure, value):
                     apart.append(f"{figure.job}: {figure.cell}")
     return checked, apart
 
 
-def _find(held: Held, figure: Figure) -> tuple[float, float] | None:
-    cell = held.get(figure.job, {}).get("cells", {}).get(figure.cell)
+def _find(stored: StoredJobs, figure: Figure) -> tuple[float, float] | None:
+    cell = stored.get(figure.job, {}).get("cells", {}).get(figure.cell)
     return None if cell is None else (cell[0], cell[1])
 
 
-def _near(figure: Figure, found: tuple[float, float]) -> bool:
+def _near(figure: Figure, cell: tuple[float, float]) -> bool:
     assert figure.spec is not None
-    value, error = found
+    value, error = cell
     other = 0.1 if figure.look else _spec_error(figure.spec)
     rounding = 0.05 if figure.look else 0.005 if figure.spec >= 0.1 else 0.0005
     return abs(value - figure.spec) <= NEAR * math.hypot(error, other) + rounding
@@ -97,19 +97,19 @@ def _spec_error(rate: float) -> float:
     return math.sqrt(kept * (1 - kept) / SPEC_REPLICATIONS)
 
 
-def _words(held: Held, figure: Figure | None) -> str:
+def _words(stored: StoredJobs, figure: Figure | None) -> str:
     if figure is None:
         return "–"
-    found = _find(held, figure)
-    if found is None:
+    cell = _find(stored, figure)
+    if cell is None:
         return "…"
-    value, error = found
+    value, error = cell
     text = f"{value:.1f}" if figure.look else _rate(value)
     if error and not figure.look:
         text += f" ± {_rate(error) if error >= 0.0005 else '<.001'}"
     if figure.spec is not None:
         other = f"{figure.spec:.1f}" if figure.look else _rate(figure.spec)
-        text += f" ({other})" if _near(figure, found) else f" (**{other}**)"
+        text += f" ({other})" if _near(figure, cell) else f" (**{other}**)"
     return text
 
 
@@ -118,11 +118,15 @@ def _rate(value: float) -> str:
     return text.removeprefix("0") if value < 1 else text
 
 
-def _markdown(held: Held, table: Table) -> Iterator[str]:
+def _markdown(stored: StoredJobs, table: Table) -> Iterator[str]:
     yield "| " + " | ".join(table.heads) + " |"
     yield "|" + "---|" * len(table.heads)
     for row in table.rows:
-        yield f"| {row.label} | " + " | ".join(_words(held, each) for each in row.figures) + " |"
+        yield (
+            f"| {row.label} | "
+            + " | ".join(_words(stored, figure) for figure in row.figures)
+            + " |"
+        )
     yield ""
 
 
@@ -518,10 +522,10 @@ def _wrong() -> Table:
     )
 
 
-def _page(held: Held) -> Iterator[str]:
+def _page(stored: StoredJobs) -> Iterator[str]:
     tables = _tables()
-    checked, apart = agreement(held)
-    most = max((job["of"] for job in held.values()), default=0)
+    checked, apart = agreement(stored)
+    most = max((job["of"] for job in stored.values()), default=0)
     yield "# What the tests do, simulated"
     yield ""
     yield (
@@ -541,7 +545,7 @@ def _page(held: Held) -> Iterator[str]:
     )
     yield ""
     yield from _section(
-        held,
+        stored,
         tables,
         "regimes",
         "Where scores come from",
@@ -552,32 +556,32 @@ def _page(held: Held) -> Iterator[str]:
         "4 % of the variance); B and C are hypothetical. By quadrature, without error.",
     )
     yield from _section(
-        held,
+        stored,
         tables,
         "wrong",
         "One wrong analysis for each rule",
         "No model has seen anything here, so every alarm is false.",
     )
     yield from _section(
-        held,
+        stored,
         tables,
         "sizes",
         "False alarms without effect",
         "Only what takes the seed's mean as its unit keeps its promise with few seeds.",
     )
-    yield from _section(held, tables, "coverage", "Coverage of the 95 % interval (P2)", "")
+    yield from _section(stored, tables, "coverage", "Coverage of the 95 % interval (P2)", "")
     yield from _section(
-        held, tables, "power", "Power of the permutation test", "Regime A, weighted score."
+        stored, tables, "power", "Power of the permutation test", "Regime A, weighted score."
     )
     yield from _section(
-        held,
+        stored,
         tables,
         "needed",
         "Instances needed",
         "Equal numbers of runs buy about equal power: rather more seeds than more runs.",
     )
     yield from _section(
-        held,
+        stored,
         tables,
         "detectable",
         "Detectable effects at 80 % power",
@@ -586,7 +590,7 @@ def _page(held: Held) -> Iterator[str]:
         "towards 1, and the power is then higher (bold).",
     )
     yield from _section(
-        held,
+        stored,
         tables,
         "covariate",
         "What scores from before exposure save (D5)",
@@ -594,7 +598,7 @@ def _page(held: Held) -> Iterator[str]:
         "differences) costs power where they tell little; the fitted one costs nothing.",
     )
     yield from _section(
-        held,
+        stored,
         tables,
         "outcomes",
         "Which outcome (P1)",
@@ -602,7 +606,7 @@ def _page(held: Held) -> Iterator[str]:
         "one, whichever that is.",
     )
     yield from _section(
-        held,
+        stored,
         tables,
         "equivalence",
         "“No material inflation” and “equivalent” (P5)",
@@ -611,7 +615,7 @@ def _page(held: Held) -> Iterator[str]:
         "for. At a true 5 points at most one study in twenty may say either.",
     )
     yield from _section(
-        held,
+        stored,
         tables,
         "looks",
         "Eight looks (P4)",
@@ -620,25 +624,25 @@ def _page(held: Held) -> Iterator[str]:
         "do not keep .025 mean nothing.",
     )
     yield from _section(
-        held,
+        stored,
         tables,
         "models",
         "Claims about models (P3)",
         "24 models in eight looks, six of them at random inflated by 10 points, 128 instances an "
-        f"arm; power is the share of inflated models that are named. {_of(held, 'models A')}",
+        f"arm; power is the share of inflated models that are named. {_of(stored, 'models A')}",
     )
 
 
-def _of(held: Held, job: str) -> str:
-    return f"Of {held[job]['of']:,} replications." if job in held else ""
+def _of(stored: StoredJobs, job: str) -> str:
+    return f"Of {stored[job]['of']:,} replications." if job in stored else ""
 
 
 def _section(
-    held: Held, tables: Mapping[str, Table], name: str, title: str, words: str
+    stored: StoredJobs, tables: Mapping[str, Table], name: str, title: str, words: str
 ) -> Iterator[str]:
     yield f"## {title}"
     yield ""
     if words:
         yield words
         yield ""
-    yield from _markdown(held, tables[name])
+    yield from _markdown(stored, tables[name])

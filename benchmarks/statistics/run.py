@@ -26,30 +26,30 @@ def main() -> None:
     options = _options()
     start = time.process_time()
     jobs, made = all_jobs(), 0
-    held: dict[str, Any] = {}
+    done: dict[str, Any] = {}
     if options.write and STORED.exists():
         stored = json.loads(STORED.read_text())["jobs"]
-        held = {key: value for key, value in stored.items() if key in jobs}
+        done = {key: value for key, value in stored.items() if key in jobs}
     for key, job in jobs.items():
         count = max(20, round(options.replications * job.part))
-        known = held.get(key)
+        known = done.get(key)
         if known and known["of"] == count and not (options.anew and options.anew in key):
             continue
         if options.only and options.only not in key:
             continue
         cells = job.run(count, stream_of(key))
-        held[key] = {"of": count, "cells": {n: [round(x, 6) for x in c] for n, c in cells.items()}}
+        done[key] = {"of": count, "cells": {n: [round(x, 6) for x in c] for n, c in cells.items()}}
         made += 1
         if options.write:
-            _store(held)
+            _store(done)
     if options.write:
-        _store(held)
-        PAGE.write_text(render(held))
-    checked, apart = agreement(held)
+        _store(done)
+        PAGE.write_text(render(done))
+    checked, apart = agreement(done)
     line = {
         "benchmark": "simulate",
         "replications": options.replications,
-        "jobs": len(held),
+        "jobs": len(done),
         "made": made,
         "cpu_seconds": round(time.process_time() - start, 1),
         "figures_beside_the_specification": checked,
@@ -58,9 +58,9 @@ def main() -> None:
     print(json.dumps(line))
 
 
-def _store(held: dict[str, Any]) -> None:
-    order = [key for key in all_jobs() if key in held]
-    record = {"made_by": COMMAND, "jobs": {key: held[key] for key in order}}
+def _store(done: dict[str, Any]) -> None:
+    order = [key for key in all_jobs() if key in done]
+    record = {"made_by": COMMAND, "jobs": {key: done[key] for key in order}}
     text = json.dumps(record, indent=1, ensure_ascii=False)
     part = STORED.with_suffix(".part")
     part.write_text(text + "\n")

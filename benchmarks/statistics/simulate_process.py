@@ -208,10 +208,10 @@ def simulate(
         template = TEMPLATES[task % len(TEMPLATES)]
         shape = (replications, per_task)
         shared = regime.shared * stream.standard_normal(shape)
-        held = _episodes(template, regime, shared, design.runs, stream)
-        _inflate(held, template, effect, own_public, stream)
-        passed.append(held)
-        scores.append(_outcomes(held, template))
+        results = _episodes(template, regime, shared, design.runs, stream)
+        _inflate(results, template, effect, own_public, stream)
+        passed.append(results)
+        scores.append(_outcomes(results, template))
         if design.covariate_runs:
             others = [
                 _outcomes(_episodes(template, regime, shared, 1, stream), template)[:, :, 0]
@@ -261,8 +261,8 @@ def simulate_looks(
 def moments(regime: Regime) -> Moments:
     """SDs and shares of the four tasks, by quadrature: of what a normal latent leaves of scores,
     and of what the binomial adds."""
-    each = np.array([_task_moments(template, regime) for template in TEMPLATES])
-    score, fraction, stable, shared, mean = each.mean(axis=0).tolist()
+    by_task = np.array([_task_moments(template, regime) for template in TEMPLATES])
+    score, fraction, stable, shared, mean = by_task.mean(axis=0).tolist()
     return Moments(math.sqrt(score), math.sqrt(fraction), stable / score, shared / stable, mean)
 
 
@@ -282,8 +282,10 @@ def _episodes(
     stream: np.random.Generator,
 ) -> NDArray[np.int16]:
     """Criteria passed by one model: (B, seeds, runs, metarubrics)."""
-    own = regime.own * stream.standard_normal(shared.shape)
-    common = (shared + own)[:, :, None] + regime.run * stream.standard_normal((*shared.shape, runs))
+    seed_effect = regime.own * stream.standard_normal(shared.shape)
+    common = (shared + seed_effect)[:, :, None] + regime.run * stream.standard_normal(
+        (*shared.shape, runs)
+    )
     passed = np.empty((*common.shape, len(template)), dtype=np.int16)
     places = _intercepts(template, regime.total)
     for m, (metarubric, place) in enumerate(zip(template, places, strict=True)):
@@ -307,11 +309,11 @@ def _inflate(
     if effect.kind == "sparse":
         mean = sum(m.weight * m.rate for m in template) / sum(m.weight for m in template)
         known = stream.random(known.shape) < effect.size / (SPARSE_FIXED * (1 - mean))
-    held = passed[:, public]
+    inflated = passed[:, public]
     for m, (metarubric, chance) in enumerate(zip(template, chances, strict=True)):
-        fixed = stream.binomial(metarubric.rows - held[..., m], chance)
-        held[..., m] += np.where(known[:, :, None], fixed, 0).astype(np.int16)
-    passed[:, public] = held
+        fixed = stream.binomial(metarubric.rows - inflated[..., m], chance)
+        inflated[..., m] += np.where(known[:, :, None], fixed, 0).astype(np.int16)
+    passed[:, public] = inflated
 
 
 def fix_chance(effect: Effect, metarubric: Metarubric) -> float:

@@ -42,7 +42,7 @@ def count_alternatives(
     hits: Hits = Counter()
     for data, seed in _batches(design, regime, Effect(), count, stream):
         scores = arms_of(data)
-        found: dict[str, Tested] = {
+        tests: dict[str, Tested] = {
             "pooled criteria": pooled_criteria(data),
             "article": article_interval(data),
             "cr1": cluster_robust(scores),
@@ -52,9 +52,9 @@ def count_alternatives(
             "gee, bias-reduced": logit_gee(data, bias_reduced=True),
         }
         if design.runs > 1:
-            found["runs"] = runs_as_independent(scores)
-        hits.update({name: _count(each.p <= ALPHA) for name, each in found.items()})
-        hits["coverage"] += _count(found["satterthwaite"].p > ALPHA)
+            tests["runs"] = runs_as_independent(scores)
+        hits.update({name: _count(test.p <= ALPHA) for name, test in tests.items()})
+        hits["coverage"] += _count(tests["satterthwaite"].p > ALPHA)
         hits["permutation"] += _count(_two_sided(_score(data), data, seed) <= ALPHA)
         if data.covariate is not None:
             adjusted = _adjusted(data)
@@ -133,8 +133,8 @@ def measure_saved(
         assert data.covariate is not None
         x = np.moveaxis(data.covariate, 0, 1)[:, :, :1]
         shares.append(adjust(_score(data), x, data.stratum).rho2[:, 0])
-    each = np.concatenate(shares)
-    return float(each.mean()), float(each.std(ddof=1) / np.sqrt(len(each)))
+    saved = np.concatenate(shares)
+    return float(saved.mean()), float(saved.std(ddof=1) / np.sqrt(len(saved)))
 
 
 def _batches(

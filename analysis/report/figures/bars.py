@@ -126,7 +126,7 @@ def _key_height(categories: Sequence[str]) -> float:
 def _add_key(figure: Any, categories: Sequence[str]) -> None:
     from matplotlib.patches import Patch
 
-    marks = [Patch(color=_colour(categories, each), label=each) for each in categories]
+    marks = [Patch(color=_colour(categories, category), label=category) for category in categories]
     add_key(figure, marks, 0.05, _KEY_COLUMNS)
 
 

@@ -30,14 +30,16 @@ def plot_calibration(
     its ids after ``name`` and width."""
     narrow = width <= NARROW
     rows = 2 if narrow else 1
-    each = width - _LEFT - _RIGHT if narrow else (width - 2 * _LEFT - 2 * _RIGHT) / 2
+    panel_width = width - _LEFT - _RIGHT if narrow else (width - 2 * _LEFT - 2 * _RIGHT) / 2
     height = rows * (_HIGH + _FOOT + _HEAD)
     figure = new_figure(width, height)
 
     def panel(column: int, row: int) -> Any:
-        left = _LEFT + column * (each + _LEFT + _RIGHT)
+        left = _LEFT + column * (panel_width + _LEFT + _RIGHT)
         bottom = (rows - 1 - row) * (_HIGH + _FOOT + _HEAD) + _FOOT
-        return add_axes(figure, (left / width, bottom / height, each / width, _HIGH / height))
+        return add_axes(
+            figure, (left / width, bottom / height, panel_width / width, _HIGH / height)
+        )
 
     _draw_rates(panel(0, 0), calibration)
     _draw_gaps(panel(*((0, 1) if narrow else (1, 0))), calibration)

@@ -84,7 +84,9 @@ def plot_time(line: Timeline, margin: float, width: float = WIDE) -> str:
     across = min(_ACROSS[width], count)
     down = math.ceil(count / across)
     cell = _FOOT + _HEAD + _HIGH
-    marks = verdict_marks(p.verdict.verdict for _, own in line.families for p in own)
+    marks = verdict_marks(
+        p.verdict.verdict for _, family_points in line.families for p in family_points
+    )
     columns = 2 if width <= NARROW else 4
     key = 0.1 + 0.2 * math.ceil(len(marks) / columns)
     height = down * cell + key
@@ -92,17 +94,17 @@ def plot_time(line: Timeline, margin: float, width: float = WIDE) -> str:
     add_key(figure, marks, 0.05, columns)
     wide = (width - _LEFT - _RIGHT - (across - 1) * _GAP) / across
     limits = _limits(line)
-    points = [point for _, own in line.families for point in own]
+    points = [point for _, family_points in line.families for point in family_points]
     ends = [end for p in points for end in (*p.verdict.interval, p.verdict.estimate or 0.0)]
     span = gap_range(ends, margin)
-    for place, (family, own) in enumerate(line.families):
+    for place, (family, family_points) in enumerate(line.families):
         row, column = divmod(place, across)
         left = _LEFT + column * (wide + _GAP)
         bottom = height - key - (row + 1) * cell + _FOOT
         axes = add_axes(figure, (left / width, bottom / height, wide / width, _HIGH / height))
         axes.set_xlim(*limits)
         axes.set_ylim(*span)
-        _draw_panel(axes, line, own, margin, named=len(own) <= _LABELLED)
+        _draw_panel(axes, line, family_points, margin, named=len(family_points) <= _LABELLED)
         axes.set_title(cut(family, int(wide * 12)), loc="left", fontsize=9.5, pad=7)
         if column:
             axes.tick_params(axis="y", labelleft=False)
@@ -115,11 +117,11 @@ def plot_time(line: Timeline, margin: float, width: float = WIDE) -> str:
 def time_words(line: Timeline) -> str:
     """What the figure shows."""
     sentences = []
-    for family, own in line.families:
+    for family, family_points in line.families:
         parts = [
             f"{p.verdict.model}, {_when(p, line)}: {signed(p.verdict.estimate or 0.0)}, "
             f"{p.verdict.verdict}"
-            for p in own
+            for p in family_points
         ]
         sentences.append(f"{family}: {'; '.join(parts)}.")
     return " ".join(sentences)
@@ -142,7 +144,7 @@ def _when(point: Point, line: Timeline) -> str:
 
 
 def _limits(line: Timeline) -> tuple[float, float]:
-    points = [point for _, own in line.families for point in own]
+    points = [point for _, family_points in line.families for point in family_points]
     every = [p.x for p in points] + [p.cutoff for p in points if p.cutoff is not None]
     every += [line.published] if line.published is not None else []
     low, high = min(every, default=0.0), max(every, default=1.0)
@@ -151,17 +153,17 @@ def _limits(line: Timeline) -> tuple[float, float]:
 
 
 def _draw_panel(
-    axes: Any, line: Timeline, own: Sequence[Point], margin: float, *, named: bool
+    axes: Any, line: Timeline, points: Sequence[Point], margin: float, *, named: bool
 ) -> None:
     axes.grid(axis="y", color=RULE, lw=0.6)
     axes.axhline(0, color=MUTED, lw=1)
     axes.axhline(margin, color=MUTED, lw=1, dashes=(4, 3))
     if line.published is not None:
         axes.axvline(line.published, color=MUTED, lw=1, dashes=(1.5, 2))
-    for point, x in zip(own, _apart(own, axes.get_xlim()), strict=True):
+    for point, x in zip(points, _apart(points, axes.get_xlim()), strict=True):
         _draw_point(axes, point, x)
     if named:
-        _name_points(axes, own, _apart(own, axes.get_xlim()))
+        _name_points(axes, points, _apart(points, axes.get_xlim()))
     axes.tick_params(axis="both", length=3, color=RULE)
     points_axis(axes.yaxis)
     _time_axis(axes, dated=line.dated)
@@ -178,23 +180,23 @@ def _draw_point(axes: Any, point: Point, x: float) -> None:
     mark_verdict(axes, x, gap, point.verdict.verdict, 6.0)
 
 
-def _apart(own: Sequence[Point], limits: tuple[float, float]) -> list[float]:
+def _apart(points: Sequence[Point], limits: tuple[float, float]) -> list[float]:
     """Where the points of a panel are drawn: those of one time side by side."""
     step = 0.035 * (limits[1] - limits[0])
     places = []
-    for place, point in enumerate(own):
-        same = [p for p, other in enumerate(own) if other.x == point.x]
+    for place, point in enumerate(points):
+        same = [p for p, other in enumerate(points) if other.x == point.x]
         places.append(point.x + step * (same.index(place) - (len(same) - 1) / 2))
     return places
 
 
-def _name_points(axes: Any, own: Sequence[Point], xs: Sequence[float]) -> None:
+def _name_points(axes: Any, points: Sequence[Point], xs: Sequence[float]) -> None:
     """Names beside the marks, once for each model, moved up or down where they would meet."""
     room = axes.get_window_extent().transformed(axes.figure.dpi_scale_trans.inverted())
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
     taken: list[tuple[float, float, float, float]] = []
     seen: set[str] = set()
-    for point, x in zip(own, xs, strict=True):
+    for point, x in zip(points, xs, strict=True):
         if point.verdict.model in seen:
             continue
         seen.add(point.verdict.model)

@@ -51,7 +51,7 @@ def _means(data: SeedMeans) -> Iterator[DimensionMean]:
                 continue
             there &= np.isin(data.stratum, list(both))
             for arm in (Arm.PUBLIC, Arm.PRIVATE):
-                own = there & (data.public == (arm == Arm.PUBLIC))
-                mean = estimate_mean(data.values[own, m, o], data.stratum[own])
+                rows = there & (data.public == (arm == Arm.PUBLIC))
+                mean = estimate_mean(data.values[rows, m, o], data.stratum[rows])
                 key = data.columns[m].wave, model, DIMENSIONS[name], arm, len(both)
                 yield DimensionMean(*key, mean.mean, mean.interval, mean.seeds)
