@@ -176,7 +176,7 @@ def _none(part: _Units) -> Mask:
 
 NAME = "burned-versus-virgin"
 LEVEL = 0.05
-_LEAKED = "burned private instances are answered better than virgin ones: they may have leaked"
+_LEAKED = "burned private instances are answered better than unexposed ones: they may have leaked"
 
 
 def compare_look(
@@ -230,7 +230,7 @@ def _comparison(
         NAME,
         wave,
         model,
-        f"{test.burned} burned, {test.unexposed} virgin",
+        f"{test.burned} burned, {test.unexposed} unexposed",
         None if gap is None else gap.gap,
         None if gap is None else gap.interval,
         float(test.p[place]),

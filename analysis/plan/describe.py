@@ -163,7 +163,7 @@ def _control_words(plan: Plan) -> tuple[str, ...]:
             f" At each later look it grades the first wave's answers again, on {whose} of the "
             "instances; the change must be alike in the arms, by the rule of the negative control."
         )
-    return (f"{words} Where one fails, verdicts are withheld and the reason is told.",)
+    return (f"{words} Where one fails, verdicts are withheld and the reason is given.",)
 
 
 def _missing_words(plan: Plan) -> str:

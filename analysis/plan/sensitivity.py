@@ -171,7 +171,7 @@ DIMENSIONS: Mapping[str, str] = {
 
 PARTS = ("score_key", "score_static")
 _STATIC_NOTE = "two-sided p: a negative control, since knowing an instance cannot help here"
-_FAULT_NOTE = "; this small, it tells of something else that differs between the arms"
+_FAULT_NOTE = "; this small, it shows something else that differs between the arms"
 
 
 @dataclass(frozen=True, slots=True)

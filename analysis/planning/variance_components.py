@@ -95,11 +95,11 @@ def estimate_components(
     y = np.stack([outcome_of(scored, outcome) for outcome in outcomes], axis=1)
     centred, freedom = _centre(y, cell)
     if freedom < 1:
-        raise AnalysisError("no stratum has two runs of one model: nothing tells how scores vary")
+        raise AnalysisError("no stratum has two runs of one model: nothing shows how scores vary")
     covariance = centred.T @ centred / freedom
     variance = np.diag(covariance)
     if not (variance > 1e-12).all():
-        raise AnalysisError("all scores of a stratum are alike: nothing tells how they vary")
+        raise AnalysisError("all scores of a stratum are alike: nothing shows how they vary")
     within, repeats = _run_variance(y[:, 0], unit)
     between, pairs = _shared_covariance(centred[:, 0], unit, instance, model)
     total = float(variance[0])

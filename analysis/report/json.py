@@ -103,7 +103,7 @@ def _burned_body(row: BurnedSeeds) -> dict[str, object]:
         "wave": row.wave,
         "model": row.model,
         "burned": row.burned,
-        "virgin": row.unexposed,  # the key of stored reports
+        "unexposed": row.unexposed,
         "left_out": row.left_out,
         "staying": row.staying,
     }

@@ -24,8 +24,8 @@ NONE = "–"
 _WHOLE = "whole"
 _SENSITIVITY = {
     "false-discovery": "Benjamini–Hochberg over all models and looks, exploratory",
-    "burned-versus-virgin": "scores on burned private instances less those on virgin ones: a gap "
-    "here says that the private arm has leaked to the model",
+    "burned-versus-virgin": "scores on burned private instances less those on unexposed ones: a "
+    "gap here says that the private arm has leaked to the model",
 }
 _OPEN_ROWS = 24  # a longer table is folded
 _Row = TypeVar("_Row")
@@ -470,7 +470,7 @@ def burned_table(report: Report) -> ReportTable:
             "Model": lambda b: b.model,
             "#Wave": lambda b: b.wave,
             "#Burned": lambda b: b.burned,
-            "#Virgin": lambda b: b.unexposed,
+            "#Unexposed": lambda b: b.unexposed,
             "#Left out": lambda b: b.left_out,
             "#Staying in the test": lambda b: b.staying,
         },

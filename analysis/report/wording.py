@@ -59,7 +59,7 @@ def monitored_words(monitored: Monitored | None) -> str:
     if not monitored.looks:
         return monitored.note
     if monitored.window is None:
-        result = "Over the looks so far, the models taken together show no gap that can be told."
+        result = "Over the looks so far, the models taken together show no detectable gap."
     else:
         first, last = monitored.window
         window = f"wave {last}" if first == last else f"waves {first} to {last}"

@@ -167,7 +167,7 @@ def _row(each: Forecast) -> dict[str, Any]:
 
 def _cost(each: Forecast) -> str:
     if each.basis == FREE:
-        return "nothing is bought"
+        return "no call is paid for"
     if not each.episodes:
         return "–"
     return "unknown" if each.cost_usd is None else _range(each.cost_usd, 2)

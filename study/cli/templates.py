@@ -110,7 +110,7 @@ def template_score(run: Path, remaps: tuple[str, ...], as_json: bool) -> None:
     "templates",
     multiple=True,
     metavar="FILE",
-    help="Tells which questions are one task in several formats; without it, precheck.jsonl does.",
+    help="Reads which questions are one task in several formats; without it, precheck.jsonl does.",
 )
 @click.option("--remap", "remaps", multiple=True, metavar="OLD=NEW", help="As for `score`.")
 @click.option(

@@ -65,10 +65,10 @@ def text_options(
 
 def _why_none(pin: ModelPin) -> str:
     if pin.provider == "openai":
-        return f"{FILE_NAME} does not say (`logprobs:`) how its server tells them"
+        return f"{FILE_NAME} does not say (`logprobs:`) how its server reports them"
     if pin.provider == "scripted":
         return "a built-in agent has none"
-    return "its provider tells none of a text that it is given"
+    return "its provider reports none for a text that it is given"
 
 
 def check_sending(study: Study, wave: int, pins: Iterable[ModelPin], burn: bool) -> None:
@@ -125,8 +125,8 @@ def text_notes(study: Study, wave: int, pin: ModelPin, measures: Collection[str]
         return []
     if measures:
         return [
-            f"{who}: no Min-K%++: its server tells a part of the distribution only, whose mean and "
-            "deviation are others than the measure's"
+            f"{who}: no Min-K%++: its server reports a part of the distribution only, whose mean "
+            "and deviation are others than the measure's"
         ]
     if find_probed(study, pin, wave, TEXTS) is not None:
         return [

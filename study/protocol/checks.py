@@ -279,7 +279,7 @@ def _check_logprobs(document: YamlDocument, parsed: ProtocolFile) -> None:
         if section.top_logprobs is not None:
             raise StudyError(
                 f"{document.place(('models', name, 'top_logprobs'))}: it needs `logprobs:`, which "
-                "says how the server tells them: echo or prompt_logprobs"
+                "says how the server reports them: echo or prompt_logprobs"
             )
 
 
@@ -290,7 +290,7 @@ def _check_budget(document: YamlDocument, parsed: ProtocolFile) -> None:
         return
     if parsed.prices is None:
         raise StudyError(
-            f"{document.place(('budget',))}: a budget needs `prices:`, the file that tells what "
+            f"{document.place(('budget',))}: a budget needs `prices:`, the file that says what "
             "the models cost"
         )
     buyers = (*parsed.models.values(), *parsed.judges.values())

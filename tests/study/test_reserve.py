@@ -105,7 +105,7 @@ def test_a_row_knows_its_tranche_and_whether_it_is_burned(study: Study) -> None:
     }
 
 
-def test_the_report_tests_what_is_virgin_and_tells_nothing_private(study: Study) -> None:
+def test_the_report_tests_what_is_unexposed_and_shows_nothing_private(study: Study) -> None:
     report = build_look(take_snapshot(study), None, "2026-11-06T00:00:00Z").report
     (verdict,) = report.verdicts
     assert (verdict.model, verdict.n_public, verdict.n_private) == ("reader", 2, 2)
@@ -119,7 +119,7 @@ def test_the_report_tests_what_is_virgin_and_tells_nothing_private(study: Study)
     }
     assert {(row.absent, row.missing) for row in report.funnel} == {(0, 0)}
     (aside,) = [a for a in report.sensitivity if a.analysis == "burned-versus-virgin"]  # type: ignore[union-attr] # standard-v1
-    assert (aside.wave, aside.model, aside.detail) == (1, "reader", "2 burned, 2 virgin")
+    assert (aside.wave, aside.model, aside.detail) == (1, "reader", "2 burned, 2 unexposed")
     looks = report.monitoring.looks  # type: ignore[union-attr] # standard-v1
     assert [look.wave for look in looks] == [1]
     body = report_json(report)
@@ -127,7 +127,7 @@ def test_the_report_tests_what_is_virgin_and_tells_nothing_private(study: Study)
     files |= tables_csv(body)
     check_report(study, files, report.through_wave)
     assert body["burned"] == [
-        {"wave": 1, "model": "reader", "burned": 2, "virgin": 2, "left_out": 2, "staying": 0}
+        {"wave": 1, "model": "reader", "burned": 2, "unexposed": 2, "left_out": 2, "staying": 0}
     ]
     assert not [line for line in body["deviations"] if "instances" in line]
     private = [e.instance for e in study.entries() if e.arm is Arm.PRIVATE]

@@ -14,15 +14,20 @@ from syrupy.assertion import SnapshotAssertion
 
 from study import pipeline
 
+# Sentences of reports that the changelog names.
+REWORDED = {"and the reason is told.": "and the reason is given."}
+
 
 @pytest.fixture(scope="module")
 def made(stored_demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the report that is made anew of the study as it is stored."""
     folder = tmp_path_factory.mktemp("anew") / "demo-study"
     shutil.copytree(stored_demo, folder, ignore=shutil.ignore_patterns("wave-2"))
-    records = sorted((folder / "store/ledger").iterdir())
-    pipeline.report(pipeline.open_study(folder))
-    assert sorted((folder / "store/ledger").iterdir()) == records, "another report was issued"
+    study = pipeline.open_study(folder)
+    pipeline.report(study)
+    looks = [entry.record for entry in study.ledger.find("report")]
+    last = {(look.table, look.plan, look.deviations) for look in looks if look.through_wave == 2}
+    assert len(last) == 1, "another table of results was looked at"
     return folder / "reports/wave-2"
 
 
@@ -37,8 +42,16 @@ def differences(then: Any, now: Any, place: str = "") -> list[str]:
     return [] if then == now else [f"{place}: {then!r} is now {now!r}"]
 
 
+def as_worded_now(stored: str) -> str:
+    """A stored text in the words that the changelog says were changed since."""
+    for then, now in REWORDED.items():
+        stored = stored.replace(then, now)
+    return stored
+
+
 def test_report_json_is_equal(made: Path, stored_demo: Path) -> None:
-    then = json.loads((stored_demo / "reports/wave-2/report.json").read_text(encoding="utf-8"))
+    stored = (stored_demo / "reports/wave-2/report.json").read_text(encoding="utf-8")
+    then = json.loads(as_worded_now(stored))
     now = json.loads((made / "report.json").read_text(encoding="utf-8"))
     assert differences(then, now) == []
 
@@ -49,7 +62,12 @@ def test_markdown_and_tables_are_equal(made: Path, stored_demo: Path) -> None:
     assert sorted(path.name for path in (made / "tables").iterdir()) == sorted(
         Path(name).name for name in names[1:]
     )
-    changed = [name for name in names if (stored / name).read_bytes() != (made / name).read_bytes()]
+    changed = [
+        name
+        for name in names
+        if as_worded_now((stored / name).read_text(encoding="utf-8"))
+        != (made / name).read_text(encoding="utf-8")
+    ]
     assert changed == []
 
 

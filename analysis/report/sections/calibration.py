@@ -57,7 +57,7 @@ def _enough_words(made: RecordedCalibration) -> str:
     result = made.found
     ends = _ends(*result.enough_interval)
     if result.enough is None:
-        sentence = "Which share is found with probability 0.8 cannot be told from these trials"
+        sentence = "Which share is found with probability 0.8 cannot be estimated from these trials"
     else:
         share = f"{100 * result.enough:.1f} % of the public instances"
         sentence = f"Found with probability 0.8: a model that knows {share}"

@@ -214,7 +214,7 @@ class OpenDatabase:
             return sqlite3.SQLITE_OK
         if action in _READS:
             if one == _STATEMENTS_RUN:
-                refused = f"{one} tells of SQLite itself; a key must not depend on it"
+                refused = f"{one} depends on the version of SQLite; a key must not"
         elif action == sqlite3.SQLITE_FUNCTION:
             refused = _refuse_function((two or "").lower())
         elif action == sqlite3.SQLITE_PRAGMA:
@@ -343,7 +343,7 @@ def check_query(sql: str) -> None:
     if not sql.strip():
         raise TemplateError("there is no query")
     if _EXPLAIN.match(sql):
-        raise TemplateLimitError("EXPLAIN tells of SQLite itself; a key must not depend on it")
+        raise TemplateLimitError("EXPLAIN depends on the version of SQLite; a key must not")
     for call in _PRINTF.finditer(sql):
         if not call[1] or _WIDE.search(call[1]):
             raise TemplateError(
@@ -390,7 +390,7 @@ def _refuse_function(name: str) -> str:
     if name in _FICKLE:
         return f"{name}() gives another answer each time; a key must not depend on it"
     if name in _ABOUT_ITSELF:
-        return f"{name}() tells of SQLite itself; a key must not depend on it"
+        return f"{name}() depends on the version of SQLite; a key must not"
     return f"{name}() is not for queries" if name in _UNSAFE else ""
 
 

@@ -181,7 +181,7 @@ def test_burned_against_unexposed_shows_that_the_private_arm_has_leaked() -> Non
     for rows, leaked in ((told, True), (not_told, False)):
         found = analyse(plan_of(), make_table(rows), REGISTRATION).standard
         (row,) = [a for a in found.sensitivity if a.analysis == "burned-versus-virgin"]
-        assert (row.wave, row.model, row.detail) == (1, "new", "48 burned, 24 virgin")
+        assert (row.wave, row.model, row.detail) == (1, "new", "48 burned, 24 unexposed")
         assert (row.p < 0.01) is leaked
         assert bool(row.note) is leaked
         assert found.burned == (BurnedSeeds(1, "new", 48, 24, 48),)
@@ -309,7 +309,7 @@ def test_a_report_tells_it_everywhere() -> None:
     for name in ("report.html", "report.md"):
         text = files[name]
         assert "Burned instances" in text
-        assert "48 burned, 24 virgin" in text
+        assert "48 burned, 24 unexposed" in text
         assert "left out of the test" in text
     bare = make_table([*OLD, *rows_of("new", 1, (0,))])
     quiet = build_table_report("t.csv", bare, analyse(plan, bare, REGISTRATION), (), "now")
