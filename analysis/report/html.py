@@ -9,7 +9,7 @@ from typing import Any
 
 from analysis.judges import JudgeColumn
 from analysis.picard import APART, GOOD, POOR, Guidance, TableSet
-from analysis.plan import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
+from analysis.plan import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD
 from analysis.report.figures import (
     NARROW,
     WIDE,
@@ -51,6 +51,7 @@ from analysis.report.wording import (
     all_control_words,
     cite_words,
     command_words,
+    conclusion,
     finding,
     monitored_words,
     onset_words,
@@ -78,7 +79,7 @@ def render_html(report: Report) -> str:
         contents=_contents(report, bool(sensitivity)),
         words=_WORDS,
         summary=[finding(v, report.controls) for v in report.verdicts],
-        counts=_verdict_counts(report.verdicts),
+        conclusion=conclusion(report),
         withheld=sum(v.verdict == WITHHELD for v in report.verdicts),
         monitored=monitored_words(report.monitoring),
         onset=onset_words(report.monitoring),
@@ -272,8 +273,3 @@ def _need_rows(guidance: Guidance) -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-def _verdict_counts(verdicts: Sequence[Verdict]) -> dict[str, int]:
-    words = [verdict.verdict for verdict in verdicts]
-    return {word: words.count(word) for word in dict.fromkeys(sorted(words))}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from analysis.plan import (
     CONTAMINATED,
+    INCONCLUSIVE,
     NO_INFLATION,
     WITHHELD,
     ControlResult,
@@ -15,6 +16,11 @@ from analysis.plan import (
 )
 from analysis.report.report import Report
 from analysis.stats import p_words, points, signed
+
+_NUMBERS = (
+    *("none", "one", "two", "three", "four", "five", "six"),
+    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
+)
 
 
 def summarise(verdict: Verdict) -> str:
@@ -34,7 +40,8 @@ def summarise(verdict: Verdict) -> str:
         bound = f"An inflation above {points(verdict.upper)} points"
         text += f" {bound if verdict.upper > 0 else 'Any inflation'} is ruled out (95 % bound)."
     else:
-        text += f" Neither is a gap shown, nor one up to {signed(verdict.upper)} points ruled out."
+        upper = points(max(verdict.upper, 0.0))
+        text += f" The data are compatible with no inflation and with up to {upper} points."
     return text + (f" Note: {verdict.note}." if verdict.note else "")
 
 
@@ -50,6 +57,41 @@ def _controls_of(verdict: Verdict, controls: Sequence[ControlResult]) -> list[Co
         for control in controls
         if control.passed is not None and bears_on(control, verdict.wave, verdict.model)
     ]
+
+
+def conclusion(report: Report) -> str:
+    """The number of tests with each verdict, and the models that are contaminated."""
+    verdicts, kind = report.verdicts, "registered test" if report.registered else "test"
+    if not verdicts:
+        return f"No {kind} has a result yet."
+    contaminated = [verdict.model for verdict in verdicts if verdict.verdict == CONTAMINATED]
+    names = f": {_and(list(dict.fromkeys(contaminated)))}" if contaminated else ""
+    several = f"{kind}s" if len(verdicts) != 1 else kind
+    share = f"{_number(len(contaminated)).capitalize()} of {_number(len(verdicts))} {several}"
+    return " ".join([f"{share} found contamination{names}.", *_other_verdicts(verdicts)])
+
+
+def _other_verdicts(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """A sentence for each verdict besides contamination that some test has."""
+    for word, one, several in (
+        (NO_INFLATION, "rules", "rule"),
+        (INCONCLUSIVE, "is inconclusive", "are inconclusive"),
+        (WITHHELD, "is withheld", "are withheld"),
+    ):
+        count = sum(verdict.verdict == word for verdict in verdicts)
+        if count:
+            tail = " out a material inflation" if word == NO_INFLATION else ""
+            yield f"{_number(count).capitalize()} {one if count == 1 else several}{tail}."
+
+
+def _number(count: int) -> str:
+    """A number as prose has it: a word up to twelve, "none" for 0."""
+    return _NUMBERS[count] if count < len(_NUMBERS) else str(count)
+
+
+def _and(names: Sequence[str]) -> str:
+    """Names joined as in a sentence."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def monitored_words(monitored: Monitored | None) -> str:

@@ -273,7 +273,7 @@ def test_a_table_from_elsewhere_has_a_page_of_the_same_kind(rows):
     text = render_html(build_table_report("t.csv", table, found, ("Not registered.",), "2026"))
     assert "none: a table from elsewhere" in text
     assert "No ledger promises anything of this table." in text
-    assert "registered comparison" not in text
+    assert "registered test" not in text.split("</header>")[1].split("</section>")[0]
 
 
 def test_probes_from_memory_stand_apart(report, html):
