@@ -284,7 +284,8 @@ def test_the_kernels_counters_are_read(
 
 
 def temp_folders() -> set[Path]:
-    return set(Path(tempfile.gettempdir()).glob("dosimeter-*"))
+    """The folders of this process: others run tests of their own beside it."""
+    return set(Path(tempfile.gettempdir()).glob(f"dosimeter-*-{os.getpid()}-*"))
 
 
 def test_the_local_folder_is_private_and_vanishes() -> None:
