@@ -30,7 +30,6 @@ class RetiredWord:
     prose: re.Pattern[str]
     use: str
     exceptions: tuple[str, ...]
-    pending: bool
 
     def applies(self, path: str) -> bool:
         return not path.startswith(self.exceptions)
@@ -44,7 +43,6 @@ def retired_words() -> list[RetiredWord]:
             re.compile(word["prose"], re.IGNORECASE),
             word["use"],
             tuple(word.get("except", ())),
-            word.get("pending", False),
         )
         for word in words
     ]
@@ -54,12 +52,8 @@ WORDS = retired_words()
 
 
 def parameters() -> list[ParameterSet]:
-    """A test for each word; one that is still being replaced may fail."""
-    pending = pytest.mark.xfail(reason="still being replaced", strict=False)
-    return [
-        pytest.param(word, id=min(word.names), marks=pending if word.pending else ())
-        for word in WORDS
-    ]
+    """A test for each word."""
+    return [pytest.param(word, id=min(word.names)) for word in WORDS]
 
 
 def split_name(name: str) -> set[str]:
