@@ -16,6 +16,14 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With `--dist loadgroup`: tests of engines and clusters one at a time, the others by file."""
+    for item in items:
+        alone = any(item.get_closest_marker(mark) for mark in ("docker", "ray"))
+        item.add_marker(pytest.mark.xdist_group("engines" if alone else item.location[0]))
+
+
 @pytest.fixture(scope="session")
 def stored_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the stored demo study (tests/data/README.md), to be read only."""

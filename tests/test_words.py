@@ -19,7 +19,7 @@ from registry.package_guard import PACKAGES
 
 ROOT = Path(__file__).resolve().parent.parent
 # Records of the past keep their words, and generated pages follow their sources.
-_HISTORY = ("CHANGELOG.md", "docs/decisions/", "docs/gallery.md", "build/", ".venv/")
+_HISTORY = ("CHANGELOG.md", "docs/gallery.md", "build/", ".venv/")
 
 
 @dataclass(frozen=True, slots=True)
