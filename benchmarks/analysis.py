@@ -38,9 +38,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import permutation_test
 
-from analysis.stats.multiplicity import westfall_young
-from analysis.stats.parallel import cores
-from analysis.stats.permutation import max_t, p_values, permutation_seed, permute_gaps
+from analysis.stats.permutation import (
+    cores,
+    max_t,
+    p_values,
+    permutation_seed,
+    permute_gaps,
+    westfall_young,
+)
 from analysis.stats.sequential import LookScores, monitor
 from benchmarks.reporting import report_simulated_study
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from analysis.data.table import ResultTable, codes_of, one_of
 from analysis.errors import AnalysisError
+from analysis.stats import Bools, Floats, Ints
 from registry.result_row import Arm, Status
 
 
@@ -34,13 +35,13 @@ class SeedMeans:
     strata: tuple[str, ...]
     outcomes: tuple[str, ...]
     columns: tuple[ModelAtWave, ...]
-    stratum: NDArray[np.int64]
-    public: NDArray[np.bool_]
-    tranche: NDArray[np.int64]
+    stratum: Ints
+    public: Bools
+    tranche: Ints
     unit: NDArray[np.object_]
-    values: NDArray[np.float64]
-    scored: NDArray[np.int64]
-    missing: NDArray[np.int64]
+    values: Floats
+    scored: Ints
+    missing: Ints
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -63,7 +64,7 @@ class SeedMeans:
             self.missing[here][:, chosen],
         )
 
-    def rows(self, columns: Sequence[int]) -> NDArray[np.bool_]:
+    def rows(self, columns: Sequence[int]) -> Bools:
         """Marks (n,) the instances that at least one of the columns was to run."""
         chosen = list(columns)
         runs = self.scored[:, chosen] + self.missing[:, chosen]
@@ -140,7 +141,7 @@ def make_seed_means(
     )
 
 
-def outcome_of(table: ResultTable, outcome: str) -> NDArray[np.float64]:
+def outcome_of(table: ResultTable, outcome: str) -> Floats:
     """An outcome by row, NaN where missing: ``score`` (weighted), ``fraction`` (criteria passed of
     total) or the score of a part, such as ``score_sr``, which is NaN also in a stratum that has no
     criterion of it. Raises AnalysisError if scored rows lack the counts that ``fraction`` needs."""
@@ -156,8 +157,8 @@ def outcome_of(table: ResultTable, outcome: str) -> NDArray[np.float64]:
     return value
 
 
-def _dimension_of(table: ResultTable, name: str) -> NDArray[np.float64]:
-    value: NDArray[np.float64] = table[name]
+def _dimension_of(table: ResultTable, name: str) -> Floats:
+    value: Floats = table[name]
     having = np.unique(table["stratum"][~np.isnan(value)])
     failed = (table["status"] == Status.MODEL_FAILURE) & one_of(table["stratum"], having)
     return np.where(failed, 0.0, value)
@@ -189,7 +190,7 @@ def count_arms(table: ResultTable) -> tuple[ArmCount, ...]:
     )
 
 
-def _cells(table: ResultTable) -> tuple[list[tuple[int, str, Arm]], NDArray[np.int64]]:
+def _cells(table: ResultTable) -> tuple[list[tuple[int, str, Arm]], Ints]:
     """The cells (wave, model, arm) that have rows, in order, and the cell of each row."""
     (waves, wave), (models, model), (arms, arm) = (
         codes_of(table[name]) for name in ("wave", "model", "arm")
@@ -203,18 +204,18 @@ def _cells(table: ResultTable) -> tuple[list[tuple[int, str, Arm]], NDArray[np.i
     return keys, cell
 
 
-def _distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
+def _distinct(values: Ints) -> Ints:
     """The distinct values in order. np.unique hashes whole numbers, at many times the cost."""
     ordered = np.sort(values)
     return np.asarray(ordered[np.diff(ordered, prepend=ordered[:1] - 1) != 0])
 
 
 def _cell_means(
-    value: NDArray[np.float64],
-    instance: NDArray[np.int64],
-    column: NDArray[np.int64],
+    value: Floats,
+    instance: Ints,
+    column: Ints,
     shape: tuple[int, int],
-) -> NDArray[np.float64]:
+) -> Floats:
     """Mean of the non-missing values of each (instance, column), NaN if there is none."""
     here, size = ~np.isnan(value), shape[0] * shape[1]
     cell = instance[here] * shape[1] + column[here]
@@ -226,18 +227,16 @@ def _cell_means(
 
 
 def _counts(
-    mask: NDArray[np.bool_],
-    instance: NDArray[np.int64],
-    column: NDArray[np.int64],
+    mask: Bools,
+    instance: Ints,
+    column: Ints,
     shape: tuple[int, int],
-) -> NDArray[np.int64]:
+) -> Ints:
     cell = instance[mask] * shape[1] + column[mask]
     return np.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape).astype(np.int64)
 
 
-def _check_arms(
-    place: str, strata: list[str], stratum: NDArray[np.int64], public: NDArray[np.bool_]
-) -> None:
+def _check_arms(place: str, strata: list[str], stratum: Ints, public: Bools) -> None:
     for code, name in enumerate(strata):
         arms = public[stratum == code]
         if arms.all() or not arms.any():

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
+from analysis.stats import Bools, Ints
 from registry.result_row import COLUMNS, Arm, ResultRow, Status, columns_of
 
 SCHEMA: Mapping[str, str] = MappingProxyType(
@@ -77,7 +78,7 @@ class ResultTable:
     def __len__(self) -> int:
         return len(self.columns["wave"])
 
-    def where(self, mask: NDArray[np.bool_]) -> ResultTable:
+    def where(self, mask: Bools) -> ResultTable:
         """The rows that the mask picks."""
         if mask.all():
             return self
@@ -175,7 +176,7 @@ def _check_burned(table: ResultTable, place: str) -> None:
         _refuse(place, straddles, "its instance has another tranche in an earlier row")
 
 
-def one_of(values: NDArray[Any], names: Iterable[Any]) -> NDArray[np.bool_]:
+def one_of(values: NDArray[Any], names: Iterable[Any]) -> Bools:
     """Which values are among the names. Texts are hashed: to sort a million takes seconds."""
     import pandas as pd
 
@@ -183,7 +184,7 @@ def one_of(values: NDArray[Any], names: Iterable[Any]) -> NDArray[np.bool_]:
     return np.asarray(series.isin([*names]).to_numpy(), dtype=bool)
 
 
-def codes_of(values: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:
+def codes_of(values: NDArray[Any]) -> tuple[list[Any], Ints]:
     """The distinct values in order, and for each value its place among them."""
     if values.dtype != object:
         distinct, codes = np.unique(values, return_inverse=True)
@@ -209,13 +210,13 @@ def _check_counts(table: ResultTable, place: str) -> None:
     _refuse(place, (total <= 0) | (passed < 0) | (passed > total), "passed must lie in 0…total")
 
 
-def _refuse(place: str, bad: NDArray[np.bool_], why: str) -> None:
+def _refuse(place: str, bad: Bools, why: str) -> None:
     if bad.any():
         more = "" if bad.sum() == 1 else f" (and {int(bad.sum()) - 1} more rows)"
         raise AnalysisError(f"{place}: row {int(np.argmax(bad)) + 1}{more}: {why}")
 
 
-def _repeats(columns: list[NDArray[Any]]) -> NDArray[np.bool_]:
+def _repeats(columns: list[NDArray[Any]]) -> Bools:
     """Which rows repeat an earlier one in all columns."""
     key = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
@@ -226,12 +227,12 @@ def _repeats(columns: list[NDArray[Any]]) -> NDArray[np.bool_]:
     return seen
 
 
-def _straddles(instance: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
+def _straddles(instance: NDArray[Any], other: NDArray[Any]) -> Bools:
     """Which rows give their instance another value than its first row does."""
     _, codes = codes_of(instance)
     _, values = codes_of(other)
     first = np.unique(codes, return_index=True)[1]
-    straddles: NDArray[np.bool_] = values != values[first[codes]]
+    straddles: Bools = values != values[first[codes]]
     return straddles
 
 

@@ -1,13 +1,15 @@
-from .agreement import (
+from .columns import JudgeColumn, JudgeFacts, judge_column, judge_departures
+from .error_rates import (
     FamilyBias,
     Judged,
+    JudgeRates,
     cohen_kappa,
     family_bias,
     krippendorff_alpha,
     measure_judge,
+    read_rates,
+    shortfall,
 )
-from .columns import JudgeColumn, JudgeFacts, judge_column, judge_departures
-from .error_rates import JudgeRates, read_rates, shortfall
 from .errors_by_arm import Labels
 
 __all__ = [

@@ -16,17 +16,25 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import PlainSerializer
 
 from analysis.data import codes_of
 from analysis.errors import AnalysisError
 from analysis.judges.error_rates import rate_variance
-from analysis.stats import Rate, Z, permutation_seed, permute_gaps, rate_of_counts, two_sided_p
+from analysis.stats import (
+    Bools,
+    Floats,
+    Ints,
+    Rate,
+    Z,
+    permutation_seed,
+    permute_gaps,
+    rate_of_counts,
+    two_sided_p,
+)
 from registry.ledger import JudgeRule, Plan
 from registry.result_row import Arm
 
-Floats = NDArray[np.float64]
 LABELS = 400  # criteria labelled by hand that a correction asks for
 LEVEL = 0.05
 
@@ -121,8 +129,8 @@ def correct_by_arm(
 def compare_counts(
     right: Floats,
     total: Floats,
-    stratum: NDArray[np.int64],
-    public: NDArray[np.bool_],
+    stratum: Ints,
+    public: Bools,
     *,
     permutations: int,
     enumerate_up_to: int,
@@ -242,7 +250,7 @@ def _rates(errors: Errors, rule: JudgeRule | None) -> Iterator[tuple[str, Rate, 
     yield "specificity", errors.specificity, None if rule is None else rule.min_specificity
 
 
-def arm_mean(scores: NDArray[np.float64], stratum: NDArray[np.int64]) -> tuple[float, float] | None:
+def arm_mean(scores: Floats, stratum: Ints) -> tuple[float, float] | None:
     """An arm's mean over strata and its standard error; None where a stratum has one instance."""
     parts = [scores[stratum == h] for h in np.unique(stratum)]
     if any(len(part) < 2 for part in parts):

@@ -23,13 +23,11 @@ from analysis.plan.presets import LEAVE_OUT, plan_draws
 from analysis.plan.primary import LookData
 from analysis.plan.sensitivity import BurnTest, SensitivityResult, compare_burned
 from analysis.plan.verdict import INCONCLUSIVE, NO_INFLATION, Verdict
-from analysis.stats import holm, permutation_seed
+from analysis.stats import Bools, Ints, holm, permutation_seed
 from registry.ledger import Plan
 from registry.result_row import Arm
 
 LEAST = 2  # instances in each arm of each stratum that a model runs
-
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +52,8 @@ class RetainedRows:
     """Rows that stay in P1, and rows that stay in the monitoring of the study (P4), which permutes
     labels in whole tranches over all looks."""
 
-    primary: Mask
-    monitored: Mask
+    primary: Bools
+    monitored: Bools
     seeds: tuple[BurnedSeeds, ...]
 
 
@@ -113,12 +111,12 @@ class _Units:
     of a tranche all of whose private ones in the stratum are burned."""
 
     model: str
-    rows: NDArray[np.int64]
-    unit: NDArray[np.int64]
-    stratum: NDArray[np.int64]
-    public: Mask
-    burned: Mask
-    whole: Mask
+    rows: Ints
+    unit: Ints
+    stratum: Ints
+    public: Bools
+    burned: Bools
+    whole: Bools
 
     def lasts_without(self, scattered: Collection[int]) -> bool:
         """Whether the test can do without those of whole tranches, and the scattered ones."""
@@ -127,12 +125,12 @@ class _Units:
     def survives(self, scattered: Collection[int]) -> bool:
         return self._lasts(np.isin(self.unit, sorted(scattered)))
 
-    def count(self, wave: int, gone: Mask) -> BurnedSeeds:
+    def count(self, wave: int, gone: Bools) -> BurnedSeeds:
         burned, private = int(self.burned.sum()), int((~self.public).sum())
         left = int((self.burned & gone).sum())
         return BurnedSeeds(wave, self.model, burned, private - burned, left)
 
-    def _lasts(self, gone: Mask) -> bool:
+    def _lasts(self, gone: Bools) -> bool:
         for h in np.unique(self.stratum):
             for arm in (self.public, ~self.public):
                 here = arm & (self.stratum == h)
@@ -141,9 +139,7 @@ class _Units:
         return True
 
 
-def _units(
-    table: ResultTable, instance: NDArray[np.int64], here: NDArray[np.int64], model: str
-) -> _Units:
+def _units(table: ResultTable, instance: Ints, here: Ints, model: str) -> _Units:
     rows = here[table["model"][here] == model]
     unit, first = np.unique(instance[rows], return_index=True)
     at = rows[first]
@@ -170,7 +166,7 @@ def _names(values: NDArray[np.object_]) -> list[str]:
     return list(codes_of(values)[0])
 
 
-def _none(part: _Units) -> Mask:
+def _none(part: _Units) -> Bools:
     return np.zeros(len(part.unit), dtype=bool)
 
 
@@ -208,11 +204,11 @@ def compare_look(
 
 def _groups(
     table: ResultTable, data: LookData, wave: int
-) -> Iterator[tuple[Mask, Mask, list[int]]]:
+) -> Iterator[tuple[Bools, Bools, list[int]]]:
     """Models of one look that ran the same instances, of which the same are burned for them: the
     burned, the run, and the models' columns."""
     means = data.means
-    groups: dict[tuple[bytes, bytes], tuple[Mask, Mask, list[int]]] = {}
+    groups: dict[tuple[bytes, bytes], tuple[Bools, Bools, list[int]]] = {}
     for m, column in enumerate(means.columns):
         here = (table["wave"] == wave) & (table["model"] == column.model) & (table["burned"] == 1)
         burned = np.asarray(np.isin(means.unit.astype(str), table["instance"][here].astype(str)))

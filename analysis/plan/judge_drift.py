@@ -11,15 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.data import SeedMeans, make_seed_means, make_table
 from analysis.plan.negative_controls import ControlTest, control_settings, regrade_drift
-from analysis.stats import MeanEstimate, estimate_mean, permutation_seed
+from analysis.stats import Bools, Floats, MeanEstimate, estimate_mean, permutation_seed
 from registry.ledger import Plan
 from registry.result_row import ResultRow
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +140,7 @@ def _control(
     )
 
 
-def _mean(change: Floats, data: SeedMeans, arm: NDArray[np.bool_]) -> MeanEstimate | None:
+def _mean(change: Floats, data: SeedMeans, arm: Bools) -> MeanEstimate | None:
     """The mean change of an arm: of each instance over its models, then over strata."""
     there = arm & ~np.isnan(change).all(axis=1)
     if not there.any():

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from analysis.plan.dimensions import drop_one_armed
 from analysis.plan.presets import plan_draws
 from analysis.stats import (
+    Bools,
     Draws,
     Equivalence,
+    Floats,
     GapEstimate,
+    Ints,
     centre_within,
+    drop_one_armed,
     estimate_gap,
     p_words,
     permute_blocks,
@@ -27,10 +29,6 @@ from registry.ledger import Plan
 
 LEVEL = 0.05  # a control that is sound fails this often
 MARGIN = 0.05
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

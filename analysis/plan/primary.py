@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.data import SeedMeans
 from analysis.errors import AnalysisError
@@ -21,8 +20,11 @@ from analysis.plan.verdict import INCONCLUSIVE, NO_INFLATION, Rule, Verdict, dec
 from analysis.stats import (
     NO_SPREAD,
     Adjusted,
+    Bools,
     Equivalence,
+    Floats,
     GapEstimate,
+    Ints,
     Permuted,
     adjust,
     adverse_bounds,
@@ -45,10 +47,6 @@ from analysis.stats import (
 from registry.ledger import Plan, StandardRules
 
 _MOST = 8_000_000  # permuted gaps in memory at once
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,20 +7,23 @@ from dataclasses import dataclass
 from typing import Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.data import ResultTable, SeedMeans, codes_of, outcome_of
 from analysis.errors import AnalysisError
-from analysis.plan.dimensions import contrast_key_with_static, drop_one_armed, max_t_over_categories
 from analysis.plan.negative_controls import LEVEL as CONTROL_LEVEL
 from analysis.plan.presets import plan_draws
 from analysis.plan.primary import LookData, PrimaryResult
 from analysis.stats import (
+    Bools,
     Draws,
+    Floats,
     GapEstimate,
+    Ints,
     Permuted,
+    Statistics,
     blocks_of,
     count_allocations,
+    drop_one_armed,
     estimate_gap,
     gee_gap,
     max_t,
@@ -29,15 +32,12 @@ from analysis.stats import (
     permutation_seed,
     permute_gaps,
     shrink_gaps,
+    two_sided_p,
     weigh_blocks,
     westfall_young,
 )
 from registry.ledger import Plan
 from registry.result_row import Arm, Status
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 _Part = tuple[Permuted, int]  # the gaps of some strata, and how many these are
 
@@ -381,7 +381,7 @@ _ANALYSES: Mapping[str, Callable[[SensitivityInput], Iterator[SensitivityResult]
     "shrinkage": _shrinkage,
 }
 
-Runs = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
+Runs = tuple[Floats, Ints, Ints, Bools]
 
 
 def _runs(look: SensitivityInput) -> Iterator[tuple[str, Runs]]:
@@ -400,3 +400,97 @@ def _runs(look: SensitivityInput) -> Iterator[tuple[str, Runs]]:
 
 def _permuting(look: SensitivityInput, name: str) -> Draws:
     return plan_draws(look.plan, permutation_seed(look.registration, name, str(look.wave)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CategoryGaps:
+    """Gaps by model and category (models, categories), public minus private, averaged over the
+    ``strata`` that have the category in both arms; NaN where none has.
+
+    ``p`` is one-sided, ``p_adjusted`` step-down max-T over the model's categories, ``p_any``
+    (models,) that of the largest: whether any category has a gap. 1 where there is nothing to test.
+    """
+
+    gaps: Floats
+    p: Floats
+    p_adjusted: Floats
+    p_any: Floats
+    strata: Ints
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """One model: the gap of criteria that need the instance's own answer key, of those that are
+    the same in every instance (static), and of key minus static.
+
+    Knowing published instances cannot help with what all instances share, so that ``p_static``
+    (two-sided) is a control: a small one shows a fault. The other p are one-sided. An estimate
+    is None where an arm of every stratum lacks both kinds.
+    """
+
+    key: GapEstimate | None
+    static: GapEstimate | None
+    excess: GapEstimate | None
+    p_key: float
+    p_static: float
+    p_excess: float
+
+
+def max_t_over_categories(
+    values: Floats, stratum: Ints, public: Bools, **draws: Unpack[Draws]
+) -> CategoryGaps:
+    """Max-T over categories of the rubric, model by model (spec/statistics.md, S2).
+
+    ``values`` (n, models, categories) are seed means, NaN where an instance has no criterion of
+    the category or no scored run. Labels are permuted as in P1, in common to all.
+    """
+    models, categories = values.shape[1:]
+    retained, strata = drop_one_armed(values, stratum, public)
+    gaps = permute_gaps(retained.reshape(len(retained), -1, 1), stratum, public, **draws)
+    single = max_t(gaps)  # one outcome each: nothing is maximised yet
+    p = p_values(single).reshape(models, categories)
+    adjusted = np.array([westfall_young(_of_model(single, m, categories)) for m in range(models)])
+    adjusted = adjusted.reshape(models, categories)
+    rescaled = _rescaled(gaps.observed[:, 0].reshape(models, categories), strata, stratum)
+    return CategoryGaps(rescaled, p, adjusted, adjusted.min(axis=1), strata, gaps.exact)
+
+
+def contrast_key_with_static(
+    key: Floats,
+    static: Floats,
+    stratum: Ints,
+    public: Bools,
+    **draws: Unpack[Draws],
+) -> tuple[Contrast, ...]:
+    """Answer-key against seed-invariant criteria, a Contrast for each model (spec/statistics.md,
+    S2). ``key`` and ``static`` (n, models) are shares passed, NaN where there are none."""
+    stacked = np.concatenate([key, static, key - static], axis=1)
+    retained, _ = drop_one_armed(stacked[:, :, None], stratum, public)
+    gaps = permute_gaps(retained, stratum, public, **draws)
+    p, both = p_values(max_t(gaps)), two_sided_p(gaps)
+    models = key.shape[1]
+    estimates = [_estimate(retained[:, c, 0], stratum, public) for c in range(3 * models)]
+    return tuple(
+        Contrast(
+            estimates[m],
+            estimates[models + m],
+            estimates[2 * models + m],
+            float(p[m]),
+            float(both[models + m]),
+            float(p[2 * models + m]),
+        )
+        for m in range(models)
+    )
+
+
+def _of_model(single: Statistics, model: int, categories: int) -> Statistics:
+    columns = slice(model * categories, (model + 1) * categories)
+    return Statistics(single.observed[columns], single.permuted[:, columns], single.exact)
+
+
+def _rescaled(gaps: Floats, strata: Ints, stratum: Ints) -> Floats:
+    """From a mean over all strata, to which those without count 0, to one over those with."""
+    mean_gaps = np.full(gaps.shape, np.nan)
+    np.divide(gaps * len(np.unique(stratum)), strata, out=mean_gaps, where=strata > 0)
+    return mean_gaps

@@ -14,21 +14,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.plan import ControlSettings, clean_controls, control_settings, pool_models
-from analysis.planning.simulate_seed_means import (
+from analysis.planning.variance_components import (
+    Components,
     allocation,
     batches,
     draw_columns,
     draw_shared,
     rate_error,
 )
-from analysis.planning.variance_components import Components
+from analysis.stats import Bools, Floats, Ints
 from registry.ledger import Plan, StandardRules
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 TARGET = 0.10  # what a remedy brings the share of withheld looks to
 ALARM = 0.20  # a larger share is warned of
@@ -91,7 +88,7 @@ class Remedy:
 def apply_controls(
     controls: NegativeControls,
     values: Floats,
-    stratum: NDArray[np.int64],
+    stratum: Ints,
     public: Bools,
     settings: ControlSettings,
 ) -> ControlOutcome:
@@ -116,7 +113,7 @@ def apply_controls(
     return ControlOutcome(np.asarray(withheld), half.reshape(by_study).max(axis=0))
 
 
-def pool_studies(values: Floats, stratum: NDArray[np.int64]) -> Floats:
+def pool_studies(values: Floats, stratum: Ints) -> Floats:
     """``pool_models`` of many studies: (n, B, columns, outcomes) to (n, B, outcomes)."""
     n, studies, columns, outcomes = values.shape
     wide = np.moveaxis(values, 2, 1).reshape(n, columns, studies * outcomes)

@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
 from analysis.plan import (
@@ -28,16 +27,20 @@ from analysis.plan import (
     validate_plan,
 )
 from analysis.planning.control_power import ControlOutcome, NegativeControls, apply_controls
-from analysis.planning.simulate_seed_means import (
+from analysis.planning.variance_components import (
+    Components,
     allocation,
     batches,
+    check_components,
     draw_columns,
     draw_normal,
     draw_shared,
     rate_error,
 )
-from analysis.planning.variance_components import Components, check_components
 from analysis.stats import (
+    Bools,
+    Floats,
+    Ints,
     adjust,
     linear_spending,
     permute_gaps,
@@ -47,8 +50,6 @@ from analysis.stats import (
 )
 from registry.ledger import Plan
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 Watch = Callable[[int, int], None]  # steps done, of
 
 MOST_SEEDS = 20_000  # an arm and stratum: beyond it a number is not worth having
@@ -283,7 +284,7 @@ def claims(
     plan: Plan,
     values: Floats,
     covariate: Floats | None,
-    stratum: NDArray[np.int64],
+    stratum: Ints,
     public: Bools,
     seed: int,
 ) -> Bools:
@@ -302,13 +303,13 @@ def claims(
 
 def first_rejections(
     scores: Floats,
-    stratum: NDArray[np.int64],
+    stratum: Ints,
     public: Bools,
     *,
     alpha: float,
     permutations: int,
     seed: int,
-) -> NDArray[np.int64]:
+) -> Ints:
     """P4 of many studies at once: the look at which each rejects, from 1, 0 for never.
     ``scores`` (n, B, looks) are D on seeds that all looks use."""
     n, studies, looks = scores.shape
@@ -377,7 +378,7 @@ def _hold(
     plan: Plan,
     setting: PowerSetting,
     values: Floats,
-    stratum: NDArray[np.int64],
+    stratum: Ints,
     public: Bools,
     seed: int,
 ) -> ControlOutcome:
@@ -396,7 +397,7 @@ def _joined(outcomes: Sequence[ControlOutcome]) -> ControlOutcome:
 
 def _study_looks(
     plan: Plan, components: Components, setting: PowerSetting, effort: SimulationSize, alpha: float
-) -> NDArray[np.int64]:
+) -> Ints:
     """The look at which each simulated study rejects, all models inflated from the onset on."""
     stratum, public = allocation(plan)
     looks = []

@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter
 
 from analysis.calibration import RecordedCalibration
 from analysis.data import ArmCount, ResultTable, one_of
-from analysis.json_values import Pairs, TextOrNull, plain_values
+from analysis.files import Pairs, TextOrNull, plain_values
 from analysis.judges import JudgeColumn, judge_departures
 from analysis.picard import TableSet
 from analysis.plan import (

@@ -1,17 +1,37 @@
-from .covariate import Adjusted, adjust, centre_within, pre_exposure_means, unadjusted
-from .eprocess import cumulative_gaps, onset_process
-from .intervals import Equivalence, GapEstimate, MeanEstimate, estimate_gap, estimate_mean, tost
-from .missingness import adverse_bounds, lost_share
+from .adjustment import (
+    Adjusted,
+    adjust,
+    adverse_bounds,
+    centre_within,
+    lost_share,
+    pre_exposure_means,
+    unadjusted,
+)
+from .intervals import (
+    Equivalence,
+    GapEstimate,
+    MeanEstimate,
+    counted,
+    estimate_gap,
+    estimate_mean,
+    p_words,
+    points,
+    signed,
+    tost,
+)
 from .mixed_models import gee_gap, mixed_gap, shrink_gaps
-from .multiplicity import holm, westfall_young
-from .number_format import counted, p_words, points, signed
 from .permutation import (
     NO_SPREAD,
+    Bools,
     Draws,
+    Floats,
+    Ints,
     Permuted,
     Statistics,
     blocks_of,
     count_allocations,
+    drop_one_armed,
+    holm,
     max_t,
     p_values,
     permutation_sd,
@@ -20,6 +40,7 @@ from .permutation import (
     permute_gaps,
     two_sided_p,
     weigh_blocks,
+    westfall_young,
 )
 from .proportions import (
     NOTHING,
@@ -36,8 +57,10 @@ from .proportions import (
 from .sequential import (
     LookScores,
     Monitoring,
+    cumulative_gaps,
     linear_spending,
     monitor,
+    onset_process,
     remove_rows,
     scan_windows,
     study_scores,
@@ -48,9 +71,12 @@ __all__ = [
     "NOTHING",
     "NO_SPREAD",
     "Adjusted",
+    "Bools",
     "Draws",
     "Equivalence",
+    "Floats",
     "GapEstimate",
+    "Ints",
     "LookScores",
     "MeanEstimate",
     "Monitoring",
@@ -66,6 +92,7 @@ __all__ = [
     "counted",
     "cumulative_gaps",
     "difference",
+    "drop_one_armed",
     "effective_answers",
     "estimate_gap",
     "estimate_mean",

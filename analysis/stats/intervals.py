@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
+from analysis.stats.permutation import Bools, Floats, Ints
 
 LEVEL = 0.05  # of each one-sided test
 
@@ -88,14 +88,12 @@ class MeanEstimate:
 class _Cells:
     """Per stratum: mean, s²/n and n of one arm."""
 
-    mean: NDArray[np.float64]
-    variance: NDArray[np.float64]
-    n: NDArray[np.int64]
+    mean: Floats
+    variance: Floats
+    n: Ints
 
 
-def estimate_gap(
-    scores: NDArray[np.float64], stratum: NDArray[np.int64], public: NDArray[np.bool_]
-) -> GapEstimate:
+def estimate_gap(scores: Floats, stratum: Ints, public: Bools) -> GapEstimate:
     """g ± t_nu SE, with SE² = K⁻² Σ_h (s²_pub/n_pub + s²_prv/n_prv) and Satterthwaite's nu.
     ``scores`` (n,) are seed means without NaN; each stratum has both arms."""
     pub, prv = _cells(scores, stratum, public), _cells(scores, stratum, ~public)
@@ -109,9 +107,7 @@ def estimate_gap(
     return GapEstimate(gap, se, df, (gap - half, gap + half), gap + _t(0.95, df) * se, *n)
 
 
-def estimate_mean(
-    scores: NDArray[np.float64], stratum: NDArray[np.int64], *, least: float = 0.0
-) -> MeanEstimate:
+def estimate_mean(scores: Floats, stratum: Ints, *, least: float = 0.0) -> MeanEstimate:
     """The mean over strata of one arm's seed means, with the same kind of interval, cut to
     ``least``…1."""
     cells = _cells(scores, stratum, np.ones(len(scores), dtype=bool))
@@ -123,9 +119,7 @@ def estimate_mean(
     return MeanEstimate(mean, (max(least, mean - half), min(1.0, mean + half)), len(scores))
 
 
-def _cells(
-    scores: NDArray[np.float64], stratum: NDArray[np.int64], mask: NDArray[np.bool_]
-) -> _Cells:
+def _cells(scores: Floats, stratum: Ints, mask: Bools) -> _Cells:
     parts = [scores[mask & (stratum == h)] for h in np.unique(stratum)]
     n = np.array([len(part) for part in parts], dtype=np.int64)
     mean = np.array([part.mean() for part in parts])
@@ -133,13 +127,11 @@ def _cells(
     return _Cells(mean, variance, n)
 
 
-def _mean_variance(part: NDArray[np.float64]) -> float:
+def _mean_variance(part: Floats) -> float:
     return float(part.var(ddof=1)) / len(part) if len(part) > 1 else math.nan
 
 
-def _satterthwaite(
-    variance: NDArray[np.float64], n: NDArray[np.int64], k: int
-) -> tuple[float | None, float | None]:
+def _satterthwaite(variance: Floats, n: Ints, k: int) -> tuple[float | None, float | None]:
     """SE and degrees of freedom from the cells' s²/n; None where these give none."""
     total = float(variance.sum())
     if not total > 1e-24:  # NaN, or rounding of constants
@@ -152,3 +144,24 @@ def _t(level: float, df: float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(df, level))
+
+
+def points(value: float) -> str:
+    """A share of 1 as points of 100, with one decimal."""
+    return f"{100 * value:.1f}"
+
+
+def signed(value: float) -> str:
+    """A gap (share of 1) as points of 100, with its sign; 0.0 has none."""
+    text = f"{100 * value:+.1f}"
+    return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", "−")
+
+
+def p_words(value: float) -> str:
+    """A p-value with four decimals, five if it is below 0.001."""
+    return f"{value:.4f}" if value >= 0.001 else f"{value:.5f}"
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """A count with its noun, in the plural unless it is 1."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"

@@ -14,13 +14,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from analysis.stats.permutation import Bools, Floats, Ints
 
 _Z = 1.959963984540054  # two-sided 95 %
 _NO_SPREAD = 1e-12
@@ -131,9 +127,7 @@ def fit_seeds(response: Floats, design: Floats, cluster: Ints) -> GeeFit:
     return GeeFit(*fitted, notes)
 
 
-def _bias_reduced(
-    parameters: Floats, response: Floats, design: Floats, cluster: Ints
-) -> NDArray[np.float64]:
+def _bias_reduced(parameters: Floats, response: Floats, design: Floats, cluster: Ints) -> Floats:
     mean = _expit(design @ parameters)
     weight = mean * (1 - mean)
     bread = np.linalg.inv(design.T @ (design * weight[:, None]))

@@ -11,7 +11,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Any, TypedDict, Unpack
@@ -19,9 +21,9 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.stats.parallel import in_chunks
-
-Flags = NDArray[np.bool_]  # (rows, n): public or not
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 Labels = NDArray[np.float64]  # (rows, n): 1 public, 0 private
 Keys = NDArray[np.unsignedinteger[Any]]  # (rows, n)
 
@@ -30,6 +32,7 @@ _SHORT_UP_TO = 1 << 12  # units: with more, too many rows would hold equal keys 
 _PERIOD = 1 << 128  # of PCG64
 _CHUNK = 1 << 16  # labels at a time: what a processor's cache holds
 _PRODUCT = 1 << 18  # multiplications at a time: up to here, OpenBLAS starts no threads
+_CHUNKS_A_THREAD = 4  # at the least: fewer are not worth a thread
 _ROWS = 16  # at a time at the least, where a product is cut; thinner ones are slow
 
 
@@ -51,7 +54,7 @@ def rows_at_once(blocks: Sequence[Block]) -> int:
     return max(1, _CHUNK // max(block.size for block in blocks))
 
 
-def draw_labels(seed: int, blocks: Sequence[Block], first: int, rows: int) -> Iterator[Flags]:
+def draw_labels(seed: int, blocks: Sequence[Block], first: int, rows: int) -> Iterator[Bools]:
     """Rows ``first`` and on of the permutations that ``seed`` names, block by block. The blocks
     lie side by side, from column 0 on.
 
@@ -77,13 +80,13 @@ def draw_labels(seed: int, blocks: Sequence[Block], first: int, rows: int) -> It
         yield chosen
 
 
-def smallest(keys: Keys, count: int) -> tuple[Flags, NDArray[np.intp]]:
+def smallest(keys: Keys, count: int) -> tuple[Bools, NDArray[np.intp]]:
     """Which ``count`` keys of each row are smallest; and the rows that cannot say, because equal
     keys straddle the count: there, more are flagged."""
     if count in (0, keys.shape[1]):
         return np.full(keys.shape, count > 0), np.empty(0, dtype=np.intp)
     last = np.partition(keys, count - 1, axis=1)[:, count - 1, None]
-    chosen: Flags = keys <= last
+    chosen: Bools = keys <= last
     if np.count_nonzero(chosen) == count * len(keys):
         return chosen, np.empty(0, dtype=np.intp)
     sizes = np.bitwise_count(np.packbits(chosen, axis=1)).sum(axis=1)  # quicker than their sum
@@ -112,7 +115,7 @@ class _Source:
         return raw.view(self._kind)[:, : self._n]
 
 
-def product(labels: Labels, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def product(labels: Labels, weights: Floats) -> Floats:
     """labels @ weights in slices. OpenBLAS would share a large product among threads that wait
     for each other busily: on a machine with other work, that took ten times as long."""
     rows, (deep, columns) = len(labels), weights.shape
@@ -126,9 +129,7 @@ def product(labels: Labels, weights: NDArray[np.float64]) -> NDArray[np.float64]
     return total
 
 
-def _multiply(
-    labels: Labels, weights: NDArray[np.float64], depth: int, out: NDArray[np.float64]
-) -> None:
+def _multiply(labels: Labels, weights: Floats, depth: int, out: Floats) -> None:
     """A stack of products, each of ``depth`` places at a time."""
     np.matmul(labels[:, :, :depth], weights[:depth], out=out)
     for left in range(depth, len(weights), depth):
@@ -154,8 +155,8 @@ class Permuted:
     ``observed`` (models, outcomes), and others, ``permuted`` (rows, models, outcomes). Where
     ``exact``, the rows are all allocations, the observed one among them."""
 
-    observed: NDArray[np.float64]
-    permuted: NDArray[np.float64]
+    observed: Floats
+    permuted: Floats
     exact: bool
 
 
@@ -163,8 +164,8 @@ class Permuted:
 class Statistics:
     """The max-T statistic M over outcomes: ``observed`` (models,), ``permuted`` (rows, models)."""
 
-    observed: NDArray[np.float64]
-    permuted: NDArray[np.float64]
+    observed: Floats
+    permuted: Floats
     exact: bool
 
 
@@ -173,9 +174,9 @@ class _Stratum:
     columns: slice  # of the units, which are sorted by stratum
     size: int
     public: int
-    sums: NDArray[np.float64]  # (size, models x outcomes): centred values, 0 where absent
-    weighted: NDArray[np.float64]  # the sums x (1/public + 1/private)
-    present: NDArray[np.float64]  # (size, models)
+    sums: Floats  # (size, models x outcomes): centred values, 0 where absent
+    weighted: Floats  # the sums x (1/public + 1/private)
+    present: Floats  # (size, models)
     complete: bool
 
 
@@ -186,7 +187,7 @@ def permutation_seed(registration: str, *path: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 
-def count_allocations(stratum: NDArray[np.int64], public: NDArray[np.bool_]) -> int:
+def count_allocations(stratum: Ints, public: Bools) -> int:
     """In how many ways the labels can fall: the product over strata of n choose public."""
     return math.prod(
         math.comb(int((stratum == h).sum()), int(public[stratum == h].sum()))
@@ -195,9 +196,9 @@ def count_allocations(stratum: NDArray[np.int64], public: NDArray[np.bool_]) -> 
 
 
 def permute_gaps(
-    values: NDArray[np.float64],
-    stratum: NDArray[np.int64],
-    public: NDArray[np.bool_],
+    values: Floats,
+    stratum: Ints,
+    public: Bools,
     **draws: Unpack[Draws],
 ) -> Permuted:
     """Gaps under permuted labels: all allocations where there are ``enumerate_up_to`` or fewer,
@@ -219,7 +220,7 @@ def permute_gaps(
     return Permuted(observed.reshape(shape)[0], rows.reshape(shape), exact)
 
 
-def permutation_sd(gaps: Permuted) -> NDArray[np.float64]:
+def permutation_sd(gaps: Permuted) -> Floats:
     """The SD (models, outcomes) of gaps over the permuted rows and the observed one."""
     every = gaps.permuted
     if not gaps.exact:
@@ -227,7 +228,7 @@ def permutation_sd(gaps: Permuted) -> NDArray[np.float64]:
     return np.asarray(every.std(axis=0))
 
 
-def max_t(gaps: Permuted, sd: NDArray[np.float64] | None = None) -> Statistics:
+def max_t(gaps: Permuted, sd: Floats | None = None) -> Statistics:
     """M = max over outcomes of gap / SD, the SD that of ``permutation_sd``. An outcome without
     spread gives 0 in every row."""
     sd = permutation_sd(gaps) if sd is None else sd
@@ -236,31 +237,29 @@ def max_t(gaps: Permuted, sd: NDArray[np.float64] | None = None) -> Statistics:
     return Statistics(_largest(observed), _largest(permuted), gaps.exact)
 
 
-def _largest(z: NDArray[np.float64]) -> NDArray[np.float64]:
+def _largest(z: Floats) -> Floats:
     """Over outcomes. They are few, for which numpy's own ``max`` is slow."""
     return np.asarray(functools.reduce(np.maximum, np.moveaxis(z, -1, 0)))
 
 
-def p_values(statistics: Statistics) -> NDArray[np.float64]:
+def p_values(statistics: Statistics) -> Floats:
     """One-sided p by model: (1 + #{M_b ≥ M_obs}) / (P + 1) when drawn, # / total when all."""
     hits = (statistics.permuted >= statistics.observed - TOLERANCE).sum(axis=0)
     return rate(hits, len(statistics.permuted), statistics.exact)
 
 
-def rate(hits: NDArray[np.int64], rows: int, exact: bool) -> NDArray[np.float64]:
+def rate(hits: Ints, rows: int, exact: bool) -> Floats:
     """Hits as a p-value; the observed allocation counts itself once."""
-    value: NDArray[np.float64] = hits / rows if exact else (hits + 1) / (rows + 1)
+    value: Floats = hits / rows if exact else (hits + 1) / (rows + 1)
     return value
 
 
-def _split(
-    values: NDArray[np.float64], stratum: NDArray[np.int64], public: NDArray[np.bool_]
-) -> list[_Stratum]:
+def _split(values: Floats, stratum: Ints, public: Bools) -> list[_Stratum]:
     starts = [*np.unique(stratum, return_index=True)[1].tolist(), len(stratum)]
     return [_stratum(slice(a, b), values[a:b], public[a:b]) for a, b in pairwise(starts)]
 
 
-def _stratum(columns: slice, values: NDArray[np.float64], public: NDArray[np.bool_]) -> _Stratum:
+def _stratum(columns: slice, values: Floats, public: Bools) -> _Stratum:
     there = ~np.isnan(values[:, :, 0])
     filled = np.where(there[:, :, None], values, 0.0)
     centre = filled.sum(axis=0) / np.maximum(there.sum(axis=0), 1)[:, None]  # gaps do not feel it
@@ -272,9 +271,7 @@ def _stratum(columns: slice, values: NDArray[np.float64], public: NDArray[np.boo
     )
 
 
-def _gaps(
-    strata: list[_Stratum], labels: Iterable[Labels], shape: tuple[int, ...]
-) -> NDArray[np.float64]:
+def _gaps(strata: list[_Stratum], labels: Iterable[Labels], shape: tuple[int, ...]) -> Floats:
     """(rows, models x outcomes) gaps under rows of labels, given stratum by stratum."""
     parts = (
         _differences(part, allocation, shape)
@@ -287,9 +284,7 @@ def _gaps(
     return total
 
 
-def _differences(
-    part: _Stratum, labels: NDArray[np.float64], shape: tuple[int, ...]
-) -> NDArray[np.float64]:
+def _differences(part: _Stratum, labels: Floats, shape: tuple[int, ...]) -> Floats:
     """Public minus private mean in one stratum; 0 where a row leaves a model an empty arm."""
     if part.complete:
         return np.asarray(product(labels, part.weighted))  # values are centred: both arms sum to 0
@@ -301,9 +296,7 @@ def _differences(
     return chosen.reshape(len(labels), -1)
 
 
-def _sample(
-    strata: list[_Stratum], values: NDArray[np.float64], permutations: int, seed: int
-) -> NDArray[np.float64]:
+def _sample(strata: list[_Stratum], values: Floats, permutations: int, seed: int) -> Floats:
     shape = values.shape[1:]
     gaps = np.empty((permutations, math.prod(shape)))
     blocks = [Block(part.columns, part.public) for part in strata]
@@ -317,7 +310,7 @@ def _sample(
     return gaps
 
 
-def _enumerate(strata: list[_Stratum], values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _enumerate(strata: list[_Stratum], values: Floats) -> Floats:
     """Gaps of every allocation: each stratum's own, summed over the product of strata."""
     shape = values.shape[1:]
     total = np.zeros((1, math.prod(shape)))
@@ -327,19 +320,15 @@ def _enumerate(strata: list[_Stratum], values: NDArray[np.float64]) -> NDArray[n
     return total / len(strata)
 
 
-def _all_labels(size: int, public: int) -> NDArray[np.float64]:
+def _all_labels(size: int, public: int) -> Floats:
     chosen = np.array(list(combinations(range(size), public)), dtype=np.int64)
     labels = np.zeros((len(chosen), size))
     np.put_along_axis(labels, chosen, 1.0, axis=1)
     return labels
 
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-
 def permute_blocks(
-    values: Floats, stratum: Ints, tranche: Ints, public: NDArray[np.bool_], **draws: Unpack[Draws]
+    values: Floats, stratum: Ints, tranche: Ints, public: Bools, **draws: Unpack[Draws]
 ) -> Permuted:
     """``permute_gaps`` with labels permuted within the tranches of each stratum. ``values``
     (n, models, outcomes), NaN where absent; ``tranche`` (n,). With one tranche it is the same."""
@@ -367,7 +356,7 @@ def weigh_blocks(values: Floats, stratum: Ints, block: Ints) -> Floats:
     return np.asarray(values * (share * (len(in_block) / len(in_stratum)))[:, :, None])
 
 
-def _counts(there: NDArray[np.bool_], codes: Ints) -> Floats:
+def _counts(there: Bools, codes: Ints) -> Floats:
     """How many instances of each code every model has (codes, models)."""
     counts = np.zeros((int(codes.max(initial=-1)) + 1, there.shape[1]))
     np.add.at(counts, codes, there)
@@ -380,10 +369,76 @@ def fold(gaps: Permuted) -> Statistics:
     return max_t(Permuted(_both_signs(gaps.observed), _both_signs(gaps.permuted), gaps.exact))
 
 
-def two_sided_p(gaps: Permuted) -> NDArray[np.float64]:
+def two_sided_p(gaps: Permuted) -> Floats:
     """Two-sided p by model, over all outcomes at once. 1 where no outcome has any spread."""
     return p_values(fold(gaps))
 
 
-def _both_signs(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _both_signs(values: Floats) -> Floats:
     return np.concatenate([values, -values], axis=-1)
+
+
+def westfall_young(statistics: Statistics) -> Floats:
+    """Step-down max-T adjusted p by model (Westfall and Young 1993, algorithm 4.1): each model,
+    from the largest statistic down, against the maximum over itself and those below it."""
+    order = np.argsort(-statistics.observed, kind="stable")
+    permuted = statistics.permuted[:, order]
+    below = np.maximum.accumulate(permuted[:, ::-1], axis=1)[:, ::-1]
+    hits = (below >= statistics.observed[order] - TOLERANCE).sum(axis=0)
+    stepped = np.maximum.accumulate(rate(hits, len(permuted), statistics.exact))
+    return _restore(stepped, order)
+
+
+def holm(p: Floats) -> Floats:
+    """Step-down Bonferroni adjusted p (Holm 1979).
+
+    Not statsmodels' ``multipletests``, which collects all garbage at every call: power and
+    calibration call this once a simulated study."""
+    order = np.argsort(p, kind="stable")
+    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    return _restore(np.minimum(stepped, 1.0), order)
+
+
+def _restore(values: Floats, order: Ints) -> Floats:
+    restored = np.empty_like(values)
+    restored[order] = values
+    return restored
+
+
+def in_chunks(work: Callable[[int, int], None], rows: int, step: int) -> None:
+    """``work(first, count)`` for every ``step`` of ``rows``, in any order and some at once. What
+    it raises is raised. It must leave Python's lock alone (as numpy does) to gain from this."""
+    firsts = range(0, rows, step)
+    threads = min(cores(), len(firsts) // _CHUNKS_A_THREAD)
+    chunks = ((first, min(step, rows - first)) for first in firsts)
+    if threads < 2:
+        for first, count in chunks:
+            work(first, count)
+        return
+    with ThreadPoolExecutor(threads, thread_name_prefix="analysis") as pool:
+        for _ in pool.map(lambda chunk: work(*chunk), chunks):
+            pass
+
+
+def cores() -> int:
+    """Number of cores this process may use: OMP_NUM_THREADS if it is set, as for numpy's own
+    libraries (Ray sets it in its workers), else those that the system allows."""
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    if limit.isdecimal() and int(limit) > 0:
+        return int(limit)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def drop_one_armed(values: Floats, stratum: Ints, public: Bools) -> tuple[Floats, Ints]:
+    """``values`` (n, models, k) with NaN in the strata that have a model's k-th in one arm only,
+    and (models, k) the number of strata that have it in both."""
+    retained, strata = values.copy(), np.zeros(values.shape[1:], dtype=np.int64)
+    for h in np.unique(stratum):
+        rows = stratum == h
+        there = ~np.isnan(values[rows])
+        both = there[public[rows]].any(axis=0) & there[~public[rows]].any(axis=0)
+        retained[rows] = np.where(both, values[rows], np.nan)
+        strata += both
+    return retained, strata

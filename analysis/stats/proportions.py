@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from analysis.stats.permutation import Floats
 
 Z = 1.959963984540054  # two-sided 95 %
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

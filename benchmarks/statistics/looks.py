@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import false_discovery_control
 
-from analysis.stats.covariate import adjust
-from analysis.stats.multiplicity import holm, westfall_young
-from analysis.stats.permutation import Permuted, max_t, p_values, permute_gaps
+from analysis.stats.adjustment import adjust
+from analysis.stats.permutation import Permuted, holm, max_t, p_values, permute_gaps, westfall_young
 from analysis.stats.sequential import linear_spending, remove_rows, scan_windows, tie_keys
 from benchmarks.statistics.online_fdr import lord_plus_plus, saffron
 from benchmarks.statistics.simulate_process import REGIMES, moments, simulate_looks
@@ -169,7 +168,7 @@ def _per_look(gap: Floats, se: Floats, rows: Floats) -> dict[str, Bools]:
 
 def _over_looks(scores: Floats, gap: Floats, se: Floats, scene: Scene) -> dict[str, Bools]:
     """Rules that put looks together: (B, looks)."""
-    from analysis.stats.eprocess import onset_process
+    from analysis.stats.sequential import onset_process
 
     bound = _boundary()
     looks = np.arange(1, LOOKS + 1)
@@ -197,7 +196,7 @@ def _boundary() -> Floats:
 
 def _log_e(gap: Floats, se: Floats) -> Floats:
     """The logs of normal-mixture e-values, one for each gap."""
-    from analysis.stats.eprocess import log_mixture
+    from analysis.stats.sequential import log_mixture
 
     score, information = gap / se**2, 1 / se**2
     logs = map(log_mixture, score.ravel().tolist(), information.ravel().tolist())

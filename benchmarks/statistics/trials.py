@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.stats.covariate import adjust
+from analysis.stats.adjustment import adjust
 from analysis.stats.permutation import TOLERANCE, max_t, p_values, permute_gaps
 from benchmarks.statistics.alternative_tests import (
     Tested,

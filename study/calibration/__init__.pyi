@@ -1,6 +1,14 @@
 from .from_agents import RunRequest, plan_run, run_calibration
-from .from_scores import FOLDER, Calibrated, CalibrateRequest, calibrate_study, write_calibration
-from .records import as_kept, calibrations_of, record_calibration
+from .from_scores import (
+    FOLDER,
+    Calibrated,
+    CalibrateRequest,
+    as_kept,
+    calibrate_study,
+    calibrations_of,
+    record_calibration,
+    write_calibration,
+)
 
 __all__ = [
     "FOLDER",

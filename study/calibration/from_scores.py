@@ -9,22 +9,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.calibration import (
     DOSES,
     REPLICATES,
+    RUN,
     Calibration,
     CleanScores,
+    RecordedCalibration,
     calibrate,
     calibration_json,
     check_doses,
+    read_calibration,
 )
 from analysis.data import ResultTable, SeedMeans, make_seed_means, one_of
+from analysis.files import plain_values
 from analysis.plan import ModelScores, control_models, keep_rows
-from analysis.stats import pre_exposure_means
-from registry.canonical import digest_value
-from registry.ledger import ModelPin, Plan, record_body
+from analysis.stats import Bools, Floats, Ints, pre_exposure_means
+from harness.store_keys import calibration_key
+from registry.canonical import canonical_bytes, digest_bytes, digest_value
+from registry.errors import BrokenPromise
+from registry.ledger import CalibrationMade, Entry, ModelPin, Plan, record_body, write_inventory
 from registry.result_row import GRADER
 from study.errors import StudyError
 from study.results import exact_table
@@ -278,9 +283,7 @@ def _table(study: StudySnapshot, plan: Plan, wave: int) -> ResultTable:
     return rows.where(keep_rows(rows, plan.standard.burned, control_models(plan)).primary)
 
 
-def _covariate(
-    plan: Plan, means: SeedMeans, rows: NDArray[np.bool_], wave: int, model: str
-) -> NDArray[np.float64] | None:
+def _covariate(plan: Plan, means: SeedMeans, rows: Bools, wave: int, model: str) -> Floats | None:
     """Return the covariate that the plan adjusts a model by at a wave, (n, outcomes). It leaves out
     the model's own runs, which predict its scores better than those of another model."""
     rules = plan.standard
@@ -303,8 +306,8 @@ def _has_both_arms(means: SeedMeans, column: int) -> bool:
 
 
 def _known(
-    study: Study, means: SeedMeans, wave: int, strata: NDArray[np.int64]
-) -> tuple[str, list[NDArray[np.float64]] | None]:
+    study: Study, means: SeedMeans, wave: int, strata: Ints
+) -> tuple[str, list[Floats] | None]:
     """Return the scores that a known instance gets, by name and by stratum: the public scores of an
     agent of that wave that has read all of the release, else full marks."""
     for pin in study.protocol.models:
@@ -341,3 +344,62 @@ def _notes(
         rule = bound if plan.standard is not None else "the plan has no bounds on them"
         notes.append(f"Missing runs stay missing: {rule}.")
     return notes
+
+
+def record_calibration(study: Study, made: Calibrated, now: str) -> CalibrationMade:
+    """Keep what a calibration found in the store, and promise it. The same again is the record
+    that there is."""
+    data = canonical_bytes(plain_values(made.as_json()))
+    digest = digest_bytes(data)
+    key = calibration_key(digest)
+    study.store.put(key, data)
+    inventory = write_inventory(study.store, [key])
+    record = CalibrationMade(
+        plan=made.registration,
+        how=made.how,
+        wave=None if made.how == RUN else made.wave,
+        trials=sum(each.replicates for each in made.found.doses),
+        result=digest,
+        uri=key,
+        objects=inventory.objects,
+        objects_root=inventory.objects_root,
+    )
+    entry, _ = study.ledger.append_unless(
+        record, now, lambda entry: entry.kind == "calibrated" and entry.record == record
+    )
+    kept: CalibrationMade = entry.record
+    return kept
+
+
+def as_kept(made: Calibrated, result: str = "", time: str = "") -> RecordedCalibration:
+    """A calibration as it is read back."""
+    return read_calibration(plain_values(made.as_json()), "the calibration", result, time)
+
+
+def calibrations_of(
+    study: Study, registration: str, through: int
+) -> tuple[RecordedCalibration, ...]:
+    """What a report through a wave shows: of stored scores and of agents one each, on the newest
+    wave, of such the one with most trials, of such the last. Raises BrokenPromise where one is
+    not what the ledger promises."""
+    best: dict[str, Entry] = {}
+    for entry in study.ledger.find("calibrated"):
+        record: CalibrationMade = entry.record
+        if record.plan != registration or (record.wave or 0) > through:
+            continue
+        current = best.get(record.how)
+        if current is None or _weight(record) >= _weight(current.record):
+            best[record.how] = entry
+    return tuple(_read(study, best[how]) for how in sorted(best))
+
+
+def _weight(record: CalibrationMade) -> tuple[int, int]:
+    return (record.wave or 0, record.trials)
+
+
+def _read(study: Study, entry: Entry) -> RecordedCalibration:
+    record: CalibrationMade = entry.record
+    data = study.store.get(record.uri)
+    if digest_bytes(data) != record.result:
+        raise BrokenPromise(f"{record.uri}: not the calibration that the ledger names")
+    return read_calibration(json.loads(data), record.uri, record.result, entry.time)

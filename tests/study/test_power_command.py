@@ -15,7 +15,7 @@ from analysis.errors import AnalysisError
 from analysis.planning.control_power import NegativeControls
 from analysis.planning.power import PowerSetting
 from study.cli.main import main
-from study.planning.power import PowerRequest, plan_setting
+from study.planning import PowerRequest, plan_setting
 from study.protocol.protocol import read_protocol
 
 QUICK = ("--replications", "40", "--permutations", "399")

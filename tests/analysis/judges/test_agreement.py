@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from analysis.errors import AnalysisError
-from analysis.judges.agreement import (
+from analysis.judges.error_rates import (
     Judged,
     cohen_kappa,
     correct_gap,

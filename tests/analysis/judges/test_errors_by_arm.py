@@ -11,8 +11,8 @@ from pydantic import TypeAdapter
 
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
-from analysis.judges.agreement import correct_gap
 from analysis.judges.columns import JudgeColumn, JudgeFacts, judge_column, judge_departures
+from analysis.judges.error_rates import correct_gap
 from analysis.judges.errors_by_arm import (
     Errors,
     ErrorsByArm,

@@ -7,9 +7,9 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from analysis.plan.dimensions import contrast_key_with_static, drop_one_armed, max_t_over_categories
+from analysis.plan.sensitivity import contrast_key_with_static, max_t_over_categories
 from analysis.stats.intervals import estimate_gap
-from analysis.stats.permutation import max_t, p_values, permute_gaps
+from analysis.stats.permutation import drop_one_armed, max_t, p_values, permute_gaps
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from analysis.calibration.calibrate import one_model_studies
+from analysis.calibration import one_model_studies
 from analysis.data.seed_means import SeedMeans, make_seed_means
 from analysis.data.table import ResultTable, make_table
 from analysis.errors import AnalysisError

@@ -25,8 +25,13 @@ from analysis.planning.control_power import (
     withheld_rate,
 )
 from analysis.planning.power import PowerSetting, SimulationSize, power_at
-from analysis.planning.simulate_seed_means import allocation, draw_columns, draw_shared
-from analysis.planning.variance_components import ARTICLE, Components
+from analysis.planning.variance_components import (
+    ARTICLE,
+    Components,
+    allocation,
+    draw_columns,
+    draw_shared,
+)
 from registry.ledger.records import Plan
 from registry.result_row import Arm, ResultRow, Status
 

@@ -20,12 +20,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from analysis.calibration.records import read_calibration
+from analysis.calibration import read_calibration
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
 from analysis.plan.look import analyse
 from analysis.plan.presets import basic_plan, standard_plan
-from analysis.probes.closed_book import Exposure
+from analysis.probes import Exposure
 from analysis.report.changes import changes_since
 from analysis.report.html import render_html
 from analysis.report.limits import ALWAYS, limits_of

@@ -9,14 +9,14 @@ import pytest
 from scipy.integrate import quad
 
 from analysis.errors import AnalysisError
-from analysis.stats.eprocess import (
+from analysis.stats.intervals import estimate_gap
+from analysis.stats.sequential import (
     RHO,
+    LookScores,
     cumulative_gaps,
     log_mixture,
     onset_process,
 )
-from analysis.stats.intervals import estimate_gap
-from analysis.stats.sequential import LookScores
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from analysis.stats.missingness import adverse_bounds, lost_share
+from analysis.stats.adjustment import adverse_bounds, lost_share
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
-from analysis.stats.multiplicity import holm, westfall_young
-from analysis.stats.permutation import Statistics, p_values
+from analysis.stats.permutation import Statistics, holm, p_values, westfall_young
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from analysis.stats.parallel import cores, in_chunks
+from analysis.stats.permutation import cores, in_chunks
 
 
 @pytest.mark.parametrize("threads", ["1", "3"])

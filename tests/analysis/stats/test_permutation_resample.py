@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scipy.stats import permutation_test
 
 from analysis.stats import permutation as labels
-from analysis.stats.multiplicity import westfall_young
 from analysis.stats.permutation import (
     Block,
     count_allocations,
@@ -22,6 +21,7 @@ from analysis.stats.permutation import (
     permutation_seed,
     permute_gaps,
     smallest,
+    westfall_young,
 )
 from analysis.stats.permutation import product as product_of
 

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.errors import AnalysisError
-from analysis.stats.multiplicity import westfall_young
-from analysis.stats.permutation import max_t, permute_gaps
+from analysis.stats.permutation import max_t, permute_gaps, westfall_young
 from analysis.stats.sequential import (
     LookScores,
     linear_spending,

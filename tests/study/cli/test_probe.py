@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from analysis.probes.closed_book import Exposure
-from analysis.probes.membership import TextExposure
+from analysis.probes import Exposure, TextExposure
 from analysis.report.report import Report, report_json
 from analysis.report.write import report_files
 from generators.catalog import INSTALLED

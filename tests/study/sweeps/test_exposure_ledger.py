@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.probes.closed_book import Exposure
+from analysis.probes import Exposure
 from registry.ledger.chain import Entry, Ledger
 from registry.ledger.records import (
     Graded,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.judges.agreement import cohen_kappa
+from analysis.judges.error_rates import cohen_kappa
 from generators.catalog import INSTALLED
 from generators.grading.rubric import Criterion
 from generators.seed import Seed

@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import ndtri
 from scipy.stats import norm
 
-from analysis.calibration.calibrate import (
+from analysis.calibration import (
     DOSES,
     Calibration,
     CleanScores,

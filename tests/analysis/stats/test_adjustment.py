@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from analysis.errors import AnalysisError
-from analysis.stats.covariate import adjust, centre_within, pre_exposure_means, unadjusted
+from analysis.stats.adjustment import adjust, centre_within, pre_exposure_means, unadjusted
 from analysis.stats.intervals import estimate_gap
 from analysis.stats.permutation import max_t, p_values, permute_gaps
 

@@ -1,5 +1,6 @@
-"""Label-blind adjustment for how hard an instance was before anybody could have seen it.
+"""Scores before the test: adjusted by a covariate, and with lost runs filled against a claim.
 
+The covariate is how hard an instance was before anybody could have seen it.
 spec/statistics.md, D5: with x the mean score of models released before publication, and both x
 and y centred within strata, beta = Σ x·y / Σ x² over all instances of both arms, and e = y − beta·x
 takes the place of y. Since beta does not know of the arms, the permutation test on e is exact; a
@@ -11,14 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
+from analysis.stats.permutation import Bools, Floats, Ints
 
 LEAST_RUNS = 4  # of pre-exposure models on an instance (D5)
 _NO_SPREAD = 1e-20  # a sum of squares below this is rounding of a constant
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +32,7 @@ class Adjusted:
     rho2: Floats
 
 
-def adjust(values: Floats, covariate: Floats, stratum: NDArray[np.int64]) -> Adjusted:
+def adjust(values: Floats, covariate: Floats, stratum: Ints) -> Adjusted:
     """Scores without what the covariate predicts (spec/statistics.md, D5), blind to the arms.
 
     ``values`` (n, models, outcomes), NaN where missing; ``covariate`` (n, outcomes), or
@@ -61,9 +60,9 @@ def unadjusted(values: Floats) -> Adjusted:
 
 def pre_exposure_means(
     values: Floats,
-    pre: NDArray[np.bool_],
+    pre: Bools,
     *,
-    runs: NDArray[np.int64] | None = None,
+    runs: Ints | None = None,
     least: int = LEAST_RUNS,
 ) -> Floats:
     """x (n, outcomes): the mean over the models that ``pre`` (models,) marks of their scores
@@ -77,7 +76,7 @@ def pre_exposure_means(
     return _means(values, np.flatnonzero(pre), _counts(values, runs), least)
 
 
-def centre_within(values: Floats, stratum: NDArray[np.int64]) -> Floats:
+def centre_within(values: Floats, stratum: Ints) -> Floats:
     """Values (n, …) minus the mean of what is there in their stratum; NaN stays."""
     codes = np.unique(stratum, return_inverse=True)[1].reshape(-1)
     order = np.argsort(codes, kind="stable")
@@ -100,14 +99,12 @@ def _fitted(covariate: Floats, values: Floats) -> Floats:
         ) from error
 
 
-def _counts(values: Floats, runs: NDArray[np.int64] | None) -> NDArray[np.int64]:
+def _counts(values: Floats, runs: Ints | None) -> Ints:
     there = ~np.isnan(values[:, :, 0])
     return there.astype(np.int64) if runs is None else np.where(there, runs, 0)
 
 
-def _means(
-    values: Floats, chosen: NDArray[np.int64], counts: NDArray[np.int64], least: int
-) -> Floats:
+def _means(values: Floats, chosen: Ints, counts: Ints, least: int) -> Floats:
     scores = values[:, chosen]
     there = ~np.isnan(scores)
     n = there.sum(axis=1)
@@ -115,3 +112,30 @@ def _means(
     enough = (counts[:, chosen].sum(axis=1) >= least)[:, None] & (n > 0)
     np.divide(np.where(there, scores, 0.0).sum(axis=1), n, out=mean, where=enough)
     return mean
+
+
+def lost_share(missing: Ints, runs: Ints) -> Floats:
+    """The share of each instance's owed runs that is missing (n, models), NaN where none was
+    owed."""
+    share = np.full(missing.shape, np.nan)
+    np.divide(missing, runs, out=share, where=runs > 0)
+    return share
+
+
+def adverse_bounds(
+    values: Floats, public: Bools, share: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Scores with what is missing filled against the claim and for it (spec/statistics.md, D4, ii).
+
+    ``values`` (n, models, outcomes), NaN where all runs are missing. The first array puts 0 for
+    public and 1 for private, which gives the lowest gap that the lost runs allow; the second
+    the converse. With ``share`` (n, models), as of ``lost_share``, a mean of some runs is moved by
+    those that it lacks, and a NaN of ``share`` (nothing owed) stays NaN; without it, every NaN
+    of ``values`` is filled.
+    """
+    lost = np.isnan(values).astype(np.float64)
+    if share is not None:
+        lost = np.where(np.isnan(values) & ~np.isnan(share)[:, :, None], 1.0, share[:, :, None])
+    filled = np.where(np.isnan(values), 0.0, values) * (1.0 - lost)
+    arm = public[:, None, None]
+    return filled + np.where(arm, 0.0, lost), filled + np.where(arm, lost, 0.0)

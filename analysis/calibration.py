@@ -13,23 +13,21 @@ one parameter is fitted by likelihood.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
 from analysis.plan import ModelScores, Studies, apply_rule, look_alpha
-from analysis.stats import blocks_of, estimate_gap, permutation_seed, wilson
+from analysis.stats import Bools, Floats, Ints, blocks_of, estimate_gap, permutation_seed, wilson
 from registry.ledger import Plan
 
 DOSES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
 REPLICATES = 20
 WANTED = 0.8  # detection
 BLANK, LIMIT = 1.645, 3.29  # SEs: 5 % of blanks lie beyond the first, 5 % of the second below it
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,11 +40,11 @@ class CleanScores:
 
     values: Floats
     covariate: Floats | None
-    stratum: NDArray[np.int64]
-    public: NDArray[np.bool_]
-    tranche: NDArray[np.int64] | None = None
-    missing: NDArray[np.int64] | None = None
-    runs: NDArray[np.int64] | None = None
+    stratum: Ints
+    public: Bools
+    tranche: Ints | None = None
+    missing: Ints | None = None
+    runs: Ints | None = None
     companions: ModelScores | None = None
     replaces: bool = False
 
@@ -171,9 +169,9 @@ def inject(
 
 def one_model_studies(
     model: ModelScores,
-    public: NDArray[np.bool_],
-    stratum: NDArray[np.int64],
-    tranche: NDArray[np.int64],
+    public: Bools,
+    stratum: Ints,
+    tranche: Ints,
     companions: ModelScores | None = None,
     *,
     replaces: bool = False,
@@ -221,9 +219,7 @@ class _Trial:
     se: float | None
 
 
-def _gap(
-    scores: Floats, stratum: NDArray[np.int64], public: NDArray[np.bool_]
-) -> tuple[float, float | None]:
+def _gap(scores: Floats, stratum: Ints, public: Bools) -> tuple[float, float | None]:
     there = ~np.isnan(scores)
     _check_arms(stratum[there], public[there], len(np.unique(stratum)))
     estimate = estimate_gap(scores[there], stratum[there], public[there])
@@ -284,7 +280,7 @@ def detection(dose: float, enough: float, alpha: float) -> float:
 
 
 def fit_detection(
-    doses: Floats, hits: NDArray[np.int64], tried: NDArray[np.int64], alpha: float
+    doses: Floats, hits: Ints, tried: Ints, alpha: float
 ) -> tuple[float | None, tuple[float | None, float | None]]:
     """The dose that is detected with probability 0.8, and its 95 % interval by the likelihood
     ratio. None for what lies beyond 1, or where the rates do not bound it."""
@@ -327,11 +323,11 @@ def _quantile(level: float) -> float:
     return float(ndtri(level))
 
 
-def _repeat(column: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+def _repeat(column: Ints, count: int) -> Ints:
     return np.repeat(column[:, None], count, axis=1)
 
 
-def _deal(codes: NDArray[np.int64], stream: np.random.Generator) -> NDArray[np.int64]:
+def _deal(codes: Ints, stream: np.random.Generator) -> Ints:
     """Places, shuffled within codes."""
     shuffled = np.lexsort((stream.random(len(codes)), codes))
     dealt = np.empty(len(codes), dtype=np.int64)
@@ -339,9 +335,7 @@ def _deal(codes: NDArray[np.int64], stream: np.random.Generator) -> NDArray[np.i
     return dealt
 
 
-def _drawn(
-    codes: NDArray[np.int64], known: Sequence[Floats], stream: np.random.Generator
-) -> Floats:
+def _drawn(codes: Ints, known: Sequence[Floats], stream: np.random.Generator) -> Floats:
     """For each instance the outcomes of one of its stratum that is known."""
     shares = stream.random(len(codes))
     sizes = np.array([len(pool) for pool in known])[codes]
@@ -355,7 +349,7 @@ def _check_ground(ground: CleanScores) -> None:
     _check_arms(ground.stratum[there], ground.public[there], strata)
 
 
-def _check_arms(stratum: NDArray[np.int64], public: NDArray[np.bool_], strata: int) -> None:
+def _check_arms(stratum: Ints, public: Bools, strata: int) -> None:
     if len(set(zip(stratum.tolist(), public.tolist(), strict=True))) < 2 * strata:
         raise AnalysisError("a stratum has no scores in one of its arms: nothing to calibrate")
 
@@ -388,3 +382,90 @@ def calibration_json(calibration: Calibration) -> dict[str, object]:
             for dose in calibration.doses
         ],
     }
+
+
+RESAMPLED, RUN = "resampled", "run"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCalibration:
+    """Size of the leak that a study detects, and its basis.
+
+    ``known`` is the score gained by knowing an instance, ``beside`` the look's other models,
+    ``body`` the whole result as ``calibrate --json`` prints it, ``result`` its digest in the
+    ledger, ``made`` the time of the first run.
+    """
+
+    how: str  # RESAMPLED or RUN
+    model: str
+    wave: int
+    known: str
+    beside: tuple[str, ...]
+    multiplicity: str  # of the plan
+    notes: tuple[str, ...]
+    found: Calibration
+    body: Mapping[str, Any]
+    result: str
+    made: str
+
+    def as_json(self) -> dict[str, Any]:
+        """As a report's JSON has it."""
+        return {"result": self.result, "made": self.made, **self.body}
+
+
+def read_calibration(
+    body: Mapping[str, Any], place: str, result: str, made: str
+) -> RecordedCalibration:
+    """What ``calibrate --json`` wrote. Raises AnalysisError where it has not that form."""
+    try:
+        return RecordedCalibration(
+            how=str(body["how"]),
+            model=str(body["model"]),
+            wave=int(body["wave"]),
+            known=str(body["known"]),
+            beside=tuple(map(str, body["beside"])),
+            multiplicity=str(body["plan"]["multiplicity"]),
+            notes=tuple(map(str, body["notes"])),
+            found=_read_found(body),
+            body=body,
+            result=result,
+            made=made,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise AnalysisError(f"{place}: not a calibration: {error!r}") from error
+
+
+def _read_found(body: Mapping[str, Any]) -> Calibration:
+    low, high = body["dose_at_80_interval"]
+    return Calibration(
+        alpha=float(body["alpha"]),
+        doses=tuple(map(_read_dose, body["doses"])),
+        n_public=int(body["n_public"]),
+        n_private=int(body["n_private"]),
+        se=_maybe(body["se"]),
+        spread=_maybe(body["sd_of_blanks"]),
+        blank=_maybe(body["limit_of_blank"]),
+        limit=_maybe(body["limit_of_detection"]),
+        limit_dose=_maybe(body["dose_at_limit"]),
+        enough=_maybe(body["dose_at_80"]),
+        enough_interval=(_maybe(low), _maybe(high)),
+        family=int(body["models_adjusted_over"]),
+    )
+
+
+def _read_dose(body: Mapping[str, Any]) -> Dose:
+    low, high = body["interval"]
+    return Dose(
+        dose=float(body["dose"]),
+        replicates=int(body["replicates"]),
+        detected=int(body["detected"]),
+        rate=float(body["rate"]),
+        interval=(float(low), float(high)),
+        gap=float(body["gap"]),
+        fitted=_maybe(body["fitted"]),
+        unbound=int(body["lost_to_missing_runs"]),
+    )
+
+
+def _maybe(value: Any) -> float | None:
+    return None if value is None else float(value)

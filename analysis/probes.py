@@ -1,23 +1,31 @@
-"""Exposure probes, tested: do models know public instances without their data, and private not?
+"""Tests of exposure: whether models know public instances from memory, and private ones not.
 
+Closed-book probes ask models for values without the data.
 spec/statistics.md, S1: the share of an instance's own values that a closed-book reply had right, by
 the stratified permutation test of P1 on that one outcome, unadjusted, over the models of a wave by
 Westfall and Young. Secondary: it withholds and issues no verdict. It is there since a null gap in
 scores speaks for resistance only where models were exposed at all.
+
+Text probes measure how likely a model finds public text and private: loss, Min-K% and Min-K%++
+(Yeom et al. 2018; Shi et al. 2024; Zhang et al. 2024), exploratory. A model that was trained on the
+public texts has a lower loss and higher scores on them: the gap, public minus private, is tested
+one-sidedly in that direction, on each measure alone. No verdict and no other test hangs on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
 from analysis.plan import look_alpha
 from analysis.stats import (
+    Bools,
+    Floats,
     GapEstimate,
+    Ints,
     estimate_gap,
     max_t,
     p_values,
@@ -63,10 +71,10 @@ class ArmGap:
 
 def compare_arms(
     plan: Plan,
-    values: NDArray[np.float64],
-    signs: NDArray[np.float64],
-    stratum: NDArray[np.int64],
-    public: NDArray[np.bool_],
+    values: Floats,
+    signs: Floats,
+    stratum: Ints,
+    public: Bools,
     seed: int,
 ) -> list[ArmGap]:
     """The stratified permutation test of each column of ``values`` (n, columns), in the direction
@@ -84,7 +92,7 @@ def compare_arms(
     p, adjusted = p_values(statistics), westfall_young(statistics)
     strata = np.unique(stratum)
 
-    def mean(column: int, arm: NDArray[np.bool_]) -> float:
+    def mean(column: int, arm: Bools) -> float:
         return float(np.mean([values[arm & (stratum == h), column].mean() for h in strata]))
 
     return [
@@ -102,9 +110,9 @@ def compare_arms(
 def test_exposure(
     plan: Plan,
     models: Sequence[str],
-    scores: NDArray[np.float64],
-    stratum: NDArray[np.int64],
-    public: NDArray[np.bool_],
+    scores: Floats,
+    stratum: Ints,
+    public: Bools,
     *,
     wave: int,
     registration: str,
@@ -145,3 +153,80 @@ def test_exposure(
 
 
 test_exposure.__test__ = False  # type: ignore[attr-defined]  # its name is not pytest's
+
+
+# By name: what it is called, and whether trained text has more of it or less.
+MEASURES: Mapping[str, tuple[str, int]] = {
+    "loss": ("Loss", -1),
+    "min_k": ("Min-K%", 1),
+    "min_k_plus": ("Min-K%++", 1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TextExposure:
+    """One measure of one model at a wave: means by arm and their gap, averaged over strata, in nats
+    (``min_k_plus``: in standard deviations); one-sided p in the direction of exposure, and that
+    adjusted over all models and measures of the wave. ``interval`` is two-sided 95 %, None
+    where the variance cannot be estimated."""
+
+    wave: int
+    model: str
+    measure: str
+    public: float
+    private: float
+    gap: float
+    interval: tuple[float, float] | None
+    p: float
+    p_adjusted: float
+    n_public: int
+    n_private: int
+    strata: int
+    exploratory: bool = True  # always
+
+
+Column = tuple[str, str]  # model, measure
+
+
+def test_texts(
+    plan: Plan,
+    columns: Mapping[Column, Sequence[float]],
+    stratum: Ints,
+    public: Bools,
+    *,
+    wave: int,
+    registration: str,
+) -> tuple[TextExposure, ...]:
+    """The test of the measures that models have of every text, each (n,). Raises AnalysisError for
+    holes, and for a stratum with one arm only."""
+    if not columns:
+        return ()
+    values = np.array(list(columns.values()), dtype=np.float64).T
+    if not np.isfinite(values).all():
+        raise AnalysisError(f"wave {wave}: a measure of texts is missing or is no number")
+    for h in np.unique(stratum):
+        if len(np.unique(public[stratum == h])) < 2:
+            raise AnalysisError(f"wave {wave}: a stratum has texts of one arm only")
+    signs = np.array([float(MEASURES[measure][1]) for _, measure in columns])
+    seed = permutation_seed(registration, "S1", "texts", str(wave))
+    gaps = compare_arms(plan, values, signs, stratum, public, seed)
+    return tuple(
+        TextExposure(
+            wave=wave,
+            model=model,
+            measure=measure,
+            public=gap.public,
+            private=gap.private,
+            gap=gap.estimate.gap,
+            interval=None if gap.estimate.se is None else gap.estimate.interval,
+            p=gap.p,
+            p_adjusted=gap.p_adjusted,
+            n_public=gap.estimate.n_public,
+            n_private=gap.estimate.n_private,
+            strata=len(np.unique(stratum)),
+        )
+        for (model, measure), gap in zip(columns, gaps, strict=True)
+    )
+
+
+test_texts.__test__ = False  # type: ignore[attr-defined]  # its name is not pytest's

@@ -7,7 +7,7 @@ import pytest
 
 from analysis.errors import AnalysisError
 from analysis.plan.presets import basic_plan
-from analysis.probes.closed_book import test_exposure
+from analysis.probes import test_exposure
 from analysis.stats.permutation import permutation_seed
 
 PLAN = basic_plan(["a", "b"], 4, permutations=1999)
