@@ -1,100 +1,155 @@
-"""How the parts of a family make an instance of a seed."""
+"""A built-in family as a value: its parts, and how they make an instance of a seed."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from importlib.resources import files
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
+from generators.errors import unknown
 from generators.grading import Rubric
-from generators.seed import Seed
-from generators.streams import SeedStreams, Streams
-from generators.task import Asset, Brief, GroundTruth, Limits, TaskInstance, TaskSpec, make_instance
+from generators.seed import Seed, SeedStreams, Streams
+from generators.task import (
+    Asset,
+    Brief,
+    GroundTruth,
+    Limits,
+    TaskInstance,
+    TaskSpec,
+    canonical_bytes,
+    make_instance,
+)
+
+# --- the form of an answer
+
+NUMBER: Mapping[str, Any] = {"type": "number"}
+TEXT: Mapping[str, Any] = {"type": "string"}
 
 
-class HasLimits(Protocol):
-    """A family's parameters at a difficulty; of these, all families have the limits."""
-
-    @property
-    def limits(self) -> Limits:
-        """What an episode may use."""
-        ...
+def list_of(item: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON Schema of a list of such items."""
+    return {"type": "array", "items": item}
 
 
-P = TypeVar("P", bound=HasLimits)
+def record_of(**properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON Schema of an object with these properties, all of them required."""
+    return {"type": "object", "required": list(properties), "properties": properties}
 
 
-@dataclass(frozen=True, slots=True)
-class Parts(Generic[P]):
-    """The parts of a family that need no library to be loaded."""
+def answer_schema(
+    task: str, properties: Mapping[str, Mapping[str, Any]], **other_rules: Any
+) -> str:
+    """The JSON Schema of an answer block, as canonical JSON: the task's name and these properties,
+    all of them required unless ``other_rules`` say otherwise."""
+    schema = record_of(task={"const": task}, **properties) | other_rules
+    draft = "https://json-schema.org/draft/2020-12/schema"
+    return canonical_bytes({"$schema": draft, **schema}).decode()
 
-    package: str  # that holds the solver
-    parameters_of: Callable[[str], P]  # raises GeneratorError for an unknown difficulty
-    make_prompt: Callable[[P], str]
-    answer_schema: str
-    make_rubric: Callable[[GroundTruth], Rubric]
-    make_nulls: Callable[[P], Mapping[str, dict[str, Any]]]
-    solver: str = "solver.py"
+
+# --- the parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilyParameters:
+    """The meaning of a difficulty. A family adds its own parameters to what an episode may use."""
+
+    limits: Limits
+
+    def described(self) -> dict[str, int | float | str]:
+        """The parameters as people read them; they pin the instance too."""
+        return {
+            each.name: getattr(self, each.name) for each in fields(self) if each.name != "limits"
+        }
+
+
+P = TypeVar("P", bound=FamilyParameters)
+
+
+@dataclass(slots=True)
+class InputFiles:
+    """The input files of an instance, with the digests of each file and of a picture's pixels."""
+
+    assets: list[Asset] = field(default_factory=list)
+    digests: list[tuple[str, str]] = field(default_factory=list)
+
+    def add_text(self, path: str, media_type: str, data: bytes) -> None:
+        """Append a file of text."""
+        self.assets.append(Asset(path, media_type, data))
+        self.digests.append((path, self.assets[-1].digest))
+
+    def add_picture(self, path: str, png: bytes, pixels: Any) -> None:
+        """Append a PNG file, whose decoded pixels are in the buffer ``pixels``."""
+        self.add_text(path, "image/png", png)
+        digest = hashlib.sha256(pixels).hexdigest()
+        self.digests.append((f"{path}#pixels", f"sha256:{digest}"))
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What a seed makes: the input files, their truth, and how often guards redrew."""
+    """The input files that a seed makes, their truth, and how often guards redrew."""
 
-    assets: tuple[Asset, ...]
-    truth: GroundTruth
+    files: InputFiles
+    truth: GroundTruth  # without digests of the files
     redraws: Mapping[str, int]
 
 
-class FamilyOfParts(ABC, Generic[P]):
-    """A ``Family`` made of parts: a subclass names its parameters for people and draws, and the
-    rest follows."""
-
-    __slots__ = ()
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class FamilyOfParts(Generic[P]):
+    """A ``Family`` made of parts, none of which needs numpy or Pillow before it is called."""
 
     name: str
     version: str
     summary: str
-    parts: Parts[P]
-
-    @abstractmethod
-    def describe(self, parameters: P) -> dict[str, int | float | str]:
-        """The parameters as people read them; they pin the instance too."""
-
-    @abstractmethod
-    def draw(self, parameters: P, streams: Streams) -> Drawn:
-        """Sample, files and truth. Loads numpy or Pillow here, not where families are listed."""
-
-    @abstractmethod
-    def key(self, truth: GroundTruth) -> dict[str, Any]:
-        """The answer block that scores full marks."""
+    package: str  # that holds the solver
+    by_difficulty: Mapping[str, P]
+    draw: Callable[[P, Streams], Drawn]
+    prompt: str  # a str.format template over ``parameters``
+    answer_schema: str
+    make_rubric: Callable[[GroundTruth], Rubric]
+    key: Callable[[GroundTruth], dict[str, Any]]  # the answer block that scores full marks
+    make_nulls: Callable[[P], Mapping[str, dict[str, Any]]]
+    given: tuple[str, ...] = ()
+    solver_file: str = "solver.py"
 
     def parameters(self, difficulty: str) -> Mapping[str, int | float | str]:
         """The parameters at a difficulty. Raises GeneratorError for an unknown one."""
-        return self.describe(self.parts.parameters_of(difficulty))
+        return self._parameters(difficulty).described()
 
     def generate(self, difficulty: str, seed: Seed) -> TaskInstance:
         """The instance of a seed. Raises GeneratorError, GuardExhausted."""
-        parts = self.parts
-        parameters = parts.parameters_of(difficulty)
+        parameters = self._parameters(difficulty)
         drawn = self.draw(parameters, SeedStreams(seed, self.name, self.version, difficulty))
-        described = (*self.describe(parameters).items(), *drawn.redraws.items())
+        described = (*parameters.described().items(), *drawn.redraws.items())
+        truth = replace(drawn.truth, digests=tuple(drawn.files.digests))
         return make_instance(
             TaskSpec(self.name, self.version, difficulty, described),
             seed,
             Brief(
-                parts.make_prompt(parameters), drawn.assets, parts.answer_schema, parameters.limits
+                self.prompt.format(parameters=parameters),
+                tuple(drawn.files.assets),
+                self.answer_schema,
+                parameters.limits,
             ),
-            drawn.truth,
-            parts.make_rubric(drawn.truth),
+            truth,
+            self.make_rubric(truth),
         )
 
     def nulls(self, instance: TaskInstance) -> Mapping[str, dict[str, Any]]:
         """Answers that open no input file, by name."""
-        return self.parts.make_nulls(self.parts.parameters_of(instance.spec.difficulty))
+        return self.make_nulls(self._parameters(instance.spec.difficulty))
 
     def solver(self) -> str:
         """The source of the program that solves an instance."""
-        return files(self.parts.package).joinpath(self.parts.solver).read_text(encoding="utf-8")
+        return read_part(self.package, self.solver_file)
+
+    def _parameters(self, difficulty: str) -> P:
+        if difficulty not in self.by_difficulty:
+            raise unknown("difficulty", difficulty, self.by_difficulty)
+        return self.by_difficulty[difficulty]
+
+
+def read_part(package: str, file: str) -> str:
+    """The text of a file that lies beside a family's modules."""
+    return files(package).joinpath(file).read_text(encoding="utf-8")

@@ -9,10 +9,15 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-import rfc8785
-
-from generators.errors import unknown
-from generators.family import Drawn, FamilyOfParts, Parts
+from generators.family import (
+    NUMBER,
+    Drawn,
+    FamilyOfParts,
+    FamilyParameters,
+    InputFiles,
+    answer_schema,
+    list_of,
+)
 from generators.grading import (
     Answered,
     Gated,
@@ -25,11 +30,10 @@ from generators.grading import (
     ShareOf,
     fill_rubric,
 )
-from generators.streams import Streams, redraw
-from generators.task import Asset, GroundTruth, Limits, Scalar, TruthTable
+from generators.seed import Streams, redraw
+from generators.task import GroundTruth, Limits, Scalar, TruthTable
 
 NAME = "compute_average"
-VERSION = "1"
 
 INPUT = "input_numbers.txt"
 DECIMALS = 6
@@ -41,15 +45,14 @@ NUMBER_TOLERANCE = 0.5 / UNIT  # half of the last decimal that is written
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class Parameters(FamilyParameters):
     """How many numbers; how many of them repeat another, are negative at the least, and are
-    written in exponent form; and what an episode may use."""
+    written in exponent form."""
 
     numbers: int
     repeats: int
     negatives: int
     exponents: int
-    limits: Limits
 
 
 BY_DIFFICULTY = {
@@ -57,13 +60,6 @@ BY_DIFFICULTY = {
     "medium": Parameters(20, repeats=1, negatives=1, exponents=0, limits=Limits(turns=10)),
     "hard": Parameters(200, repeats=3, negatives=1, exponents=1, limits=Limits(turns=15)),
 }
-
-
-def parameters_of(difficulty: str) -> Parameters:
-    """Raises GeneratorError for an unknown difficulty."""
-    if difficulty not in BY_DIFFICULTY:
-        raise unknown("difficulty", difficulty, BY_DIFFICULTY)
-    return BY_DIFFICULTY[difficulty]
 
 
 _CENT = UNIT // 100
@@ -125,7 +121,7 @@ def encode_lines(lines: tuple[str, ...]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode("ascii")
 
 
-def make_truth(lines: Sequence[str], asset: Asset) -> GroundTruth:
+def make_truth(lines: Sequence[str]) -> GroundTruth:
     """Tables ``numbers`` (written, value, copy: the how-manieth of its value, from 1) and
     ``final_result`` (average, the float nearest to the exact mean)."""
     seen: Counter[float] = Counter()
@@ -141,7 +137,6 @@ def make_truth(lines: Sequence[str], asset: Asset) -> GroundTruth:
             ("final_result", TruthTable(("average",), ((average,),))),
         ),
         tolerances=(("average", AVERAGE_TOLERANCE), ("numbers", NUMBER_TOLERANCE)),
-        digests=((asset.path, asset.digest),),
     )
 
 
@@ -154,9 +149,9 @@ def make_key(truth: GroundTruth) -> dict[str, Any]:
     }
 
 
-_PROMPT = """\
-The file `{input}` in your work folder holds {numbers} numbers, one on each line. Some may be \
-negative, repeat another, or be written in exponent form.
+PROMPT = """\
+The file `input_numbers.txt` in your work folder holds {parameters.numbers} numbers, \
+one on each line. Some may be negative, repeat another, or be written in exponent form.
 
 List all the numbers, each as often as it occurs, then work out their average.
 
@@ -168,30 +163,13 @@ AVERAGE: their average, to at least two decimals.
 End with one JSON object between two lines of their own, as shown here:
 
 <answer>
-{{"task": "{name}", "numbers": [<number>, …], "average": <number>}}
+{{"task": "compute_average", "numbers": [<number>, …], "average": <number>}}
 </answer>
 
 You may instead write the same object to the file `answer.json` in the work folder.
 """
 
-_SCHEMA: dict[str, Any] = {
-    "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "type": "object",
-    "required": ["task", "numbers", "average"],
-    "properties": {
-        "task": {"const": NAME},
-        "numbers": {"type": "array", "items": {"type": "number"}},
-        "average": {"type": "number"},
-    },
-}
-
-ANSWER_SCHEMA = rfc8785.dumps(_SCHEMA).decode()
-
-
-def make_prompt(parameters: Parameters) -> str:
-    """The task as the agent reads it."""
-    return _PROMPT.format(input=INPUT, numbers=parameters.numbers, name=NAME)
-
+ANSWER_SCHEMA = answer_schema(NAME, {"numbers": list_of(NUMBER), "average": NUMBER})
 
 _LIST = ("numbers",)
 
@@ -265,46 +243,27 @@ def _answer(numbers: list[float], average: float) -> dict[str, Any]:
     return {"task": NAME, "numbers": numbers, "average": average}
 
 
-PARTS = Parts(
-    "generators.basics.solvers",
-    parameters_of,
-    make_prompt,
-    ANSWER_SCHEMA,
-    make_rubric,
-    make_nulls,
-    solver="compute_average.py",
+def draw(parameters: Parameters, streams: Streams) -> Drawn:
+    """The input file and the truth of one seed."""
+    sample = draw_sample(parameters, streams)
+    lines = write_lines(sample)
+    files = InputFiles()
+    files.add_text(INPUT, "text/plain", encode_lines(lines))
+    return Drawn(files, make_truth(lines), {"redraws": sample.redraws})
+
+
+FAMILY = FamilyOfParts(  # after PARAMETR-Bench's _compute_average
+    name=NAME,
+    version="1",
+    summary="list the numbers of a text file, and average them",
+    package="generators.basics",
+    solver_file="compute_average_solver.py",
+    by_difficulty=BY_DIFFICULTY,
+    draw=draw,
+    prompt=PROMPT,
+    answer_schema=ANSWER_SCHEMA,
+    make_rubric=make_rubric,
+    key=make_key,
+    make_nulls=make_nulls,
+    given=("numbers.written", "numbers.value"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ComputeAverage(FamilyOfParts[Parameters]):
-    """The family, after PARAMETR-Bench's _compute_average."""
-
-    name: str = NAME
-    version: str = VERSION
-    summary: str = "list the numbers of a text file, and average them"
-    given: tuple[str, ...] = ("numbers.written", "numbers.value")
-    parts: Parts[Parameters] = PARTS
-
-    def describe(self, parameters: Parameters) -> dict[str, int | float | str]:
-        """The parameters as people read them."""
-        return {
-            "numbers": parameters.numbers,
-            "repeats": parameters.repeats,
-            "negatives": parameters.negatives,
-            "exponents": parameters.exponents,
-        }
-
-    def draw(self, parameters: Parameters, streams: Streams) -> Drawn:
-        """The input files and the truth of one seed."""
-        sample = draw_sample(parameters, streams)
-        lines = write_lines(sample)
-        asset = Asset(INPUT, "text/plain", encode_lines(lines))
-        return Drawn((asset,), make_truth(lines, asset), {"redraws": sample.redraws})
-
-    def key(self, truth: GroundTruth) -> dict[str, Any]:
-        """The answer block that scores full marks."""
-        return make_key(truth)
-
-
-FAMILY = ComputeAverage()

@@ -8,7 +8,6 @@ were found the same with AVX-512 and on emulated Haswell and Nehalem processors.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import math
 from collections.abc import Mapping, Sequence
@@ -16,10 +15,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import rfc8785
-
-from generators.errors import unknown
-from generators.family import Drawn, FamilyOfParts, Parts
+from generators.family import (
+    NUMBER,
+    Drawn,
+    FamilyOfParts,
+    FamilyParameters,
+    InputFiles,
+    answer_schema,
+)
 from generators.grading import (
     Gated,
     MeanAgrees,
@@ -30,16 +33,15 @@ from generators.grading import (
     ValueEquals,
     fill_rubric,
 )
+from generators.seed import Streams, redraw
 from generators.stream import Stream
-from generators.streams import Streams, redraw
-from generators.task import Asset, GroundTruth, Limits, Scalar, TruthTable
+from generators.task import GroundTruth, Limits, Scalar, TruthTable
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 NAME = "count_circles"
-VERSION = "1"
 
 # Geometry in pixels.
 SIDE = 512
@@ -51,12 +53,11 @@ AVERAGE_TOLERANCE = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
-    """How many images, how many discs at most in each, and what an episode may use."""
+class Parameters(FamilyParameters):
+    """How many images, and how many discs at most in each."""
 
     files: int
     most: int
-    limits: Limits
 
 
 BY_DIFFICULTY = {
@@ -64,13 +65,6 @@ BY_DIFFICULTY = {
     "medium": Parameters(files=10, most=10, limits=Limits(turns=20)),
     "hard": Parameters(files=30, most=30, limits=Limits(turns=50, episode_seconds=1800.0)),
 }
-
-
-def parameters_of(difficulty: str) -> Parameters:
-    """Raises GeneratorError for an unknown difficulty."""
-    if difficulty not in BY_DIFFICULTY:
-        raise unknown("difficulty", difficulty, BY_DIFFICULTY)
-    return BY_DIFFICULTY[difficulty]
 
 
 def file_names(files: int) -> tuple[str, ...]:
@@ -167,22 +161,15 @@ def encode_png(pixels: Pixels) -> bytes:
     return buffer.getvalue()
 
 
-def make_truth(
-    counts: Sequence[int], assets: Sequence[Asset], pixels: Sequence[bytes]
-) -> GroundTruth:
-    """Tables ``images`` (filename, n_circles) and ``result`` (average); the SHA-256 of each
-    file and of its decoded pixels."""
-    images = tuple((asset.path, count) for asset, count in zip(assets, counts, strict=True))
-    digests = [(asset.path, asset.digest) for asset in assets]
-    for asset, decoded in zip(assets, pixels, strict=True):
-        digests.append((f"{asset.path}#pixels", "sha256:" + hashlib.sha256(decoded).hexdigest()))
+def make_truth(counts: Sequence[int]) -> GroundTruth:
+    """Tables ``images`` (filename, n_circles) and ``result`` (average)."""
+    images = tuple(zip(file_names(len(counts)), counts, strict=True))
     return GroundTruth(
         tables=(
             ("images", TruthTable(("filename", "n_circles"), images)),
             ("result", TruthTable(("average",), ((sum(counts) / len(counts),),))),
         ),
         tolerances=(("average", AVERAGE_TOLERANCE),),
-        digests=tuple(digests),
     )
 
 
@@ -196,10 +183,10 @@ def make_key(truth: GroundTruth) -> dict[str, Any]:
     }
 
 
-_PROMPT = """\
-Your work folder holds {files} pictures, `{first}` to `{last}`. Each shows at least one black \
-disc on a white ground. All discs have the same size; no two of them touch or overlap, and \
-none is cut off by the edge.
+PROMPT = """\
+Your work folder holds {parameters.files} pictures, `1.png` to `{parameters.files}.png`. Each \
+shows at least one black disc on a white ground. All discs have the same size; no two of them \
+touch or overlap, and none is cut off by the edge.
 
 Count the discs in each picture, then work out the average number of discs per picture.
 
@@ -212,31 +199,16 @@ End with one JSON object between two lines of their own, as shown here, with eve
 under `counts`:
 
 <answer>
-{{"task": "{name}", "counts": {{"{first}": <integer>, …, "{last}": <integer>}}, \
+{{"task": "count_circles", "counts": {{"1.png": <integer>, …, \
+"{parameters.files}.png": <integer>}}, \
 "average": <number>}}
 </answer>
 
 You may instead write the same object to the file `answer.json` in the work folder.
 """
 
-_SCHEMA: dict[str, Any] = {
-    "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "type": "object",
-    "required": ["task", "counts", "average"],
-    "properties": {
-        "task": {"const": NAME},
-        "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
-        "average": {"type": "number"},
-    },
-}
-
-ANSWER_SCHEMA = rfc8785.dumps(_SCHEMA).decode()
-
-
-def make_prompt(parameters: Parameters) -> str:
-    """The task as the agent reads it."""
-    names = file_names(parameters.files)
-    return _PROMPT.format(files=parameters.files, first=names[0], last=names[-1], name=NAME)
+_COUNTS = {"type": "object", "additionalProperties": {"type": "integer"}}
+ANSWER_SCHEMA = answer_schema(NAME, {"counts": _COUNTS, "average": NUMBER})
 
 
 def make_rubric(truth: GroundTruth) -> Rubric:
@@ -315,45 +287,28 @@ def _answer(counts: list[int], average: float | None = None) -> dict[str, Any]:
     return {"task": NAME, "counts": named, "average": mean if average is None else average}
 
 
-PARTS = Parts(
-    "generators.basics.solvers",
-    parameters_of,
-    make_prompt,
-    ANSWER_SCHEMA,
-    make_rubric,
-    make_nulls,
-    solver="count_circles.py",
+def draw(parameters: Parameters, streams: Streams) -> Drawn:
+    """The pictures and the truth of one seed."""
+    sample = draw_sample(parameters, streams)
+    files = InputFiles()
+    for name, centres in zip(file_names(parameters.files), sample.images, strict=True):
+        pixels = draw_image(centres)
+        files.add_picture(name, encode_png(pixels), pixels)
+    counts = [len(centres) for centres in sample.images]
+    return Drawn(files, make_truth(counts), {"redraws": sample.redraws})
+
+
+FAMILY = FamilyOfParts(  # after PARAMETR-Bench's _count_circles
+    name=NAME,
+    version="1",
+    summary="count the discs in each of several pictures, and average the counts",
+    package="generators.basics",
+    solver_file="count_circles_solver.py",
+    by_difficulty=BY_DIFFICULTY,
+    draw=draw,
+    prompt=PROMPT,
+    answer_schema=ANSWER_SCHEMA,
+    make_rubric=make_rubric,
+    key=make_key,
+    make_nulls=make_nulls,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class CountCircles(FamilyOfParts[Parameters]):
-    """The family, after PARAMETR-Bench's _count_circles."""
-
-    name: str = NAME
-    version: str = VERSION
-    summary: str = "count the discs in each of several pictures, and average the counts"
-    parts: Parts[Parameters] = PARTS
-
-    def describe(self, parameters: Parameters) -> dict[str, int | float | str]:
-        """The parameters as people read them."""
-        return {"files": parameters.files, "most": parameters.most}
-
-    def draw(self, parameters: Parameters, streams: Streams) -> Drawn:
-        """The input files and the truth of one seed."""
-        sample = draw_sample(parameters, streams)
-        pixels = [draw_image(centres) for centres in sample.images]
-        assets = tuple(
-            Asset(name, "image/png", encode_png(drawn))
-            for name, drawn in zip(file_names(parameters.files), pixels, strict=True)
-        )
-        counts = [len(centres) for centres in sample.images]
-        truth = make_truth(counts, assets, [drawn.tobytes() for drawn in pixels])
-        return Drawn(assets, truth, {"redraws": sample.redraws})
-
-    def key(self, truth: GroundTruth) -> dict[str, Any]:
-        """The answer block that scores full marks."""
-        return make_key(truth)
-
-
-FAMILY = CountCircles()

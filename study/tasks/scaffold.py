@@ -13,7 +13,7 @@ from study.errors import StudyError
 from study.files import new_folder, write_file
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{2,60}")
-_WORD, _CLASS = "new_task", "NewTask"  # what the template calls itself
+_TEMPLATE_NAME = "new_task"  # the template's own name
 
 
 def new_task(name: str, out: Path) -> int:
@@ -34,7 +34,7 @@ def new_task(name: str, out: Path) -> int:
     with new_folder(out) as draft:
         for source, place in places.items():
             text = template.joinpath(source).read_text(encoding="utf-8")
-            write_file(draft / place, _rename(text, name))
+            write_file(draft / place, text.replace(_TEMPLATE_NAME, name))
     return len(places)
 
 
@@ -50,8 +50,3 @@ def _check_name(name: str) -> None:
 
     if name in {entry.split("@")[0] for entry in INSTALLED.entries()}:
         raise StudyError(f"there is a task family {name!r} already: give another name")
-
-
-def _rename(text: str, name: str) -> str:
-    camel = "".join(part.capitalize() for part in name.split("_"))
-    return text.replace(_WORD, name).replace(_CLASS, camel)

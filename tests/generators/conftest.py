@@ -48,7 +48,7 @@ class Stratum:
 
     @property
     def is_heavy(self) -> bool:
-        physics = type(self.family).__module__.startswith("generators.physics.")
+        physics = getattr(self.family, "package", "").startswith("generators.physics.")
         return physics and os.environ.get(ALL_SEEDS) != "1"
 
     @property

@@ -17,9 +17,9 @@ from generators.grading.rubric import check_answer
 from generators.validation.validate import BEYOND_INSTRUCTIONS, public_seeds
 
 FAMILIES = {
-    each.name: each
-    for each in INSTALLED.families()
-    if type(each).__module__.startswith("generators.physics.")
+    family.name: family
+    for family in INSTALLED.families()
+    if getattr(family, "package", "").startswith("generators.physics.")
 }
 # What an answer earns whose identifiers are right, and no number.
 BY_NAME = {

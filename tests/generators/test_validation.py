@@ -5,15 +5,14 @@ from __future__ import annotations
 import dataclasses
 import io
 import zlib
-from dataclasses import dataclass
 
 import pytest
 from PIL import Image, PngImagePlugin
 from scipy.stats import binomtest
 
 from generators.basics.compute_average import FAMILY as AVERAGE
-from generators.basics.compute_average import ComputeAverage
 from generators.basics.count_circles import FAMILY as CIRCLES
+from generators.family import FamilyOfParts
 from generators.grading.answer import Answer
 from generators.grading.checks import ValueEquals
 from generators.grading.item_lists import PAIRS, ItemList, ItemNumber
@@ -31,6 +30,7 @@ from generators.validation.truth_leaks import (
     LEAK_INSTANCES,
     LeakSearch,
     brief_texts,
+    given_columns,
     hidden_notes,
     significand,
     written_numbers,
@@ -100,13 +100,10 @@ def test_what_only_looks_like_a_leak_is_let_pass(note):
 
 
 def test_columns_that_the_files_state_by_design_are_declared():
-    @dataclass(frozen=True)
-    class Silent(ComputeAverage):
-        given: tuple[str, ...] = ()
-
     assert isinstance(AVERAGE, StatesInputs)
-    assert not isinstance(CIRCLES, StatesInputs)
-    (found,) = leaks_of(lambda instance: "", Silent())
+    assert given_columns(AVERAGE) == {"numbers.written", "numbers.value"}
+    assert given_columns(CIRCLES) == set()
+    (found,) = leaks_of(lambda instance: "", dataclasses.replace(AVERAGE, given=()))
     assert found.startswith("values of numbers.value stand in the inputs")
 
 
@@ -182,14 +179,13 @@ def test_a_solver_may_point_to_a_file(program, score):
     check = ItemNumber(EVENTS, "7", "value", 91.0, 92.0)
     rubric = Rubric((Criterion("m/0", "m", "The mass is right.", "DH", 1.0, "", check),))
 
-    @dataclass(frozen=True)
-    class Pointing(ComputeAverage):
+    class Pointing(FamilyOfParts):
         def solver(self):
             return f'{program}\nopen("answer.json", "w").write(\'{{"events_file": "%s"}}\' % name)'
 
-    pointing = dataclasses.replace(instance, rubric=rubric)
-    assert solver_score(Pointing(), pointing) == score
-    assert set(solver_answer(Pointing(), pointing).files) <= {"e.csv"}
+    family, pointing = as_average(Pointing), dataclasses.replace(instance, rubric=rubric)
+    assert solver_score(family, pointing) == score
+    assert set(solver_answer(family, pointing).files) <= {"e.csv"}
 
 
 @pytest.mark.parametrize(
@@ -252,8 +248,12 @@ def test_a_word_or_a_file_name_that_recurs_is_no_value_that_is_shared():
     assert shared_fingerprints(tables) == {"galaxy 48120391"}
 
 
-@dataclass(frozen=True)
-class Borrowing(ComputeAverage):
+def as_average(kind):
+    """The family that averages numbers, as another kind of family."""
+    return kind(**{each.name: getattr(AVERAGE, each.name) for each in dataclasses.fields(AVERAGE)})
+
+
+class Borrowing(FamilyOfParts):
     """A family whose difficulties, but for the number of their lines, hold the same numbers."""
 
     def generate(self, difficulty, seed):
@@ -264,7 +264,7 @@ class Borrowing(ComputeAverage):
 
 def test_what_two_difficulties_share_is_named_by_both(monkeypatch):
     monkeypatch.setattr("generators.validation.validate.digests_elsewhere", lambda *given: [])
-    found = survey([Borrowing()], 2)
+    found = survey([as_average(Borrowing)], 2)
     assert not found.holds
     one, other = found.across
     assert one.startswith("compute_average@1/easy and compute_average@1/medium share ")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from generators.errors import unknown
+from generators.family import FamilyParameters
 from generators.task import Limits
 
 NAME = "cepheid_calibration"
-VERSION = "1"
 
 TABLE = "cepheids_measurements.csv"
 LAB_IMAGE = "spectral_lines_lab.png"
@@ -40,17 +39,15 @@ DECOYS = 30  # criteria at most for Cepheids that lack a spectrum
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class Parameters(FamilyParameters):
     """How many galaxies; the probabilities that one has a Cepheid and a spectrum; the tolerance
-    of slope and offset in standard errors, and of these errors as a share; and what an episode
-    may use."""
+    of slope and offset in standard errors, and of these errors as a share."""
 
     galaxies: int
     p_cepheid: float
     p_spectrum: float
     error_share: float
     sigma_tolerance: float
-    limits: Limits
 
 
 def _limits(turns: int, minutes: float) -> Limits:
@@ -60,17 +57,10 @@ def _limits(turns: int, minutes: float) -> Limits:
 
 
 BY_DIFFICULTY = {
-    "easy": Parameters(34, 1.0, 0.5, 0.5, 0.3, _limits(20, 20)),
-    "medium": Parameters(200, 0.35, 0.5, 0.35, 0.2, _limits(30, 30)),
-    "hard": Parameters(4000, 0.42, 0.05, 0.25, 0.1, _limits(50, 45)),
+    "easy": Parameters(34, 1.0, 0.5, 0.5, 0.3, limits=_limits(20, 20)),
+    "medium": Parameters(200, 0.35, 0.5, 0.35, 0.2, limits=_limits(30, 30)),
+    "hard": Parameters(4000, 0.42, 0.05, 0.25, 0.1, limits=_limits(50, 45)),
 }
-
-
-def parameters_of(difficulty: str) -> Parameters:
-    """Raises GeneratorError for an unknown difficulty."""
-    if difficulty not in BY_DIFFICULTY:
-        raise unknown("difficulty", difficulty, BY_DIFFICULTY)
-    return BY_DIFFICULTY[difficulty]
 
 
 def image_path(galaxy: str) -> str:

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from generators.physics.cepheid_calibration.fit import distance_of, spread
 from generators.physics.cepheid_calibration.parameters import (
     DECIMALS,
     DECOY_DISTANCES,
     DECOYS,
     FEWEST_ROWS,
+    HUBBLE,
     ID_DIGITS,
+    LIGHT_SPEED,
     OFFSETS,
     P_LINE,
     P_MISSING,
@@ -25,8 +26,8 @@ from generators.physics.cepheid_calibration.parameters import (
     Parameters,
 )
 from generators.physics.spectra import is_identifiable, keep_lines
+from generators.seed import Streams, redraw
 from generators.stream import Stream
-from generators.streams import Streams, redraw
 
 _Z_DECIMALS = 12
 
@@ -68,6 +69,17 @@ class Sample:
     decoys: tuple[str, ...]
     plate: str
     redraws: int
+
+
+def distance_of(z: float) -> float:
+    """In Mpc, with v = cz = H₀ d."""
+    return LIGHT_SPEED * z / HUBBLE
+
+
+def spread(values: Sequence[float]) -> float:
+    """Sum of squares about the mean."""
+    mean = math.fsum(values) / len(values)
+    return math.fsum((value - mean) ** 2 for value in values)
 
 
 def draw_sample(parameters: Parameters, streams: Streams) -> Sample:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from generators.errors import unknown
+from generators.family import FamilyParameters
 from generators.task import Limits
 
 NAME = "hubble_constant"
-VERSION = "1"
 
 # Files, in the agent's work folder.
 MEASUREMENTS = "cepheids_measurements.csv"
@@ -34,9 +33,9 @@ GATE_TOLERANCE = 0.001
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class Parameters(FamilyParameters):
     """How many galaxies, what they have with which probability, how many must be usable, how
-    near an answer must come (of the constant and its error: relative), and the limits."""
+    near an answer must come (of the constant and its error: relative)."""
 
     galaxies: int
     p_cepheid: float
@@ -46,7 +45,6 @@ class Parameters:
     z_tolerance: float
     constant_tolerance: float
     error_tolerance: float
-    limits: Limits
 
 
 BY_DIFFICULTY = {
@@ -85,13 +83,6 @@ BY_DIFFICULTY = {
         limits=Limits(turns=60, episode_seconds=2700.0, output_bytes=32_768),
     ),
 }
-
-
-def parameters_of(difficulty: str) -> Parameters:
-    """Raises GeneratorError for an unknown difficulty."""
-    if difficulty not in BY_DIFFICULTY:
-        raise unknown("difficulty", difficulty, BY_DIFFICULTY)
-    return BY_DIFFICULTY[difficulty]
 
 
 def image_name(galaxy: str) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable
-
+from generators.family import InputFiles
 from generators.physics.hubble_constant.parameters import (
     COLUMNS,
     LAB_IMAGE,
@@ -14,31 +12,21 @@ from generators.physics.hubble_constant.parameters import (
     image_name,
 )
 from generators.physics.hubble_constant.sample import Galaxy, Sample
-from generators.physics.spectra import Line, encode_page, lab_spectrum, observe, paint_strip
-from generators.task import Asset
+from generators.physics.spectra import encode_page, lab_spectrum, observe, paint_strip
 
 
-def draw_assets(sample: Sample) -> tuple[tuple[Asset, ...], tuple[tuple[str, str], ...]]:
-    """The table, the laboratory's picture, then the spectra in the order of their names; and
-    the SHA-256 of each file and of each picture's pixels."""
-    table = Asset(MEASUREMENTS, "text/csv", write_table(sample))
+def render_sample(sample: Sample) -> InputFiles:
+    """The table, the laboratory's picture, then the spectra in the order of their names."""
+    files = InputFiles()
+    files.add_text(MEASUREMENTS, "text/csv", write_table(sample))
     # The plate's number keeps apart the files of any two instances.
-    drawn = [_draw(LAB_IMAGE, f"Laboratory lines, plate {sample.plate}", lab_spectrum())]
-    for galaxy in sorted(sample.galaxies, key=lambda item: item.id):
+    lab = paint_strip(f"Laboratory lines, plate {sample.plate}", lab_spectrum())
+    files.add_picture(LAB_IMAGE, encode_page(lab), lab)
+    for galaxy in sorted(sample.galaxies, key=lambda galaxy: galaxy.id):
         if (spectrum := galaxy.spectrum) is not None:
-            lines = observe(spectrum.z, spectrum.kept)
-            drawn.append(_draw(image_name(galaxy.id), galaxy.id, lines))
-    digests = [(table.path, table.digest)]
-    for asset, pixels in drawn:
-        digests += [(asset.path, asset.digest), (f"{asset.path}#pixels", pixels)]
-    return (table, *(asset for asset, _ in drawn)), tuple(digests)
-
-
-def _draw(path: str, title: str, lines: Iterable[Line]) -> tuple[Asset, str]:
-    """The picture, and the digest of its pixels."""
-    page = paint_strip(title, lines)
-    pixels = hashlib.sha256(page.data).hexdigest()
-    return Asset(path, "image/png", encode_page(page)), f"sha256:{pixels}"
+            page = paint_strip(galaxy.id, observe(spectrum.z, spectrum.kept))
+            files.add_picture(image_name(galaxy.id), encode_page(page), page)
+    return files
 
 
 def write_table(sample: Sample) -> bytes:

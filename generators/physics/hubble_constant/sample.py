@@ -1,4 +1,8 @@
-"""Draws: which galaxies there are, what is known of each, and what is not."""
+"""Draws: which galaxies there are, what is known of each, and what is not; and the relations
+between what is measured and what is sought (spec/physics.md, §3).
+
+Plain ``math`` on single numbers: array functions may differ in the last bit between processors.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +13,20 @@ from dataclasses import dataclass
 from generators.physics.hubble_constant.parameters import (
     CONSTANT_RANGE,
     DECOY_RANGE,
+    LIGHT,
     MAGNITUDE_DECIMALS,
     P_MISSING,
     PERIOD_DECIMALS,
     PERIOD_RANGE,
     REDSHIFT_RANGE,
     SCATTER,
+    SLOPE,
+    ZERO_POINT,
     Parameters,
 )
-from generators.physics.hubble_constant.relations import apparent_magnitude, velocity
 from generators.physics.spectra import is_identifiable, keep_lines
+from generators.seed import Streams, redraw
 from generators.stream import Stream
-from generators.streams import Streams, redraw
 
 _ID_DIGITS = 10  # few enough to read, so many that two instances share none
 
@@ -77,6 +83,27 @@ class _Presence:
     @property
     def usable(self) -> bool:
         return self.spectrum and self.cepheid and self.magnitude and self.period
+
+
+def velocity(z: float) -> float:
+    """The relativistic Doppler velocity (km/s) of a redshift: here a convention."""
+    ratio = (1.0 + z) * (1.0 + z)
+    return LIGHT * (ratio - 1.0) / (ratio + 1.0)
+
+
+def absolute_magnitude(period: float) -> float:
+    """Of a Cepheid with this period in days."""
+    return SLOPE * (math.log10(period) - 1.0) + ZERO_POINT
+
+
+def apparent_magnitude(period: float, distance: float) -> float:
+    """Of a Cepheid with this period (days) at this distance (Mpc)."""
+    return absolute_magnitude(period) + 5.0 * math.log10(distance) + 25.0
+
+
+def distance(magnitude: float, period: float) -> float:
+    """In Mpc, from the distance modulus."""
+    return math.pow(10.0, (magnitude - absolute_magnitude(period) - 25.0) / 5.0)
 
 
 def draw_sample(parameters: Parameters, streams: Streams) -> Sample:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from generators.physics.hubble_constant.parameters import NAME, Parameters
-from generators.physics.hubble_constant.relations import Fit, distance, fit_constant, velocity
-from generators.physics.hubble_constant.sample import Sample
+from generators.physics.hubble_constant.sample import Sample, distance, velocity
 from generators.task import GroundTruth, TruthTable
 
 # Decimals that are kept of what logarithms and powers give: the last bits of those depend on
@@ -18,9 +19,27 @@ _GALAXIES = ("galaxy_ID", "z", "z_min", "z_max", "distance_Mpc", "velocity_km_s"
 _RESULTS = ("n", "H0", "H0_min", "H0_max", "sigma_H0", "sigma_min", "sigma_max")
 
 
-def make_truth(
-    parameters: Parameters, sample: Sample, digests: Sequence[tuple[str, str]]
-) -> GroundTruth:
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The slope of v = H₀ d and its standard error, km/s/Mpc."""
+
+    constant: float
+    error: float
+
+
+def fit_constant(distances: Sequence[float], velocities: Sequence[float]) -> Fit:
+    """Unweighted least squares of v on d through the origin; n − 1 degrees of freedom.
+
+    H₀ = Σdv / Σd² and σ² = Σ(v − H₀d)² / ((n − 1) Σd²), for n ≥ 2.
+    """
+    pairs = list(zip(distances, velocities, strict=True))
+    squares = math.fsum(d * d for d, _ in pairs)
+    constant = math.fsum(d * v for d, v in pairs) / squares
+    residual = math.fsum((v - constant * d) ** 2 for d, v in pairs)
+    return Fit(constant, math.sqrt(residual / ((len(pairs) - 1) * squares)))
+
+
+def make_truth(parameters: Parameters, sample: Sample) -> GroundTruth:
     """Tables ``analyzed_galaxies`` (the usable ones, by identifier) and ``results`` (one row:
     the fit, and the closed interval that each of its numbers is accepted in)."""
     rows = _analyzed(parameters, sample)
@@ -42,7 +61,6 @@ def make_truth(
             ("H0", round(constant, _DECIMALS)),
             ("sigma_H0", round(error, _DECIMALS)),
         ),
-        digests=tuple(digests),
     )
 
 

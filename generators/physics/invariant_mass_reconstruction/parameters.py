@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from generators.errors import unknown
+from generators.family import FamilyParameters
 from generators.task import Limits
 
 NAME = "invariant_mass_reconstruction"
-VERSION = "1"
 
 TRACKER_FILE = "tracker_hits.csv"
 CALORIMETER_FILE = "ecal_hits.csv"
@@ -45,8 +44,8 @@ LEAST_LEAD = 6.0  # in −ln L over the second peak
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
-    """What one difficulty draws from, what it grants, and what an episode may use."""
+class Parameters(FamilyParameters):
+    """What one difficulty draws from, and what it grants."""
 
     events: int
     signal_fraction: float
@@ -55,7 +54,30 @@ class Parameters:
     radii: tuple[float, ...]  # m, of the tracker's layers before they vary
     event_tolerance: float  # relative
     states_field: bool
-    limits: Limits
+
+    @property
+    def field(self) -> str:
+        """The sentence of the prompt about the field's strength."""
+        stated = "stated in the transverse drawing" if self.states_field else "not stated"
+        return f"The field's strength is {stated}."
+
+    @property
+    def precision(self) -> int:
+        """One part in so many that an event's mass is asked for."""
+        return round(1 / self.event_tolerance)
+
+    def described(self) -> dict[str, int | float | str]:
+        """The parameters as people read them."""
+        return {
+            "events": self.events,
+            "signal_fraction": self.signal_fraction,
+            "narrowest_GeV": self.widths[0],
+            "widest_GeV": self.widths[1],
+            "slope_per_GeV": self.slope,
+            "layers": len(self.radii),
+            "event_tolerance": self.event_tolerance,
+            "states_field": "yes" if self.states_field else "no",
+        }
 
 
 BY_DIFFICULTY = {
@@ -90,10 +112,3 @@ BY_DIFFICULTY = {
         limits=Limits(turns=30, tool_seconds=120.0, episode_seconds=2700.0),
     ),
 }
-
-
-def parameters_of(difficulty: str) -> Parameters:
-    """Raises GeneratorError for an unknown difficulty."""
-    if difficulty not in BY_DIFFICULTY:
-        raise unknown("difficulty", difficulty, BY_DIFFICULTY)
-    return BY_DIFFICULTY[difficulty]

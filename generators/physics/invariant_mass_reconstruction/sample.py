@@ -32,8 +32,8 @@ from generators.physics.invariant_mass_reconstruction.parameters import (
     Parameters,
 )
 from generators.physics.invariant_mass_reconstruction.reference import Reference, fit_reference
+from generators.seed import Streams, redraw
 from generators.stream import Stream
-from generators.streams import Streams, redraw
 
 _MASS_DECIMALS = 10
 _PARTICLE_DECIMALS = 6

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from generators.physics.invariant_mass_reconstruction.parameters import (
     NAME,
@@ -12,27 +10,20 @@ from generators.physics.invariant_mass_reconstruction.parameters import (
     SIGMAS,
     Parameters,
 )
-from generators.physics.invariant_mass_reconstruction.sample import Sample
-from generators.task import Asset, GroundTruth, TruthTable
+from generators.task import GroundTruth, TruthTable
+
+if TYPE_CHECKING:
+    from generators.physics.invariant_mass_reconstruction.sample import Sample
 
 _INTERVAL_DECIMALS = 6
 
 
-def make_truth(
-    parameters: Parameters,
-    sample: Sample,
-    assets: Sequence[Asset],
-    pixels: Mapping[str, bytes],
-) -> GroundTruth:
+def make_truth(parameters: Parameters, sample: Sample) -> GroundTruth:
     """Tables ``detector`` (layer, radius in m), ``events`` and ``events_sampled`` (event_id,
     mass in GeV), ``misc`` (events), ``new_particle_properties`` (what the reference fit finds,
-    with the closed intervals that are granted) and ``drawn``; the SHA-256 of each file and of
-    each drawing's pixels."""
+    with the closed intervals that are granted) and ``drawn``."""
     masses = dict(enumerate(sample.spectrum.masses, 1))
     sampled = tuple((number, masses[number]) for number in sample.sampled)
-    digests = [(asset.path, asset.digest) for asset in assets]
-    for path, decoded in pixels.items():
-        digests.append((f"{path}#pixels", "sha256:" + hashlib.sha256(decoded).hexdigest()))
     return GroundTruth(
         tables=(
             ("detector", _detector_table(sample)),
@@ -47,7 +38,6 @@ def make_truth(
             ("radius", RADIUS_TOLERANCE),
             ("sigmas", SIGMAS),
         ),
-        digests=tuple(digests),
     )
 
 

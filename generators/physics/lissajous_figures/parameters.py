@@ -6,11 +6,10 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from generators.errors import unknown
+from generators.family import FamilyParameters
 from generators.task import Limits
 
 NAME = "lissajous_figures"
-VERSION = "1"
 
 TABLE = "measurements.csv"
 COLUMNS = ("day", "supply_ID", "machine", "batch", "measurement_id")
@@ -54,8 +53,8 @@ class Ratio:
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
-    """How much there is of everything, and what an episode may use.
+class Parameters(FamilyParameters):
+    """How much there is of everything.
 
     ``faults`` has a range for each machine: how many of its ``tested`` units fail.
     ``zeros`` is how many faulty units have an identifier that begins with 0, at least.
@@ -69,12 +68,29 @@ class Parameters:
     ratios: tuple[Ratio, ...]
     zeros: int
     states_axis: bool
-    limits: Limits
 
     @property
     def machines(self) -> int:
         """How many machines there are."""
         return len(self.faults)
+
+    @property
+    def axis(self) -> str:
+        """The sentence of the prompt about the axes, or nothing."""
+        stated = " The reference moves the beam sideways, the supply up and down."
+        return stated if self.states_axis else ""
+
+    def described(self) -> dict[str, int | float | str]:
+        """The parameters as people read them."""
+        return {
+            "units": self.units,
+            "days": self.days,
+            "machines": self.machines,
+            "tested_per_machine": self.tested,
+            "batches": self.batches,
+            "frequencies": len(self.ratios),
+            "leading_zeros": self.zeros,
+        }
 
 
 _EASY = (Ratio(1, 3), Ratio(1, 2), Ratio(1, 1))
@@ -116,13 +132,6 @@ BY_DIFFICULTY = {
         limits=Limits(turns=50, tool_seconds=120.0, episode_seconds=3600.0),
     ),
 }
-
-
-def parameters_of(difficulty: str) -> Parameters:
-    """Raises GeneratorError for an unknown difficulty."""
-    if difficulty not in BY_DIFFICULTY:
-        raise unknown("difficulty", difficulty, BY_DIFFICULTY)
-    return BY_DIFFICULTY[difficulty]
 
 
 def picture_path(measurement_id: str) -> str:

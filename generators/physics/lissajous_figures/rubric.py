@@ -1,10 +1,16 @@
-"""What earns marks (spec/physics.md, §5; gates as R8; docs/decisions/0008)."""
+"""The form of the answer, what earns marks, and guesses that must not.
+
+See spec/physics.md, §5; gates as R8; docs/decisions/0008.
+"""
 
 from __future__ import annotations
 
+import string
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from generators.family import NUMBER, TEXT, answer_schema, list_of, record_of
 from generators.grading import (
     TEXTS,
     Check,
@@ -21,13 +27,22 @@ from generators.grading import (
     ShareOf,
     fill_rubric,
 )
-from generators.physics.lissajous_figures.parameters import FREQUENCY_TOLERANCE
+from generators.physics.lissajous_figures.parameters import FREQUENCY_TOLERANCE, NAME, Parameters
 from generators.task import GroundTruth, Scalar
 
 FAULTY = ItemList(("faulty",), "supply_id")
 MACHINES = ItemList(("machines",), TEXTS)
 
 _Row = Mapping[str, Scalar]
+
+
+ANSWER_SCHEMA = answer_schema(
+    NAME,
+    {
+        "faulty": list_of(record_of(supply_id=TEXT, machine=TEXT, batch=TEXT, frequency_hz=NUMBER)),
+        "machines": list_of(TEXT),
+    },
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,3 +194,31 @@ def _machines(gates: _Gates) -> tuple[Metarubric, ...]:
             "not_faulty_machines",
         ),
     )
+
+
+# --- answers of an agent that opens no file
+
+
+def make_nulls(parameters: Parameters) -> dict[str, dict[str, Any]]:
+    """By name: nothing; that all is well (the likeliest state of one unit); as many identifiers
+    as could be thought of; and one as likely as any at each faulty frequency."""
+    frequencies = [round(ratio.hertz) for ratio in parameters.ratios if not ratio.is_good]
+    many = [_supply(number, frequencies[number % len(frequencies)]) for number in range(10_000)]
+    return {
+        "empty": {},
+        "prior": _answer([], []),
+        "everything": _answer(many, list(string.ascii_uppercase + string.digits)),
+        **{
+            f"constant-{hertz}": _answer([_supply(1_234_567_890, hertz)], ["ABC123"])
+            for hertz in frequencies
+        },
+    }
+
+
+def _supply(number: int, hertz: int) -> dict[str, Any]:
+    supply = f"{number:010d}"
+    return {"supply_id": supply, "machine": "ABC123", "batch": "A", "frequency_hz": hertz}
+
+
+def _answer(faulty: list[dict[str, Any]], machines: list[str]) -> dict[str, Any]:
+    return {"task": NAME, "faulty": faulty, "machines": machines}

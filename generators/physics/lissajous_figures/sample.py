@@ -18,8 +18,8 @@ from generators.physics.lissajous_figures.parameters import (
     Parameters,
     Ratio,
 )
+from generators.seed import Streams, redraw
 from generators.stream import Stream
-from generators.streams import Streams, redraw
 
 _MACHINE_LENGTH = 6
 _SUPPLY_DIGITS = 10

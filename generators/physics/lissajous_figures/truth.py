@@ -20,9 +20,7 @@ _SUPPLY_COLUMNS = ("supply_id", "machine", "batch", "frequency_hz", "hertz", "me
 _MACHINE_COLUMNS = ("machine", "tested", "faulty", "percent")
 
 
-def make_truth(
-    table: bytes, ratios: Mapping[str, Ratio], digests: Sequence[tuple[str, str]]
-) -> GroundTruth:
+def make_truth(table: bytes, ratios: Mapping[str, Ratio]) -> GroundTruth:
     """Tables ``qa_data`` and ``complement_qa_data`` (the tested units that are faulty, and those
     that are not), ``faulty_machines`` and ``not_faulty_machines``, in the order of the file.
 
@@ -61,7 +59,6 @@ def make_truth(
             ),
         ),
         tolerances=(("frequency_hz", FREQUENCY_TOLERANCE),),
-        digests=tuple(digests),
     )
 
 

@@ -9,10 +9,16 @@ from dataclasses import dataclass
 from math import fsum
 from typing import Any
 
-import rfc8785
-
-from generators.errors import unknown
-from generators.family import Drawn, FamilyOfParts, Parts
+from generators.family import (
+    NUMBER,
+    TEXT,
+    Drawn,
+    FamilyOfParts,
+    FamilyParameters,
+    InputFiles,
+    answer_schema,
+    list_of,
+)
 from generators.grading import (
     TEXTS,
     Gated,
@@ -27,11 +33,10 @@ from generators.grading import (
     ValueEquals,
     fill_rubric,
 )
-from generators.streams import Streams, redraw
-from generators.task import Asset, GroundTruth, Limits, Scalar, TruthTable
+from generators.seed import Streams, redraw
+from generators.task import GroundTruth, Limits, Scalar, TruthTable
 
 NAME = "new_task"
-VERSION = "1"
 
 INPUT = "readings.csv"
 LOW, HIGH = 10.0, 1000.0
@@ -40,26 +45,18 @@ MEAN_TOLERANCE = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
-    """How many readings, what share of them is bad on average, what an episode may use."""
+class Parameters(FamilyParameters):
+    """How many readings, and what share of them is bad on average."""
 
     readings: int
     bad_share: float
-    limits: Limits
 
 
 BY_DIFFICULTY = {
-    "easy": Parameters(5, 0.3, Limits(turns=10)),
-    "medium": Parameters(15, 0.3, Limits(turns=10)),
-    "hard": Parameters(40, 0.3, Limits(turns=15)),
+    "easy": Parameters(5, 0.3, limits=Limits(turns=10)),
+    "medium": Parameters(15, 0.3, limits=Limits(turns=10)),
+    "hard": Parameters(40, 0.3, limits=Limits(turns=15)),
 }
-
-
-def parameters_of(difficulty: str) -> Parameters:
-    """Raises GeneratorError for an unknown difficulty."""
-    if difficulty not in BY_DIFFICULTY:
-        raise unknown("difficulty", difficulty, BY_DIFFICULTY)
-    return BY_DIFFICULTY[difficulty]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +99,15 @@ def _readings(parameters: Parameters, streams: Streams, attempt: int) -> tuple[R
 def write_table(readings: Iterable[Reading]) -> bytes:
     """The bytes of the input file."""
     lines = ["id,status,value"]
-    for each in readings:
-        lines.append(f"{each.id},{'bad' if each.bad else 'good'},{each.value:.{DECIMALS}f}")
+    for reading in readings:
+        status = "bad" if reading.bad else "good"
+        lines.append(f"{reading.id},{status},{reading.value:.{DECIMALS}f}")
     return "".join(f"{line}\n" for line in lines).encode("utf-8")
 
 
-def make_truth(asset: Asset) -> GroundTruth:
+def make_truth(table: bytes) -> GroundTruth:
     """Tables ``readings`` (id, status, value), ``bad`` (id) and ``result`` (mean)."""
-    written = list(csv.DictReader(io.StringIO(asset.data.decode("utf-8"))))
+    written = list(csv.DictReader(io.StringIO(table.decode("utf-8"))))
     rows = tuple((row["id"], row["status"], float(row["value"])) for row in written)
     good = [value for _, status, value in rows if status == "good"]
     bad = tuple((name,) for name, status, _ in rows if status == "bad")
@@ -120,7 +118,6 @@ def make_truth(asset: Asset) -> GroundTruth:
             ("result", TruthTable(("mean",), ((fsum(good) / len(good),),))),
         ),
         tolerances=(("mean", MEAN_TOLERANCE),),
-        digests=((asset.path, asset.digest),),
     )
 
 
@@ -133,9 +130,9 @@ def make_key(truth: GroundTruth) -> dict[str, Any]:
     }
 
 
-_PROMPT = """\
-The file `{input}` in your work folder is a table of {readings} readings of an instrument, with \
-the columns `id`, `status` (good or bad) and `value`.
+PROMPT = """\
+The file `readings.csv` in your work folder is a table of {parameters.readings} readings of an \
+instrument, with the columns `id`, `status` (good or bad) and `value`.
 
 List the identifiers of the bad readings, then work out the mean value of the good ones.
 
@@ -147,37 +144,20 @@ MEAN: the mean of the good readings, to at least two decimals.
 End with one JSON object between two lines of their own, as shown here:
 
 <answer>
-{{"task": "{name}", "bad": ["<identifier>", …], "mean": <number>}}
+{{"task": "new_task", "bad": ["<identifier>", …], "mean": <number>}}
 </answer>
 
 You may instead write the same object to the file `answer.json` in the work folder.
 """
 
-_SCHEMA: dict[str, Any] = {
-    "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "type": "object",
-    "required": ["task", "bad", "mean"],
-    "properties": {
-        "task": {"const": NAME},
-        "bad": {"type": "array", "items": {"type": "string"}},
-        "mean": {"type": "number"},
-    },
-}
-
-ANSWER_SCHEMA = rfc8785.dumps(_SCHEMA).decode()
-
-
-def make_prompt(parameters: Parameters) -> str:
-    """The task as the agent reads it."""
-    return _PROMPT.format(input=INPUT, readings=parameters.readings, name=NAME)
-
+ANSWER_SCHEMA = answer_schema(NAME, {"bad": list_of(TEXT), "mean": NUMBER})
 
 _BAD = ItemList(("bad",), TEXTS)
 
 
 def make_rubric(truth: GroundTruth) -> Rubric:
     """The criteria of an instance with this truth."""
-    ids = tuple(str(each) for each in truth.table("bad").column("id"))
+    ids = tuple(str(name) for name in truth.table("bad").column("id"))
     precise = ItemPrecision(_BAD, ids, source="bad.id")
     # A mean without a look at the table is a guess.
     read = ShareOf((precise, ItemRecall(_BAD, ids, source="bad.id")), share=1.0)
@@ -232,33 +212,26 @@ def make_nulls(parameters: Parameters) -> dict[str, dict[str, Any]]:
     }
 
 
-PARTS = Parts(__name__, parameters_of, make_prompt, ANSWER_SCHEMA, make_rubric, make_nulls)
+def draw(parameters: Parameters, streams: Streams) -> Drawn:
+    """The input files and the truth of one seed."""
+    sample = draw_sample(parameters, streams)
+    table, files = write_table(sample.readings), InputFiles()
+    files.add_text(INPUT, "text/csv", table)
+    return Drawn(files, make_truth(table), {"redraws": sample.redraws})
 
 
-@dataclass(frozen=True, slots=True)
-class NewTask(FamilyOfParts[Parameters]):
-    """The family: its parts, and how they make an instance of a seed."""
-
-    name: str = NAME
-    version: str = VERSION
-    summary: str = "average the good readings of a table"
+FAMILY = FamilyOfParts(
+    name=NAME,
+    version="1",
+    summary="average the good readings of a table",
+    package=__name__,
+    by_difficulty=BY_DIFFICULTY,
+    draw=draw,
+    prompt=PROMPT,
+    answer_schema=ANSWER_SCHEMA,
+    make_rubric=make_rubric,
+    key=make_key,
+    make_nulls=make_nulls,
     # What of the truth the input files state; all else must be derived from them.
-    given: tuple[str, ...] = ("readings.value",)
-    parts: Parts[Parameters] = PARTS
-
-    def describe(self, parameters: Parameters) -> dict[str, int | float | str]:
-        """The parameters as people read them."""
-        return {"readings": parameters.readings, "bad_share": parameters.bad_share}
-
-    def draw(self, parameters: Parameters, streams: Streams) -> Drawn:
-        """The input files and the truth of one seed."""
-        sample = draw_sample(parameters, streams)
-        asset = Asset(INPUT, "text/csv", write_table(sample.readings))
-        return Drawn((asset,), make_truth(asset), {"redraws": sample.redraws})
-
-    def key(self, truth: GroundTruth) -> dict[str, Any]:
-        """The answer block that scores full marks."""
-        return make_key(truth)
-
-
-FAMILY = NewTask()
+    given=("readings.value",),
+)

@@ -15,7 +15,6 @@ from generators.basics.compute_average import (
     UNIT,
     Parameters,
     draw_sample,
-    encode_lines,
     is_degenerate,
     make_rubric,
     make_truth,
@@ -24,9 +23,9 @@ from generators.basics.compute_average import (
 from generators.errors import GuardExhausted
 from generators.grading.answer import Answer
 from generators.grading.rubric import check_answer, score_verdicts
+from generators.seed import SeedStreams
 from generators.stream import Stream
-from generators.streams import SeedStreams
-from generators.task import Asset, Limits
+from generators.task import Limits
 from generators.validation.validate import public_seeds
 
 FIXED = re.compile(r"-?\d{1,3}\.\d{6}")
@@ -106,8 +105,8 @@ def test_numbers_are_uniform():
 
 
 def test_one_more_number_leaves_the_others_as_they_were():
-    three = draw_sample(Parameters(3, 0, 0, 0, Limits()), streams())
-    four = draw_sample(Parameters(4, 0, 0, 0, Limits()), streams())
+    three = draw_sample(Parameters(3, 0, 0, 0, limits=Limits()), streams())
+    four = draw_sample(Parameters(4, 0, 0, 0, limits=Limits()), streams())
     assert three.redraws == four.redraws == 0
     assert set(three.units) < set(four.units)
 
@@ -145,9 +144,9 @@ def test_a_degenerate_set_is_drawn_again():
 
 def test_a_set_without_a_negative_number_is_drawn_again():
     positive = Forced(1_600_000_000, {0})
-    free = Parameters(3, 0, 0, 0, Limits())
+    free = Parameters(3, 0, 0, 0, limits=Limits())
     assert draw_sample(free, positive).redraws == 0
-    assert draw_sample(Parameters(3, 0, 1, 0, Limits()), positive).redraws >= 1
+    assert draw_sample(Parameters(3, 0, 1, 0, limits=Limits()), positive).redraws >= 1
 
 
 def test_a_set_that_stays_degenerate_fails_loudly():
@@ -174,14 +173,14 @@ LINES = ("1.500000", "-2.250000", "1.500000", "1.0e+1")
 
 def marks(numbers, average):
     """The verdicts on the four numbers, and on the average."""
-    truth = make_truth(LINES, Asset("input_numbers.txt", "text/plain", encode_lines(LINES)))
+    truth = make_truth(LINES)
     answer = Answer({"task": "compute_average", "numbers": numbers, "average": average})
     verdicts = check_answer(make_rubric(truth), answer)
     return list(verdicts[1:5]), verdicts[5]
 
 
 def test_the_truth_is_that_of_the_written_numbers():
-    truth = make_truth(LINES, Asset("input_numbers.txt", "text/plain", b""))
+    truth = make_truth(LINES)
     assert truth.table("numbers").rows == (
         ("1.500000", 1.5, 1),
         ("-2.250000", -2.25, 1),

@@ -30,9 +30,8 @@ from generators.basics.count_circles import (
 from generators.errors import GuardExhausted
 from generators.grading.answer import Answer
 from generators.grading.rubric import check_answer, score_verdicts
-from generators.seed import Seed
+from generators.seed import Seed, SeedStreams
 from generators.stream import Stream
-from generators.streams import SeedStreams
 from generators.task import Asset, Limits
 from generators.validation.validate import BEYOND_INSTRUCTIONS, NULL_SCORE, public_seeds
 
@@ -63,7 +62,7 @@ class Constant(Stream):
 
 
 def parameters(files: int, most: int) -> Parameters:
-    return Parameters(files, most, Limits())
+    return Parameters(files, most, limits=Limits())
 
 
 # --- draws
@@ -183,8 +182,7 @@ def test_the_truth_pins_each_file_and_its_pixels():
 
 
 def rubric_for(counts):
-    assets = [Asset(f"{at}.png", "image/png", b"") for at in range(1, len(counts) + 1)]
-    return make_rubric(make_truth(counts, assets, [b""] * len(counts)))
+    return make_rubric(make_truth(counts))
 
 
 def verdicts_on(truth, counts, average):

@@ -18,27 +18,30 @@ from generators.errors import GeneratorError, GuardExhausted
 from generators.grading.answer import Answer, parse_answer
 from generators.grading.rubric import check_answer, score_verdicts
 from generators.physics.cepheid_calibration import FAMILY
-from generators.physics.cepheid_calibration.fit import fit_line, fit_relation
-from generators.physics.cepheid_calibration.null_answers import LITERATURE, expected_errors
 from generators.physics.cepheid_calibration.parameters import (
+    BY_DIFFICULTY,
     LAB_IMAGE,
     P_MISSING,
     TABLE,
     Z_TOLERANCE,
     image_path,
-    parameters_of,
 )
-from generators.physics.cepheid_calibration.rubric import make_rubric
+from generators.physics.cepheid_calibration.rubric import LITERATURE, expected_errors, make_rubric
 from generators.physics.cepheid_calibration.sample import (
     Galaxy,
     distinct_ids,
     draw_sample,
     is_degenerate,
 )
-from generators.physics.cepheid_calibration.truth import make_key, make_truth
+from generators.physics.cepheid_calibration.truth import (
+    fit_line,
+    fit_relation,
+    make_key,
+    make_truth,
+)
 from generators.physics.spectra import LAB_LINES, is_identifiable
+from generators.seed import SeedStreams
 from generators.stream import Stream
-from generators.streams import SeedStreams
 from generators.task import DIFFICULTIES, Asset
 from generators.validation.validate import (
     BEYOND_INSTRUCTIONS,
@@ -91,12 +94,12 @@ def words_for(*wavelengths):
 
 @functools.cache
 def drawn(difficulty: str, number: int = 0):
-    return draw_sample(parameters_of(difficulty), streams_of(number))
+    return draw_sample(BY_DIFFICULTY[difficulty], streams_of(number))
 
 
 @functools.cache
 def truth_of(difficulty: str, number: int = 0):
-    return make_truth(parameters_of(difficulty), drawn(difficulty, number), ())
+    return make_truth(BY_DIFFICULTY[difficulty], drawn(difficulty, number))
 
 
 @functools.cache
@@ -184,7 +187,7 @@ def test_no_identifier_is_drawn_twice():
 
 
 def test_one_more_galaxy_leaves_the_others_as_they_were():
-    few = parameters_of("medium")
+    few = BY_DIFFICULTY["medium"]
     more = dataclasses.replace(few, galaxies=few.galaxies + 1)
     before, after = draw_sample(few, streams_of(1)), draw_sample(more, streams_of(1))
     assert before.redraws == after.redraws == 0
@@ -193,7 +196,7 @@ def test_one_more_galaxy_leaves_the_others_as_they_were():
 
 
 def test_more_spectra_leave_names_cepheids_and_lines_as_they_were():
-    few = parameters_of("medium")
+    few = BY_DIFFICULTY["medium"]
     more = dataclasses.replace(few, p_spectrum=0.9)
     before, after = draw_sample(few, streams_of(1)), draw_sample(more, streams_of(1))
     assert before.relation == after.relation
@@ -220,7 +223,7 @@ def test_rows_too_few_or_too_alike_are_degenerate():
 
 def test_galaxies_that_are_too_alike_are_drawn_again():
     alike = Forced(lambda purpose, _i, at: 1 << 62 if (purpose, at) == ("galaxy", 0) else None)
-    sample = draw_sample(parameters_of("easy"), alike)
+    sample = draw_sample(BY_DIFFICULTY["easy"], alike)
     assert sample.redraws >= 1
     assert not is_degenerate(sample.galaxies)
 
@@ -228,7 +231,7 @@ def test_galaxies_that_are_too_alike_are_drawn_again():
 def test_galaxies_that_stay_alike_fail_loudly():
     with pytest.raises(GuardExhausted, match="complete rows"):
         draw_sample(
-            parameters_of("easy"),
+            BY_DIFFICULTY["easy"],
             Forced(lambda purpose, _i, _a: 1 << 62 if purpose == "galaxy" else None),
         )
 
@@ -236,8 +239,8 @@ def test_galaxies_that_stay_alike_fail_loudly():
 def test_a_spectrum_without_lines_is_drawn_again():
     never = (1 << 64) - 1
     dark = Forced(lambda purpose, _i, at: never if (purpose, at) == ("lines", 0) else None)
-    plain = draw_sample(parameters_of("easy"), streams_of(0))
-    sample = draw_sample(parameters_of("easy"), dark)
+    plain = draw_sample(BY_DIFFICULTY["easy"], streams_of(0))
+    sample = draw_sample(BY_DIFFICULTY["easy"], dark)
     assert sample.redraws >= plain.redraws + len(sample.lines)
     assert all(sum(kept) >= 3 for _, kept in sample.lines)
 
@@ -246,10 +249,10 @@ def test_galaxies_without_a_spectrum_are_drawn_again_and_for_ever_fail_loudly():
     """The highest word makes no spectrum, and so no complete row."""
     never = (1 << 64) - 1
     once = Forced(lambda purpose, _i, at: never if (purpose, at) == ("galaxy", 0) else None)
-    assert not is_degenerate(draw_sample(parameters_of("easy"), once).galaxies)
+    assert not is_degenerate(draw_sample(BY_DIFFICULTY["easy"], once).galaxies)
     with pytest.raises(GuardExhausted, match="complete rows: degenerate in 100 draws"):
         draw_sample(
-            parameters_of("easy"),
+            BY_DIFFICULTY["easy"],
             Forced(lambda purpose, _i, _a: never if purpose == "galaxy" else None),
         )
 
@@ -257,7 +260,7 @@ def test_galaxies_without_a_spectrum_are_drawn_again_and_for_ever_fail_loudly():
 def test_lines_too_close_together_are_drawn_again():
     close = words_for(654.8, 656.3, 658.3)
     forced = Forced(lambda purpose, _i, at: close if (purpose, at) == ("lines", 0) else None)
-    sample = draw_sample(parameters_of("easy"), forced)
+    sample = draw_sample(BY_DIFFICULTY["easy"], forced)
     assert sample.redraws >= len(sample.lines)
     assert all(kept != tuple(word == 0 for word in close) for _, kept in sample.lines)
 
@@ -266,7 +269,7 @@ def test_lines_with_a_second_redshift_are_drawn_again():
     """These three lie, from 1.0098 times as far, on three others of the laboratory's."""
     twins = words_for(447.1, 495.9, 671.6)
     forced = Forced(lambda purpose, _i, at: twins if (purpose, at) == ("lines", 0) else None)
-    sample = draw_sample(parameters_of("easy"), forced)
+    sample = draw_sample(BY_DIFFICULTY["easy"], forced)
     fooled = {each.id for each in sample.galaxies if each.z and each.z < 0.05}
     shown = dict(sample.lines)
     assert fooled
@@ -278,7 +281,7 @@ def test_a_spectrum_that_stays_without_lines_fails_loudly():
     never = (1 << 64) - 1
     with pytest.raises(GuardExhausted, match="lines of galaxy"):
         draw_sample(
-            parameters_of("easy"),
+            BY_DIFFICULTY["easy"],
             Forced(lambda purpose, _i, _a: never if purpose == "lines" else None),
         )
 
@@ -308,7 +311,7 @@ def test_the_table_says_what_was_drawn_and_leaves_empty_what_is_missing():
 
 def drawn_like(instance):
     streams = SeedStreams(public_seeds(1)[0], FAMILY.name, FAMILY.version, instance.spec.difficulty)
-    return draw_sample(parameters_of(instance.spec.difficulty), streams)
+    return draw_sample(BY_DIFFICULTY[instance.spec.difficulty], streams)
 
 
 def test_there_is_a_picture_of_each_spectrum_and_of_nothing_else():
@@ -354,7 +357,7 @@ def test_the_last_bit_of_a_c_librarys_logarithm_shows_in_no_truth(towards, monke
         math, "log10", lambda x: math.nextafter(log10(x), towards * (-1) ** (hash(x) % 2))
     )
     there = [
-        make_truth(parameters_of(level), draw_sample(parameters_of(level), streams_of(number)), ())
+        make_truth(BY_DIFFICULTY[level], draw_sample(BY_DIFFICULTY[level], streams_of(number)))
         for level in ("easy", "medium")
         for number in range(4)
     ]
@@ -460,10 +463,10 @@ def test_the_key_earns_all(difficulty):
 def test_redshifts_at_their_tolerance_give_a_line_within_its_own(difficulty):
     """R8d: whoever meets every intermediate interval meets the final ones."""
     errors = np.random.default_rng(5)
-    parameters = parameters_of(difficulty)
+    parameters = BY_DIFFICULTY[difficulty]
     for number in range(40 if difficulty != "hard" else 6):
         sample = draw_sample(parameters, streams_of(number))
-        bounds = make_truth(parameters, sample, ()).table("results").records()[0]
+        bounds = make_truth(parameters, sample).table("results").records()[0]
         rows = complete(sample)
         size = len(rows)
         for error in (
@@ -485,10 +488,10 @@ def test_redshifts_at_their_tolerance_give_a_line_within_its_own(difficulty):
 def test_the_middle_of_the_ranges_is_seldom_the_line():
     """Even with every redshift right: spec/physics.md, §2, foresees 7, 3 and 1 % for a."""
     for difficulty, seeds, most in (("easy", 60, 0.2), ("medium", 60, 0.12)):
-        parameters = parameters_of(difficulty)
+        parameters = BY_DIFFICULTY[difficulty]
         hits = []
         for number in range(seeds):
-            truth = make_truth(parameters, draw_sample(parameters, streams_of(number)), ())
+            truth = make_truth(parameters, draw_sample(parameters, streams_of(number)))
             row = truth.table("results").records()[0]
             hits.append(
                 [
@@ -563,7 +566,7 @@ def test_listing_few_excludes_nothing_and_listing_all_finds_nothing():
 @LEVELS
 def test_the_table_alone_without_a_look_at_a_spectrum_earns_little(difficulty):
     """Someone who selects the right Cepheids and gives the middles of all else."""
-    errors = expected_errors(parameters_of(difficulty))
+    errors = expected_errors(BY_DIFFICULTY[difficulty])
     blind = {
         "redshifts": [{"id": row["id"], "z": 0.03} for row in key_of(difficulty)["redshifts"]],
         "a": -2.4,
@@ -587,7 +590,7 @@ def test_a_remembered_relation_does_not_read_the_spectra(difficulty, line):
             10 ** ((each.magnitude - own - 25) / 5)
             for each, own in zip(rows, absolute, strict=True)
         ]
-        errors = expected_errors(parameters_of(difficulty))
+        errors = expected_errors(BY_DIFFICULTY[difficulty])
         block = {
             "redshifts": [
                 {"id": each.cepheid, "z": min(max(67 * d / 299792, 0.01), 0.05)}
@@ -611,7 +614,7 @@ def test_the_expected_errors_are_about_those_that_occur(difficulty):
     found = [truth_of(difficulty, number).table("results").records()[0] for number in range(3)]
     for at, name in enumerate(("sigma_a", "sigma_b")):
         typical = np.mean([row[name] for row in found])
-        assert expected_errors(parameters_of(difficulty))[at] == pytest.approx(typical, rel=0.4)
+        assert expected_errors(BY_DIFFICULTY[difficulty])[at] == pytest.approx(typical, rel=0.4)
 
 
 def test_a_cepheid_listed_twice_counts_once_if_both_agree_and_not_if_they_differ():

@@ -22,19 +22,12 @@ from generators.grading.answer import Answer, parse_answer
 from generators.grading.rubric import check_answer, score_verdicts
 from generators.physics.hubble_constant import FAMILY
 from generators.physics.hubble_constant.parameters import (
+    BY_DIFFICULTY,
     GATE_TOLERANCE,
     LIGHT,
     NAME,
     PERIOD_RANGE,
     REDSHIFT_RANGE,
-    VERSION,
-    parameters_of,
-)
-from generators.physics.hubble_constant.relations import (
-    apparent_magnitude,
-    distance,
-    fit_constant,
-    velocity,
 )
 from generators.physics.hubble_constant.render import write_table
 from generators.physics.hubble_constant.rubric import make_rubric
@@ -44,13 +37,15 @@ from generators.physics.hubble_constant.sample import (
     Sample,
     Spectrum,
     _ids,
+    apparent_magnitude,
+    distance,
     draw_sample,
+    velocity,
 )
-from generators.physics.hubble_constant.truth import make_key, make_truth
+from generators.physics.hubble_constant.truth import fit_constant, make_key, make_truth
 from generators.physics.spectra import LAB_LINES, is_identifiable
-from generators.seed import Seed
+from generators.seed import Seed, SeedStreams
 from generators.stream import Stream
-from generators.streams import SeedStreams
 from generators.task import DIFFICULTIES, Asset
 from generators.validation.validate import BEYOND_INSTRUCTIONS, KEY_SCORE, NULL_SCORE, public_seeds
 
@@ -58,7 +53,7 @@ HIGHEST, LOWEST = (1 << 64) - 1, 0
 
 
 def streams_of(seed: Seed) -> SeedStreams:
-    return SeedStreams(seed, NAME, VERSION, "test")
+    return SeedStreams(seed, NAME, FAMILY.version, "test")
 
 
 class Forced:
@@ -88,7 +83,7 @@ class Told(Stream):
 @functools.cache
 def sample_of(difficulty: str, index: int = 0) -> Sample:
     seed = public_seeds(index + 1)[index]
-    return draw_sample(parameters_of(difficulty), streams_of(seed))
+    return draw_sample(BY_DIFFICULTY[difficulty], streams_of(seed))
 
 
 @functools.cache
@@ -134,7 +129,7 @@ def test_each_property_is_as_frequent_as_the_difficulty_says():
 def test_draws_stay_in_their_ranges_and_usable_galaxies_suffice(difficulty):
     for index in range(3):
         sample = sample_of(difficulty, index)
-        assert len(usable(sample)) >= parameters_of(difficulty).usable
+        assert len(usable(sample)) >= BY_DIFFICULTY[difficulty].usable
         for galaxy in sample.galaxies:
             if (spectrum := galaxy.spectrum) is not None:
                 assert REDSHIFT_RANGE[0] < spectrum.z < REDSHIFT_RANGE[1]
@@ -175,16 +170,16 @@ def test_distances_scatter_by_a_tenth_about_hubbles_law():
 
 def test_more_galaxies_leave_the_others_as_they_were():
     seed = public_seeds(1)[0]
-    few = draw_sample(parameters_of("medium"), streams_of(seed))
-    more = dataclasses.replace(parameters_of("medium"), galaxies=310)
+    few = draw_sample(BY_DIFFICULTY["medium"], streams_of(seed))
+    more = dataclasses.replace(BY_DIFFICULTY["medium"], galaxies=310)
     assert draw_sample(more, streams_of(seed)).galaxies[:300] == few.galaxies
 
 
 def test_more_spectra_leave_those_that_were_there_as_they_were():
     seed = public_seeds(1)[0]
-    few = draw_sample(parameters_of("medium"), streams_of(seed))
+    few = draw_sample(BY_DIFFICULTY["medium"], streams_of(seed))
     more = draw_sample(
-        dataclasses.replace(parameters_of("medium"), p_spectrum=0.2), streams_of(seed)
+        dataclasses.replace(BY_DIFFICULTY["medium"], p_spectrum=0.2), streams_of(seed)
     )
     assert [each.id for each in more.galaxies] == [each.id for each in few.galaxies]
     pairs = list(zip(few.galaxies, more.galaxies, strict=True))
@@ -200,7 +195,7 @@ def test_too_few_usable_galaxies_are_drawn_again():
     bare = Forced(
         lambda purpose, _i, attempt: HIGHEST if (purpose, attempt) == ("presence", 0) else None
     )
-    easy = dataclasses.replace(parameters_of("easy"), p_spectrum=0.9)
+    easy = dataclasses.replace(BY_DIFFICULTY["easy"], p_spectrum=0.9)
     sample = draw_sample(easy, bare)
     assert sample.redraws == 1
     assert len(usable(sample)) >= 5
@@ -208,7 +203,7 @@ def test_too_few_usable_galaxies_are_drawn_again():
 
 def test_too_few_usable_galaxies_for_ever_fail_loudly():
     bare = Forced(lambda purpose, _i, _a: HIGHEST if purpose == "presence" else None)
-    medium = parameters_of("medium")
+    medium = BY_DIFFICULTY["medium"]
     with pytest.raises(GuardExhausted, match="usable galaxies: degenerate in 100 draws"):
         draw_sample(dataclasses.replace(medium, galaxies=20), bare)
 
@@ -218,7 +213,7 @@ def test_a_spectrum_that_cannot_be_read_is_drawn_again():
     dark = Forced(
         lambda purpose, _i, attempt: HIGHEST if (purpose, attempt) == ("lines", 0) else None
     )
-    medium = parameters_of("medium")
+    medium = BY_DIFFICULTY["medium"]
     sample = draw_sample(medium, dark)
     spectra = [each.spectrum for each in sample.galaxies if each.spectrum is not None]
     assert sample.redraws >= len(spectra) > 10
@@ -238,7 +233,7 @@ def test_lines_that_do_not_give_one_redshift_are_drawn_again(wavelengths):
                 return Told(*(LOWEST if each else HIGHEST for each in kept))
             return super().at(purpose, index, attempt)
 
-    sample = draw_sample(parameters_of("medium"), Lines(lambda *_: None))
+    sample = draw_sample(BY_DIFFICULTY["medium"], Lines(lambda *_: None))
     spectra = [each.spectrum for each in sample.galaxies if each.spectrum is not None]
     fooled = [each for each in spectra if not is_identifiable(each.z, kept)]
     assert sample.redraws >= len(fooled) > 10
@@ -248,7 +243,7 @@ def test_lines_that_do_not_give_one_redshift_are_drawn_again(wavelengths):
 def test_spectra_that_can_never_be_read_fail_loudly():
     dark = Forced(lambda purpose, _i, _a: HIGHEST if purpose == "lines" else None)
     with pytest.raises(GuardExhausted, match="lines of galaxy"):
-        draw_sample(parameters_of("medium"), dark)
+        draw_sample(BY_DIFFICULTY["medium"], dark)
 
 
 # --- relations
@@ -279,7 +274,7 @@ def test_the_fit_is_ordinary_least_squares_through_zero():
 def test_the_last_bit_of_a_c_library_shows_in_no_truth(towards, monkeypatch):
     """R2: or an instance would have another id where the library rounds otherwise."""
     levels = ("easy", "medium")
-    here = [make_truth(parameters_of(each), sample_of(each), ()) for each in levels]
+    here = [make_truth(BY_DIFFICULTY[each], sample_of(each)) for each in levels]
 
     def misround(exact):
         return lambda *x: math.nextafter(exact(*x), towards * (-1) ** (hash(x) % 2))
@@ -287,8 +282,8 @@ def test_the_last_bit_of_a_c_library_shows_in_no_truth(towards, monkeypatch):
     for name in ("log10", "pow"):
         monkeypatch.setattr(math, name, misround(getattr(math, name)))
     for level, truth in zip(levels, here, strict=True):
-        sample = draw_sample(parameters_of(level), streams_of(public_seeds(1)[0]))
-        assert make_truth(parameters_of(level), sample, ()) == truth
+        sample = draw_sample(BY_DIFFICULTY[level], streams_of(public_seeds(1)[0]))
+        assert make_truth(BY_DIFFICULTY[level], sample) == truth
 
 
 # --- files
@@ -365,7 +360,7 @@ def test_there_are_decoys_of_every_kind():
 def test_the_files_are_the_table_the_laboratory_and_the_spectra():
     instance = instance_of("medium")
     sample = draw_sample(
-        parameters_of("medium"), SeedStreams(public_seeds(1)[0], NAME, VERSION, "medium")
+        BY_DIFFICULTY["medium"], SeedStreams(public_seeds(1)[0], NAME, FAMILY.version, "medium")
     )
     spectra = sorted(each.id for each in sample.galaxies if each.spectrum is not None)
     assert [asset.path for asset in instance.brief.assets] == [
@@ -478,9 +473,9 @@ def test_the_weights_are_those_of_the_specification():
 def test_who_meets_every_redshift_meets_the_constant(difficulty, shift):
     """R8d: the redshifts all off by their tolerance, or by any part of it."""
     draws = random.Random(difficulty)
-    tolerance = parameters_of(difficulty).z_tolerance * (1 - 1e-9)
+    tolerance = BY_DIFFICULTY[difficulty].z_tolerance * (1 - 1e-9)
     for index in range(5):
-        truth = make_truth(parameters_of(difficulty), sample_of(difficulty, index), ())
+        truth = make_truth(BY_DIFFICULTY[difficulty], sample_of(difficulty, index))
         rubric = make_rubric(truth)
         galaxies = truth.table("analyzed_galaxies").records()
         off = {"plus": lambda: tolerance, "minus": lambda: -tolerance}.get(
@@ -526,7 +521,7 @@ def test_hubbles_law_with_a_remembered_constant_does_not_read_the_spectra(diffic
     """One who opens the table alone: z = H₀ d / c for each galaxy that has a picture."""
     scores = []
     for index in range(25 if difficulty == "easy" else 8):
-        truth = make_truth(parameters_of(difficulty), sample_of(difficulty, index), ())
+        truth = make_truth(BY_DIFFICULTY[difficulty], sample_of(difficulty, index))
         rubric = make_rubric(truth)
         galaxies = truth.table("analyzed_galaxies").records()
         betas = [65 * row["distance_Mpc"] / LIGHT for row in galaxies]

@@ -34,9 +34,7 @@ from generators.physics.invariant_mass_reconstruction.parameters import (
     NAME,
     REACH,
     SAMPLED_EVENTS,
-    parameters_of,
 )
-from generators.physics.invariant_mass_reconstruction.prompt import make_prompt
 from generators.physics.invariant_mass_reconstruction.reference import Reference, fit_reference
 from generators.physics.invariant_mass_reconstruction.render import (
     draw_longitudinal,
@@ -45,13 +43,13 @@ from generators.physics.invariant_mass_reconstruction.render import (
     fixed,
 )
 from generators.physics.invariant_mass_reconstruction.sample import Detector, Electron, Particle
+from generators.seed import SeedStreams
 from generators.stream import Stream
-from generators.streams import SeedStreams
 from generators.validation.scores import solver_answer
 from generators.validation.validate import BEYOND_INSTRUCTIONS, instance_digest, public_seeds
 
 DIFFICULTIES = ("easy", "medium", "hard")
-EASY = parameters_of("easy")
+EASY = BY_DIFFICULTY["easy"]
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -90,7 +88,7 @@ def instance_of(difficulty: str = "easy", number: int = 0):
 
 @functools.cache
 def sample_of(difficulty: str = "easy"):
-    return sample.draw_sample(parameters_of(difficulty), streams_of(0, difficulty))
+    return sample.draw_sample(BY_DIFFICULTY[difficulty], streams_of(0, difficulty))
 
 
 # --- masses
@@ -128,7 +126,7 @@ def test_widths_are_log_uniform_and_no_two_difficulties_share_a_particle():
     shares = [math.log(each.width / 4) / math.log(4) for each in drawn]
     assert stats.kstest(shares, "uniform").pvalue > 0.01
     same_seed = [
-        sample.draw_particle(parameters_of(level), streams_of(0, level)) for level in DIFFICULTIES
+        sample.draw_particle(BY_DIFFICULTY[level], streams_of(0, level)) for level in DIFFICULTIES
     ]
     assert len({each.mass for each in same_seed}) == 3
 
@@ -299,7 +297,7 @@ def test_masses_that_determine_nothing_are_drawn_again():
 
 
 def test_masses_that_never_determine_anything_fail_loudly(monkeypatch):
-    monkeypatch.setattr("generators.streams.MAX_ATTEMPTS", 3)
+    monkeypatch.setattr("generators.seed.MAX_ATTEMPTS", 3)
     flat = Forced(lambda purpose, *_: NEAR_ONE if purpose == "mass" else None)
     with pytest.raises(GuardExhausted, match="spectrum: degenerate in 3 draws"):
         sample.draw_sample(EASY, flat)
@@ -424,7 +422,7 @@ def rows_of(instance, name):
 
 @pytest.mark.parametrize("difficulty", DIFFICULTIES)
 def test_every_layer_has_two_hits_of_every_event_at_its_radius(difficulty):
-    instance, meant = instance_of(difficulty), parameters_of(difficulty)
+    instance, meant = instance_of(difficulty), BY_DIFFICULTY[difficulty]
     truth = instance.truth.table("detector").rows
     *radii, calorimeter = [radius for _, radius in truth]
     hits = rows_of(instance, "tracker_hits.csv")
@@ -465,13 +463,13 @@ def test_files_determine_every_mass_far_better_than_is_asked(difficulty):
     found = {int(event): float(mass) for event, mass in (line.split(",") for line in lines)}
     true = dict(instance.truth.table("events").rows)
     assert found.keys() == true.keys()
-    tolerance = parameters_of(difficulty).event_tolerance
+    tolerance = BY_DIFFICULTY[difficulty].event_tolerance
     assert max(abs(found[each] / true[each] - 1) for each in true) < tolerance / 20
     assert score_of(instance, answer) == 1.0
 
 
 def test_the_prompt_states_the_field_nowhere_and_the_drawing_not_at_hard():
-    prompts = [make_prompt(parameters_of(each)) for each in DIFFICULTIES]
+    prompts = [instance_of(each).brief.prompt for each in DIFFICULTIES]
     assert ["stated in the transverse drawing" in each for each in prompts] == [True, True, False]
     weak, strong = Detector((0.05, 0.5), 1.5, 0.9), Detector((0.05, 0.5), 1.5, 1.9)
     assert (draw_transverse(weak, False) == draw_transverse(strong, False)).all()
@@ -560,11 +558,11 @@ def test_the_weights_are_those_of_the_decision():
 @pytest.mark.parametrize("difficulty", DIFFICULTIES)
 def test_final_intervals_are_of_the_reference_fit_and_printed_as_graded(difficulty):
     """R5 and R8d: 1.5 errors and the shift of a common scale, in the judge's text too."""
-    instance, tolerance = instance_of(difficulty), parameters_of(difficulty).event_tolerance
+    instance, tolerance = instance_of(difficulty), BY_DIFFICULTY[difficulty].event_tolerance
     (found,) = instance.truth.table("new_particle_properties").records()
     masses = instance.truth.table("events").column("mass")
     (drawn,) = instance.truth.table("drawn").records()
-    share = parameters_of(difficulty).signal_fraction
+    share = BY_DIFFICULTY[difficulty].signal_fraction
     again = fit_reference(masses, (drawn["mass"], drawn["width"], drawn["slope"], share))
     assert (again.mass, again.width) == (found["mass"], found["width"])
     texts = {each.metarubric: each.text for each in instance.rubric.criteria}
@@ -603,7 +601,7 @@ def test_an_answer_at_the_edge_of_every_intermediate_interval_meets_the_final_on
     """R8d: masses that are all off by the tolerance make M and Γ as much off."""
     instance, key = instance_of(difficulty), key_of(instance_of(difficulty))
     # A hair inside, for the bounds are rounded to six decimals.
-    for scale in (1 + 0.999 * parameters_of(difficulty).event_tolerance,):
+    for scale in (1 + 0.999 * BY_DIFFICULTY[difficulty].event_tolerance,):
         for factor in (scale, 2 - scale):
             events = [[event, mass * factor] for event, mass in key["events"]]
             off = key | {
@@ -617,7 +615,7 @@ def test_an_answer_at_the_edge_of_every_intermediate_interval_meets_the_final_on
 @pytest.mark.parametrize("difficulty", DIFFICULTIES)
 def test_the_fit_to_masses_off_by_their_tolerance_is_within_the_final_intervals(difficulty):
     """R8d once more, with the fit done anew: all off the same way, and each its own way."""
-    instance, tolerance = instance_of(difficulty), parameters_of(difficulty).event_tolerance
+    instance, tolerance = instance_of(difficulty), BY_DIFFICULTY[difficulty].event_tolerance
     (drawn,) = instance.truth.table("drawn").records()
     (found,) = instance.truth.table("new_particle_properties").records()
     start = (drawn["mass"], drawn["width"], drawn["slope"], 0.2)
@@ -814,7 +812,7 @@ def test_draws_keep_to_their_ranges():
 
 def test_the_prompt_says_what_the_specification_asks_for():
     for level in DIFFICULTIES:
-        prompt = make_prompt(parameters_of(level))
+        prompt = instance_of(level).brief.prompt
         for needed in (
             "right-handed",
             "pseudorapidity",

@@ -36,7 +36,6 @@ from generators.physics.lissajous_figures.parameters import (
     TIP_GAP,
     TURN,
     UNIT,
-    VERSION,
     Ratio,
 )
 from generators.physics.lissajous_figures.render import (
@@ -54,9 +53,8 @@ from generators.physics.lissajous_figures.sample import (
     tip_gap,
 )
 from generators.physics.lissajous_figures.truth import make_truth
-from generators.seed import Seed
+from generators.seed import Seed, SeedStreams
 from generators.stream import Stream
-from generators.streams import SeedStreams
 from generators.task import DIFFICULTIES, Asset
 from generators.validation.reproducibility import _without_simd, instance_digest
 from generators.validation.validate import (
@@ -76,7 +74,7 @@ ROOT = public_seeds(1)[0].child("lissajous tests")
 
 
 def streams_of(seed: Seed) -> SeedStreams:
-    return SeedStreams(seed, NAME, VERSION, "test")
+    return SeedStreams(seed, NAME, FAMILY.version, "test")
 
 
 def sample_of(parameters, index=0):
@@ -262,7 +260,7 @@ def test_no_two_tables_share_a_supply():
     tables = [
         {
             unit.supply_id
-            for unit in draw_sample(HARD, SeedStreams(seed, NAME, VERSION, "hard")).units
+            for unit in draw_sample(HARD, SeedStreams(seed, NAME, FAMILY.version, "hard")).units
         }
         for seed in public_seeds(6)
     ]
@@ -803,7 +801,7 @@ def test_no_machines_are_no_finding():
 def test_frequencies_are_asked_to_the_nearest_integer(true, stated, right):
     ratio = {33: Ratio(1, 3), 67: Ratio(2, 3), 100: Ratio(1, 1)}[true]
     table = f"{TABLE_HEAD}1,01234567,AAAAAA,A,7\n1,11234567,AAAAAA,A,8\n".encode()
-    truth = make_truth(table, {"7": ratio, "8": Ratio(1, 2)}, ())
+    truth = make_truth(table, {"7": ratio, "8": Ratio(1, 2)})
     supply = {"supply_id": "01234567", "machine": "AAAAAA", "batch": "A", "frequency_hz": stated}
     rubric = make_rubric(truth)
     verdicts = check_answer(rubric, Answer({"faulty": [supply], "machines": ["AAAAAA"]}))
@@ -910,7 +908,7 @@ def test_reading_the_table_alone_earns_next_to_nothing(difficulty):
         sample = sample_of(parameters, index)
         ratios = {unit.measurement_id: unit.figure.ratio for unit in sample.units}
         table = write_table(sample.units)
-        rubric = make_rubric(make_truth(table, ratios, ()))
+        rubric = make_rubric(make_truth(table, ratios))
         rows = list(csv.DictReader(io.StringIO(table.decode())))
         for name, answer in table_readers(rows, parameters, ROOT.child(index).rng()).items():
             verdicts = check_answer(rubric, answer)

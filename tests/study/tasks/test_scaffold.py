@@ -20,14 +20,13 @@ from study.tasks.scaffold import new_task
 ROOT = Path(__file__).resolve().parents[3]
 GUIDE = ROOT / "docs" / "writing-a-task.md"
 PARTS = (
-    "parameters_of",
     "draw_sample",
     "write_table",
     "make_truth",
     "make_key",
-    "make_prompt",
     "make_rubric",
     "make_nulls",
+    "draw",
 )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import rfc8785
 
-from generators.canonical import canonical_bytes
+from generators.task import canonical_bytes
 
 _EDGES = (
     *(0.0, -0.0, 1.0, -1.0, 0.1, 1e-4, 9.999e-5, 1e-7, 1e15, 999999999999999.9, 1e16, 1e21, 5e-324),
