@@ -1,10 +1,10 @@
 from .closed_book import probe_call, probe_digest, probe_messages, run_probe
-from .records import Probe, TextProbe, read_probe, read_text_probe
-from .text import NOT_REPORTED, released_text, run_text_probe, text_call, text_digest
+from .records import TextProbe, read_probe, read_text_probe
+from .text import NOT_REPORTED, ReleasedText, released_text, run_text_probe, text_call, text_digest
 
 __all__ = [
     "NOT_REPORTED",
-    "Probe",
+    "ReleasedText",
     "TextProbe",
     "probe_call",
     "probe_digest",

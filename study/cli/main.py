@@ -282,11 +282,9 @@ def _foresee(study: Study, wave: int, dry_run: bool, pilot: str | None, as_json:
 
         print_dry_run(*render_wave(study, wave), as_json)
         return
-    from study.judging import estimate_judges, estimate_regrading
-    from study.sweeps import estimate_wave
+    from study.estimate import estimate_wave
 
-    made = estimate_wave(study, wave, pilot)
-    print_estimate(made, estimate_judges(study, wave), estimate_regrading(study, wave), as_json)
+    print_estimate(estimate_wave(study, wave, pilot), as_json)
 
 
 main.add_command(grade)

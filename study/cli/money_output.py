@@ -3,41 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from rich.markup import escape
 
 from harness.spending import Price
 from study.cli.output import print_json, print_records, stdout
-from study.sweeps import (
-    ALLOW,
-    BOUNDS,
-    FREE,
-    LEVEL,
-    QUANTITIES,
-    Estimate,
-    Forecast,
-    Interval,
-    Rendered,
-    RenderedJudge,
-    judge_json,
-    rendered_json,
-    share_texts,
-    total_usd,
-)
+from study.estimate import BOUNDS, FREE, LEVEL, QUANTITIES, Estimate, Forecast, Interval, total_usd
+from study.sweeps import ALLOW, Rendered, RenderedJudge, judge_json, rendered_json, share_texts
 
 
-def print_estimate(
-    made: Estimate, judges: Sequence[Forecast], again: Forecast | None, as_json: bool
-) -> None:
-    """Print an estimate; ``judges`` forecasts grading the wave by each judge, ``again`` grading the
-    first wave's answers again for its look."""
+def print_estimate(made: Estimate, as_json: bool) -> None:
+    """Print an estimate."""
     if as_json:
-        print_json(_estimate_json(made, judges, again))
+        print_json(_estimate_json(made))
         return
+    judges, again = made.judges, made.regrading
     if again is not None:
-        judges = [*judges, replace(again, model=f"{again.model}, wave 0 again")]
+        judges = (*judges, replace(again, model=f"{again.model}, wave 0 again"))
     print_records(
         [_row(each) for each in made.forecasts], False, title=f"What wave {made.wave} still owes"
     )
@@ -107,18 +91,16 @@ def _usd_range(sent: float, longest: float | None) -> str:
     return f"{sent:.4f} … {'no bound' if longest is None else f'{longest:.4f}'}"
 
 
-def _estimate_json(
-    made: Estimate, judges: Sequence[Forecast], again: Forecast | None
-) -> dict[str, Any]:
+def _estimate_json(made: Estimate) -> dict[str, Any]:
     return {
         "wave": made.wave,
         "level": LEVEL,
-        "prices": made.pricing.digest or None,
+        "prices": made.pricing.prices.digest or None,
         "models": [_forecast_json(each) for each in made.forecasts],
-        "cost_usd": _interval_json(made.cost_usd),
-        "judges": [_forecast_json(each, "judge") for each in judges],
-        "judges_cost_usd": _interval_json(total_usd(judges)),
-        "regrading": None if again is None else _forecast_json(again, "judge"),
+        "cost_usd": _interval_json(total_usd(made.forecasts)),
+        "judges": [_forecast_json(each, "judge") for each in made.judges],
+        "judges_cost_usd": _interval_json(total_usd(made.judges)),
+        "regrading": None if made.regrading is None else _forecast_json(made.regrading, "judge"),
     }
 
 
@@ -148,9 +130,7 @@ def _price_json(price: Price | None) -> dict[str, Any] | None:
 
 
 def _interval_json(interval: Interval | None) -> dict[str, float | None] | None:
-    if interval is None:
-        return None
-    return {"low": interval.low, "mean": interval.mean, "high": interval.high}
+    return None if interval is None else asdict(interval)
 
 
 def _row(each: Forecast) -> dict[str, Any]:
@@ -220,6 +200,6 @@ def _notes(made: Estimate) -> list[str]:
         f"{each.name}: its price is unknown; sweeping it needs {ALLOW}"
         for each in made.pricing.unknown
     ]
-    total = made.cost_usd
+    total = total_usd(made.forecasts)
     lines.append("in all: " + ("unknown" if total is None else f"USD {_range(total, 2)}"))
     return lines

@@ -1,21 +1,32 @@
 from .check import BudgetSpentError, CheckRequest, check_judge
-from .drift import regradings_of
-from .estimate import estimate_judges, estimate_regrading
 from .grade import GradeOutcome, GradeRequest, grade_study
-from .records import graded_records, grades_of, judge_grades, labelled, rates_of
+from .records import (
+    FIRST,
+    archived_cells,
+    graded_by,
+    graded_records,
+    grades_of,
+    judge_grades,
+    judge_pin,
+    labelled,
+    rates_of,
+    regradings_of,
+)
 
 __all__ = [
+    "FIRST",
     "BudgetSpentError",
     "CheckRequest",
     "GradeOutcome",
     "GradeRequest",
+    "archived_cells",
     "check_judge",
-    "estimate_judges",
-    "estimate_regrading",
     "grade_study",
+    "graded_by",
     "graded_records",
     "grades_of",
     "judge_grades",
+    "judge_pin",
     "labelled",
     "rates_of",
     "regradings_of",

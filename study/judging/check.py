@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,17 @@ from harness.sweep import read_result
 from registry.canonical import digest_value
 from registry.ledger import JudgePin, record_body, record_digest
 from study.errors import StudyError
-from study.judging.records import finished_cells, judge_pin, record_checked
-from study.paid_calls import OVER_BUDGET, Caller, CallResult, count_failed_requests
+from study.judging.records import finished_waves, judge_pin, record_checked
 from study.protocol import relatives_of
-from study.sweeps import check_prices, lock_budget, open_budget, price_judges
+from study.sweeps import (
+    OVER_BUDGET,
+    Caller,
+    CallResult,
+    lock_budget,
+    open_budget,
+    price_judges,
+    sum_calls,
+)
 from study.workspace import Study
 
 FOLDER = "judges"  # of the study's folder; a file a judge
@@ -73,10 +81,7 @@ def check_judge(
     provider fails, BudgetSpentError, HarnessError, RegistryError.
     """
     pin = judge_pin(study, request.judge)
-    pricing = check_prices(
-        price_judges(study.folder, study.protocol, [pin], request.allow_unknown_price),
-        study.folder,
-    )
+    pricing = price_judges(study, [pin], request.allow_unknown_price)
     strata = [(task.family, task.version, task.difficulty) for task in study.protocol.tasks]
     sheets = make_sheets(strata, request.criteria, study.protocol.catalog)
     judge = build_judge(pin, str(study.folder.resolve()))
@@ -134,7 +139,7 @@ def _grade_sheets(
             )
         results.append(result)
         watch(f"judge {name}", len(results), len(sheets))
-    return [verdicts[sheet.id] for sheet in sheets], dict(count_failed_requests(results))
+    return [verdicts[sheet.id] for sheet in sheets], dict(sum_calls(results, False).failed_tries)
 
 
 def _measured(
@@ -247,7 +252,7 @@ def _bias(study: Study, name: str) -> FamilyBias | None:
     digest, identities = record_digest(judge_pin(study, name)), study.identities()
 
     def shifts() -> Iterator[tuple[str, bool, float]]:
-        for cell in finished_cells(study):
+        for cell in chain.from_iterable(finished_waves(study).values()):
             grade = read_grade(study.store, digest, cell.episode, identities)
             if grade is None or cell.model not in families:
                 continue

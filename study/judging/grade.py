@@ -25,27 +25,31 @@ from harness.spending import Account, Budget, CallKind, Charge, Payer, ReplyStor
 from harness.store_keys import result_key
 from harness.sweep import instance_of, read_result
 from registry.ledger import Graded, JudgePin, Regraded, record_digest
-from study.judging.drift import archive_to_grade, share_of
+from study.errors import StudyError
 from study.judging.records import (
+    archive_to_grade,
     finished_waves,
     graded_by,
     judge_pin,
     read_attempt,
     record_graded,
     record_regraded,
+    share_of,
 )
-from study.paid_calls import (
+from study.sweeps import (
     OVER_BUDGET,
     Caller,
     CallResult,
-    cost_usd,
-    count_failed_requests,
-    count_failures,
+    Pricing,
+    lock_budget,
+    open_budget,
+    price_judges,
+    sum_calls,
 )
-from study.sweeps import Pricing, check_prices, lock_budget, open_budget, price_judges
 from study.workspace import Study
 
 Watch = Callable[[str, int, int], None]  # what, done, of
+Waves = dict[int, tuple[Cell, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,22 +103,6 @@ class GradeOutcome:
         return any(OVER_BUDGET in dict(judge.failures) for judge in self.judges)
 
 
-@dataclass(frozen=True, slots=True)
-class _Grading:
-    """The grading of one wave by one judge."""
-
-    study: Study
-    judge: Judge
-    wave: int  # that pays
-    look: int | None  # the wave for which it grades again, if it does
-    caller: Caller
-    recipients: tuple[str, ...]
-    identities: tuple[str, ...] = field(repr=False)
-
-
-Waves = dict[int, tuple[Cell, ...]]
-
-
 def grade_study(
     study: Study, request: GradeRequest, watch: Watch, now: Callable[[], str]
 ) -> GradeOutcome:
@@ -127,162 +115,174 @@ def grade_study(
     """
     look = request.again_at
     pins = [judge_pin(study, name) for name in request.judges]
-    pricing = check_prices(
-        price_judges(study.folder, study.protocol, pins, request.allow_unknown_price), study.folder
-    )
+    pricing = price_judges(study, pins, request.allow_unknown_price)
     judges = [build_judge(pin, str(study.folder.resolve())) for pin in pins]
-    waves: Waves = (
-        {manifest.wave: cells for manifest, cells in finished_waves(study, request.wave, True)}
-        if look is None
-        else {look: archive_to_grade(study, pins, look)}
-    )
+    waves = _waves_to_grade(study, request, pins)
     with ExitStack() as stack:
         for judge in judges:
             stack.callback(judge.close)
         lock_budget(study, waves if pricing.limits else (), stack)
-        budgets = {wave: _budget(study, wave, pricing, pins) for wave in waves}
-        results = [
-            _grade_waves(study, judge, waves, budgets, pricing, request, watch) for judge in judges
-        ]
-        outcomes, alpha = _outcomes(study, judges, waves, results, pricing, look, now)
-    accounts = tuple((wave, budget.accounts()) for wave, budget in budgets.items() if budget)
+        grading = _Grading(
+            study=study,
+            waves=waves,
+            look=look,
+            pricing=pricing,
+            budgets={wave: _open_budget(study, wave, pricing, pins) for wave in waves},
+            recipients=study.recipients(),
+            identities=study.identities(),
+        )
+        results = [grading.grade_by(judge, request.parallel, watch) for judge in judges]
+        outcomes, alpha = grading.compare(judges, results, now)
+    budgets = grading.budgets.items()
+    accounts = tuple((wave, budget.accounts()) for wave, budget in budgets if budget)
     return GradeOutcome(outcomes, alpha, accounts, look)
 
 
-def _budget(study: Study, wave: int, pricing: Pricing, pins: Sequence[JudgePin]) -> Budget | None:
+def _waves_to_grade(study: Study, request: GradeRequest, pins: Sequence[JudgePin]) -> Waves:
+    if request.again_at is not None:
+        return {request.again_at: archive_to_grade(study, pins, request.again_at)}
+    waves = finished_waves(study, request.wave)
+    if not waves:
+        first = request.wave or 0
+        raise StudyError(
+            f"wave {first} was not begun; `dosimeter sweep --wave {first}` makes its episodes"
+        )
+    return waves
+
+
+def _open_budget(
+    study: Study, wave: int, pricing: Pricing, pins: Sequence[JudgePin]
+) -> Budget | None:
     digests: list[str] = [record_digest(pin) for pin in pins]
     graded = {
         digest: graded_by(study, digest) | graded_by(study, digest, wave) for digest in digests
     }
-    return open_budget(
-        study,
-        wave,
-        pricing,
-        CallKind.JUDGE,
-        pins,
-        lambda charge: charge.subject in graded[charge.payer.pin],
-    )
+
+    def is_graded(charge: Charge) -> bool:
+        return charge.subject in graded[charge.payer.pin]
+
+    return open_budget(study, wave, pricing, CallKind.JUDGE, pins, is_graded)
 
 
-def _grade_waves(
-    study: Study,
-    judge: Judge,
-    waves: Waves,
-    budgets: Mapping[int, Budget | None],
-    pricing: Pricing,
-    request: GradeRequest,
-    watch: Watch,
-) -> list[CallResult]:
-    """Grade, wave by wave, what a judge has not graded; return the result of each episode."""
-    price = pricing.price_of(judge.pin.name)
-    done = graded_by(study, judge.digest, request.again_at)
-    total = sum(map(len, waves.values()))
-    owed = {wave: [c for c in cells if c.episode not in done] for wave, cells in waves.items()}
-    graded = total - sum(map(len, owed.values()))
-    results: list[CallResult] = []
-    stop = threading.Event()  # one for all waves: a provider that fails for good fails for all
-    for wave, cells in owed.items():
-        caller = Caller("judge", price, budgets[wave], stop)
-        grading = _Grading(
-            study, judge, wave, request.again_at, caller, study.recipients(), study.identities()
+@dataclass(frozen=True, slots=True)
+class _Grading:
+    """A grading run: what its judges have in common."""
+
+    study: Study
+    waves: Waves  # the cells to grade, by the wave that pays
+    look: int | None  # the wave for which they are graded again, if they are
+    pricing: Pricing
+    budgets: Mapping[int, Budget | None]  # by wave
+    recipients: tuple[str, ...]
+    identities: tuple[str, ...] = field(repr=False)
+
+    def grade_by(self, judge: Judge, parallel: int, watch: Watch) -> list[CallResult]:
+        """Grade, wave by wave, what a judge has not graded; return the result of each episode."""
+        name = judge.pin.name
+        done = graded_by(self.study, judge.digest, self.look)
+        total = sum(map(len, self.waves.values()))
+        owed = {w: [c for c in cells if c.episode not in done] for w, cells in self.waves.items()}
+        graded = total - sum(map(len, owed.values()))
+        results: list[CallResult] = []
+        stop = threading.Event()  # one for all waves: a provider that fails for good fails for all
+        for wave, cells in owed.items():
+            caller = Caller("judge", self.pricing.price_of(name), self.budgets[wave], stop)
+            grade = partial(self._grade_cell, judge, caller, wave)
+            for result in caller.call_each(grade, cells, parallel):
+                results.append(result)
+                graded += not result.failure
+                watch(f"judge {name}", graded, total)
+        return results
+
+    def _grade_cell(self, judge: Judge, caller: Caller, wave: int, cell: Cell) -> CallResult:
+        """Grade one episode and store the grade, if the budget pays for it."""
+        study, look = self.study, self.look
+        episode = read_attempt(study, cell.episode, self.identities)
+        instance = instance_of(cell, study.protocol.catalog)
+        charge = Charge(CallKind.JUDGE, Payer.of(judge.pin), cell.episode, wave)
+        replies = ReplyStore(study.store, charge, self.recipients, self.identities)
+        bound = None
+        if caller.price is not None:
+            submission = submission_of(instance, episode, look)
+            questions = questions_of(instance.rubric)
+            bound = judging_bound(judge, submission, questions, caller.price)
+
+        def grade() -> None:
+            made = judge_episode(judge, instance, episode, replies.judge_call, look)
+            keep_grade(study.store, judge.digest, made, self.recipients, look)
+
+        return caller.pay(replies, bound, grade)
+
+    def compare(
+        self,
+        judges: Sequence[Judge],
+        results: Sequence[Sequence[CallResult]],
+        now: Callable[[], str],
+    ) -> tuple[tuple[JudgeOutcome, ...], float | None]:
+        """Return what was graded, and how the graders agree on it; record waves in the ledger that
+        are graded whole."""
+        store, episodes = (
+            self.study.store,
+            [c.episode for cells in self.waves.values() for c in cells],
         )
-        for result in caller.call_each(partial(_grade_cell, grading), cells, request.parallel):
-            results.append(result)
-            graded += not result.failure
-            watch(f"judge {judge.pin.name}", graded, total)
-    return results
-
-
-def _grade_cell(grading: _Grading, cell: Cell) -> CallResult:
-    """Grade one episode and store the grade, if the budget pays for it."""
-    study, judge, look = grading.study, grading.judge, grading.look
-    episode = read_attempt(study, cell.episode, grading.identities)
-    instance = instance_of(cell, study.protocol.catalog)
-    charge = Charge(CallKind.JUDGE, Payer.of(judge.pin), cell.episode, grading.wave)
-    replies = ReplyStore(study.store, charge, grading.recipients, grading.identities)
-    bound = None
-    if (price := grading.caller.price) is not None:
-        submission = submission_of(instance, episode, look)
-        bound = judging_bound(judge, submission, questions_of(instance.rubric), price)
-
-    def grade() -> None:
-        made = judge_episode(judge, instance, episode, replies.judge_call, look)
-        keep_grade(study.store, judge.digest, made, grading.recipients, look)
-
-    return grading.caller.pay(replies, bound, grade)
-
-
-def _outcomes(
-    study: Study,
-    judges: Sequence[Judge],
-    waves: Waves,
-    made: Sequence[Sequence[CallResult]],
-    pricing: Pricing,
-    look: int | None,
-    now: Callable[[], str],
-) -> tuple[tuple[JudgeOutcome, ...], float | None]:
-    """What was graded, and how the graders agree on it."""
-    cells = [cell for each in waves.values() for cell in each]
-    identities = study.identities()
-    truths = [
-        read_result(study.store, result_key(cell.episode), identities).grade for cell in cells
-    ]
-    exact = [verdict for truth in truths for verdict in truth.verdicts]
-    columns: list[list[bool | None]] = []
-    outcomes: list[JudgeOutcome] = []
-    for judge, results in zip(judges, made, strict=True):
-        grades = [read_grade(study.store, judge.digest, x.episode, identities, look) for x in cells]
-        both = list(zip(grades, truths, strict=True))
-        columns.append(
-            [v for g, t in both for v in (g.verdicts if g else (None,) * len(t.verdicts))]
-        )
-        decided = [verdict for grade, truth in both if grade for verdict in _decided(grade, truth)]
-        records = _record(study, judge, waves, look, now)
-        outcomes.append(
-            JudgeOutcome(
-                judge=judge.pin.name,
-                digest=judge.digest,
-                owed=len(cells),
-                graded=sum(grade is not None for grade in grades),
-                fresh=sum(not result.failure for result in results),
-                criteria=len(decided),
-                ungraded=sum(verdict is None for verdict in decided),
-                kappa=cohen_kappa(exact, columns[-1]),
-                failures=count_failures(results),
-                failed_tries=count_failed_requests(results),
-                cost_usd=cost_usd(results, pricing.price_of(judge.pin.name) is None),
-                recorded=tuple(record.wave for record in records),
-                unpinned=tuple(
-                    record.wave
-                    for record in records
-                    if isinstance(record, Graded) and not record.pinned
-                ),
+        truths = [read_result(store, result_key(e), self.identities).grade for e in episodes]
+        exact = [verdict for truth in truths for verdict in truth.verdicts]
+        columns: list[list[bool | None]] = []
+        outcomes: list[JudgeOutcome] = []
+        for judge, made in zip(judges, results, strict=True):
+            grades = [
+                read_grade(store, judge.digest, episode, self.identities, self.look)
+                for episode in episodes
+            ]
+            both = list(zip(grades, truths, strict=True))
+            columns.append(
+                [v for g, t in both for v in (g.verdicts if g else (None,) * len(t.verdicts))]
             )
-        )
-    alpha = krippendorff_alpha(columns) if len(columns) > 1 else None
-    return tuple(outcomes), alpha
+            decided = [
+                verdict for grade, truth in both if grade for verdict in _decided(grade, truth)
+            ]
+            records = self._record(judge, now)
+            calls = sum_calls(made, self.pricing.price_of(judge.pin.name) is None)
+            outcomes.append(
+                JudgeOutcome(
+                    judge=judge.pin.name,
+                    digest=judge.digest,
+                    owed=len(episodes),
+                    graded=sum(grade is not None for grade in grades),
+                    fresh=calls.fresh,
+                    criteria=len(decided),
+                    ungraded=decided.count(None),
+                    kappa=cohen_kappa(exact, columns[-1]),
+                    failures=calls.failures,
+                    failed_tries=calls.failed_tries,
+                    cost_usd=calls.cost_usd,
+                    recorded=tuple(record.wave for record in records),
+                    unpinned=tuple(
+                        r.wave for r in records if isinstance(r, Graded) and not r.pinned
+                    ),
+                )
+            )
+        return tuple(outcomes), krippendorff_alpha(columns) if len(columns) > 1 else None
 
-
-def _record(
-    study: Study, judge: Judge, waves: Waves, look: int | None, now: Callable[[], str]
-) -> list[Graded | Regraded]:
-    """The ledger's records of the waves that the judge has graded whole, or of the archive that
-    it has graded again."""
-    done = graded_by(study, judge.digest, look)
-    records: list[Graded | Regraded] = []
-    for wave, cells in waves.items():
-        episodes = [cell.episode for cell in cells]
-        if not done.issuperset(episodes):
-            continue
-        if look is not None:
-            records.append(record_regraded(study, judge.pin, look, share_of(study), episodes, now))
-        elif record := record_graded(study, judge.pin, wave, episodes, now):
-            records.append(record)
-    return records
+    def _record(self, judge: Judge, now: Callable[[], str]) -> list[Graded | Regraded]:
+        """Return the ledger's records of the waves that the judge has graded whole, or of the
+        archive that it has graded again."""
+        study, look, pin = self.study, self.look, judge.pin
+        done = graded_by(study, judge.digest, look)
+        records: list[Graded | Regraded] = []
+        for wave, cells in self.waves.items():
+            episodes = [cell.episode for cell in cells]
+            if not done.issuperset(episodes):
+                continue
+            if look is not None:
+                records.append(record_regraded(study, pin, look, share_of(study), episodes, now))
+            elif record := record_graded(study, pin, wave, episodes, now):
+                records.append(record)
+        return records
 
 
 def _decided(grade: Grade, truth: Grade) -> Iterator[bool | None]:
-    """The verdicts on what a judge decides: all that counts, unless the attempt failed."""
+    """Yield the verdicts on what a judge decides: all that counts, unless the attempt failed."""
     if truth.status is not GradeStatus.MISSING:
         for criterion, verdict in zip(grade.criteria, grade.verdicts, strict=True):
             if criterion != LENIENT:

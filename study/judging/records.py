@@ -1,39 +1,52 @@
-"""Grades by judges in the store, and records of judges in the ledger."""
+"""Grades by judges in the store, records of judges in the ledger, and the archive: the first wave's
+answers, which judges grade once more at each later look."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any
+import math
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from analysis.judges import JudgeRates, read_rates
+from analysis.plan import Regrading
 from harness.codec import decode_episode
 from harness.episode import Cell, Episode, Grade
-from harness.episodes import LENIENT, EpisodeResult
+from harness.episodes import LENIENT, EpisodeResult, judged_row
 from harness.judging import read_grade
 from harness.store_keys import attempt_key, check_key, hex_of, result_key
 from harness.sweep import read_result
-from registry.canonical import canonical_bytes, digest_bytes
+from registry.canonical import canonical_bytes, digest_bytes, digest_value
 from registry.errors import BrokenPromise
 from registry.ledger import (
     Graded,
     JudgeChecked,
     JudgePin,
     Regraded,
-    RunManifest,
-    WaveClosed,
     grades_folder,
     judge_objects,
+    record_body,
     record_digest,
     write_inventory,
 )
+from registry.result_row import Arm, ResultRow
 from registry.sealing import decrypt
 from study.errors import StudyError
 from study.protocol import FILE_NAME
-from study.workspace import Study, cells_of, closed_wave, closing_manifest, finished_of, manifest_of
+from study.workspace import (
+    Study,
+    closed_wave,
+    closing_manifest,
+    manifest_of,
+    registration_of,
+    take_snapshot,
+)
 
 FIRST = 0  # the wave with the archived answers
 Labelled = tuple[str, Grade]  # with the judge's name
+G = TypeVar("G", Graded, Regraded)
+_KINDS = {Graded: "graded", Regraded: "regraded"}
 
 
 def record_graded(
@@ -44,51 +57,18 @@ def record_graded(
     closed = closed_wave(study.ledger, wave)
     if closed is None or closed.owed != len(episodes):
         return None
-    if (known := find_graded(study, pin, wave)) is not None:
+    if (known := find_grading(study, Graded, pin, wave)) is not None:
         return known
-    entry, _ = study.ledger.append_unless(
-        _graded(study, pin, closed, episodes),
-        now(),
-        lambda entry: entry.kind == "graded" and _is_of(entry.record, pin, wave),
-    )
-    record: Graded = entry.record
-    return record
-
-
-def _graded(study: Study, pin: JudgePin, closed: WaveClosed, episodes: Collection[str]) -> Graded:
-    before = list(_roots(study, pin))
-    keys = judge_objects(study.store, record_digest(pin), episodes, before)
-    inventory = write_inventory(study.store, keys)
-    return Graded(
-        wave=closed.wave,
+    record = Graded(
+        wave=wave,
         manifest=closed.manifest,
         judge=pin,
         pinned=pin in closing_manifest(study.ledger, closed).judges,
         graded=len(episodes),
-        objects=inventory.objects,
-        objects_root=inventory.objects_root,
-        retention=_retention(study, pin),
+        retention=dict(study.protocol.retention).get(pin.name, ""),
+        **_promised(study, pin, episodes),
     )
-
-
-def _retention(study: Study, pin: JudgePin) -> str:
-    return dict(study.protocol.retention).get(pin.name, "")
-
-
-def find_graded(study: Study, pin: JudgePin, wave: int) -> Graded | None:
-    """Return the record that a judge has graded a wave, if any."""
-    records = (entry.record for entry in study.ledger.find("graded"))
-    return next((record for record in records if _is_of(record, pin, wave)), None)
-
-
-def _is_of(record: Graded | Regraded, pin: JudgePin, wave: int) -> bool:
-    return record.wave == wave and record.judge == pin
-
-
-def graded_records(study: Study, pin: JudgePin) -> tuple[Graded, ...]:
-    """Return the records of the waves that a judge has graded whole."""
-    records = (entry.record for entry in study.ledger.find("graded"))
-    return tuple(record for record in records if record.judge == pin)
+    return _append_grading(study, record, now)
 
 
 def record_regraded(
@@ -102,11 +82,8 @@ def record_regraded(
     """Promise a judge's second grades of the first wave's answers, at a look's wave, and its
     replies in the ledger. To be called once it has made them all; the first grades have a record
     already."""
-    if (known := find_regraded(study, pin, look)) is not None:
+    if (known := find_grading(study, Regraded, pin, look)) is not None:
         return known
-    before = list(_roots(study, pin))
-    keys = judge_objects(study.store, record_digest(pin), episodes, before, look)
-    inventory = write_inventory(study.store, keys)
     first = closed_wave(study.ledger, FIRST)
     if first is None:
         raise BrokenPromise(f"wave {FIRST} is not closed, and its answers were graded again")
@@ -117,23 +94,52 @@ def record_regraded(
         judge=pin,
         share=share,
         graded=len(episodes),
-        objects=inventory.objects,
-        objects_root=inventory.objects_root,
-        retention=_retention(study, pin),
+        retention=dict(study.protocol.retention).get(pin.name, ""),
+        **_promised(study, pin, episodes, look),
     )
+    return _append_grading(study, record, now)
+
+
+def _promised(
+    study: Study, pin: JudgePin, episodes: Collection[str], look: int | None = None, *more: str
+) -> dict[str, Any]:
+    """Write the inventory of a judge's grades and replies, and ``more`` objects; return its fields
+    of a record."""
+    promised = [
+        entry.record.objects_root
+        for kind in ("graded", "regraded", "judge-checked")
+        for entry in study.ledger.find(kind)
+        if entry.record.judge == pin
+    ]
+    keys = judge_objects(study.store, record_digest(pin), episodes, promised, look)
+    inventory = write_inventory(study.store, [*more, *keys])
+    return {"objects": inventory.objects, "objects_root": inventory.objects_root}
+
+
+def _append_grading(study: Study, record: G, now: Callable[[], str]) -> G:
+    """Append a record of a judge's grades at a wave, unless there is one; return the one that
+    counts."""
+    kind, subject = _KINDS[type(record)], (record.judge, record.wave)
     entry, _ = study.ledger.append_unless(
         record,
         now(),
-        lambda entry: entry.kind == "regraded" and _is_of(entry.record, pin, look),
+        lambda entry: entry.kind == kind and (entry.record.judge, entry.record.wave) == subject,
     )
-    first_record: Regraded = entry.record
-    return first_record
+    counted: G = entry.record
+    return counted
 
 
-def find_regraded(study: Study, pin: JudgePin, look: int) -> Regraded | None:
-    """Return the record that a judge has graded the first wave again at a look's wave, if any."""
-    records = (entry.record for entry in study.ledger.find("regraded"))
-    return next((record for record in records if _is_of(record, pin, look)), None)
+def find_grading(study: Study, kind: type[G], pin: JudgePin, wave: int) -> G | None:
+    """Return the record of a judge's grades of a wave, or of the first wave's answers again at a
+    later look's wave, if any."""
+    records: Iterable[G] = (entry.record for entry in study.ledger.find(_KINDS[kind]))
+    return next((r for r in records if (r.judge, r.wave) == (pin, wave)), None)
+
+
+def graded_records(study: Study, pin: JudgePin) -> tuple[Graded, ...]:
+    """Return the records of the waves that a judge has graded whole."""
+    records = (entry.record for entry in study.ledger.find("graded"))
+    return tuple(record for record in records if record.judge == pin)
 
 
 def rates_of(study: Study, pin: JudgePin) -> JudgeRates | None:
@@ -153,38 +159,25 @@ def rates_of(study: Study, pin: JudgePin) -> JudgeRates | None:
 
 def record_checked(
     study: Study, pin: JudgePin, result: dict[str, Any], now: Callable[[], str]
-) -> JudgeChecked:
+) -> None:
     """Store the result of a check, and promise it in the ledger with the replies that it rests on.
     The result is not encrypted: it may hold nothing of an instance of the study."""
     data = canonical_bytes(result)
     digest = digest_bytes(data)
-    for entry in study.ledger.find("judge-checked"):
-        known: JudgeChecked = entry.record
-        if (known.judge, known.result) == (pin, digest):
-            return known
+    checks: Iterable[JudgeChecked] = (e.record for e in study.ledger.find("judge-checked"))
+    if any((check.judge, check.result) == (pin, digest) for check in checks):
+        return
     key = check_key(digest)
     study.store.put(key, data)
-    keys = [key, *judge_objects(study.store, record_digest(pin), (), _roots(study, pin))]
-    inventory = write_inventory(study.store, keys)
     record = JudgeChecked(
         judge=pin,
         sheets=result["sheets"],
         criteria=result["criteria"],
         result=digest,
         uri=key,
-        objects=inventory.objects,
-        objects_root=inventory.objects_root,
+        **_promised(study, pin, (), None, key),
     )
     study.ledger.append(record, now())
-    return record
-
-
-def _roots(study: Study, pin: JudgePin) -> Iterator[str]:
-    """The roots of the inventories that promise replies of this judge already."""
-    for kind in ("graded", "regraded", "judge-checked"):
-        for entry in study.ledger.find(kind):
-            if entry.record.judge == pin:
-                yield entry.record.objects_root
 
 
 def judge_pin(study: Study, name: str) -> JudgePin:
@@ -198,29 +191,13 @@ def judge_pin(study: Study, name: str) -> JudgePin:
     )
 
 
-def finished_cells(study: Study, wave: int | None = None, needed: bool = False) -> Iterator[Cell]:
-    """Yield the cells that have a result, of one wave or of all. Raises StudyError if they are
-    ``needed`` and no wave was begun."""
-    for _, cells in finished_waves(study, wave, needed):
-        yield from cells
-
-
-def finished_waves(
-    study: Study, wave: int | None, needed: bool
-) -> Iterator[tuple[RunManifest, tuple[Cell, ...]]]:
-    """Yield the same by wave, each with its newest manifest."""
-    waves = range(len(study.protocol.waves)) if wave is None else [wave]
-    manifests = (manifest_of(study.ledger, number) for number in waves)
-    begun = [manifest for manifest in manifests if manifest is not None]
-    if needed and not begun:
-        first = wave or 0
-        raise StudyError(
-            f"wave {first} was not begun; `dosimeter sweep --wave {first}` makes its episodes"
-        )
-    for manifest in begun:
-        cells = cells_of(study.entries(), manifest)
-        finished = finished_of(study.store, cells)
-        yield manifest, tuple(cell for cell in cells if result_key(cell.episode) in finished)
+def finished_waves(study: Study, wave: int | None = None) -> dict[int, tuple[Cell, ...]]:
+    """Return the cells that have a result, by wave: of one wave or of all that were begun."""
+    return {
+        number: tuple(cell for cell in begun.cells if result_key(cell.episode) in begun.finished)
+        for number, begun in take_snapshot(study).waves.items()
+        if wave in (None, number)
+    }
 
 
 def read_attempt(study: Study, episode: str, identities: tuple[str, ...]) -> Episode:
@@ -280,3 +257,87 @@ def judge_grades(
             grade = read_grade(study.store, digest, result.episode, identities)
             if grade is not None:
                 yield result, grade
+
+
+def archive_to_grade(study: Study, pins: Sequence[JudgePin], look: int) -> tuple[Cell, ...]:
+    """Return the episodes that judges grade again at a look's wave. Raises StudyError if that wave
+    has not begun, and if there is nothing to compare with: the first wave must be closed, and
+    graded by each of them."""
+    if look <= FIRST:
+        raise StudyError(f"--again-at {look}: name a wave after wave {FIRST}, whose answers it is")
+    if manifest_of(study.ledger, look) is None:
+        raise StudyError(
+            f"wave {look} was not begun; `dosimeter sweep --wave {look}` makes its episodes, and "
+            "its look is what answers are graded again for"
+        )
+    if closed_wave(study.ledger, FIRST) is None:
+        raise StudyError(
+            f"wave {FIRST} is not closed: its answers are not all there to be graded again"
+        )
+    for pin in pins:
+        if find_grading(study, Graded, pin, FIRST) is None:
+            raise StudyError(
+                f"judge {pin.name!r} has not graded wave {FIRST} whole; run `dosimeter grade "
+                f"--judge {pin.name} --wave {FIRST}` first: a change is from those grades"
+            )
+    return archived_cells(study, share_of(study))
+
+
+def share_of(study: Study) -> float:
+    """Return the share of instances to grade again: the registered one; all of them if the plan has
+    none and regrading is run nonetheless."""
+    rules = registration_of(study).plan.standard
+    return rules.regrade if rules is not None and rules.regrade else 1.0
+
+
+def archived_cells(study: Study, share: float) -> tuple[Cell, ...]:
+    """Return the first wave's episodes on a share of the instances, as many in either arm of each
+    stratum, by an order that follows from the registration and does not depend on arms. The same at
+    each look and for each judge."""
+    plan = digest_value(record_body(registration_of(study)))
+    cells = finished_waves(study, FIRST).get(FIRST, ())
+    archived = {cell.instance for cell in cells}
+    by_arm: dict[tuple[str, Arm], list[str]] = defaultdict(list)
+    for entry in study.entries():
+        if entry.instance in archived:
+            by_arm[entry.stratum, entry.arm].append(entry.instance)
+    drawn = {
+        instance
+        for instances in by_arm.values()
+        for instance in sorted(instances, key=lambda name: digest_value(["regrade", plan, name]))[
+            : math.ceil(share * len(instances) - 1e-9)
+        ]
+    }
+    return tuple(cell for cell in cells if cell.instance in drawn)
+
+
+def regradings_of(study: Study, looks: Sequence[int]) -> tuple[Regrading, ...]:
+    """Return the second grades by judges of study.yaml at these waves with their first grades, as
+    far as the ledger promises them. Needs the study's key."""
+    records = (
+        find_grading(study, Regraded, pin, look) for pin in study.protocol.judges for look in looks
+    )
+    return tuple(_read_regrading(study, record) for record in records if record is not None)
+
+
+def _read_regrading(study: Study, record: Regraded) -> Regrading:
+    arms = {entry.instance: entry.arm for entry in study.entries()}
+    digest, identities = record_digest(record.judge), study.identities()
+    pairs: list[tuple[ResultRow, ResultRow]] = []
+    for cell in archived_cells(study, record.share):
+        result = read_result(study.store, result_key(cell.episode), identities)
+        grades = [
+            read_grade(study.store, digest, cell.episode, identities, look)
+            for look in (None, record.wave)
+        ]
+        rows = [judged_row(result, grade, arms[cell.instance]) for grade in grades if grade]
+        if len(rows) < 2:
+            raise BrokenPromise(
+                f"wave {record.wave}: an answer that judge {record.judge.name} graded again, says "
+                "the ledger, is without its grades"
+            )
+        pairs.append((rows[0], rows[1]))
+    before, after = zip(*pairs, strict=True) if pairs else ((), ())
+    return Regrading(
+        record.judge.name, record.wave, record.first, record.share, tuple(before), tuple(after)
+    )

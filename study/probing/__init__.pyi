@@ -1,5 +1,4 @@
-from .ask import ProbeOutcome
-from .probe import ProbedWave, ProbeRequest, probe_wave
+from .probe import ProbedWave, ProbeOutcome, ProbeRequest, probe_wave
 from .results import exposure_of, texts_of
 
 __all__ = ["ProbeOutcome", "ProbeRequest", "ProbedWave", "exposure_of", "probe_wave", "texts_of"]

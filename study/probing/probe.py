@@ -2,48 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any
 
-from generators.catalog import Catalog
-from generators.task import TaskInstance
 from harness.build_model import build_model
-from harness.errors import HarnessError
+from harness.errors import Boundary, HarnessError
 from harness.external_agents import ExternalAgent
-from harness.model import Model, close_model
-from harness.probing import (
-    Probe,
-    probe_call,
-    probe_digest,
-    probe_messages,
-    read_probe,
-    run_probe,
+from harness.model import OVERFLOW, Model, close_model
+from harness.probing import NOT_REPORTED
+from harness.spending import Account, Budget, CallKind, Charge, Payer, PricedModel, ReplyStore
+from harness.store_keys import probe_replies, reply_key
+from registry.canonical import digest_value
+from registry.ledger import (
+    ModelPin,
+    Probed,
+    probe_objects,
+    record_body,
+    record_digest,
+    write_inventory,
 )
-from harness.spending import Account, Budget, CallKind, ReplyStore
-from registry.ledger import ModelPin
 from registry.sealing import SealedEntry
 from study.errors import StudyError
-from study.paid_calls import Caller
-from study.probing.ask import (
+from study.probing.kinds import (
+    QUESTIONS,
+    TEXTS,
     ProbeKind,
-    ProbeOutcome,
-    Prober,
-    Watch,
-    instance_of,
-    probe_entries,
-    stored_probes,
-)
-from study.probing.records import record_probed
-from study.probing.texts import (
     check_sending,
-    note_unreported,
-    text_entries,
-    text_kind,
-    text_options,
+    done_calls,
+    entries_of_kind,
+    entries_of_model,
+    instance_of,
+    stored_probes,
+    text_kinds,
 )
-from study.sweeps import Pricing, check_prices, lock_budget, open_budget, price_models
+from study.sweeps import (
+    OVER_BUDGET,
+    Caller,
+    CallResult,
+    lock_budget,
+    open_budget,
+    price_models,
+    sum_calls,
+)
 from study.workspace import Study, registration_of
+
+Watch = Callable[[str, int, int], None]  # what, done, of
+UNREPORTED = {
+    NOT_REPORTED: "its server answers without log-probabilities of the text",
+    "bad_request": "its server refuses to tell log-probabilities of a text",
+    OVERFLOW: "a text is too long for it",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +69,33 @@ class ProbeRequest:
     allow_unknown_price: bool = False
     texts: bool = False
     burn: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeOutcome:
+    """One model's probes over both arms, which only the report distinguishes."""
+
+    wave: int
+    model: str
+    owed: int
+    done: int
+    fresh: int  # of them, now
+    mean_score: float | None  # of answers, over both arms; None while any is owed, and for texts
+    failures: tuple[tuple[str, int], ...]  # why probes are still owed, and how often
+    failed_tries: tuple[tuple[str, int], ...]
+    cost_usd: float | None  # of the replies paid for now; None if unknown
+    what: str = "questions"
+    note: str = ""  # why nothing more is owed: the model does not report it
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing more is owed."""
+        return self.done == self.owed or bool(self.note)
+
+    @property
+    def over_budget(self) -> bool:
+        """Whether the budget does not pay for what is still owed."""
+        return OVER_BUDGET in dict(self.failures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,126 +131,34 @@ def probe_wave(
     Raises StudyError, RegistryError, HarnessError (a model that cannot be built).
     """
     registration_of(study)
+    wave = request.wave
     pins, skipped = _pins(study, request)
-    options, notes = text_options(study, pins) if request.texts else ({}, ())
-    if options:
-        check_sending(study, request.wave, [p for p in pins if p.name in options], request.burn)
-    allow = request.allow_unknown_price
-    pricing = check_prices(
-        price_models(study.folder, study.protocol, pins, allow, lambda pin: 1), study.folder
-    )
+    of_texts, notes = text_kinds(study, pins) if request.texts else ({}, ())
+    if of_texts:
+        check_sending(study, wave, [p for p in pins if p.name in of_texts], request.burn)
+    pricing = price_models(study, pins, request.allow_unknown_price, lambda pin: 1)
     with ExitStack() as stack:
         models = [_open_model(study, pin, stack) for pin in pins]
-        lock_budget(study, (request.wave,), stack)
-        askable, silent = _askable(study)
-        budget = open_budget(study, request.wave, pricing, CallKind.PROBE, pins, lambda _: True)
-        probing = _Probing(study, request, pricing, budget, watch, now)
-        questions = tuple(
-            _with_mean(probing, pin, probing.probe(pin, model, QUESTIONS, askable), askable)
-            for pin, model in zip(pins, models, strict=True)
-        )
-        readable, plain = text_entries(study) if options else ((), ())
+        lock_budget(study, (wave,), stack)
+        askable, silent = entries_of_kind(study, QUESTIONS)
+        budget = open_budget(study, wave, pricing, CallKind.PROBE, pins, lambda _: True)
+        probers = [
+            _Prober(study, request, pin, model, priced, budget, watch, now)
+            for pin, model, priced in zip(pins, models, pricing.models, strict=True)
+        ]
+        questions = tuple(prober.probe_all(QUESTIONS, askable) for prober in probers)
+        readable, plain = entries_of_kind(study, TEXTS) if of_texts else ((), ())
         texts = tuple(
-            probing.probe(pin, model, text_kind(options[pin.name]), readable)
-            for pin, model in zip(pins, models, strict=True)
-            if pin.name in options
+            prober.probe_all(of_texts[prober.pin.name], readable)
+            for prober in probers
+            if prober.pin.name in of_texts
         )
         accounts = budget.accounts() if budget is not None else ()
         return ProbedWave(questions, skipped, silent, accounts, texts, notes, plain)
 
 
-@dataclass(frozen=True, slots=True)
-class _Probing:
-    """What the probes of all models of a wave have in common."""
-
-    study: Study
-    request: ProbeRequest
-    pricing: Pricing
-    budget: Budget | None
-    watch: Watch
-    now: Callable[[], str]
-
-    def probe(
-        self, pin: ModelPin, model: Model, kind: ProbeKind, entries: Sequence[SealedEntry]
-    ) -> ProbeOutcome:
-        """Put one kind of probe to a model, and promise it in the ledger if nothing more is
-        owed."""
-        study, wave = self.study, self.request.wave
-        asked = entries_of_model(study, wave, pin, entries)
-        priced = next(priced for priced in self.pricing.models if priced.name == pin.name)
-        prober = Prober(
-            study=study,
-            pin=pin,
-            model=model,
-            wave=wave,
-            kind=kind,
-            bound=priced.bound,
-            caller=Caller("probe", priced.price, self.budget),
-            recipients=study.recipients(),
-            identities=study.identities(),
-        )
-        outcome = probe_entries(prober, asked, self.request.parallel, self.watch)
-        outcome = note_unreported(outcome)
-        if asked and outcome.complete:
-            calls = [prober.name(entry) for entry in asked]
-            record_probed(study, pin, wave, kind, calls, outcome.done, self.now)
-        return outcome
-
-
-def _open_model(study: Study, pin: ModelPin, stack: ExitStack) -> Model:
-    model = build_model(pin, folder=str(study.folder.resolve()))
-    stack.callback(close_model, model)
-    if isinstance(model, ExternalAgent):  # _pins has left these out
-        raise HarnessError(f"model {pin.name!r} cannot be asked one question")
-    return model
-
-
-def _with_mean(
-    probing: _Probing, pin: ModelPin, outcome: ProbeOutcome, entries: Sequence[SealedEntry]
-) -> ProbeOutcome:
-    """The outcome with the mean score over both arms, if nothing is owed."""
-    if outcome.done < outcome.owed:
-        return outcome
-    asked = entries_of_model(probing.study, outcome.wave, pin, entries)
-    scores = [p.score for p in read_probes(probing.study, outcome.wave, pin, asked).values()]
-    return replace(outcome, mean_score=sum(scores) / len(scores) if scores else None)
-
-
-def _ask_question(
-    instance: TaskInstance, catalog: Catalog, model: Model, replies: ReplyStore
-) -> None:
-    messages = probe_messages(instance, catalog)
-    if messages is None:
-        raise HarnessError(f"{instance.spec.family}: an instance has no closed-book form")
-    run_probe(instance, messages, model, replies, catalog)
-
-
-QUESTIONS = ProbeKind("questions", probe_digest(), probe_call, _ask_question)
-
-
-def read_probes(
-    study: Study, wave: int, pin: ModelPin, entries: Sequence[SealedEntry]
-) -> dict[str, Probe]:
-    """Return a model's stored probes at a wave, by instance. Needs the study's key."""
-    return stored_probes(study, wave, pin, entries, probe_call, read_probe)
-
-
-def entries_of_model(
-    study: Study, wave: int, pin: ModelPin, entries: Sequence[SealedEntry]
-) -> tuple[SealedEntry, ...]:
-    """Return those of the entries that are in tranches that a model runs at a wave: a question
-    would burn the others as a run does (spec/statistics.md, B1)."""
-    tranches = study.protocol.wave_tranches(wave)[pin.name]
-    return tuple(entry for entry in entries if entry.tranche in tranches)
-
-
-def askable_entries(study: Study) -> tuple[SealedEntry, ...]:
-    """Return the instances of both arms in strata with a closed-book form."""
-    return _askable(study)[0]
-
-
 def _pins(study: Study, request: ProbeRequest) -> tuple[tuple[ModelPin, ...], tuple[str, ...]]:
-    """The models to ask, and those of the wave that cannot be asked. Raises StudyError."""
+    """Return the models to ask, and those of the wave that cannot be asked. Raises StudyError."""
     known = {pin.name: pin for pin in study.protocol.wave_models(request.wave)}
     for name in request.models:
         if name not in known:
@@ -229,13 +175,133 @@ def _pins(study: Study, request: ProbeRequest) -> tuple[tuple[ModelPin, ...], tu
     return tuple(known[name] for name in wanted if name not in skipped), skipped
 
 
-def _askable(study: Study) -> tuple[tuple[SealedEntry, ...], tuple[str, ...]]:
-    """The instances that can be asked about, and the strata that cannot."""
-    entries = study.entries()
-    first, catalog = {entry.stratum: entry for entry in entries}, study.protocol.catalog
-    silent = tuple(
-        stratum
-        for stratum, entry in first.items()
-        if probe_messages(instance_of(entry, catalog), catalog) is None
+def _open_model(study: Study, pin: ModelPin, stack: ExitStack) -> Model:
+    model = build_model(pin, folder=str(study.folder.resolve()))
+    stack.callback(close_model, model)
+    if isinstance(model, ExternalAgent):  # _pins has left these out
+        raise HarnessError(f"model {pin.name!r} cannot be asked one question")
+    return model
+
+
+@dataclass(frozen=True, slots=True)
+class _Prober:
+    """Puts probes to one model at a wave."""
+
+    study: Study
+    request: ProbeRequest
+    pin: ModelPin
+    model: Model
+    priced: PricedModel
+    budget: Budget | None
+    watch: Watch
+    now: Callable[[], str]
+
+    def probe_all(self, kind: ProbeKind[Any], entries: Iterable[SealedEntry]) -> ProbeOutcome:
+        """Make the probes of a kind that were not made before, as far as the budget goes, and
+        promise them in the ledger if nothing more is owed."""
+        study, wave, pin = self.study, self.request.wave, self.pin
+        asked = entries_of_model(study, wave, pin, entries)
+        probes = {kind.name(study.protocol.name, wave, pin, e.instance): e for e in asked}
+        # In the order of their names, which do not depend on arms.
+        owed = sorted(probes.keys() - done_calls(study, pin))
+        done = len(probes) - len(owed)
+        caller = Caller("probe", self.priced.price, self.budget)
+        recipients, identities = study.recipients(), study.identities()
+
+        def probe(call: str) -> CallResult:
+            charge = Charge(CallKind.PROBE, Payer.of(pin), call, wave)
+            replies = ReplyStore(study.store, charge, recipients, identities)
+            return self._probe(kind, probes[call], replies, caller)
+
+        results: list[CallResult] = []
+        for result in caller.call_each(probe, owed, self.request.parallel):
+            results.append(result)
+            done += not result.failure
+            self.watch(f"probing {pin.name}, {kind.what}", done, len(probes))
+        calls = sum_calls(results, self.model.paid and self.priced.price is None)
+        mean = None
+        if kind is QUESTIONS and done == len(probes):
+            stored = stored_probes(study, wave, pin, asked, QUESTIONS)
+            mean = fmean(probe.score for probe in stored.values()) if stored else None
+        outcome = ProbeOutcome(
+            wave=wave,
+            model=pin.name,
+            owed=len(probes),
+            done=done,
+            fresh=calls.fresh,
+            mean_score=mean,
+            failures=calls.failures,
+            failed_tries=calls.failed_tries,
+            cost_usd=calls.cost_usd,
+            what=kind.what,
+            note=_unreported(calls.failures) if kind.what == TEXTS.what else "",
+        )
+        if asked and outcome.complete:
+            _record_probed(study, wave, pin, kind, probes, done, self.now)
+        return outcome
+
+    def _probe(
+        self, kind: ProbeKind[Any], entry: SealedEntry, replies: ReplyStore, caller: Caller
+    ) -> CallResult:
+        """Make one probe, if the budget pays for it."""
+        charge, catalog = replies.charge, self.study.protocol.catalog
+        instance = instance_of(entry, catalog)
+        if replies.store.exists(reply_key(probe_replies(charge.payer.pin, charge.subject), 0)):
+            caller = replace(caller, budget=None)  # paid for before a crash: only to be read
+
+        def ask() -> None:
+            content = kind.content(instance, catalog)
+            if content is None:
+                raise HarnessError(f"{entry.stratum}: an instance has no {kind.what} to be asked")
+            kind.ask(instance, content, self.model, replies, catalog)
+
+        return caller.pay(replies, self.priced.bound, ask)
+
+
+def _unreported(failures: Iterable[tuple[str, int]]) -> str:
+    """Return a note if the model turned out to report no log-probabilities: nothing is owed
+    then."""
+    failed = dict(failures)
+    reasons = [why for kind, why in UNREPORTED.items() if f"{Boundary.PROVIDER}:{kind}" in failed]
+    return f"no log-probabilities: {reasons[0]}" if reasons else ""
+
+
+def _record_probed(
+    study: Study,
+    wave: int,
+    pin: ModelPin,
+    kind: ProbeKind[Any],
+    calls: Collection[str],
+    done: int,
+    now: Callable[[], str],
+) -> None:
+    """Promise a model's stored probes of a wave, named ``calls``, and the replies that they rest on
+    in the ledger. To be called once all are ``done``, or as many as the model answers."""
+    plan = digest_value(record_body(registration_of(study)))
+    known = find_probed(study, pin, wave, kind.what)
+    if known is not None and (known.method, known.probes) == (kind.method, done):
+        return
+    inventory = write_inventory(study.store, probe_objects(study.store, record_digest(pin), calls))
+    tranches = study.protocol.wave_tranches(wave)[pin.name]
+    record = Probed(
+        wave=wave,
+        plan=plan,
+        model=pin,
+        what=kind.what,
+        method=kind.method,
+        probes=done,
+        objects=inventory.objects,
+        objects_root=inventory.objects_root,
+        retention=dict(study.protocol.retention).get(pin.name, ""),
+        tranches=() if tranches == (0,) else tranches,
     )
-    return tuple(entry for entry in entries if entry.stratum not in silent), silent
+    study.ledger.append_unless(
+        record, now(), lambda entry: entry.kind == "probed" and entry.record == record
+    )
+
+
+def find_probed(study: Study, pin: ModelPin, wave: int, what: str) -> Probed | None:
+    """Return the newest record that a model was probed in this way at a wave, if any."""
+    records: list[Probed] = [entry.record for entry in study.ledger.find("probed")]
+    wanted = (wave, pin, what)
+    return next((r for r in reversed(records) if (r.wave, r.model, r.what) == wanted), None)

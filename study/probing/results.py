@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from analysis.probes import MEASURES, Exposure, TextExposure, test_exposure, test_texts
+from harness.probing import NOT_REPORTED
 from harness.store_keys import PROBES
 from registry.ledger import ModelPin, Plan
 from registry.result_row import Arm
 from registry.sealing import SealedEntry
-from study.probing.probe import askable_entries, entries_of_model, read_probes
-from study.probing.texts import TEXTS, read_texts, text_entries, text_notes
+from study.probing.kinds import (
+    QUESTIONS,
+    TEXTS,
+    P,
+    ProbeKind,
+    entries_of_kind,
+    entries_of_model,
+    stored_probes,
+    text_kinds,
+    why_no_logprobs,
+)
+from study.probing.probe import UNREPORTED, find_probed
 from study.workspace import Study
 
 
@@ -25,20 +38,26 @@ def exposure_of(
     instance. Needs the study's key."""
     if next(iter(study.store.list(PROBES)), None) is None:
         return ()
-    every = askable_entries(study)
+    askable, _ = entries_of_kind(study, QUESTIONS)
     exposures: list[Exposure] = []
     for wave in waves:
-        groups: dict[tuple[SealedEntry, ...], dict[str, list[float]]] = {}
-        for pin in study.protocol.wave_models(wave):
-            entries = entries_of_model(study, wave, pin, every)
-            there = read_probes(study, wave, pin, entries)
-            if entries and len(there) == len(entries):
-                scores = [there[entry.instance].score for entry in entries]
-                groups.setdefault(entries, {})[pin.name] = scores
+        groups = _complete_columns(study, wave, QUESTIONS, askable, {"score": attrgetter("score")})
         for entries, columns in groups.items():
-            rows = _tested(plan, entries, columns, wave, registration)
+            stratum, public = _labels(entries)
+            models = [model for model, _ in columns]
+            scores = np.array(list(columns.values()), dtype=np.float64).T
+            rows = test_exposure(
+                plan, models, scores, stratum, public, wave=wave, registration=registration
+            )
             exposures += (_adjusted(row, len(groups)) for row in rows)
     return tuple(exposures)
+
+
+def _adjusted(row: Exposure, groups: int) -> Exposure:
+    """Return a row with its p over all groups of models that were asked about other tranches than
+    the rest."""
+    p = min(1.0, groups * row.p_adjusted)
+    return replace(row, p_adjusted=p, exposed=p <= row.alpha)
 
 
 def texts_of(
@@ -48,68 +67,72 @@ def texts_of(
     note on each model without all measures; nothing if no text was put to any model. Needs the
     study's key."""
     records = [entry.record for entry in study.ledger.find("probed")]
-    begun = {record.wave for record in records if record.what == TEXTS}
-    here = [wave for wave in waves if wave in begun]
-    every = text_entries(study)[0] if here else ()
+    begun = {record.wave for record in records if record.what == TEXTS.what}
+    probed_waves = [wave for wave in waves if wave in begun]
+    readable, _ = entries_of_kind(study, TEXTS) if probed_waves else ((), ())
+    measures = {name: attrgetter(f"membership.{name}") for name in MEASURES}
     exposures: list[TextExposure] = []
     notes: list[str] = []
-    for wave in here:
-        groups: dict[tuple[SealedEntry, ...], dict[tuple[str, str], list[float]]] = {}
+    for wave in probed_waves:
+        groups = _complete_columns(study, wave, TEXTS, readable, measures)
+        measured = {column for columns in groups.values() for column in columns}
         for pin in study.protocol.wave_models(wave):
-            entries = entries_of_model(study, wave, pin, every)
-            columns = _measured(study, wave, pin, entries)
-            groups.setdefault(entries, {}).update(columns)
-            notes += text_notes(study, wave, pin, [measure for _, measure in columns])
-        tested = {entries: columns for entries, columns in groups.items() if columns}
-        for entries, columns in tested.items():
+            notes += _text_notes(study, wave, pin, {m for name, m in measured if name == pin.name})
+        for entries, columns in groups.items():
             stratum, public = _labels(entries)
             rows = test_texts(plan, columns, stratum, public, wave=wave, registration=registration)
             exposures += (
-                replace(row, p_adjusted=min(1.0, len(tested) * row.p_adjusted)) for row in rows
+                replace(row, p_adjusted=min(1.0, len(groups) * row.p_adjusted)) for row in rows
             )
     return tuple(exposures), tuple(notes)
 
 
-def _measured(
-    study: Study, wave: int, pin: ModelPin, entries: Sequence[SealedEntry]
-) -> dict[tuple[str, str], list[float]]:
-    """The measures that a model has of every text, by model and measure."""
-    there = read_texts(study, wave, pin, entries)
-    if not entries or len(there) < len(entries):
-        return {}
-    columns = {}
-    for measure in MEASURES:
-        values = [getattr(there[entry.instance].membership, measure) for entry in entries]
-        if None not in values:
-            columns[pin.name, measure] = values
-    return columns
+Columns = dict[tuple[str, str], list[float]]
+"""A value of each instance, by model and measure."""
+
+
+def _complete_columns(
+    study: Study,
+    wave: int,
+    kind: ProbeKind[P],
+    entries: Sequence[SealedEntry],
+    measures: Mapping[str, Callable[[P], float | None]],
+) -> dict[tuple[SealedEntry, ...], Columns]:
+    """Return the measures that models have of every instance that they run, grouped by these
+    instances: models of a group are tested together."""
+    groups: dict[tuple[SealedEntry, ...], Columns] = defaultdict(dict)
+    for pin in study.protocol.wave_models(wave):
+        asked = entries_of_model(study, wave, pin, entries)
+        probes = stored_probes(study, wave, pin, asked, kind)
+        if not asked or len(probes) < len(asked):
+            continue
+        for name, measure in measures.items():
+            values = [measure(probes[entry.instance]) for entry in asked]
+            known = [value for value in values if value is not None]
+            if len(known) == len(asked):
+                groups[asked][pin.name, name] = known
+    return groups
 
 
 def _labels(entries: Sequence[SealedEntry]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Stratum and arm of each entry."""
+    """Return stratum and arm of each entry."""
     strata = sorted({entry.stratum for entry in entries})
     stratum = np.array([strata.index(entry.stratum) for entry in entries], dtype=np.int64)
     return stratum, np.array([entry.arm is Arm.PUBLIC for entry in entries])
 
 
-def _tested(
-    plan: Plan,
-    entries: Sequence[SealedEntry],
-    columns: Mapping[str, Sequence[float]],
-    wave: int,
-    registration: str,
-) -> tuple[Exposure, ...]:
-    """The test of the models that were asked about the same instances."""
-    stratum, public = _labels(entries)
-    scores = np.array(list(columns.values()), dtype=np.float64).T
-    return test_exposure(
-        plan, list(columns), scores, stratum, public, wave=wave, registration=registration
-    )
-
-
-def _adjusted(row: Exposure, groups: int) -> Exposure:
-    """Its p over all groups of models that were asked about other tranches than the rest."""
-    if groups == 1:
-        return row
-    p = min(1.0, groups * row.p_adjusted)
-    return replace(row, p_adjusted=p, exposed=p <= row.alpha)
+def _text_notes(study: Study, wave: int, pin: ModelPin, measures: Collection[str]) -> list[str]:
+    """Return what a report notes on a model that lacks some of the measures."""
+    who = f"{pin.name}, wave {wave}"
+    if "min_k_plus" in measures:
+        return []
+    if measures:
+        return [
+            f"{who}: no Min-K%++: its server reports a part of the distribution only, whose mean "
+            "and deviation are others than the measure's"
+        ]
+    if find_probed(study, pin, wave, TEXTS.what) is not None:
+        why = f"{UNREPORTED[NOT_REPORTED]}, or refuses to tell them"
+    else:
+        why = "not asked" if text_kinds(study, [pin])[0] else why_no_logprobs(pin)
+    return [f"{who}: no log-probabilities: {why}"]

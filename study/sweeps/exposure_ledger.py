@@ -10,8 +10,9 @@ have leaked.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -24,7 +25,7 @@ from study.errors import StudyError
 from study.protocol import MAX_BYTES, read_bounded
 from study.workspace import Study
 
-NOTHING_KEPT, UNKNOWN = "none", "unknown"
+NOTHING_KEPT = "none"
 Burned = Mapping[tuple[int, str], frozenset[int]]
 
 
@@ -44,11 +45,13 @@ def burned_tranches(entries: Sequence[Entry]) -> Burned:
     sent = list(_sent(entries))
     leaks: list[Leak] = [entry.record for entry in entries if entry.kind == "leak"]
     burned: dict[tuple[int, str], frozenset[int]] = {}
-    for entry, run in _runs(entries):
-        leaked = {leak.tranche for leak in leaks if leak.since <= entry.time[:10]}
-        for pin in run.models:
-            seen = _seen(sent, pin, entry.sequence)
-            burned.setdefault((run.wave, pin.name), seen | leaked)  # as it was begun
+    for entry in entries:
+        if entry.kind == "run-manifest":
+            run: RunManifest = entry.record
+            leaked = {leak.tranche for leak in leaks if leak.since <= entry.time[:10]}
+            for pin in run.models:
+                seen = _seen(sent, pin, entry.sequence)
+                burned.setdefault((run.wave, pin.name), seen | leaked)  # as it was begun
     return burned
 
 
@@ -88,17 +91,10 @@ def tranches_of(run: RunManifest) -> dict[str, tuple[int, ...]]:
     return {pin.name: tranches for pin, tranches in zip(run.models, given, strict=True)}
 
 
-def retention_of(run: RunManifest, pin: ModelPin | JudgePin) -> str:
-    """Return the retention that a run's manifest documents for a model or judge, or that its kind
-    implies."""
-    implied = NOTHING_KEPT if pin.provider in OWN_PROVIDERS else UNKNOWN
-    return dict(run.retention).get(pin.name, implied)
-
-
-def _runs(entries: Sequence[Entry]) -> Iterator[tuple[Entry, RunManifest]]:
-    for entry in entries:
-        if entry.kind == "run-manifest":
-            yield entry, entry.record
+def keeps_nothing(pin: ModelPin | JudgePin, retention: str) -> bool:
+    """Report whether the provider of a model or judge keeps nothing that it is sent, by its
+    documented ``retention``, or by its kind if that is ""."""
+    return retention == NOTHING_KEPT if retention else pin.provider in OWN_PROVIDERS
 
 
 def _sent(entries: Sequence[Entry]) -> Iterator[Sent]:
@@ -109,35 +105,29 @@ def _sent(entries: Sequence[Entry]) -> Iterator[Sent]:
         if entry.kind == "run-manifest":
             run: RunManifest = entry.record
             begun[run.wave] = run
-            tranches = tranches_of(run)
+            tranches, documented = tranches_of(run), dict(run.retention)
             for pin in run.models:
-                if retention_of(run, pin) != NOTHING_KEPT:
-                    for tranche in tranches[pin.name]:
-                        yield Sent(provider_of(pin), tranche, entry.sequence)
+                yield from _kept(entry, pin, documented.get(pin.name, ""), tranches[pin.name])
         elif entry.kind in ("graded", "regraded"):
-            yield from _read_by_judge(entry, begun)
-        elif entry.kind == "probed":
-            yield from _sent_by_probes(entry)
+            graded: Graded | Regraded = entry.record
+            graded_wave = graded.first if isinstance(graded, Regraded) else graded.wave
+            if (read := begun.get(graded_wave)) is not None:
+                judge = graded.judge
+                retention = graded.retention or dict(read.retention).get(judge.name, "")
+                answered = sorted(set(chain.from_iterable(tranches_of(read).values())))
+                yield from _kept(entry, judge, retention, answered)
+        elif entry.kind == "probed":  # a question or a text reveals its instance
+            probed: Probed = entry.record
+            yield from _kept(entry, probed.model, probed.retention, probed.tranches or (0,))
 
 
-def _sent_by_probes(entry: Entry) -> Iterator[Sent]:
-    """Yield the tranches of probes: a question or a text reveals its instance."""
-    probed: Probed = entry.record
-    implied = NOTHING_KEPT if probed.model.provider in OWN_PROVIDERS else UNKNOWN
-    if (probed.retention or implied) != NOTHING_KEPT:
-        for tranche in probed.tranches or (0,):
-            yield Sent(provider_of(probed.model), tranche, entry.sequence)
-
-
-def _read_by_judge(entry: Entry, begun: Mapping[int, RunManifest]) -> Iterator[Sent]:
-    graded: Graded | Regraded = entry.record
-    run = begun.get(graded.first if isinstance(graded, Regraded) else graded.wave)
-    if run is None:
-        return
-    if (graded.retention or retention_of(run, graded.judge)) == NOTHING_KEPT:
-        return
-    for tranche in sorted({each for own in tranches_of(run).values() for each in own}):
-        yield Sent(provider_of(graded.judge), tranche, entry.sequence)
+def _kept(
+    entry: Entry, pin: ModelPin | JudgePin, retention: str, tranches: Iterable[int]
+) -> Iterator[Sent]:
+    """Yield the tranches of a record that the provider of a model or judge may keep."""
+    if not keeps_nothing(pin, retention):
+        for tranche in tranches:
+            yield Sent(provider_of(pin), tranche, entry.sequence)
 
 
 def declare_leak(

@@ -93,7 +93,7 @@ def render_wave(study: Study, wave: int) -> tuple[tuple[Rendered, ...], tuple[Re
     rendered = tuple(
         _render(task, made.brief, pin, libraries) for task, made in examples for pin in pins
     )
-    pricing = price_judges(study.folder, protocol, protocol.judges, True)
+    pricing = price_judges(study, protocol.judges, allow_unknown=True)
     judges = tuple(
         _render_judge(task, made, judge, pricing.price_of(judge.name))
         for task, made in examples

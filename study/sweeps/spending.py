@@ -1,14 +1,19 @@
-"""Prices and budget of a wave: what its models and judges cost, and what was spent on it."""
+"""Prices, budget and paid calls of a wave: what its models and judges cost, what was spent on it,
+and calls of judges and probes, several at once, within its budget."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+import threading
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
-from pathlib import Path
+from functools import partial
+from typing import TypeVar
 
+from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
 from harness.model import Usage
 from harness.spending import (
     Budget,
@@ -17,6 +22,7 @@ from harness.spending import (
     Price,
     PricedModel,
     PriceList,
+    ReplyStore,
     Spend,
     SpendingLimits,
     attempt_bound,
@@ -26,6 +32,7 @@ from harness.spending import (
     read_prices,
     sum_spend,
 )
+from registry.errors import RegistryError
 from registry.ledger import JudgePin, ModelPin, record_digest
 from study.errors import StudyError
 from study.protocol import FILE_NAME, BudgetSection, Protocol
@@ -33,21 +40,21 @@ from study.tasks import EXAMPLE_SEED
 from study.workspace import Study, cells_of, exclusive, manifest_of
 
 ALLOW = "--allow-unknown-price"
+OVER_BUDGET = "not paid for by the budget"
+_NOT_TRIED = "not tried after that"
+# Failures of a provider that the next call would meet as well.
+_PERMANENT = frozenset(("auth", "quota", "connection", "bad_request", "not_told"))
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
     """The prices of some models or judges of a wave, and the wave's spending limits."""
 
-    prices: PriceList | None
+    prices: PriceList
     models: tuple[PricedModel, ...]
     limits: SpendingLimits | None
     allow_unknown: bool = False
-
-    @property
-    def digest(self) -> str:
-        """Digest of the price file; empty without one."""
-        return "" if self.prices is None else self.prices.digest
 
     def price_of(self, name: str) -> Price | None:
         """Return the price of a model or judge, if known."""
@@ -59,22 +66,23 @@ class Pricing:
         return tuple(model for model in self.models if model.price is None and not model.free)
 
 
-NO_PRICING = Pricing(None, (), None)
+_NO_PRICES = PriceList("", "", ())
+NO_PRICING = Pricing(_NO_PRICES, (), None)
 
 
 def price_models(
-    folder: Path,
-    protocol: Protocol,
+    study: Study,
     pins: Iterable[ModelPin],
     allow_unknown: bool = False,
     turns: Callable[[ModelPin], int] | None = None,
 ) -> Pricing:
     """Return the prices of these models. With ``turns``, the most requests that an attempt of a
-    model may make, also the most that an attempt can cost. Raises HarnessError."""
-    prices = _read_prices(folder, protocol)
+    model may make, also the most that an attempt can cost. Raises HarnessError; StudyError if a
+    price is unknown and that is not allowed."""
+    prices = _read_prices(study)
 
     def priced(pin: ModelPin) -> PricedModel:
-        price = find_price(prices, pin.provider, pin.version)
+        price = prices.of(pin.provider, pin.version)
         request = None
         # Nothing bounds the requests of an external agent's own loop.
         if turns is not None and price is not None and pin.provider != "agent_server":
@@ -82,38 +90,31 @@ def price_models(
         bound = None if turns is None or request is None else turns(pin) * request
         return PricedModel(pin.name, pin.provider, price, bound)
 
-    return Pricing(prices, tuple(map(priced, pins)), _limits(protocol.budget), allow_unknown)
+    models = tuple(map(priced, pins))
+    return _checked(study, Pricing(prices, models, _limits(study.protocol.budget), allow_unknown))
 
 
-def price_judges(
-    folder: Path, protocol: Protocol, pins: Iterable[JudgePin], allow_unknown: bool = False
-) -> Pricing:
-    """Return the prices of these judges. Raises HarnessError."""
-    prices, limits = _read_prices(folder, protocol), _limits(protocol.budget)
-    models = tuple(
-        price_judge(pin, find_price(prices, pin.provider, pin.version), limits) for pin in pins
-    )
-    return Pricing(prices, models, limits, allow_unknown)
+def price_judges(study: Study, pins: Iterable[JudgePin], allow_unknown: bool = False) -> Pricing:
+    """Return the prices of these judges. Raises HarnessError; StudyError if a price is unknown and
+    that is not allowed."""
+    prices, limits = _read_prices(study), _limits(study.protocol.budget)
+    models = tuple(price_judge(pin, prices.of(pin.provider, pin.version), limits) for pin in pins)
+    return _checked(study, Pricing(prices, models, limits, allow_unknown))
 
 
-def find_price(prices: PriceList | None, provider: str, version: str) -> Price | None:
-    """Return a price from a price file, if there is one."""
-    return None if prices is None else prices.of(provider, version)
+def _read_prices(study: Study) -> PriceList:
+    named = study.protocol.prices
+    return _NO_PRICES if named is None else read_prices(study.folder / named)
 
 
-def _read_prices(folder: Path, protocol: Protocol) -> PriceList | None:
-    return None if protocol.prices is None else read_prices(folder / protocol.prices)
-
-
-def check_prices(pricing: Pricing, folder: Path) -> Pricing:
-    """Return the same. Raises StudyError if a model's price is unknown and that is not allowed."""
+def _checked(study: Study, pricing: Pricing) -> Pricing:
     if pricing.unknown and not pricing.allow_unknown:
         names = ", ".join(f"{model.name!r} ({model.provider})" for model in pricing.unknown)
-        place = str(folder / FILE_NAME) if pricing.prices is None else pricing.prices.path
+        place = pricing.prices.path or str(study.folder / FILE_NAME)
         lacks = (
-            "no `prices:` file is named, so what these models cost is unknown"
-            if pricing.prices is None
-            else "it has no price for these models"
+            "it has no price for these models"
+            if pricing.prices.path
+            else "no `prices:` file is named, so what these models cost is unknown"
         )
         raise StudyError(
             f"{place}: {lacks}: {names}; state provider, model, input, output (USD per million "
@@ -150,7 +151,7 @@ def _limits(section: BudgetSection | None) -> SpendingLimits | None:
 
 
 def read_spends(
-    study: Study, wave: int | None, prices: PriceList | None, kind: CallKind
+    study: Study, wave: int | None, prices: PriceList, kind: CallKind
 ) -> Iterator[tuple[Charge, PricedModel, Spend]]:
     """Yield what judges or probes have cost a wave, by answer or probe; or the checks of judges, if
     ``wave`` is None. Needs the study's key. Raises RegistryError."""
@@ -160,14 +161,14 @@ def read_spends(
             usages[call.charge].append(call.reply.usage)
     for charge, charged in usages.items():
         payer = charge.payer
-        price = find_price(prices, payer.provider, payer.version)
+        price = prices.of(payer.provider, payer.version)
         named = "judge" if kind is CallKind.JUDGE else "model"
         model = PricedModel(payer.name, payer.provider, price, kind=named)
         yield charge, model, sum_spend(charged, price)
 
 
 def sum_spends(
-    study: Study, wave: int, prices: PriceList | None, *kinds: CallKind
+    study: Study, wave: int, prices: PriceList, *kinds: CallKind
 ) -> tuple[tuple[PricedModel, Spend], ...]:
     """Return what judges or probes have cost a wave, a sum for each judge or model."""
     sums: dict[PricedModel, Spend] = defaultdict(Spend)
@@ -216,12 +217,108 @@ def lock_budget(study: Study, waves: Iterable[int], stack: ExitStack) -> None:
 
 
 def _episode_spends(study: Study, wave: int, budget: Budget) -> Iterator[tuple[PricedModel, Spend]]:
-    """What the wave's episodes have cost, for the models that have a limit."""
+    """Yield what the wave's episodes have cost, for the models that have a limit."""
     manifest = manifest_of(study.ledger, wave)
     if manifest is None:
         return
-    pricing = price_models(study.folder, study.protocol, manifest.models, True)
+    pricing = price_models(study, manifest.models, allow_unknown=True)
     models = {model.name: model for model in pricing.models if budget.limits_of(model)}
     cells = cells_of(study.entries(), manifest)
     for cell, spend in read_episode_spends(study.store, study.identities(), cells, models):
         yield models[cell.model], spend
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """The result of the calls for one answer or probe: ``failure`` is "" if they are done."""
+
+    failure: str = ""
+    failed: tuple[str, ...] = ()  # requests, by class
+    spend: Spend = field(default_factory=Spend)
+    error: str = ""  # the failure in full
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Makes the calls of one judge or model, and stops when the provider fails for good."""
+
+    name: str  # of the threads
+    price: Price | None
+    budget: Budget | None
+    stop: threading.Event = field(default_factory=threading.Event)
+    over_budget: threading.Event = field(default_factory=threading.Event)
+
+    def call_each(
+        self, work: Callable[[T], CallResult], owed: Sequence[T], parallel: int
+    ) -> Iterator[CallResult]:
+        """Yield the result of each piece of work as it comes, until something stops the calls or
+        the budget is spent. A bug is a failure that is named and not quoted, since it may quote an
+        instance or a transcript. If harness or registry raise an error, or the caller stops
+        listening, work that has not begun is dropped."""
+        with ThreadPoolExecutor(parallel, thread_name_prefix=self.name) as pool:
+            jobs = [pool.submit(self._try, partial(work, item)) for item in owed]
+            try:
+                for job in as_completed(jobs):
+                    yield job.result()
+            except BaseException:
+                self.stop.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _try(self, work: Callable[[], CallResult]) -> CallResult:
+        if self.stop.is_set():
+            return CallResult(_NOT_TRIED)
+        if self.over_budget.is_set():
+            return CallResult(OVER_BUDGET)
+        try:
+            return work()
+        except (HarnessError, RegistryError):
+            raise
+        except Exception as bug:
+            return CallResult(f"{Boundary.WORKER}:{name_error(bug)}")
+
+    def pay(
+        self, replies: ReplyStore, bound: Decimal | None, call: Callable[[], object]
+    ) -> CallResult:
+        """Make calls whose replies go into ``replies``, if the budget pays for them; ``bound`` is
+        the most that they can cost, if known."""
+        name, subject = replies.charge.payer.name, replies.charge.subject
+        if self.budget and not self.budget.wait_to_reserve(name, subject, bound):
+            self.over_budget.set()
+            return CallResult(OVER_BUDGET)
+        failure, error = f"{Boundary.WORKER}:stopped", ""
+        try:
+            call()
+            failure = ""
+        except AttemptFailed as failed:
+            if failed.error_class in _PERMANENT:
+                self.stop.set()
+            failure, error = f"{failed.boundary}:{failed.error_class}", str(failed)
+        finally:
+            spend = sum_spend(replies.usages, self.price)
+            if self.budget:
+                self.budget.settle_reserved(name, subject, spend, not failure)
+        return CallResult(failure, tuple(replies.failed.elements()), spend, error)
+
+
+@dataclass(frozen=True, slots=True)
+class CallTotals:
+    """The results of many calls, counted."""
+
+    fresh: int  # answers or probes that are done now
+    failures: tuple[tuple[str, int], ...]  # why others are still owed, and how often
+    failed_tries: tuple[tuple[str, int], ...]  # failed requests, by class
+    cost_usd: float | None  # None if unknown
+
+
+def sum_calls(results: Sequence[CallResult], unknown: bool) -> CallTotals:
+    """Count the results of calls; their cost is None if ``unknown`` or if that of a reply is."""
+    failures = Counter(result.failure for result in results if result.failure)
+    failed = Counter(kind for result in results for kind in result.failed)
+    spend = sum((result.spend for result in results), Spend())
+    return CallTotals(
+        fresh=len(results) - failures.total(),
+        failures=tuple(sorted(failures.items())),
+        failed_tries=tuple(sorted(failed.items())),
+        cost_usd=None if unknown or spend.unknown else float(spend.usd),
+    )

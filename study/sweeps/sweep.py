@@ -20,7 +20,6 @@ from harness.sweep import Progress, RunContext, close_cell, prepare_ray
 from registry.canonical import digest_value
 from registry.errors import BrokenPromise
 from registry.ledger import (
-    ModelPin,
     Preregistration,
     Provenance,
     RunManifest,
@@ -35,14 +34,7 @@ from registry.result_row import Status
 from registry.sealing import decrypt, encrypt, new_identity
 from study.errors import StudyError
 from study.protocol import FILE_NAME, Protocol, Task, Tranches
-from study.sweeps.spending import (
-    NO_PRICING,
-    Pricing,
-    attempt_turns,
-    check_prices,
-    price_models,
-    sum_spends,
-)
+from study.sweeps.spending import NO_PRICING, Pricing, attempt_turns, price_models, sum_spends
 from study.tasks import EXAMPLE_SEED
 from study.workspace import (
     CHECKOUT,
@@ -101,8 +93,6 @@ class SweepRequest:
 class SweepOutcome:
     """The result of a sweep."""
 
-    """The result of a sweep."""
-
     closed: WaveClosed | None  # None while cells are still owed
     progress: Progress | None  # None if nothing was left to run
 
@@ -117,63 +107,47 @@ def sweep_wave(
 
     Raises StudyError, RegistryError (drifted pins), HarnessError (no engine, no cluster).
     """
-    models = study.protocol.wave_models(request.wave)
-    registered = registration_of(study)
-    if (closed := closed_wave(study.ledger, request.wave)) is not None:
+    protocol, wave = study.protocol, request.wave
+    models = protocol.wave_models(wave)
+    registration_of(study)
+    if (closed := closed_wave(study.ledger, wave)) is not None:
         return SweepOutcome(closed, None)
     # A second sweep of the wave from this folder would pay for the same replies.
-    lock = study.folder / f".sweep-{request.wave}.lock"
-    with exclusive(lock, f"another sweep of wave {request.wave}"):
-        return _sweep_alone(study, request, registered, models, watch, now)
-
-
-def _sweep_alone(
-    study: Study,
-    request: SweepRequest,
-    registered: Preregistration,
-    models: tuple[ModelPin, ...],
-    watch: Callable[[Progress], None],
-    now: Callable[[], str],
-) -> SweepOutcome:
-    folder = str(study.folder.resolve())
-    built = [build_model(pin, folder=folder) for pin in models]  # fails before anything is begun
-    protocol = study.protocol
-    check_context_windows(built, protocol.tasks, protocol.catalog)
-    turns = None if protocol.budget is None else partial(attempt_turns, protocol)
-    pricing = check_prices(
-        price_models(study.folder, protocol, models, request.allow_unknown_price, turns),
-        study.folder,
-    )
-    image = pinned_image(study.protocol)
-    manifest = begin_wave(study, request, registered, models, image, now, pricing.digest)
-    cells = cells_of(study.entries(), manifest)
-    other = (CallKind.JUDGE, CallKind.PROBE)
-    spent = sum_spends(study, request.wave, pricing.prices, *other) if pricing.limits else ()
-    context = context_of(study, manifest, image, request.parallel, pricing, spent)
-    progress = _run_owed(study, request, context, cells, watch)
-    exhausted = progress.exhausted if progress else 0
-    over_budget = progress.held if progress else 0  # never tried, so never to be closed as missing
-    if over_budget or (exhausted and not request.close_missing):
-        return SweepOutcome(None, progress)
-    return SweepOutcome(close_wave(study, context, manifest, cells, now), progress)
+    with exclusive(study.folder / f".sweep-{wave}.lock", f"another sweep of wave {wave}"):
+        folder = str(study.folder.resolve())
+        built = [build_model(pin, folder=folder) for pin in models]  # fails before anything begins
+        check_context_windows(built, protocol.tasks, protocol.catalog)
+        turns = None if protocol.budget is None else partial(attempt_turns, protocol)
+        pricing = price_models(study, models, request.allow_unknown_price, turns)
+        image = pinned_image(protocol)
+        manifest = begin_wave(study, request, image, now, pricing.prices.digest)
+        cells = cells_of(study.entries(), manifest)
+        other = (CallKind.JUDGE, CallKind.PROBE)
+        spent = sum_spends(study, wave, pricing.prices, *other) if pricing.limits else ()
+        context = context_of(study, manifest, image, request.parallel, pricing, spent)
+        progress = _run_owed(study, request, context, cells, watch)
+        exhausted = progress.exhausted if progress else 0
+        over_budget = progress.held if progress else 0  # never tried: never closed as missing
+        if over_budget or (exhausted and not request.close_missing):
+            return SweepOutcome(None, progress)
+        return SweepOutcome(close_wave(study, context, manifest, cells, now), progress)
 
 
 def begin_wave(
     study: Study,
     request: SweepRequest,
-    registered: Preregistration,
-    models: tuple[ModelPin, ...],
     image: PinnedImage,
     now: Callable[[], str],
     prices: str = "",
 ) -> RunManifest:
     """Return the wave's manifest: the one in the ledger, or a new one, appended now. ``prices``
     is the digest of the price file."""
+    registered = registration_of(study)
     provenance = read_provenance(CHECKOUT, image.digest)
     check_pins(provenance, registered.provenance, request.allow_dirty)
     begun = manifest_of(study.ledger, request.wave)
     if begun is None:
-        first = _new_manifest(study, request, registered, models, provenance, prices)
+        first = _new_manifest(study, request, registered, provenance, prices)
         entry, fresh = study.ledger.append_unless(
             first,
             now(),
@@ -182,7 +156,7 @@ def begin_wave(
         if fresh:
             return first
         begun = entry.record  # of a sweep that began in the meantime: one wave, one run key
-    _check_resumed(study, begun, models)
+    _check_resumed(study, begun)
     check_pins(provenance, begun.provenance, request.allow_dirty)
     record = replace(
         begun,
@@ -200,32 +174,31 @@ def _new_manifest(
     study: Study,
     request: SweepRequest,
     registered: Preregistration,
-    models: tuple[ModelPin, ...],
     provenance: Provenance,
     prices: str,
 ) -> RunManifest:
     """Return a new manifest, after storing its run key and worklist: both are sealed, so a crash
     before the record is in the ledger reveals nothing."""
-    source = entropy_of(study.protocol)
+    protocol, wave = study.protocol, request.wave
     identity, recipient = new_identity()
     manifest = RunManifest(
-        study=study.protocol.name,
-        wave=request.wave,
+        study=protocol.name,
+        wave=wave,
         plan=digest_value(record_body(registered)),
         instances_root=registered.sealed_root,
-        models=models,
-        judges=study.protocol.judges,
-        sandbox=study.protocol.sandbox.kind,
-        runtime=study.protocol.sandbox.runtime,
-        replicates=study.protocol.replicates,
-        schedule_seed=source.draw(32, "schedule", request.wave).hex(),
+        models=protocol.wave_models(wave),
+        judges=protocol.judges,
+        sandbox=protocol.sandbox.kind,
+        runtime=protocol.sandbox.runtime,
+        replicates=protocol.replicates,
+        schedule_seed=entropy_of(protocol).draw(32, "schedule", wave).hex(),
         run_recipient=recipient,
         run_key=run_key_key(recipient),
         provenance=provenance,
         allow_dirty=request.allow_dirty,
         prices=prices,
-        tranches=_stated_tranches(study.protocol, request.wave),
-        retention=study.protocol.wave_retention(request.wave),
+        tranches=_stated_tranches(protocol, wave),
+        retention=protocol.wave_retention(wave),
     )
     study.store.put(manifest.run_key, encrypt(identity.encode(), study.recipients()))
     worklist = encode_cells(cells_of(study.entries(), manifest))
@@ -239,9 +212,9 @@ def _stated_tranches(protocol: Protocol, wave: int) -> tuple[Tranches, ...]:
     return protocol.tranches[wave] if protocol.tranches else ()
 
 
-def _check_resumed(study: Study, begun: RunManifest, models: tuple[ModelPin, ...]) -> None:
-    planned = study.protocol
-    tranches = _stated_tranches(planned, begun.wave)
+def _check_resumed(study: Study, begun: RunManifest) -> None:
+    planned, wave = study.protocol, begun.wave
+    models, tranches = planned.wave_models(wave), _stated_tranches(planned, wave)
     now = (models, tranches, planned.replicates, planned.sandbox.kind, planned.sandbox.runtime)
     then = (begun.models, begun.tranches, begun.replicates, begun.sandbox, begun.runtime)
     if now != then:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from harness.store_keys import attempt_key, result_key
 from registry.errors import BrokenPromise
-from registry.ledger import Ledger, Plan, ReportIssued, WaveClosed
+from registry.ledger import Plan, WaveClosed
 from study.errors import StudyError
 from study.protocol import (
     FILE_NAME,
@@ -59,13 +59,16 @@ class Wave:
 def list_waves(study: Study) -> list[Wave]:
     """Return every wave that study.yaml plans, with its state by the ledger."""
     ledger = LedgerSnapshot(study.ledger)
-    begun, closed, reported = _times(ledger)
     entries = ledger.entries()
+    # The first record of a wave counts.
+    begun = {entry.body["wave"]: entry for entry in reversed(ledger.find("run-manifest"))}
+    closed = {entry.body["wave"]: entry for entry in reversed(ledger.find("wave-closed"))}
+    reports = [(entry.record.through_wave, entry.time) for entry in ledger.find("report")]
     plan = study.protocol.registered_plan()
     looks = _looks(study.protocol, plan)
     waves = []
     for wave, models in enumerate(study.protocol.waves):
-        record, when = closed.get(wave, (None, ""))
+        record = closed[wave].record if wave in closed else None
         waves.append(
             Wave(
                 wave=wave,
@@ -75,9 +78,9 @@ def list_waves(study: Study) -> list[Wave]:
                 state="closed" if record else "begun" if wave in begun else "planned",
                 look=looks.get(wave),
                 beyond=looks.get(wave, 0) > plan.looks,
-                begun=begun.get(wave, ""),
-                closed=when,
-                reported=next((at for through, at in reported if through >= wave), ""),
+                begun=begun[wave].time if wave in begun else "",
+                closed=closed[wave].time if wave in closed else "",
+                reported=next((time for through, time in reports if through >= wave), ""),
                 scored=record.finished if record else None,
                 missing=record.missing if record else None,
             )
@@ -100,7 +103,7 @@ def open_wave(
     waves = study.protocol.waves
     last = len(waves) - 1
     same = waves[last] == tuple(models) and study.protocol.wave_tranches(last) == wanted
-    if same and last not in _times(LedgerSnapshot(study.ledger))[0]:
+    if same and manifest_of(study.ledger, last) is None:
         return last, False
     path = study.folder / FILE_NAME
     draft = study.folder / f".{FILE_NAME}.new"
@@ -142,23 +145,6 @@ def close_wave_now(study: Study, wave: int, now: Callable[[], str]) -> tuple[Wav
             )
         context = context_of(study, manifest, pinned_image(study.protocol), None, NO_PRICING)
         return close_wave(study, context, manifest, cells, now), True
-
-
-def _times(
-    ledger: Ledger,
-) -> tuple[dict[int, str], dict[int, tuple[WaveClosed, str]], list[tuple[int, str]]]:
-    """Return the times at which waves were begun, closed, and first reported through."""
-    begun: dict[int, str] = {}
-    closed: dict[int, tuple[WaveClosed, str]] = {}
-    for entry in ledger.find("run-manifest"):
-        begun.setdefault(entry.body["wave"], entry.time)
-    for entry in ledger.find("wave-closed"):
-        closed.setdefault(entry.body["wave"], (entry.record, entry.time))
-    reports: list[tuple[int, str]] = []
-    for entry in ledger.find("report"):
-        record: ReportIssued = entry.record
-        reports.append((record.through_wave, entry.time))
-    return begun, closed, reports
 
 
 def _looks(protocol: Protocol, plan: Plan) -> dict[int, int]:

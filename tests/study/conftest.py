@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from harness.sweep.ray_env import prepare_ray
+from harness.sweep.run_cell import Workbench, run_cell
+from registry.clock import utc_now
+from registry.ledger.records import WaveClosed
 from study import pipeline
-from study.sweeps.sweep import SweepRequest
+from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of
+from study.workspace.image import pinned_image
+from study.workspace.manifests import cells_of
 from study.workspace.setup import init_study
 from study.workspace.study import Study
 
@@ -37,6 +43,19 @@ def make_study(folder: Path, text: str = SMALL) -> Study:
     pipeline.draw(study)
     pipeline.register(study)
     return study
+
+
+def run_wave(study: Study, wave: int = 0, now: Callable[[], str] = utc_now) -> WaveClosed:
+    """What a sweep does, without Ray: each episode of a wave in this process, one by one."""
+    image = pinned_image(study.protocol)
+    manifest = begin_wave(study, SweepRequest(wave, allow_dirty=True), image, now)
+    cells = cells_of(study.entries(), manifest)
+    context = context_of(study, manifest, image, 1)
+    bench = Workbench.open(context)
+    for cell in cells:
+        assert run_cell(cell, bench, now).finished
+    bench.close()
+    return close_wave(study, context, manifest, cells, now)
 
 
 def sweep(study: Study, wave: int, **choices: object) -> object:

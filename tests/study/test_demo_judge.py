@@ -18,7 +18,7 @@ from study.protocol.protocol import read_protocol
 from study.reporting.look import build_look
 from study.workspace.setup import init_study
 from study.workspace.snapshot import take_snapshot
-from tests.study.test_reports import run_wave
+from tests.study.conftest import run_wave
 
 PROTOCOL = """\
 study: judged

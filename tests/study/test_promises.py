@@ -28,7 +28,7 @@ from study.reporting.look import report_study
 from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of, sweep_wave
 from study.workspace.image import NO_IMAGE, PinnedImage
 from study.workspace.manifests import cells_of, closing_manifest, manifests_of
-from study.workspace.setup import init_study, registration_of
+from study.workspace.setup import init_study
 from study.workspace.study import Study
 
 NOW = "2026-11-01T12:00:00Z"
@@ -59,11 +59,8 @@ def registered(tmp_path: Path) -> Study:
 def begin(
     study: Study, now: Callable[[], str] = lambda: NOW, allow_dirty: bool = True
 ) -> RunManifest:
-    models = study.protocol.wave_models(0)
     request = SweepRequest(0, allow_dirty=allow_dirty)
-    return begin_wave(
-        study, request, registration_of(study), models, PinnedImage("", NO_IMAGE), now
-    )
+    return begin_wave(study, request, PinnedImage("", NO_IMAGE), now)
 
 
 def run_cells(study: Study, manifest: RunManifest, count: int | None = None) -> None:

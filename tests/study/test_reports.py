@@ -22,7 +22,6 @@ from harness.judging.grade import submitted
 from harness.spending.budget import Spend
 from harness.spending.paid_call import CallKind
 from harness.spending.prices import read_prices
-from harness.sweep.run_cell import Workbench, run_cell
 from registry.clock import utc_now
 from registry.errors import BrokenPromise
 from registry.ledger.records import record_digest
@@ -32,21 +31,18 @@ from registry.verify import verify_study
 from study import pipeline
 from study.cli.main import main
 from study.errors import StudyError
-from study.judging.drift import archived_cells
 from study.judging.grade import GradeRequest, grade_study
-from study.judging.records import finished_cells, graded_by, read_attempt
+from study.judging.records import archived_cells, finished_waves, graded_by, read_attempt
 from study.protocol.protocol import ModelFacts
 from study.reporting.context import check_report
 from study.reporting.internal import write_internal
 from study.reporting.look import build_look
 from study.sweeps.spending import sum_spends
-from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of
-from study.workspace.image import NO_IMAGE, PinnedImage
-from study.workspace.manifests import cells_of
-from study.workspace.setup import init_study, registration_of
+from study.workspace.setup import init_study
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, serve
+from tests.study.conftest import run_wave
 from tests.study.judging.test_grade import CALL, answer_of, both, reads, verdicts
 
 PROTOCOL = """\
@@ -78,19 +74,6 @@ PRICES = """\
 prices:
   - {provider: openai, model: "*-1", input: 100, output: 1000, date: 2026-11-01, source: a test}
 """
-
-
-def run_wave(study: Study, wave: int) -> None:
-    """What a sweep does, without Ray."""
-    image, request = PinnedImage("", NO_IMAGE), SweepRequest(wave, allow_dirty=True)
-    models = study.protocol.wave_models(wave)
-    manifest = begin_wave(study, request, registration_of(study), models, image, utc_now)
-    context = context_of(study, manifest, image, 1)
-    bench = Workbench.open(context)
-    for cell in cells_of(study.entries(), manifest):
-        assert run_cell(cell, bench, utc_now).finished
-    bench.close()
-    close_wave(study, context, manifest, cells_of(study.entries(), manifest), utc_now)
 
 
 @pytest.fixture(scope="module")
@@ -289,7 +272,7 @@ def arms_of(study: Study) -> dict[str, Arm]:
     arms, identities = {entry.instance: entry.arm for entry in study.entries()}, study.identities()
     return {
         submitted(read_attempt(study, cell.episode, identities)): arms[cell.instance]
-        for cell in finished_cells(study, 0)
+        for cell in finished_waves(study, 0)[0]
     }
 
 

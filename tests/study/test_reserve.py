@@ -12,7 +12,6 @@ from analysis.report.csv import tables_csv
 from analysis.report.markdown import render_markdown
 from analysis.report.report import report_json
 from generators.catalog import INSTALLED
-from harness.sweep.run_cell import Workbench, run_cell
 from publish.leakcheck.check import leaks_in, release_needles
 from registry.ledger.records import Leak
 from registry.result_row import Arm
@@ -21,13 +20,9 @@ from study import pipeline
 from study.reporting.context import check_report
 from study.reporting.look import build_look
 from study.results import exact_rows
-from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of
-from study.workspace.image import NO_IMAGE, PinnedImage
-from study.workspace.manifests import cells_of
-from study.workspace.setup import registration_of
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
-from tests.study.conftest import make_study
+from tests.study.conftest import make_study, run_wave
 
 PROTOCOL = """\
 study: reserved
@@ -52,30 +47,13 @@ entropy: "fixed:0000000000000000000000000000000000000000000000000000000000000b1d
 SIZES = {0: 2, 1: 2}
 
 
-def run_wave(study: Study, wave: int, day: str) -> None:
-    """What a sweep does, without Ray, on a day."""
-
-    def now() -> str:
-        return f"{day}T12:00:00Z"
-
-    image, request = PinnedImage("", NO_IMAGE), SweepRequest(wave, allow_dirty=True)
-    models = study.protocol.wave_models(wave)
-    manifest = begin_wave(study, request, registration_of(study), models, image, now)
-    context = context_of(study, manifest, image, 1)
-    bench = Workbench.open(context)
-    for cell in cells_of(study.entries(), manifest):
-        assert run_cell(cell, bench, now).finished
-    bench.close()
-    close_wave(study, context, manifest, cells_of(study.entries(), manifest), now)
-
-
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
     """Two waves; the panel leaks between them."""
     made = make_study(tmp_path_factory.mktemp("reserve") / "study", PROTOCOL)
-    run_wave(made, 0, "2026-11-01")
+    run_wave(made, 0, lambda: "2026-11-01T12:00:00Z")
     pipeline.publish(made, None, lambda *step: None)
-    run_wave(made, 1, "2026-11-03")
+    run_wave(made, 1, lambda: "2026-11-03T12:00:00Z")
     made.ledger.append(Leak(0, "2026-11-02", "a transcript was put online"), "2026-11-05T00:00:00Z")
     return made
 

@@ -29,7 +29,7 @@ from registry.verify import verify_study
 from study import pipeline
 from study.cli.main import main
 from study.errors import StudyError
-from study.sweeps.estimate import estimate_wave
+from study.estimate import estimate_wave
 from study.sweeps.sweep import SweepOutcome, SweepRequest
 from study.workspace.manifests import manifest_of
 from study.workspace.setup import init_study
@@ -202,9 +202,9 @@ def test_a_budget_holds_over_several_workers_and_the_wave_goes_on_when_it_is_rai
         EPISODES - bought,
     )
     rest = float(provider.bill(study.folder) - account.spent)
-    assert left.cost_usd is not None
-    assert left.cost_usd.high is not None
-    assert left.cost_usd.low <= rest <= left.cost_usd.high
+    assert forecast.cost_usd is not None
+    assert forecast.cost_usd.high is not None
+    assert forecast.cost_usd.low <= rest <= forecast.cost_usd.high
     assert estimate_wave(study, 0).forecasts[0].episodes == 0, "a closed wave owes nothing"
 
 

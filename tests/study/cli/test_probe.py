@@ -23,7 +23,6 @@ from harness.model import PROBE_MARK
 from harness.probing.text import released_text
 from harness.spending.paid_call import CallKind
 from harness.spending.prices import read_prices
-from harness.sweep.run_cell import Workbench, run_cell
 from registry.canonical import digest_value
 from registry.clock import utc_now
 from registry.ledger.records import record_body
@@ -31,16 +30,16 @@ from registry.result_row import Arm
 from registry.verify import verify_study
 from study import pipeline
 from study.cli.main import main
-from study.probing.ask import instance_of
+from study.probing.kinds import instance_of
 from study.probing.results import exposure_of, texts_of
 from study.sweeps.exposure_ledger import burned_tranches
 from study.sweeps.spending import sum_spends
-from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of
+from study.sweeps.sweep import SweepRequest, begin_wave
 from study.workspace.image import NO_IMAGE, PinnedImage
-from study.workspace.manifests import cells_of
 from study.workspace.setup import init_study, registration_of
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
+from tests.study.conftest import run_wave
 
 PROTOCOL = """\
 study: probed
@@ -91,19 +90,6 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Ser
         pipeline.publish(study, False, lambda *step: None)
         run_wave(study)
         yield folder, served
-
-
-def run_wave(study: Study) -> None:
-    """What a sweep does, without Ray."""
-    image, request = PinnedImage("", NO_IMAGE), SweepRequest(0, allow_dirty=True)
-    models = study.protocol.wave_models(0)
-    manifest = begin_wave(study, request, registration_of(study), models, image, utc_now)
-    context = context_of(study, manifest, image, 1)
-    bench = Workbench.open(context)
-    for cell in cells_of(study.entries(), manifest):
-        assert run_cell(cell, bench, utc_now).finished
-    bench.close()
-    close_wave(study, context, manifest, cells_of(study.entries(), manifest), utc_now)
 
 
 @pytest.fixture
@@ -247,8 +233,7 @@ def test_replies_are_bought_once_and_counted(probed: tuple[Study, Served]) -> No
 def begin(study: Study, wave: int) -> None:
     """What a sweep puts into the ledger before its first episode."""
     image, request = PinnedImage("", NO_IMAGE), SweepRequest(wave, allow_dirty=True)
-    models = study.protocol.wave_models(wave)
-    begin_wave(study, request, registration_of(study), models, image, utc_now)
+    begin_wave(study, request, image, utc_now)
 
 
 def trained_on(study: Study) -> Callable[[Json], Answer]:

@@ -30,7 +30,7 @@ from harness.judging.judge import SYSTEM, Judge, Submission, judging_bound
 from harness.spending.budget import Spend
 from harness.spending.paid_call import CallKind
 from harness.spending.prices import read_prices
-from harness.sweep.run_cell import Workbench, open_budget, run_cell
+from harness.sweep.run_cell import open_budget
 from registry.clock import utc_now
 from registry.ledger.records import JudgeRule, Plan, read_record, record_body, record_digest
 from registry.result_row import ResultRow
@@ -44,13 +44,14 @@ from study.judging.records import graded_by
 from study.protocol.protocol import read_protocol
 from study.reporting.look import graded_rows
 from study.sweeps.spending import price_models, sum_spends
-from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of
+from study.sweeps.sweep import context_of
 from study.workspace.image import NO_IMAGE, PinnedImage
-from study.workspace.manifests import cells_of, manifests_of
-from study.workspace.setup import init_study, registration_of
+from study.workspace.manifests import manifests_of
+from study.workspace.setup import init_study
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
+from tests.study.conftest import run_wave
 
 PROTOCOL = """\
 study: judged
@@ -141,19 +142,6 @@ def swept(
 def _rows(study: Study) -> list[ResultRow]:
     snapshot = take_snapshot(study)
     return list(graded_rows(snapshot, [snapshot.waves[0]]))
-
-
-def run_wave(study: Study) -> None:
-    """What a sweep does, without Ray."""
-    image, request = PinnedImage("", NO_IMAGE), SweepRequest(0, allow_dirty=True)
-    models = study.protocol.wave_models(0)
-    manifest = begin_wave(study, request, registration_of(study), models, image, utc_now)
-    context = context_of(study, manifest, image, 1)
-    bench = Workbench.open(context)
-    for cell in cells_of(study.entries(), manifest):
-        assert run_cell(cell, bench, utc_now).finished
-    bench.close()
-    close_wave(study, context, manifest, cells_of(study.entries(), manifest), utc_now)
 
 
 def run(study: Study, *arguments: str) -> Result:
@@ -472,7 +460,7 @@ def test_a_budget_stops_a_judge_before_it_is_passed_and_raised_it_goes_on(
     assert len(served.requests) == EPISODES
     assert {row["spent_usd"] for row in told["budget"]} == {float(EPISODES * CALL)}
     manifest = manifests_of(study.ledger, 0)[0]
-    pricing = price_models(study.folder, study.protocol, manifest.models)
+    pricing = price_models(study, manifest.models)
     judged = sum_spends(study, 0, pricing.prices, CallKind.JUDGE)
     context = context_of(study, manifest, PinnedImage("", NO_IMAGE), 1, pricing, judged)
     budget = open_budget((), frozenset(), study.store, context)  # as the sweep's coordinator does

@@ -27,7 +27,7 @@ from registry.result_row import Arm
 from registry.stores.memory import MemoryStore
 from registry.verify import verify_study
 from study.cli.main import main
-from study.probing.probe import entries_of_model
+from study.probing.kinds import entries_of_model
 from study.probing.results import _adjusted
 from study.sweeps.exposure_ledger import burned_tranches, provider_of
 from study.workspace.study import open_study
@@ -269,7 +269,7 @@ def test_a_model_is_probed_on_what_it_runs_and_groups_are_adjusted_together(
     assert len(own) == 2 * 2 * 2
     assert {entry.tranche for entry in own} == {0}
     row = Exposure(1, "m", 0.5, 0.4, 0.1, (0.0, 0.2), 0.01, 0.02, 0.025, True, 4, 4, 1)
-    assert _adjusted(row, 1) is row
+    assert _adjusted(row, 1) == row
     assert (_adjusted(row, 2).p_adjusted, _adjusted(row, 2).exposed) == (0.04, False)
 
 

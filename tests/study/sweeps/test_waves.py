@@ -13,8 +13,7 @@ from registry.ledger.records import RunManifest
 from study import pipeline
 from study.cli.main import main
 from study.errors import StudyError
-from study.judging.estimate import _planned as judged_each
-from study.sweeps.estimate import _planned
+from study.estimate import _planned
 from study.sweeps.waves import close_wave_now, list_waves, open_wave
 from study.workspace.setup import init_study
 from study.workspace.study import Study
@@ -115,13 +114,10 @@ def test_a_wave_with_untried_episodes_is_not_closed(tmp_path: Path) -> None:
         close_wave_now(study, 0, lambda: "")
     from study.sweeps.sweep import SweepRequest, begin_wave
     from study.workspace.image import pinned_image
-    from study.workspace.setup import registration_of
 
     manifest = begin_wave(
         study,
         SweepRequest(0, allow_dirty=True),
-        registration_of(study),
-        study.protocol.wave_models(0),
         pinned_image(study.protocol),
         lambda: "2026-01-01T00:00:00Z",
     )
@@ -183,19 +179,17 @@ def test_a_wave_owes_its_tranches_and_no_other(tmp_path: Path) -> None:
     from study.sweeps.sweep import SweepRequest, begin_wave
     from study.workspace.image import pinned_image
     from study.workspace.manifests import cells_of
-    from study.workspace.setup import registration_of
 
-    planned_ = _planned(study.protocol, 1)
+    planned_ = {model: _planned(study.protocol, 1, [model]) for model in ("honest", "spiked")}
     assert {m: {s: sum(n) for s, n in own.items()} for m, own in planned_.items()} == {
         "honest": {"count_circles/easy": 8, "compute_average/easy": 8},
         "spiked": {"count_circles/easy": 2, "compute_average/easy": 2},
     }
-    assert judged_each(study.protocol, 1) == [1] * 6 + [1] * 2 + [1] * 2
+    each = [1] * 6 + [1] * 2 + [1] * 2
+    assert _planned(study.protocol, 1) == dict.fromkeys(planned_["honest"], each)
     manifest = begin_wave(
         study,
         SweepRequest(1, allow_dirty=True),
-        registration_of(study),
-        study.protocol.wave_models(1),
         pinned_image(study.protocol),
         lambda: "2026-01-01T00:00:00Z",
     )
@@ -215,8 +209,6 @@ def test_a_wave_owes_its_tranches_and_no_other(tmp_path: Path) -> None:
         begin_wave(
             again,
             SweepRequest(1, allow_dirty=True),
-            registration_of(again),
-            again.protocol.wave_models(1),
             pinned_image(again.protocol),
             lambda: "",
         )

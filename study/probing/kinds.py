@@ -1,0 +1,178 @@
+"""The kinds of probes: a question from memory, and the likelihood of a text; with the instances
+that each can be made about, and which models a text may be sent to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from generators.catalog import Catalog
+from generators.seed import Seed
+from generators.task import TaskInstance
+from harness.errors import HarnessError
+from harness.model import Model, logprob_model
+from harness.probing import (
+    ReleasedText,
+    TextProbe,
+    probe_call,
+    probe_digest,
+    probe_messages,
+    read_probe,
+    read_text_probe,
+    released_text,
+    run_probe,
+    run_text_probe,
+    text_call,
+    text_digest,
+)
+from harness.spending import ReplyStore
+from harness.store_keys import PROBES, hex_of
+from registry.ledger import ModelPin, record_digest
+from registry.sealing import SealedEntry
+from registry.stores import Store
+from study.errors import StudyError
+from study.protocol import FILE_NAME
+from study.sweeps import keeps_nothing
+from study.workspace import Study, manifest_of
+
+BURN = "--burn"
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeKind(Generic[P]):
+    """A kind of probe with results of type ``P``. ``content`` returns what is sent about an
+    instance, None if its stratum has nothing of this kind; ``ask`` sends it, keeps the reply before
+    it is read, and stores its result. It raises AttemptFailed."""
+
+    what: str
+    method: str  # digest that pins it
+    name: Callable[[str, int, ModelPin, str], str]  # from study, wave, model and instance
+    content: Callable[[TaskInstance, Catalog], Any]
+    ask: Callable[[TaskInstance, Any, Model, ReplyStore, Catalog], object]
+    read: Callable[[Store, str, str, tuple[str, ...]], P | None]  # by model and name
+
+
+def _ask_text(
+    instance: TaskInstance,
+    text: ReleasedText,
+    model: Model,
+    replies: ReplyStore,
+    catalog: Catalog,
+    way: str = "",
+    top: int = 0,
+) -> TextProbe:
+    inner = logprob_model(model)
+    if inner is None:
+        raise HarnessError(f"model {model.name!r} cannot be asked how likely a text is")
+    return run_text_probe(instance, text, inner, replies, way, top)
+
+
+QUESTIONS = ProbeKind(
+    "questions", probe_digest(), probe_call, probe_messages, run_probe, read_probe
+)
+TEXTS = ProbeKind("texts", text_digest(), text_call, released_text, _ask_text, read_text_probe)
+
+
+def entries_of_kind(
+    study: Study, kind: ProbeKind[P]
+) -> tuple[tuple[SealedEntry, ...], tuple[str, ...]]:
+    """Return the instances of both arms that a kind of probe can be made about, and the strata
+    without such."""
+    entries = study.entries()
+    first, catalog = {entry.stratum: entry for entry in entries}, study.protocol.catalog
+    silent = tuple(
+        stratum
+        for stratum, entry in first.items()
+        if kind.content(instance_of(entry, catalog), catalog) is None
+    )
+    return tuple(entry for entry in entries if entry.stratum not in silent), silent
+
+
+def entries_of_model(
+    study: Study, wave: int, pin: ModelPin, entries: Iterable[SealedEntry]
+) -> tuple[SealedEntry, ...]:
+    """Return those of the entries that are in tranches that a model runs at a wave: a question
+    would burn the others as a run does (spec/statistics.md, B1)."""
+    tranches = study.protocol.wave_tranches(wave)[pin.name]
+    return tuple(entry for entry in entries if entry.tranche in tranches)
+
+
+def instance_of(entry: SealedEntry, catalog: Catalog) -> TaskInstance:
+    """Return the instance of an entry. Raises HarnessError if it differs from the one drawn."""
+    family = catalog.family(entry.family, entry.version)
+    made = family.generate(entry.difficulty, Seed.from_hex(entry.seed))
+    if made.id != entry.instance:
+        raise HarnessError(
+            f"{entry.stratum}: the generator here makes another instance than the one drawn; run "
+            "the commit and library versions that the study is registered with"
+        )
+    return made
+
+
+def stored_probes(
+    study: Study, wave: int, pin: ModelPin, entries: Iterable[SealedEntry], kind: ProbeKind[P]
+) -> dict[str, P]:
+    """Return a model's stored probes of a kind at a wave, by instance. Needs the study's key."""
+    done, identities, digest = done_calls(study, pin), study.identities(), record_digest(pin)
+    probes: dict[str, P] = {}
+    for entry in entries:
+        call = kind.name(study.protocol.name, wave, pin, entry.instance)
+        probe = kind.read(study.store, digest, call, identities) if call in done else None
+        if probe is not None:
+            probes[entry.instance] = probe
+    return probes
+
+
+def done_calls(study: Study, pin: ModelPin) -> frozenset[str]:
+    """Return the names of a model's stored probes."""
+    prefix = f"{PROBES}{hex_of(record_digest(pin))}/"
+    keys = (key.removeprefix(prefix).removesuffix(".age") for key in study.store.list(prefix))
+    return frozenset(f"sha256:{key}" for key in keys if len(key) == 64)
+
+
+def text_kinds(
+    study: Study, pins: Iterable[ModelPin]
+) -> tuple[dict[str, ProbeKind[TextProbe]], tuple[str, ...]]:
+    """Return the text probe of each model with log-probabilities, asked in the way that its server
+    reports them, and a note on each other model."""
+    stated = {name: (way, top) for name, way, top in study.protocol.logprobs}
+    kinds, notes = {}, []
+    for pin in pins:
+        if pin.provider == "local":
+            kinds[pin.name] = TEXTS
+        elif pin.name in stated:
+            way, top = stated[pin.name]
+            kinds[pin.name] = replace(TEXTS, ask=partial(_ask_text, way=way, top=top))
+        else:
+            notes.append(f"{pin.name}: no log-probabilities: {why_no_logprobs(pin)}")
+    return kinds, tuple(notes)
+
+
+def why_no_logprobs(pin: ModelPin) -> str:
+    """Return why a model without a text probe has none."""
+    if pin.provider == "openai":
+        return f"{FILE_NAME} does not say (`logprobs:`) how its server reports them"
+    if pin.provider == "scripted":
+        return "a built-in agent has none"
+    return "its provider reports none for a text that it is given"
+
+
+def check_sending(study: Study, wave: int, pins: Iterable[ModelPin], burn: bool) -> None:
+    """Refuse to send private text before the ledger records which model of the wave receives it,
+    and to a provider that may keep it, unless ``burn`` allows that. Raises StudyError."""
+    if manifest_of(study.ledger, wave) is None:
+        raise StudyError(
+            f"wave {wave} was not begun: texts are put to a wave's models after its sweep, since "
+            "its manifest records which private instances were sent to which provider"
+        )
+    documented = dict(study.protocol.retention)
+    keeps = [pin.name for pin in pins if not keeps_nothing(pin, documented.get(pin.name, ""))]
+    if keeps and not burn:
+        raise StudyError(
+            f"{study.folder / FILE_NAME}: nothing says that the provider of {', '.join(keeps)} "
+            f"keeps nothing (`retention: none`), so private text sent there is burned for it: name "
+            f"other models with --model, or give {BURN} to send it all the same"
+        )
