@@ -11,86 +11,39 @@ public, only its tests and pages, so these are ours: values that are empty are l
 ``xpath_collect``; ``path/@name`` is a path wherever one may stand; ``xpath_max_value`` and
 ``xpath_min_value`` give the number as the file has it; ``xpath_max_count`` is the largest number
 of matches that one parent has (the most members of any one team). Public templates give these
-three two paths, labels and values, and mean the label (``group_by_label``).
-
-Documents with a DOCTYPE are refused, and with them all entities of a document's own.
+three two paths, labels and values, and mean the label (``texts_by_label``).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from generators.errors import TemplateError, TemplateLimitError
+from generators.errors import TemplateError
 from generators.templates.functions import numbers as numeric
 from generators.templates.functions.base import Function, parts_paths, table_of
 from generators.templates.functions.parsed_file import OpenFile
-from generators.templates.functions.xpath import compile_xpath
-from generators.templates.functions.xpathwalk import (
-    MAX_WORK,
-    Attribute,
-    Context,
-    Node,
-    Work,
-    XmlDocument,
-    XPath,
-    select,
-    select_from,
-)
 
 if TYPE_CHECKING:
-    from xml.etree.ElementTree import Element
+    from elementpath import XPathNode
 
-
-MAX_DEPTH = 200
-
-
-def read_document(text: str) -> XmlDocument:
-    """The elements of an XML text. Raises TemplateError, for a DOCTYPE too."""
-    from xml.etree import ElementTree
-
-    if _has_doctype(text):
-        raise TemplateError("the file has a DOCTYPE, which is refused")
-    try:
-        root = ElementTree.fromstring(text)  # noqa: S314 - without a DOCTYPE there are no entities
-    except ElementTree.ParseError as error:
-        raise TemplateError(f"the file is not XML: {error}") from None
-    except (ValueError, LookupError) as error:  # an encoding that is none
-        raise TemplateError(f"the file is not XML that can be read: {error}") from None
-    level, depth = [root], 1
-    while level := [child for element in level for child in element]:
-        depth += 1
-        if depth > MAX_DEPTH:
-            raise TemplateLimitError(f"the file is nested deeper than {MAX_DEPTH}")
-    return XmlDocument(root, text)
+    from generators.templates.functions.xpath import XmlDocument
 
 
 def parse_document(file: OpenFile) -> XmlDocument:
     """The elements of an XML file (a parser of OpenFile)."""
+    from generators.templates.functions.xpath import read_document
+
     return read_document(file.text)
-
-
-def _has_doctype(text: str) -> bool:
-    """Whether one stands where it may: before the root, among comments and instructions."""
-    at = 0
-    while True:
-        at = text.find("<", at)
-        if text.startswith("<?", at):
-            at = text.find("?>", at)
-        elif text.startswith("<!--", at):
-            at = text.find("-->", at + 4)
-        else:
-            return text.startswith("<!", at)
-        if at < 0:
-            return False
 
 
 def xpath_value(arguments: Sequence[str], file: OpenFile) -> str:
     """The text of the first match."""
-    nodes = _matches(arguments[0], file)
-    if not nodes:
+    texts = _texts(arguments[0], file)
+    if not texts:
         raise TemplateError("the path leads to nothing in the file")
-    return text_of(nodes[0])
+    return texts[0]
 
 
 def xpath_attr(arguments: Sequence[str], file: OpenFile) -> str:
@@ -101,8 +54,7 @@ def xpath_attr(arguments: Sequence[str], file: OpenFile) -> str:
     nodes = _matches(path or ".", file)
     if not nodes:
         raise TemplateError("the path leads to nothing in the file")
-    element, document = nodes[0], file.parsed(parse_document)
-    value = None if isinstance(element, Attribute) else element.get(document.expand(name))
+    value = file.parsed(parse_document).attribute(nodes[0], name)
     if value is None:
         raise TemplateError(f"the first match has no attribute {name[:80]!r}")
     return value
@@ -129,28 +81,21 @@ def xpath_max_count(arguments: Sequence[str], file: OpenFile) -> str:
     if len(arguments) > 1:
         groups = _groups(arguments, file)
         return max(groups, key=lambda group: len(group[1]))[0]
-    counts: dict[Element | None, int] = {}
-    document = file.parsed(parse_document)
-    for node in _matches(arguments[0], file):
-        parent = node.owner if isinstance(node, Attribute) else document.parents.get(node)
-        counts[parent] = counts.get(parent, 0) + 1
+    counts = Counter(node.parent for node in _matches(arguments[0], file))
     return str(max(counts.values(), default=0))
 
 
-def text_of(node: Node) -> str:
-    """The text of a match, white space round it left out."""
-    if isinstance(node, Attribute):
-        return node.text.strip()
-    return (("".join(node.itertext()) if len(node) else node.text) or "").strip()
+def _matches(path: str, file: OpenFile) -> list[XPathNode]:
+    return _document(path, file).select(path)
 
 
-def _matches(path: str, file: OpenFile) -> list[Node]:
-    compiled = compile_xpath(path)  # first: what is wrong in every file is said before all else
-    return select(file.parsed(parse_document), compiled)
+def _document(path: str, file: OpenFile) -> XmlDocument:
+    _check([path])  # first: what is wrong in every file is said before all else
+    return file.parsed(parse_document)
 
 
 def _texts(path: str, file: OpenFile) -> list[str]:
-    return [text_of(node) for node in _matches(path, file)]
+    return _document(path, file).texts(path)
 
 
 def _numbers(write: Callable[[list[float]], str]) -> Callable[[Sequence[str], OpenFile], str]:
@@ -173,11 +118,11 @@ def _extreme(largest: bool) -> Callable[[Sequence[str], OpenFile], str]:
 
 
 def _groups(arguments: Sequence[str], file: OpenFile) -> list[tuple[str, list[str]]]:
-    labels, values = map(compile_xpath, arguments)
-    groups = group_by_label(file.parsed(parse_document), labels, values)
+    _check(arguments)
+    groups = file.parsed(parse_document).texts_by_label(*arguments)
     if not groups:
         raise TemplateError("the first path leads to no label in the file")
-    return [(text_of(label), [text_of(node) for node in nodes]) for label, nodes in groups]
+    return groups
 
 
 def _split_attribute(text: str) -> tuple[str, str]:
@@ -188,13 +133,15 @@ def _split_attribute(text: str) -> tuple[str, str]:
 
 
 def _check(arguments: Sequence[str]) -> None:
+    from generators.templates.functions.xpath import compile_xpath
+
     for path in arguments:
         compile_xpath(path)
 
 
 def _check_attribute(arguments: Sequence[str]) -> None:
     path, _ = _split_attribute(arguments[0])
-    compile_xpath(arguments[0] if path.endswith("/") else path or ".")
+    _check([arguments[0] if path.endswith("/") else path or "."])
 
 
 def _function(name: str, compute: Callable[[Sequence[str], OpenFile], str]) -> Function:
@@ -220,40 +167,3 @@ XML = table_of(
     _of_labels("xpath_min_value", _extreme(False)),
     _of_labels("xpath_max_count", xpath_max_count),
 )
-
-
-# --- Labels of XML elements, each with the values that are its own ---
-
-
-def group_by_label(
-    document: XmlDocument, labels: XPath, values: XPath
-) -> list[tuple[Node, list[Node]]]:
-    """Each label with its values, in the document's order. Raises TemplateError."""
-    work = Work(MAX_WORK)
-    top = Context(document, work, document.root)
-    labelled = [(label, _holder(label, document)) for label in select_from(labels, top)]
-    if not values.absolute:
-        return [
-            (label, select_from(values, Context(document, work, holder)))
-            for label, holder in labelled
-        ]
-    owned: dict[Element, list[Node]] = {holder: [] for _, holder in labelled}
-    for node in select_from(values, top):
-        ancestor: Element | None = _start(node)
-        while ancestor is not None and ancestor not in owned:
-            work.spend(1)
-            ancestor = document.parents.get(ancestor)
-        if ancestor is not None:
-            owned[ancestor].append(node)
-    return [(label, owned[holder]) for label, holder in labelled]
-
-
-def _holder(label: Node, document: XmlDocument) -> Element:
-    """The element that a label stands in; the root stands in itself."""
-    if isinstance(label, Attribute):
-        return label.owner
-    return document.parents.get(label, label)
-
-
-def _start(node: Node) -> Element:
-    return node.owner if isinstance(node, Attribute) else node

@@ -1,231 +1,338 @@
-"""A part of XPath 1.0, evaluated over ElementTree's elements.
+"""XPath 1.0 over XML documents: the elementpath library, with a bound on the work of one path.
 
 A path is steps between ``/`` (children) or ``//`` (at any depth): a name, ``*``, ``.``, ``..``,
 and last ``@name``, ``@*`` or ``text()``. Names may be ``prefix:name`` (prefixes as the file
-declares them), ``{namespace}name``, ``{*}name`` and ``prefix:*``. After a step stand any number
-of predicates: a position (``[2]``, ``[last()]``, ``[last()-1]``), or a condition of paths, texts
-in quotes, numbers, ``= != < <= > >=``, ``+ -``, ``and``, ``or``, brackets, and the functions ``not
-contains starts-with position last count number string string-length normalize-space true false``.
+declares them), ``{namespace}name``, ``{*}name`` and ``prefix:*``; one without a prefix is in no
+namespace or in the document's default one. After a step stand any number of predicates: a position
+(``[2]``, ``[last()]``, ``[last()-1]``), or a condition of paths, texts in quotes, numbers, ``= !=
+< <= > >=``, ``+ -``, ``and``, ``or``, brackets, and the functions ``not contains starts-with
+position last count number string string-length normalize-space true false``.
 
-This holds all that ElementTree's ``find`` takes and what the public implementation's pages
-promise (``[budget>100000]``, ``[salary>5 and team='X']``). Where ElementTree and XPath differ,
-XPath is right: ``item[@x][1]`` is the first of those with x, ``*[2]`` the second child of any
-name, matches come in the document's order.
+Comparisons, sums, and the texts and numbers of nodes are our own: where a text is no number,
+elementpath 5.1 refuses to compare, and it puts the text behind an element before the text of the
+element's children.
 """
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import product
+from math import nan
+from typing import Any, TypeVar
+from xml.etree.ElementTree import Element, ElementTree, ParseError, XMLPullParser, fromstring
 
-from generators.errors import TemplateError
-from generators.templates.functions.xpathwalk import (
-    CALLS,
-    ORDERS,
-    Expression,
-    Value,
-    XPath,
-    XPathStep,
-    compare,
-    is_true,
-    number_from,
-    select_from,
+from elementpath import (
+    ElementNode,
+    ElementPathError,
+    XPath1Parser,
+    XPathContext,
+    XPathNode,
+    XPathToken,
+    build_node_tree,
 )
+
+from generators.errors import TemplateError, TemplateLimitError
+from generators.templates.functions.numbers import to_number
 
 MAX_PATH = 2_000  # characters
-MAX_NESTING = 30  # of brackets
+MAX_DEPTH = 200  # of elements
+MAX_WORK = 2_000_000  # nodes visited and values compared for one path
 
-_TOKEN = re.compile(
-    r"""\s*(?:
-      (?P<text>'[^']*'|"[^"]*")
-    | (?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)
-    | (?P<sign>//|\.\.|!=|<=|>=|==|[/.@\[\]()=<>*+\-,|])
-    | (?P<name>\{[^}]*\}(?:[^\W\d][\w.\-]*|\*)|[^\W\d][\w.\-]*(?::(?:[^\W\d][\w.\-]*|\*))?)
-    )""",
-    re.X,
+T = TypeVar("T")
+
+_QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
+_UNRESOLVED = "{prefix:"  # before a prefix, in names of which no document has said the namespace
+_PATHS = frozenset(("(name)", ":", "{", "*", ".", "..", "/", "//", "[", "@", "text"))
+_FUNCTIONS = (
+    *("not", "contains", "starts-with", "position", "last", "count", "number", "string"),
+    *("string-length", "normalize-space", "true", "false"),
 )
+_ORDERS: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_COMPARISONS = {"=": operator.eq, "!=": operator.ne, **_ORDERS}
+_SYMBOLS = (
+    *("(start)", "(end)", "(invalid)", "(unknown)"),
+    *("(string)", "(float)", "(decimal)", "(integer)"),
+    *("]", "(", ")", "}", ",", "+", "-", "and", "or"),
+    *_PATHS,
+    *_COMPARISONS,
+    *_FUNCTIONS,
+)
+
+
+@dataclass(slots=True)
+class Work:
+    """The number of nodes that may still be visited. Mutable."""
+
+    left: int = MAX_WORK
+
+    def spend(self, count: int) -> None:
+        """Raise TemplateLimitError if fewer are left."""
+        self.left -= count
+        if self.left < 0:
+            raise TemplateLimitError("the path looks at too many elements")
+
+
+class XmlDocument:
+    """The nodes of a document, and the namespaces of its prefixes."""
+
+    def __init__(self, root: Element, text: str) -> None:
+        self.top = build_node_tree(ElementTree(root))
+        self.root = self.top.children[0]
+        self._text = text
+        self._full_names: dict[str, tuple[str, ...]] = {}
+
+    @cached_property
+    def namespaces(self) -> dict[str, str]:
+        """The namespace of each prefix, ``""`` for the default, as first declared."""
+        prefixes = {"xml": "http://www.w3.org/XML/1998/namespace"}
+        if "xmlns" in self._text:
+            parser: Any = XMLPullParser(["start-ns"])
+            parser.feed(self._text)  # the text has been parsed once, so it is well-formed
+            for _, (prefix, namespace) in parser.read_events():
+                prefixes.setdefault(prefix or "", namespace)
+        return prefixes
+
+    def expand(self, name: str) -> str:
+        """``prefix:name`` as ``{namespace}name``; other names as they are."""
+        prefix, colon, local = name.rpartition(":")
+        if not colon or name.startswith("{"):
+            return name
+        if prefix not in self.namespaces:
+            raise TemplateError(f"the file declares no prefix {prefix[:40]!r}")
+        return f"{{{self.namespaces[prefix]}}}{local}"
+
+    def attribute(self, node: XPathNode, name: str) -> str | None:
+        """The text of an element's attribute; None if there is none."""
+        element = node.value
+        return element.get(self.expand(name)) if isinstance(element, Element) else None
+
+    def full_names(self, name: str) -> tuple[str, ...]:
+        """The names that one in a path stands for; if it is an attribute's, the first of them."""
+        if name not in self._full_names:
+            names = [self.expand(name.removeprefix(_UNRESOLVED).replace("}", ":"))]
+            if not name.startswith("{"):
+                names = [name, f"{{{self.namespaces.get('', '')}}}{name}"]
+            elif not name.startswith(_UNRESOLVED):
+                names = [name]
+            self._full_names[name] = tuple(names)
+        return self._full_names[name]
+
+    def select(
+        self, path: str, start: XPathNode | None = None, work: Work | None = None
+    ) -> list[XPathNode]:
+        """All that a path leads to, each once, in the document's order. Raises TemplateError."""
+        context = _Context(self, self.root if start is None else start, work or Work())
+        try:
+            nodes: set[Any] = set(compile_xpath(path).select(context)) - {self.top}
+        except ElementPathError as error:
+            raise TemplateError(f"the path cannot be computed: {error}") from None
+        if not all(isinstance(node, XPathNode) for node in nodes):
+            raise TemplateError("the path leads to a value that is not in the file")
+        return sorted(nodes, key=lambda node: node.position)
+
+    def texts(self, path: str) -> list[str]:
+        """The texts of all that a path leads to, without white space round them."""
+        return [string_of(node).strip() for node in self.select(path)]
+
+    def texts_by_label(self, labels: str, values: str) -> list[tuple[str, list[str]]]:
+        """The text of each label with those of its values, in the document's order.
+
+        A relative path of values starts from the element that a label stands in; a value of an
+        absolute path belongs to the nearest such element that it lies in. Raises TemplateError.
+        """
+        work = Work()
+        label_nodes = self.select(labels, work=work)
+        holders = [
+            label.parent if isinstance(label.parent, ElementNode) else label
+            for label in label_nodes
+        ]
+        owned: dict[XPathNode, list[XPathNode]] = {holder: [] for holder in holders}
+        if values.lstrip().startswith("/"):
+            for value in self.select(values, work=work):
+                ancestor: XPathNode | None = value
+                while ancestor is not None and ancestor not in owned:
+                    work.spend(1)
+                    ancestor = ancestor.parent
+                if ancestor is not None:
+                    owned[ancestor].append(value)
+        else:
+            owned = {holder: self.select(values, holder, work) for holder in owned}
+        return [
+            (string_of(label).strip(), [string_of(value).strip() for value in owned[holder]])
+            for label, holder in zip(label_nodes, holders, strict=True)
+        ]
+
+
+def read_document(text: str) -> XmlDocument:
+    """The document of an XML text. Raises TemplateError, for a DOCTYPE too: without one there are
+    no entities of a document's own."""
+    if _has_doctype(text):
+        raise TemplateError("the file has a DOCTYPE, which is refused")
+    try:
+        root = fromstring(text)  # noqa: S314 - without a DOCTYPE there are no entities
+    except ParseError as error:
+        raise TemplateError(f"the file is not XML: {error}") from None
+    except (ValueError, LookupError) as error:  # an encoding that is none
+        raise TemplateError(f"the file is not XML that can be read: {error}") from None
+    level, depth = [root], 1
+    while level := [child for element in level for child in element]:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise TemplateLimitError(f"the file is nested deeper than {MAX_DEPTH}")
+    return XmlDocument(root, text)
+
+
+def _has_doctype(text: str) -> bool:
+    """Whether one stands where it may: before the root, among comments and instructions."""
+    at = 0
+    while True:
+        at = text.find("<", at)
+        if text.startswith("<?", at):
+            at = text.find("?>", at)
+        elif text.startswith("<!--", at):
+            at = text.find("-->", at + 4)
+        else:
+            return text.startswith("<!", at)
+        if at < 0:
+            return False
+
+
+class _Context(XPathContext):
+    """The place where an expression is evaluated; every node that an axis visits is work."""
+
+    def __init__(self, document: XmlDocument, item: XPathNode, work: Work) -> None:
+        super().__init__(document.top, item=item)
+        self.source, self.work = document, work
+
+    def __copy__(self) -> XPathContext:
+        self.work.spend(1)
+        return super().__copy__()
+
+    def _counted(self, nodes: Iterator[T]) -> Iterator[T]:
+        for node in nodes:
+            self.work.spend(1)
+            yield node
+
+    def iter_self(self) -> Iterator[Any]:
+        return self._counted(super().iter_self())
+
+    def iter_parent(self) -> Iterator[Any]:
+        return self._counted(super().iter_parent())
+
+    def iter_attributes(self) -> Iterator[Any]:
+        return self._counted(super().iter_attributes())
+
+    def iter_children_or_self(self) -> Iterator[Any]:
+        return self._counted(super().iter_children_or_self())
+
+    def iter_descendants(self, axis: str | None = None) -> Iterator[Any]:
+        return self._counted(super().iter_descendants(axis))
+
+    def iter_matching_nodes(self, name: str, default_namespace: str | None = None) -> Iterator[Any]:
+        first, *others = self.source.full_names(name)
+        for node in self.iter_children_or_self():
+            names = (first, *others) if isinstance(node, ElementNode) else (first,)
+            if any(node.match_name(full_name) for full_name in names):
+                yield node
+
+
+class _Comparison(XPathToken):
+    """A comparison as in section 3.4 of XPath 1.0: a list of nodes stands for any of them."""
+
+    def evaluate(self, context: Any = None) -> bool:
+        sides = [[*operand.select(copy(context))] for operand in self]
+        firsts = [value for side in sides for value in side[:1]]
+        value_of: Callable[[Any], Any] = string_of
+        if self.symbol in _ORDERS or not all(isinstance(v, XPathNode | str) for v in firsts):
+            value_of = number_of
+        if any(isinstance(value, bool) for value in firsts):
+            sides = [[bool(side)] if _are_nodes(side) else side for side in sides]
+            value_of = number_of if self.symbol in _ORDERS else self.boolean_value
+        left, right = sides
+        context.work.spend(len(left) * len(right))
+        compare = _COMPARISONS[self.symbol]
+        return any(compare(*pair) for pair in product(map(value_of, left), map(value_of, right)))
+
+
+def _are_nodes(values: list[Any]) -> bool:
+    return not values or isinstance(values[0], XPathNode)
+
+
+class _Sum(XPathToken):
+    """The sum or difference of two operands, or one operand with its sign."""
+
+    def evaluate(self, context: Any = None) -> float:
+        values = [next(operand.select(copy(context)), "") for operand in self]
+        *first, last = map(number_of, values)
+        return sum(first) + (last if self.symbol == "+" else -last)
+
+
+class _Function(XPathToken):
+    """A function of XPath: its arguments as texts and numbers."""
+
+    def string_value(self, obj: Any) -> str:
+        return string_of(obj) if isinstance(obj, XPathNode) else super().string_value(obj)
+
+    def number_value(self, obj: Any) -> float:
+        return number_of(obj)
+
+
+def string_of(value: Any) -> str:
+    """The text of a node with all text in it, as XPath's ``string`` has it; a text as it is."""
+    if isinstance(value, XPathNode):
+        value = value.value
+    return "".join(value.itertext()) if isinstance(value, Element) else str(value)
+
+
+def number_of(value: Any) -> float:
+    """The number of a value, as XPath's ``number`` has it; NaN for a text that is none."""
+    if not isinstance(value, XPathNode | str):
+        return nan if value is None else float(value)
+    number = to_number(string_of(value))
+    return nan if number is None else number
+
+
+_PARSER = XPath1Parser.create_restricted_parser("Template", _SYMBOLS)
+for _base, _signs in ((_Comparison, _COMPARISONS), (_Sum, "+-"), (_Function, _FUNCTIONS)):
+    for _sign in _signs:
+        _PARSER.symbol_table[_sign] = type(_sign, (_base, _PARSER.symbol_table[_sign]), {})
+
+
+class _Prefixes(dict[str, str]):
+    """A namespace for every prefix: the document says later which it is."""
+
+    def __missing__(self, prefix: str) -> str:
+        return _UNRESOLVED[1:] + prefix
 
 
 @lru_cache(maxsize=4096)
-def compile_xpath(text: str) -> XPath:
-    """The steps of a path. Raises TemplateError that shows where it stops being one."""
+def compile_xpath(text: str) -> XPathToken:
+    """The parsed path. Raises TemplateError that shows where it stops being one."""
     if len(text) > MAX_PATH:
         raise TemplateError(f"the path has {len(text)} characters; at most {MAX_PATH} are read")
-    parser = _Parser(text)
-    path = parser.path()
-    parser.end()
+    bare = _QUOTED.sub("", text)
+    if bare.count("[") > bare.count("]"):
+        raise TemplateError(f"in the path, ] is missing: {text[:60]!r}")
+    if "==" in bare:
+        raise TemplateError(f"the path cannot be read: write = for == in {text[:60]!r}")
+    parser = _PARSER(strict=False)
+    parser.namespaces = _Prefixes()
+    try:
+        path = parser.parse(text)
+    except ElementPathError as error:
+        raise TemplateError(f"in the path {text[:60]!r}, {error}") from None
+    except RecursionError:
+        raise TemplateLimitError("the path is nested too deep") from None
+    if path.symbol not in _PATHS:
+        raise TemplateError("a path has steps; functions stand within [ ]")
     return path
-
-
-class _Parser:
-    """Reads one path from left to right."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._tokens = list(_tokens(text))
-        self._at = 0
-        self._depth = 0
-
-    def path(self) -> XPath:
-        """A path, as far as it goes."""
-        absolute = self._peek() in ("/", "//")
-        steps: list[XPathStep] = []
-        while not steps or self._peek() in ("/", "//"):
-            slash = self._next() if self._peek() in ("/", "//") else ""
-            if steps and steps[-1].axis in ("attribute", "text"):
-                raise self._error("a step cannot follow an attribute or text()")
-            steps.append(self._step(slash == "//"))
-        return XPath(tuple(steps), absolute)
-
-    def end(self) -> None:
-        """Raise TemplateError where something is left."""
-        if self._at < len(self._tokens):
-            raise self._error("a path goes on with / or [")
-
-    def _step(self, deep: bool) -> XPathStep:
-        part = self._next()
-        if part == "..":
-            return XPathStep("parent", "*", deep, self._predicates())
-        if part == ".":
-            return XPathStep("self", "*", deep, self._predicates())
-        if part == "@":
-            name = self._next()
-            if name != "*" and not _is_name(name):
-                raise self._error("@ is followed by a name")
-            return XPathStep("attribute", name, deep)
-        if part == "text" and self._peek() == "(":
-            self._expect("(")
-            self._expect(")")
-            return XPathStep("text", "", deep)
-        if part != "*" and not _is_name(part):
-            raise self._error("a step is a name, *, ., .., @name or text()")
-        if self._peek() == "(":
-            raise self._error("a path has steps; functions stand within [ ]")
-        return XPathStep("child", part, deep, self._predicates())
-
-    def _predicates(self) -> tuple[Expression, ...]:
-        predicates: list[Expression] = []
-        while self._peek() == "[":
-            self._expect("[")
-            predicates.append(self._either())
-            self._expect("]")
-        return tuple(predicates)
-
-    def _either(self) -> Expression:
-        self._depth += 1
-        if self._depth > MAX_NESTING:
-            raise self._error(f"brackets are nested deeper than {MAX_NESTING}")
-        ways = [self._both()]
-        while self._peek() == "or":
-            self._next()
-            ways.append(self._both())
-        self._depth -= 1
-        return (
-            ways[0]
-            if len(ways) == 1
-            else lambda context: any(is_true(way(context)) for way in ways)
-        )
-
-    def _both(self) -> Expression:
-        conditions = [self._comparison()]
-        while self._peek() == "and":
-            self._next()
-            conditions.append(self._comparison())
-        return (
-            conditions[0]
-            if len(conditions) == 1
-            else lambda context: all(is_true(one(context)) for one in conditions)
-        )
-
-    def _comparison(self) -> Expression:
-        one = self._sum()
-        if self._peek() not in ORDERS:
-            return one
-        sign, other = self._next(), self._sum()
-        return lambda context: compare(sign, one(context), other(context), context.work)
-
-    def _sum(self) -> Expression:
-        total = self._operand()
-        while self._peek() in ("+", "-"):
-            total = _signed(total, self._next(), self._operand())
-        return total
-
-    def _operand(self) -> Expression:
-        part = self._peek()
-        if part == "(":
-            self._expect("(")
-            inner = self._either()
-            self._expect(")")
-            return inner
-        if part[:1] in ("'", '"'):
-            return _constant(self._next()[1:-1])
-        if part == "-":
-            self._next()
-            return _signed(_constant(0.0), "-", self._operand())
-        if part[:1].isdigit() or (part[:1] == "." and part[1:2].isdigit()):
-            return _constant(float(self._next()))
-        if part in CALLS and self._peek(1) == "(":
-            return self._call()
-        path = self.path()
-        return lambda context: select_from(path, context)
-
-    def _call(self) -> Expression:
-        name = self._next()
-        least, most, apply = CALLS[name]
-        self._expect("(")
-        arguments: list[Expression] = []
-        while self._peek() != ")":
-            if arguments:
-                self._expect(",")
-            arguments.append(self._either())
-        self._expect(")")
-        if not least <= len(arguments) <= most:
-            raise self._error(f"{name}() takes {least if least == most else '0 or 1'} arguments")
-        return lambda context: apply([argument(context) for argument in arguments], context)
-
-    def _peek(self, ahead: int = 0) -> str:
-        at = self._at + ahead
-        return self._tokens[at][0] if at < len(self._tokens) else ""
-
-    def _next(self) -> str:
-        part = self._peek()
-        self._at += 1
-        return part
-
-    def _expect(self, part: str) -> None:
-        if self._peek() != part:
-            raise self._error(f"{part} is missing")
-        self._at += 1
-
-    def _error(self, what: str) -> TemplateError:
-        at = min(self._at, len(self._tokens)) - 1
-        start = self._tokens[at][1] if at >= 0 else 0
-        rest = self._text[start:][:60]
-        return TemplateError(f"in the path, {what} (near {rest!r})")
-
-
-def _tokens(text: str) -> Iterator[tuple[str, int]]:
-    """Each part with where it starts."""
-    at, end = 0, len(text.rstrip())
-    while at < end:
-        match = _TOKEN.match(text, at)
-        if match is None or match["sign"] in ("==", "|"):
-            hint = "; write = for ==" if match and match["sign"] == "==" else ""
-            raise TemplateError(f"the path cannot be read from {text[at:][:60]!r} on{hint}")
-        yield match[0].strip(), at
-        at = match.end()
-
-
-def _is_name(part: str) -> bool:
-    return part[:1] == "{" or part[:1] == "_" or part[:1].isalpha()
-
-
-def _constant(value: Value) -> Expression:
-    return lambda _: value
-
-
-def _signed(one: Expression, sign: str, other: Expression) -> Expression:
-    if sign == "+":
-        return lambda context: number_from(one(context)) + number_from(other(context))
-    return lambda context: number_from(one(context)) - number_from(other(context))

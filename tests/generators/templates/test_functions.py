@@ -432,6 +432,12 @@ def test_xpath(name: str, path: str, value: str) -> None:
     assert ask(name, path, data=FIRM) == value
 
 
+def test_the_text_of_an_element_keeps_the_order_of_its_parts() -> None:
+    mixed = "<r><p>1<b>2<i>3</i>4</b>5</p></r>"
+    for path in ("p", "p[. = 12345]", "p[contains(., '234')]", "p[string(b) = '234']"):
+        assert ask("xpath_value", path, data=mixed) == "12345"
+
+
 def test_xpath_of_nothing() -> None:
     for verb in ("sum", "avg", "max", "min"):
         assert ask(f"xpath_{verb}", "gone/b", data=FIRM) == "0"

@@ -371,7 +371,17 @@ def test_paths_that_look_at_too_much() -> None:
 @pytest.mark.parametrize("name", ["json_value", "xpath_value"])
 @pytest.mark.parametrize(
     "path",
-    ["a" * 5_000, "a[" * 900, "[?" * 900, "a[" + "(" * 900, "a[?" + "(" * 900, "[[[[", "'", "\0"],
+    [
+        "a" * 5_000,
+        "a[" * 900,
+        "[?" * 900,
+        "a[" + "(" * 900,
+        "a[" + "- " * 900 + "1]",
+        "a[?" + "(" * 900,
+        "[[[[",
+        "'",
+        "\0",
+    ],
 )
 def test_paths_that_are_none(name: str, path: str) -> None:
     refused(name, path, '{"a": 1}' if name == "json_value" else "<a/>")
