@@ -28,14 +28,13 @@ from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Asset, Limits, TaskInstance
 from harness.build_model import build_model
-from harness.codec import encode_episode
 from harness.episode import Cell
 from harness.episodes.grading import grade_episode
-from harness.episodes.result import encode_result, summarise_episode
+from harness.episodes.result import RESULT_CODEC, summarise_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.sandboxes.base import ExecResult, Sandbox, SandboxRefused
 from harness.spending.purchases import MemoryJournal
-from harness.store_keys import attempt_key, result_key
+from harness.storage import EPISODE_CODEC, attempt_key, result_key
 from harness.sweep.run_cell import RunContext, Workbench, run_cell
 from harness.sweep.schedule import WaveInstance, schedule_cells
 from registry.ledger.records import ModelPin
@@ -180,10 +179,12 @@ def run_episodes(cells: Sequence[Cell], bench: Workbench) -> None:
             bench.sandboxes,
             noon,
         )
-        bench.store.put(attempt_key(cell.episode, 1), encrypt(encode_episode(episode), readers))
+        bench.store.put(
+            attempt_key(cell.episode, 1), encrypt(EPISODE_CODEC.encode(episode), readers)
+        )
         grade = grade_episode(instance, episode)
         result = summarise_episode(bench.context.wave, cell, episode, grade, 1)
-        bench.store.put(result_key(cell.episode), encrypt(encode_result(result), readers))
+        bench.store.put(result_key(cell.episode), encrypt(RESULT_CODEC.encode(result), readers))
 
 
 def run_cells(cells: Sequence[Cell], bench: Workbench) -> None:

@@ -34,7 +34,7 @@ from harness.spending import (
     read_paid_calls,
     total_cost,
 )
-from harness.store_keys import JUDGE_CALLS, result_key
+from harness.storage import JUDGE_CALLS, result_key
 from registry.ledger import JudgePin, ModelPin, record_digest
 from study.errors import StudyError
 from study.judging import FIRST, archived_cells, graded_by, judge_pin

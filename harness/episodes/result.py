@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from harness.codec import Codec
 from harness.episode import Cell, Episode, Grade, GradeStatus
 from harness.spending import Price, total_cost
+from harness.storage import Codec
 from registry.result_row import JOINED, Arm, ResultRow, Status
 
 LENIENT = "lenient/0"  # the criterion of that column; it has no weight in the score
@@ -58,8 +58,7 @@ class EpisodeResult:
     score_static: float | None = None
 
 
-_CODEC: Codec[EpisodeResult] = Codec("result", 1, EpisodeResult)
-encode_result, decode_result = _CODEC.encode, _CODEC.decode
+RESULT_CODEC: Codec[EpisodeResult] = Codec("result", 1, EpisodeResult)
 
 
 _SHARED = tuple(field.name for field in fields(ResultRow) if field.name not in JOINED)

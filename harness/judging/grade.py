@@ -8,7 +8,6 @@ from generators.grading import DIMENSIONS, Rubric, parse_answer, score_parts, sc
 from generators.task import TaskInstance
 from harness.agent import SingleTurnModel
 from harness.build_model import JUDGES, build_model
-from harness.codec import decode_grade, encode_grade
 from harness.episode import Episode, Grade, GradeStatus, StopReason
 from harness.episodes import Verdicts
 from harness.errors import HarnessError
@@ -22,9 +21,8 @@ from harness.judging.judge import (
     prompt_digest,
     questions_of,
 )
-from harness.store_keys import grade_key
+from harness.storage import GRADE_CODEC, grade_key
 from registry.ledger import JudgePin, ModelPin
-from registry.sealing import decrypt, encrypt
 from registry.stores import Store
 
 _BUILT_IN = frozenset(f'"{agent}"' for agent in JUDGES)  # as a pin spells them
@@ -117,8 +115,7 @@ def keep_grade(
     store: Store, judge: str, grade: Grade, recipients: tuple[str, ...], look: int | None = None
 ) -> bool:
     """Store a judge's grade; False if there is one already."""
-    key = grade_key(judge, grade.episode, look)
-    return store.put(key, encrypt(encode_grade(grade), recipients))
+    return GRADE_CODEC.write(store, grade_key(judge, grade.episode, look), grade, recipients)
 
 
 def read_grade(
@@ -130,10 +127,7 @@ def read_grade(
 ) -> Grade | None:
     """Return a judge's grade of an episode, the first one or that of a later look; None if there
     is none. Raises BrokenPromise."""
-    key = grade_key(judge, episode, look)
-    if not store.exists(key):
-        return None
-    return decode_grade(decrypt(store.get(key), identities, key), key)
+    return GRADE_CODEC.find(store, grade_key(judge, episode, look), identities)
 
 
 def _grade(

@@ -19,7 +19,7 @@ from harness.agent import buy_reply
 from harness.model import PROBE_MARK, Message, Model, ModelRequest, Role
 from harness.probing.records import Probe, name_call, save_probe
 from harness.spending import ReplyStore
-from harness.store_keys import hex_of
+from harness.storage import hex_of
 from registry.canonical import digest_value
 from registry.ledger import ModelPin
 

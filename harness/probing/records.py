@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeVar
 
-from harness.codec import Codec
 from harness.models import Membership
 from harness.spending import Charge, ReplyStore
-from harness.store_keys import probe_key
+from harness.storage import Codec, probe_key
 from registry.canonical import digest_value
 from registry.ledger import ModelPin, record_digest
-from registry.sealing import decrypt, encrypt
 from registry.stores import Store
 
 
@@ -36,8 +33,6 @@ class TextProbe:
     served_version: str
 
 
-T = TypeVar("T")
-
 _PROBE: Codec[Probe] = Codec("probe", 1, Probe)
 _TEXT_PROBE: Codec[TextProbe] = Codec("text-probe", 1, TextProbe)
 
@@ -59,14 +54,16 @@ def name_call(kind: str, method: str, study: str, wave: int, pin: ModelPin, inst
 def save_probe(replies: ReplyStore, probe: Probe | TextProbe) -> None:
     """Store a result beside the replies that it rests on."""
     key = probe_key(probe.charge.payer.pin, probe.charge.subject)
-    data = _PROBE.encode(probe) if isinstance(probe, Probe) else _TEXT_PROBE.encode(probe)
-    replies.store.put(key, encrypt(data, replies.recipients))
+    if isinstance(probe, Probe):
+        _PROBE.write(replies.store, key, probe, replies.recipients)
+    else:
+        _TEXT_PROBE.write(replies.store, key, probe, replies.recipients)
 
 
 def read_probe(store: Store, model: str, call: str, identities: tuple[str, ...]) -> Probe | None:
     """Return a stored probe, None if there is none; ``model`` is the digest of its pin. Raises
     RegistryError."""
-    return _read(store, model, call, identities, _PROBE)
+    return _PROBE.find(store, probe_key(model, call), identities)
 
 
 def read_text_probe(
@@ -74,13 +71,4 @@ def read_text_probe(
 ) -> TextProbe | None:
     """Return a stored text probe, None if there is none; ``model`` is the digest of its pin.
     Raises RegistryError."""
-    return _read(store, model, call, identities, _TEXT_PROBE)
-
-
-def _read(
-    store: Store, model: str, call: str, identities: tuple[str, ...], codec: Codec[T]
-) -> T | None:
-    key = probe_key(model, call)
-    if not store.exists(key):
-        return None
-    return codec.decode(decrypt(store.get(key), identities, key), key)
+    return _TEXT_PROBE.find(store, probe_key(model, call), identities)

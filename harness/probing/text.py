@@ -22,7 +22,7 @@ from harness.models import SHARE, membership_scores, read_likelihood
 from harness.probing.closed_book import EXAMPLES, example_instances
 from harness.probing.records import TextProbe, name_call, save_probe
 from harness.spending import ReplyStore
-from harness.store_keys import hex_of
+from harness.storage import hex_of
 from registry.canonical import digest_value
 from registry.ledger import ModelPin
 

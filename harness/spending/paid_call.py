@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from harness.codec import Codec
 from harness.model import Reply
+from harness.storage import Codec
 from registry.ledger import JudgePin, ModelPin, record_digest
 
 
@@ -52,5 +52,4 @@ class PaidCall:
     reply: Reply
 
 
-_CODEC: Codec[PaidCall] = Codec("paid-call", 1, PaidCall)
-encode_paid_call, decode_paid_call = _CODEC.encode, _CODEC.decode
+PAID_CALL_CODEC: Codec[PaidCall] = Codec("paid-call", 1, PaidCall)

@@ -11,23 +11,18 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol
 
-from harness.codec import decode_episode, encode_try
 from harness.episode import Cell
 from harness.errors import WorkStopped
 from harness.model import Reply, Try, Usage
 from harness.spending.budget import PricedModel, Spend, sum_spend
-from harness.spending.paid_call import (
-    CallKind,
-    Charge,
-    PaidCall,
-    decode_paid_call,
-    encode_paid_call,
-)
-from harness.store_keys import (
+from harness.spending.paid_call import PAID_CALL_CODEC, CallKind, Charge, PaidCall
+from harness.storage import (
     ATTEMPTS,
+    EPISODE_CODEC,
     JUDGE_CALLS,
     PROBES,
     RESPONSES,
+    TRY_CODEC,
     attempt_replies,
     failed_key,
     hex_of,
@@ -36,7 +31,7 @@ from harness.store_keys import (
     probe_replies,
     reply_key,
 )
-from registry.sealing import decrypt, encrypt
+from registry.sealing import encrypt
 from registry.stores import Store
 
 _FOLDERS = {
@@ -134,23 +129,21 @@ class ReplyStore:
 
     def load(self, stem: str, turn: int) -> Reply | None:
         """Return the stored reply, if any. Raises RegistryError."""
-        key = reply_key(stem, turn)
-        if not self.store.exists(key):
-            return None
-        return _read_call(self.store, self.identities, key).reply
+        call = PAID_CALL_CODEC.find(self.store, reply_key(stem, turn), self.identities)
+        return None if call is None else call.reply
 
     def save(self, stem: str, turn: int, reply: Reply) -> Reply:
         """Keep a reply; where another worker kept one first, returns that one."""
         self.usages.append(reply.usage)
-        data = encode_paid_call(PaidCall(self.charge, reply))
-        if self.store.put(reply_key(stem, turn), encrypt(data, self.recipients)):
+        call = PaidCall(self.charge, reply)
+        if PAID_CALL_CODEC.write(self.store, reply_key(stem, turn), call, self.recipients):
             return reply
         return self.load(stem, turn) or reply
 
     def keep_failed(self, stem: str, turn: int, failed: Try) -> None:
         """Keep what a failed request returned, under the next free number of its turn."""
         self.failed[failed.kind] += 1
-        data = encrypt(encode_try(failed), self.recipients)
+        data = encrypt(TRY_CODEC.encode(failed), self.recipients)
         for number in count():
             if self.store.put(failed_key(stem, turn, number), data):
                 return
@@ -210,11 +203,7 @@ def read_paid_calls(
     Raises RegistryError."""
     for key in store.list(_FOLDERS[kind] + subfolder):
         if is_reply(key):
-            yield _read_call(store, identities, key)
-
-
-def _read_call(store: Store, identities: tuple[str, ...], key: str) -> PaidCall:
-    return decode_paid_call(decrypt(store.get(key), identities, key), key)
+            yield PAID_CALL_CODEC.read(store, key, identities)
 
 
 def read_episode_usages(
@@ -229,7 +218,7 @@ def read_episode_usages(
         stored = {_attempt_of(key) for key in store.list(RESPONSES + folder) if is_reply(key)}
         for key in store.list(ATTEMPTS + folder):
             if _attempt_of(key) not in stored:  # it failed, so no reply was kept
-                attempt = decode_episode(decrypt(store.get(key), identities, key), key)
+                attempt = EPISODE_CODEC.read(store, key, identities)
                 usages += [step.reply.usage for step in attempt.steps if not attempt.inherited]
     return usages
 

@@ -21,11 +21,10 @@ from typing import Any
 import ray
 from ray.exceptions import RayActorError, RayTaskError
 
-from harness.codec import decode_cells
 from harness.episode import Cell
 from harness.errors import CoordinatorLost, HarnessError
 from harness.spending import Spend
-from harness.store_keys import RESULTS, worklist_key
+from harness.storage import CELLS_CODEC, RESULTS, worklist_key
 from harness.sweep.leases import LeaseBook, LeaseOutcome, Progress
 from harness.sweep.run_cell import RunContext, count_spend, open_budget
 from harness.sweep.worker_process import (
@@ -34,7 +33,6 @@ from harness.sweep.worker_process import (
     dump_no_core,
     open_worker_process,
 )
-from registry.sealing import decrypt
 from registry.stores import open_store
 
 logger = logging.getLogger(__name__)
@@ -90,7 +88,7 @@ class Coordinator:
         if self._opened is None:
             store = open_store(context.store)
             key = worklist_key(context.run_recipient)
-            cells = decode_cells(decrypt(store.get(key), (context.run_identity,), key), key)
+            cells = CELLS_CODEC.read(store, key, (context.run_identity,))
             prefix = len(RESULTS)
             finished = frozenset("sha256:" + name[prefix:-4] for name in store.list(RESULTS))
             budget = open_budget(cells, finished, store, context)

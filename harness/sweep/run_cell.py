@@ -13,13 +13,11 @@ from generators.task import Brief, TaskInstance
 from generators.templates import catalog_with
 from harness.agent import Ceiling, read_ceiling
 from harness.build_model import build_model
-from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes import (
+    RESULT_CODEC,
     AttemptRequest,
     EpisodeResult,
-    decode_result,
-    encode_result,
     grade_episode,
     run_attempt,
     summarise_episode,
@@ -40,12 +38,11 @@ from harness.spending import (
     SpendingLimits,
     read_episode_spends,
 )
-from harness.store_keys import attempt_key, result_key
+from harness.storage import EPISODE_CODEC, attempt_key, result_key
 from harness.sweep.leases import LeaseOutcome
 from registry.errors import RegistryError
 from registry.ledger import ModelPin
 from registry.package_guard import code_digest
-from registry.sealing import decrypt, encrypt
 from registry.stores import Store, open_store
 
 _WARM = 16  # containers kept ready by a worker, at most
@@ -191,10 +188,8 @@ def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutco
             return LeaseOutcome(cell.episode, finished=True)
         attempt, inherited = attempt + 1, stored.replies
     episode = _run_attempt(cell, instance.brief, attempt, inherited, bench, now)
-    if not bench.store.put(
-        attempt_key(cell.episode, attempt),
-        encrypt(encode_episode(episode), bench.context.readers),
-    ):
+    key = attempt_key(cell.episode, attempt)
+    if not EPISODE_CODEC.write(bench.store, key, episode, bench.context.readers):
         return _advance(cell, bench, now)  # another worker was first: go on from its attempt
     if episode.stop is StopReason.FAILED:
         return LeaseOutcome(cell.episode, finished=False, error_class=episode.error_class)
@@ -231,7 +226,7 @@ def close_cell(cell: Cell, store: Store, context: RunContext, catalog: Catalog) 
 
 def read_result(store: Store, key: str, identities: tuple[str, ...]) -> EpisodeResult:
     """Read and decrypt a stored result. Raises RegistryError, BrokenPromise."""
-    return decode_result(decrypt(store.get(key), identities, key))
+    return RESULT_CODEC.read(store, key, identities)
 
 
 def _run_attempt(
@@ -284,9 +279,7 @@ def instance_of(cell: Cell, catalog: Catalog) -> TaskInstance:
 
 def _read_attempt(cell: Cell, attempt: int, store: Store, context: RunContext) -> Episode | None:
     key = attempt_key(cell.episode, attempt)
-    if not store.exists(key):
-        return None
-    return decode_episode(decrypt(store.get(key), (context.run_identity,), key))
+    return EPISODE_CODEC.find(store, key, (context.run_identity,))
 
 
 def _write_result(
@@ -301,4 +294,4 @@ def _write_result(
     result = summarise_episode(
         context.wave, cell, episode, grade, attempts, context.price(cell.model)
     )
-    store.put(result_key(cell.episode), encrypt(encode_result(result), context.readers))
+    RESULT_CODEC.write(store, result_key(cell.episode), result, context.readers)

@@ -26,7 +26,7 @@ from analysis.data import ResultTable, SeedMeans, make_seed_means, one_of
 from analysis.files import plain_values
 from analysis.plan import ModelScores, control_models, keep_rows
 from analysis.stats import Bools, Floats, Ints, pre_exposure_means
-from harness.store_keys import calibration_key
+from harness.storage import calibration_key
 from registry.canonical import canonical_bytes, digest_bytes, digest_value
 from registry.errors import BrokenPromise
 from registry.ledger import CalibrationMade, Entry, ModelPin, Plan, record_body, write_inventory

@@ -32,7 +32,7 @@ from harness.judging import (
     read_grade,
 )
 from harness.spending import CallKind, Charge, Payer, ReplyStore
-from harness.store_keys import result_key
+from harness.storage import result_key
 from harness.sweep import read_result
 from registry.canonical import digest_value
 from registry.ledger import JudgePin, record_body, record_digest

@@ -22,7 +22,7 @@ from harness.judging import (
     submission_of,
 )
 from harness.spending import Account, Budget, CallKind, Charge, Payer, ReplyStore
-from harness.store_keys import result_key
+from harness.storage import result_key
 from harness.sweep import instance_of, read_result
 from registry.ledger import Graded, JudgePin, Regraded, record_digest
 from study.errors import StudyError

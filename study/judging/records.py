@@ -11,11 +11,10 @@ from typing import Any, TypeVar
 
 from analysis.judges import JudgeRates, read_rates
 from analysis.plan import Regrading
-from harness.codec import decode_episode
 from harness.episode import Cell, Episode, Grade
 from harness.episodes import LENIENT, EpisodeResult, judged_row
 from harness.judging import read_grade
-from harness.store_keys import attempt_key, check_key, hex_of, result_key
+from harness.storage import EPISODE_CODEC, attempt_key, check_key, hex_of, result_key
 from harness.sweep import read_result
 from registry.canonical import canonical_bytes, digest_bytes, digest_value
 from registry.errors import BrokenPromise
@@ -31,7 +30,6 @@ from registry.ledger import (
     write_inventory,
 )
 from registry.result_row import Arm, ResultRow
-from registry.sealing import decrypt
 from study.errors import StudyError
 from study.protocol import FILE_NAME
 from study.workspace import (
@@ -204,7 +202,7 @@ def read_attempt(study: Study, episode: str, identities: tuple[str, ...]) -> Epi
     """Return the attempt that counts of an episode that has a result. Raises RegistryError."""
     result = read_result(study.store, result_key(episode), identities)
     key = attempt_key(episode, result.attempt)
-    return decode_episode(decrypt(study.store.get(key), identities, key), key)
+    return EPISODE_CODEC.read(study.store, key, identities)
 
 
 def graded_by(study: Study, judge: str, look: int | None = None) -> frozenset[str]:

@@ -28,7 +28,7 @@ from harness.probing import (
     text_digest,
 )
 from harness.spending import ReplyStore
-from harness.store_keys import PROBES, hex_of
+from harness.storage import PROBES, hex_of
 from registry.ledger import ModelPin, record_digest
 from registry.sealing import SealedEntry
 from registry.stores import Store

@@ -14,7 +14,7 @@ from harness.external_agents import ExternalAgent
 from harness.model import OVERFLOW, Model, close_model
 from harness.probing import NOT_REPORTED
 from harness.spending import Account, Budget, CallKind, Charge, Payer, PricedModel, ReplyStore
-from harness.store_keys import probe_replies, reply_key
+from harness.storage import probe_replies, reply_key
 from registry.canonical import digest_value
 from registry.ledger import (
     ModelPin,

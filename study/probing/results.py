@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from analysis.probes import MEASURES, Exposure, TextExposure, test_exposure, test_texts
 from harness.probing import NOT_REPORTED
-from harness.store_keys import PROBES
+from harness.storage import PROBES
 from registry.ledger import ModelPin, Plan
 from registry.result_row import Arm
 from registry.sealing import SealedEntry

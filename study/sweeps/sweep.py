@@ -10,12 +10,11 @@ from functools import partial
 from generators.catalog import Catalog
 from harness.agent import SingleTurnModel, fit_context, single_turn
 from harness.build_model import build_model
-from harness.codec import encode_cells
 from harness.episode import Cell
 from harness.errors import HarnessError
 from harness.external_agents import ModelOrAgent
 from harness.spending import CallKind, PricedModel, Spend
-from harness.store_keys import result_key, run_key_key, worklist_key
+from harness.storage import CELLS_CODEC, result_key, run_key_key, worklist_key
 from harness.sweep import Progress, RunContext, close_cell, prepare_ray
 from registry.canonical import digest_value
 from registry.errors import BrokenPromise
@@ -201,7 +200,7 @@ def _new_manifest(
         retention=protocol.wave_retention(wave),
     )
     study.store.put(manifest.run_key, encrypt(identity.encode(), study.recipients()))
-    worklist = encode_cells(cells_of(study.entries(), manifest))
+    worklist = CELLS_CODEC.encode(cells_of(study.entries(), manifest))
     readers = (*study.recipients(), recipient)
     study.store.put(worklist_key(recipient), encrypt(worklist, readers))
     return manifest

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 
-from harness.store_keys import attempt_key, result_key
+from harness.storage import attempt_key, result_key
 from registry.errors import BrokenPromise
 from registry.ledger import Plan, WaveClosed
 from study.errors import StudyError

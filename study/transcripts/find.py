@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from generators.errors import GeneratorError
 from generators.seed import Seed
 from generators.task import TaskInstance
-from harness.codec import decode_episode
 from harness.episode import Cell, Episode
 from harness.episodes import EpisodeResult
-from harness.store_keys import ATTEMPTS, attempt_key, hex_of, result_key
+from harness.storage import ATTEMPTS, EPISODE_CODEC, attempt_key, hex_of, result_key
 from harness.sweep import read_result
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger import RunManifest, record_digest
-from registry.sealing import SealedEntry, decrypt
+from registry.sealing import SealedEntry
 from study.errors import StudyError
 from study.workspace import Study, StudySnapshot
 
@@ -153,7 +152,7 @@ def read_attempt(study: Study, episode: str, attempt: int) -> Episode:
 def stored_attempt(study: Study, episode: str, attempt: int) -> Episode:
     """The same of an attempt that is known to be stored. Raises RegistryError."""
     key = attempt_key(episode, attempt)
-    return decode_episode(decrypt(study.store.get(key), study.identities(), key), key)
+    return EPISODE_CODEC.read(study.store, key, study.identities())
 
 
 def read_attempts(study: Study, episode: str) -> Iterator[Episode]:

@@ -12,11 +12,10 @@ from rich.console import Console
 from rich.text import Text
 
 from generators.grading import Criterion
-from harness.codec import encode_episode
 from harness.episode import Episode, Grade, ToolUse, Turn
 from harness.episodes import EpisodeResult
 from harness.model import Image, Message, ToolCall, Usage
-from harness.store_keys import hex_of
+from harness.storage import EPISODE_CODEC, hex_of
 from registry.canonical import digest_bytes
 from registry.sealing import SealedEntry
 from study.errors import StudyError
@@ -109,7 +108,7 @@ def transcript_json(found: Transcript, grade: bool, arm: bool) -> Record:
         "image": found.episode.image or found.place.manifest.provenance.image,
         "attempts": list(found.attempts),
         "counts": None if found.result is None else found.result.attempt,
-        "record": json.loads(encode_episode(found.episode))["body"],
+        "record": json.loads(EPISODE_CODEC.encode(found.episode))["body"],
     }
     if arm:
         record["arm"] = str(found.place.entry.arm)

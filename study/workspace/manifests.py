@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.episode import Cell
-from harness.store_keys import RESULTS, result_key
+from harness.storage import RESULTS, result_key
 from harness.sweep import WaveInstance, schedule_cells
 from registry.errors import BrokenPromise
 from registry.ledger import Ledger, RunManifest, WaveClosed, record_digest

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.episode import Cell
 from harness.episodes import EpisodeResult
-from harness.store_keys import ATTEMPTS, RESULTS, result_key
+from harness.storage import ATTEMPTS, RESULTS, result_key
 from harness.sweep import read_result
 from registry.ledger import Entry, Ledger, RunManifest, WaveClosed
 from registry.sealing import SealedEntry

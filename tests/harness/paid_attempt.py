@@ -9,13 +9,13 @@ from dataclasses import replace
 
 from generators.seed import Seed
 from generators.task import TaskSpec
-from harness.codec import encode_episode
 from harness.episode import Cell
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.models.providers.openai import OpenAIModel
 from harness.sandboxes.local import LocalSandboxes
 from harness.spending.paid_call import CallKind, Charge, Payer
 from harness.spending.purchases import ReplyStore, StoreJournal
+from harness.storage import EPISODE_CODEC
 from registry.ledger.records import ModelPin
 from registry.stores import Store, open_store
 from tests.harness.script import brief, noon
@@ -47,7 +47,7 @@ def main() -> None:
     episode = run_attempt(
         AttemptRequest(cell, 1, brief(), run="r", journal=journal), model, Vouched(), noon
     )
-    sys.stdout.buffer.write(encode_episode(episode))
+    sys.stdout.buffer.write(EPISODE_CODEC.encode(episode))
 
 
 if __name__ == "__main__":

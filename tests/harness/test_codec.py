@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from generators.seed import Seed
 from generators.task import TaskSpec
-from harness import codec
 from harness.episode import Cell, Episode, Grade, GradeStatus, StopReason, ToolUse, Turn
-from harness.episodes.result import decode_result, encode_result, summarise_episode
+from harness.episodes.result import RESULT_CODEC, summarise_episode
 from harness.model import Image, Message, Reply, Role, ToolCall, Usage
 from harness.models.membership import Membership
 from harness.probing.records import _PROBE, _TEXT_PROBE, Probe, TextProbe
-from harness.spending.paid_call import PaidCall, decode_paid_call, encode_paid_call
+from harness.spending.paid_call import PAID_CALL_CODEC, PaidCall
+from harness.storage import CELLS_CODEC, EPISODE_CODEC, GRADE_CODEC
 from registry.canonical import canonical_bytes
 from registry.errors import BrokenPromise, RegistryError
 from tests.harness.paid_attempt import CHARGE
@@ -52,13 +52,13 @@ TEXT_PROBE = TextProbe(CHARGE, "sha256:i", Membership(10, 1.5, -2.0, None), "v-1
 RESULT = summarise_episode(1, CELL, EPISODE, GRADE, 3)
 
 KINDS: dict[str, tuple[Any, Callable[[Any], bytes], Callable[[bytes, str], Any]]] = {
-    "episode": (EPISODE, codec.encode_episode, codec.decode_episode),
-    "grade": (GRADE, codec.encode_grade, codec.decode_grade),
-    "paid-call": (PaidCall(CHARGE, REPLY), encode_paid_call, decode_paid_call),
+    "episode": (EPISODE, EPISODE_CODEC.encode, EPISODE_CODEC.decode),
+    "grade": (GRADE, GRADE_CODEC.encode, GRADE_CODEC.decode),
+    "paid-call": (PaidCall(CHARGE, REPLY), PAID_CALL_CODEC.encode, PAID_CALL_CODEC.decode),
     "probe": (PROBE, _PROBE.encode, _PROBE.decode),
     "text-probe": (TEXT_PROBE, _TEXT_PROBE.encode, _TEXT_PROBE.decode),
-    "cells": ((CELL, CELL), codec.encode_cells, codec.decode_cells),
-    "result": (RESULT, encode_result, decode_result),
+    "cells": ((CELL, CELL), CELLS_CODEC.encode, CELLS_CODEC.decode),
+    "result": (RESULT, RESULT_CODEC.encode, RESULT_CODEC.decode),
 }
 
 
@@ -73,7 +73,7 @@ def test_a_value_comes_back_equal_from_canonical_bytes(kind: str) -> None:
 
 
 def test_types_survive_not_only_values() -> None:
-    back = codec.decode_episode(codec.encode_episode(EPISODE))
+    back = EPISODE_CODEC.decode(EPISODE_CODEC.encode(EPISODE))
     assert back.stop is StopReason.TURN_LIMIT
     assert isinstance(back.steps, tuple)
     assert back.steps[0].reply.raw == BYTES
@@ -93,24 +93,24 @@ def test_types_survive_not_only_values() -> None:
     ],
 )
 def test_what_has_another_form_is_refused_by_place(old: bytes, new: bytes, place: str) -> None:
-    data = codec.encode_episode(EPISODE)
+    data = EPISODE_CODEC.encode(EPISODE)
     assert data.count(old) == 1
     with pytest.raises(BrokenPromise, match=f"attempts/7.age: not a .*: {place}: "):
-        codec.decode_episode(data.replace(old, new), "attempts/7.age")
+        EPISODE_CODEC.decode(data.replace(old, new), "attempts/7.age")
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff", b"[]", b"{", b'{"format":"dosimeter/episode/1"}'])
 def test_bytes_that_are_no_record_are_refused(data: bytes) -> None:
     with pytest.raises(BrokenPromise, match=r"it\.age: not a dosimeter/episode/1"):
-        codec.decode_episode(data, "it.age")
+        EPISODE_CODEC.decode(data, "it.age")
 
 
 def test_a_refusal_never_quotes_the_secret_that_it_refuses() -> None:
-    data = codec.encode_cells((CELL,))
+    data = CELLS_CODEC.encode((CELL,))
     secret = json.loads(data)["body"][0]["seed"]["value"]
     broken = data.replace(secret.encode(), secret[:-6].encode())
     with pytest.raises(BrokenPromise) as refused:
-        codec.decode_cells(broken)
+        CELLS_CODEC.decode(broken)
     assert secret[:8] not in str(refused.value)
     assert refused.value.__cause__ is None
     assert refused.value.__suppress_context__

@@ -28,16 +28,16 @@ import requests
 from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Limits, TaskSpec
-from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, Episode, GradeStatus, StopReason
 from harness.episodes.grading import grade_episode
-from harness.episodes.result import EpisodeResult, decode_result, encode_result, summarise_episode
+from harness.episodes.result import RESULT_CODEC, EpisodeResult, summarise_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.model import Model, Reply
 from harness.models.scripted.agents import HonestAgent
 from harness.sandboxes.docker import WORK, DockerSandboxes, connect
 from harness.sandboxes.image import ensure_image
 from harness.spending.purchases import MemoryJournal
+from harness.storage import EPISODE_CODEC
 from registry.result_row import Status
 from tests.harness.agent.test_tools import png_claiming
 from tests.harness.script import Playback, call, noon, say
@@ -79,11 +79,11 @@ def play(provider: DockerSandboxes, model: Model, limits: Limits) -> Played:
     made = run_attempt(
         AttemptRequest(cell, 1, brief, run=RUN, journal=journal), model, provider, noon
     )
-    episode = decode_episode(encode_episode(made))
+    episode = EPISODE_CODEC.decode(EPISODE_CODEC.encode(made))
     result = summarise_episode(0, cell, episode, grade_episode(INSTANCE, episode), 1)
     uses = [use for step in episode.steps for use in step.uses]
     told = "\n".join(use.result.text for use in uses)
-    return Played(episode, decode_result(encode_result(result)), told)
+    return Played(episode, RESULT_CODEC.decode(RESULT_CODEC.encode(result)), told)
 
 
 def attack(provider: DockerSandboxes, *turns: Reply, limits: Limits = LIMITS) -> Played:

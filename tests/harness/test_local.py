@@ -19,7 +19,6 @@ from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Brief, Limits
 from harness.build_model import build_model
-from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes.grading import grade_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
@@ -30,6 +29,7 @@ from harness.models.membership import membership_scores
 from harness.models.text_tool_calls import TextCalls
 from harness.models.token_logprobs import read_likelihood
 from harness.spending.purchases import MemoryJournal
+from harness.storage import EPISODE_CODEC
 from registry.ledger.records import ModelPin
 from study.errors import StudyError
 from study.tasks.fetch_weights import fetch_weights
@@ -132,7 +132,7 @@ def test_it_works_through_a_whole_episode_in_a_container(
     assert episode.usage.input_tokens
     grade = grade_episode(instance, episode)
     assert grade.score is not None
-    assert decode_episode(encode_episode(episode)) == episode
+    assert EPISODE_CODEC.decode(EPISODE_CODEC.encode(episode)) == episode
 
 
 def test_it_tells_exactly_how_likely_a_text_is(small: TextCalls) -> None:

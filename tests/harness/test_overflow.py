@@ -13,15 +13,15 @@ import pytest
 
 from generators.seed import Seed
 from generators.task import Brief, Limits, TaskSpec
-from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes.result import EpisodeResult
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.model import OVERFLOW, Model
 from harness.models.providers.base import Sampling
 from harness.models.providers.openai import OpenAIModel
-from harness.spending.paid_call import PaidCall, decode_paid_call, encode_paid_call
+from harness.spending.paid_call import PAID_CALL_CODEC, PaidCall
 from harness.spending.purchases import MemoryJournal
+from harness.storage import EPISODE_CODEC
 from harness.sweep.run_cell import read_result, run_cell
 from registry.result_row import Status
 from registry.sealing import new_identity
@@ -123,9 +123,9 @@ def test_it_is_asked_once_more_without_what_did_not_fit(provider: Provider) -> N
     assert journal.replies[2].finish == OVERFLOW
     assert journal.replies[2].raw == journal.failed[0][1].raw
     assert episode.replies == 4
-    assert decode_episode(encode_episode(episode)) == episode
+    assert EPISODE_CODEC.decode(EPISODE_CODEC.encode(episode)) == episode
     call = PaidCall(CHARGE, journal.replies[2])
-    assert decode_paid_call(encode_paid_call(call)) == call
+    assert PAID_CALL_CODEC.decode(PAID_CALL_CODEC.encode(call)) == call
 
 
 def test_where_even_that_is_too_long_there_is_no_answer() -> None:

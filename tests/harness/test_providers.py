@@ -14,7 +14,6 @@ import pytest
 from generators.catalog import INSTALLED
 from generators.seed import Seed
 from harness.agent.tools import TOOLS
-from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, StopReason
 from harness.episodes.grading import grade_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
@@ -22,8 +21,9 @@ from harness.errors import AttemptFailed, Boundary
 from harness.model import Image, Message, ModelRequest, Role, Try, Usage
 from harness.models.providers.base import ProviderModel, Sampling
 from harness.models.providers.retry import RETRIED, RETRIED_ONCE
-from harness.spending.paid_call import PaidCall, decode_paid_call, encode_paid_call
+from harness.spending.paid_call import PAID_CALL_CODEC, PaidCall
 from harness.spending.purchases import MemoryJournal
+from harness.storage import EPISODE_CODEC
 from tests.harness.dialects import DIALECTS, GOOGLE, GOOGLE_SAFETY, KEY, Dialect
 from tests.harness.openai_server import Answer, Served
 from tests.harness.paid_attempt import CHARGE
@@ -87,7 +87,7 @@ def test_parallel_calls_images_and_thoughts_go_to_and_fro(dialect: Dialect) -> N
     with dialect.serve(*script) as served, model_at(dialect, served) as model:
         first = ask(model)
         call = PaidCall(CHARGE, first)
-        assert decode_paid_call(encode_paid_call(call)) == call
+        assert PAID_CALL_CODEC.decode(PAID_CALL_CODEC.encode(call)) == call
         said = first.message
         assert (said.text, said.reasoning, first.finish) == ("Look.", "hm, hm", "tool_call")
         assert [(c.id, c.name, json.loads(c.arguments)) for c in said.calls] == LOOKS
@@ -216,5 +216,5 @@ def test_a_whole_episode_in_a_container(dialect: Dialect, docker_sandboxes: Any)
     assert [step.reply.message.reasoning for step in episode.steps] == [
         "What is there?", "Count.", "Done.",
     ]  # fmt: skip
-    assert decode_episode(encode_episode(episode)) == episode
-    assert KEY.encode() not in encode_episode(episode)
+    assert EPISODE_CODEC.decode(EPISODE_CODEC.encode(episode)) == episode
+    assert KEY.encode() not in EPISODE_CODEC.encode(episode)

@@ -21,13 +21,12 @@ import pytest
 
 from generators.catalog import INSTALLED
 from generators.task import Asset, Limits
-from harness.codec import decode_episode
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes.result import EpisodeResult, row_of
 from harness.errors import AttemptFailed, Boundary
 from harness.sandboxes.base import ExecResult, Sandbox, SandboxProvider
-from harness.spending.paid_call import decode_paid_call
-from harness.store_keys import attempt_key, attempt_replies, reply_key, result_key
+from harness.spending.paid_call import PAID_CALL_CODEC
+from harness.storage import EPISODE_CODEC, attempt_key, attempt_replies, reply_key, result_key
 from harness.sweep.leases import LeaseBook, Progress
 from harness.sweep.run_cell import Workbench, close_cell, read_result, run_cell
 from registry.result_row import Arm, Status
@@ -80,7 +79,7 @@ def results(folder: Path) -> dict[str, EpisodeResult]:
 
 def episode_of(folder: Path, cell: Cell, attempt: int = 1) -> Episode:
     key = attempt_key(cell.episode, attempt)
-    return decode_episode(decrypt(FolderStore(folder).get(key), (STUDY,), key), key)
+    return EPISODE_CODEC.decode(decrypt(FolderStore(folder).get(key), (STUDY,), key), key)
 
 
 def said(episode: Episode) -> list[str]:
@@ -451,7 +450,7 @@ def test_of_two_workers_at_one_cell_one_result_counts_and_both_are_done(tmp_path
     assert (result.score, result.attempts) == (1.0, 1)
     keys = [reply_key(attempt_replies(cell.episode, 1), turn) for turn in range(TURNS)]
     assert sorted(store.list("responses/")) == keys
-    kept = [decode_paid_call(decrypt(store.get(key), (STUDY,), key)).reply for key in keys]
+    kept = [PAID_CALL_CODEC.decode(decrypt(store.get(key), (STUDY,), key)).reply for key in keys]
     assert [reply.message.text for reply in kept] == said(episode_of(tmp_path, cell))
 
 

@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 
 from generators.catalog import INSTALLED
-from harness.codec import decode_episode, decode_try
 from harness.episode import Episode
 from harness.model import Role
-from harness.spending.paid_call import decode_paid_call
+from harness.spending.paid_call import PAID_CALL_CODEC
+from harness.storage import EPISODE_CODEC, TRY_CODEC
 from registry.sealing import decrypt
 from registry.verify import verify_study
 from study import pipeline
@@ -137,7 +137,7 @@ def opened(study: Study) -> dict[str, bytes]:
 
 def episodes(study: Study) -> list[Episode]:
     return [
-        decode_episode(data, key)
+        EPISODE_CODEC.decode(data, key)
         for key, data in opened(study).items()
         if key.startswith("attempts/")
     ]
@@ -193,9 +193,9 @@ def test_the_key_stands_nowhere(run: Run) -> None:
     held |= stored
     for key, data in stored.items():
         if re.fullmatch(r"responses/\w+/\d+-\d+-\d+\.age", key):
-            held[f"{key}: raw"] = decode_try(data, key).raw
+            held[f"{key}: raw"] = TRY_CODEC.decode(data, key).raw
         elif key.startswith("responses/"):
-            held[f"{key}: raw"] = decode_paid_call(data, key).reply.raw
+            held[f"{key}: raw"] = PAID_CALL_CODEC.decode(data, key).reply.raw
     assert [place for place, data in held.items() if secret in data] == []
     assert any(str(run.ray) in place for place in held)
 

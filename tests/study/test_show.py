@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.codec import encode_episode
 from harness.episode import Episode, StopReason, ToolUse, Turn
 from harness.model import Image, Message, Reply, Role, ToolCall, Usage
-from harness.store_keys import attempt_key, hex_of
+from harness.storage import EPISODE_CODEC, attempt_key, hex_of
 from registry.canonical import digest_bytes
 from registry.sealing import encrypt
 from study import pipeline
@@ -76,7 +75,7 @@ def hostile_episode(episode: Episode) -> Episode:
 
 def keep(study: Study, episode: Episode) -> None:
     key = attempt_key(episode.id, episode.attempt)
-    assert study.store.put(key, encrypt(encode_episode(episode), study.recipients()))
+    assert study.store.put(key, encrypt(EPISODE_CODEC.encode(episode), study.recipients()))
 
 
 @pytest.fixture
@@ -135,7 +134,7 @@ class TestTheTranscript:
     def test_json_holds_the_whole_record(self, finished: Study) -> None:
         name = some_episode(finished)
         told = json.loads(run(finished, "show", name, "--json", "--grade").stdout)
-        kept = json.loads(encode_episode(read_attempt(finished, name, 1)))["body"]
+        kept = json.loads(EPISODE_CODEC.encode(read_attempt(finished, name, 1)))["body"]
         assert told["record"] == kept
         assert "arm" not in told
         assert [each["id"] for each in told["grade"]["criteria"]]

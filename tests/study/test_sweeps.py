@@ -97,12 +97,12 @@ def wait_for_results(
 
 
 def episodes_of(study: Study) -> list[Episode]:
-    from harness.codec import decode_episode
+    from harness.storage import EPISODE_CODEC
     from registry.sealing import decrypt
 
     keys = study.identities()
     return [
-        decode_episode(decrypt(study.store.get(key), keys, key))
+        EPISODE_CODEC.decode(decrypt(study.store.get(key), keys, key))
         for key in study.store.list("attempts/")
     ]
 

@@ -23,7 +23,6 @@ from harness.agent.single_turn import (
     single_turn,
 )
 from harness.build_model import build_model
-from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, StopReason
 from harness.episodes.grading import grade_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
@@ -32,6 +31,7 @@ from harness.model import Role
 from harness.models.scripted.agents import TrivialAgent
 from harness.sandboxes.local import LocalSandboxes
 from harness.spending.purchases import MemoryJournal
+from harness.storage import EPISODE_CODEC
 from registry.ledger.records import ModelPin
 from tests.harness.openai_server import completion, serve
 from tests.harness.script import ANSWER, Playback, brief, call, noon, say
@@ -183,7 +183,7 @@ def test_a_served_model_is_sent_pictures_and_graded_on_its_one_reply() -> None:
     parts = [part for m in request["messages"] for part in m["content"] if isinstance(part, dict)]
     assert [part["type"] for part in parts].count("image_url") == 2
     assert grade_episode(circles, episode).score == 1.0
-    assert decode_episode(encode_episode(episode)) == episode
+    assert EPISODE_CODEC.decode(EPISODE_CODEC.encode(episode)) == episode
 
 
 def pin(provider: str, **settings: Any) -> ModelPin:

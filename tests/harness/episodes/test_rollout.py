@@ -14,7 +14,6 @@ import pytest
 from generators.grading.answer import MAX_ANSWER_BYTES
 from generators.seed import Seed
 from generators.task import Asset, Brief, Limits, TaskSpec
-from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes.rollout import AttemptRequest, model_seed, run_attempt
 from harness.errors import AttemptFailed, Boundary, HarnessError
@@ -22,6 +21,7 @@ from harness.model import Usage
 from harness.sandboxes.base import Sandbox
 from harness.sandboxes.local import LocalSandboxes
 from harness.spending.purchases import MemoryJournal
+from harness.storage import EPISODE_CODEC
 from registry.sealing import new_identity
 from tests.harness.openai_server import Answer, Json, completion, serve
 from tests.harness.script import ANSWER, Playback, brief, call, noon, say
@@ -81,7 +81,7 @@ def test_files_that_the_answer_points_to_are_collected(sandboxes: LocalSandboxes
     block = '<answer>\n{"events_file": "out/events.csv"}\n</answer>'
     episode = attempt(Playback([table, say(block)]), sandboxes)
     assert episode.answer_files == (("out/events.csv", b"7,91.2\n"),)
-    assert decode_episode(encode_episode(episode)) == episode
+    assert EPISODE_CODEC.decode(EPISODE_CODEC.encode(episode)) == episode
 
 
 def test_what_graders_look_at_is_collected_and_what_must_only_be_there_may_be_large(
@@ -206,7 +206,7 @@ def test_over_kill_9_no_reply_is_bought_twice(tmp_path: Path) -> None:
         first.communicate()
         assert first.returncode == -signal.SIGKILL
         assert len(served.requests) == 3
-        episode = decode_episode(start(served.url).communicate()[0])
+        episode = EPISODE_CODEC.decode(start(served.url).communicate()[0])
         assert len(served.requests) == 4
     assert (episode.stop, episode.answer, len(episode.steps)) == (StopReason.ANSWERED, ANSWER, 3)
     assert episode.steps[1].uses[0].result.text.startswith("41")

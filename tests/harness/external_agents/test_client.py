@@ -30,7 +30,6 @@ from generators.templates import template_family
 from generators.templates.library import library_text
 from harness.agent.tools import TOOLS
 from harness.build_model import build_model
-from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes.grading import grade_episode
 from harness.episodes.result import row_of, summarise_episode
@@ -46,7 +45,7 @@ from harness.models.scripted.agents import HonestAgent
 from harness.sandboxes.base import SandboxProvider
 from harness.sandboxes.local import LocalSandboxes
 from harness.spending.purchases import Journal, MemoryJournal
-from harness.store_keys import attempt_replies, reply_key
+from harness.storage import EPISODE_CODEC, attempt_replies, reply_key
 from registry.ledger.records import ModelPin
 from registry.result_row import Arm
 from registry.sealing import new_identity
@@ -96,7 +95,7 @@ def attempt(
         sandboxes,
         noon,
     )
-    assert decode_episode(encode_episode(made)) == made, "all of it can be written down"
+    assert EPISODE_CODEC.decode(EPISODE_CODEC.encode(made)) == made, "all of it can be written down"
     return made
 
 
@@ -385,7 +384,7 @@ def test_a_refusal_is_classed_and_tried_again_where_that_may_help(
         episode = attempt(agent(served.url, retries=2), sandboxes, brief())
     assert episode.error_class == f"provider:{error}"
     assert len(served.requests) == asked
-    assert b"SECRET" not in encode_episode(episode)
+    assert b"SECRET" not in EPISODE_CODEC.encode(episode)
 
 
 def test_a_server_that_comes_back_before_its_first_byte_loses_nothing(
@@ -535,7 +534,7 @@ def test_links_out_of_the_folder_are_not_followed(
     assert episode.stop is StopReason.ANSWERED
     assert episode.answer_file is None
     assert collected.answer_files == ()
-    assert b"666" not in encode_episode(episode) + encode_episode(collected)
+    assert b"666" not in EPISODE_CODEC.encode(episode) + EPISODE_CODEC.encode(collected)
     assert unpack(journal.replies[0].raw).tree == ()
     assert secret.exists()
 

@@ -8,19 +8,11 @@ import pytest
 
 from generators.seed import Seed
 from generators.task import TaskSpec
-from harness.codec import decode_try
 from harness.episode import Cell
 from harness.errors import WorkStopped
 from harness.model import Message, Reply, Role, Try, Usage
 from harness.spending.budget import PricedModel, Spend
-from harness.spending.paid_call import (
-    CallKind,
-    Charge,
-    PaidCall,
-    Payer,
-    decode_paid_call,
-    encode_paid_call,
-)
+from harness.spending.paid_call import PAID_CALL_CODEC, CallKind, Charge, PaidCall, Payer
 from harness.spending.prices import Price
 from harness.spending.purchases import (
     ReplyStore,
@@ -28,6 +20,7 @@ from harness.spending.purchases import (
     read_episode_usages,
     read_paid_calls,
 )
+from harness.storage import TRY_CODEC
 from registry.ledger.records import JudgePin, ModelPin
 from registry.sealing import decrypt, new_identity
 from registry.stores.memory import MemoryStore
@@ -69,10 +62,10 @@ def test_every_kind_of_call_is_kept_with_its_charge_and_read_by_kind() -> None:
         assert dict(replies.failed) == {"overload": 1}
         kept = list(read_paid_calls(store, (IDENTITY,), kind))
         assert kept == [PaidCall(CHARGES[kind], reply(number))]
-        assert decode_paid_call(encode_paid_call(kept[0])) == kept[0]
+        assert PAID_CALL_CODEC.decode(PAID_CALL_CODEC.encode(kept[0])) == kept[0]
     failed = [key for key in store.list("") if key.count("-") == 2]
     assert len(failed) == len(CallKind)
-    assert decode_try(decrypt(store.get(failed[0]), (IDENTITY,), failed[0])).raw == b"busy"
+    assert TRY_CODEC.decode(decrypt(store.get(failed[0]), (IDENTITY,), failed[0])).raw == b"busy"
 
 
 def test_an_attempt_inherits_replies_and_pays_for_none_when_the_work_has_stopped() -> None:

@@ -15,7 +15,7 @@ from harness.episodes.result import EpisodeResult
 from harness.errors import HarnessError
 from harness.model import ModelRequest, Reply
 from harness.sandboxes.local import LocalSandboxes
-from harness.store_keys import attempt_key
+from harness.storage import attempt_key
 from harness.sweep.run_cell import RunContext, Workbench, close_cell, read_result, run_cell
 from registry.errors import BrokenPromise
 from registry.ledger.records import ModelPin

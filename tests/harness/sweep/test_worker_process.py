@@ -15,7 +15,7 @@ import pytest
 from harness.episode import Cell
 from harness.errors import WorkStopped
 from harness.model import Message, Reply, Role, Usage
-from harness.store_keys import result_key
+from harness.storage import result_key
 from harness.sweep.run_cell import RunContext
 from harness.sweep.worker_process import CellLocks, open_worker_process
 from registry.ledger.records import ModelPin

@@ -24,12 +24,12 @@ from click.testing import CliRunner, Result
 
 from generators.catalog import INSTALLED
 from generators.grading.rubric import Criterion
-from harness.codec import decode_try
 from harness.judging.answer_sheets import make_sheets
 from harness.judging.judge import SYSTEM, Judge, Submission, judging_bound
 from harness.spending.budget import Spend
 from harness.spending.paid_call import CallKind
 from harness.spending.prices import read_prices
+from harness.storage import TRY_CODEC
 from harness.sweep.run_cell import open_budget
 from registry.clock import utc_now
 from registry.ledger.records import JudgeRule, Plan, read_record, record_body, record_digest
@@ -536,7 +536,7 @@ def test_requests_that_fail_are_kept_and_counted_by_class(swept: tuple[Study, Se
     assert len(tries) == 2
     identities = study.identities()
     for key in tries:
-        kept = decode_try(decrypt(study.store.get(key), identities, key))
+        kept = TRY_CODEC.decode(decrypt(study.store.get(key), identities, key))
         assert (kept.kind, kept.status) == ("rate_limit", 429)
         assert b"SECRET PROMPT" in kept.raw
     assert verify_study(study.store, identities).holds

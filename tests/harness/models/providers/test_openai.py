@@ -17,7 +17,6 @@ from generators.catalog import INSTALLED
 from generators.seed import Seed
 from harness.agent.loop import buy_reply
 from harness.agent.tools import TOOLS
-from harness.codec import decode_episode, encode_episode
 from harness.episode import Cell, StopReason
 from harness.episodes.grading import grade_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
@@ -27,6 +26,7 @@ from harness.models.providers.base import Sampling
 from harness.models.providers.openai import OpenAIModel
 from harness.models.providers.retry import pause, try_again
 from harness.spending.purchases import MemoryJournal
+from harness.storage import EPISODE_CODEC
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.harness.script import noon
 
@@ -362,5 +362,5 @@ def test_a_whole_episode_over_http_in_a_container(docker_sandboxes: Any) -> None
     printed = episode.steps[2].uses[0].result.text.split("\n\n[")[0]
     assert json.loads(printed) == json.loads(episode.answer_file or b"") == json.loads(key)
     assert sorted(journal.replies) == [0, 1, 2, 3]
-    assert decode_episode(encode_episode(episode)) == episode
-    assert KEY.encode() not in encode_episode(episode)
+    assert EPISODE_CODEC.decode(EPISODE_CODEC.encode(episode)) == episode
+    assert KEY.encode() not in EPISODE_CODEC.encode(episode)

@@ -1,0 +1,169 @@
+"""Objects that a run stores: their names, of which none depends on an arm, and their encoding.
+
+Each object is ``{"body": …, "format": "dosimeter/<kind>/<version>"}`` in RFC 8785 form, encrypted.
+Bytes are base64. Records of a sub-package have their codec beside them.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from harness.episode import Cell, Episode, Grade
+from harness.model import Try
+from registry.canonical import canonical_bytes, digest_bytes
+from registry.errors import BrokenPromise
+from registry.ledger import CALIBRATIONS, CHECKS, grades_folder
+from registry.sealing import decrypt, encrypt
+from registry.stores import Store
+
+RESULTS = "results/"
+ATTEMPTS = "attempts/"
+RESPONSES = "responses/"
+RUNS = "runs/"
+JUDGE_CALLS = "judgements/"
+PROBES = "probes/"
+
+
+def hex_of(digest: str) -> str:
+    """The 64 digits of a digest."""
+    return digest.removeprefix("sha256:")
+
+
+def result_key(episode: str) -> str:
+    """Key of the grade of the attempt that counts."""
+    return f"{RESULTS}{hex_of(episode)}.age"
+
+
+def attempt_key(episode: str, attempt: int) -> str:
+    """Key of a whole attempt, counted from 1."""
+    return f"{ATTEMPTS}{hex_of(episode)}/{attempt:04d}.age"
+
+
+def attempt_replies(episode: str, attempt: int) -> str:
+    """Common stem of the keys of an attempt's paid replies."""
+    return f"{RESPONSES}{hex_of(episode)}/{attempt:04d}"
+
+
+def judge_replies(judge: str, call: str) -> str:
+    """Common stem of the keys of a judge's replies to one call; ``judge`` is the digest of its
+    pin, ``call`` that of the request's content."""
+    return f"{JUDGE_CALLS}{hex_of(judge)}/{hex_of(call)}"
+
+
+def probe_replies(model: str, call: str) -> str:
+    """Common stem of the keys of the replies to a probe; ``model`` is the digest of its pin."""
+    return f"{PROBES}{hex_of(model)}/{hex_of(call)}"
+
+
+def reply_key(stem: str, turn: int) -> str:
+    """Key of the reply to a turn, counted from 0."""
+    return f"{stem}-{turn:04d}.age"
+
+
+def failed_key(stem: str, turn: int, number: int) -> str:
+    """Key of the ``number``-th failed request of a turn, both counted from 0."""
+    return f"{stem}-{turn:04d}-{number:04d}.age"
+
+
+def is_reply(key: str) -> bool:
+    """Whether a key is that of a paid reply, and not of a failed request or of a probe's result."""
+    return key.rpartition("/")[2].count("-") == 1
+
+
+def run_key_key(recipient: str) -> str:
+    """Key of a run's sealed identity. It is named by the public key, since the manifest, whose
+    digest names the run, states this name."""
+    return f"{RUNS}{hex_of(digest_bytes(recipient.encode()))}/key.age"
+
+
+def worklist_key(recipient: str) -> str:
+    """Key of the cells that a run owes."""
+    return f"{RUNS}{hex_of(digest_bytes(recipient.encode()))}/worklist.age"
+
+
+def grade_key(judge: str, episode: str, look: int | None = None) -> str:
+    """Key of a judge's grade of an episode; ``judge`` is the digest of its pin, ``look`` the wave
+    at which it graded the episode once more."""
+    return f"{grades_folder(judge, look)}{hex_of(episode)}.age"
+
+
+def probe_key(model: str, call: str) -> str:
+    """Key of a probe's result; ``model`` is the digest of its pin."""
+    return f"{PROBES}{hex_of(model)}/{hex_of(call)}.age"
+
+
+def check_key(result: str) -> str:
+    """Key of the result of a judge check, by its digest."""
+    return f"{CHECKS}{hex_of(result)}.json"
+
+
+def calibration_key(result: str) -> str:
+    """Key of the result of a calibration, by its digest."""
+    return f"{CALIBRATIONS}{hex_of(result)}.json"
+
+
+T = TypeVar("T")
+
+_CONFIG = ConfigDict(extra="forbid", strict=True, ser_json_bytes="base64", val_json_bytes="base64")
+
+
+class Codec(Generic[T]):
+    """Converts the values of one type to canonical bytes and back, strictly. Its schema is built at
+    first use."""
+
+    def __init__(self, kind: str, version: int, cls: Any) -> None:
+        self._kind = kind
+        self._format = f"dosimeter/{kind}/{version}"
+        self._cls = cls
+
+    @cached_property
+    def _envelope(self) -> type[BaseModel]:
+        # Both types are made at run time, which a static checker cannot follow.
+        fields: dict[str, Any] = {"format": (Literal[self._format], ...), "body": (self._cls, ...)}
+        envelope: type[BaseModel] = create_model(
+            "Envelope",
+            __config__=_CONFIG,  # the dataclasses inside inherit it
+            **fields,
+        )
+        return envelope
+
+    def encode(self, value: T) -> bytes:
+        """Return the canonical bytes of a value."""
+        envelope = self._envelope.model_construct(format=self._format, body=value)
+        return canonical_bytes(envelope.model_dump(mode="json"))
+
+    def decode(self, data: bytes, place: str = "") -> T:
+        """Return the value of its bytes. Raises BrokenPromise, which names ``place``, the key that
+        they were read from, and quotes nothing of the bytes."""
+        try:
+            envelope: Any = self._envelope.model_validate_json(data)
+        except ValidationError as error:
+            # The message names the field but never the value, which may be a secret.
+            first = error.errors(include_input=False, include_context=False)[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise BrokenPromise(
+                f"{place or self._kind}: not a {self._format}: {where}: {first['type']}"
+            ) from None
+        body: T = envelope.body
+        return body
+
+    def write(self, store: Store, key: str, value: T, recipients: tuple[str, ...]) -> bool:
+        """Encrypt and store a value; False if the key is taken."""
+        return store.put(key, encrypt(self.encode(value), recipients))
+
+    def read(self, store: Store, key: str, identities: tuple[str, ...]) -> T:
+        """Return a stored value. Raises RegistryError."""
+        return self.decode(decrypt(store.get(key), identities, key), key)
+
+    def find(self, store: Store, key: str, identities: tuple[str, ...]) -> T | None:
+        """Return a stored value, None if there is none. Raises RegistryError."""
+        return self.read(store, key, identities) if store.exists(key) else None
+
+
+EPISODE_CODEC: Codec[Episode] = Codec("episode", 1, Episode)
+GRADE_CODEC: Codec[Grade] = Codec("grade", 1, Grade)
+TRY_CODEC: Codec[Try] = Codec("try", 1, Try)
+CELLS_CODEC: Codec[tuple[Cell, ...]] = Codec("cells", 1, tuple[Cell, ...])
