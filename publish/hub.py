@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from publish.errors import PublishError
 from publish.leakcheck import release_files
-from publish.release_folder import read_release
+from publish.release import read_release
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -46,7 +46,6 @@ class _Target:
     api: HfApi
     repository: str
     branch: str
-    endpoint: str
 
 
 def upload_release(
@@ -75,17 +74,23 @@ def upload_release(
     check(folder)
     hub = _client()
     api = hub.HfApi(endpoint=endpoint)
-    target = _Target(api, repository, branch, api.endpoint)
+    target = _Target(api, repository, branch)
     with _explained(target):
         if hub.get_token() is None:
             raise PublishError("no Hub token: set HF_TOKEN, or log in with: hf auth login")
-        if (revision := _tagged(target, tag)) is not None:
-            _same_content(target, revision, tag, folder)
+        _, tags = _refs(target)
+        if revision := tags.get(tag):
+            if not _matches(folder, _remote_files(target, revision)):
+                raise PublishError(
+                    f"{repository}: tag {tag} is there with other content; "
+                    "releases are not overwritten, name another tag"
+                )
             return Uploaded(repository, revision, tag)
         _ensure_branch(target, private)
         revision = _commit(target, folder, tag, pause)
         _read_back(target, revision, folder, check)
-        return Uploaded(repository, _tag(target, tag, revision), tag)
+        _tag(target, tag, revision)
+        return Uploaded(repository, revision, tag)
 
 
 def _client() -> ModuleType:
@@ -113,10 +118,6 @@ def _refs(target: _Target) -> tuple[dict[str, str], dict[str, str]]:
     return branches, {tag.name: tag.target_commit for tag in refs.tags}
 
 
-def _tagged(target: _Target, tag: str) -> str | None:
-    return _refs(target)[1].get(tag)
-
-
 def _ensure_branch(target: _Target, private: bool) -> None:
     branches, _ = _refs(target)
     if not branches:
@@ -128,11 +129,6 @@ def _ensure_branch(target: _Target, private: bool) -> None:
         target.api.create_branch(
             target.repository, branch=target.branch, repo_type="dataset", exist_ok=True
         )
-
-
-def _head(target: _Target) -> str:
-    info = target.api.repo_info(target.repository, repo_type="dataset", revision=target.branch)
-    return str(info.sha)
 
 
 def _remote_files(target: _Target, revision: str) -> dict[str, str]:
@@ -162,14 +158,6 @@ def _digests(path: Path) -> tuple[str, str]:
     return hashlib.sha256(data).hexdigest(), git
 
 
-def _same_content(target: _Target, revision: str, tag: str, folder: Path) -> None:
-    if not _matches(folder, _remote_files(target, revision)):
-        raise PublishError(
-            f"{target.repository}: tag {tag} is there with other content; "
-            "releases are not overwritten, name another tag"
-        )
-
-
 # -- commit, verify, tag ------------------------------------------------------------------------
 
 
@@ -183,7 +171,8 @@ def _commit(target: _Target, folder: Path, tag: str, pause: Callable[[float], No
 
     stale = 0
     for attempt in range(COMMIT_ATTEMPTS):
-        head = _head(target)
+        info = target.api.repo_info(target.repository, repo_type="dataset", revision=target.branch)
+        head = str(info.sha)
         remote = _remote_files(target, head)
         if _matches(folder, remote):
             return head
@@ -227,7 +216,9 @@ def _read_back(target: _Target, revision: str, folder: Path, check: Check) -> No
     names = target.api.list_repo_files(target.repository, revision=revision, repo_type="dataset")
     if not _matches(folder, _remote_files(target, revision)):
         raise PublishError(f"{target.repository}: revision {revision} does not hold the release")
-    with _beside(folder) as copy:
+    parent = folder.absolute().parent  # the release's own disk
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.read-back-", dir=parent) as place:
+        copy = Path(place)
         for name in names:
             target.api.hf_hub_download(
                 target.repository,
@@ -238,37 +229,25 @@ def _read_back(target: _Target, revision: str, folder: Path, check: Check) -> No
                 force_download=True,
             )
         shutil.rmtree(copy / ".cache", ignore_errors=True)  # the client's notes on its downloads
-        _same_bytes(target, folder, copy)
+        for name in release_files(folder):
+            if (folder / name).read_bytes() != (copy / name).read_bytes():
+                raise PublishError(
+                    f"{target.repository}: {name} does not come back as it was sent; "
+                    "it was not tagged, and the branch should not be trusted"
+                )
         check(copy)
 
 
-def _same_bytes(target: _Target, folder: Path, copy: Path) -> None:
-    for name in release_files(folder):
-        if _digests(folder / name) != _digests(copy / name):
-            raise PublishError(
-                f"{target.repository}: {name} does not come back as it was sent; "
-                "it was not tagged, and the branch should not be trusted"
-            )
-
-
-@contextmanager
-def _beside(folder: Path) -> Iterator[Path]:
-    """A folder for what is read back, on the release's own disk, gone afterwards."""
-    prefix = f".{folder.name}.read-back-"
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=folder.absolute().parent) as place:
-        yield Path(place)
-
-
-def _tag(target: _Target, tag: str, revision: str) -> str:
+def _tag(target: _Target, tag: str, revision: str) -> None:
     target.api.create_tag(
         target.repository, tag=tag, revision=revision, repo_type="dataset", exist_ok=True
     )
-    if (tagged := _tagged(target, tag)) != revision:
+    _, tags = _refs(target)
+    if (tagged := tags.get(tag)) != revision:
         raise PublishError(
             f"{target.repository}: tag {tag} was set to another commit ({tagged}) meanwhile; "
             "name another tag"
         )
-    return revision
 
 
 # -- what goes wrong ----------------------------------------------------------------------------
@@ -294,7 +273,7 @@ def _explained(target: _Target) -> Iterator[None]:
 
 def _remote_reason(target: _Target, error: Exception) -> str:
     status, network = _below(error)
-    place = f"{target.endpoint}: data set {target.repository}"
+    place = f"{target.api.endpoint}: data set {target.repository}"
     again = "run the same command again later; it goes on from where it stopped"
     if status is None and network:
         return f"{place}: cannot be reached: see to the network or HF_ENDPOINT, and {again}"

@@ -1,28 +1,30 @@
 """A release: the public arm as a folder that ``datasets.load_dataset`` reads.
 
 The folder is built beside its place and renamed to it whole. The same draw gives the same
-bytes, so building it again finds it there.
+bytes, so building it again finds it there. Read, it is complete, and every file is as its
+checksums have it.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
+import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from generators.task import DIFFICULTIES, Asset
 from generators.templates import TemplateFamily
-from publish.dataset_card import CardFacts, CardTask, render_card
 from publish.errors import PublishError
-from publish.leakcheck import FindFamily, regenerate
-from publish.release_folder import CHECKSUMS, ReleaseManifest, checksums, read_release
-from registry.canonical import Digest, canonical_bytes
+from publish.leakcheck import FindFamily, regenerate, release_files
+from registry.canonical import Digest, canonical_bytes, digest_bytes
 from registry.errors import RegistryError
 from registry.ledger import SealedSet
 from registry.result_row import Arm
@@ -30,6 +32,8 @@ from registry.sealing import SealedEntry, commitments_of, commitments_root
 
 SHARD_BYTES = 256 << 20  # of content, before compression
 ROW_GROUP = 64
+CHECKSUMS = "checksums.json"
+_CARD = Path(__file__).with_name("dataset_card.md.j2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +42,18 @@ class ReleaseText:
 
     study: str
     title: str
-    licence: str = "apache-2.0"
-    homepage: str = ""
+    licence: str = "apache-2.0"  # SPDX identifier, in lower case as the Hub writes it
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseManifest:
+    """A release folder that is complete."""
+
+    folder: Path
+    instances_root: str  # Merkle root of the draw
+    count: int  # rows
+    content: Digest  # of checksums.json, and so of every file
+    files: tuple[str, ...]
 
 
 def build_release(
@@ -59,17 +73,45 @@ def build_release(
     folder = folder.absolute()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _partial(folder) as partial:
-            _write_files(
-                partial, _in_order(zip(leaves, entries, strict=True)), sealed, find_family, text
-            )
-            built = read_release(partial)
-            _put_in_place(partial, folder, built.content)
+        with _draft_of(folder) as draft:
+            drawn = _in_order(zip(leaves, entries, strict=True))
+            _write_files(draft, drawn, sealed, find_family, text)
+            _put_in_place(draft, folder, read_release(draft).content)
     except OSError as error:
         raise PublishError(
             f"{folder}: cannot write the release ({error.filename}: {error.strerror})"
         ) from error
     return read_release(folder)
+
+
+def read_release(folder: Path) -> ReleaseManifest:
+    """The manifest of a complete folder; every file's digest is recomputed. Raises
+    PublishError that names the first file that is missing, altered or too many."""
+    try:
+        data = (folder / CHECKSUMS).read_bytes()
+        promised = json.loads(data)
+        record = json.loads((folder / "commitments.json").read_bytes())
+        root, count = str(record["root"]), len(record["public"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise PublishError(
+            f"{folder}: not a complete release: move it away and build again"
+        ) from error
+    digests = _checksums(folder)
+    for name in sorted(promised.keys() | digests.keys()):
+        if promised.get(name) != digests.get(name):
+            raise PublishError(
+                f"{folder}/{name}: not as {CHECKSUMS} has it: move the folder away and build again"
+            )
+    return ReleaseManifest(folder, root, count, digest_bytes(data), (*sorted(digests), CHECKSUMS))
+
+
+def _checksums(folder: Path) -> dict[str, str]:
+    """SHA-256 of each file of a release but the list of them, in hex."""
+    return {
+        name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        for name in release_files(folder)
+        if name != CHECKSUMS
+    }
 
 
 # -- what goes in -----------------------------------------------------------------------------
@@ -156,8 +198,8 @@ def _write_files(
         if isinstance(family := find_family(name), TemplateFamily):  # seeds need it to be of use
             (folder / "templates").mkdir(exist_ok=True)
             _write(folder / "templates" / f"{family.name}.yml", family.file.text.encode())
-    _write(folder / "README.md", render_card(_facts(drawn, sealed, find_family, text)).encode())
-    _write(folder / CHECKSUMS, canonical_bytes(checksums(folder)))
+    _write(folder / "README.md", _render_card(drawn, sealed, find_family, text).encode())
+    _write(folder / CHECKSUMS, canonical_bytes(_checksums(folder)))
     for place, _, _ in os.walk(folder):
         _sync(Path(place))
 
@@ -187,26 +229,33 @@ def _commitments(drawn: Sequence[_Drawn], sealed: SealedSet) -> dict[str, Any]:
     }
 
 
-def _facts(
+def _render_card(
     drawn: Sequence[_Drawn], sealed: SealedSet, find_family: FindFamily, text: ReleaseText
-) -> CardFacts:
-    tasks: list[CardTask] = []
+) -> str:
+    """The dataset card: Markdown with YAML metadata."""
+    import jinja2
+
+    tasks = []
     for name, members in groupby(drawn, key=lambda item: f"{item[1].family}@{item[1].version}"):
-        family = find_family(name)
         levels = groupby(entry.difficulty for _, entry in members)
-        counts = tuple((level, len(list(group))) for level, group in levels)
-        tasks.append(CardTask(family.name, family.version, family.summary, counts))
-    return CardFacts(
-        title=text.title,
-        study=text.study,
-        licence=text.licence,
-        homepage=text.homepage,
-        tasks=tuple(tasks),
-        count=len(drawn),
-        drawn=sealed.count,
-        root=sealed.root,
-        fixed_entropy=sealed.entropy == "fixed",
+        tasks.append((find_family(name), [(level, len(list(group))) for level, group in levels]))
+    # Markdown, not HTML: what is filled in comes from the catalogue and the protocol.
+    environment = jinja2.Environment(  # noqa: S701 - no HTML is made
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
     )
+    environment.filters["yaml"] = partial(json.dumps, ensure_ascii=False)  # JSON text is YAML
+    return environment.from_string(_CARD.read_text(encoding="utf-8")).render(
+        text=text, tasks=tasks, count=len(drawn), size=_size_category(len(drawn)), sealed=sealed
+    )
+
+
+def _size_category(count: int) -> str:
+    """The Hub's name for how many rows a data set has."""
+    bounds = {"n<1K": 1e3, "1K<n<10K": 1e4, "10K<n<100K": 1e5, "100K<n<1M": 1e6}
+    return next((name for name, bound in bounds.items() if count < bound), "n>1M")
 
 
 def _write_shards(folder: Path, rows: Iterable[dict[str, Any]]) -> None:
@@ -240,20 +289,12 @@ _BYTES = {"dtype": "binary", "_type": "Value"}
 _FILE = {"path": _TEXT, "media_type": _TEXT, "sha256": _TEXT, "data": _BYTES}
 # The columns as Hugging Face's ``datasets`` notes them in a Parquet file's metadata.
 FEATURES: dict[str, Any] = {
-    "task": _TEXT,
-    "version": _TEXT,
-    "difficulty": _TEXT,
-    "seed": _TEXT,
-    "instance": _TEXT,
+    **dict.fromkeys(("task", "version", "difficulty", "seed", "instance"), _TEXT),
     "leaf": {"dtype": "int64", "_type": "Value"},
-    "nonce": _TEXT,
-    "prompt": _TEXT,
-    "answer_schema": _TEXT,
+    **dict.fromkeys(("nonce", "prompt", "answer_schema"), _TEXT),
     "input_files": {"feature": _FILE, "_type": "List"},
     "images": {"feature": {"_type": "Image"}, "_type": "List"},
-    "truth": _TEXT,
-    "rubric": _TEXT,
-    "answer": _TEXT,
+    **dict.fromkeys(("truth", "rubric", "answer"), _TEXT),
 }
 
 
@@ -270,9 +311,7 @@ def _arrow_type(feature: dict[str, Any]) -> Any:
 
     match feature.get("_type"):
         case "Value":
-            return {"string": pa.string(), "binary": pa.binary(), "int64": pa.int64()}[
-                feature["dtype"]
-            ]
+            return pa.type_for_alias(feature["dtype"])
         case "List":
             return pa.list_(_arrow_type(feature["feature"]))
         case "Image":
@@ -284,28 +323,28 @@ def _arrow_type(feature: dict[str, Any]) -> Any:
 
 
 @contextmanager
-def _partial(folder: Path) -> Iterator[Path]:
+def _draft_of(folder: Path) -> Iterator[Path]:
     """An empty folder beside the place, gone afterwards; also what a killed build left of it."""
-    partial = folder.with_name(f".{folder.name}.partial")
+    draft = folder.with_name(f".{folder.name}.partial")
     lock = os.open(folder.parent, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)  # released by the kernel should this process die
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir()
-        yield partial
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir()
+        yield draft
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(draft, ignore_errors=True)
         os.close(lock)
 
 
-def _put_in_place(partial: Path, folder: Path, content: Digest) -> None:
+def _put_in_place(draft: Path, folder: Path, content: Digest) -> None:
     if os.path.lexists(folder):
         if read_release(folder).content != content:
             raise PublishError(
                 f"{folder}: holds another release, and none is overwritten: name another folder"
             )
         return
-    os.rename(partial, folder)
+    os.rename(draft, folder)
     _sync(folder.parent)
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 
 from publish.leakcheck import check_folder, release_needles
 from publish.release import ReleaseText, build_release
-from publish.release_folder import ReleaseManifest
 from registry.ledger import Release
 from registry.result_row import Arm
 from study.errors import StudyError
@@ -33,52 +32,28 @@ def publish_arm(
     wanted = study.protocol.release
     if upload and wanted.repository is None:
         raise StudyError("--upload needs `release: {repository: owner/name}` in study.yaml")
-    uploads = wanted.repository is not None and upload is not False
     entries, find_family = study.entries(), study.protocol.catalog.family
     watch("building the release", 0, 3)
     folder = study.folder / wanted.folder
     public = [entry for entry in entries if entry.arm is Arm.PUBLIC]
-    built = build_release(folder, public, study.sealed_set(), find_family, _text(study))
+    name = study.protocol.name
+    text = ReleaseText(name, wanted.title or f"{name}: public arm", wanted.licence)
+    built = build_release(folder, public, study.sealed_set(), find_family, text)
     watch("checking it for leaks", 1, 3)
-    needles = release_needles(entries, find_family)
-    check_folder(folder, needles)
+    check = partial(check_folder, needles=release_needles(entries, find_family))
+    check(folder)
     logger.info("release of %d instances: no leak", len(public))
     location, revision = wanted.folder, ""
-    if uploads and wanted.repository is not None:
+    if wanted.repository is not None and upload is not False:
         from publish.hub import upload_release
 
         watch(f"uploading to {wanted.repository}", 2, 3)
-
-        def check(read_back: Path) -> object:
-            return check_folder(read_back, needles)
-
-        done = upload_release(folder, wanted.repository, TAG, check, endpoint=wanted.endpoint)
-        location, revision = done.repository, done.revision
+        uploaded = upload_release(folder, wanted.repository, TAG, check, endpoint=wanted.endpoint)
+        location, revision = uploaded.repository, uploaded.revision
     watch("released", 3, 3)
-    return _record(study, built, location, revision, now)
-
-
-def _record(
-    study: Study, built: ReleaseManifest, location: str, revision: str, now: Callable[[], str]
-) -> tuple[Release, bool]:
-    """Put the release into the ledger, unless that same one is there."""
-    record = Release(
-        arm=built.arm,
-        instances_root=built.instances_root,
-        count=built.count,
-        content=built.content,
-        location=location,
-        revision=revision,
-    )
+    root, count, content = built.instances_root, built.count, built.content
+    record = Release(Arm.PUBLIC.value, root, count, content, location, revision)
     _, fresh = study.ledger.append_unless(
         record, now(), lambda entry: entry.kind == "release" and entry.record == record
     )
     return record, fresh
-
-
-def _text(study: Study) -> ReleaseText:
-    return ReleaseText(
-        study=study.protocol.name,
-        title=study.protocol.release.title or f"{study.protocol.name}: public arm",
-        licence=study.protocol.release.licence,
-    )

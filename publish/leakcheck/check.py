@@ -44,25 +44,18 @@ class LeakFound:
         return f"{self.file}: {self.kind}{whose}"
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """A check that found nothing: how much was looked at, for how much."""
-
-    files: int
-    size: int  # bytes, as they lie in the folder
-    needles: int
-
-
-def check_folder(folder: Path, needles: Needles) -> Checked:
+def check_folder(folder: Path, needles: Needles) -> None:
     """Refuse the folder if anything that follows from a private seed occurs in it: ``needles`` are
     ``release_needles`` of the draw. Raises PublishError that lists where and what kind; also for
     links and special files, and for content that cannot be opened."""
     if len(needles) == 0:
         raise PublishError("the leak check has nothing to look for: hand it the private arm")
-    files = list(release_files(folder))
     if leaks := find_leaks(folder, needles):
-        raise PublishError(_refusal(folder, leaks))
-    return Checked(len(files), sum((folder / name).stat().st_size for name in files), len(needles))
+        lines = [f"  {leak}" for leak in leaks[:_SHOWN]]
+        if len(leaks) > _SHOWN:
+            lines.append(f"  and {len(leaks) - _SHOWN} more")
+        head = f"{folder}: not fit to go out; remove the files named and build the release again"
+        raise PublishError("\n".join([head, *lines]))
 
 
 def find_leaks(folder: Path, needles: Needles) -> tuple[LeakFound, ...]:
@@ -74,7 +67,13 @@ def find_leaks(folder: Path, needles: Needles) -> tuple[LeakFound, ...]:
             for trace in needles.find(Chunk(name.encode("utf-8", "surrogateescape")))
         }
         shown = f"file {number} of the folder" if in_name else name
-        leaks |= in_name | set(_leaks_in(folder / name, shown, needles))
+        leaks |= in_name
+        try:
+            data = (folder / name).read_bytes()
+        except OSError as error:
+            leaks.add(LeakFound(shown, f"unreadable: {error.strerror}", None))
+        else:
+            leaks.update(leaks_in(shown, data, needles))
     return tuple(sorted(leaks, key=str))
 
 
@@ -149,30 +148,10 @@ def _unlisted(error: OSError) -> None:
 
 def leaks_in(shown: str, data: bytes, needles: Needles) -> tuple[LeakFound, ...]:
     """All leaks in what will be a file, by the name that it is shown by, sorted."""
-    return tuple(sorted(set(_leaks_of(shown, data, needles)), key=str))
-
-
-def _leaks_in(path: Path, shown: str, needles: Needles) -> Iterator[LeakFound]:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        yield LeakFound(shown, f"unreadable: {error.strerror}", None)
-    else:
-        yield from _leaks_of(shown, data, needles)
-
-
-def _leaks_of(shown: str, data: bytes, needles: Needles) -> Iterator[LeakFound]:
+    leaks: set[LeakFound] = set()
     try:
         for piece in pieces(data):
-            for trace in needles.find(piece):
-                yield LeakFound(shown, trace.kind, trace.leaf)
+            leaks |= {LeakFound(shown, trace.kind, trace.leaf) for trace in needles.find(piece)}
     except Unreadable as reason:
-        yield LeakFound(shown, f"unreadable: {reason}", None)
-
-
-def _refusal(folder: Path, leaks: Sequence[LeakFound]) -> str:
-    lines = [f"  {leak}" for leak in leaks[:_SHOWN]]
-    if len(leaks) > _SHOWN:
-        lines.append(f"  and {len(leaks) - _SHOWN} more")
-    head = f"{folder}: not fit to go out; remove the files named and build the release again"
-    return "\n".join([head, *lines])
+        leaks.add(LeakFound(shown, f"unreadable: {reason}", None))
+    return tuple(sorted(leaks, key=str))

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import base64
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import ahocorasick
+
 from generators.task import Asset, TaskInstance, TruthTable
 from publish.errors import PublishError
-from publish.leakcheck.matcher import Matcher
 from publish.leakcheck.unpack import (
     SEPARATOR,
     Chunk,
@@ -30,6 +32,8 @@ from registry.canonical import canonical_bytes
 SHORTEST = 13  # bytes of a pattern (12 digits and a point); a shorter one is met by chance
 TELLING_DIGITS = 12  # numbers with fewer digits in all are met by chance
 SLICE = 48  # bytes of a file's content that betray it
+WINDOW = 8  # bytes of a pattern that the automaton knows
+_CANDIDATES = 9  # windows of a pattern, of which the rarest is looked for
 UNEXCUSED = frozenset({"seed", "nonce", "instance id"})
 
 _DROPPED = b" \t\r\n\v\f\0\\"  # spacing, escapes, and the zeros of UTF-16
@@ -61,6 +65,50 @@ class Pattern:
 
     view: str
     data: bytes
+
+
+class Matcher:
+    """Finds which of very many patterns occur in a text, in one pass. Each has at least WINDOW
+    bytes; raises ValueError for a shorter one.
+
+    An Aho-Corasick automaton finds one window of each pattern, and what stands around the window is
+    compared byte by byte: an automaton of whole patterns would take 35 bytes of memory for each of
+    their bytes.
+    """
+
+    __slots__ = ("_automaton",)
+
+    def __init__(self, patterns: Iterable[bytes]) -> None:
+        wanted = sorted(set(patterns))
+        if wanted and min(map(len, wanted)) < WINDOW:
+            raise ValueError(f"a pattern has fewer than {WINDOW} bytes")
+        # The rarest window of each: a common beginning must not send every occurrence of it to
+        # the slow comparison.
+        usage = Counter(pattern[at : at + WINDOW] for pattern in wanted for at in _offsets(pattern))
+        known: dict[bytes, list[tuple[int, bytes]]] = {}
+        for pattern in wanted:
+            offset = min(_offsets(pattern), key=lambda at: (usage[pattern[at : at + WINDOW]], at))
+            known.setdefault(pattern[offset : offset + WINDOW], []).append((offset, pattern))
+        self._automaton = ahocorasick.Automaton()
+        for window, places in known.items():
+            self._automaton.add_word(window.decode("latin-1"), places)
+        self._automaton.make_automaton()
+
+    def find(self, text: bytes) -> set[bytes]:
+        """The patterns that occur anywhere in the text."""
+        if not len(self._automaton):
+            return set()
+        return {
+            pattern
+            for end, places in self._automaton.iter(text.decode("latin-1"))
+            for offset, pattern in places
+            if (start := end + 1 - WINDOW - offset) >= 0 and text.startswith(pattern, start)
+        }
+
+
+def _offsets(pattern: bytes) -> set[int]:
+    last = len(pattern) - WINDOW
+    return {last * step // (_CANDIDATES - 1) for step in range(_CANDIDATES)}
 
 
 class Needles:

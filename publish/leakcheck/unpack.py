@@ -20,9 +20,9 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import IO, Any, Protocol
+from itertools import chain
+from typing import IO, Any
 
 MAX_DEPTH = 8
 MAX_MEMBER_BYTES = 1 << 30
@@ -98,13 +98,7 @@ def _tar(data: bytes, depth: int) -> Iterator[Chunk]:
         raise Unreadable("a damaged tar archive") from error
 
 
-class _Readable(Protocol):
-    def read(self, size: int, /) -> bytes: ...
-
-
-def _compressed(
-    opened: Callable[[IO[bytes]], AbstractContextManager[_Readable]],
-) -> Callable[[bytes, int], Iterator[Chunk]]:
+def _compressed(opened: Callable[[IO[bytes]], Any]) -> Callable[[bytes, int], Iterator[Chunk]]:
     def inner(data: bytes, depth: int) -> Iterator[Chunk]:
         try:
             with opened(io.BytesIO(data)) as stream:
@@ -116,7 +110,7 @@ def _compressed(
     return inner
 
 
-def _bounded(stream: _Readable) -> bytes:
+def _bounded(stream: IO[bytes]) -> bytes:
     content = stream.read(MAX_MEMBER_BYTES + 1)
     if len(content) > MAX_MEMBER_BYTES:
         raise Unreadable(f"expands to more than {MAX_MEMBER_BYTES} bytes")
@@ -129,9 +123,7 @@ def _parquet(data: bytes, depth: int) -> Iterator[Chunk]:
 
     try:
         file = pq.ParquetFile(io.BytesIO(data))
-        yield from _schema(file.schema_arrow)
-        for batch in file.iter_batches(batch_size=256):
-            yield from _batch(batch, depth)
+        yield from _table(file.schema_arrow, file.iter_batches(batch_size=256), depth)
     except pa.ArrowException as error:
         raise Unreadable("a damaged Parquet file") from error
 
@@ -141,21 +133,17 @@ def _arrow(data: bytes, depth: int) -> Iterator[Chunk]:
 
     try:
         reader = pa.ipc.open_file(io.BytesIO(data))
-        yield from _schema(reader.schema)
-        for number in range(reader.num_record_batches):
-            yield from _batch(reader.get_batch(number), depth)
+        batches = map(reader.get_batch, range(reader.num_record_batches))
+        yield from _table(reader.schema, batches, depth)
     except pa.ArrowException as error:
         raise Unreadable("a damaged Arrow file") from error
 
 
-def _schema(schema: Any) -> Iterator[Chunk]:
+def _table(schema: Any, batches: Iterable[Any], depth: int) -> Iterator[Chunk]:
     yield Chunk("\n".join(schema.names).encode())
     for key, value in (schema.metadata or {}).items():
         yield Chunk(key + b"\n" + value)
-
-
-def _batch(batch: Any, depth: int) -> Iterator[Chunk]:
-    for column in batch.columns:
+    for column in chain.from_iterable(batch.columns for batch in batches):
         yield from _values(column.to_pylist(), depth)
 
 
@@ -289,11 +277,8 @@ _OPENERS: tuple[tuple[Callable[[bytes], bool], Callable[[bytes, int], Iterator[C
     (lambda data: data.startswith(b"ARROW1"), _arrow),
     (lambda data: zipfile.is_zipfile(io.BytesIO(data)), _zip),
     (lambda data: data[257:262] == b"ustar", _tar),
-    (
-        lambda data: data.startswith(b"\x1f\x8b\x08"),
-        _compressed(lambda s: gzip.GzipFile(fileobj=s)),
-    ),
-    (lambda data: data.startswith(b"BZh"), _compressed(bz2.BZ2File)),
-    (lambda data: data.startswith(b"\xfd7zXZ\0"), _compressed(lzma.LZMAFile)),
+    (lambda data: data.startswith(b"\x1f\x8b\x08"), _compressed(gzip.open)),
+    (lambda data: data.startswith(b"BZh"), _compressed(bz2.open)),
+    (lambda data: data.startswith(b"\xfd7zXZ\0"), _compressed(lzma.open)),
     (_is_image, _image),
 )

@@ -33,8 +33,7 @@ from generators.task import (
 )
 from publish.leakcheck.check import release_needles
 from publish.leakcheck.secrets import Needles
-from publish.release import ReleaseText, build_release
-from publish.release_folder import ReleaseManifest
+from publish.release import ReleaseManifest, ReleaseText, build_release
 from registry.ledger.records import SealedSet
 from registry.result_row import Arm
 from registry.sealing import SealedEntry, commitments_of, commitments_root

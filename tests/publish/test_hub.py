@@ -19,8 +19,7 @@ from publish.errors import PublishError
 from publish.hub import Uploaded, upload_release
 from publish.leakcheck.check import check_folder
 from publish.leakcheck.secrets import Needles
-from publish.release import ReleaseText, build_release
-from publish.release_folder import ReleaseManifest
+from publish.release import ReleaseManifest, ReleaseText, build_release
 
 pytestmark = pytest.mark.hub
 
