@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
-from itertools import groupby
-from operator import itemgetter
+from itertools import chain, groupby
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from registry.canonical import digest_bytes
@@ -24,7 +24,7 @@ from registry.errors import BrokenPromise, MissingKey, RegistryError, StoreError
 from registry.ledger import (
     CALIBRATIONS,
     CHECKS,
-    GENESIS,
+    LEDGER,
     PARTS,
     CalibrationMade,
     Entry,
@@ -38,6 +38,7 @@ from registry.ledger import (
     SealedSet,
     WaveClosed,
     grades_folder,
+    head_digest,
     head_key,
     inspect_chain,
     read_inventory,
@@ -45,7 +46,6 @@ from registry.ledger import (
 )
 from registry.result_row import Arm
 from registry.sealing import (
-    SealedEntry,
     commitments_of,
     commitments_root,
     decrypt,
@@ -56,8 +56,7 @@ from registry.stores import Store
 
 Progress = Callable[[int, int], None]  # objects checked, and of how many (0 if not known)
 
-_LEDGER = "ledger/"
-_KEPT = 1000  # problems that are listed one by one
+_LISTED = 1000  # problems that are listed one by one
 _PROMISING = {
     "wave-closed": "closed waves",
     "graded": "waves graded by judges",
@@ -80,7 +79,7 @@ class Verification:
 
     @property
     def holds(self) -> bool:
-        """Whether the items meet the check."""
+        """Whether no problem was found."""
         return not self.problems
 
 
@@ -96,174 +95,245 @@ def verify_study(
     elsewhere. What is broken is listed and does not stop the rest. Raises StoreError where the
     store itself cannot be read, RegistryError for a malformed identity.
     """
-    findings = _Findings()
-    entries, broken = inspect_chain(store, _LEDGER, expected_head)
+    entries, broken = inspect_chain(store, expected_head)
+    check = _Check(store, identities)
     for place, problem in broken:
-        findings.add(place, problem)
-    findings.counts["ledger records"] = len(entries)
-    records = tuple(_records(entries, findings))
-    _check_identities(records, identities)
-    _check_links(records, findings)
-    _check_sealed_sets(store, records, identities, findings)
-    _check_objects(store, records, identities, findings, progress)
-    _note_unchecked(records, identities, expected_head, findings)
-    head = entries[-1].digest if entries else GENESIS
+        check.add(place, problem)
+    check.counts["ledger records"] = len(entries)
+    for entry in entries:
+        try:
+            check.records.append((entry, entry.record))
+        except BrokenPromise as error:
+            check.add(entry.place, str(error))
+    check.check_identities()
+    check.check_links()
+    check.check_sealed_sets()
+    check.check_objects(progress)
+    unchecked = tuple(check.unchecked(expected_head))
     return Verification(
-        head, tuple(findings.counts.items()), findings.listed(), tuple(findings.unchecked)
+        head_digest(entries), tuple(check.counts.items()), check.listed_problems(), unchecked
     )
 
 
 @dataclass(slots=True)
-class _Findings:
-    """What has come to light so far."""
+class _Check:
+    """The records of a study's ledger, and what has come to light so far."""
 
+    store: Store
+    identities: Sequence[str] | None
+    records: list[tuple[Entry, Any]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     problems: list[tuple[str, str]] = field(default_factory=list)
-    unchecked: list[str] = field(default_factory=list)
     unlisted: int = 0
 
     def add(self, place: str, problem: str) -> None:
-        if len(self.problems) < _KEPT:
+        if len(self.problems) < _LISTED:
             self.problems.append((place, problem.removeprefix(f"{place}: ")))
         else:
             self.unlisted += 1
 
-    def listed(self) -> tuple[tuple[str, str], ...]:
+    def listed_problems(self) -> tuple[tuple[str, str], ...]:
         more = [("and more", f"{self.unlisted} other problems")] if self.unlisted else []
         return (*self.problems, *more)
 
+    def of(self, kind: str) -> list[tuple[Entry, Any]]:
+        return [(entry, record) for entry, record in self.records if entry.kind == kind]
 
-def _records(entries: Sequence[Entry], findings: _Findings) -> Iterator[tuple[Entry, Any]]:
-    for entry in entries:
-        try:
-            yield entry, entry.record
-        except BrokenPromise as error:
-            findings.add(entry.place, str(error))
-
-
-_Records = Sequence[tuple[Entry, Any]]
-
-
-def _of(records: _Records, kind: str) -> list[tuple[Entry, Any]]:
-    return [(entry, record) for entry, record in records if entry.kind == kind]
-
-
-def _check_identities(records: _Records, identities: Sequence[str] | None) -> None:
-    """One error for a wrong key, instead of one for each object."""
-    if identities is None:
-        return
-    given = {recipient_of(identity) for identity in identities}
-    for _, record in _of(records, "sealed-set"):
-        if given.isdisjoint(record.recipients):
-            raise RegistryError(
-                f"{record.uri}: sealed to {', '.join(record.recipients)}; the key given is of"
-                f" {', '.join(sorted(given)) or 'nobody'}: use the study's key file"
+    def unchecked(self, expected_head: str | None) -> Iterator[str]:
+        if expected_head is None:
+            yield (
+                "whether records were dropped from the ledger's end: no head noted elsewhere was"
+                " given"
             )
+        if self.identities is None:
+            yield "what is sealed (commitments, allocation, ciphertexts): no key was given"
+        for _, record in self.of("wave-closed"):
+            if not record.objects_root:
+                yield f"objects of wave {record.wave}: closed without an inventory"
 
+    def check_identities(self) -> None:
+        """One error for a wrong key, instead of one for each object."""
+        if self.identities is None:
+            return
+        given = {recipient_of(identity) for identity in self.identities}
+        for _, record in self.of("sealed-set"):
+            if given.isdisjoint(record.recipients):
+                raise RegistryError(
+                    f"{record.uri}: sealed to {', '.join(record.recipients)}; the key given is of"
+                    f" {', '.join(sorted(given)) or 'nobody'}: use the study's key file"
+                )
 
-def _check_links(records: _Records, findings: _Findings) -> None:
-    """That each record names ones that stand in the ledger before it."""
-    roots: set[str] = set()
-    plans: set[str] = set()
-    manifests: dict[str, RunManifest] = {}
-    closed: set[str] = set()
-    drawn: SealedSet | None = None
-    graded: set[str] = set()
-    for entry, record in records:
-        if entry.kind == "sealed-set":
-            roots.add(record.root)
-            drawn = record
-        elif entry.kind == "preregistration":
-            _check_known(entry, "sealed root", record.sealed_root, roots, findings)
-            plans.add(record_digest(record))
-        elif entry.kind == "run-manifest":
-            _check_known(entry, "instances root", record.instances_root, roots, findings)
-            _check_known(entry, "plan", record.plan, plans, findings)
-            _check_tranches(entry, record.tranches, len(record.models), drawn, findings)
-            manifests[record_digest(record)] = record
-        elif entry.kind == "wave-closed":
-            _check_known(entry, "manifest", record.manifest, manifests, findings)
-            closed.add(record.manifest)
-        elif entry.kind == "calibrated":
-            _check_known(entry, "plan", record.plan, plans, findings)
-        elif entry.kind == "graded":
-            _check_known(entry, "closed wave's manifest", record.manifest, closed, findings)
-            _check_pinned(entry, record, manifests.get(record.manifest), findings)
-            graded.add(_grading(record))
-        elif entry.kind == "regraded":
-            _check_known(entry, "first grading", _grading(record), graded, findings)
-        elif entry.kind == "probed":
-            _check_known(entry, "plan", record.plan, plans, findings)
-        elif entry.kind == "leak":
-            _check_tranches(entry, ((record.tranche,),), 1, drawn, findings)
-            _check_leak(entry, record, drawn, findings)
+    # -- what records say of each other ---------------------------------------------------------
 
+    def check_links(self) -> None:
+        """Each record names ones that stand in the ledger before it."""
+        roots, plans, closed, graded = set[str](), set[str](), set[str](), set[str]()
+        manifests: dict[str, RunManifest] = {}
+        drawn: SealedSet | None = None
+        for entry, record in self.records:
+            match entry.kind:
+                case "sealed-set":
+                    roots.add(record.root)
+                    drawn = record
+                case "preregistration":
+                    self._check_known(entry, "sealed root", record.sealed_root, roots)
+                    plans.add(record_digest(record))
+                case "run-manifest":
+                    self._check_known(entry, "instances root", record.instances_root, roots)
+                    self._check_known(entry, "plan", record.plan, plans)
+                    self._check_tranches(entry, record.tranches, len(record.models), drawn)
+                    manifests[record_digest(record)] = record
+                case "wave-closed":
+                    self._check_known(entry, "manifest", record.manifest, manifests)
+                    closed.add(record.manifest)
+                case "calibrated" | "probed":
+                    self._check_known(entry, "plan", record.plan, plans)
+                case "graded":
+                    self._check_known(entry, "closed wave's manifest", record.manifest, closed)
+                    self._check_pinned(entry, record, manifests.get(record.manifest))
+                    graded.add(_grading(record))
+                case "regraded":
+                    self._check_known(entry, "first grading", _grading(record), graded)
+                case "leak":
+                    self._check_tranches(entry, ((record.tranche,),), 1, drawn)
+                    self._check_leak(entry, record, drawn)
 
-def _check_tranches(
-    entry: Entry,
-    tranches: Sequence[Sequence[int]],
-    models: int,
-    drawn: SealedSet | None,
-    findings: _Findings,
-) -> None:
-    """That a record names tranches that were drawn, for each model those that it runs."""
-    last = 0 if drawn is None else len(drawn.reserve)
-    for tranche in sorted({number for model_tranches in tranches for number in model_tranches}):
-        if not 0 <= tranche <= last:
-            findings.add(entry.place, f"{entry.kind}: tranche {tranche} was not drawn")
-    if tranches and (len(tranches) != models or not all(tranches)):
-        findings.add(entry.place, f"{entry.kind}: its tranches are not those of its models")
+    def _check_known(self, entry: Entry, what: str, named: str, known: Collection[str]) -> None:
+        if named not in known:
+            self.add(entry.place, f"{entry.kind}: its {what} {named} is of no record before it")
 
+    def _check_tranches(
+        self, entry: Entry, tranches: Sequence[Sequence[int]], models: int, drawn: SealedSet | None
+    ) -> None:
+        """A record names tranches that were drawn, for each model those that it runs."""
+        last = 0 if drawn is None else len(drawn.reserve)
+        for tranche in sorted(set(chain.from_iterable(tranches))):
+            if not 0 <= tranche <= last:
+                self.add(entry.place, f"{entry.kind}: tranche {tranche} was not drawn")
+        if tranches and (len(tranches) != models or not all(tranches)):
+            self.add(entry.place, f"{entry.kind}: its tranches are not those of its models")
 
-def _check_leak(entry: Entry, leak: Leak, drawn: SealedSet | None, findings: _Findings) -> None:
-    """That what is said to have leaked was committed to, as private and in that tranche."""
-    if drawn is None or not leak.commitments:
-        return
-    places = allocate(drawn.strata, drawn.seeds_per_arm, drawn.allocation_seed, drawn.reserve)
-    where = dict(zip(drawn.commitments, places, strict=False))
-    for commitment in leak.commitments:
-        if where.get(commitment) != (Arm.PRIVATE, leak.tranche):
-            problem = f"{commitment[:16]}… is no private seed of tranche {leak.tranche}"
-            findings.add(entry.place, f"leak: {problem}")
+    def _check_leak(self, entry: Entry, leak: Leak, drawn: SealedSet | None) -> None:
+        """What is said to have leaked was committed to, as private and in that tranche."""
+        if drawn is None or not leak.commitments:
+            return
+        places = allocate(drawn.strata, drawn.seeds_per_arm, drawn.allocation_seed, drawn.reserve)
+        where = dict(zip(drawn.commitments, places, strict=False))
+        for commitment in leak.commitments:
+            if where.get(commitment) != (Arm.PRIVATE, leak.tranche):
+                problem = f"{commitment[:16]}… is no private seed of tranche {leak.tranche}"
+                self.add(entry.place, f"leak: {problem}")
+
+    def _check_pinned(self, entry: Entry, record: Graded, manifest: RunManifest | None) -> None:
+        if manifest is not None and record.pinned != (record.judge in manifest.judges):
+            is_now = "names it" if record.judge in manifest.judges else "does not name it"
+            says = f"graded by judge {record.judge.name}: pinned {record.pinned}"
+            self.add(entry.place, f"{says}, but the wave's manifest {is_now}")
+
+    # -- the draw -------------------------------------------------------------------------------
+
+    def check_sealed_sets(self) -> None:
+        sets = self.of("sealed-set")
+        self.counts["sealed sets"] = len(sets)
+        for entry, record in sets:
+            for problem in _broken_promises(record):
+                self.add(entry.place, problem)
+            try:
+                self._check_ciphertext(record)
+            except RegistryError as error:
+                if isinstance(error, StoreError) and not isinstance(error, MissingKey):
+                    raise
+                self.add(record.uri, str(error))
+        if len(sets) > 1:
+            self.add(sets[1][0].place, "a second sealed-set: there is one to a study")
+
+    def _check_ciphertext(self, record: SealedSet) -> None:
+        """The sealed object is the one promised; its entries are those committed to, in the arms
+        that the allocation gives."""
+        ciphertext = self.store.get(record.uri)
+        digest = digest_bytes(ciphertext)
+        if digest != record.ciphertext:
+            raise BrokenPromise(f"was altered: digest {record.ciphertext} expected, {digest} found")
+        if self.identities is None:
+            return
+        entries = open_entries(ciphertext, self.identities, record.uri)
+        self.counts["sealed entries opened"] += len(entries)
+        made = commitments_of(entries)
+        if len(made) != len(record.commitments):
+            raise BrokenPromise(f"{len(record.commitments)} entries expected, {len(made)} found")
+        for index, (is_now, was) in enumerate(zip(made, record.commitments, strict=True)):
+            if is_now != was:
+                raise BrokenPromise(f"entry {index} is not what was committed to")
+        places = allocate(
+            record.strata, record.seeds_per_arm, record.allocation_seed, record.reserve
+        )
+        for name in ("arm", "tranche"):
+            if [*map(attrgetter(name), entries)] != [*map(attrgetter(name), places)]:
+                problem = "do not follow from the allocation seed of its record"
+                raise BrokenPromise(f"its {name}s {problem}")
+        strata = tuple(dict.fromkeys(entry.stratum for entry in entries))
+        if strata != record.strata:
+            raise BrokenPromise(f"strata {record.strata} expected, {strata} found")
+
+    # -- the objects ----------------------------------------------------------------------------
+
+    def check_objects(self, progress: Progress | None) -> None:
+        """Walk the store's names beside the inventories' lines, both in key order."""
+        promises = []
+        for kind, name in _PROMISING.items():
+            records = self.of(kind)
+            if records or kind == "wave-closed":
+                self.counts[name] = len(records)
+            promises += [_Promise.of(*pair) for pair in records if pair[1].objects_root]
+        expected = sum(promise.record.objects for promise in promises)
+        stored = ((key, "") for key in self.store.list())
+        walk = merge(stored, *(self._inventory_lines(promise) for promise in promises))
+        checked_elsewhere = {head_key(promise.record.objects_root) for promise in promises}
+        checked_elsewhere.update(record.uri for _, record in self.of("sealed-set"))
+        for done, (key, group) in enumerate(groupby(walk, key=itemgetter(0)), 1):
+            digests = {digest for _, digest in group}
+            if "" not in digests:
+                self.add(key, "missing: it was removed from the store")
+            elif not key.startswith(LEDGER) and key not in checked_elsewhere:
+                self._check_object(key, digests - {""})
+            if progress:
+                progress(done, max(done, expected))
+        whole = [promise for promise in promises if not promise.broken]
+        for promise in whole:
+            for problem in _broken_inventory(promise, whole):
+                self.add(promise.place, problem)
+
+    def _inventory_lines(self, promise: _Promise) -> Iterator[tuple[str, str]]:
+        """Key and digest of each object; an inventory that breaks off is a problem."""
+        try:
+            for key, digest in read_inventory(self.store, promise.record.objects_root):
+                promise.trees.add(key, digest)
+                yield key, digest
+        except (MissingKey, BrokenPromise) as error:
+            promise.broken = True
+            self.add(promise.place, str(error))
+
+    def _check_object(self, key: str, promised: set[str]) -> None:
+        """One object of the store; ``promised`` are the digests that inventories give it."""
+        if _SEALED.fullmatch(key) or key.startswith((PARTS, CHECKS, CALIBRATIONS)):
+            promised.add("sha256:" + key.rpartition("/")[2].partition(".")[0])
+        data = self.store.get(key)
+        actual = digest_bytes(data)
+        self.counts["objects" if promised else "open objects (no record names them yet)"] += 1
+        for digest in promised - {actual}:
+            self.add(key, f"was altered: digest {digest} expected, {actual} found")
+        if self.identities is not None and key.endswith(".age") and promised <= {actual}:
+            try:
+                decrypt(data, self.identities, key)
+            except RegistryError as error:
+                self.add(key, str(error))
+            else:
+                self.counts["ciphertexts opened"] += 1
 
 
 def _grading(record: Graded | Regraded) -> str:
     """Which judge graded the answers of which run."""
     return f"of {record.manifest} by judge {record.judge.name} ({record_digest(record.judge)})"
-
-
-def _check_pinned(
-    entry: Entry, record: Graded, manifest: RunManifest | None, findings: _Findings
-) -> None:
-    if manifest is not None and record.pinned != (record.judge in manifest.judges):
-        is_now = "names it" if record.judge in manifest.judges else "does not name it"
-        says = f"graded by judge {record.judge.name}: pinned {record.pinned}"
-        findings.add(entry.place, f"{says}, but the wave's manifest {is_now}")
-
-
-def _check_known(
-    entry: Entry, what: str, named: str, known: Collection[str], findings: _Findings
-) -> None:
-    if named not in known:
-        findings.add(entry.place, f"{entry.kind}: its {what} {named} is of no record before it")
-
-
-def _check_sealed_sets(
-    store: Store, records: _Records, identities: Sequence[str] | None, findings: _Findings
-) -> None:
-    sets = _of(records, "sealed-set")
-    findings.counts["sealed sets"] = len(sets)
-    for entry, record in sets:
-        for problem in _broken_promises(record):
-            findings.add(entry.place, problem)
-        try:
-            _check_ciphertext(store, record, identities, findings)
-        except RegistryError as error:
-            if isinstance(error, StoreError) and not isinstance(error, MissingKey):
-                raise
-            findings.add(record.uri, str(error))
-    if len(sets) > 1:
-        findings.add(sets[1][0].place, "a second sealed-set: there is one to a study")
 
 
 def _broken_promises(record: SealedSet) -> Iterator[str]:
@@ -281,40 +351,8 @@ def _broken_promises(record: SealedSet) -> Iterator[str]:
         yield f"the sealed object's name {record.uri} is not that of its digest"
 
 
-def _check_ciphertext(
-    store: Store, record: SealedSet, identities: Sequence[str] | None, findings: _Findings
-) -> None:
-    ciphertext = store.get(record.uri)
-    digest = digest_bytes(ciphertext)
-    if digest != record.ciphertext:
-        raise BrokenPromise(f"was altered: digest {record.ciphertext} expected, {digest} found")
-    if identities is None:
-        return
-    entries = open_entries(ciphertext, identities, record.uri)
-    findings.counts["sealed entries opened"] += len(entries)
-    _check_opened(record, entries)
-
-
-def _check_opened(record: SealedSet, entries: tuple[SealedEntry, ...]) -> None:
-    """That the entries are those committed to, in the arms that the allocation gives."""
-    made = commitments_of(entries)
-    if len(made) != len(record.commitments):
-        raise BrokenPromise(f"{len(record.commitments)} entries expected, {len(made)} found")
-    for index, (is_now, was) in enumerate(zip(made, record.commitments, strict=True)):
-        if is_now != was:
-            raise BrokenPromise(f"entry {index} is not what was committed to")
-    places = allocate(record.strata, record.seeds_per_arm, record.allocation_seed, record.reserve)
-    if tuple(entry.arm for entry in entries) != tuple(place.arm for place in places):
-        raise BrokenPromise("its arms do not follow from the allocation seed of its record")
-    if tuple(entry.tranche for entry in entries) != tuple(place.tranche for place in places):
-        raise BrokenPromise("its tranches do not follow from the allocation seed of its record")
-    strata = tuple(dict.fromkeys(entry.stratum for entry in entries))
-    if strata != record.strata:
-        raise BrokenPromise(f"strata {record.strata} expected, {strata} found")
-
-
 @dataclass(slots=True)
-class _Promised:
+class _Promise:
     """A record that promises objects, and the roots of its inventory as far as it was read."""
 
     place: str
@@ -323,7 +361,7 @@ class _Promised:
     broken: bool = False
 
     @classmethod
-    def by(cls, entry: Entry, record: Any) -> _Promised:
+    def of(cls, entry: Entry, record: Any) -> _Promise:
         match record:
             case WaveClosed() | CalibrationMade():
                 trees = InventoryTrees()
@@ -334,89 +372,10 @@ class _Promised:
                 trees = InventoryTrees(grades_folder(record_digest(record.judge), look))
         return cls(entry.place, record, trees)
 
-    def lines(self, store: Store, findings: _Findings) -> Iterator[tuple[str, str]]:
-        """Key and digest of each object; an inventory that breaks off is a finding."""
-        try:
-            for key, digest in read_inventory(store, self.record.objects_root):
-                self.trees.add(key, digest)
-                yield key, digest
-        except (MissingKey, BrokenPromise) as error:
-            self.broken = True
-            findings.add(self.place, str(error))
 
-
-def _check_objects(
-    store: Store,
-    records: _Records,
-    identities: Sequence[str] | None,
-    findings: _Findings,
-    progress: Progress | None,
-) -> None:
-    """Walk the store's names beside the inventories' lines, both in key order."""
-    promises = [_Promised.by(*pair) for kind in _PROMISING for pair in _of(records, kind)]
-    promised = [promise for promise in promises if promise.record.objects_root]
-    for kind, name in _PROMISING.items():
-        if (count := len(_of(records, kind))) or kind == "wave-closed":
-            findings.counts[name] = count
-    expected = sum(promise.record.objects for promise in promised)
-    stored = ((key, "") for key in store.list())
-    walk = merge(stored, *(promise.lines(store, findings) for promise in promised))
-    promised_keys = {head_key(promise.record.objects_root) for promise in promised}
-    promised_keys.update(record.uri for _, record in _of(records, "sealed-set"))
-    for done, (key, group) in enumerate(groupby(walk, key=itemgetter(0)), 1):
-        digests = {digest for _, digest in group}
-        _check_object(store, key, digests, promised_keys, identities, findings)
-        if progress:
-            progress(done, max(done, expected))
-    whole = [promise for promise in promised if not promise.broken]
-    for promise in whole:
-        _check_promised(promise, whole, findings)
-
-
-def _check_object(
-    store: Store,
-    key: str,
-    digests: set[str],
-    promised_keys: set[str],
-    identities: Sequence[str] | None,
-    findings: _Findings,
-) -> None:
-    """One name: ``digests`` are those that inventories give it, and "" if it is in the store.
-    Other checks report on the names in ``promised_keys`` and on the ledger's."""
-    if "" not in digests:
-        findings.add(key, "missing: it was removed from the store")
-        return
-    if key.startswith(_LEDGER) or key in promised_keys:
-        return
-    data = store.get(key)
-    actual = digest_bytes(data)
-    named = (digests - {""}) | _named_digest(key)
-    findings.counts["objects" if named else "open objects (no record names them yet)"] += 1
-    for digest in named - {actual}:
-        findings.add(key, f"was altered: digest {digest} expected, {actual} found")
-    if identities is not None and key.endswith(".age") and named <= {actual}:
-        _check_opens(key, data, identities, findings)
-
-
-def _named_digest(key: str) -> set[str]:
-    """The digest that a name promises, where it is one that does."""
-    if _SEALED.fullmatch(key) or key.startswith((PARTS, CHECKS, CALIBRATIONS)):
-        return {"sha256:" + key.rpartition("/")[2].partition(".")[0]}
-    return set()
-
-
-def _check_opens(key: str, data: bytes, identities: Sequence[str], findings: _Findings) -> None:
-    try:
-        decrypt(data, identities, key)
-    except RegistryError as error:
-        findings.add(key, str(error))
-    else:
-        findings.counts["ciphertexts opened"] += 1
-
-
-def _check_promised(promised: _Promised, every: Sequence[_Promised], findings: _Findings) -> None:
-    """That the inventory, read to its end, is the one that the ledger promises."""
-    inventory, record = promised.trees.inventory(), promised.record
+def _broken_inventory(promise: _Promise, every: Sequence[_Promise]) -> Iterator[str]:
+    """Where the inventory, read to its end, is not the one that the ledger promises."""
+    inventory, record = promise.trees.inventory(), promise.record
     pairs: list[tuple[str, object, object]] = [
         ("objects root", record.objects_root, inventory.objects_root),
         ("objects", record.objects, inventory.objects),
@@ -429,54 +388,31 @@ def _check_promised(promised: _Promised, every: Sequence[_Promised], findings: _
                 ("results", record.owed, inventory.results),
                 ("cells", record.owed, record.finished + record.missing),
             ]
-        case Graded():
+        case Graded() | Regraded():
             name = f"wave {record.wave} by judge {record.judge.name}"
-            pairs.append(("grades", record.graded, promised.trees.graded))
+            share = 1.0
+            if isinstance(record, Regraded):
+                share = record.share
+                name = (
+                    f"wave {record.first} by judge {record.judge.name} again at wave {record.wave}"
+                )
+            pairs.append(("grades", record.graded, promise.trees.graded))
             pairs += [
-                ("graded episodes", other.trees.episodes, promised.trees.episodes)
-                for other in every
-                if isinstance(other.record, WaveClosed) and other.record.manifest == record.manifest
-            ]
-        case Probed():
-            name = f"wave {record.wave}, {record.what} put to {record.model.name}"
-            pairs.append(("probes", record.probes, promised.trees.graded))
-        case Regraded():
-            name = f"wave {record.first} by judge {record.judge.name} again at wave {record.wave}"
-            pairs.append(("grades", record.graded, promised.trees.graded))
-            pairs += [
-                ("graded episodes", other.trees.episodes, promised.trees.episodes)
+                ("graded episodes", other.trees.episodes, promise.trees.episodes)
                 for other in every
                 if isinstance(other.record, WaveClosed)
                 and other.record.manifest == record.manifest
-                and record.share == 1
+                and share == 1
             ]
-        case JudgeChecked():
-            name = f"check of judge {record.judge.name}"
-            digits = record.result.removeprefix("sha256:")
-            pairs.append(("the name of its result", f"{CHECKS}{digits}.json", record.uri))
-        case CalibrationMade():
-            name = "calibration"
-            digits = record.result.removeprefix("sha256:")
-            pairs.append(("the name of its result", f"{CALIBRATIONS}{digits}.json", record.uri))
+        case Probed():
+            name = f"wave {record.wave}, {record.what} put to {record.model.name}"
+            pairs.append(("probes", record.probes, promise.trees.graded))
+        case JudgeChecked() | CalibrationMade():
+            folder, name = CALIBRATIONS, "calibration"
+            if isinstance(record, JudgeChecked):
+                folder, name = CHECKS, f"check of judge {record.judge.name}"
+            key = f"{folder}{record.result.removeprefix('sha256:')}.json"
+            pairs.append(("the name of its result", key, record.uri))
     for what, expected, is_now in pairs:
         if expected != is_now:
-            findings.add(promised.place, f"{name}: {what} {expected}, {is_now} found")
-
-
-def _note_unchecked(
-    records: _Records,
-    identities: Sequence[str] | None,
-    expected_head: str | None,
-    findings: _Findings,
-) -> None:
-    if expected_head is None:
-        findings.unchecked.append(
-            "whether records were dropped from the ledger's end: no head noted elsewhere was given"
-        )
-    if identities is None:
-        findings.unchecked.append(
-            "what is sealed (commitments, allocation, ciphertexts): no key was given"
-        )
-    for _, record in _of(records, "wave-closed"):
-        if not record.objects_root:
-            findings.unchecked.append(f"objects of wave {record.wave}: closed without an inventory")
+            yield f"{name}: {what} {expected}, {is_now} found"

@@ -1,4 +1,4 @@
-from .chain import GENESIS, Entry, Ledger, inspect_chain
+from .chain import LEDGER, Entry, Ledger, head_digest, inspect_chain
 from .inventory import (
     CALIBRATIONS,
     CHECKS,
@@ -40,7 +40,7 @@ from .records import (
 __all__ = [
     "CALIBRATIONS",
     "CHECKS",
-    "GENESIS",
+    "LEDGER",
     "PARTS",
     "CalibrationMade",
     "Entry",
@@ -64,6 +64,7 @@ __all__ = [
     "StandardRules",
     "WaveClosed",
     "grades_folder",
+    "head_digest",
     "head_key",
     "inspect_chain",
     "judge_objects",

@@ -8,7 +8,7 @@ the end leaves a shorter chain that is whole: only a head noted elsewhere shows 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.records import KINDS, read_record, record_body, record_kind
 from registry.stores import Store
 
+LEDGER = "ledger/"
 GENESIS = Digest("sha256:" + "0" * 64)  # what the first record names as its previous
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
@@ -49,17 +50,16 @@ class Ledger:
     """The chain in a store. Reading it verifies it; appending is put-if-absent on the next
     number, so that of racing writers each gets a number of its own."""
 
-    def __init__(self, store: Store, prefix: str = "ledger/") -> None:
+    def __init__(self, store: Store) -> None:
         self.store = store
-        self.prefix = prefix
 
     def append(self, record: Any, time: str, once: bool = False) -> Entry:
-        """Add a record (one of ``records.KINDS``, or its kind and body).
+        """Add a record, of one of ``records.KINDS``.
 
         ``once`` refuses if the chain has a record of that kind, whoever wrote it. Raises
         RegistryError for what is no record, BrokenPromise where the chain does not hold.
         """
-        kind, _ = _kind_and_body(record)
+        kind = record_kind(record)
         entry, fresh = self.append_unless(record, time, lambda e: once and e.kind == kind)
         if not fresh:
             raise RegistryError(f"the ledger already has a {kind} record; there is one only")
@@ -71,21 +71,28 @@ class Ledger:
         """Add a record unless the chain has one that ``there`` picks: the newest such, or the
         added one, and whether it was added. Of racing writers with the same question one adds.
         Raises as ``append``."""
-        kind, body = _kind_and_body(record)
+        kind = record_kind(record)
         if not _TIME.fullmatch(time):
             raise RegistryError(f"{time!r} is not a time: write it as 2026-01-31T12:00:00Z")
         while True:
             entries = self.entries()
             if matches := [entry for entry in entries if there(entry)]:
                 return matches[-1], False
-            previous = entries[-1].digest if entries else GENESIS
+            body, previous = record_body(record), head_digest(entries)
             entry, data = _seal_entry(Entry(len(entries), previous, kind, body, time))
-            if self.store.put(entry_key(self.prefix, entry.sequence), data):
+            if self.store.put(_key(entry.sequence), data):
                 return entry, True
 
     def entries(self, expected_head: str | None = None) -> tuple[Entry, ...]:
-        """All records, first first. Raises BrokenPromise where the chain does not hold."""
-        return verify_chain(self.store, self.prefix, expected_head)
+        """All records, first first. Raises BrokenPromise that names the first record that does not
+        hold, with the digest expected and the digest found.
+
+        ``expected_head``, a head noted earlier, must still be in the chain.
+        """
+        entries, problems = inspect_chain(self.store, expected_head)
+        if problems:
+            raise BrokenPromise(": ".join(problems[0]))
+        return entries
 
     def find(self, kind: str) -> tuple[Entry, ...]:
         """The records of a kind, first first."""
@@ -98,89 +105,50 @@ class Ledger:
         entries = self.find(kind)
         return entries[-1] if entries else None
 
-    def head(self) -> Digest:
-        """The digest of the newest record; GENESIS while there is none. Whoever notes it
-        elsewhere can show later that no record was dropped."""
-        entries = self.entries()
-        return entries[-1].digest if entries else GENESIS
+
+def head_digest(entries: Sequence[Entry]) -> Digest:
+    """The digest of the newest record; GENESIS while there is none. If it is noted elsewhere, it
+    shows later whether a record was dropped."""
+    return entries[-1].digest if entries else GENESIS
 
 
-def entry_key(prefix: str, sequence: int) -> str:
-    """The store key of a ledger entry."""
-    return f"{prefix}{sequence:08d}.json"
-
-
-def verify_chain(
-    store: Store, prefix: str = "ledger/", expected_head: str | None = None
-) -> tuple[Entry, ...]:
-    """The records of a chain that holds. Raises BrokenPromise that names the first record
-    that does not, with the digest expected and the digest found.
-
-    ``expected_head``, a head noted earlier, must still be in the chain.
-    """
-    entries, problems = inspect_chain(store, prefix, expected_head)
-    if problems:
-        raise BrokenPromise(": ".join(problems[0]))
-    return entries
+def _key(sequence: int) -> str:
+    return f"{LEDGER}{sequence:08d}.json"
 
 
 def inspect_chain(
-    store: Store, prefix: str = "ledger/", expected_head: str | None = None
+    store: Store, expected_head: str | None = None
 ) -> tuple[tuple[Entry, ...], tuple[tuple[str, str], ...]]:
     """The records that can be read, and each (place, problem) found. Raises StoreError."""
     entries: list[Entry] = []
     problems: list[tuple[str, str]] = []
-    for key in store.list(prefix):
+    for key in store.list(LEDGER):
         try:
             entry = _read_entry(store.get(key), key)
         except BrokenPromise as error:
             problems.append((key, str(error).removeprefix(f"{key}: ")))
             continue
-        problems.extend(_breaks(entries, entry, key, prefix))
+        problems.extend(_breaks(entries, entry, key))
         entries.append(entry)
-    problems.extend(_head_missing(entries, prefix, expected_head))
+    if expected_head not in (None, GENESIS, *(entry.digest for entry in entries)):
+        ends = f"which ends with {head_digest(entries)}: cut or replaced"
+        problems.append((LEDGER, f"head {expected_head} expected in the chain, {ends}"))
     return tuple(entries), tuple(problems)
 
 
-def _breaks(entries: list[Entry], entry: Entry, key: str, prefix: str) -> Iterator[tuple[str, str]]:
+def _breaks(entries: list[Entry], entry: Entry, key: str) -> Iterator[tuple[str, str]]:
     """What is wrong between the records so far and the next one."""
-    if key != entry_key(prefix, entry.sequence):
+    if key != _key(entry.sequence):
         yield key, f"holds record {entry.sequence}: it was moved here"
         return
     expected = entries[-1].sequence + 1 if entries else 0
     if entry.sequence != expected:
-        yield entry_key(prefix, expected), "missing, or unreadable"
+        yield _key(expected), "missing, or unreadable"
         return
-    last_digest = entries[-1].digest if entries else GENESIS
-    if entry.previous != last_digest:
-        place = entry_key(prefix, max(expected - 1, 0))
-        yield place, f"was altered: digest {entry.previous} expected by {key}, {last_digest} found"
-
-
-def _head_missing(
-    entries: list[Entry], prefix: str, expected: str | None
-) -> Iterator[tuple[str, str]]:
-    if expected is None or any(entry.digest == expected for entry in entries):
-        return
-    if expected == GENESIS:
-        return
-    last_digest = entries[-1].digest if entries else GENESIS
-    yield (
-        prefix,
-        f"head {expected} expected in the chain, which ends with {last_digest}: cut or replaced",
-    )
-
-
-def _kind_and_body(record: Any) -> tuple[str, dict[str, Any]]:
-    """The kind and plain body; the body is read back, so that no malformed one is written."""
-    if isinstance(record, tuple):
-        kind, body = record
-        if kind not in KINDS:
-            raise RegistryError(f"unknown kind {kind!r}: one of {', '.join(KINDS)}")
-        return kind, record_body(read_record(KINDS[kind], body, f"a new {kind} record"))
-    if type(record) not in KINDS.values():
-        raise RegistryError(f"{type(record).__name__} is not a record of the ledger")
-    return record_kind(record), record_body(record)
+    head = head_digest(entries)
+    if entry.previous != head:
+        place = _key(max(expected - 1, 0))
+        yield place, f"was altered: digest {entry.previous} expected by {key}, {head} found"
 
 
 def _seal_entry(entry: Entry) -> tuple[Entry, bytes]:
@@ -192,8 +160,6 @@ def _seal_entry(entry: Entry) -> tuple[Entry, bytes]:
 def _read_entry(data: bytes, place: str) -> Entry:
     value = parse_canonical(data, place)
     entry = read_record(Entry, value, place)
-    if "digest" in value:
-        raise BrokenPromise(f"{place}: not an Entry: unknown field digest")
     if set(value) != {"sequence", "previous", "kind", "body", "time"}:
         raise BrokenPromise(f"{place}: not an Entry: it has other fields")
     return replace(entry, digest=digest_bytes(data))

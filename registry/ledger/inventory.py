@@ -19,7 +19,7 @@ from typing import Any
 
 from registry.canonical import Digest, digest_bytes
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger.merkle import MerkleTree, merkle_root
+from registry.ledger.merkle import MerkleTree
 from registry.ledger.records import RunManifest
 from registry.stores import Store
 
@@ -187,17 +187,6 @@ def read_inventory(store: Store, root: str) -> Iterator[tuple[str, Digest]]:
                 raise BrokenPromise(f"{part_key(part)}: {key} is out of order")
             yield key, digest
             before = key
-
-
-def results_root(store: Store, keys: Iterable[str]) -> str:
-    """Merkle root, in hex, over the digests (32 bytes) of the objects, sorted by key."""
-    return merkle_root(_digest_leaf(digest_bytes(store.get(key))) for key in sorted(keys)).hex()
-
-
-def objects_root(store: Store, keys: Iterable[str]) -> str:
-    """Merkle root, in hex, over key ‖ digest (32 bytes) of the objects, sorted by key."""
-    leaves = (_object_leaf(key, digest_bytes(store.get(key))) for key in sorted(keys))
-    return merkle_root(leaves).hex()
 
 
 def head_key(root: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from registry.canonical import Digest, digest_value
-from registry.errors import BrokenPromise
+from registry.errors import BrokenPromise, RegistryError
 
 R = TypeVar("R")
 
@@ -308,8 +308,11 @@ KINDS: dict[str, type[Any]] = {
 
 
 def record_kind(record: Any) -> str:
-    """The kind of a record, as the ledger names it."""
-    return next(kind for kind, cls in KINDS.items() if type(record) is cls)
+    """The kind of a record, as the ledger names it. Raises RegistryError for what is none."""
+    for kind, cls in KINDS.items():
+        if type(record) is cls:
+            return kind
+    raise RegistryError(f"{type(record).__name__} is not a record of the ledger")
 
 
 def record_body(record: Any) -> dict[str, Any]:

@@ -26,7 +26,7 @@ class LedgerSnapshot(Ledger):
     in the store; the snapshot does not change."""
 
     def __init__(self, ledger: Ledger) -> None:
-        super().__init__(ledger.store, ledger.prefix)
+        super().__init__(ledger.store)
         self._live = ledger
         self._entries = ledger.entries()
         logger.info("ledger: %d records", len(self._entries))

@@ -12,7 +12,7 @@ import pytest
 
 from registry.canonical import canonical_bytes, digest_bytes
 from registry.errors import BrokenPromise, RegistryError
-from registry.ledger.chain import GENESIS, Ledger, verify_chain
+from registry.ledger.chain import GENESIS, Ledger, head_digest
 from registry.ledger.records import KINDS, Release, ReportIssued
 from registry.stores.base import Store
 from registry.stores.folder import FolderStore
@@ -37,7 +37,7 @@ def test_records_are_numbered_and_chained(ledger: Ledger) -> None:
     entries = ledger.entries()
     assert [entry.sequence for entry in entries] == [0, 1, 2, 3]
     assert [entry.previous for entry in entries] == [GENESIS, *(e.digest for e in entries[:-1])]
-    assert ledger.head() == entries[-1].digest
+    assert head_digest(ledger.entries()) == entries[-1].digest
     assert entries[2].record == _release(2)
     assert ledger.last("release") == entries[3]
     assert ledger.find("report") == ()
@@ -57,8 +57,6 @@ def test_append_returns_what_is_read_back() -> None:
     entry = ledger.append(ReportIssued(0, "p", "t", "r", ("a", "b")), NOW)
     assert ledger.entries() == (entry,)
     assert entry.record.deviations == ("a", "b")
-    again = ledger.append(("report", entry.body), NOW)
-    assert again.body == entry.body
 
 
 def test_racing_writers_each_get_a_number() -> None:
@@ -71,7 +69,7 @@ def test_racing_writers_each_get_a_number() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    entries = verify_chain(store)
+    entries = Ledger(store).entries()
     assert sorted(entry.record.count for entry in entries) == list(range(12))
 
 
@@ -90,15 +88,13 @@ def test_of_racing_writers_of_a_record_there_is_once_one_wins() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(verify_chain(store)) == 1
+    assert len(Ledger(store).entries()) == 1
     assert len(refused) == 11
 
 
 @pytest.mark.parametrize(
     ("record", "time", "match"),
     [
-        (("rumour", {}), NOW, "unknown kind 'rumour': one of sealed-set"),
-        (("release", {"arm": "public"}), NOW, "not a Release: instances_root: Field required"),
         ("text", NOW, "str is not a record"),
         (_release(1), "yesterday", "'yesterday' is not a time: write it as"),
     ],
@@ -180,7 +176,7 @@ def test_the_digests_expected_and_found_are_the_right_ones(ledger: Ledger) -> No
 
 
 def test_only_a_head_noted_elsewhere_tells_of_a_cut_end(ledger: Ledger) -> None:
-    head = ledger.head()
+    head = head_digest(ledger.entries())
     _path(ledger, 3).unlink()
     assert len(ledger.entries()) == 3
     with pytest.raises(BrokenPromise, match=rf"head {re.escape(head)} expected"):
@@ -190,11 +186,11 @@ def test_only_a_head_noted_elsewhere_tells_of_a_cut_end(ledger: Ledger) -> None:
 def test_a_noted_head_may_have_been_followed_by_more(ledger: Ledger) -> None:
     noted = ledger.entries()[1].digest
     assert len(ledger.entries(expected_head=noted)) == 4
-    assert verify_chain(MemoryStore(), expected_head=GENESIS) == ()
+    assert Ledger(MemoryStore()).entries(expected_head=GENESIS) == ()
 
 
 def test_the_last_records_edit_shows_against_a_noted_head(ledger: Ledger) -> None:
-    head = ledger.head()
+    head = head_digest(ledger.entries())
     _edit(_path(ledger, 3), canonical=True)
     with pytest.raises(BrokenPromise, match="cut or replaced"):
         ledger.entries(expected_head=head)
@@ -203,5 +199,4 @@ def test_the_last_records_edit_shows_against_a_noted_head(ledger: Ledger) -> Non
 def test_reading_does_not_write(tmp_path: Path) -> None:
     store: Store = FolderStore(tmp_path / "none")
     assert Ledger(store).entries() == ()
-    assert Ledger(store).head() == GENESIS
     assert not (tmp_path / "none").exists()
