@@ -18,8 +18,8 @@ from pathlib import Path
 
 from registry.sealing import decrypt, encrypt, new_identity
 from registry.stores import Store, open_store
+from registry.stores.base import MemoryStore
 from registry.stores.folder import FolderStore
-from registry.stores.memory import MemoryStore
 
 BODY = os.urandom(4096)
 OBJECTS = 500

@@ -45,11 +45,11 @@ class SystemEntropy:
     """The operating system's: new at each call, whatever the path."""
 
     def draw(self, size: int, *path: str | int) -> bytes:
-        """The input files and the truth of one seed."""
+        """Random bytes of the operating system."""
         return os.urandom(size)
 
     def describe(self) -> str:
-        """The parameters as people read them."""
+        """Name the source."""
         return "operating system"
 
 
@@ -65,14 +65,14 @@ class FixedEntropy:
             raise RegistryError(f"a root of fixed entropy is 32 bytes, not {len(self.root)}")
 
     def draw(self, size: int, *path: str | int) -> bytes:
-        """The input files and the truth of one seed."""
+        """The first bytes of the digest of the path. Raises RegistryError for more than 32."""
         if not 0 < size <= 32:
             raise RegistryError(f"fixed entropy gives up to 32 bytes at a path, not {size}")
         parts = (str(part).encode() for part in path)
         return _hash(b"dosimeter/entropy/1", self.root, *parts)[:size]
 
     def describe(self) -> str:
-        """The parameters as people read them."""
+        """Name the source."""
         return "fixed"
 
 
@@ -204,21 +204,14 @@ def _draw_one(
     taken: set[str],
 ) -> SealedEntry:
     for attempt in range(_REDRAWS):
-        path = (stratum.family, stratum.version, stratum.difficulty, index, attempt)
+        path = (*stratum, index, attempt)
         seed = entropy.draw(32, "seed", *path)
-        instance = identify(stratum.family, stratum.version, stratum.difficulty, seed)
+        instance = identify(*stratum, seed)
         if taken.isdisjoint((instance, seed.hex())):
             taken.update((instance, seed.hex()))
             nonce = entropy.draw(32, "nonce", *path).hex()
             return SealedEntry(
-                instance,
-                stratum.family,
-                stratum.version,
-                stratum.difficulty,
-                seed.hex(),
-                place.arm,
-                nonce,
-                place.tranche,
+                instance, *stratum, seed.hex(), place.arm, nonce, tranche=place.tranche
             )
     raise RegistryError(
         f"{stratum.name}: {_REDRAWS} draws gave no new instance: the task has too few different "

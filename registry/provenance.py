@@ -1,18 +1,28 @@
-"""Provenance: which code and environment a promise was made with, and whether it is kept."""
+"""Provenance: when, and with which code and environment, a promise was made; whether it is kept;
+and that the code that runs is this code, since other packages may take our plain names."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import subprocess
+from contextlib import suppress
+from datetime import UTC, datetime
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from registry.canonical import digest_bytes
-from registry.errors import BrokenPromise
-from registry.ledger import Provenance
+from registry.errors import BrokenPromise, RegistryError
 
-_PACKAGES = (
+if TYPE_CHECKING:
+    from registry.ledger import Provenance
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("study", "harness", "publish", "analysis", "generators", "registry")
+_PINNED_PACKAGES = (
     "docker",
     "numpy",
     "pillow",
@@ -30,6 +40,8 @@ def read_provenance(root: Path, image: str) -> Provenance:
     Untracked files make a tree dirty, ignored ones do not. Where git is missing or ``root`` is
     not the top of a repository, the commit is "unknown" and the tree dirty.
     """
+    from registry.ledger import Provenance  # pydantic, which `verify_packages` does without
+
     commit, dirty = _read_tree(root)
     return Provenance(
         commit=commit,
@@ -46,17 +58,6 @@ def check_pins(now: Provenance, registered: Provenance, allow_dirty: bool) -> tu
 
     Raises BrokenPromise that names it all, unless ``allow_dirty``.
     """
-    deviations = tuple(_deviations(now, registered))
-    if deviations and not allow_dirty:
-        raise BrokenPromise(
-            f"not the code that was registered: {'; '.join(deviations)}. Check out"
-            f" {registered.commit} in a clean tree, or run with --allow-dirty, which the ledger"
-            " records and the report shows"
-        )
-    return deviations
-
-
-def _deviations(now: Provenance, registered: Provenance) -> list[str]:
     deviations = []
     if now.dirty:
         deviations.append("dirty tree: files differ from the commit, or there is no repository")
@@ -65,7 +66,54 @@ def _deviations(now: Provenance, registered: Provenance) -> list[str]:
         is_now, was = getattr(now, name), getattr(registered, name)
         if is_now != was:
             deviations.append(f"{words}: {is_now}, registered {was}")
-    return deviations
+    if deviations and not allow_dirty:
+        raise BrokenPromise(
+            f"not the code that was registered: {'; '.join(deviations)}. Check out"
+            f" {registered.commit} in a clean tree, or run with --allow-dirty, which the ledger"
+            " records and the report shows"
+        )
+    return tuple(deviations)
+
+
+def verify_packages(names: tuple[str, ...] = PACKAGES) -> None:
+    """Raises RegistryError if one of the packages would be, or was, imported from elsewhere than
+    beside this one. Imports nothing."""
+    for name in names:
+        path = package_folder(name)
+        if path != ROOT / name:
+            raise RegistryError(
+                f"the package {name!r} is taken from {path or 'nowhere'}, not from {ROOT / name}: "
+                "something else has put a package of that name on the path; remove it, or install "
+                "dosimeter into an environment of its own (`make setup`)"
+            )
+
+
+def package_folder(name: str) -> Path | None:
+    """Where Python takes a package from; None if it finds none with an ``__init__.py``."""
+    try:
+        spec = find_spec(name)
+    except ValueError:  # imported in a way that leaves no trace of where from
+        return None
+    if spec is None or spec.origin is None:
+        return None
+    return Path(spec.origin).resolve().parent
+
+
+def code_digest(root: Path = ROOT) -> str:
+    """One digest over the source of all our packages, to compare whether two machines run the same
+    code."""
+    hasher = hashlib.sha256()
+    for name in PACKAGES:
+        for path in sorted((root / name).rglob("*.py")):
+            data = path.read_bytes()
+            place = path.relative_to(root).as_posix()
+            hasher.update(f"{place}\0{len(data)}\0".encode() + data)
+    return f"sha256:{hasher.hexdigest()}"
+
+
+def utc_now() -> str:
+    """The time, UTC, ISO 8601 to the second, with ``Z``."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _read_tree(root: Path) -> tuple[str, bool]:
@@ -105,9 +153,7 @@ def _lock_digest(path: Path) -> str:
 
 def _installed() -> list[tuple[str, str]]:
     versions = []
-    for name in _PACKAGES:
-        try:
+    for name in _PINNED_PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
             versions.append((name, metadata.version(name)))
-        except metadata.PackageNotFoundError:
-            continue
     return versions

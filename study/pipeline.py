@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from registry.clock import utc_now
 from registry.ledger import Preregistration, Release, SealedSet
+from registry.provenance import utc_now
 from study.workspace import Study, open_study, setup
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from types import ModuleType
 import pytest
 import yaml
 
-from registry.package_guard import PACKAGES
+from registry.provenance import PACKAGES
 
 ROOT = Path(__file__).resolve().parent.parent
 

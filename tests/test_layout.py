@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from registry.package_guard import PACKAGES
+from registry.provenance import PACKAGES
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_MODULES, MOST_ROOT_MODULES, MOST_FILES = 16, 10, 360

@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from registry.errors import RegistryError
-from registry.package_guard import PACKAGES, verify_packages
+from registry.provenance import PACKAGES, verify_packages
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
@@ -67,7 +67,7 @@ if {kind == "folder"}:  # a bare folder loses against a package anywhere on the 
     sys.path.append({str(ROOT)!r})
 else:
     sys.path.insert(1, {str(ROOT)!r})
-from registry.package_guard import verify_packages
+from registry.provenance import verify_packages
 from registry.errors import RegistryError
 try:
     verify_packages()

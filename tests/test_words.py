@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 
-from registry.package_guard import PACKAGES
+from registry.provenance import PACKAGES
 
 ROOT = Path(__file__).resolve().parent.parent
 # Records of the past keep their words, and generated pages follow their sources.

@@ -42,7 +42,7 @@ from harness.storage import EPISODE_CODEC, attempt_key, result_key
 from harness.sweep.leases import LeaseOutcome
 from registry.errors import RegistryError
 from registry.ledger import ModelPin
-from registry.package_guard import code_digest
+from registry.provenance import code_digest
 from registry.stores import Store, open_store
 
 _WARM = 16  # containers kept ready by a worker, at most

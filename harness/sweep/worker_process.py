@@ -29,7 +29,7 @@ from harness.errors import HarnessError, WorkStopped
 from harness.sweep.leases import LeaseOutcome
 from harness.sweep.run_cell import RunContext, Workbench, run_cell
 from registry.canonical import digest_value
-from registry.clock import utc_now
+from registry.provenance import utc_now
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import lazy_loader
 
-from registry.stores.base import Store
+from registry.stores.base import MemoryStore, Store
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
@@ -17,8 +17,6 @@ def open_store(uri: str) -> Store:
 
         return S3Store.from_uri(uri)
     if uri == "memory:":
-        from registry.stores.memory import MemoryStore
-
         return MemoryStore()
     from registry.stores.folder import FolderStore
 

@@ -24,8 +24,8 @@ from analysis.stats import permutation_seed
 from generators.templates.library import NAMES
 from harness.sweep import prepare_ray
 from registry.canonical import digest_value
-from registry.clock import utc_now
 from registry.ledger import Plan, record_body
+from registry.provenance import utc_now
 from registry.result_row import GRADER
 from study.calibration.from_scores import Calibrated
 from study.errors import StudyError

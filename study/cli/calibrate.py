@@ -66,7 +66,7 @@ def calibrate(
       dosimeter calibrate --doses 0,.05,.1,.15,.2 --replicates 200 --json | jq .dose_at_80
       dosimeter calibrate --run --doses .1,.5 --replicates 3 --yes
     """
-    from registry.clock import utc_now
+    from registry.provenance import utc_now
     from study import pipeline
     from study.calibration import (
         FOLDER,

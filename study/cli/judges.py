@@ -66,7 +66,7 @@ def grade(
     """
     if wave is not None and again_at is not None:
         raise click.UsageError("--again-at grades the first wave's answers: leave --wave out")
-    from registry.clock import utc_now
+    from registry.provenance import utc_now
     from study.cli.output import accounts_json, print_json, progress_watch
     from study.judging import GradeRequest, grade_study
     from study.workspace import open_study
@@ -164,7 +164,7 @@ def check(
       dosimeter judge check haiku
       dosimeter judge check haiku --criteria 2000 --json | jq .kappa
     """
-    from registry.clock import utc_now
+    from registry.provenance import utc_now
     from study.cli.output import print_json, progress_watch
     from study.judging import BudgetSpentError, CheckRequest, check_judge
     from study.workspace import open_study

@@ -81,7 +81,7 @@ def main(context: click.Context, verbose: int) -> None:
 
     `dosimeter demo` shows the whole line in about four minutes.
     """
-    from registry.package_guard import verify_packages
+    from registry.provenance import verify_packages
 
     if verbose:
         from study.cli.output import show_logs
@@ -337,7 +337,7 @@ def report(folder: Path, through: int | None, internal: Path | None, as_json: bo
     from study.cli.output import print_verdicts
 
     if internal is not None:
-        from registry.clock import utc_now
+        from registry.provenance import utc_now
         from study.reporting import write_internal
 
         path = write_internal(pipeline.open_study(folder), through, internal, utc_now())

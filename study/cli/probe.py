@@ -64,7 +64,7 @@ def probe(
       dosimeter probe --wave 1
       dosimeter probe --wave 1 --model new-one --json | jq '.models[] | {model, done, owed}'
     """
-    from registry.clock import utc_now
+    from registry.provenance import utc_now
     from study.cli.output import accounts_json, print_json, progress_watch
     from study.probing import ProbeRequest, probe_wave
     from study.workspace import open_study

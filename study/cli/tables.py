@@ -169,7 +169,7 @@ def analyze(
       dosimeter analyze results.parquet --plan plan.yaml --out report
     """
     from analysis.report import check_folder, write_report
-    from registry.clock import utc_now
+    from registry.provenance import utc_now
     from study.cli.output import print_verdicts
     from study.reporting import analyze_table
 

@@ -44,7 +44,7 @@ def leak(
     Example:
       dosimeter leak --tranche 0 --since 2027-03-01 --reason "a transcript was put online"
     """
-    from registry.clock import utc_now
+    from registry.provenance import utc_now
     from study import pipeline
     from study.cli.output import print_step
     from study.sweeps import declare_leak
@@ -192,7 +192,7 @@ def close(folder: Path, number: int, as_json: bool) -> None:
     Example:
       dosimeter wave close 3
     """
-    from registry.clock import utc_now
+    from registry.provenance import utc_now
     from study import pipeline
     from study.cli.output import print_step
     from study.sweeps import close_wave_now

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from analysis.judges import shortfall
 from harness.sweep import prepare_ray
-from registry.clock import utc_now
 from registry.ledger import JudgePin
+from registry.provenance import utc_now
 from study import pipeline
 from study.calibration import (
     FOLDER,

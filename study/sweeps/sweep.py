@@ -27,8 +27,7 @@ from registry.ledger import (
     run_objects,
     write_inventory,
 )
-from registry.package_guard import code_digest
-from registry.provenance import check_pins, read_provenance
+from registry.provenance import check_pins, code_digest, read_provenance
 from registry.result_row import Status
 from registry.sealing import decrypt, encrypt, new_identity
 from study.errors import StudyError

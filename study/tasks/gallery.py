@@ -19,7 +19,7 @@ from typing import Any
 from generators.catalog import Catalog
 from generators.grading import Criterion
 from generators.task import DIFFICULTIES, Asset, Family, TaskInstance
-from registry.package_guard import ROOT
+from registry.provenance import ROOT
 from study.tasks.catalog import EXAMPLE_SEED
 
 DOCS = ROOT / "docs"

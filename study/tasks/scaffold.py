@@ -8,7 +8,7 @@ import sys
 from importlib.resources import files
 from pathlib import Path
 
-from registry.package_guard import PACKAGES
+from registry.provenance import PACKAGES
 from study.errors import StudyError
 from study.files import new_folder, write_file
 

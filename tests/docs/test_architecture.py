@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from registry.package_guard import PACKAGES
+from registry.provenance import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 _OF_USERS = {"template"}  # files that `dosimeter tasks new` copies

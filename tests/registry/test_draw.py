@@ -21,9 +21,8 @@ from registry.ledger.chain import Ledger
 from registry.ledger.records import record_body
 from registry.result_row import Arm
 from registry.sealing import commitments_of, decrypt, new_identity, open_entries
-from registry.stores.base import Store
+from registry.stores.base import MemoryStore, Store
 from registry.stores.folder import FolderStore
-from registry.stores.memory import MemoryStore
 
 ROOT = Path(__file__).resolve().parents[2]
 STRATA = (("circles", "1", "easy"), ("circles", "1", "hard"), ("average", "2", "easy"))

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from registry.canonical import digest_bytes
-from registry.clock import utc_now
 from registry.errors import BrokenPromise
 from registry.ledger.records import Provenance
-from registry.provenance import check_pins, read_provenance
+from registry.provenance import check_pins, read_provenance, utc_now
 
 IMAGE = "sha256:" + "1" * 64
 CLEAN = Provenance("c" * 40, False, "sha256:" + "2" * 64, IMAGE, "3.11.2", (("numpy", "2.0"),))

@@ -48,9 +48,8 @@ from registry.sealing import (
     new_identity,
     seal_entries,
 )
-from registry.stores.base import Store
+from registry.stores.base import MemoryStore, Store
 from registry.stores.folder import FolderStore
-from registry.stores.memory import MemoryStore
 from registry.verify import Verification, verify_study
 
 IDENTITY, RECIPIENT = new_identity()

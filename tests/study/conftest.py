@@ -9,8 +9,8 @@ import pytest
 
 from harness.sweep.ray_env import prepare_ray
 from harness.sweep.run_cell import Workbench, run_cell
-from registry.clock import utc_now
 from registry.ledger.records import WaveClosed
+from registry.provenance import utc_now
 from study import pipeline
 from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of
 from study.workspace.image import pinned_image

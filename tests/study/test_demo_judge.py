@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from registry.clock import utc_now
+from registry.provenance import utc_now
 from registry.verify import verify_study
 from study import pipeline
 from study.demo.run import Display, judge_wave, with_judge

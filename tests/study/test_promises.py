@@ -16,10 +16,10 @@ import pytest
 from click.testing import CliRunner
 
 from harness.sweep.run_cell import Workbench, run_cell
-from registry.clock import utc_now
 from registry.errors import BrokenPromise
 from registry.ledger.chain import Ledger
 from registry.ledger.records import RunManifest
+from registry.provenance import utc_now
 from registry.stores.base import Store
 from registry.verify import verify_study
 from study import pipeline

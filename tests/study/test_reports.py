@@ -22,9 +22,9 @@ from harness.judging.grade import submitted
 from harness.spending.budget import Spend
 from harness.spending.paid_call import CallKind
 from harness.spending.prices import read_prices
-from registry.clock import utc_now
 from registry.errors import BrokenPromise
 from registry.ledger.records import record_digest
+from registry.provenance import utc_now
 from registry.result_row import Arm
 from registry.sealing import decrypt
 from registry.verify import verify_study

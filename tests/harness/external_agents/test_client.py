@@ -49,7 +49,7 @@ from harness.storage import EPISODE_CODEC, attempt_replies, reply_key
 from registry.ledger.records import ModelPin
 from registry.result_row import Arm
 from registry.sealing import new_identity
-from registry.stores.memory import MemoryStore
+from registry.stores.base import MemoryStore
 from tests.harness.chat_server import (
     Json,
     Line,

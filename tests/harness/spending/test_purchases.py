@@ -23,7 +23,7 @@ from harness.spending.purchases import (
 from harness.storage import TRY_CODEC
 from registry.ledger.records import JudgePin, ModelPin
 from registry.sealing import decrypt, new_identity
-from registry.stores.memory import MemoryStore
+from registry.stores.base import MemoryStore
 
 IDENTITY, RECIPIENT = new_identity()
 MODEL = Payer.of(ModelPin("m", "openai", "m-1"))

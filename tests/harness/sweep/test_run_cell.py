@@ -21,7 +21,7 @@ from registry.errors import BrokenPromise
 from registry.ledger.records import ModelPin
 from registry.result_row import Status
 from registry.sealing import encrypt, new_identity
-from registry.stores.memory import MemoryStore
+from registry.stores.base import MemoryStore
 
 SEED = Seed(b"\x5e" * 32)
 INSTANCE = FAMILY.generate("easy", SEED)

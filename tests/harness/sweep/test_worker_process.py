@@ -19,7 +19,7 @@ from harness.storage import result_key
 from harness.sweep.run_cell import RunContext
 from harness.sweep.worker_process import CellLocks, open_worker_process
 from registry.ledger.records import ModelPin
-from registry.package_guard import code_digest
+from registry.provenance import code_digest
 from registry.sealing import new_identity
 from registry.stores.folder import FolderStore
 from tests.harness import paid_cells

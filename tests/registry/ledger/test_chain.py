@@ -14,9 +14,8 @@ from registry.canonical import canonical_bytes, digest_bytes
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.chain import GENESIS, Ledger, head_digest
 from registry.ledger.records import KINDS, Release, ReportIssued
-from registry.stores.base import Store
+from registry.stores.base import MemoryStore, Store
 from registry.stores.folder import FolderStore
-from registry.stores.memory import MemoryStore
 
 NOW = "2026-11-01T12:00:00Z"
 

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from registry.errors import MissingKey, StoreError
 from registry.stores import open_store
-from registry.stores.base import Store, check_key
+from registry.stores.base import MemoryStore, Store, check_key
 from registry.stores.folder import FolderStore
-from registry.stores.memory import MemoryStore
 from registry.stores.s3 import S3Store
 
 _names = (f"case-{number}" for number in count())

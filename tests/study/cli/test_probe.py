@@ -24,8 +24,8 @@ from harness.probing.text import released_text
 from harness.spending.paid_call import CallKind
 from harness.spending.prices import read_prices
 from registry.canonical import digest_value
-from registry.clock import utc_now
 from registry.ledger.records import record_body
+from registry.provenance import utc_now
 from registry.result_row import Arm
 from registry.verify import verify_study
 from study import pipeline

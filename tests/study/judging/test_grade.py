@@ -31,8 +31,8 @@ from harness.spending.paid_call import CallKind
 from harness.spending.prices import read_prices
 from harness.storage import TRY_CODEC
 from harness.sweep.run_cell import open_budget
-from registry.clock import utc_now
 from registry.ledger.records import JudgeRule, Plan, read_record, record_body, record_digest
+from registry.provenance import utc_now
 from registry.result_row import ResultRow
 from registry.sealing import decrypt, new_identity
 from registry.verify import verify_study

@@ -24,7 +24,7 @@ from registry.ledger.records import (
     record_digest,
 )
 from registry.result_row import Arm
-from registry.stores.memory import MemoryStore
+from registry.stores.base import MemoryStore
 from registry.verify import verify_study
 from study.cli.main import main
 from study.probing.kinds import entries_of_model
