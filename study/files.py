@@ -1,7 +1,10 @@
-"""Folders that come to be whole or not at all."""
+"""Folders that come to be whole or not at all, and file locks, so that two processes do not pay for
+the same work."""
 
 from __future__ import annotations
 
+import fcntl
+import logging
 import os
 import shutil
 import tempfile
@@ -10,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from study.errors import StudyError
+
+logger = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -57,3 +62,22 @@ def safe_place(path: str) -> Path:
     if place.is_absolute() or ".." in place.parts or not place.parts:
         raise StudyError(f"the family names an input file {path!r}: it must lie in the work folder")
     return Path(place)
+
+
+@contextmanager
+def exclusive(path: Path, other: str) -> Iterator[None]:
+    """Hold a lock file while the same work must not be done by another process. The kernel releases
+    it when this process ends, however it ends. Raises StudyError if ``other`` holds it."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise StudyError(f"{path}: {error.strerror}; the study's folder must be writable") from None
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StudyError(f"{path}: {other} is at work; let it finish, or end it") from None
+        logger.debug("locked %s", path)
+        yield
+    finally:
+        os.close(handle)

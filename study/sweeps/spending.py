@@ -35,9 +35,10 @@ from harness.spending import (
 from registry.errors import RegistryError
 from registry.ledger import JudgePin, ModelPin, record_digest
 from study.errors import StudyError
+from study.files import exclusive
 from study.protocol import FILE_NAME, BudgetSection, Protocol
 from study.tasks import EXAMPLE_SEED
-from study.workspace import Study, cells_of, exclusive, manifest_of
+from study.workspace import Study, cells_of, manifest_of
 
 ALLOW = "--allow-unknown-price"
 OVER_BUDGET = "not paid for by the budget"

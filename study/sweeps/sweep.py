@@ -31,6 +31,7 @@ from registry.provenance import check_pins, code_digest, read_provenance
 from registry.result_row import Status
 from registry.sealing import decrypt, encrypt, new_identity
 from study.errors import StudyError
+from study.files import exclusive
 from study.protocol import FILE_NAME, Protocol, Task, Tranches
 from study.sweeps.spending import NO_PRICING, Pricing, attempt_turns, price_models, sum_spends
 from study.tasks import EXAMPLE_SEED
@@ -41,7 +42,6 @@ from study.workspace import (
     cells_of,
     closed_wave,
     entropy_of,
-    exclusive,
     finished_of,
     manifest_of,
     pinned_image,

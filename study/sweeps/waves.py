@@ -13,6 +13,7 @@ from harness.storage import attempt_key, result_key
 from registry.errors import BrokenPromise
 from registry.ledger import Plan, WaveClosed
 from study.errors import StudyError
+from study.files import exclusive
 from study.protocol import (
     FILE_NAME,
     PANEL,
@@ -30,7 +31,6 @@ from study.workspace import (
     cells_of,
     check_plan,
     closed_wave,
-    exclusive,
     find_registration,
     manifest_of,
     pinned_image,

@@ -1,16 +1,25 @@
-from .image import PinnedImage, pinned_image
-from .lock import exclusive
-from .manifests import cells_of, closed_wave, closing_manifest, finished_of, manifest_of
 from .setup import (
+    PinnedImage,
     check_plan,
     draw_seeds,
     entropy_of,
     find_registration,
     init_study,
+    pinned_image,
     register_plan,
     registration_of,
 )
-from .snapshot import LedgerSnapshot, StudySnapshot, WaveSnapshot, take_snapshot
+from .snapshot import (
+    LedgerSnapshot,
+    StudySnapshot,
+    WaveSnapshot,
+    cells_of,
+    closed_wave,
+    closing_manifest,
+    finished_of,
+    manifest_of,
+    take_snapshot,
+)
 from .study import CHECKOUT, Study, is_study, open_study
 
 __all__ = [
@@ -26,7 +35,6 @@ __all__ = [
     "closing_manifest",
     "draw_seeds",
     "entropy_of",
-    "exclusive",
     "find_registration",
     "finished_of",
     "init_study",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from generators.catalog import Catalog
@@ -15,47 +16,21 @@ from registry.provenance import read_provenance
 from registry.sealing import write_identity
 from study.errors import StudyError
 from study.protocol import FILE_NAME, Protocol, read_protocol
-from study.workspace.image import pinned_image
 from study.workspace.study import CHECKOUT, Study
 
 logger = logging.getLogger(__name__)
 Watch = Callable[[str, int, int], None]  # what, done, of
 
-TEMPLATE = """\
-# A dosimeter study. `dosimeter --help` describes each step.
-study: {name}
-description: Does publishing a benchmark raise scores on it?
+TEMPLATE = Path(__file__).with_name("new_study.yaml")
+NO_IMAGE = "none"
 
-# Strata: a task at a difficulty each. `dosimeter tasks list` shows what there is.
-tasks:
-  - {{family: count_circles, difficulty: medium}}
-  - {{family: compute_average, difficulty: medium}}
-seeds_per_arm: 24        # in each stratum, public and private alike
-# Further tranches, for models whose provider keeps what it is sent: see docs/waves.md.
-# reserve: {{tranches: 8, seeds_per_arm: 24}}
 
-models:
-  my-model:
-    provider: openai     # any server that speaks the OpenAI protocol
-    model: name-at-the-server
-    base_url: http://127.0.0.1:8000/v1
-    api_key_env: OPENAI_API_KEY
-    # retention: none    # where the provider is documented to keep nothing of what it is sent
+@dataclass(frozen=True, slots=True)
+class PinnedImage:
+    """A sandbox image by tag and digest."""
 
-# One list of models a wave: before the release first, then after it.
-waves:
-  - [my-model]
-
-plan: {{preset: basic-v1, alpha: 0.025, permutations: 19999, margin: 0.05}}
-# What the models cost, and the most that a wave may cost in USD: see docs/money.md. A sweep of
-# models whose price is not stated needs --allow-unknown-price.
-# prices: prices.yaml
-# budget: {{run: 50}}
-sandbox: {{kind: docker, runtime: runc}}  # creating, executing, memory_gb: docs/sandboxes.md
-store: store             # a folder, or s3://bucket/prefix?endpoint=https://…
-keys: keys/study.txt     # the age key that opens what is sealed: keep a copy elsewhere
-release: {{folder: release}}
-"""
+    tag: str
+    digest: str  # of the image, or "none" for the local sandbox
 
 
 def init_study(folder: Path, protocol: str | None = None) -> Path:
@@ -65,7 +40,7 @@ def init_study(folder: Path, protocol: str | None = None) -> Path:
     path = folder / FILE_NAME
     if path.exists():
         raise StudyError(f"{path}: a study is there already")
-    text = protocol or TEMPLATE.format(name=_study_name(folder))
+    text = protocol or TEMPLATE.read_text("utf-8").replace("{name}", _study_name(folder))
     try:
         (folder / "keys").mkdir(parents=True, exist_ok=True)
         key = folder / "keys" / "study.txt"
@@ -140,6 +115,21 @@ def register_plan(study: Study, watch: Watch, now: str) -> tuple[Preregistration
     if not fresh:  # another process registered in the meantime
         check_plan(study, entry.record)
     return entry.record, fresh
+
+
+def pinned_image(protocol: Protocol, watch: Watch = lambda what, done, of: None) -> PinnedImage:
+    """Return the image of a study on this machine; the project's own is built if it is missing.
+    Raises HarnessError without an engine or the image."""
+    if protocol.sandbox.kind == "local":
+        return PinnedImage("", NO_IMAGE)
+    if protocol.sandbox.image is not None:
+        from harness.sandboxes.docker import image_digest
+
+        return PinnedImage(protocol.sandbox.image, image_digest(protocol.sandbox.image))
+    from harness.sandboxes import ensure_image
+
+    pin = ensure_image(lambda line: watch(f"sandbox image: {line}", 0, 0))
+    return PinnedImage(pin.tag, pin.digest)
 
 
 def find_registration(ledger: Ledger) -> Preregistration | None:

@@ -1,21 +1,25 @@
-"""A study at one moment: what a command reads once and passes on."""
+"""A study at one moment: what a command reads once and passes on. Its waves as ledger and store
+have them: manifests, cells, finished episodes."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from generators.seed import Seed
+from generators.task import TaskSpec
 from harness.episode import Cell
 from harness.episodes import EpisodeResult
 from harness.storage import ATTEMPTS, RESULTS, result_key
-from harness.sweep import read_result
-from registry.ledger import Entry, Ledger, RunManifest, WaveClosed
+from harness.sweep import WaveInstance, read_result, schedule_cells
+from registry.errors import BrokenPromise
+from registry.ledger import Entry, Ledger, RunManifest, WaveClosed, record_digest
 from registry.sealing import SealedEntry
-from study.workspace.manifests import cells_of, closed_wave, closing_manifest, manifests_of
+from registry.stores import Store
 from study.workspace.study import Study
 
 logger = logging.getLogger(__name__)
@@ -137,3 +141,61 @@ class WaveSnapshot:
 def take_snapshot(study: Study) -> StudySnapshot:
     """Read the ledger of a study, once; the rest follows on demand. Raises BrokenPromise."""
     return StudySnapshot(study.folder, study.protocol, study.store, LedgerSnapshot(study.ledger))
+
+
+def closed_wave(ledger: Ledger, wave: int) -> WaveClosed | None:
+    """Return the record of a closed wave; None while it is open."""
+    records: Iterable[WaveClosed] = (entry.record for entry in ledger.find("wave-closed"))
+    return next((record for record in records if record.wave == wave), None)
+
+
+def manifests_of(ledger: Ledger, wave: int) -> tuple[RunManifest, ...]:
+    """Return the manifests of a wave, oldest first: one for each state of code and image that it
+    was run with. They share their run key, models and schedule."""
+    records = (entry.record for entry in ledger.find("run-manifest"))
+    return tuple(record for record in records if record.wave == wave)
+
+
+def manifest_of(ledger: Ledger, wave: int) -> RunManifest | None:
+    """Return the newest manifest of a wave; None before it is begun."""
+    begun = manifests_of(ledger, wave)
+    return begun[-1] if begun else None
+
+
+def closing_manifest(ledger: Ledger, closed: WaveClosed) -> RunManifest:
+    """Return the manifest that a closed wave names. Raises BrokenPromise."""
+    for manifest in manifests_of(ledger, closed.wave):
+        if record_digest(manifest) == closed.manifest:
+            return manifest
+    raise BrokenPromise(
+        f"wave {closed.wave} was closed for run {closed.manifest}, of which the ledger has no "
+        "manifest: see `dosimeter verify`"
+    )
+
+
+def cells_of(entries: Iterable[SealedEntry], manifest: RunManifest) -> tuple[Cell, ...]:
+    """Return every cell of a wave in the order of its schedule, for the entries of the draw."""
+    subjects = (
+        WaveInstance(
+            TaskSpec(entry.family, entry.version, entry.difficulty, ()),
+            entry.instance,
+            Seed.from_hex(entry.seed),
+            entry.tranche,
+        )
+        for entry in entries
+    )
+    return schedule_cells(
+        manifest.study,
+        manifest.wave,
+        subjects,
+        manifest.models,
+        manifest.replicates,
+        Seed.from_hex(manifest.schedule_seed),
+        manifest.tranches,
+    )
+
+
+def finished_of(store: Store, cells: Iterable[Cell]) -> frozenset[str]:
+    """Return the store keys of the results that are stored, of the cells given."""
+    wanted = {result_key(cell.episode) for cell in cells}
+    return frozenset(key for key in store.list(RESULTS) if key in wanted)

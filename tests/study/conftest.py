@@ -13,9 +13,8 @@ from registry.ledger.records import WaveClosed
 from registry.provenance import utc_now
 from study import pipeline
 from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of
-from study.workspace.image import pinned_image
-from study.workspace.manifests import cells_of
-from study.workspace.setup import init_study
+from study.workspace.setup import init_study, pinned_image
+from study.workspace.snapshot import cells_of
 from study.workspace.study import Study
 
 SMALL = """\

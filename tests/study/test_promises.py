@@ -26,9 +26,8 @@ from study import pipeline
 from study.cli.main import main
 from study.reporting.look import report_study
 from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of, sweep_wave
-from study.workspace.image import NO_IMAGE, PinnedImage
-from study.workspace.manifests import cells_of, closing_manifest, manifests_of
-from study.workspace.setup import init_study
+from study.workspace.setup import NO_IMAGE, PinnedImage, init_study
+from study.workspace.snapshot import cells_of, closing_manifest, manifests_of
 from study.workspace.study import Study
 
 NOW = "2026-11-01T12:00:00Z"

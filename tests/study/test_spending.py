@@ -31,9 +31,8 @@ from study.cli.main import main
 from study.errors import StudyError
 from study.estimate import estimate_wave
 from study.sweeps.sweep import SweepOutcome, SweepRequest
-from study.workspace.manifests import manifest_of
 from study.workspace.setup import init_study
-from study.workspace.snapshot import take_snapshot
+from study.workspace.snapshot import manifest_of, take_snapshot
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, serve
 

@@ -20,8 +20,7 @@ from study import pipeline
 from study.errors import StudyError
 from study.protocol.protocol import FILE_NAME, read_protocol
 from study.protocol.yaml import read_template
-from study.workspace.manifests import manifest_of
-from study.workspace.snapshot import take_snapshot
+from study.workspace.snapshot import manifest_of, take_snapshot
 from study.workspace.study import Study
 from tests.study.conftest import make_study, sweep
 

@@ -35,8 +35,7 @@ from study.probing.results import exposure_of, texts_of
 from study.sweeps.exposure_ledger import burned_tranches
 from study.sweeps.spending import sum_spends
 from study.sweeps.sweep import SweepRequest, begin_wave
-from study.workspace.image import NO_IMAGE, PinnedImage
-from study.workspace.setup import init_study, registration_of
+from study.workspace.setup import NO_IMAGE, PinnedImage, init_study, registration_of
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.study.conftest import run_wave

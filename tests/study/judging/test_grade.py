@@ -45,10 +45,8 @@ from study.protocol.protocol import read_protocol
 from study.reporting.look import graded_rows
 from study.sweeps.spending import price_models, sum_spends
 from study.sweeps.sweep import context_of
-from study.workspace.image import NO_IMAGE, PinnedImage
-from study.workspace.manifests import manifests_of
-from study.workspace.setup import init_study
-from study.workspace.snapshot import take_snapshot
+from study.workspace.setup import NO_IMAGE, PinnedImage, init_study
+from study.workspace.snapshot import manifests_of, take_snapshot
 from study.workspace.study import Study
 from tests.harness.openai_server import Answer, Json, Served, completion, failure, serve
 from tests.study.conftest import run_wave

@@ -113,7 +113,7 @@ def test_a_wave_with_untried_episodes_is_not_closed(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="wave 0 is not begun"):
         close_wave_now(study, 0, lambda: "")
     from study.sweeps.sweep import SweepRequest, begin_wave
-    from study.workspace.image import pinned_image
+    from study.workspace.setup import pinned_image
 
     manifest = begin_wave(
         study,
@@ -177,8 +177,8 @@ def test_a_wave_owes_its_tranches_and_no_other(tmp_path: Path) -> None:
     )
     study = make_study(tmp_path / "study", text)
     from study.sweeps.sweep import SweepRequest, begin_wave
-    from study.workspace.image import pinned_image
-    from study.workspace.manifests import cells_of
+    from study.workspace.setup import pinned_image
+    from study.workspace.snapshot import cells_of
 
     planned_ = {model: _planned(study.protocol, 1, [model]) for model in ("honest", "spiked")}
     assert {m: {s: sum(n) for s, n in own.items()} for m, own in planned_.items()} == {
