@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Unpack
 
 import numpy as np
@@ -19,6 +21,7 @@ from analysis.stats import (
     Floats,
     GapEstimate,
     Ints,
+    ModelGap,
     Permuted,
     Statistics,
     blocks_of,
@@ -39,7 +42,175 @@ from analysis.stats import (
 from registry.ledger import Plan
 from registry.result_row import Arm, Status
 
-_Part = tuple[Permuted, int]  # the gaps of some strata, and how many these are
+DIMENSIONS: Mapping[str, str] = {
+    "score_sr": "scientific reasoning",
+    "score_dh": "data handling",
+    "score_im": "image data extraction",
+    "score_if": "instruction following",
+}
+PARTS = ("score_key", "score_static")
+_STATIC_NOTE = "two-sided p: a negative control, since knowing an instance cannot help here"
+_FAULT_NOTE = "; this small, it shows something else that differs between the arms"
+
+
+@dataclass(frozen=True, slots=True)
+class SensitivityResult:
+    """One number of a sensitivity analysis; ``note`` says why a part is None."""
+
+    analysis: str
+    wave: int
+    model: str
+    detail: str  # the stratum left out, the dimension; "" for the whole
+    estimate: float | None
+    interval: tuple[float, float] | None = None  # two-sided 95 %
+    p: float | None = None  # one-sided, unless the note says otherwise
+    p_adjusted: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SensitivityInput:
+    """The inputs of the sensitivity analyses of one look."""
+
+    plan: Plan
+    registration: str
+    wave: int
+    data: LookData
+    results: tuple[PrimaryResult, ...]
+    newest: bool  # models are fitted at the newest look alone: earlier reports hold the others
+    rows: ResultTable  # of the tested models at the wave, one grader's
+    parts: SeedMeans  # the same columns, outcomes DIMENSIONS and PARTS
+
+    def draws(self, name: str) -> Draws:
+        """The permutations of one analysis."""
+        seed = permutation_seed(self.registration, name, str(self.wave))
+        return plan_draws(self.plan, seed)
+
+
+Row = Callable[..., SensitivityResult]  # a result without the analysis and the wave
+
+
+def run_sensitivity(look: SensitivityInput) -> Iterator[SensitivityResult]:
+    """Every sensitivity analysis that the plan names, in the plan's order."""
+    rules = look.plan.standard
+    for name in () if rules is None else rules.sensitivity:
+        yield from _ANALYSES[name](look, partial(SensitivityResult, name, look.wave))
+
+
+def _unadjusted(look: SensitivityInput, row: Row) -> Iterator[SensitivityResult]:
+    for result in look.results:
+        gap, p = result.unadjusted, result.p_unadjusted
+        if gap is not None:
+            yield row(result.model, "", gap.gap, gap.interval, p, result.p_adjusted_unadjusted)
+
+
+def _leave_one_out(look: SensitivityInput, row: Row) -> Iterator[SensitivityResult]:
+    means = look.data.means
+    if not look.newest or len(np.unique(means.stratum)) < 2:
+        return
+    block = blocks_of(means.stratum, means.tranche)
+    values = weigh_blocks(look.data.adjusted.residuals, means.stratum, block)
+    draws = look.draws("leave-one-stratum-out")
+    left_out = leave_one_out(values, block, means.public, means.stratum, **draws)
+    for place, code in enumerate(left_out.strata.tolist()):
+        for m, model in enumerate(means.models):
+            gap, p = float(left_out.gaps[place, m]), float(left_out.p[place, m])
+            yield row(model, f"without {means.strata[code]}", gap, p=p)
+
+
+def _by_dimension(look: SensitivityInput, row: Row) -> Iterator[SensitivityResult]:
+    means = look.parts
+    tested = [
+        o
+        for o, name in enumerate(means.outcomes)
+        if name in DIMENSIONS and not np.isnan(means.values[:, :, o]).all()
+    ]
+    if not tested:
+        return
+    block = blocks_of(means.stratum, means.tranche)
+    values, draws = means.values[:, :, tested], look.draws("dimensions")
+    categories = max_t_over_categories(values, block, means.public, **draws)
+    for m, model in enumerate(means.models):
+        for place, o in enumerate(tested):
+            gap, p, adjusted = (
+                float(part[m, place])
+                for part in (categories.gaps, categories.p, categories.p_adjusted)
+            )
+            if not math.isnan(gap):
+                detail = DIMENSIONS[means.outcomes[o]]
+                yield row(model, detail, gap, p=p, p_adjusted=adjusted)
+
+
+def _key_and_static(look: SensitivityInput, row: Row) -> Iterator[SensitivityResult]:
+    """Over the instances that have criteria of both kinds, so that the third row is the first less
+    the second."""
+    means = look.parts
+    key, static = (means.values[:, :, means.outcomes.index(part)] for part in PARTS)
+    both = ~np.isnan(key) & ~np.isnan(static)
+    if not both.any():
+        return
+    key, static = (np.where(both, part, np.nan) for part in (key, static))
+    block = blocks_of(means.stratum, means.tranche)
+    draws = look.draws("key-static")
+    contrasts = contrast_key_with_static(key, static, block, means.public, **draws)
+    for model, contrast in zip(means.models, contrasts, strict=True):
+        control = _STATIC_NOTE + (_FAULT_NOTE if contrast.p_static < CONTROL_LEVEL else "")
+        for part, gap, p, note in (
+            ("answer key", contrast.key, contrast.p_key, ""),
+            ("static", contrast.static, contrast.p_static, control),
+            ("answer key minus static", contrast.excess, contrast.p_excess, ""),
+        ):
+            if gap is not None:
+                interval = None if gap.se is None else gap.interval  # all alike: no spread to tell
+                yield row(model, part, gap.gap, interval, p, note=note)
+
+
+def _fit_runs(
+    look: SensitivityInput, row: Row, fit: Callable[[Floats, Ints, Ints, Bools], ModelGap]
+) -> Iterator[SensitivityResult]:
+    """A statistical model of each tested model's scored runs."""
+    if not look.newest:
+        return
+    table = look.rows
+    scores = outcome_of(table, look.plan.outcomes[0])
+    seeds, strata = (codes_of(table[name])[1] for name in ("instance", "stratum"))
+    public = np.asarray(table["arm"] == Arm.PUBLIC, dtype=bool)
+    scored = (table["status"] != Status.MISSING) & ~np.isnan(scores)
+    for model in look.data.means.models:
+        runs = scored & (table["model"] == model)
+        if runs.any():
+            gap = fit(scores[runs], seeds[runs], strata[runs], public[runs])
+            yield row(model, "", gap.gap, gap.interval, gap.p, note="; ".join(gap.notes))
+
+
+def _shrinkage(look: SensitivityInput, row: Row) -> Iterator[SensitivityResult]:
+    """Gaps of the look's models, drawn towards their mean."""
+    verdicts = [r.verdict for r in look.results if r.verdict.estimate is not None]
+    gaps, ses = (  # an SE that is None becomes NaN
+        np.array([getattr(verdict, name) for verdict in verdicts], dtype=np.float64)
+        for name in ("estimate", "se")
+    )
+    shrunk = shrink_gaps(gaps, ses)
+    if shrunk is None:
+        return
+    by_model = zip(verdicts, shrunk.gaps.tolist(), shrunk.ses.tolist(), strict=True)
+    for verdict, gap, se in by_model:
+        if not math.isnan(gap):
+            yield row(verdict.model, "", gap, (gap - 1.96 * se, gap + 1.96 * se))
+
+
+_ANALYSES: Mapping[str, Callable[[SensitivityInput, Row], Iterator[SensitivityResult]]] = {
+    "unadjusted": _unadjusted,
+    "leave-one-stratum-out": _leave_one_out,
+    "dimensions": _by_dimension,
+    "key-static": _key_and_static,
+    "gee": partial(_fit_runs, fit=gee_gap),
+    "mixed": partial(_fit_runs, fit=mixed_gap),
+    "shrinkage": _shrinkage,
+}
+
+
+# Without each stratum in turn
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +222,54 @@ class LeftOut:
     strata: Ints
     gaps: Floats
     p: Floats
+
+
+def leave_one_out(
+    values: Floats, stratum: Ints, public: Bools, group: Ints, **draws: Unpack[Draws]
+) -> LeftOut:
+    """P1 without all strata of each group in turn (spec/statistics.md, S3). ``values``
+    (n, models, outcomes); ``group`` (n,) is one to a stratum.
+
+    Strata are permuted apart from each other, so that a row's gap without some is made of the
+    parts of the others: it costs little more than the test itself. What is left is enumerated if
+    that is small enough. Raises AnalysisError if nothing would be left.
+    """
+    codes = np.unique(group)
+    if len(codes) < 2:
+        raise AnalysisError("leaving the only stratum or task out leaves nothing to test")
+
+    def permute(rows: Bools, how: Draws) -> Permuted:
+        return permute_gaps(values[rows], stratum[rows], public[rows], **how)
+
+    def permute_alone(rows: Bools) -> tuple[Permuted, int]:
+        """The gaps of some strata under rows of labels drawn for them alone, and their number."""
+        strata = np.unique(stratum[rows])
+        seed = permutation_seed(str(draws["seed"]), *map(str, strata.tolist()))
+        return permute(rows, {**draws, "enumerate_up_to": 0, "seed": seed}), len(strata)
+
+    rest = [group != g for g in codes]
+    small = [count_allocations(stratum[r], public[r]) <= draws["enumerate_up_to"] for r in rest]
+    parts = [] if all(small) else [permute_alone(group == g) for g in codes]
+    tests = [
+        permute(retained, draws) if few else _join(parts[:g] + parts[g + 1 :])
+        for g, (retained, few) in enumerate(zip(rest, small, strict=True))
+    ]
+    gaps = np.array([test.observed[:, 0] for test in tests])
+    return LeftOut(codes, gaps, np.array([p_values(max_t(test)) for test in tests]))
+
+
+def _join(parts: list[tuple[Permuted, int]]) -> Permuted:
+    """The gaps over all strata of some parts."""
+    observed = np.zeros_like(parts[0][0].observed)
+    permuted = np.zeros_like(parts[0][0].permuted)
+    for gaps, strata in parts:
+        observed += gaps.observed * strata
+        permuted += gaps.permuted * strata
+    total = sum(strata for _, strata in parts)
+    return Permuted(observed / total, permuted / total, False)
+
+
+# Burned against unexposed private instances
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,32 +289,6 @@ class BurnTest:
     strata: int
 
 
-def leave_one_out(
-    values: Floats, stratum: Ints, public: Bools, group: Ints, **draws: Unpack[Draws]
-) -> LeftOut:
-    """P1 without all strata of each group in turn (spec/statistics.md, S3). ``values``
-    (n, models, outcomes); ``group`` (n,) is one to a stratum.
-
-    Strata are permuted apart from each other, so that a row's gap without some is made of the
-    parts of the others: it costs little more than the test itself. What is left is enumerated if
-    that is small enough. Raises AnalysisError if nothing would be left.
-    """
-    codes = np.unique(group)
-    if len(codes) < 2:
-        raise AnalysisError("leaving the only stratum or task out leaves nothing to test")
-    rest = [group != g for g in codes]
-    small = [count_allocations(stratum[r], public[r]) <= draws["enumerate_up_to"] for r in rest]
-    parts: list[_Part] = []
-    if not all(small):
-        parts = [_part(values, stratum, public, group == g, draws) for g in codes]
-    tests = [
-        _enumerated(values, stratum, public, retained, draws) if few else _without(parts, g)
-        for g, (retained, few) in enumerate(zip(rest, small, strict=True))
-    ]
-    gaps = np.array([test.observed[:, 0] for test in tests])
-    return LeftOut(codes, gaps, np.array([p_values(max_t(test)) for test in tests]))
-
-
 def compare_burned(
     values: Floats, stratum: Ints, public: Bools, burned: Bools, **draws: Unpack[Draws]
 ) -> BurnTest | None:
@@ -108,16 +301,15 @@ def compare_burned(
     """
     if (burned & public).any():
         raise AnalysisError("burned seeds are private ones: a public seed is public from the start")
-    private = ~public & _strata_with_both(stratum, public, burned)
-    if not private.any():
+    unexposed = ~public & ~burned
+    compared = ~public & np.isin(stratum, stratum[burned]) & np.isin(stratum, stratum[unexposed])
+    if not compared.any():
         return None
-    strata, labels, kept = stratum[private], burned[private], values[private]
-    permuted = permute_gaps(kept, strata, labels, **draws)
-    statistics = max_t(permuted)
-    first, _ = drop_one_armed(kept[:, :, :1], strata, labels)
-    gaps = tuple(_estimate(first[:, m, 0], strata, labels) for m in range(kept.shape[1]))
+    strata, labels, scores = stratum[compared], burned[compared], values[compared]
+    statistics = max_t(permute_gaps(scores, strata, labels, **draws))
+    first, _ = drop_one_armed(scores[:, :, :1], strata, labels)
     return BurnTest(
-        gaps,
+        tuple(_estimate(column, strata, labels) for column in first[:, :, 0].T),
         p_values(statistics),
         westfall_young(statistics),
         int(labels.sum()),
@@ -126,280 +318,7 @@ def compare_burned(
     )
 
 
-def _enumerated(
-    values: Floats, stratum: Ints, public: Bools, rows: Bools, draws: Draws
-) -> Permuted:
-    """All allocations of some strata: nothing is drawn."""
-    return permute_gaps(values[rows], stratum[rows], public[rows], **draws)
-
-
-def _part(values: Floats, stratum: Ints, public: Bools, rows: Bools, draws: Draws) -> _Part:
-    """The gaps of some strata, under rows of labels that are drawn for them alone."""
-    strata = np.unique(stratum[rows])
-    seed = permutation_seed(str(draws["seed"]), *map(str, strata.tolist()))
-    alone: Draws = {"permutations": draws["permutations"], "enumerate_up_to": 0, "seed": seed}
-    return permute_gaps(values[rows], stratum[rows], public[rows], **alone), len(strata)
-
-
-def _without(parts: list[_Part], place: int) -> Permuted:
-    others = parts[:place] + parts[place + 1 :]
-    observed = np.zeros_like(others[0][0].observed)
-    permuted = np.zeros_like(others[0][0].permuted)
-    for gaps, strata in others:
-        observed += gaps.observed * strata
-        permuted += gaps.permuted * strata
-    total = sum(strata for _, strata in others)
-    return Permuted(observed / total, permuted / total, False)
-
-
-def _strata_with_both(stratum: Ints, public: Bools, burned: Bools) -> Bools:
-    has_burned = np.isin(stratum, stratum[burned])
-    return np.asarray(has_burned & np.isin(stratum, stratum[~public & ~burned]))
-
-
-def _estimate(scores: Floats, stratum: Ints, labels: Bools) -> GapEstimate | None:
-    there = ~np.isnan(scores)
-    return estimate_gap(scores[there], stratum[there], labels[there]) if there.any() else None
-
-
-DIMENSIONS: Mapping[str, str] = {
-    "score_sr": "scientific reasoning",
-    "score_dh": "data handling",
-    "score_im": "image data extraction",
-    "score_if": "instruction following",
-}
-
-PARTS = ("score_key", "score_static")
-_STATIC_NOTE = "two-sided p: a negative control, since knowing an instance cannot help here"
-_FAULT_NOTE = "; this small, it shows something else that differs between the arms"
-
-
-@dataclass(frozen=True, slots=True)
-class SensitivityResult:
-    """One number of a sensitivity analysis; ``note`` says why a part is None."""
-
-    analysis: str
-    wave: int
-    model: str
-    detail: str  # the stratum left out, the dimension; "" for the whole
-    estimate: float | None
-    interval: tuple[float, float] | None  # two-sided 95 %
-    p: float | None  # one-sided, unless the note says otherwise
-    p_adjusted: float | None
-    note: str
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SensitivityInput:
-    """The inputs of the sensitivity analyses of one look."""
-
-    plan: Plan
-    registration: str
-    wave: int
-    data: LookData
-    results: tuple[PrimaryResult, ...]
-    newest: bool  # models are fitted at the newest look alone: earlier reports hold the others
-    rows: ResultTable  # of the tested models at the wave, one grader's
-    parts: SeedMeans  # the same columns, outcomes DIMENSIONS and PARTS
-
-    @property
-    def models(self) -> list[str]:
-        """The models of the look, by column."""
-        return [column.model for column in self.data.means.columns]
-
-
-def run_sensitivity(look: SensitivityInput) -> tuple[SensitivityResult, ...]:
-    """Every sensitivity analysis that the plan names, in the plan's order."""
-    rules = look.plan.standard
-    named = () if rules is None else rules.sensitivity
-    return tuple(result for name in named for result in _ANALYSES[name](look))
-
-
-def _unadjusted(look: SensitivityInput) -> Iterator[SensitivityResult]:
-    for result in look.results:
-        if result.unadjusted is not None:
-            yield SensitivityResult(
-                "unadjusted",
-                look.wave,
-                result.verdict.model,
-                "",
-                result.unadjusted.gap,
-                result.unadjusted.interval,
-                result.p_unadjusted,
-                result.p_adjusted_unadjusted,
-                "",
-            )
-
-
-def _leave_one_out(look: SensitivityInput) -> Iterator[SensitivityResult]:
-    means = look.data.means
-    name = "leave-one-stratum-out"
-    if not look.newest or len(np.unique(means.stratum)) < 2:
-        return
-    block = blocks_of(means.stratum, means.tranche)
-    left_out = leave_one_out(
-        weigh_blocks(look.data.adjusted.residuals, means.stratum, block),
-        block,
-        means.public,
-        means.stratum,
-        **_permuting(look, name),
-    )
-    for row, code in enumerate(left_out.strata.tolist()):
-        for m, model in enumerate(look.models):
-            yield SensitivityResult(
-                name,
-                look.wave,
-                model,
-                f"without {means.strata[code]}",
-                float(left_out.gaps[row, m]),
-                None,
-                float(left_out.p[row, m]),
-                None,
-                "",
-            )
-
-
-def _by_dimension(look: SensitivityInput) -> Iterator[SensitivityResult]:
-    means = look.parts
-    there = [
-        o
-        for o, name in enumerate(means.outcomes)
-        if name in DIMENSIONS and not np.isnan(means.values[:, :, o]).all()
-    ]
-    if not there:
-        return
-    categories = max_t_over_categories(
-        means.values[:, :, there],
-        blocks_of(means.stratum, means.tranche),
-        means.public,
-        **_permuting(look, "dimensions"),
-    )
-    for m, column in enumerate(means.columns):
-        for place, o in enumerate(there):
-            gap = float(categories.gaps[m, place])
-            if not np.isnan(gap):
-                yield SensitivityResult(
-                    "dimensions",
-                    look.wave,
-                    column.model,
-                    DIMENSIONS[means.outcomes[o]],
-                    gap,
-                    None,
-                    float(categories.p[m, place]),
-                    float(categories.p_adjusted[m, place]),
-                    "",
-                )
-
-
-def _key_and_static(look: SensitivityInput) -> Iterator[SensitivityResult]:
-    """Over the instances that have criteria of both kinds, so that the third row is the first less
-    the second."""
-    means, name = look.parts, "key-static"
-    key, static = (means.values[:, :, means.outcomes.index(part)] for part in PARTS)
-    both = ~np.isnan(key) & ~np.isnan(static)
-    if not both.any():
-        return
-    contrasts = contrast_key_with_static(
-        np.where(both, key, np.nan),
-        np.where(both, static, np.nan),
-        blocks_of(means.stratum, means.tranche),
-        means.public,
-        **_permuting(look, name),
-    )
-    for column, contrast in zip(means.columns, contrasts, strict=True):
-        fault = contrast.p_static < CONTROL_LEVEL
-        rows = (
-            ("answer key", contrast.key, contrast.p_key, ""),
-            (
-                "static",
-                contrast.static,
-                contrast.p_static,
-                _STATIC_NOTE + (_FAULT_NOTE if fault else ""),
-            ),
-            ("answer key minus static", contrast.excess, contrast.p_excess, ""),
-        )
-        for part, gap, p, note in rows:
-            if gap is not None:
-                interval = None if gap.se is None else gap.interval  # all alike: no spread to tell
-                yield SensitivityResult(
-                    name, look.wave, column.model, part, gap.gap, interval, p, None, note
-                )
-
-
-def _gee(look: SensitivityInput) -> Iterator[SensitivityResult]:
-    for model, runs in _runs(look) if look.newest else ():
-        fit = gee_gap(*runs)
-        note = "; ".join(fit.notes)
-        yield SensitivityResult(
-            "gee", look.wave, model, "", fit.gap, fit.interval, fit.p, None, note
-        )
-
-
-def _mixed(look: SensitivityInput) -> Iterator[SensitivityResult]:
-    for model, runs in _runs(look) if look.newest else ():
-        fit = mixed_gap(*runs)
-        note = "; ".join(fit.notes)
-        yield SensitivityResult(
-            "mixed", look.wave, model, "", fit.gap, fit.interval, fit.p, None, note
-        )
-
-
-def _shrinkage(look: SensitivityInput) -> Iterator[SensitivityResult]:
-    """Gaps of the look's models, drawn towards their mean."""
-    known = [result for result in look.results if result.verdict.estimate is not None]
-    gaps = np.array([result.verdict.estimate for result in known], dtype=np.float64)
-    ses = np.array(
-        [np.nan if result.verdict.se is None else result.verdict.se for result in known],
-        dtype=np.float64,
-    )
-    shrunk = shrink_gaps(gaps, ses)
-    if shrunk is None:
-        return
-    for place, result in enumerate(known):
-        gap, se = float(shrunk.gaps[place]), float(shrunk.ses[place])
-        if not np.isnan(gap):
-            yield SensitivityResult(
-                "shrinkage",
-                look.wave,
-                result.verdict.model,
-                "",
-                gap,
-                (gap - 1.96 * se, gap + 1.96 * se),
-                None,
-                None,
-                "",
-            )
-
-
-_ANALYSES: Mapping[str, Callable[[SensitivityInput], Iterator[SensitivityResult]]] = {
-    "unadjusted": _unadjusted,
-    "leave-one-stratum-out": _leave_one_out,
-    "dimensions": _by_dimension,
-    "key-static": _key_and_static,
-    "gee": _gee,
-    "mixed": _mixed,
-    "shrinkage": _shrinkage,
-}
-
-Runs = tuple[Floats, Ints, Ints, Bools]
-
-
-def _runs(look: SensitivityInput) -> Iterator[tuple[str, Runs]]:
-    """Each model's scored runs: scores, seeds, strata, arms."""
-    table = look.rows
-    scores = outcome_of(table, look.plan.outcomes[0])
-    _, seeds = codes_of(table["instance"])
-    _, strata = codes_of(table["stratum"])
-    public = np.asarray(table["arm"] == Arm.PUBLIC, dtype=bool)
-    there = (table["status"] != Status.MISSING) & ~np.isnan(scores)
-    for model in look.models:
-        rows = there & (table["model"] == model)
-        if rows.any():
-            yield model, (scores[rows], seeds[rows], strata[rows], public[rows])
-
-
-def _permuting(look: SensitivityInput, name: str) -> Draws:
-    return plan_draws(look.plan, permutation_seed(look.registration, name, str(look.wave)))
+# Gaps of parts of the score, and the parts that publication cannot help with
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -407,16 +326,14 @@ class CategoryGaps:
     """Gaps by model and category (models, categories), public minus private, averaged over the
     ``strata`` that have the category in both arms; NaN where none has.
 
-    ``p`` is one-sided, ``p_adjusted`` step-down max-T over the model's categories, ``p_any``
-    (models,) that of the largest: whether any category has a gap. 1 where there is nothing to test.
+    ``p`` is one-sided, ``p_adjusted`` step-down max-T over the model's categories: the least of
+    them is the p of any gap. 1 where there is nothing to test.
     """
 
     gaps: Floats
     p: Floats
     p_adjusted: Floats
-    p_any: Floats
     strata: Ints
-    exact: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,52 +362,46 @@ def max_t_over_categories(
     ``values`` (n, models, categories) are seed means, NaN where an instance has no criterion of
     the category or no scored run. Labels are permuted as in P1, in common to all.
     """
-    models, categories = values.shape[1:]
+    shape = values.shape[1:]
     retained, strata = drop_one_armed(values, stratum, public)
     gaps = permute_gaps(retained.reshape(len(retained), -1, 1), stratum, public, **draws)
     single = max_t(gaps)  # one outcome each: nothing is maximised yet
-    p = p_values(single).reshape(models, categories)
-    adjusted = np.array([westfall_young(_of_model(single, m, categories)) for m in range(models)])
-    adjusted = adjusted.reshape(models, categories)
-    rescaled = _rescaled(gaps.observed[:, 0].reshape(models, categories), strata, stratum)
-    return CategoryGaps(rescaled, p, adjusted, adjusted.min(axis=1), strata, gaps.exact)
+    observed, permuted = single.observed.reshape(shape), single.permuted.reshape(-1, *shape)
+    adjusted = [
+        westfall_young(Statistics(observed[m], permuted[:, m], single.exact))
+        for m in range(len(observed))
+    ]
+    # From a mean over all strata, to which those without count 0, to one over those with.
+    means = np.full(shape, np.nan)
+    sums = gaps.observed[:, 0].reshape(shape) * len(np.unique(stratum))
+    np.divide(sums, strata, out=means, where=strata > 0)
+    p = p_values(single).reshape(shape)
+    return CategoryGaps(means, p, np.array(adjusted).reshape(shape), strata)
 
 
 def contrast_key_with_static(
-    key: Floats,
-    static: Floats,
-    stratum: Ints,
-    public: Bools,
-    **draws: Unpack[Draws],
+    key: Floats, static: Floats, stratum: Ints, public: Bools, **draws: Unpack[Draws]
 ) -> tuple[Contrast, ...]:
     """Answer-key against seed-invariant criteria, a Contrast for each model (spec/statistics.md,
     S2). ``key`` and ``static`` (n, models) are shares passed, NaN where there are none."""
+    models = key.shape[1]
     stacked = np.concatenate([key, static, key - static], axis=1)
     retained, _ = drop_one_armed(stacked[:, :, None], stratum, public)
     gaps = permute_gaps(retained, stratum, public, **draws)
-    p, both = p_values(max_t(gaps)), two_sided_p(gaps)
-    models = key.shape[1]
-    estimates = [_estimate(retained[:, c, 0], stratum, public) for c in range(3 * models)]
+    estimates = [_estimate(column, stratum, public) for column in retained[:, :, 0].T]
+    one_sided, two_sided = p_values(max_t(gaps)).tolist(), two_sided_p(gaps).tolist()
     return tuple(
         Contrast(
-            estimates[m],
-            estimates[models + m],
-            estimates[2 * models + m],
-            float(p[m]),
-            float(both[models + m]),
-            float(p[2 * models + m]),
+            key=estimates[m],
+            static=estimates[models + m],
+            excess=estimates[2 * models + m],
+            p_key=one_sided[m],
+            p_static=two_sided[models + m],
+            p_excess=one_sided[2 * models + m],
         )
         for m in range(models)
     )
 
 
-def _of_model(single: Statistics, model: int, categories: int) -> Statistics:
-    columns = slice(model * categories, (model + 1) * categories)
-    return Statistics(single.observed[columns], single.permuted[:, columns], single.exact)
-
-
-def _rescaled(gaps: Floats, strata: Ints, stratum: Ints) -> Floats:
-    """From a mean over all strata, to which those without count 0, to one over those with."""
-    mean_gaps = np.full(gaps.shape, np.nan)
-    np.divide(gaps * len(np.unique(stratum)), strata, out=mean_gaps, where=strata > 0)
-    return mean_gaps
+def _estimate(scores: Floats, stratum: Ints, public: Bools) -> GapEstimate | None:
+    return None if np.isnan(scores).all() else estimate_gap(scores, stratum, public)

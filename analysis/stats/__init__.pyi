@@ -14,12 +14,14 @@ from .intervals import (
     counted,
     estimate_gap,
     estimate_mean,
+    one_armed,
     p_words,
     points,
     signed,
+    t_quantile,
     tost,
 )
-from .mixed_models import gee_gap, mixed_gap, shrink_gaps
+from .mixed_models import ModelGap, gee_gap, mixed_gap, shrink_gaps
 from .permutation import (
     NO_SPREAD,
     Bools,
@@ -79,6 +81,7 @@ __all__ = [
     "Ints",
     "LookScores",
     "MeanEstimate",
+    "ModelGap",
     "Monitoring",
     "Permuted",
     "Rate",
@@ -104,6 +107,7 @@ __all__ = [
     "mean_of",
     "mixed_gap",
     "monitor",
+    "one_armed",
     "onset_process",
     "p_values",
     "p_words",
@@ -121,6 +125,7 @@ __all__ = [
     "shrink_gaps",
     "signed",
     "study_scores",
+    "t_quantile",
     "tie_keys",
     "tost",
     "two_sided_p",

@@ -42,9 +42,9 @@ def tost(gap: float, se: float | None, df: float | None, margin: float) -> Equiv
         return Equivalence(1.0, 1.0, False, (-1.0, 1.0), False, margin)
     if not (se > 0 and df > 0):
         raise AnalysisError(f"SE {se} on {df} degrees of freedom: both must be above 0, or None")
-    from scipy.special import stdtr, stdtrit
+    from scipy.special import stdtr
 
-    half = float(stdtrit(df, 1 - LEVEL)) * se
+    half = t_quantile(1 - LEVEL, df) * se
     low, high = gap - half, gap + half
     return Equivalence(
         p_lower=float(stdtr(df, -(gap + margin) / se)),
@@ -84,51 +84,59 @@ class MeanEstimate:
     seeds: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Cells:
-    """Per stratum: mean, s²/n and n of one arm."""
-
-    mean: Floats
-    variance: Floats
-    n: Ints
-
-
 def estimate_gap(scores: Floats, stratum: Ints, public: Bools) -> GapEstimate:
     """g ± t_nu SE, with SE² = K⁻² Σ_h (s²_pub/n_pub + s²_prv/n_prv) and Satterthwaite's nu.
-    ``scores`` (n,) are seed means without NaN; each stratum has both arms."""
-    pub, prv = _cells(scores, stratum, public), _cells(scores, stratum, ~public)
-    k = len(pub.mean)
-    gap = float((pub.mean - prv.mean).mean())
-    se, df = _satterthwaite(np.append(pub.variance, prv.variance), np.append(pub.n, prv.n), k)
-    n = int(pub.n.sum()), int(prv.n.sum())
+    ``scores`` (n,) are seed means, NaN if missing; each stratum has scores in both arms."""
+    scored = ~np.isnan(scores)
+    scores, stratum, public = scores[scored], stratum[scored], public[scored]
+    (mean, variance, n), (mean_private, variance_private, n_private) = (
+        _cells(scores, stratum, arm) for arm in (public, ~public)
+    )
+    gap = float((mean - mean_private).mean())
+    variances, counts = np.append(variance, variance_private), np.append(n, n_private)
+    se, df = _satterthwaite(variances, counts, len(mean))
+    instances = int(n.sum()), int(n_private.sum())
     if se is None or df is None:
-        return GapEstimate(gap, None, None, (-1.0, 1.0), 1.0, *n)
-    half = _t(0.975, df) * se
-    return GapEstimate(gap, se, df, (gap - half, gap + half), gap + _t(0.95, df) * se, *n)
+        return GapEstimate(gap, None, None, (-1.0, 1.0), 1.0, *instances)
+    half = t_quantile(0.975, df) * se
+    upper = gap + t_quantile(0.95, df) * se
+    return GapEstimate(gap, se, df, (gap - half, gap + half), upper, *instances)
 
 
 def estimate_mean(scores: Floats, stratum: Ints, *, least: float = 0.0) -> MeanEstimate:
     """The mean over strata of one arm's seed means, with the same kind of interval, cut to
     ``least``…1."""
-    cells = _cells(scores, stratum, np.ones(len(scores), dtype=bool))
-    mean = float(cells.mean.mean())
-    se, df = _satterthwaite(cells.variance, cells.n, len(cells.mean))
+    means, variance, n = _cells(scores, stratum, np.ones(len(scores), dtype=bool))
+    mean = float(means.mean())
+    se, df = _satterthwaite(variance, n, len(means))
     if se is None or df is None:
         return MeanEstimate(mean, None, len(scores))
-    half = _t(0.975, df) * se
+    half = t_quantile(0.975, df) * se
     return MeanEstimate(mean, (max(least, mean - half), min(1.0, mean + half)), len(scores))
 
 
-def _cells(scores: Floats, stratum: Ints, mask: Bools) -> _Cells:
+def one_armed(scores: Floats, stratum: Ints, public: Bools) -> list[int]:
+    """The strata that lack a score in one of the arms, or in both."""
+    scored = ~np.isnan(scores)
+    return [
+        int(h) for h in np.unique(stratum) if len(np.unique(public[scored & (stratum == h)])) < 2
+    ]
+
+
+def t_quantile(level: float, df: float) -> float:
+    """The quantile of Student's t."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(df, level))
+
+
+def _cells(scores: Floats, stratum: Ints, mask: Bools) -> tuple[Floats, Floats, Ints]:
+    """Mean, s²/n and n of one arm by stratum."""
     parts = [scores[mask & (stratum == h)] for h in np.unique(stratum)]
     n = np.array([len(part) for part in parts], dtype=np.int64)
     mean = np.array([part.mean() for part in parts])
-    variance = np.array([_mean_variance(part) for part in parts])
-    return _Cells(mean, variance, n)
-
-
-def _mean_variance(part: Floats) -> float:
-    return float(part.var(ddof=1)) / len(part) if len(part) > 1 else math.nan
+    variance = [part.var(ddof=1) / len(part) if len(part) > 1 else math.nan for part in parts]
+    return mean, np.array(variance), n
 
 
 def _satterthwaite(variance: Floats, n: Ints, k: int) -> tuple[float | None, float | None]:
@@ -138,12 +146,6 @@ def _satterthwaite(variance: Floats, n: Ints, k: int) -> tuple[float | None, flo
         return None, None
     df = total**2 / float((variance**2 / (n - 1)).sum())
     return math.sqrt(total) / k, df
-
-
-def _t(level: float, df: float) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(df, level))
 
 
 def points(value: float) -> str:

@@ -11,7 +11,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -23,36 +23,30 @@ _NO_SPREAD = 1e-12
 _NO_RATIO = 1e-5  # of variances between seeds and runs: 0, as far as a search on the line can tell
 _WILD = 15.0  # log odds beyond which a fit runs off to infinity: an arm all right or all wrong
 
+_NUMERICAL = (np.linalg.LinAlgError, ValueError, FloatingPointError, ZeroDivisionError)
+# Warnings of future changes of a library, which are not about the data.
+_OF_LIBRARIES = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
+
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class GeeGap:
-    """A GEE's gap with its 95 % interval, and the one-sided p of its log odds ratio. All None
-    where it cannot be fitted; ``notes`` then says why, and else what statsmodels warned of."""
+class ModelGap:
+    """A statistical model's gap with its 95 % interval and one-sided p; ``notes`` are warnings of
+    statsmodels. All None if it cannot be fitted, for the reason in ``notes``.
 
-    gap: float | None
-    se: float | None
-    interval: tuple[float, float] | None
-    p: float | None
-    log_odds: float | None
-    log_odds_se: float | None
-    clusters: int
+    A GEE has the log odds ratio that p is of; a mixed model has the variances between seeds and
+    between runs of a seed.
+    """
+
+    gap: float | None = None
+    se: float | None = None
+    interval: tuple[float, float] | None = None
+    p: float | None = None
     notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class MixedGap:
-    """A mixed model's gap with its 95 % interval, one-sided p, and variances between seeds and
-    between runs of a seed; None and ``notes`` as in GeeGap."""
-
-    gap: float | None
-    se: float | None
-    interval: tuple[float, float] | None
-    p: float | None
-    seed_variance: float | None
-    run_variance: float | None
-    notes: tuple[str, ...] = ()
+    log_odds: float | None = None
+    seed_variance: float | None = None
+    run_variance: float | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +73,7 @@ class GeeFit:
     notes: tuple[str, ...]
 
 
-def gee_gap(scores: Floats, seed: Ints, stratum: Ints, public: Bools) -> GeeGap:
+def gee_gap(scores: Floats, seed: Ints, stratum: Ints, public: Bools) -> ModelGap:
     """The gap by generalised estimating equations: logit link, independence, clustered on seed,
     bias-reduced covariance (Mancl and DeRouen 2001); spec/statistics.md, S3.
 
@@ -89,20 +83,21 @@ def gee_gap(scores: Floats, seed: Ints, stratum: Ints, public: Bools) -> GeeGap:
     """
     if np.isnan(scores).any():
         raise AnalysisError("scores without NaN are wanted: leave missing runs out")
-    codes, clusters = np.unique(stratum, return_inverse=True)[1], len(np.unique(seed))
+    codes = np.unique(stratum, return_inverse=True)[1]
     strata = int(codes.max()) + 1
     used = np.array([np.ptp(scores[codes == h]) > _NO_SPREAD for h in range(strata)])
     if not used.any():
-        return _no_gee(clusters, "scores without spread")
+        return ModelGap(notes=("scores without spread",))
     rows = used[codes]
     design = _design(codes[rows], public[rows])
     try:
         fit = fit_seeds(scores[rows], design, seed[rows])
     except AnalysisError as error:
-        return _no_gee(clusters, str(error))
+        return ModelGap(notes=(str(error),))
     if np.abs(fit.parameters[-1]) > _WILD:
-        return _no_gee(clusters, "an arm's scores are all 0 or all 1: the odds ratio has no limit")
-    return _marginal(fit, strata, clusters)
+        why = "an arm's scores are all 0 or all 1: the odds ratio has no limit"
+        return ModelGap(notes=(why,))
+    return _marginal(fit, strata)
 
 
 def fit_seeds(response: Floats, design: Floats, cluster: Ints) -> GeeFit:
@@ -141,7 +136,7 @@ def _bias_reduced(parameters: Floats, response: Floats, design: Floats, cluster:
     return np.asarray(score.T @ score)
 
 
-def mixed_gap(scores: Floats, seed: Ints, stratum: Ints, public: Bools) -> MixedGap:
+def mixed_gap(scores: Floats, seed: Ints, stratum: Ints, public: Bools) -> ModelGap:
     """The gap by a linear mixed model with a random intercept for each seed, by REML;
     spec/statistics.md, S3: where seeds have more than one run.
 
@@ -151,27 +146,31 @@ def mixed_gap(scores: Floats, seed: Ints, stratum: Ints, public: Bools) -> Mixed
     if np.isnan(scores).any():
         raise AnalysisError("scores without NaN are wanted: leave missing runs out")
     if len(np.unique(seed)) == len(seed):
-        return _no_mixed("no seed has two runs: variance between seeds and runs cannot be parted")
+        why = "no seed has two runs: variance between seeds and runs cannot be parted"
+        return ModelGap(notes=(why,))
     codes = np.unique(stratum, return_inverse=True)[1]
     design = _design(codes, public)
     rest = scores - design @ np.linalg.lstsq(design, scores, rcond=None)[0]
     unit = float(rest.std())
     if unit < _NO_SPREAD:
-        return _no_mixed("scores without spread")
+        return ModelGap(notes=("scores without spread",))
 
     # In units of the SD: statsmodels detects the boundary by the absolute size of a variance.
     fitted, notes = _quietly(lambda: _fit_mixed(scores / unit, design, seed))
     if fitted is None or not np.isfinite(fitted).all() or not fitted[1] > 0:
-        return _no_mixed("not estimable by a mixed model", *notes)
-    gap, se, seeds, runs = (
-        fitted[0] * unit,
-        fitted[1] * unit,
-        fitted[2] * unit**2,
-        fitted[3] * unit**2,
-    )
-    if seeds == 0:
+        return ModelGap(notes=("not estimable by a mixed model", *notes))
+    if fitted[2] == 0:
         notes = (*notes, "no variance between seeds was found: least squares of runs")
-    return MixedGap(gap, se, _interval(gap, se), _upper_tail(gap / se), seeds, runs, notes)
+    gap, se = fitted[0] * unit, fitted[1] * unit
+    return ModelGap(
+        gap,
+        se,
+        _interval(gap, se),
+        _upper_tail(gap / se),
+        notes,
+        seed_variance=fitted[2] * unit**2,
+        run_variance=fitted[3] * unit**2,
+    )
 
 
 def shrink_gaps(gaps: Floats, ses: Floats) -> Shrunk | None:
@@ -244,30 +243,19 @@ def _design(codes: Ints, public: Bools) -> Floats:
     return np.column_stack([strata, public.astype(np.float64)])
 
 
-def _marginal(fit: GeeFit, strata: int, clusters: int) -> GeeGap:
+def _marginal(fit: GeeFit, strata: int) -> ModelGap:
     """From log odds to the gap of means over strata, its SE by the delta method."""
     levels, effect = fit.parameters[:-1], float(fit.parameters[-1])
     public, private = _expit(levels + effect), _expit(levels)
     gap = float((public - private).sum()) / strata
     slope_public, slope_private = public * (1 - public), private * (1 - private)
     gradient = np.append(slope_public - slope_private, slope_public.sum()) / strata
-    variance, arm_variance = (
-        float(gradient @ fit.covariance @ gradient),
-        float(fit.covariance[-1, -1]),
-    )
+    variance, arm_variance = gradient @ fit.covariance @ gradient, fit.covariance[-1, -1]
     if not (variance > 0 and arm_variance > 0):
-        return _no_gee(clusters, "the bias-reduced variance is not positive")
-    se, own_se = math.sqrt(variance), math.sqrt(arm_variance)
-    return GeeGap(
-        gap,
-        se,
-        _interval(gap, se),
-        _upper_tail(effect / own_se),
-        effect,
-        own_se,
-        clusters,
-        fit.notes,
-    )
+        return ModelGap(notes=("the bias-reduced variance is not positive",))
+    se = math.sqrt(variance)
+    p = _upper_tail(effect / math.sqrt(arm_variance))
+    return ModelGap(gap, se, _interval(gap, se), p, fit.notes, effect)
 
 
 def _paule_mandel(y: Floats, v: Floats) -> float:
@@ -289,38 +277,21 @@ def _quietly(fit: Callable[[], T]) -> tuple[T | None, tuple[str, ...]]:
     """The fit's result, None if it fails, and its warnings in words."""
     with warnings.catch_warnings(record=True) as caught, np.errstate(all="ignore"):
         warnings.simplefilter("always")
+        result: T | None = None
+        notes: list[str] = []
         try:
-            result: T | None = fit()
-            failed: tuple[str, ...] = ()
-        except (np.linalg.LinAlgError, ValueError, FloatingPointError, ZeroDivisionError) as error:
-            result, failed = None, (_line(error),)
+            result = fit()
         except Exception as error:
-            if not _of_statsmodels(error):
+            of_statsmodels = type(error).__module__.startswith("statsmodels")
+            if not of_statsmodels and not isinstance(error, _NUMERICAL):
                 raise
-            result, failed = None, (_line(error),)
-    notes = (_line(warning.message) for warning in caught if _concerns_data(warning.category))
-    return result, tuple(dict.fromkeys((*failed, *notes)))
-
-
-def _of_statsmodels(error: Any) -> bool:
-    return type(error).__module__.startswith("statsmodels")
-
-
-def _concerns_data(category: type[Warning]) -> bool:
-    """Whether a warning is about the data, not about future changes of a library."""
-    return not issubclass(category, DeprecationWarning | PendingDeprecationWarning | FutureWarning)
+            notes.append(_line(error))
+    notes += [_line(w.message) for w in caught if not issubclass(w.category, _OF_LIBRARIES)]
+    return result, tuple(dict.fromkeys(notes))
 
 
 def _line(message: object) -> str:
     return " ".join(str(message).split()) or type(message).__name__
-
-
-def _no_gee(clusters: int, *why: str) -> GeeGap:
-    return GeeGap(None, None, None, None, None, None, clusters, why)
-
-
-def _no_mixed(*why: str) -> MixedGap:
-    return MixedGap(None, None, None, None, None, None, why)
 
 
 def _interval(gap: float, se: float) -> tuple[float, float]:
