@@ -16,15 +16,13 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.data import ResultTable, codes_of, one_of
-from analysis.plan.presets import LEAVE_OUT, plan_draws
+from analysis.plan.presets import LEAVE_OUT, RegisteredPlan, plan_draws
 from analysis.plan.primary import LookData
 from analysis.plan.sensitivity import BurnTest, SensitivityResult, compare_burned
 from analysis.plan.verdict import INCONCLUSIVE, NO_INFLATION, Verdict
-from analysis.stats import Bools, Ints, holm, permutation_seed
-from registry.ledger import Plan
+from analysis.stats import Bools, Ints, holm
 from registry.result_row import Arm
 
 LEAST = 2  # instances in each arm of each stratum that a model runs
@@ -68,14 +66,14 @@ def keep_rows(table: ResultTable, rule: str, controls: Collection[str] = ()) -> 
     fresh = ~one_of(table["model"], controls) if controls else every
     for wave in np.unique(table["wave"][(table["burned"] == 1) & fresh]).tolist():
         here = np.flatnonzero((table["wave"] == wave) & fresh)
-        units = [_units(table, instance, here, model) for model in _names(table["model"][here])]
+        models = codes_of(table["model"][here])[0]
+        units = [_units(table, instance, here, model) for model in models]
         scattered = _scattered(units) if rule == LEAVE_OUT else frozenset()
         for part in units:
-            lost = (
-                part.whole if rule == LEAVE_OUT and part.lasts_without(scattered) else _none(part)
-            )
-            gone = lost | np.isin(part.unit, sorted(scattered))
-            rows = part.rows
+            apart = np.isin(part.unit, sorted(scattered))
+            leaves = rule == LEAVE_OUT and part.lasts_without(part.whole | apart)
+            lost = part.whole & leaves
+            gone, rows = lost | apart, part.rows
             monitored[rows[np.isin(instance[rows], part.unit[lost])]] = False
             primary[rows[np.isin(instance[rows], part.unit[gone])]] = False
             if part.burned.any():
@@ -118,25 +116,19 @@ class _Units:
     burned: Bools
     whole: Bools
 
-    def lasts_without(self, scattered: Collection[int]) -> bool:
-        """Whether the test can do without those of whole tranches, and the scattered ones."""
-        return self._lasts(self.whole | np.isin(self.unit, sorted(scattered)))
-
-    def survives(self, scattered: Collection[int]) -> bool:
-        return self._lasts(np.isin(self.unit, sorted(scattered)))
-
-    def count(self, wave: int, gone: Bools) -> BurnedSeeds:
-        burned, private = int(self.burned.sum()), int((~self.public).sum())
-        left = int((self.burned & gone).sum())
-        return BurnedSeeds(wave, self.model, burned, private - burned, left)
-
-    def _lasts(self, gone: Bools) -> bool:
+    def lasts_without(self, gone: Bools) -> bool:
+        """Whether the test can do without some instances."""
         for h in np.unique(self.stratum):
             for arm in (self.public, ~self.public):
                 here = arm & (self.stratum == h)
                 if (here & ~gone).sum() < min(LEAST, int(here.sum())):
                     return False
         return True
+
+    def count(self, wave: int, gone: Bools) -> BurnedSeeds:
+        burned, private = int(self.burned.sum()), int((~self.public).sum())
+        left = int((self.burned & gone).sum())
+        return BurnedSeeds(wave, self.model, burned, private - burned, left)
 
 
 def _units(table: ResultTable, instance: Ints, here: Ints, model: str) -> _Units:
@@ -159,15 +151,9 @@ def _scattered(units: Sequence[_Units]) -> frozenset[int]:
     scattered = frozenset(
         int(unit) for part in units for unit in part.unit[part.burned & ~part.whole].tolist()
     )
-    return scattered if all(part.survives(scattered) for part in units) else frozenset()
-
-
-def _names(values: NDArray[np.object_]) -> list[str]:
-    return list(codes_of(values)[0])
-
-
-def _none(part: _Units) -> Bools:
-    return np.zeros(len(part.unit), dtype=bool)
+    gone = sorted(scattered)
+    last = all(part.lasts_without(np.isin(part.unit, gone)) for part in units)
+    return scattered if last else frozenset()
 
 
 NAME = "burned-versus-virgin"
@@ -176,30 +162,38 @@ _LEAKED = "burned private instances are answered better than unexposed ones: the
 
 
 def compare_look(
-    plan: Plan, table: ResultTable, data: LookData, wave: int, registration: str
+    registered: RegisteredPlan, table: ResultTable, data: LookData, wave: int
 ) -> Iterator[SensitivityResult]:
     """A row for each model of a look that ran burned and unexposed private instances of one
-    stratum;
-    p is adjusted over these models. ``data`` is of all instances that were run."""
+    stratum; p is adjusted over these models. ``data`` is of all instances that were run."""
+    means = data.means
     compared: list[tuple[str, BurnTest, int]] = []
     for number, (burned, ran, models) in enumerate(_groups(table, data, wave)):
-        means = data.means
         test = compare_burned(
             data.adjusted.residuals[ran][:, models],
             means.stratum[ran],
             means.public[ran],
             burned[ran],
-            **plan_draws(plan, permutation_seed(registration, "B1", str(wave), str(number))),
+            **plan_draws(registered.plan, registered.seed("B1", str(wave), str(number))),
         )
         if test is not None:
             compared += ((means.columns[m].model, test, place) for place, m in enumerate(models))
-    one = len({id(test) for _, test, _ in compared}) == 1
-    over = (
-        holm(np.array([test.p[place] for _, test, place in compared])) if compared else np.empty(0)
-    )
+    together = len({id(test) for _, test, _ in compared}) == 1
+    over_groups = holm(np.array([test.p[place] for _, test, place in compared]))
     for row, (model, test, place) in enumerate(compared):
-        adjusted = float(test.p_adjusted[place] if one else over[row])
-        yield _comparison(wave, model, test, place, adjusted)
+        gap = test.gaps[place]
+        adjusted = float(test.p_adjusted[place] if together else over_groups[row])
+        yield SensitivityResult(
+            NAME,
+            wave,
+            model,
+            f"{test.burned} burned, {test.unexposed} unexposed",
+            None if gap is None else gap.gap,
+            None if gap is None else gap.interval,
+            float(test.p[place]),
+            adjusted,
+            _LEAKED if adjusted <= LEVEL else "",
+        )
 
 
 def _groups(
@@ -216,20 +210,3 @@ def _groups(
         key = burned.tobytes(), ran.tobytes()
         groups.setdefault(key, (burned & ran, ran, []))[2].append(m)
     yield from groups.values()
-
-
-def _comparison(
-    wave: int, model: str, test: BurnTest, place: int, adjusted: float
-) -> SensitivityResult:
-    gap = test.gaps[place]
-    return SensitivityResult(
-        NAME,
-        wave,
-        model,
-        f"{test.burned} burned, {test.unexposed} unexposed",
-        None if gap is None else gap.gap,
-        None if gap is None else gap.interval,
-        float(test.p[place]),
-        adjusted,
-        _LEAKED if adjusted <= LEVEL else "",
-    )

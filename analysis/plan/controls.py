@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from analysis.data import SeedMeans
 from analysis.plan.judge_drift import Drift, drift_words
@@ -13,13 +13,14 @@ from analysis.plan.negative_controls import (
     pooled_control,
     pooled_interval,
 )
-from analysis.plan.presets import look_alpha
+from analysis.plan.presets import RegisteredPlan, look_alpha
 from analysis.plan.primary import PrimaryResult, family_tests, look_data
-from analysis.stats import p_words, permutation_seed, signed
-from registry.ledger import Plan, StandardRules
+from analysis.stats import p_words, signed
+from registry.ledger import StandardRules
 from registry.result_row import GRADER
 
 _GIVEN_KEYS = "given public keys"
+_TOO_BLUNT = "was not found: the instrument is too blunt at this look"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +34,10 @@ class ControlResult:
     wave: int
     models: tuple[str, ...]
     passed: bool | None
-    gap: float | None
-    interval90: tuple[float, float] | None
-    p: float | None
-    says: str
+    gap: float | None = None
+    interval90: tuple[float, float] | None = None
+    p: float | None = None
+    says: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,33 +52,38 @@ class ControlPool:
     companions: Sequence[int] = ()
 
 
+def lacking_models(
+    means: SeedMeans, columns: Sequence[int], named: Sequence[str]
+) -> tuple[str, ...]:
+    """The named models that no column is of."""
+    run = {means.columns[place].model for place in columns}
+    return tuple(name for name in named if name not in run)
+
+
 def negative_control(
-    plan: Plan,
-    rules: StandardRules,
-    means: SeedMeans,
-    pool: ControlPool,
-    seed_path: tuple[str, int],
+    registered: RegisteredPlan, means: SeedMeans, pool: ControlPool, wave: int
 ) -> ControlResult:
     """C1 on some columns: the pooled gap of models that cannot have been exposed. It fails if a
-    planned model was not run. ``seed_path`` is the registration and the wave.
+    planned model was not run.
 
     The p is of the columns alone, so that a drift of theirs is seen; the interval is of them and
     of their companions, since one model's alone is wider than the margin in all but the largest
     studies."""
-    (registration, wave), lacking = seed_path, pool.lacking
+    lacking = pool.lacking
     missing = f"{', '.join(lacking)}: promised and not run."
     if not pool.columns:
         passed, says = (False, missing) if lacking else (None, "None is named.")
-        return ControlResult("C1", pool.what, wave, lacking, passed, None, None, None, says)
+        return ControlResult("C1", pool.what, wave, lacking, passed, says=says)
     chosen, interval = means.pick(pool.columns), None
     if pool.companions:
         wide = means.pick(sorted({*pool.columns, *pool.companions}))
-        interval = pooled_interval(wide.values, wide.stratum, wide.public, rules.control_margin)
+        margin = registered.rules.control_margin
+        interval = pooled_interval(wide.values, wide.stratum, wide.public, margin)
     control = pooled_control(
         chosen.values,
         chosen.stratum,
         chosen.public,
-        control_settings(plan, permutation_seed(registration, "C1", pool.what, str(wave))),
+        control_settings(registered.plan, registered.seed("C1", pool.what, str(wave))),
         tranche=chosen.tranche,
         small=interval,
     )
@@ -87,13 +93,12 @@ def negative_control(
         says += " The interval is of all negative controls together."
     if lacking:
         says = f"{missing} {says}"
-    passed = control.passed and not lacking
     return ControlResult(
         "C1",
         pool.what,
         wave,
         (*models, *lacking),
-        passed,
+        control.passed and not lacking,
         control.gap,
         control.interval90,
         control.p,
@@ -102,80 +107,47 @@ def negative_control(
 
 
 def positive_controls(
-    plan: Plan, rules: StandardRules, means: SeedMeans, registration: str, wave: int
-) -> list[ControlResult]:
-    """C2 at a wave: each agent that was given public keys is detected at the look's alpha."""
-    columns = means.where(wave, rules.spiked)
-    lost = _not_run(rules, means, columns, wave)
-    if not columns:
-        return lost
-    data = look_data(means, columns)
-    seed = permutation_seed(registration, "C2", str(wave))
-    studies = data.studies(range(len(columns)))
-    family = family_tests(plan, data.means.values, studies, seed)
-    results = []
-    for place, column in enumerate(data.means.columns):
-        p, gap = float(family.p[0, place]), float(family.gaps[0, place, 0])
-        passed = p <= look_alpha(plan)
-        says = "was found" if passed else "was not found: the instrument is too blunt at this look"
-        results.append(
-            ControlResult(
-                "C2",
-                _GIVEN_KEYS,
-                wave,
-                (column.model,),
-                passed,
-                gap,
-                None,
-                p,
-                f"{column.model}, which was given public keys, {says} (p {p_words(p)}).",
-            )
-        )
-    return [*results, *lost]
-
-
-def _not_run(
-    rules: StandardRules, means: SeedMeans, columns: Sequence[int], wave: int
-) -> list[ControlResult]:
-    """A failure for the agents that were to be given keys and have no row."""
-    run = {means.columns[place].model for place in columns}
-    lost = tuple(name for name in rules.spiked if name not in run)
-    says = f"{', '.join(lost)}: promised and not run."
-    return (
-        [ControlResult("C2", _GIVEN_KEYS, wave, lost, False, None, None, None, says)]
-        if lost
-        else []
-    )
+    registered: RegisteredPlan, means: SeedMeans, wave: int
+) -> Iterator[ControlResult]:
+    """C2 at a wave: each agent that was given public keys is detected at the look's alpha, and
+    has been run."""
+    plan, spiked = registered.plan, registered.rules.spiked
+    columns = means.where(wave, spiked)
+    if columns:
+        data = look_data(means, columns)
+        studies = data.studies(range(len(columns)))
+        seed = registered.seed("C2", str(wave))
+        family = family_tests(plan, data.means.values, studies, seed)
+        for place, model in enumerate(data.means.models):
+            p, gap = float(family.p[0, place]), float(family.gaps[0, place, 0])
+            passed = p <= look_alpha(plan)
+            says = "was found" if passed else _TOO_BLUNT
+            says = f"{model}, which was given public keys, {says} (p {p_words(p)})."
+            yield ControlResult("C2", _GIVEN_KEYS, wave, (model,), passed, gap, None, p, says)
+    if lost := lacking_models(means, columns, spiked):
+        says = f"{', '.join(lost)}: promised and not run."
+        yield ControlResult("C2", _GIVEN_KEYS, wave, lost, False, says=says)
 
 
 def second_opinion(
     wave: int, grader: str, first: Sequence[PrimaryResult], second: Sequence[PrimaryResult]
-) -> list[ControlResult]:
+) -> Iterator[ControlResult]:
     """C3 at a look: the second grader's verdict on each model is that of the first, and what has
     not been graded does not pass."""
-    others = {result.verdict.model: result.verdict for result in second}
-    results = []
+    others = {result.model: result.verdict for result in second}
     for result in first:
-        model, other = result.verdict.model, others.get(result.verdict.model)
+        other = others.get(result.model)
+        control = ControlResult("C3", f"graded by {grader}", wave, (result.model,), False)
         if other is None:
-            says, passed = f"{grader} has not graded {model}.", False
+            yield replace(control, says=f"{grader} has not graded {result.model}.")
         else:
-            passed = other.verdict == result.verdict.verdict
-            says = f"{grader} says of {model}: {other.verdict}."
-        results.append(
-            ControlResult(
-                "C3",
-                f"graded by {grader}",
-                wave,
-                (model,),
-                passed,
-                other.estimate if other else None,
-                None,
-                other.p_adjusted if other else None,
-                says,
+            yield replace(
+                control,
+                passed=other.verdict == result.verdict.verdict,
+                gap=other.estimate,
+                p=other.p_adjusted,
+                says=f"{grader} says of {result.model}: {other.verdict}.",
             )
-        )
-    return results
 
 
 def graded_exactly(wave: int, scored_by: str) -> ControlResult:
@@ -183,9 +155,9 @@ def graded_exactly(wave: int, scored_by: str) -> ControlResult:
     in a table from elsewhere nothing is known."""
     if scored_by == GRADER:
         says = "The verdicts rest on exact checks: no judge has a part in them."
-        return ControlResult("C3", "graded exactly", wave, (), True, None, None, None, says)
+        return ControlResult("C3", "graded exactly", wave, (), True, says=says)
     says = f"The scores are those of {scored_by}: neither its errors by arm nor a drift are known."
-    return ControlResult("C3", "graded by a judge", wave, (), None, None, None, None, says)
+    return ControlResult("C3", "graded by a judge", wave, (), None, says=says)
 
 
 def drift_control(
@@ -195,24 +167,21 @@ def drift_control(
     neither arm more than the other. What was not graded again does not pass."""
     judge = rules.second_grader
     drift = next((d for d in drifts if (d.judge, d.wave) == (judge, wave)), None)
-    what = "answers graded again"
+    control = ControlResult("C3", "answers graded again", wave, (), False)
     if drift is None or drift.share < rules.regrade:
         says = (
             f"{judge} has not graded the answers of wave {first} again: "
             f"`dosimeter grade --judge {judge} --again-at {wave}` does."
         )
-        return ControlResult("C3", what, wave, (), False, None, None, None, says)
+        return replace(control, says=says)
     pooled = drift.pooled
-    return ControlResult(
-        "C3",
-        what,
-        wave,
-        (),
-        pooled.passed,
-        pooled.gap,
-        pooled.interval90,
-        pooled.p,
-        drift_words(drift),
+    return replace(
+        control,
+        passed=pooled.passed,
+        gap=pooled.gap,
+        interval90=pooled.interval90,
+        p=pooled.p,
+        says=drift_words(drift),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from analysis.plan.presets import RegisteredPlan
 from analysis.plan.primary import LookData
 from analysis.stats import (
     LookScores,
@@ -14,10 +15,9 @@ from analysis.stats import (
     cumulative_gaps,
     monitor,
     onset_process,
-    permutation_seed,
     study_scores,
 )
-from registry.ledger import Plan, StandardRules
+from registry.ledger import StandardRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +60,18 @@ class Monitored:
     onset: Onset | None = None  # where the plan has one
 
 
-def monitor_looks(
-    plan: Plan, rules: StandardRules, looks: Sequence[tuple[int, LookData]], registration: str
-) -> Monitored:
+def monitor_looks(registered: RegisteredPlan, looks: Sequence[tuple[int, LookData]]) -> Monitored:
     """P4 over the registered looks so far: each its wave and its data, in order.
 
     A look of which every model is excluded, or every run missing, is passed over. One that has
     an arm of a stratum without a score ends the monitoring before it, with a note; the results
     until then stand.
     """
+    plan, rules = registered.plan, registered.rules
     alpha = rules.study_alpha - rules.onset_alpha
     every, note = _sound(looks[: rules.onset_looks])
-    registered = {wave for wave, _ in looks[: plan.looks]}
-    monitored = [(wave, data) for wave, data in every if wave in registered]
+    planned = {wave for wave, _ in looks[: plan.looks]}
+    monitored = [(wave, data) for wave, data in every if wave in planned]
     if not monitored:
         return Monitored(alpha, (), None, None, note or "No look has a model that is tested.")
     monitoring = monitor(
@@ -80,7 +79,7 @@ def monitor_looks(
         alpha=alpha,
         looks_planned=plan.looks,
         permutations=plan.permutations,
-        seed=permutation_seed(registration, "P4"),
+        seed=registered.seed("P4"),
     )
     onset = _onset(rules, every)
     return replace(_monitored(alpha, monitored, monitoring), note=note, onset=onset)
@@ -142,7 +141,7 @@ def _monitored(
     steps = tuple(
         MonitoredLook(
             wave,
-            tuple(column.model for column in data.means.columns),
+            data.means.models,
             step.gap,
             step.statistic,
             waves[step.onset - 1],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,8 +15,8 @@ from analysis.stats import (
     GapEstimate,
     Ints,
     centre_within,
-    drop_one_armed,
     estimate_gap,
+    one_armed,
     p_words,
     permute_blocks,
     permute_gaps,
@@ -40,9 +39,12 @@ class ControlTest:
     gap: float | None
     interval90: tuple[float, float]
     p: float
-    models: int
-    passed: bool
     reasons: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether the control passed."""
+        return not self.reasons
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,26 +85,23 @@ def pooled_control(
     interval of a larger pool to take instead (``pooled_interval``).
     """
     if not values.shape[1]:
-        return _nothing(0, "no model that cannot have been exposed was run")
+        return _nothing("no model that cannot have been exposed was run")
     pooled = pool_models(values, stratum)
-    drawn = stratum * 0 if tranche is None else tranche
-    gap, p = _gap_and_p(pooled, stratum, drawn, public, settings)
-    if gap is None:
-        return _nothing(values.shape[1], "an arm of a stratum has no scored instance")
+    if one_armed(pooled[:, 0], stratum, public):
+        return _nothing("an arm of a stratum has no scored instance")
+    gap, p = _gap_and_p(pooled, stratum, public, settings, tranche)
     interval = tost(gap.gap, gap.se, gap.df, settings.margin) if small is None else small
-    return _control(gap, p, interval, settings.level, values.shape[1])
+    return _control(gap, p, interval, settings.level)
 
 
 def pooled_interval(
     values: Floats, stratum: Ints, public: Bools, margin: float = MARGIN
 ) -> Equivalence | None:
     """How near to no gap such models are together; None where an arm of a stratum has nothing."""
-    pooled = pool_models(values, stratum)
-    _, strata = drop_one_armed(pooled[:, None], stratum, public)
-    if strata[0, 0] < len(np.unique(stratum)):
+    pooled = pool_models(values, stratum)[:, 0]
+    if one_armed(pooled, stratum, public):
         return None
-    there = ~np.isnan(pooled[:, 0])
-    gap = estimate_gap(pooled[there, 0], stratum[there], public[there])
+    gap = estimate_gap(pooled, stratum, public)
     return tost(gap.gap, gap.se, gap.df, margin)
 
 
@@ -112,22 +111,21 @@ def clean_controls(
     public: Bools,
     settings: ControlSettings,
     *,
-    models: Sequence[int],
     wider: Floats | None = None,
 ) -> tuple[ControlTest, ...]:
     """``pooled_control`` of many controls on one allocation, for planning.
 
-    ``pooled`` (n, B, outcomes) are pools (``pool_models``) of so many ``models`` (B,), none
-    missing; ``wider`` (n, B) the first outcome of the pools whose intervals count, where these are
-    others. All share the permutations.
+    ``pooled`` (n, B, outcomes) are pools of models (``pool_models``), none missing; ``wider``
+    (n, B) the first outcome of the pools whose intervals count, where these are others. All share
+    the permutations.
     """
     gaps = permute_gaps(pooled, stratum, public, **settings.draws)
     controls = []
-    for b, (p, n) in enumerate(zip(two_sided_p(gaps).tolist(), models, strict=True)):
+    for b, p in enumerate(two_sided_p(gaps).tolist()):
         gap = estimate_gap(pooled[:, b, 0], stratum, public)
         large = gap if wider is None else estimate_gap(wider[:, b], stratum, public)
         small = tost(large.gap, large.se, large.df, settings.margin)
-        controls.append(_control(gap, p, small, settings.level, n))
+        controls.append(_control(gap, p, small, settings.level))
     return tuple(controls)
 
 
@@ -143,16 +141,14 @@ def regrade_drift(
     """
     change = (after - before)[:, :, None]
     if np.isnan(change).all():
-        return _nothing(before.shape[1], "no archived answer was graded twice")
+        return _nothing("no archived answer was graded twice")
     pooled = pool_models(change, stratum)
-    drawn = stratum * 0
-    gap, p = _gap_and_p(pooled, stratum, drawn, public, settings)
-    if gap is None:
-        return _nothing(before.shape[1], "an arm of a stratum has no answer that was graded twice")
+    if one_armed(pooled[:, 0], stratum, public):
+        return _nothing("an arm of a stratum has no answer that was graded twice")
+    gap, p = _gap_and_p(pooled, stratum, public, settings)
     if gap.se is None and np.nanmax(np.abs(pooled)) < 1e-12:
-        return ControlTest(gap.gap, (gap.gap, gap.gap), p, before.shape[1], True, ())
-    small = tost(gap.gap, gap.se, gap.df, settings.margin)
-    return _control(gap, p, small, settings.level, before.shape[1])
+        return ControlTest(gap.gap, (gap.gap, gap.gap), p, ())
+    return _control(gap, p, tost(gap.gap, gap.se, gap.df, settings.margin), settings.level)
 
 
 def pool_models(values: Floats, stratum: Ints) -> Floats:
@@ -166,20 +162,21 @@ def pool_models(values: Floats, stratum: Ints) -> Floats:
 
 
 def _gap_and_p(
-    pooled: Floats, stratum: Ints, tranche: Ints, public: Bools, settings: ControlSettings
-) -> tuple[GapEstimate | None, float]:
-    there = ~np.isnan(pooled[:, 0])
-    _, strata = drop_one_armed(pooled[:, None], stratum, public)
-    if strata[0, 0] < len(np.unique(stratum)):
-        return None, 1.0
-    scores, codes, arm = pooled[there], stratum[there], public[there]
-    gaps = permute_blocks(scores[:, None], codes, tranche[there], arm, **settings.draws)
+    pooled: Floats,
+    stratum: Ints,
+    public: Bools,
+    settings: ControlSettings,
+    tranche: Ints | None = None,
+) -> tuple[GapEstimate, float]:
+    """The gap of a pool's first outcome, and its two-sided p."""
+    scored = ~np.isnan(pooled[:, 0])
+    tranche = np.zeros_like(stratum) if tranche is None else tranche
+    scores, codes, arm = pooled[scored], stratum[scored], public[scored]
+    gaps = permute_blocks(scores[:, None], codes, tranche[scored], arm, **settings.draws)
     return estimate_gap(scores[:, 0], codes, arm), float(two_sided_p(gaps)[0])
 
 
-def _control(
-    gap: GapEstimate, p: float, small: Equivalence, level: float, models: int
-) -> ControlTest:
+def _control(gap: GapEstimate, p: float, small: Equivalence, level: float) -> ControlTest:
     reasons = []
     if p < level:
         reasons.append(f"the arms differ by {signed(gap.gap)} points (two-sided p = {p_words(p)})")
@@ -189,8 +186,8 @@ def _control(
             f"the 90 % interval, {low} to {high} points, does not lie inside "
             f"±{100 * small.margin:g}"
         )
-    return ControlTest(gap.gap, small.interval90, p, models, not reasons, tuple(reasons))
+    return ControlTest(gap.gap, small.interval90, p, tuple(reasons))
 
 
-def _nothing(models: int, why: str) -> ControlTest:
-    return ControlTest(None, (-1.0, 1.0), 1.0, models, False, (why,))
+def _nothing(why: str) -> ControlTest:
+    return ControlTest(None, (-1.0, 1.0), 1.0, (why,))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any, Required, TypedDict, Unpack
 
 from analysis.errors import AnalysisError
-from analysis.stats import Draws
+from analysis.stats import Draws, permutation_seed
 from registry.ledger import Plan, StandardRules
 
 BASIC, STANDARD = "basic-v1", "standard-v1"
@@ -185,6 +185,19 @@ def plan_draws(plan: Plan, seed: int) -> Draws:
         "enumerate_up_to": plan.enumerate_up_to,
         "seed": seed,
     }
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredPlan:
+    """A plan standard-v1 with its rules, and the digest of its registration."""
+
+    plan: Plan
+    rules: StandardRules
+    registration: str
+
+    def seed(self, *path: str) -> int:
+        """The seed of some permutations."""
+        return permutation_seed(self.registration, *path)
 
 
 def control_models(plan: Plan) -> set[str]:

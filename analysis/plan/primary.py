@@ -388,7 +388,7 @@ def look_data(
     """The tested columns, adjusted by the baseline's (D5); as they are if no instance has ``runs``
     runs of the baseline."""
     chosen, rows = means.pick(tested), means.rows(tested)
-    if baseline:
+    if baseline and tested:
         x = pre_exposure_means(
             means.values[rows][:, list(baseline)],
             np.ones(len(baseline), dtype=bool),

@@ -20,13 +20,14 @@ from analysis.plan.controls import (
     ControlResult,
     drift_control,
     graded_exactly,
+    lacking_models,
     negative_control,
     positive_controls,
     second_opinion,
 )
 from analysis.plan.judge_drift import Drift
 from analysis.plan.monitoring import Monitored, monitor_looks
-from analysis.plan.presets import EXCLUSIONS, control_models, look_alpha
+from analysis.plan.presets import EXCLUSIONS, RegisteredPlan, control_models, look_alpha
 from analysis.plan.primary import LookData, PrimaryResult, look_data, look_results
 from analysis.plan.sensitivity import (
     DIMENSIONS,
@@ -36,7 +37,6 @@ from analysis.plan.sensitivity import (
     run_sensitivity,
 )
 from analysis.plan.verdict import Verdict, withhold
-from analysis.stats import Adjusted
 from registry.ledger import Plan, StandardRules
 from registry.result_row import GRADER, Status
 
@@ -100,29 +100,41 @@ def run_standard(
     Raises AnalysisError where no row can be tested, a negative control was released after the
     publication, or the strata have one arm only.
     """
-    rules = _rules(plan)
-    check_dates(rules, published)
+    if plan.standard is None:
+        raise AnalysisError(f"plan {plan.name!r} has no rules of standard-v1")
+    registered = RegisteredPlan(plan, plan.standard, registration)
+    check_dates(registered.rules, published)
     graded = table.where(table["grader"] == GRADER)
     if not len(graded):
         raise AnalysisError(f"no rows by grader {GRADER!r}: nothing to test")
-    whole = graded.where(one_of(graded["stratum"], plan.strata))
-    kept = keep_rows(whole, rules.burned, control_models(plan))
+    whole, kept, means = _retain(registered, graded)
     clean = whole.where(kept.primary)
-    means = make_seed_means(clean, plan.outcomes, plan.strata)
-    looks = list(_looks(plan, rules, graded, means, registration, kept.seeds))
-    judged = _Judged(_second(plan, rules, table, registration), tuple(drifts), scored_by)
-    controls = tuple(_controls(plan, rules, means, registration, looks, judged))
+    looks = list(_looks(registered, graded, means, kept.seeds))
+    judged = _Judged(_second(registered, table), tuple(drifts), scored_by)
+    controls = tuple(_controls(registered, means, looks, judged))
+    results = [look for look, _ in looks]
     return StandardResult(
-        tuple(_judge_look(look, controls) for look, _ in looks),
+        tuple(_judge_look(look, controls) for look in results),
         controls,
-        monitor_looks(plan, rules, _watched(plan, rules, whole, kept, looks), registration),
+        monitor_looks(registered, _watched(registered, whole, kept, looks)),
         (
-            *_sensitivity_results(plan, clean, looks, registration),
-            *_burn_tests(plan, rules, whole, kept.seeds, [look for look, _ in looks], registration),
-            *_discoveries([look for look, _ in looks]),
+            *_sensitivity_results(registered, clean, looks),
+            *_burn_tests(registered, whole, kept.seeds, results),
+            *_discoveries(results),
         ),
         kept.seeds,
     )
+
+
+def _retain(
+    registered: RegisteredPlan, graded: ResultTable
+) -> tuple[ResultTable, RetainedRows, SeedMeans]:
+    """A grader's rows in the plan's strata, those of them that stay in the test, and the means of
+    these."""
+    plan = registered.plan
+    whole = graded.where(one_of(graded["stratum"], plan.strata))
+    kept = keep_rows(whole, registered.rules.burned, control_models(plan))
+    return whole, kept, make_seed_means(whole.where(kept.primary), plan.outcomes, plan.strata)
 
 
 def check_dates(rules: StandardRules, published: date | None) -> None:
@@ -138,21 +150,11 @@ def check_dates(rules: StandardRules, published: date | None) -> None:
             )
 
 
-def _rules(plan: Plan) -> StandardRules:
-    if plan.standard is None:
-        raise AnalysisError(f"plan {plan.name!r} has no rules of standard-v1")
-    return plan.standard
-
-
 def _looks(
-    plan: Plan,
-    rules: StandardRules,
-    table: ResultTable,
-    means: SeedMeans,
-    registration: str,
-    burned: Sequence[BurnedSeeds],
+    registered: RegisteredPlan, table: ResultTable, means: SeedMeans, burned: Sequence[BurnedSeeds]
 ) -> Iterator[tuple[LookResult, LookData]]:
-    seeds = {(each.wave, each.model): each for each in burned}
+    plan, rules = registered.plan, registered.rules
+    seeds = {(entry.wave, entry.model): entry for entry in burned}
     controls = control_models(plan)
     waves = sorted({column.wave for column in means.columns if column.model not in controls})
     for number, wave in enumerate(waves, start=1):
@@ -161,23 +163,25 @@ def _looks(
         excluded = tuple(_excluded(plan, table, wave, fresh))
         dropped = {model for model, _ in excluded}
         tested = means.where(wave, [model for model in fresh if model not in dropped])
-        before = _before(rules, means, wave)
         beyond = number > plan.looks
-        if tested:
-            data = look_data(means, tested, before, rules.covariate_runs)
-            results = tuple(
-                replace(each, verdict=note_burned(each.verdict, seeds.get((wave, each.model))))
-                for each in look_results(plan, data, registration, exploratory=beyond)
-            )
-        else:
-            data, results = _nothing(means), ()
-        used = sorted({means.columns[place].model for place in before}) if data.covered else []
-        yield (
-            LookResult(
-                number, wave, beyond, look_alpha(plan), data.covered, tuple(used), results, excluded
-            ),
-            data,
+        before = _before(rules, means, wave)
+        data = look_data(means, tested, before, rules.covariate_runs)
+        results = tuple(
+            replace(result, verdict=note_burned(result.verdict, seeds.get((wave, result.model))))
+            for result in look_results(plan, data, registered.registration, exploratory=beyond)
         )
+        used = {means.columns[place].model for place in before} if data.covered else ()
+        look = LookResult(
+            number,
+            wave,
+            beyond,
+            look_alpha(plan),
+            data.covered,
+            tuple(sorted(used)),
+            results,
+            excluded,
+        )
+        yield look, data
 
 
 def _before(rules: StandardRules, means: SeedMeans, wave: int) -> list[int]:
@@ -190,8 +194,7 @@ def _before(rules: StandardRules, means: SeedMeans, wave: int) -> list[int]:
 
 
 def _watched(
-    plan: Plan,
-    rules: StandardRules,
+    registered: RegisteredPlan,
     table: ResultTable,
     kept: RetainedRows,
     looks: Sequence[tuple[LookResult, LookData]],
@@ -199,41 +202,32 @@ def _watched(
     """What P4 looks at: as P1, but for single burned instances, which stay."""
     if np.array_equal(kept.primary, kept.monitored):
         return [(look.wave, data) for look, data in looks]
+    plan = registered.plan
     means = make_seed_means(table.where(kept.monitored), plan.outcomes, plan.strata)
-    return [(look.wave, _data_of(rules, means, look)) for look, _ in looks]
+    return [(look.wave, _data_of(registered.rules, means, look)) for look, _ in looks]
 
 
 def _data_of(rules: StandardRules, means: SeedMeans, look: LookResult) -> LookData:
-    """A look's models in another means than the one that they were tested in."""
-    columns = means.where(look.wave, [result.model for result in look.results])
-    if not columns:
-        return _nothing(means)
-    return look_data(means, columns, _before(rules, means, look.wave), rules.covariate_runs)
+    """A look's models in other means than those that they were tested in."""
+    tested = means.where(look.wave, [result.model for result in look.results])
+    return look_data(means, tested, _before(rules, means, look.wave), rules.covariate_runs)
 
 
 def _burn_tests(
-    plan: Plan,
-    rules: StandardRules,
+    registered: RegisteredPlan,
     table: ResultTable,
     burned: Sequence[BurnedSeeds],
     looks: Sequence[LookResult],
-    registration: str,
 ) -> Iterator[SensitivityResult]:
     """B1 at each look that has burned instances, on all of the instances that were run."""
     if not burned:
         return
+    plan = registered.plan
     means = make_seed_means(table, plan.outcomes, plan.strata)
     for look in looks:
         if look.wave in {row.wave for row in burned}:
-            data = _data_of(rules, means, look)
-            yield from compare_look(plan, table, data, look.wave, registration)
-
-
-def _nothing(means: SeedMeans) -> LookData:
-    """A look of which every model is excluded."""
-    no_means = means.pick([])
-    empty = np.empty((0, len(means.outcomes)))
-    return LookData(no_means, Adjusted(no_means.values, empty, empty), None, 0.0)
+            data = _data_of(registered.rules, means, look)
+            yield from compare_look(registered, table, data, look.wave)
 
 
 def _excluded(
@@ -250,42 +244,36 @@ def _excluded(
             yield model, EXCLUSIONS["mostly-missing"]
 
 
-def _second(
-    plan: Plan, rules: StandardRules, table: ResultTable, registration: str
-) -> dict[int, tuple[PrimaryResult, ...]]:
+def _second(registered: RegisteredPlan, table: ResultTable) -> dict[int, tuple[PrimaryResult, ...]]:
     """The same test on the second grader's scores, by wave."""
-    graded = table.where(table["grader"] == rules.second_grader)
-    if not rules.second_grader or not len(graded):
+    graded = table.where(table["grader"] == registered.rules.second_grader)
+    if not registered.rules.second_grader or not len(graded):
         return {}
-    graded = graded.where(one_of(graded["stratum"], plan.strata))
-    kept = keep_rows(graded, rules.burned, control_models(plan))
-    means = make_seed_means(graded.where(kept.primary), plan.outcomes, plan.strata)
-    looks = _looks(plan, rules, graded, means, registration, kept.seeds)
+    whole, kept, means = _retain(registered, graded)
+    looks = _looks(registered, whole, means, kept.seeds)
     return {look.wave: look.results for look, _ in looks}
 
 
 def _controls(
-    plan: Plan,
-    rules: StandardRules,
+    registered: RegisteredPlan,
     means: SeedMeans,
-    registration: str,
     looks: Sequence[tuple[LookResult, LookData]],
     judged: _Judged,
 ) -> Iterator[ControlResult]:
+    rules = registered.rules
     first = looks[0][0].wave if looks else None
     baseline = _baseline(rules, means, first)
     wave = min((means.columns[place].wave for place in baseline), default=first or 0)
-    pool = ControlPool(
-        "released before publication", baseline, _lacking(means, baseline, rules.pre_exposure)
-    )
-    yield negative_control(plan, rules, means, pool, (registration, wave))
+    lacking = lacking_models(means, baseline, rules.pre_exposure)
+    pool = ControlPool("released before publication", baseline, lacking)
+    yield negative_control(registered, means, pool, wave)
     for look, _ in looks:
         if rules.frozen:
             columns = means.where(look.wave, rules.frozen)
-            lacking = _lacking(means, columns, rules.frozen)
+            lacking = lacking_models(means, columns, rules.frozen)
             pool = ControlPool("frozen, run again", columns, lacking, baseline)
-            yield negative_control(plan, rules, means, pool, (registration, look.wave))
-        yield from positive_controls(plan, rules, means, registration, look.wave)
+            yield negative_control(registered, means, pool, look.wave)
+        yield from positive_controls(registered, means, look.wave)
         yield from _judge_controls(rules, means, look, judged)
 
 
@@ -314,11 +302,6 @@ def _baseline(rules: StandardRules, means: SeedMeans, first: int | None) -> list
     return before or [place for place in every if means.columns[place].wave == earliest]
 
 
-def _lacking(means: SeedMeans, columns: Sequence[int], named: Sequence[str]) -> tuple[str, ...]:
-    run = {means.columns[place].model for place in columns}
-    return tuple(name for name in named if name not in run)
-
-
 def _judge_look(look: LookResult, controls: Sequence[ControlResult]) -> LookResult:
     """The look, its verdicts withheld where a control failed that they rest on."""
     tested = []
@@ -343,16 +326,14 @@ def bears_on(control: ControlResult, wave: int, model: str) -> bool:
 
 def _discoveries(looks: Sequence[LookResult]) -> Iterator[SensitivityResult]:
     """p of every model at every look, adjusted for false discovery over all (P3, exploratory)."""
-    results = [
-        result for look in looks for result in look.results if result.verdict.estimate is not None
-    ]
-    if len(results) < 2:
+    verdicts = [result.verdict for look in looks for result in look.results]
+    verdicts = [verdict for verdict in verdicts if verdict.estimate is not None]
+    if len(verdicts) < 2:
         return
     from scipy.stats import false_discovery_control
 
-    adjusted = false_discovery_control(np.array([result.verdict.p for result in results]))
-    for result, q in zip(results, adjusted.tolist(), strict=True):
-        verdict = result.verdict
+    adjusted = false_discovery_control(np.array([verdict.p for verdict in verdicts]))
+    for verdict, q in zip(verdicts, adjusted.tolist(), strict=True):
         yield SensitivityResult(
             "false-discovery",
             verdict.wave,
@@ -367,19 +348,16 @@ def _discoveries(looks: Sequence[LookResult]) -> Iterator[SensitivityResult]:
 
 
 def _sensitivity_results(
-    plan: Plan, table: ResultTable, looks: Sequence[tuple[LookResult, LookData]], registration: str
+    registered: RegisteredPlan, table: ResultTable, looks: Sequence[tuple[LookResult, LookData]]
 ) -> Iterator[SensitivityResult]:
+    plan, registration = registered.plan, registered.registration
     parts = make_seed_means(table, (*DIMENSIONS, *PARTS), plan.strata)
-    last = looks[-1][0].number if looks else 0
-    for look, data in looks:
+    for place, (look, data) in enumerate(looks, start=1):
         if not look.results:
             continue
-        models = [column.model for column in data.means.columns]
+        models, newest = data.means.models, place == len(looks)
         rows = table.where((table["wave"] == look.wave) & one_of(table["model"], models))
-        rows = rows.where(one_of(rows["stratum"], plan.strata))
         part = parts.pick(parts.where(look.wave, models))
         yield from run_sensitivity(
-            SensitivityInput(
-                plan, registration, look.wave, data, look.results, look.number == last, rows, part
-            )
+            SensitivityInput(plan, registration, look.wave, data, look.results, newest, rows, part)
         )

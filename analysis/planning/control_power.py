@@ -103,7 +103,6 @@ def apply_controls(
         stratum,
         public,
         settings,
-        models=[part.shape[2] for part in parts for _ in range(studies)],
         wider=np.concatenate([pool[:, :, 0] for pool in intervals], axis=1),
     )
     failed = np.array([not result.passed for result in results])
