@@ -14,37 +14,43 @@ one parameter is fitted by likelihood.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field, TypeAdapter
 
 from analysis.errors import AnalysisError
 from analysis.plan import ModelScores, Studies, apply_rule, look_alpha
-from analysis.stats import Bools, Floats, Ints, blocks_of, estimate_gap, permutation_seed, wilson
+from analysis.stats import (
+    Bools,
+    Floats,
+    Ints,
+    blocks_of,
+    estimate_gap,
+    one_armed,
+    permutation_seed,
+    wilson,
+)
 from registry.ledger import Plan
 
 DOSES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
 REPLICATES = 20
+_ONE_ARMED = "a stratum has no scores in one of its arms: nothing to calibrate"
 WANTED = 0.8  # detection
 BLANK, LIMIT = 1.645, 3.29  # SEs: 5 % of blanks lie beyond the first, 5 % of the second below it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CleanScores:
-    """A clean model's seed means: ``values`` (n, outcomes), NaN where missing; ``covariate``
-    (n, outcomes), None where the plan adjusts nothing; ``stratum``, ``public`` (n,), and
-    ``tranche`` (n,), None where there is one; ``missing`` and ``runs`` (n,) count runs lost and
-    owed, None if none is lost. ``companions`` are the look's other models on the same instances; if
-    ``replaces``, the model takes the place of one of them."""
+    """The seed means of a clean model, one column; ``stratum``, ``public`` (n,), and ``tranche``
+    (n,), None where there is one. ``companions`` are the look's other models on the same instances;
+    if ``replaces``, the model takes the place of one of them."""
 
-    values: Floats
-    covariate: Floats | None
+    scores: ModelScores
     stratum: Ints
     public: Bools
     tranche: Ints | None = None
-    missing: Ints | None = None
-    runs: Ints | None = None
     companions: ModelScores | None = None
     replaces: bool = False
 
@@ -59,7 +65,7 @@ class DoseTrials:
 
 @dataclass(frozen=True, slots=True)
 class Dose:
-    """What came of one dose; ``gap`` is the mean over replicates, adjusted as the plan says, and
+    """The results of one dose; ``gap`` is the mean over replicates, adjusted as the plan says, and
     ``fitted`` the rate on the curve, None where no curve can be fitted."""
 
     dose: float
@@ -69,7 +75,8 @@ class Dose:
     interval: tuple[float, float]  # Wilson, 95 %
     gap: float
     fitted: float | None
-    unbound: int = 0  # not detected since the claim hung on missing runs (D4)
+    # not detected since the claim hung on missing runs (D4)
+    unbound: Annotated[int, Field(alias="lost_to_missing_runs")] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,20 +85,22 @@ class Calibration:
     the blanks' gaps; ``blank`` and ``limit`` are 1.645 and 3.29 SE, ``limit_dose`` the dose whose
     gap that is, None where no dose makes it. ``enough`` is the dose detected with probability 0.8;
     None where that lies beyond what was tried, as an end of ``enough_interval`` (95 %) is. p is
-    adjusted over ``family`` models."""
+    adjusted over ``family`` models. Aliases are the keys of ``calibration.json``."""
 
     alpha: float
-    doses: tuple[Dose, ...]
+    family: Annotated[int, Field(alias="models_adjusted_over")]
     n_public: int
     n_private: int
     se: float | None
-    spread: float | None
-    blank: float | None
-    limit: float | None
-    limit_dose: float | None
-    enough: float | None
-    enough_interval: tuple[float | None, float | None]
-    family: int = 1
+    spread: Annotated[float | None, Field(alias="sd_of_blanks")]
+    blank: Annotated[float | None, Field(alias="limit_of_blank")]
+    limit: Annotated[float | None, Field(alias="limit_of_detection")]
+    limit_dose: Annotated[float | None, Field(alias="dose_at_limit")]
+    enough: Annotated[float | None, Field(alias="dose_at_80")]
+    enough_interval: Annotated[
+        tuple[float | None, float | None], Field(alias="dose_at_80_interval")
+    ]
+    doses: tuple[Dose, ...]
 
     @property
     def size(self) -> float:
@@ -128,7 +137,8 @@ def calibrate(
     Raises AnalysisError for doses that are none, and for a ground without both arms.
     """
     order = check_doses(doses, replicates)
-    _check_ground(ground)
+    if one_armed(ground.scores.values[:, 0, 0], ground.stratum, ground.public):
+        raise AnalysisError(_ONE_ARMED)
     seed = permutation_seed(registration, "C2", "calibrate", place)
     stream = np.random.Generator(np.random.PCG64(seed))
     trials = inject(ground, [d for d in order for _ in range(replicates)], known, stream)
@@ -144,7 +154,8 @@ def inject(
     """A study for each of the doses, each with arms dealt anew and known instances of its own.
     What is missing stays missing: knowing an answer mends no server."""
     values, labels = [], []
-    scores, codes = ground.values, np.unique(ground.stratum, return_inverse=True)[1].reshape(-1)
+    scores, count = ground.scores.values[:, 0], len(doses)
+    codes = np.unique(ground.stratum, return_inverse=True)[1].reshape(-1)
     tranche = np.zeros_like(ground.stratum) if ground.tranche is None else ground.tranche
     block = blocks_of(ground.stratum, tranche)
     for dose in doses:
@@ -153,13 +164,8 @@ def inject(
         gained = np.ones_like(scores) if known is None else _drawn(codes, known, stream)
         values.append(np.where(knows[:, None] & ~np.isnan(scores), gained, scores))
         labels.append(public)
-    there = (~np.isnan(scores[:, 0])).astype(np.int64)
-    missing = np.zeros_like(there) if ground.missing is None else ground.missing
-    runs = there if ground.runs is None else ground.runs
-    count = len(doses)
-    model = ModelScores(
-        np.stack(values, axis=1), ground.covariate, _repeat(missing, count), _repeat(runs, count)
-    )
+    columns = ground.scores.pick(np.zeros(count, dtype=np.int64))
+    model = replace(columns, values=np.stack(values, axis=1))
     public = np.stack(labels, axis=1)
     studies = one_model_studies(
         model, public, ground.stratum, tranche, ground.companions, replaces=ground.replaces
@@ -196,72 +202,54 @@ def measure(plan: Plan, trials: DoseTrials, seed: int) -> Calibration:
     model lacks an arm of a stratum."""
     studies = trials.studies
     values = studies.scores.adjusted(studies.stratum).residuals
-    gaps = [
-        _gap(values[:, members[0], 0], studies.stratum, studies.labels(study))
-        for study, members in enumerate(studies.members)
-    ]
+    estimates = []
+    for study, members in enumerate(studies.members):
+        scores, public = values[:, members[0], 0], studies.labels(study)
+        if one_armed(scores, studies.stratum, public):
+            raise AnalysisError(_ONE_ARMED)
+        estimates.append(estimate_gap(scores, studies.stratum, public))
     decisions = apply_rule(plan, studies, values, seed, first_only=True)
-    results = [
-        _Trial(dose, bool(decisions.contaminated[s, 0]), bool(decisions.unbound[s, 0]), *gaps[s])
-        for s, dose in enumerate(trials.doses)
-    ]
-    public = studies.labels(0)
-    n = int(public.sum()), int((~public).sum())
-    return _sum_up(results, look_alpha(plan), studies.members.shape[1], n)
-
-
-@dataclass(frozen=True, slots=True)
-class _Trial:
-    dose: float
-    detected: bool
-    unbound: bool
-    gap: float
-    se: float | None
-
-
-def _gap(scores: Floats, stratum: Ints, public: Bools) -> tuple[float, float | None]:
-    there = ~np.isnan(scores)
-    _check_arms(stratum[there], public[there], len(np.unique(stratum)))
-    estimate = estimate_gap(scores[there], stratum[there], public[there])
-    return estimate.gap, estimate.se
-
-
-def _sum_up(trials: Sequence[_Trial], alpha: float, family: int, n: tuple[int, int]) -> Calibration:
-    doses = sorted({trial.dose for trial in trials})
-    groups = [[trial for trial in trials if trial.dose == dose] for dose in doses]
-    hits = np.array([sum(t.detected for t in group) for group in groups])
-    tried = np.array([len(group) for group in groups])
+    detected, unbound = decisions.contaminated[:, 0], decisions.unbound[:, 0]
+    alpha, family = look_alpha(plan), studies.members.shape[1]
     size = shared_alpha(alpha, family)
-    enough, interval = fit_detection(np.array(doses), hits, tried, size)
-    gaps = [float(np.mean([t.gap for t in group])) for group in groups]
-    ses = [t.se for t in groups[0] if t.se is not None]
+    doses, trial_dose = np.unique(trials.doses, return_inverse=True)
+    groups = [np.flatnonzero(trial_dose == place) for place in range(len(doses))]
+    hits, tried = np.array([(int(detected[group].sum()), len(group)) for group in groups]).T
+    enough, interval = fit_detection(doses, hits, tried, size)
+    all_gaps = np.array([estimate.gap for estimate in estimates])
+    gaps = np.array([all_gaps[group].mean() for group in groups])
+    blanks = [estimates[trial] for trial in groups[0]]
+    ses = [blank.se for blank in blanks if blank.se is not None]
     se = float(np.mean(ses)) if ses else None
     slope = _slope(doses, gaps)
+    spread = float(np.std([blank.gap for blank in blanks], ddof=1)) if len(blanks) > 1 else None
     return Calibration(
         alpha=alpha,
-        doses=tuple(
-            Dose(
-                dose,
-                int(m),
-                int(k),
-                float(k / m),
-                wilson(float(k / m), float(m)),
-                gap,
-                None if enough is None else detection(dose, enough, size),
-                sum(t.unbound for t in group),
-            )
-            for dose, k, m, gap, group in zip(doses, hits, tried, gaps, groups, strict=True)
-        ),
-        n_public=n[0],
-        n_private=n[1],
+        family=family,
+        n_public=int(studies.labels(0).sum()),
+        n_private=int((~studies.labels(0)).sum()),
         se=se,
-        spread=_spread([t.gap for t in groups[0]]),
+        spread=spread,
         blank=None if se is None else BLANK * se,
         limit=None if se is None else LIMIT * se,
         limit_dose=None if se is None or slope <= LIMIT * se else LIMIT * se / slope,
         enough=enough,
         enough_interval=interval,
-        family=family,
+        doses=tuple(
+            Dose(
+                dose,
+                m,
+                k,
+                k / m,
+                wilson(k / m, float(m)),
+                gap,
+                None if enough is None else detection(dose, enough, size),
+                int(unbound[group].sum()),
+            )
+            for dose, k, m, gap, group in zip(
+                doses.tolist(), hits.tolist(), tried.tolist(), gaps.tolist(), groups, strict=True
+            )
+        ),
     )
 
 
@@ -293,7 +281,9 @@ def fit_detection(
     best = int(np.argmax(likelihood))
     inside = np.flatnonzero(likelihood >= likelihood[best] - 0.5 * 3.841458820694124)
     low, high = int(inside[0]), int(inside[-1])
-    bounded = 0 < best < len(grid) - 1 and _climbs(likelihood, best)
+    # The likelihood falls off to both sides, and is no plateau.
+    peaked = likelihood[0] < likelihood[best] - 1e-6 > likelihood[-1]
+    bounded = 0 < best < len(grid) - 1 and peaked
     enough = float(grid[best]) if bounded and grid[best] <= 1 else None
     return enough, (
         float(grid[low]) if low > 0 else None,
@@ -301,30 +291,16 @@ def fit_detection(
     )
 
 
-def _climbs(likelihood: Floats, best: int) -> bool:
-    """Whether the likelihood falls off to both sides, and is no plateau."""
-    falls = 1e-6
-    return bool(likelihood[0] < likelihood[best] - falls > likelihood[-1])
-
-
-def _slope(doses: Sequence[float], gaps: Sequence[float]) -> float:
-    """What a dose of 1 adds to the gap: least squares through the blank."""
-    x, y = np.array(doses) - doses[0], np.array(gaps) - gaps[0]
+def _slope(doses: Floats, gaps: Floats) -> float:
+    """The gap that a dose of 1 adds: least squares through the blank."""
+    x, y = doses - doses[0], gaps - gaps[0]
     return float((x * y).sum() / (x * x).sum()) if (x * x).sum() else 0.0
-
-
-def _spread(gaps: Sequence[float]) -> float | None:
-    return float(np.std(gaps, ddof=1)) if len(gaps) > 1 else None
 
 
 def _quantile(level: float) -> float:
     from scipy.special import ndtri
 
     return float(ndtri(level))
-
-
-def _repeat(column: Ints, count: int) -> Ints:
-    return np.repeat(column[:, None], count, axis=1)
 
 
 def _deal(codes: Ints, stream: np.random.Generator) -> Ints:
@@ -343,45 +319,15 @@ def _drawn(codes: Ints, known: Sequence[Floats], stream: np.random.Generator) ->
     return np.stack([known[h][at] for h, at in zip(codes, places, strict=True)])
 
 
-def _check_ground(ground: CleanScores) -> None:
-    there = ~np.isnan(ground.values[:, 0])
-    strata = len(np.unique(ground.stratum))
-    _check_arms(ground.stratum[there], ground.public[there], strata)
+# A calibration as the ledger keeps it, read for a report
+
+_FORM = TypeAdapter(Calibration)
 
 
-def _check_arms(stratum: Ints, public: Bools, strata: int) -> None:
-    if len(set(zip(stratum.tolist(), public.tolist(), strict=True))) < 2 * strata:
-        raise AnalysisError("a stratum has no scores in one of its arms: nothing to calibrate")
-
-
-def calibration_json(calibration: Calibration) -> dict[str, object]:
+def calibration_json(calibration: Calibration) -> dict[str, Any]:
     """As plain JSON values."""
-    return {
-        "alpha": calibration.alpha,
-        "models_adjusted_over": calibration.family,
-        "n_public": calibration.n_public,
-        "n_private": calibration.n_private,
-        "se": calibration.se,
-        "sd_of_blanks": calibration.spread,
-        "limit_of_blank": calibration.blank,
-        "limit_of_detection": calibration.limit,
-        "dose_at_limit": calibration.limit_dose,
-        "dose_at_80": calibration.enough,
-        "dose_at_80_interval": list(calibration.enough_interval),
-        "doses": [
-            {
-                "dose": dose.dose,
-                "replicates": dose.replicates,
-                "detected": dose.detected,
-                "rate": dose.rate,
-                "interval": list(dose.interval),
-                "gap": dose.gap,
-                "fitted": dose.fitted,
-                "lost_to_missing_runs": dose.unbound,
-            }
-            for dose in calibration.doses
-        ],
-    }
+    body: dict[str, Any] = _FORM.dump_python(calibration, mode="json", by_alias=True)
+    return body
 
 
 RESAMPLED, RUN = "resampled", "run"
@@ -416,7 +362,7 @@ class RecordedCalibration:
 def read_calibration(
     body: Mapping[str, Any], place: str, result: str, made: str
 ) -> RecordedCalibration:
-    """What ``calibrate --json`` wrote. Raises AnalysisError where it has not that form."""
+    """Read what ``calibrate --json`` wrote. Raises AnalysisError where it has not that form."""
     try:
         return RecordedCalibration(
             how=str(body["how"]),
@@ -426,46 +372,10 @@ def read_calibration(
             beside=tuple(map(str, body["beside"])),
             multiplicity=str(body["plan"]["multiplicity"]),
             notes=tuple(map(str, body["notes"])),
-            found=_read_found(body),
+            found=_FORM.validate_python(body),
             body=body,
             result=result,
             made=made,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise AnalysisError(f"{place}: not a calibration: {error!r}") from error
-
-
-def _read_found(body: Mapping[str, Any]) -> Calibration:
-    low, high = body["dose_at_80_interval"]
-    return Calibration(
-        alpha=float(body["alpha"]),
-        doses=tuple(map(_read_dose, body["doses"])),
-        n_public=int(body["n_public"]),
-        n_private=int(body["n_private"]),
-        se=_maybe(body["se"]),
-        spread=_maybe(body["sd_of_blanks"]),
-        blank=_maybe(body["limit_of_blank"]),
-        limit=_maybe(body["limit_of_detection"]),
-        limit_dose=_maybe(body["dose_at_limit"]),
-        enough=_maybe(body["dose_at_80"]),
-        enough_interval=(_maybe(low), _maybe(high)),
-        family=int(body["models_adjusted_over"]),
-    )
-
-
-def _read_dose(body: Mapping[str, Any]) -> Dose:
-    low, high = body["interval"]
-    return Dose(
-        dose=float(body["dose"]),
-        replicates=int(body["replicates"]),
-        detected=int(body["detected"]),
-        rate=float(body["rate"]),
-        interval=(float(low), float(high)),
-        gap=float(body["gap"]),
-        fitted=_maybe(body["fitted"]),
-        unbound=int(body["lost_to_missing_runs"]),
-    )
-
-
-def _maybe(value: Any) -> float | None:
-    return None if value is None else float(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,12 @@ from analysis.planning import (
     NegativeControls,
     PilotVariance,
     PowerCurve,
+    PowerDesign,
     PowerPoint,
     PowerSetting,
     Remedy,
     SimulationSize,
-    check_components,
-    check_setting,
+    check_design,
     check_target,
     estimate_components,
     find_models,
@@ -153,7 +154,7 @@ class PowerAnswer:
             "withheld": self.planned.withheld,
             "withheld_error": self.planned.withheld_error,
             "often_withheld": self.often_withheld,
-            "remedies": [asdict(each) for each in self.remedies],
+            "remedies": [asdict(remedy) for remedy in self.remedies],
         }
 
     def _point(self, point: PowerPoint) -> dict[str, Any]:
@@ -178,55 +179,33 @@ def answer_power(request: PowerRequest, watch: Watch | None = None) -> PowerAnsw
     pilot, source = _pilot(request, plan)
     components = _components(request, plan, pilot)
     setting = plan_setting(request, plan, protocol)
-    check_setting(plan, setting, request.effort)
+    effort, design = request.effort, PowerDesign(plan, components, setting)
+    check_design(design, effort)
     check_target(plan, request.target)
-    check_components(components)
     price = request.cost_per_episode
     if price is None and pilot is not None:
         price = pilot.cost_usd
-    parts = _Parts(watch)
-    planned = power_at(plan, components, setting, request.effort)
-    seeds = seeds_curve(plan, components, setting, request.effort, request.target, parts.first)
-    gaps = gaps_curve(plan, components, setting, request.effort, request.target, parts.second)
+    first, second = (partial(_report_half, watch, half) for half in (0, 1))
+    planned = power_at(design, effort)
+    seeds = seeds_curve(design, effort, request.target, first)
+    gaps = gaps_curve(design, effort, request.target, second)
     answer = PowerAnswer(
-        plan, setting, components, source, pilot, request.effort, planned, seeds, gaps, price
+        plan, setting, components, source, pilot, effort, planned, seeds, gaps, price
     )
-    return replace(answer, remedies=_remedies(answer)) if answer.often_withheld else answer
-
-
-def _remedies(answer: PowerAnswer) -> tuple[Remedy, ...]:
-    """Return the numbers of instances, or of pre-exposure models, that keep C1 from withholding
-    verdicts."""
-    controls, effort = answer.setting.controls, answer.effort
-    if controls is None:
-        return ()
+    if setting.controls is None or not answer.often_withheld:
+        return answer
+    # The numbers of instances, or of pre-exposure models, that keep verdicts from being withheld.
+    longer = replace(effort, replications=round(_CONFIRM * effort.replications))
     remedies = [
-        find(
-            answer.plan,
-            answer.components,
-            controls,
-            seed=effort.seed,
-            replications=round(_CONFIRM * effort.replications),
-            permutations=effort.permutations,
-        )
-        for find in (find_seeds, find_models)
+        find(plan, components, setting.controls, longer) for find in (find_seeds, find_models)
     ]
-    return tuple(each for each in remedies if each is not None)
+    return replace(answer, remedies=tuple(remedy for remedy in remedies if remedy is not None))
 
 
-@dataclass(slots=True)
-class _Parts:
-    """Reports the progress of two curves as one."""
-
-    watch: Watch | None
-
-    def first(self, done: int, of: int) -> None:
-        if self.watch is not None:
-            self.watch("", done, 2 * of)
-
-    def second(self, done: int, of: int) -> None:
-        if self.watch is not None:
-            self.watch("", of + done, 2 * of)
+def _report_half(watch: Watch | None, half: int, done: int, of: int) -> None:
+    """Report the progress of one of two curves as half of the whole."""
+    if watch is not None:
+        watch("", half * of + done, 2 * of)
 
 
 def _plan(request: PowerRequest, protocol: Protocol | None) -> Plan:

@@ -1,10 +1,10 @@
 from .control_power import ALARM, NegativeControls, Remedy, find_models, find_seeds
 from .power import (
     PowerCurve,
+    PowerDesign,
     PowerPoint,
     PowerSetting,
-    SimulationSize,
-    check_setting,
+    check_design,
     check_target,
     gaps_curve,
     power_at,
@@ -14,7 +14,7 @@ from .variance_components import (
     ARTICLE,
     Components,
     PilotVariance,
-    check_components,
+    SimulationSize,
     estimate_components,
 )
 
@@ -25,12 +25,12 @@ __all__ = [
     "NegativeControls",
     "PilotVariance",
     "PowerCurve",
+    "PowerDesign",
     "PowerPoint",
     "PowerSetting",
     "Remedy",
     "SimulationSize",
-    "check_components",
-    "check_setting",
+    "check_design",
     "check_target",
     "estimate_components",
     "find_models",

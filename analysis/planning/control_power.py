@@ -10,6 +10,7 @@ data, such as lost runs, is not simulated.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,14 +19,16 @@ import numpy as np
 from analysis.plan import ControlSettings, clean_controls, control_settings, pool_models
 from analysis.planning.variance_components import (
     Components,
+    SimulationSize,
     allocation,
     batches,
     draw_columns,
+    draw_normal,
     draw_shared,
     rate_error,
 )
-from analysis.stats import Bools, Floats, Ints
-from registry.ledger import Plan, StandardRules
+from analysis.stats import Bools, Floats, Ints, t_quantile
+from registry.ledger import Plan
 
 TARGET = 0.10  # what a remedy brings the share of withheld looks to
 ALARM = 0.20  # a larger share is warned of
@@ -120,149 +123,93 @@ def pool_studies(values: Floats, stratum: Ints) -> Floats:
 
 
 def withheld_rate(
-    plan: Plan,
-    components: Components,
-    controls: NegativeControls,
-    *,
-    replications: int,
-    permutations: int,
-    seed: int,
+    plan: Plan, components: Components, controls: NegativeControls, effort: SimulationSize
 ) -> tuple[float, float]:
     """The share of looks that C1 withholds, and its Monte-Carlo error."""
-    planned = replace(plan, permutations=permutations)
+    planned = replace(plan, permutations=effort.permutations)
     stratum, public = allocation(plan)
     outcomes = len(plan.outcomes)
     size, lost = len(stratum) * len(controls.columns) * outcomes, 0
-    for count, stream, drawn in batches(seed, "controls", replications, size):
+    for count, stream, seed in batches(effort.seed, "controls", effort.replications, size):
         shared = draw_shared(components, outcomes, (len(stratum), count), stream)
         values = draw_columns(components, shared, controls.columns, plan.replicates, stream)
-        outcome = apply_controls(
-            controls, values, stratum, public, control_settings(planned, drawn)
-        )
-        lost += int(outcome.withheld.sum())
-    rate = lost / replications
-    return rate, rate_error(rate, replications)
+        settings = control_settings(planned, seed)
+        lost += int(apply_controls(controls, values, stratum, public, settings).withheld.sum())
+    rate = lost / effort.replications
+    return rate, rate_error(rate, effort.replications)
 
 
 def withheld_by_formula(plan: Plan, components: Components, controls: NegativeControls) -> float:
     """The same with normal gaps of known spread: a control fails where |z| of an outcome passes
     the point that it should pass so often, or |gap| + t SE the margin."""
-    from scipy.special import stdtrit
-
-    rules = _rules(plan)
+    settings = control_settings(plan, 0)
     pools = [pool for pool in (controls.baseline, controls.frozen) if pool]
     covariance = _pool_covariance(plan, components, pools)
     gaps = _normal_gaps(components, covariance, len(plan.outcomes))
     share = np.array([len(pool) for pool in pools]) / len(controls.columns)
     weights = [np.eye(len(pools))[0], share][: len(pools)]
     n = len(plan.strata) * (plan.seeds_per_arm - 1)
-    t = float(stdtrit(max(1, 2 * n), 0.95))
+    t = t_quantile(0.95, max(1, 2 * n))
     lost = np.zeros(len(gaps), dtype=bool)
     for place, weight in enumerate(weights):
         z = np.abs(gaps[:, place] / math.sqrt(covariance[place, place])).max(axis=1)
-        lost |= z > np.quantile(z, 1 - rules.control_alpha)
+        lost |= z > np.quantile(z, 1 - settings.level)
         half = t * math.sqrt(float(weight @ covariance @ weight)) * components.sd[0]
         estimate = np.abs(gaps[:, :, 0] @ weight) * components.sd[0]
-        lost |= estimate + half >= rules.control_margin
+        lost |= estimate + half >= settings.margin
     return float(lost.mean())
 
 
 def find_seeds(
-    plan: Plan,
-    components: Components,
-    controls: NegativeControls,
-    *,
-    replications: int,
-    permutations: int,
-    seed: int,
+    plan: Plan, components: Components, controls: NegativeControls, effort: SimulationSize
 ) -> Remedy | None:
     """The instances an arm and stratum at which ``TARGET`` is met: by formula, then simulated,
     and more where it did not hold. None where nothing within reach does."""
 
-    def planned(count: int) -> tuple[Plan, NegativeControls]:
-        return replace(plan, seeds_per_arm=count), controls
+    def planned(count: int) -> tuple[Plan, Components, NegativeControls]:
+        return replace(plan, seeds_per_arm=count), components, controls
 
-    return _find(
-        "instances an arm and stratum",
-        planned,
-        components,
-        plan.seeds_per_arm,
-        MOST_SEEDS,
-        replications,
-        permutations,
-        seed,
-    )
+    least = plan.seeds_per_arm + 1
+    return _find("instances an arm and stratum", planned, (least, MOST_SEEDS), effort)
 
 
 def find_models(
-    plan: Plan,
-    components: Components,
-    controls: NegativeControls,
-    *,
-    replications: int,
-    permutations: int,
-    seed: int,
+    plan: Plan, components: Components, controls: NegativeControls, effort: SimulationSize
 ) -> Remedy | None:
     """The models from before publication, each run once over, that do it at the planned seeds."""
     first = len(controls.baseline)
 
-    def planned(count: int) -> tuple[Plan, NegativeControls]:
+    def planned(count: int) -> tuple[Plan, Components, NegativeControls]:
         more = tuple(f"one more {number}" for number in range(count - first))
-        return plan, replace(controls, baseline=(*controls.baseline, *more))
+        return plan, components, replace(controls, baseline=(*controls.baseline, *more))
 
-    return _find(
-        "pre-exposure models",
-        planned,
-        components,
-        first,
-        MOST_MODELS,
-        replications,
-        permutations,
-        seed,
-    )
+    return _find("pre-exposure models", planned, (first + 1, MOST_MODELS), effort)
 
 
 def _find(
     what: str,
-    planned: Callable[[int], tuple[Plan, NegativeControls]],
-    components: Components,
-    least: int,
-    most: int,
-    replications: int,
-    permutations: int,
-    seed: int,
+    planned: Callable[[int], tuple[Plan, Components, NegativeControls]],
+    bounds: tuple[int, int],
+    effort: SimulationSize,
 ) -> Remedy | None:
-    def formula(count: int) -> float:
-        plan, controls = planned(count)
-        return withheld_by_formula(plan, components, controls)
+    """The least number within bounds at which the formula, which falls, is at ``TARGET``; and
+    more until the simulation is."""
 
-    count = _first_within(formula, least + 1, most)
+    def enough(count: int) -> bool:
+        return withheld_by_formula(*planned(count)) <= TARGET
+
+    least, most = bounds
+    if least > most or not enough(most):
+        return None
+    count = least + bisect_left(range(least, most), True, key=enough)
     for _ in range(_TRIES):
-        if count is None or count > most:
+        if count > most:
             return None
-        plan, controls = planned(count)
-        rate, error = withheld_rate(
-            plan,
-            components,
-            controls,
-            replications=replications,
-            permutations=permutations,
-            seed=seed,
-        )
+        rate, error = withheld_rate(*planned(count), effort)
         if rate <= TARGET + 2 * error:
             return Remedy(what, count, rate, error)
         count = math.ceil(1.1 * count)
     return None
-
-
-def _first_within(formula: Callable[[int], float], low: int, high: int) -> int | None:
-    """The least number from low to high at which a falling formula is at ``TARGET``."""
-    if low > high or formula(high) > TARGET:
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if formula(middle) <= TARGET else (middle + 1, high)
-    return low
 
 
 def _pool_covariance(plan: Plan, components: Components, pools: Sequence[Sequence[str]]) -> Floats:
@@ -279,16 +226,7 @@ def _pool_covariance(plan: Plan, components: Components, pools: Sequence[Sequenc
 
 def _normal_gaps(components: Components, covariance: Floats, outcomes: int) -> Floats:
     """Draws (N, pools, outcomes), the same ones every time."""
-    drawn = np.random.Generator(np.random.PCG64(1)).standard_normal(
-        (_DRAWS, len(covariance), outcomes)
-    )
-    if outcomes > 1:
-        r = components.correlation
-        drawn[..., 1] = r * drawn[..., 0] + math.sqrt(1 - r * r) * drawn[..., 1]
+    stream = np.random.Generator(np.random.PCG64(1))
+    standard = replace(components, sd=(1.0,) * outcomes)
+    drawn = draw_normal(standard, outcomes, (_DRAWS, len(covariance)), stream)
     return np.asarray(np.einsum("ij,njo->nio", np.linalg.cholesky(covariance), drawn))
-
-
-def _rules(plan: Plan) -> StandardRules:
-    if plan.standard is None:
-        raise ValueError(f"plan {plan.name!r} has no negative controls")
-    return plan.standard

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from analysis.plan import (
 from analysis.planning.control_power import ControlOutcome, NegativeControls, apply_controls
 from analysis.planning.variance_components import (
     Components,
+    SimulationSize,
     allocation,
     batches,
     check_components,
@@ -72,19 +73,49 @@ class PowerSetting:
 
 
 @dataclass(frozen=True, slots=True)
-class SimulationSize:
-    """How much is simulated. ``permutations`` take the place of the plan's: fewer are enough to
-    tell power, and cost it a little. Of the study's power, which takes longer and is mostly near
-    1, a quarter of the replications is made, or 100."""
+class PowerDesign:
+    """A planned study: the plan's strata, seeds, runs, looks, alpha and outcomes; the components of
+    the variance; and what is varied beside the plan."""
 
-    replications: int = 400
-    permutations: int = 1999
-    seed: int = 1
+    plan: Plan
+    components: Components
+    setting: PowerSetting = field(default_factory=PowerSetting)
 
     @property
-    def studies(self) -> int:
-        """Replications for the study's power."""
-        return min(self.replications, max(100, self.replications // 4))
+    def covariate_of_controls(self) -> bool:
+        """Whether the negative controls are as many runs as make the covariate."""
+        controls, setting = self.setting.controls, self.setting
+        return controls is not None and controls.runs(self.plan.replicates) == (
+            setting.covariate_runs
+        )
+
+    @property
+    def covariate_noise(self) -> float:
+        """The share of a run's variance by which the covariate strays from what all models share:
+        that of different models run once, or of the controls, some of which are the same model."""
+        _, per_seed, run = self.components.parts
+        models = float(self.setting.covariate_runs)
+        if self.setting.controls is not None and self.covariate_of_controls:
+            models = self.setting.controls.models
+        return per_seed / models + run / self.setting.covariate_runs
+
+    @property
+    def own_share(self) -> float:
+        """The share of a run's variance in a seed mean that is the model's own."""
+        _, per_seed, run = self.components.parts
+        return per_seed + run / self.plan.replicates
+
+    @property
+    def standard_error(self) -> float:
+        """Of a model's gap in the least noisy outcome that is inflated, adjusted where there is a
+        covariate."""
+        plan, (everyone, per_seed, run) = self.plan, self.components.parts
+        mean = everyone + per_seed + run / plan.replicates
+        if self.setting.covariate_runs and everyone:
+            mean -= everyone**2 / (everyone + self.covariate_noise)
+        n = len(plan.strata) * plan.seeds_per_arm
+        inflated = self.components.sd[: 1 if self.setting.final_only else len(plan.outcomes)]
+        return min(inflated) * math.sqrt(2 * mean / n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +150,9 @@ class PowerCurve:
     formula: float | None
 
 
-def check_setting(plan: Plan, setting: PowerSetting, effort: SimulationSize) -> None:
+def check_design(design: PowerDesign, effort: SimulationSize) -> None:
     """Raise AnalysisError where nothing can be simulated as asked."""
-    validate_plan(plan)
+    plan, setting = validate_plan(design.plan), design.setting
     if not 0 < setting.gap < 1:
         raise AnalysisError(f"gap {setting.gap:g} must lie between 0 and 1 (0.05 is five points)")
     if setting.models < 1 or setting.covariate_runs < 0:
@@ -136,6 +167,7 @@ def check_setting(plan: Plan, setting: PowerSetting, effort: SimulationSize) -> 
             f"{effort.permutations} permutations cannot reach alpha {plan.alpha:g} over "
             f"{plan.looks} looks; give {least} or more"
         )
+    check_components(design.components)
 
 
 def check_target(plan: Plan, target: float) -> None:
@@ -144,33 +176,29 @@ def check_target(plan: Plan, target: float) -> None:
         raise AnalysisError(f"power {target:g} must lie between alpha and 1 (0.8 is usual)")
 
 
-def power_at(
-    plan: Plan,
-    components: Components,
-    setting: PowerSetting,
-    effort: SimulationSize,
-    *,
-    study: bool = True,
-) -> PowerPoint:
-    """Power of one design: the plan's strata, seeds, runs, looks, alpha, outcomes; the study's
-    where the plan monitors one (standard-v1)."""
-    check_setting(plan, setting, effort)
-    check_components(components)
-    named, outcome = _one_look(plan, components, setting, effort)
+def power_at(design: PowerDesign, effort: SimulationSize, *, study: bool = True) -> PowerPoint:
+    """Power of one design; the study's too where the plan monitors one (standard-v1)."""
+    check_design(design, effort)
+    plan, replications = design.plan, effort.replications
+    named, outcome = _one_look(design, effort)
     power = float(named.mean())
-    point = PowerPoint(
-        plan.seeds_per_arm,
-        setting.gap,
-        power,
-        rate_error(power, effort.replications),
-        formula_power(plan, components, setting),
-    )
-    if outcome is not None:
-        point = _withhold(point, named, outcome, effort)
+    error = rate_error(power, replications)
+    formula = formula_power(design)
+    point = PowerPoint(plan.seeds_per_arm, design.setting.gap, power, error, formula)
+    if outcome is not None:  # what C1 leaves of the power
+        lost, issued = float(outcome.withheld.mean()), float((named & ~outcome.withheld).mean())
+        point = replace(
+            point,
+            withheld=lost,
+            withheld_error=rate_error(lost, replications),
+            half_width=float(outcome.half_width.mean()),
+            issued=issued,
+            issued_error=rate_error(issued, replications),
+        )
     if not study or plan.standard is None:
         return point
     alpha = plan.standard.study_alpha - plan.standard.onset_alpha  # the e-process has its own
-    looks = _study_looks(plan, components, setting, effort, alpha)
+    looks = _study_looks(design, effort, alpha)
     rate = float((looks > 0).mean())
     return replace(
         point,
@@ -180,50 +208,48 @@ def power_at(
     )
 
 
+def _unwatched(done: int, of: int) -> None:
+    """Report no progress."""
+
+
+def _with_seeds(design: PowerDesign, seeds: int) -> PowerDesign:
+    return replace(design, plan=replace(design.plan, seeds_per_arm=seeds))
+
+
 def seeds_curve(
-    plan: Plan,
-    components: Components,
-    setting: PowerSetting,
-    effort: SimulationSize,
-    target: float,
-    watch: Watch | None = None,
+    design: PowerDesign, effort: SimulationSize, target: float, watch: Watch = _unwatched
 ) -> PowerCurve:
     """Power over seeds an arm and stratum, and how many reach the target: simulated about what
     the formula says, a line through the probits over √seeds, and simulated again there."""
-    start = formula_seeds(plan, components, setting, target)
+    start = formula_seeds(design, target)
     if start > MOST_SEEDS:
         return PowerCurve(target, (), None, None)
     tried = sorted({max(2, round(start * step)) for step in _LADDER})
     points: list[PowerPoint] = []
     for seeds in tried:
-        points.append(power_at(replace(plan, seeds_per_arm=seeds), components, setting, effort))
-        _report(watch, len(points), len(tried) + 1)
+        points.append(power_at(_with_seeds(design, seeds), effort))
+        watch(len(points), len(tried) + 1)
     root = _crossing([(math.sqrt(p.seeds), p.power) for p in points], target)
     if root is None or root < 0 or root**2 > MOST_SEEDS:
         return PowerCurve(target, tuple(points), None, start)
     needed = max(2, math.ceil(root**2))
     if needed not in tried:
-        planned = replace(plan, seeds_per_arm=needed)
-        points.append(power_at(planned, components, setting, effort))
-    _report(watch, len(tried) + 1, len(tried) + 1)
+        points.append(power_at(_with_seeds(design, needed), effort))
+    watch(len(tried) + 1, len(tried) + 1)
     return PowerCurve(target, tuple(sorted(points, key=lambda p: p.seeds)), needed, start)
 
 
 def gaps_curve(
-    plan: Plan,
-    components: Components,
-    setting: PowerSetting,
-    effort: SimulationSize,
-    target: float,
-    watch: Watch | None = None,
+    design: PowerDesign, effort: SimulationSize, target: float, watch: Watch = _unwatched
 ) -> PowerCurve:
     """Power over the inflation at the plan's seeds, and the smallest that reaches the target."""
-    start = formula_gap(plan, components, setting, target)
+    start = formula_gap(design, target)
     tried = sorted({min(0.9, start * math.sqrt(step)) for step in _LADDER})
     points: list[PowerPoint] = []
     for gap in tried:
-        points.append(power_at(plan, components, replace(setting, gap=gap), effort))
-        _report(watch, len(points), len(tried))
+        inflated = replace(design, setting=replace(design.setting, gap=gap))
+        points.append(power_at(inflated, effort))
+        watch(len(points), len(tried))
     crossing = _crossing([(p.gap, p.power) for p in points], target)
     value = crossing if crossing is not None and 0 < crossing < 1 else None
     return PowerCurve(target, tuple(points), value, start)
@@ -232,49 +258,35 @@ def gaps_curve(
 # Formulas
 
 
-def standard_error(plan: Plan, components: Components, setting: PowerSetting) -> float:
-    """Of a model's gap in the least noisy outcome that is inflated, adjusted where there is a
-    covariate."""
-    everyone, per_seed, run = components.parts
-    mean = everyone + per_seed + run / plan.replicates
-    if setting.covariate_runs:
-        noise = _covariate_noise(plan, components, setting)
-        mean -= everyone**2 / (everyone + noise) if everyone else 0.0
-    n = len(plan.strata) * plan.seeds_per_arm
-    inflated = components.sd[: 1 if setting.final_only else len(plan.outcomes)]
-    return min(inflated) * math.sqrt(2 * mean / n)
-
-
-def formula_power(plan: Plan, components: Components, setting: PowerSetting) -> float:
+def formula_power(design: PowerDesign) -> float:
     """Φ(gap / SE − z), z of the look's alpha shared by its models."""
     from scipy.special import ndtr
 
-    se = standard_error(plan, components, setting)
-    return float(ndtr(setting.gap / se - _critical(plan, setting)))
+    return float(ndtr(design.setting.gap / design.standard_error - _critical(design)))
 
 
-def formula_gap(plan: Plan, components: Components, setting: PowerSetting, target: float) -> float:
+def formula_gap(design: PowerDesign, target: float) -> float:
     """The gap of that power."""
-    return _total_z(plan, setting, target) * standard_error(plan, components, setting)
+    return _total_z(design, target) * design.standard_error
 
 
-def formula_seeds(plan: Plan, components: Components, setting: PowerSetting, target: float) -> int:
+def formula_seeds(design: PowerDesign, target: float) -> int:
     """The seeds an arm and stratum of that power."""
-    one = standard_error(replace(plan, seeds_per_arm=1), components, setting)
-    return max(2, math.ceil((_total_z(plan, setting, target) * one / setting.gap) ** 2))
+    one = _with_seeds(design, 1).standard_error
+    return max(2, math.ceil((_total_z(design, target) * one / design.setting.gap) ** 2))
 
 
-def _critical(plan: Plan, setting: PowerSetting) -> float:
+def _critical(design: PowerDesign) -> float:
     from scipy.special import ndtri
 
-    return float(-ndtri(look_alpha(plan) / setting.models))
+    return float(-ndtri(look_alpha(design.plan) / design.setting.models))
 
 
-def _total_z(plan: Plan, setting: PowerSetting, target: float) -> float:
+def _total_z(design: PowerDesign, target: float) -> float:
     from scipy.special import ndtri
 
-    check_target(plan, target)
-    return _critical(plan, setting) + float(ndtri(target))
+    check_target(design.plan, target)
+    return _critical(design) + float(ndtri(target))
 
 
 # The plan's test on many simulated studies at once
@@ -333,80 +345,51 @@ def first_rejections(
     )
 
 
-def _withhold(
-    point: PowerPoint, named: Bools, outcome: ControlOutcome, effort: SimulationSize
-) -> PowerPoint:
-    """The point, and what C1 leaves of its power."""
-    lost, issued = float(outcome.withheld.mean()), float((named & ~outcome.withheld).mean())
-    return replace(
-        point,
-        withheld=lost,
-        withheld_error=rate_error(lost, effort.replications),
-        half_width=float(outcome.half_width.mean()),
-        issued=issued,
-        issued_error=rate_error(issued, effort.replications),
-    )
-
-
-def _one_look(
-    plan: Plan, components: Components, setting: PowerSetting, effort: SimulationSize
-) -> tuple[Bools, ControlOutcome | None]:
+def _one_look(design: PowerDesign, effort: SimulationSize) -> tuple[Bools, ControlOutcome | None]:
     """Whether the one inflated model of a look is named, and what C1 says, by study."""
+    plan, components, setting = design.plan, design.components, design.setting
     stratum, public = allocation(plan)
     tested = replace(plan, permutations=effort.permutations)
-    outcomes = len(plan.outcomes)
-    columns = 0 if setting.controls is None else len(setting.controls.columns)
-    size = len(stratum) * (setting.models + columns) * outcomes
-    named, controlled = [], []
+    outcomes, controls = len(plan.outcomes), setting.controls
+    columns = () if controls is None else controls.columns
+    raised = np.full(outcomes, setting.gap)
+    if setting.final_only:
+        raised[1:] = 0.0
+    named: list[Bools] = []
+    controlled: list[ControlOutcome] = []
+    size = len(stratum) * (setting.models + len(columns)) * outcomes
     for count, stream, seed in batches(effort.seed, "model", effort.replications, size):
         shared = draw_shared(components, outcomes, (len(stratum), count), stream)
-        controls = _controls(plan, components, setting, shared, stream)
-        x = _covariate(plan, components, setting, shared, controls, stream)
-        _, per_seed, run = components.parts
-        spread = math.sqrt(per_seed + run / plan.replicates)
-        shape = (len(stratum), count, setting.models)
-        noise = spread * draw_normal(components, outcomes, shape, stream)
-        values = shared[:, :, None] + noise
-        values[public, :, 0] += _raise(setting, outcomes)
-        named.append(claims(tested, values, x, stratum, public, seed)[:, 0])
+        scores = None
         if controls is not None:
-            controlled.append(_hold(tested, setting, controls, stratum, public, seed))
-    return np.concatenate(named), _joined(controlled) if controlled else None
-
-
-def _hold(
-    plan: Plan,
-    setting: PowerSetting,
-    values: Floats,
-    stratum: Ints,
-    public: Bools,
-    seed: int,
-) -> ControlOutcome:
-    if plan.standard is None or setting.controls is None:
-        raise AnalysisError(f"plan {plan.name!r} holds nothing to negative controls")
-    settings = control_settings(plan, seed + 1)
-    return apply_controls(setting.controls, values, stratum, public, settings)
-
-
-def _joined(outcomes: Sequence[ControlOutcome]) -> ControlOutcome:
-    return ControlOutcome(
-        np.concatenate([outcome.withheld for outcome in outcomes]),
-        np.concatenate([outcome.half_width for outcome in outcomes]),
+            scores = draw_columns(components, shared, columns, plan.replicates, stream)
+            settings = control_settings(tested, seed + 1)
+            controlled.append(apply_controls(controls, scores, stratum, public, settings))
+        x = _covariate(design, shared, scores, stream)
+        shape = (len(stratum), count, setting.models)
+        noise = math.sqrt(design.own_share) * draw_normal(components, outcomes, shape, stream)
+        values = shared[:, :, None] + noise
+        values[public, :, 0] += raised
+        named.append(claims(tested, values, x, stratum, public, seed)[:, 0])
+    if not controlled:
+        return np.concatenate(named), None
+    outcome = ControlOutcome(
+        np.concatenate([part.withheld for part in controlled]),
+        np.concatenate([part.half_width for part in controlled]),
     )
+    return np.concatenate(named), outcome
 
 
-def _study_looks(
-    plan: Plan, components: Components, setting: PowerSetting, effort: SimulationSize, alpha: float
-) -> Ints:
+def _study_looks(design: PowerDesign, effort: SimulationSize, alpha: float) -> Ints:
     """The look at which each simulated study rejects, all models inflated from the onset on."""
+    plan, components, setting = design.plan, design.components, design.setting
     stratum, public = allocation(plan)
     looks = []
     size = len(stratum) * plan.looks
     for count, stream, seed in batches(effort.seed, "study", effort.studies, size):
         shared = draw_shared(components, 1, (len(stratum), count), stream)
-        x = _covariate(plan, components, setting, shared, None, stream)
-        _, per_seed, run = components.parts
-        spread = components.sd[0] * math.sqrt((per_seed + run / plan.replicates) / setting.models)
+        x = _covariate(design, shared, None, stream)
+        spread = components.sd[0] * math.sqrt(design.own_share / setting.models)
         shape = (len(stratum), count, plan.looks)
         scores = shared + spread * stream.standard_normal(shape)
         scores[public, :, setting.onset - 1 :] += setting.gap
@@ -422,58 +405,19 @@ def _study_looks(
     return np.concatenate(looks)
 
 
-def _controls(
-    plan: Plan,
-    components: Components,
-    setting: PowerSetting,
-    shared: Floats,
-    stream: np.random.Generator,
-) -> Floats | None:
-    """The negative controls' scores (n, B, columns, outcomes); None where there are none."""
-    if setting.controls is None:
-        return None
-    return draw_columns(components, shared, setting.controls.columns, plan.replicates, stream)
-
-
 def _covariate(
-    plan: Plan,
-    components: Components,
-    setting: PowerSetting,
-    shared: Floats,
-    controls: Floats | None,
-    stream: np.random.Generator,
+    design: PowerDesign, shared: Floats, controls: Floats | None, stream: np.random.Generator
 ) -> Floats | None:
     """x (n, B, outcomes): the mean of the controls' scores where they are as many runs as the
     setting says, else drawn on its own; None without a covariate."""
+    setting = design.setting
     if not setting.covariate_runs:
         return None
-    if controls is not None and _made_by_controls(plan, setting) and setting.controls is not None:
+    if controls is not None and setting.controls is not None and design.covariate_of_controls:
         return np.asarray(controls[:, :, setting.controls.covariate].mean(axis=2))
-    noise = math.sqrt(_covariate_noise(plan, components, setting))
     n, studies, outcomes = shared.shape
-    return shared + noise * draw_normal(components, outcomes, (n, studies), stream)
-
-
-def _made_by_controls(plan: Plan, setting: PowerSetting) -> bool:
-    controls = setting.controls
-    return controls is not None and controls.runs(plan.replicates) == setting.covariate_runs
-
-
-def _covariate_noise(plan: Plan, components: Components, setting: PowerSetting) -> float:
-    """The share of a run's variance by which x strays from what all models share: that of so many
-    models run once, or of the controls, some of which are the same model."""
-    _, per_seed, run = components.parts
-    models = float(setting.covariate_runs)
-    if setting.controls is not None and _made_by_controls(plan, setting):
-        models = setting.controls.models
-    return per_seed / models + run / setting.covariate_runs
-
-
-def _raise(setting: PowerSetting, outcomes: int) -> Floats:
-    raised = np.full(outcomes, setting.gap)
-    if setting.final_only:
-        raised[1:] = 0.0
-    return raised
+    drawn = draw_normal(design.components, outcomes, (n, studies), stream)
+    return shared + math.sqrt(design.covariate_noise) * drawn
 
 
 def _crossing(points: Sequence[tuple[float, float]], target: float) -> float | None:
@@ -487,8 +431,3 @@ def _crossing(points: Sequence[tuple[float, float]], target: float) -> float | N
     z = ndtri(np.array([pair[1] for pair in kept]))
     slope, level = np.polyfit(x, z, 1)
     return None if slope <= 0 else float((ndtri(target) - level) / slope)
-
-
-def _report(watch: Watch | None, done: int, of: int) -> None:
-    if watch is not None:
-        watch(done, of)

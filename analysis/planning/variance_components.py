@@ -229,6 +229,22 @@ def draw_columns(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class SimulationSize:
+    """How much is simulated. ``permutations`` take the place of the plan's: fewer are enough to
+    tell power, and cost it a little. Of the study's power, which takes longer and is mostly near
+    1, a quarter of the replications is made, or 100."""
+
+    replications: int = 400
+    permutations: int = 1999
+    seed: int = 1
+
+    @property
+    def studies(self) -> int:
+        """Replications for the study's power."""
+        return min(self.replications, max(100, self.replications // 4))
+
+
 def batches(
     seed: int, name: str, wanted: int, size: int
 ) -> Iterator[tuple[int, np.random.Generator, int]]:

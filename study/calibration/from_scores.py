@@ -147,7 +147,7 @@ def companions_of(study: Study, plan: Plan, means: SeedMeans, wave: int, model: 
     wave tests none, other clean models, as many as a look of the study has at most."""
     controls = control_models(plan)
     here = [c.model for c in means.columns if c.wave == wave and c.model != model]
-    here = [name for name in here if _has_both_arms(means, means.where(wave, [name])[0])]
+    here = [name for name in here if means.has_both_arms(means.where(wave, [name])[0])]
     tested = [name for name in here if name not in controls]
     if tested:
         return Companions(tuple(tested), instead=model in controls)
@@ -161,32 +161,28 @@ def make_clean_scores(
 ) -> tuple[CleanScores, float]:
     """Return the scores of the model and of its companions, each with the covariate that a new
     model would have at this wave; and the share of instances that have one."""
-    (own,) = means.where(wave, [model])
+    own = means.where(wave, [model])
     others = [place for name in companions.models for place in means.where(wave, [name])]
-    rows = means.rows([own])
-    x = _covariate(plan, means, rows, wave, model)
-    covered = 0.0 if x is None else float((~np.isnan(x[:, 0])).mean())
+    rows = means.rows(own)
 
     def scores(columns: list[int]) -> ModelScores:
         named = [_covariate(plan, means, rows, wave, means.columns[c].model) for c in columns]
-        covariates = [each for each in named if each is not None]
-        covariate = np.stack(covariates, axis=1) if len(covariates) == len(columns) else None
+        covariates = [covariate for covariate in named if covariate is not None]
+        covariate = np.stack(covariates, axis=1) if covariates else None
         values = means.values[rows][:, columns]
         missing, scored = means.missing[rows][:, columns], means.scored[rows][:, columns]
         return ModelScores(values, covariate, missing, missing + scored)
 
-    model_own = scores([own])
-    return CleanScores(
-        model_own.values[:, 0],
-        x if covered else None,
+    clean = CleanScores(
+        scores(own),
         means.stratum[rows],
         means.public[rows],
         means.tranche[rows],
-        model_own.counts[0][:, 0],
-        model_own.counts[1][:, 0],
         scores(others) if others else None,
         companions.instead,
-    ), covered
+    )
+    x = clean.scores.covariate
+    return clean, 0.0 if x is None else float((~np.isnan(x[:, 0, 0])).mean())
 
 
 def clean_models(study: Study, plan: Plan, wave: int) -> tuple[str, ...]:
@@ -299,12 +295,6 @@ def _covariate(plan: Plan, means: SeedMeans, rows: Bools, wave: int, model: str)
     return pre_exposure_means(values, every, runs=runs, least=rules.covariate_runs)
 
 
-def _has_both_arms(means: SeedMeans, column: int) -> bool:
-    there = ~np.isnan(means.values[:, column, 0])
-    cells = set(zip(means.stratum[there].tolist(), means.public[there].tolist(), strict=True))
-    return len(cells) == 2 * len(np.unique(means.stratum))
-
-
 def _known(
     study: Study, means: SeedMeans, wave: int, strata: Ints
 ) -> tuple[str, list[Floats] | None]:
@@ -339,7 +329,7 @@ def _notes(
             f"A look has up to {companions.wanted} models, and here {had} other could stand for "
             "them: with all of them p is adjusted over more, and the test a little blunter."
         )
-    if clean_scores.missing is not None and clean_scores.missing.any():
+    if clean_scores.scores.counts[0].any():
         bound = "a claim survives the plan's adverse bound where the plan asks for it"
         rule = bound if plan.standard is not None else "the plan has no bounds on them"
         notes.append(f"Missing runs stay missing: {rule}.")
@@ -358,7 +348,7 @@ def record_calibration(study: Study, made: Calibrated, now: str) -> CalibrationM
         plan=made.registration,
         how=made.how,
         wave=None if made.how == RUN else made.wave,
-        trials=sum(each.replicates for each in made.found.doses),
+        trials=sum(dose.replicates for dose in made.found.doses),
         result=digest,
         uri=key,
         objects=inventory.objects,

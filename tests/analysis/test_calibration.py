@@ -44,7 +44,7 @@ def _plan(looks: int = 1, outcomes: tuple[str, ...] = ("score",), permutations: 
 def _ground(tasks: int = 4, seeds: int = 64) -> CleanScores:
     stream = np.random.default_rng(3)
     made = simulate(Design(tasks, seeds), REGIMES["A"], Effect(), 1, stream)
-    return CleanScores(made.means[0][:, :1], None, made.stratum, made.public)
+    return CleanScores(ModelScores(made.means[0][:, None, :1]), made.stratum, made.public)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_more_looks_make_the_instrument_blunter() -> None:
 
 def test_several_models_in_a_look_make_it_blunter_and_share_its_alpha() -> None:
     made = simulate(Design(2, 24), REGIMES["A"], Effect(), 6, np.random.default_rng(6))
-    alone = CleanScores(made.means[0][:, :1], None, made.stratum, made.public)
+    alone = CleanScores(ModelScores(made.means[0][:, None, :1]), made.stratum, made.public)
     none = np.zeros((96, 5), dtype=np.int64)
     others = ModelScores(made.means[1:, :, :1].swapaxes(0, 1), None, none, none + 1)
     plan = basic_plan(["h0", "h1"], 24, permutations=499, outcomes=("score",))
@@ -115,9 +115,9 @@ def test_several_models_in_a_look_make_it_blunter_and_share_its_alpha() -> None:
 
 def test_a_covariate_sharpens_it() -> None:
     made = simulate(Design(2, 24, 1, 4), REGIMES["C"], Effect(), 1, np.random.default_rng(5))
-    plain = CleanScores(made.means[0][:, :1], None, made.stratum, made.public)
+    plain = CleanScores(ModelScores(made.means[0][:, None, :1]), made.stratum, made.public)
     assert made.covariate is not None
-    adjusted = replace(plain, covariate=made.covariate[0][:, :1])
+    adjusted = replace(plain, scores=replace(plain.scores, covariate=made.covariate[0][:, :1]))
     plan = basic_plan(["h0", "h1"], 24, permutations=999, outcomes=("score",))
     before, after = (
         calibrate(plan, g, doses=(0.5,), replicates=10, registration="r", place="m|0").se or 0.0
@@ -138,10 +138,11 @@ def test_it_follows_from_the_registration_alone() -> None:
 
 def test_only_public_instances_are_known_and_only_scores_move() -> None:
     ground = _ground(2, 8)
-    ground.values[3, 0] = np.nan
+    ground.scores.values[3, 0, 0] = np.nan
     trials = inject(ground, [0.0, 1.0], None, np.random.default_rng(1))
     values, public = trials.studies.scores.values[:, :, 0], trials.studies.public
-    np.testing.assert_array_equal(values[:, 0], ground.values[:, 0])  # the same, on other labels
+    before = ground.scores.values[:, 0, 0]
+    np.testing.assert_array_equal(values[:, 0], before)  # the same, on other labels
     for h in (0, 1):
         own = ground.stratum == h
         assert public[own].sum(axis=0).tolist() == [8, 8]
@@ -150,7 +151,7 @@ def test_only_public_instances_are_known_and_only_scores_move() -> None:
     there, known = ~np.isnan(values[:, 1]), public[:, 1]
     assert (~there).sum() == 1  # what is missing stays missing
     assert (values[known & there, 1] == 1).all()
-    np.testing.assert_array_equal(values[~known, 1], ground.values[~known, 0])
+    np.testing.assert_array_equal(values[~known, 1], before[~known])
 
 
 def test_what_knowing_brings_may_be_an_agents_scores_in_the_stratum() -> None:
@@ -225,12 +226,15 @@ def test_doses_that_are_none(doses: tuple[float, ...], replicates: int, said: st
 
 def test_constant_scores_and_one_arm_are_handled() -> None:
     ground = _ground(2, 4)
-    flat = replace(ground, values=np.full_like(ground.values, 0.5))
+    flat = replace(ground, scores=ModelScores(np.full_like(ground.scores.values, 0.5)))
     found = calibrate(_plan(), flat, doses=(1.0,), replicates=3, registration="r", place="")
     assert found.se is None
     assert found.limit is None
     assert found.doses[0].rate == 0
-    lone = replace(ground, values=np.where(ground.public[:, None], ground.values, np.nan))
+    lone = replace(
+        ground,
+        scores=ModelScores(np.where(ground.public[:, None, None], ground.scores.values, np.nan)),
+    )
     with pytest.raises(AnalysisError, match="one of its arms"):
         calibrate(_plan(), lone, doses=(1.0,), replicates=3, registration="r", place="")
 

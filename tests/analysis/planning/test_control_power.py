@@ -24,7 +24,7 @@ from analysis.planning.control_power import (
     withheld_by_formula,
     withheld_rate,
 )
-from analysis.planning.power import PowerSetting, SimulationSize, power_at
+from analysis.planning.power import PowerDesign, PowerSetting, SimulationSize, power_at
 from analysis.planning.variance_components import (
     ARTICLE,
     Components,
@@ -96,7 +96,9 @@ def test_power_tells_what_is_left() -> None:
     """Nothing is lost but what is withheld, whether a covariate is made of the controls or not."""
     for runs in (0, RERUN.runs(1)):
         setting = PowerSetting(gap=0.2, covariate_runs=runs, controls=RERUN)
-        found = power_at(_plan(16), ARTICLE, setting, SimulationSize(100, 319), study=False)
+        found = power_at(
+            PowerDesign(_plan(16), ARTICLE, setting), SimulationSize(100, 319), study=False
+        )
         assert found.withheld is not None
         assert found.issued is not None
         assert found.withheld == pytest.approx(0.77, abs=0.13)
@@ -130,13 +132,11 @@ def test_a_frozen_model_adds_to_the_covariate_if_it_is_from_before() -> None:
 
 
 def _rate(plan: Plan, components: Components, controls: NegativeControls) -> tuple[float, float]:
-    return withheld_rate(
-        plan, components, controls, replications=160, permutations=99, seed=3
-    )  # fmt: skip
+    return withheld_rate(plan, components, controls, SimulationSize(160, 99, 3))
 
 
 def _find(find: Callable[..., Remedy | None], plan: Plan, components: Components) -> Remedy | None:
-    return find(plan, components, RERUN, replications=100, permutations=99, seed=3)
+    return find(plan, components, RERUN, SimulationSize(100, 99, 3))
 
 
 def _rows(

@@ -15,9 +15,10 @@ from analysis.plan.look import analyse
 from analysis.plan.presets import basic_plan, standard_plan
 from analysis.plan.verdict import CONTAMINATED
 from analysis.planning.power import (
+    PowerDesign,
     PowerSetting,
     SimulationSize,
-    check_setting,
+    check_design,
     claims,
     first_rejections,
     formula_gap,
@@ -25,7 +26,6 @@ from analysis.planning.power import (
     gaps_curve,
     power_at,
     seeds_curve,
-    standard_error,
 )
 from analysis.planning.variance_components import (
     ARTICLE,
@@ -53,19 +53,19 @@ def test_seeds_for_five_points_have_the_specified_power(
     strata: int, seeds: int, runs: int, specified: float
 ) -> None:
     plan = basic_plan([str(h) for h in range(strata)], seeds, replicates=runs, outcomes=ONE)
-    found = power_at(plan, SCORE_ONLY, PowerSetting(), SimulationSize(600, 399), study=False)
+    found = power_at(PowerDesign(plan, SCORE_ONLY), SimulationSize(600, 399), study=False)
     assert found.power == pytest.approx(specified, abs=3 * np.hypot(found.error, 0.012))
     assert found.formula == pytest.approx(0.80, abs=0.012)
 
 
 def test_formulas_give_the_specified_numbers() -> None:
     plan = basic_plan(FOUR, 64, outcomes=ONE)
-    assert formula_seeds(plan, SCORE_ONLY, PowerSetting(gap=0.05), 0.8) == 112
-    assert formula_gap(plan, SCORE_ONLY, PowerSetting(), 0.8) == pytest.approx(0.066, abs=0.0005)
-    assert standard_error(plan, SCORE_ONLY, PowerSetting()) == pytest.approx(0.024, abs=0.0005)
+    assert formula_seeds(PowerDesign(plan, SCORE_ONLY), 0.8) == 112
+    assert formula_gap(PowerDesign(plan, SCORE_ONLY), 0.8) == pytest.approx(0.066, abs=0.0005)
+    assert PowerDesign(plan, SCORE_ONLY).standard_error == pytest.approx(0.024, abs=0.0005)
     # "At alpha .025/8 a 5-point per-model claim needs about 729 instances an arm"
     looks = basic_plan(FOUR, 64, looks=8, outcomes=ONE)
-    assert 4 * formula_seeds(looks, SCORE_ONLY, PowerSetting(), 0.8) == pytest.approx(729, rel=0.02)
+    assert 4 * formula_seeds(PowerDesign(looks, SCORE_ONLY), 0.8) == pytest.approx(729, rel=0.02)
 
 
 def test_a_covariate_that_sees_what_models_share_gives_power() -> None:
@@ -73,8 +73,8 @@ def test_a_covariate_that_sees_what_models_share_gives_power() -> None:
     plan = basic_plan(FOUR, 64, replicates=3, outcomes=ONE)
     plain, helped = (PowerSetting(covariate_runs=runs) for runs in (0, 4))
     effort = SimulationSize(400, 999)
-    without = power_at(plan, shared, plain, effort, study=False)
-    adjusted = power_at(plan, shared, helped, effort, study=False)
+    without = power_at(PowerDesign(plan, shared, plain), effort, study=False)
+    adjusted = power_at(PowerDesign(plan, shared, helped), effort, study=False)
     assert without.power == pytest.approx(0.75, abs=0.08)
     assert adjusted.power == pytest.approx(0.96, abs=0.04)
     assert adjusted.formula - without.formula > 0.15
@@ -83,19 +83,21 @@ def test_a_covariate_that_sees_what_models_share_gives_power() -> None:
 def test_curves_meet_the_target_near_the_formula() -> None:
     plan, effort = basic_plan(FOUR, 64, outcomes=ONE), SimulationSize(300, 199)
     setting = PowerSetting(gap=0.1)
-    seeds = seeds_curve(plan, SCORE_ONLY, setting, effort, 0.8)
+    seeds = seeds_curve(PowerDesign(plan, SCORE_ONLY, setting), effort, 0.8)
     assert seeds.formula == 28
     assert seeds.value == pytest.approx(28, abs=6)
     assert [p.power for p in seeds.points] == pytest.approx(
         [p.formula for p in seeds.points], abs=0.1
     )
-    gaps = gaps_curve(plan, SCORE_ONLY, setting, effort, 0.8)
+    gaps = gaps_curve(PowerDesign(plan, SCORE_ONLY, setting), effort, 0.8)
     assert gaps.value == pytest.approx(0.066, abs=0.008)
 
 
 def test_what_cannot_be_reached_is_none() -> None:
     setting = PowerSetting(gap=0.0005)
-    found = seeds_curve(basic_plan(FOUR, 8), ARTICLE, setting, SimulationSize(20, 99), 0.8)
+    found = seeds_curve(
+        PowerDesign(basic_plan(FOUR, 8), ARTICLE, setting), SimulationSize(20, 99), 0.8
+    )
     assert (found.value, found.points) == (None, ())
 
 
@@ -161,7 +163,7 @@ def test_first_rejections_are_those_of_monitor() -> None:
 def test_size_is_kept_by_what_is_simulated() -> None:
     setting = PowerSetting(models=3, gap=1e-9, covariate_runs=4)
     plan = standard_plan(FOUR, 16, looks=2, pre_exposure=("p",))
-    found = power_at(plan, ARTICLE, setting, SimulationSize(400, 399))
+    found = power_at(PowerDesign(plan, ARTICLE, setting), SimulationSize(400, 399))
     assert found.power <= 0.0125 / 3 + 4 * 0.0035
     assert found.study_power is not None
     assert found.study_power <= 0.025 + 4 * 0.016
@@ -196,8 +198,11 @@ def test_the_studys_power_is_at_what_the_onset_process_leaves_of_its_alpha() -> 
     setting, effort = PowerSetting(gap=0.12), SimulationSize(100, 399)
     power = [
         power_at(
-            standard_plan(FOUR, 8, looks=2, pre_exposure=("p",), onset_alpha=onset),
-            ARTICLE, setting, effort,
+            PowerDesign(
+                standard_plan(FOUR, 8, looks=2, pre_exposure=("p",), onset_alpha=onset),
+                ARTICLE, setting,
+            ),
+            effort,
         ).study_power
         for onset in (0.0, 0.02)
     ]  # fmt: skip
@@ -245,7 +250,7 @@ def test_what_cannot_be_simulated_is_refused(
     setting: PowerSetting, effort: SimulationSize, said: str
 ) -> None:
     with pytest.raises(AnalysisError, match=said):
-        check_setting(basic_plan(FOUR, 8, looks=2), setting, effort)
+        check_design(PowerDesign(basic_plan(FOUR, 8, looks=2), ARTICLE, setting), effort)
 
 
 @pytest.mark.parametrize(

@@ -242,15 +242,15 @@ def test_p_is_adjusted_over_the_models_of_the_look(tmp_path: Path) -> None:
     assert (before.models, before.stand_in, before.wanted) == (("older",), True, 2)
     ground, covered = make_clean_scores(plan, cube, 1, "old", look)
     assert covered == 1
-    assert ground.covariate is not None  # old's own runs, of either wave, are no part of it
-    np.testing.assert_allclose(ground.covariate[:, 0], 0.1 * np.arange(8) + 0.03)
+    assert ground.scores.covariate is not None  # old's own runs, of either wave, are no part of it
+    np.testing.assert_allclose(ground.scores.covariate[:, 0, 0], 0.1 * np.arange(8) + 0.03)
     assert ground.companions is not None
     assert ground.companions.covariate is not None
     mean = 0.1 * np.arange(8) + (0.0 + 0.02 + 0.04 + 0.0) / 4
     np.testing.assert_allclose(ground.companions.covariate[:, :, 0].T, [mean, mean])
     assert ground.replaces
-    assert ground.runs is not None
-    assert ground.runs.tolist() == [1] * 8
+    assert ground.scores.runs is not None
+    assert ground.scores.runs.tolist() == [[1]] * 8
 
 
 def test_a_plan_of_all_analyses_means_those_of_the_day_that_it_was_registered(
