@@ -130,8 +130,8 @@ def pooled(rates: Iterable[Rate]) -> Rate:
 def wilson(mean: float, n: float) -> tuple[float, float]:
     """Wilson's 95 % interval of a share seen in ``n`` answers, which need not be whole.
 
-    Not statsmodels' ``proportion_confint``: its ends are not exactly 0 and 1 where the share is (for
-    about a third of all n), and a call takes 700 times as long."""
+    Not statsmodels' ``proportion_confint``: its ends are not exactly 0 and 1 where the share is,
+    for about a third of all n, and a call takes 700 times as long."""
     centre = (mean + Z**2 / (2 * n)) / (1 + Z**2 / n)
     half = Z / (1 + Z**2 / n) * math.sqrt(mean * (1 - mean) / n + Z**2 / (4 * n**2))
     low = 0.0 if mean == 0 else max(0.0, centre - half)
