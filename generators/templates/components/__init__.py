@@ -14,10 +14,9 @@ from generators.stream import Stream
 from generators.templates.components.csv_table import CsvTable, compile_csv
 from generators.templates.components.distractors import Distractors, compile_distractors
 from generators.templates.components.documents import compile_json, compile_xml, compile_yaml
-from generators.templates.components.folder_tree import Tree, compile_tree, draw_tree
 from generators.templates.components.schema import Given
 from generators.templates.components.sqlite import compile_sqlite
-from generators.templates.components.text_files import compile_files
+from generators.templates.components.text_files import Tree, compile_files, compile_tree, draw_tree
 from generators.templates.language import Component, MadeFile, Maker, Problems, mapping, refuse
 
 __all__ = ["COMPONENTS", "Given", "compile_component", "draw_tree"]

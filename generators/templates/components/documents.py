@@ -13,11 +13,14 @@ from generators.stream import Stream
 from generators.templates.components.schema import (
     DEEPEST,
     DEFAULT_SCHEMA,
+    Array,
+    Leaf,
+    Node,
+    Object,
     compile_schema,
     element_name,
     is_xml_character,
 )
-from generators.templates.components.schema_nodes import Array, Leaf, Node, Object
 from generators.templates.language import check_size, line, mapping, refuse, text
 
 # Letters first, then nothing that YAML could read as other than text.

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from generators.errors import TemplateError, TemplateLimitError, nearest
-from generators.templates.functions.base import Function
+from generators.templates.functions.base import Function, OpenFile
 from generators.templates.functions.csv_file import CSV, CsvRows, parse_table
 from generators.templates.functions.json_yaml import TREE
 from generators.templates.functions.numbers import ARITHMETIC
-from generators.templates.functions.parsed_file import OpenFile
 from generators.templates.functions.sqlite_file import SQLITE
 from generators.templates.functions.text_file import TEXT
 from generators.templates.functions.xml_file import XML

@@ -1,15 +1,16 @@
-"""What a function of the answer key is."""
+"""A file that keys are computed from: its text, and what parsers read from it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from codecs import BOM_UTF8
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
-if TYPE_CHECKING:
-    from generators.templates.functions.parsed_file import OpenFile
-
+from generators.errors import TemplateError, TemplateLimitError
 
 Compute = Callable[[Sequence[str], "OpenFile"], str]
 
@@ -66,3 +67,85 @@ def parts_paths(starts: str) -> Callable[[str], list[str]]:
 def _begins(text: str, starts: str) -> bool:
     plain = text.lstrip()
     return plain.lstrip("'\"")[:1] in tuple(starts)
+
+
+MAX_BYTES = 16_000_000
+T = TypeVar("T")
+
+
+@runtime_checkable
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+
+class OpenFile:
+    """The bytes at a path, and what parsers read from them, each once.
+
+    Parsers raise TemplateError for bytes of another format, and for more than MAX_BYTES. What they
+    open is closed by ``close``, or at the end of a ``with`` block.
+    """
+
+    def __init__(self, path: str, data: bytes, known: Mapping[Any, object] | None = None) -> None:
+        """``known`` holds what some parsers would read, if the writer of the bytes knows it."""
+        self.path = path
+        self.data = data
+        self._parsed: dict[Any, Any] = dict(known or {}) if len(data) <= MAX_BYTES else {}
+
+    @cached_property
+    def text(self) -> str:
+        """UTF-8, a byte order mark left out, line ends as they are."""
+        self.check_size(MAX_BYTES)
+        try:
+            if not self.data.startswith(BOM_UTF8):
+                return self.data.decode()
+            return self.data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise TemplateError(f"the file is not UTF-8 text (byte {error.start})") from None
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """Its lines without their ends; what follows the last line end is a line if not empty."""
+        text = self.text
+        if "\r" in text:
+            text = text.replace("\r\n", "\n").replace("\r", "\n")
+        lines = text.split("\n")
+        if not lines[-1]:
+            lines.pop()
+        return lines
+
+    @cached_property
+    def words(self) -> list[str]:
+        """What stands between white space."""
+        return self.text.split()
+
+    def parsed(self, parse: Callable[[OpenFile], T]) -> T:
+        """The file as a parser reads it; each parser reads it once. Raises what that raises."""
+        if parse not in self._parsed:
+            self._parsed[parse] = parse(self)
+        made: T = self._parsed[parse]
+        return made
+
+    def check_size(self, most: int) -> None:
+        """Raise TemplateLimitError where there are more bytes than that."""
+        if len(self.data) > most:
+            raise TemplateLimitError(
+                f"the file has {len(self.data)} bytes; at most {most} are read"
+            )
+
+    def close(self) -> None:
+        """Close what parsers opened, such as a database. May be called again."""
+        while self._parsed:
+            _, value = self._parsed.popitem()
+            if isinstance(value, _Closable):
+                value.close()
+
+    def __enter__(self) -> OpenFile:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

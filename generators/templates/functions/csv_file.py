@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import Any
 
 from generators.errors import TemplateError, nearest
-from generators.templates.functions.base import Function, table_of
+from generators.templates.functions.base import Function, OpenFile, table_of
 from generators.templates.functions.numbers import (
     add_up,
     numbers_in,
@@ -28,7 +28,6 @@ from generators.templates.functions.numbers import (
     to_index,
     to_number,
 )
-from generators.templates.functions.parsed_file import OpenFile
 
 Cells = list[str]
 _SHOWN = 20  # headers in an error

@@ -25,9 +25,8 @@ from math import inf
 from typing import TypeAlias
 
 from generators.errors import TemplateError, TemplateLimitError, nearest
-from generators.templates.functions.base import Function, table_of
+from generators.templates.functions.base import MAX_BYTES, Function, OpenFile, table_of
 from generators.templates.functions.numbers import to_index
-from generators.templates.functions.parsed_file import MAX_BYTES, OpenFile
 
 # --- SQLite's functions of dates, kept from the clock and the time zone ---
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from generators.errors import TemplateError
-from generators.templates.functions.base import Function, table_of
+from generators.templates.functions.base import Function, OpenFile, table_of
 from generators.templates.functions.numbers import to_index
-from generators.templates.functions.parsed_file import OpenFile
 
 
 def file_line(arguments: Sequence[str], file: OpenFile) -> str:

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING
 
 from generators.errors import TemplateError
 from generators.templates.functions import numbers as numeric
-from generators.templates.functions.base import Function, parts_paths, table_of
-from generators.templates.functions.parsed_file import OpenFile
+from generators.templates.functions.base import Function, OpenFile, parts_paths, table_of
 
 if TYPE_CHECKING:
     from elementpath import XPathNode

@@ -2,7 +2,9 @@ from .components_section import CONTENT_KEYS
 from .data_types import (
     CALENDAR,
     DATA_TYPES,
+    LATIN,
     MOMENT,
+    POOLS,
     DataType,
     data_type,
     drawn_columns,
@@ -14,10 +16,11 @@ from .data_types import (
     sizes_of,
     text,
 )
-from .diagnostics import Problem, foremost
-from .field_reader import (
+from .diagnostics import (
+    Problem,
     Problems,
     check_size,
+    foremost,
     line,
     mapping,
     number,
@@ -28,7 +31,16 @@ from .field_reader import (
     whole,
     writable,
 )
-from .parse import MAX_BYTES, ParsedTemplate, parse_template, read_template
+from .parse import (
+    JSON_EDIT,
+    MAX_BYTES,
+    TARGETED_EDIT,
+    TARGETED_KEYS,
+    ParsedTemplate,
+    parse_template,
+    read_template,
+    translate_edit,
+)
 from .placeholders import (
     CONSTANTS,
     Call,
@@ -45,10 +57,8 @@ from .placeholders import (
     target_name,
     variables_of,
 )
-from .targeted_edit import JSON_EDIT, TARGETED_EDIT, TARGETED_KEYS, translate_edit
 from .template import Component, MadeFile, Maker, Place, Question, TemplateFile
 from .variables import Variable, draw_values
-from .word_pools import LATIN, POOLS
 
 __all__ = [
     "CALENDAR",

@@ -2,6 +2,12 @@
 
 Every type makes its values from one uniform each, so that a whole table is one call of the
 stream. Numbers are numbers and truth values are booleans; ``text`` writes them.
+
+The words are those of ``word_pools.yml``. Entity words are lower case ASCII letters, so that any of
+them may stand in a file name, in SQL or in a path expression. No value of a data type holds a
+comma, a quote, a colon or a brace, so that each may stand in CSV, in SQL and as an argument of a
+function without being quoted. The short lists (statuses, departments, regions, categories) hold the
+values that people's templates filter by.
 """
 
 from __future__ import annotations
@@ -11,13 +17,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
+from importlib.resources import files
 from itertools import product
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from generators.errors import TemplateError, nearest
 from generators.stream import Stream
-from generators.templates.language import word_pools as pools
 
 if TYPE_CHECKING:
     from numpy import float64, int64, object_
@@ -25,6 +33,23 @@ if TYPE_CHECKING:
 
     Units = NDArray[float64]  # draws from the open interval (0, 1)
     Indices = NDArray[int64]
+
+
+_FILE: dict[str, dict[str, str]] = yaml.safe_load(
+    files(__package__).joinpath("word_pools.yml").read_text(encoding="utf-8")
+)
+LISTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {name: tuple(words.split()) for name, words in _FILE["words"].items()}
+    | {name: tuple(phrases.splitlines()) for name, phrases in _FILE["phrases"].items()}
+)
+_BY_WHOLE = {header: kind for kind, names in _FILE["headers"].items() for header in names.split()}
+
+SEMANTIC_POOLS = ("person", "place", "business", "technology")
+# Colours, landscape, things, abstract and descriptive words are mixed in "default" on purpose: the
+# names that an agent meets in the wild are seldom tidy (section 4.3.2 of the paper).
+_ENTITIES = ("default", "colors", "nature", "metals", "gems", *SEMANTIC_POOLS)
+POOLS: Mapping[str, tuple[str, ...]] = MappingProxyType({name: LISTS[name] for name in _ENTITIES})
+LATIN = LISTS["latin"]  # for filler text
 
 LEAST_DATE, GREATEST_DATE = date(2020, 1, 1), date(2025, 12, 31)
 SECONDS_A_DAY = 86_400
@@ -214,9 +239,9 @@ def _emails(drawn: Indices) -> list[Any]:
 
 @cache
 def _mail_parts() -> tuple[list[str], list[str], tuple[str, ...]]:
-    first = [name.lower() for name in pools.FIRST_NAMES]
-    last = [name.lower() for name in pools.LAST_NAMES]
-    return first, last, pools.MAIL_DOMAINS
+    first = [name.lower() for name in LISTS["first_names"]]
+    last = [name.lower() for name in LISTS["last_names"]]
+    return first, last, LISTS["mail_domains"]
 
 
 def _phones(drawn: Indices) -> list[Any]:
@@ -247,7 +272,7 @@ def _some_words(units: Units) -> list[Any]:
     scaled = units * kinds
     counts = scaled.astype("int64")
     rests = (scaled - counts).tolist()
-    size, word = len(pools.LATIN), pools.LATIN
+    size, word = len(LATIN), LATIN
     texts: list[Any] = []
     for count, rest in zip((counts + LEAST_WORDS).tolist(), rests, strict=True):
         code = int(rest * size**count)
@@ -265,45 +290,44 @@ def _booleans(drawn: Indices) -> list[Any]:
 
 
 def _all() -> dict[str, DataType]:
-    longest_word = max(map(len, pools.LATIN))
-    some_words = sum(len(pools.LATIN) ** count for count in range(LEAST_WORDS, MOST_WORDS + 1))
+    longest_word = max(map(len, LATIN))
+    some_words = sum(len(LATIN) ** count for count in range(LEAST_WORDS, MOST_WORDS + 1))
     phones = 800 * 800 * 10_000
-    mails = len(pools.FIRST_NAMES) * len(pools.LAST_NAMES) * len(pools.MAIL_DOMAINS)
+    mail_parts = [LISTS[name] for name in ("first_names", "last_names", "mail_domains")]
+    mails = math.prod(map(len, mail_parts))
     calendar = (GREATEST_DATE - LEAST_DATE).days + 1
-    longest_mail = sum(
-        max(map(len, part)) for part in (pools.FIRST_NAMES, pools.LAST_NAMES, pools.MAIL_DOMAINS)
-    )
+    longest_mail = sum(max(map(len, part)) for part in mail_parts)
     types = (
-        _pairs("person_name", pools.FIRST_NAMES, pools.LAST_NAMES),
-        _choice("first_name", pools.FIRST_NAMES),
-        _choice("last_name", pools.LAST_NAMES),
-        _choice("entity_pool", pools.POOLS["default"]),
+        _pairs("person_name", LISTS["first_names"], LISTS["last_names"]),
+        _choice("first_name", LISTS["first_names"]),
+        _choice("last_name", LISTS["last_names"]),
+        _choice("entity_pool", POOLS["default"]),
         DataType("email", "TEXT", math.log10(mails), mails, _emails, longest_mail + 2, text),
         integers("age", 18, 70),
-        _choice("city", pools.CITIES),
-        _choice("city_name", pools.CITIES),
-        _choice("company", pools.COMPANIES),
-        _choice("company_name", pools.COMPANIES),
-        _choice("product", pools.PRODUCTS),
-        _choice("product_name", pools.PRODUCTS),
+        _choice("city", LISTS["cities"]),
+        _choice("city_name", LISTS["cities"]),
+        _choice("company", LISTS["companies"]),
+        _choice("company_name", LISTS["companies"]),
+        _choice("product", LISTS["products"]),
+        _choice("product_name", LISTS["products"]),
         integers("currency", 1000, 100_000),
         integers("salary", 30_000, 150_000),
         hundredths("price", 1000, 50_099, money),
         DataType("phone", "TEXT", math.log10(phones), phones, _phones, 14, text),
         _lazy_choice("date", days, calendar, 10),
-        _choice("status", pools.STATUSES),
-        _choice("department", pools.DEPARTMENTS),
-        _choice("region", pools.REGIONS),
+        _choice("status", LISTS["statuses"]),
+        _choice("department", LISTS["departments"]),
+        _choice("region", LISTS["regions"]),
         DataType(
             "id", "INTEGER", math.log10(IDS), IDS, _identifiers, 4, str, spell=_spelt_identifiers
         ),
         integers("experience", 0, 40),
         integers("score", 60, 100),
-        _choice("course", pools.COURSES),
-        _pairs("semester", pools.SEASONS, ("2023", "2024", "2025")),
-        _choice("category", pools.CATEGORIES),
+        _choice("course", LISTS["courses"]),
+        _pairs("semester", LISTS["seasons"], ("2023", "2024", "2025")),
+        _choice("category", LISTS["categories"]),
         DataType("boolean", "BOOLEAN", math.log10(2), 2, _booleans, 5, text),
-        _choice("lorem_word", pools.LATIN),
+        _choice("lorem_word", LATIN),
         DataType(
             "lorem_words",
             "TEXT",
@@ -313,12 +337,10 @@ def _all() -> dict[str, DataType]:
             MOST_WORDS * (longest_word + 1),
             text,
         ),
-        *(_choice(name, pools.POOLS[name]) for name in SEMANTIC_POOLS),
+        *(_choice(name, POOLS[name]) for name in SEMANTIC_POOLS),
     )
     return {kind.name: kind for kind in types}
 
-
-SEMANTIC_POOLS = ("person", "place", "business", "technology")
 
 DATA_TYPES: Mapping[str, DataType] = MappingProxyType(_all())
 
@@ -334,63 +356,6 @@ MOMENT = DataType(
     text,
 )
 
-_WHOLE_HEADERS = {
-    "person_name": "name full_name fullname customer customer_name client client_name",
-    "first_name": "first_name firstname first",
-    "last_name": "last_name lastname last surname",
-    "email": "email email_address",
-    "age": "age age_yrs",
-    "city": "city location city_name",
-    "company": "company employer company_name",
-    "product": "product item product_name",
-    "salary": "salary income",
-    "price": "price cost amount",
-    "phone": "phone telephone phone_number",
-    "date": "date created_date updated_date reg_dt",
-    "status": "status state",
-    "department": "department dept",
-    "region": "region area zone",
-    "id": "id",
-    "experience": "experience years_experience years exp",
-    "score": "score grade rating points",
-    "course": "course subject class",
-    "semester": "semester term quarter",
-    "category": "category type kind",
-    "boolean": "in_stock available active",
-    "currency": "total sum revenue",
-}
-_BY_WHOLE = {header: kind for kind, headers in _WHOLE_HEADERS.items() for header in headers.split()}
-
-# The first part that a header holds decides.
-_BY_PART = (
-    ("name", "person_name"),
-    ("email", "email"),
-    ("city", "city"),
-    ("company", "company"),
-    ("price", "price"),
-    ("cost", "price"),
-    ("phone", "phone"),
-    ("date", "date"),
-    ("customer", "person_name"),
-    ("client", "person_name"),
-    ("status", "status"),
-    ("department", "department"),
-    ("dept", "department"),
-    ("region", "region"),
-    ("id", "id"),
-    ("exp", "experience"),
-    ("score", "score"),
-    ("grade", "score"),
-    ("course", "course"),
-    ("subject", "course"),
-    ("category", "category"),
-    ("type", "category"),
-    ("salary", "salary"),
-    ("amount", "currency"),
-    ("product", "product"),
-    ("active", "boolean"),
-)
-
 
 def infer_type(header: str) -> str:
     """The data type that a header's name suggests; ``lorem_words`` where it suggests none.
@@ -403,4 +368,6 @@ def infer_type(header: str) -> str:
         return whole
     if lower.endswith("_id"):
         return "id"
-    return next((kind for part, kind in _BY_PART if part in lower), "lorem_words")
+    return next(
+        (kind for part, kind in _FILE["header_parts"].items() if part in lower), "lorem_words"
+    )

@@ -7,6 +7,7 @@ names of the file.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,18 +17,13 @@ from typing import Any
 from generators.errors import TemplateError, nearest
 from generators.templates.language.components_section import SandboxForm
 from generators.templates.language.diagnostics import Problem, foremost, shown
-from generators.templates.language.targeted_edit import (
-    JSON_EDIT,
-    TARGETED_EDIT,
-    TARGETED_KEYS,
-    place_of,
-    translate_edit,
-    write_edit,
-)
 from generators.templates.language.template import Component, Place, Question, TemplateFile
 from generators.templates.scoring import SCORING_TYPES, scoring_types
 from generators.yaml_lines import YamlError, YamlLimits, parse_yaml
 
+TARGETED_EDIT = "json_targeted_edit"
+JSON_EDIT = "readfile_jsonedit"
+TARGETED_KEYS = ("original_file", "modified_file", "edit_verification")
 MAX_BYTES = 4_000_000
 MAX_SAMPLES = 100_000  # of one question
 _LIMITS = YamlLimits("a template file", MAX_BYTES, aliases=True)
@@ -266,3 +262,72 @@ class _Form(SandboxForm):
         if value is not None and key in _PATHS:
             self.path((*place, key), value, folder=False)
         return value
+
+
+# --- The public scoring type ``json_targeted_edit``, translated to our ``readfile_jsonedit`` ---
+
+
+def translate_edit(original_file: str, verification: Any) -> dict[str, Any]:
+    """The key of ``readfile_jsonedit`` that verifies the same.
+
+    Raises TemplateError, which starts with the key within ``edit_verification`` that is wrong.
+    """
+    about = _mapping(verification, "", ("target_changes", "preservation_spec", "description"))
+    changes = about.get("target_changes")
+    if not isinstance(changes, list) or not changes:
+        raise TemplateError("target_changes: a list of at least one change is wanted")
+    spec = _mapping(
+        about.get("preservation_spec") or {}, "preservation_spec", ("exclude_paths", "description")
+    )
+    free = spec.get("exclude_paths") or []
+    if not isinstance(free, list):
+        raise TemplateError("preservation_spec.exclude_paths: a list of paths is wanted")
+    edits = [_edit_of_targeted(index, change) for index, change in enumerate(changes)]
+    return {"original_file": original_file, "edits": edits, "free": free, "targeted": True}
+
+
+def write_edit(spec: Mapping[str, Any]) -> str:
+    """The key as JSON, the placeholders in it as they were written."""
+    text = json.dumps(spec, ensure_ascii=False, default=str)
+    parts, depth, start = [], 0, 0
+    for match in re.finditer(r"\{\{|\}\}", text):
+        if match[0] == "{{":
+            if depth == 0:
+                parts.append(text[start : match.start()])
+                start = match.start()
+            depth += 1
+        elif depth:
+            depth -= 1
+            if depth == 0:
+                parts.append(json.loads(f'"{text[start : match.end()]}"'))
+                start = match.end()
+    return "".join(parts) + text[start:]
+
+
+def place_of(complaint: str) -> tuple[Place, str]:
+    """The place within ``edit_verification`` that an error of ``translate_edit`` names, and the
+    rest of it."""
+    path, colon, what = complaint.partition(": ")
+    if not colon or not re.match(r"target_changes|preservation_spec", path):
+        return (), complaint
+    steps = re.findall(r"\[([0-9]+)\]|([^.\[\]]+)", path)
+    return tuple(int(index) if index else key for index, key in steps), what
+
+
+def _edit_of_targeted(index: int, change: Any) -> dict[str, Any]:
+    where = f"target_changes[{index}]"
+    fields = _mapping(change, where, ("selector", "expected_value", "description"))
+    for key in ("selector", "expected_value"):
+        if key not in fields:
+            raise TemplateError(f"{where}: the key {key!r} is missing")
+    return {"path": fields["selector"], "value": fields["expected_value"]}
+
+
+def _mapping(value: Any, where: str, known: tuple[str, ...]) -> Mapping[str, Any]:
+    at = f"{where}: " if where else ""
+    if not isinstance(value, Mapping):
+        raise TemplateError(f"{at}a mapping is wanted, with {', '.join(known[:-1])}")
+    for key in value:
+        if key not in known:
+            raise TemplateError(f"{at}unknown key {key!r}; known: {', '.join(known)}")
+    return value

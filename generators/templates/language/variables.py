@@ -14,8 +14,7 @@ from math import log10
 
 from generators.errors import TemplateError, nearest
 from generators.stream import Stream
-from generators.templates.language.data_types import DATA_TYPES
-from generators.templates.language.word_pools import POOLS
+from generators.templates.language.data_types import DATA_TYPES, POOLS
 
 # Kind of a number → the step between the values that it takes, and the decimals it is written with.
 NUMBER_KINDS: Mapping[str, tuple[Decimal, int]] = {

@@ -1,7 +1,7 @@
 from .json_edit import complete_edit
-from .key import SCORING_TYPES, AnswerScore, Key, Workspace
 from .response import MOST_READ
 from .score import Failure, Scored, Scores, score, score_both, score_leniently, scoring_types
+from .scorer import SCORING_TYPES, AnswerScore, Key, Workspace
 
 __all__ = [
     "MOST_READ",

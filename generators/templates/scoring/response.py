@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from generators.templates.scoring.key import AnswerScore, Key, Workspace
+from generators.templates.scoring.scorer import AnswerScore, Key, Workspace
 
 _CHANNEL, _MESSAGE = "<|channel|>", "<|message|>"
 _TAGS = ("thinking", "think", "reasoning", "thought", "internal", "reflection", "analysis")

@@ -2,7 +2,7 @@
 
 The strict verdicts of the six types are those of the public implementation (spec/templates.md,
 Scoring types), verdict for verdict; the reasons are in our words. The lenient ones forgive what
-``generators.templates.scoring.lenient`` lists; what is right strictly is right leniently.
+``generators.templates.scoring.comparison`` lists; what is right strictly is right leniently.
 Answers are untrusted: nothing here raises, and nothing takes long.
 
     key = Key("stringmatch", expected="amber")
@@ -21,17 +21,29 @@ from typing import Any
 
 from generators.errors import TemplateError, nearest
 from generators.grading import Answer
-from generators.templates.scoring.json_answer import NotJson, differences, read_json, same_json
+from generators.templates.scoring.comparison import (
+    NotJson,
+    differences,
+    read_json,
+    same_json,
+    same_json_leniently,
+    same_text_leniently,
+)
 from generators.templates.scoring.json_edit import edit_leniently, score_edit
-from generators.templates.scoring.key import SCORING_TYPES, AnswerScore, Key, Workspace
-from generators.templates.scoring.lenient import same_json_leniently, same_text_leniently
-from generators.templates.scoring.plugins import Scorer, installed_scorers
 from generators.templates.scoring.response import (
     clean_telling,
     cleaned_response,
     file_text,
     kept,
     quoted,
+)
+from generators.templates.scoring.scorer import (
+    SCORING_TYPES,
+    AnswerScore,
+    Key,
+    Scorer,
+    Workspace,
+    installed_scorers,
 )
 
 

@@ -18,8 +18,8 @@ from generators.templates.check import (
     check_text,
     constant_guess,
 )
+from generators.templates.language.data_types import POOLS
 from generators.templates.language.parse import read_template
-from generators.templates.language.word_pools import POOLS
 from generators.templates.library import NAMES, library_text
 
 TABLE = """\

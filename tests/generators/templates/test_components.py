@@ -19,8 +19,7 @@ import pytest
 from generators.errors import TemplateError
 from generators.seed import Seed
 from generators.templates.functions import OpenFile, parse_table
-from generators.templates.language.data_types import DATA_TYPES
-from generators.templates.language.word_pools import LATIN
+from generators.templates.language.data_types import DATA_TYPES, LATIN
 
 _PATH = Path(__file__).with_name("component_samples.py")
 _SPEC = importlib.util.spec_from_file_location("component_samples", _PATH)

@@ -11,10 +11,11 @@ import pytest
 
 from generators.errors import TemplateError
 from generators.seed import Seed
-from generators.templates.language import word_pools as pools
 from generators.templates.language.data_types import (
     DATA_TYPES,
+    LISTS,
     MOMENT,
+    POOLS,
     DataType,
     data_type,
     infer_type,
@@ -38,25 +39,25 @@ RANGES = {
 }
 
 LISTS = {
-    "first_name": pools.FIRST_NAMES,
-    "last_name": pools.LAST_NAMES,
-    "entity_pool": pools.POOLS["default"],
-    "city": pools.CITIES,
-    "city_name": pools.CITIES,
-    "company": pools.COMPANIES,
-    "company_name": pools.COMPANIES,
-    "product": pools.PRODUCTS,
-    "product_name": pools.PRODUCTS,
-    "status": pools.STATUSES,
-    "department": pools.DEPARTMENTS,
-    "region": pools.REGIONS,
-    "course": pools.COURSES,
-    "category": pools.CATEGORIES,
-    "lorem_word": pools.LATIN,
-    "person": pools.POOLS["person"],
-    "place": pools.POOLS["place"],
-    "business": pools.POOLS["business"],
-    "technology": pools.POOLS["technology"],
+    "first_name": LISTS["first_names"],
+    "last_name": LISTS["last_names"],
+    "entity_pool": POOLS["default"],
+    "city": LISTS["cities"],
+    "city_name": LISTS["cities"],
+    "company": LISTS["companies"],
+    "company_name": LISTS["companies"],
+    "product": LISTS["products"],
+    "product_name": LISTS["products"],
+    "status": LISTS["statuses"],
+    "department": LISTS["departments"],
+    "region": LISTS["regions"],
+    "course": LISTS["courses"],
+    "category": LISTS["categories"],
+    "lorem_word": LISTS["latin"],
+    "person": POOLS["person"],
+    "place": POOLS["place"],
+    "business": POOLS["business"],
+    "technology": POOLS["technology"],
 }
 
 SHAPES = {

@@ -16,7 +16,7 @@ from generators.templates.functions import (
     check_call,
     parse_table,
 )
-from generators.templates.functions.json_yaml_reader import parse_json, parse_yaml
+from generators.templates.functions.json_yaml import parse_json, parse_yaml
 
 
 def ask(name: str, *arguments: str, data: bytes | str = b"") -> str:

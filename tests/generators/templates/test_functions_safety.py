@@ -10,8 +10,8 @@ import pytest
 
 from generators.errors import TemplateError
 from generators.templates.functions import OpenFile, call_function
-from generators.templates.functions.json_yaml_reader import MAX_YAML
-from generators.templates.functions.parsed_file import MAX_BYTES
+from generators.templates.functions.base import MAX_BYTES
+from generators.templates.functions.json_yaml import MAX_YAML
 
 SECONDS = 20.0  # of CPU; what is refused here took minutes or all memory if it were computed
 

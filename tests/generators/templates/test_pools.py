@@ -8,8 +8,7 @@ import re
 
 import pytest
 
-from generators.templates.language import word_pools as pools
-from generators.templates.language.word_pools import POOLS
+from generators.templates.language.data_types import LISTS, POOLS
 
 _VALUE_LISTS = """
     FIRST_NAMES LAST_NAMES MAIL_DOMAINS CITIES COMPANIES PRODUCTS STATUSES DEPARTMENTS REGIONS
@@ -34,20 +33,20 @@ def test_entity_words_are_unique_and_safe_in_file_names(name: str):
 
 @pytest.mark.parametrize("name", VALUE_LISTS)
 def test_values_need_no_quotes_anywhere(name: str):
-    values = getattr(pools, name)
+    values = LISTS[name.lower()]
     assert len(set(values)) == len(values)
     # No comma, quote, colon, brace, dollar, backslash or angle bracket; never read as a number.
     assert all(re.fullmatch(r"[A-Za-z][A-Za-z0-9 .&]*[A-Za-z0-9]", value) for value in values)
 
 
 def test_filters_that_templates_use_find_something():
-    assert "Engineering" in pools.DEPARTMENTS
-    assert {"active", "inactive", "pending", "completed"} <= set(pools.STATUSES)
+    assert "Engineering" in LISTS["departments"]
+    assert {"active", "inactive", "pending", "completed"} <= set(LISTS["statuses"])
 
 
 def test_no_list_changes():
     """A changed list changes every instance: add a list instead."""
     lists = [list(POOLS[name]) for name in sorted(POOLS)]
-    lists += [list(getattr(pools, name)) for name in VALUE_LISTS]
+    lists += [list(LISTS[name.lower()]) for name in VALUE_LISTS]
     digest = hashlib.sha256(json.dumps(lists).encode()).hexdigest()
     assert digest == "464fd8ce88be3b574649933e6099c44a7d71cf30e581d7ef10c1b2df662b2127"

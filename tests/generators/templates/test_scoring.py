@@ -13,12 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generators.errors import TemplateError
-from generators.templates.language.targeted_edit import translate_edit
-from generators.templates.scoring.json_answer import differences, read_json, same_json
-from generators.templates.scoring.json_edit import complete_edit
-from generators.templates.scoring.json_edit_path import find_targets, read_path
-from generators.templates.scoring.key import SCORING_TYPES, Key
-from generators.templates.scoring.lenient import as_number, same_text_leniently
+from generators.templates.language.parse import translate_edit
+from generators.templates.scoring.comparison import (
+    as_number,
+    differences,
+    read_json,
+    same_json,
+    same_text_leniently,
+)
+from generators.templates.scoring.json_edit import complete_edit, find_targets, read_path
 from generators.templates.scoring.response import MOST_READ, MOST_RESPONSE, clean
 from generators.templates.scoring.score import (
     Failure,
@@ -27,6 +30,7 @@ from generators.templates.scoring.score import (
     score_leniently,
     scoring_types,
 )
+from generators.templates.scoring.scorer import SCORING_TYPES, Key
 
 
 class Files:
@@ -668,8 +672,8 @@ def test_a_filter_that_is_none_is_refused(wanted):
 # --- types of others
 
 PACKAGE = """
-from generators.templates.scoring.key import AnswerScore
-from generators.templates.scoring.plugins import Scorer
+from generators.templates.scoring.scorer import AnswerScore
+from generators.templates.scoring.scorer import Scorer
 
 def rows(key, response, workspace):
     return AnswerScore(response.count("\\n") == int(key.expected), "other rows")

@@ -1,7 +1,6 @@
-"""Scoring types from outside the repository: installed packages name them in an entry point
-group.
+"""Scorers: the key that an answer is compared with, what comes of it, and scoring types from outside.
 
-In such a package's pyproject.toml:
+Installed packages name scoring types in an entry point group. In such a package's pyproject.toml:
 
     [project.entry-points."dosimeter.scorers"]
     "csv_rows" = "csv_rows:SCORER"
@@ -14,13 +13,53 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from generators.errors import TemplateError
 from generators.plugins import gather, owner
-from generators.templates.scoring.key import AnswerScore, Key, Workspace
+
+SCORING_TYPES = (
+    "stringmatch",
+    "jsonmatch",
+    "readfile_stringmatch",
+    "readfile_jsonmatch",
+    "files_exist",
+    "directory_structure",
+)
+
+
+class Workspace(Protocol):
+    """What an agent left behind, as scorers see it. Paths are as the key has them."""
+
+    def read(self, path: str) -> bytes | None:
+        """A regular file's bytes; None where there is none, or it leads out of the sandbox."""
+        ...
+
+    def kind(self, path: str) -> str | None:
+        """``file``, ``folder``, or None where there is neither."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a sample's answer is compared with: complete, nothing left to compute."""
+
+    scoring_type: str
+    expected: str = ""  # of stringmatch, jsonmatch, and the content of the read-file kinds
+    file: str = ""  # that the read-file kinds read
+    paths: tuple[str, ...] = ()  # of files_exist and directory_structure
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerScore:
+    """Whether one answer is right, and if not, why."""
+
+    correct: bool
+    error: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
+
 
 GROUP = "dosimeter.scorers"
 _T = TypeVar("_T")
