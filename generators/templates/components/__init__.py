@@ -47,10 +47,10 @@ COMPONENTS: Mapping[str, Callable[[Mapping[str, Any]], Writer | Tree]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class FileMaker:
-    """Makes one file, and its distractors."""
+class ComponentMaker:
+    """Makes a component's file, or the files of its tree, and the distractors beside them."""
 
-    writer: Writer
+    writer: Writer | Tree
     distractors: Distractors | None
 
     @property
@@ -59,32 +59,16 @@ class FileMaker:
         return self.writer.log10_space + (self.distractors.log10_space if self.distractors else 0.0)
 
     def make(self, stream: Stream, target: str) -> tuple[MadeFile, ...]:
-        """The file, and its distractors."""
-        if isinstance(self.writer, CsvTable):
-            file = MadeFile(target, *self.writer.written(stream))
+        """The file, or the tree whose folder is the target, and distractors."""
+        if isinstance(self.writer, Tree):
+            files = self.writer.make(stream, target)
+        elif isinstance(self.writer, CsvTable):
+            files = (MadeFile(target, *self.writer.written(stream)),)
         else:
-            file = MadeFile(target, self.writer.content(stream))
-        return (
-            (file,) if self.distractors is None else (file, *self.distractors.make(stream, target))
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class TreeMaker:
-    """Makes the files of a tree whose folder is the target, and distractors beside it."""
-
-    tree: Tree
-    distractors: Distractors | None
-
-    @property
-    def log10_space(self) -> float:
-        """log10 of the number of distinct contents."""
-        return self.tree.log10_space + (self.distractors.log10_space if self.distractors else 0.0)
-
-    def make(self, stream: Stream, target: str) -> tuple[MadeFile, ...]:
-        """The files of the tree, and its distractors."""
-        distractors = () if self.distractors is None else self.distractors.make(stream, target)
-        return (*self.tree.make(stream, target), *distractors)
+            files = (MadeFile(target, self.writer.content(stream)),)
+        if self.distractors is None:
+            return files
+        return (*files, *self.distractors.make(stream, target))
 
 
 def compile_component(component: Component) -> Maker:
@@ -107,8 +91,6 @@ def compile_component(component: Component) -> Maker:
     with problems.gathered():
         distractors = compile_distractors(mapping("config", component.config))
     problems.settle()
-    if isinstance(made, Tree):
-        return TreeMaker(made, distractors)
     if made is None:
         raise LookupError("a component that compiled to nothing")
-    return FileMaker(made, distractors)
+    return ComponentMaker(made, distractors)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from generators.templates.components.schema import (
     Object,
     compile_schema,
     element_name,
-    is_xml_character,
+    is_xml_text,
 )
 from generators.templates.language import check_size, line, mapping, refuse, text
 
@@ -32,24 +33,9 @@ _NOT_TEXT = frozenset(
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
-def json_text(value: Any, indent: str = "\n") -> str:
+def json_text(value: Any) -> str:
     """JSON, indented by two, keys in the order in which they were drawn."""
-    if isinstance(value, str):
-        return encode_basestring(value)
-    inner = indent + "  "
-    if isinstance(value, dict):
-        if not value:
-            return "{}"
-        pairs = [
-            f"{inner}{encode_basestring(key)}: {json_text(item, inner)}"
-            for key, item in value.items()
-        ]
-        return "{" + ",".join(pairs) + indent + "}"
-    if isinstance(value, list):
-        if not value:
-            return "[]"
-        return "[" + ",".join([inner + json_text(item, inner) for item in value]) + indent + "]"
-    return "null" if value is None else text(value)
+    return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def yaml_text(value: Any) -> str:
@@ -184,7 +170,7 @@ def compile_xml(content: Mapping[str, Any]) -> StructuredFile:
     namespace = content.get("namespace")
     if namespace is not None:
         namespace = line("content.namespace", namespace)
-        if not all(map(is_xml_character, namespace)):
+        if not is_xml_text(namespace):
             refuse("content.namespace", "a character that XML cannot hold")
     node = _schema(content, True)
     return StructuredFile(node, lambda value: xml_text(node, value, root, namespace), node.log10)

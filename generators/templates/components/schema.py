@@ -8,6 +8,7 @@ data type. Values of a place are drawn all at once, however many arrays it lies 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -165,6 +166,7 @@ DEFAULT_SCHEMA = {"message": "lorem_words", "timestamp": "date", "id": "id"}
 DEFAULT_COUNT, DEFAULT_ITEMS, DEFAULT_ELEMENT = 5, "lorem_words", "item"
 DEEPEST = 40
 LONGEST_KEY = 200
+_XML_TEXT = re.compile("[\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
 SAFE_WHOLE = 1 << 53  # a uniform distinguishes no more values
 
 KINDS = ("array", "object", "string", "number", "integer", "boolean", "null", "literal")
@@ -272,15 +274,14 @@ def _plain(path: str, value: Any, xml: bool, depth: int) -> Any:
 
 
 def _text(path: str, value: str, xml: bool) -> str:
-    if xml and not all(is_xml_character(character) for character in value):
+    if xml and not is_xml_text(value):
         refuse(path, "a character that XML cannot hold")
     return writable(path, value)
 
 
-def is_xml_character(character: str) -> bool:
+def is_xml_text(text: str) -> bool:
     """Whether XML 1.0 may hold it."""
-    code = ord(character)
-    return character in "\t\n" or 0x20 <= code < 0xD800 or 0xE000 <= code < 0xFFFE or code > 0xFFFF
+    return _XML_TEXT.fullmatch(text) is not None
 
 
 def is_xml_name(name: str) -> bool:

@@ -1,7 +1,8 @@
-"""A file that keys are computed from: its text, and what parsers read from it."""
+"""Functions of the answer key, and the files that they read."""
 
 from __future__ import annotations
 
+import operator
 import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,20 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from generators.errors import TemplateError, TemplateLimitError
 
-Compute = Callable[[Sequence[str], "OpenFile"], str]
+# How filters compare: texts, or numbers where both are.
+ORDERS: dict[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+    ">=": operator.ge,
+    "<=": operator.le,
+}
+WORDS: dict[str, Callable[[str, str], bool]] = {
+    "contains": lambda text, value: value in text,
+    "startswith": str.startswith,
+    "endswith": str.endswith,
+}
 
 
 @dataclass(frozen=True, slots=True)

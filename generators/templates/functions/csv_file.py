@@ -14,15 +14,15 @@ texts (see ``to_number``), and a byte order mark is no part of the first header.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
 
 from generators.errors import TemplateError, nearest
-from generators.templates.functions.base import Function, OpenFile, table_of
+from generators.templates.functions.base import ORDERS, WORDS, Function, OpenFile, table_of
 from generators.templates.functions.numbers import (
-    add_up,
+    average_text,
+    max_text,
+    min_text,
     numbers_in,
     sum_text,
     to_index,
@@ -32,19 +32,6 @@ from generators.templates.functions.numbers import (
 Cells = list[str]
 _SHOWN = 20  # headers in an error
 
-ORDERS: dict[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    ">": operator.gt,
-    "<": operator.lt,
-    ">=": operator.ge,
-    "<=": operator.le,
-}
-WORDS: dict[str, Callable[[str, str], bool]] = {
-    "contains": lambda cell, value: value in cell,
-    "startswith": str.startswith,
-    "endswith": str.endswith,
-}
 OPERATORS = (*ORDERS, *WORDS)
 
 
@@ -133,54 +120,35 @@ def csv_column(arguments: Sequence[str], file: OpenFile) -> str:
     return ",".join(file.parsed(parse_table).column(arguments[0]))
 
 
-def csv_count(arguments: Sequence[str], file: OpenFile) -> str:
-    """How many cells below a header are not empty."""
-    return str(len(_filled(file.parsed(parse_table).column(arguments[0]))))
+def _count(cells: Cells) -> str:
+    return str(sum(1 for cell in cells if cell.strip()))
 
 
-def csv_sum(arguments: Sequence[str], file: OpenFile) -> str:
-    """The sum of the numbers below a header, a float; ``0`` where there is none."""
-    return sum_text(numbers_in(file.parsed(parse_table).column(arguments[0])))
+_AGGREGATES: dict[str, Callable[[Cells], str]] = {
+    "count": _count,
+    "sum": lambda cells: sum_text(numbers_in(cells)),
+    "avg": lambda cells: average_text(_numbers_of(cells)),
+    "max": lambda cells: max_text(_numbers_of(cells)),
+    "min": lambda cells: min_text(_numbers_of(cells)),
+}
 
 
-def csv_avg(arguments: Sequence[str], file: OpenFile) -> str:
-    """The average of the numbers below a header, a float."""
-    return _average(numbers_in(file.parsed(parse_table).column(arguments[0])))
+def _of_column(verb: str) -> Function:
+    """An aggregate of all cells below a header."""
+
+    def compute(arguments: Sequence[str], file: OpenFile) -> str:
+        return _AGGREGATES[verb](file.parsed(parse_table).column(arguments[0]))
+
+    return Function(f"csv_{verb}", 1, 1, True, False, compute)
 
 
-def csv_max(arguments: Sequence[str], file: OpenFile) -> str:
-    """The largest number below a header, a float."""
-    return repr(max(_some(numbers_in(file.parsed(parse_table).column(arguments[0])))))
+def _of_filtered(verb: str) -> Function:
+    """An aggregate of the cells below a header in the rows that pass a filter."""
 
+    def compute(arguments: Sequence[str], file: OpenFile) -> str:
+        return _AGGREGATES[verb](select_cells(file.parsed(parse_table), *arguments))
 
-def csv_min(arguments: Sequence[str], file: OpenFile) -> str:
-    """The smallest number below a header, a float."""
-    return repr(min(_some(numbers_in(file.parsed(parse_table).column(arguments[0])))))
-
-
-def csv_count_where(arguments: Sequence[str], file: OpenFile) -> str:
-    """How many rows pass the filter, neither cell being empty."""
-    return str(len(select_cells(file.parsed(parse_table), *arguments)))
-
-
-def csv_sum_where(arguments: Sequence[str], file: OpenFile) -> str:
-    """The sum of the numbers in the rows that pass; ``0`` where there is none."""
-    return sum_text(numbers_in(select_cells(file.parsed(parse_table), *arguments)))
-
-
-def csv_avg_where(arguments: Sequence[str], file: OpenFile) -> str:
-    """The average of the numbers in the rows that pass."""
-    return _average(numbers_in(select_cells(file.parsed(parse_table), *arguments)))
-
-
-def csv_max_where(arguments: Sequence[str], file: OpenFile) -> str:
-    """The largest number in the rows that pass."""
-    return repr(max(_some(numbers_in(select_cells(file.parsed(parse_table), *arguments)))))
-
-
-def csv_min_where(arguments: Sequence[str], file: OpenFile) -> str:
-    """The smallest number in the rows that pass."""
-    return repr(min(_some(numbers_in(select_cells(file.parsed(parse_table), *arguments)))))
+    return Function(f"csv_{verb}_where", 4, 4, True, False, compute, _check_where)
 
 
 def select_cells(table: CsvRows, header: str, filtered: str, sign: str, value: str) -> Cells:
@@ -215,18 +183,11 @@ def make_filter(sign: str, value: str) -> Callable[[str], bool]:
     return passes
 
 
-def _filled(cells: Cells) -> Cells:
-    return [cell for cell in cells if cell.strip()]
-
-
-def _some(numbers: list[float]) -> list[float]:
+def _numbers_of(cells: Cells) -> list[float]:
+    numbers = numbers_in(cells)
     if not numbers:
         raise TemplateError("there is no number among the cells")
     return numbers
-
-
-def _average(numbers: list[float]) -> str:
-    return repr(add_up(_some(numbers)) / len(numbers))
 
 
 def _row(rows: list[Cells], number: str, what: str) -> Cells:
@@ -263,14 +224,6 @@ CSV = table_of(
     Function("csv_row", 1, 1, True, False, csv_row, _check_index(0)),
     Function("csv_value", 2, 2, True, False, csv_value, _check_index(0)),
     Function("csv_column", 1, 1, True, False, csv_column),
-    Function("csv_count", 1, 1, True, False, csv_count),
-    Function("csv_sum", 1, 1, True, False, csv_sum),
-    Function("csv_avg", 1, 1, True, False, csv_avg),
-    Function("csv_max", 1, 1, True, False, csv_max),
-    Function("csv_min", 1, 1, True, False, csv_min),
-    Function("csv_count_where", 4, 4, True, False, csv_count_where, _check_where),
-    Function("csv_sum_where", 4, 4, True, False, csv_sum_where, _check_where),
-    Function("csv_avg_where", 4, 4, True, False, csv_avg_where, _check_where),
-    Function("csv_max_where", 4, 4, True, False, csv_max_where, _check_where),
-    Function("csv_min_where", 4, 4, True, False, csv_min_where, _check_where),
+    *map(_of_column, _AGGREGATES),
+    *map(_of_filtered, _AGGREGATES),
 )

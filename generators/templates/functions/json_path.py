@@ -26,7 +26,6 @@ a key, and a filter may stand anywhere in a path.
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +33,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from generators.errors import TemplateError, nearest
+from generators.templates.functions.base import ORDERS, WORDS
 from generators.templates.functions.numbers import number_of, to_number
 
 MAX_PATH = 2_000  # characters
@@ -45,17 +45,6 @@ _SHOWN = 20  # keys in an error
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
 _OPERATOR = re.compile(r"\s*(>=|<=|!=|==|>|<)\s*|\s+(contains|startswith|endswith)(?=[\s'\"])\s*")
 _JOIN = re.compile(r"\s+(?:and|or)\s+|\s*(?:&&|\|\|)\s*")
-_ORDERS: dict[str, Callable[[Any, Any], bool]] = {
-    ">": operator.gt,
-    "<": operator.lt,
-    ">=": operator.ge,
-    "<=": operator.le,
-}
-_WORDS: dict[str, Callable[[str, str], bool]] = {
-    "contains": lambda text, value: value in text,
-    "startswith": str.startswith,
-    "endswith": str.endswith,
-}
 _LITERALS: dict[Any, tuple[str, ...]] = {
     True: ("true", "True"),
     False: ("false", "False"),
@@ -267,7 +256,7 @@ def _comparison(text: str) -> Test:
     if match is None or not text[: match.start()].strip():
         raise TemplateError(
             f"the filter {text[:60]!r} compares nothing; write [?field==value], with one of "
-            f"==, !=, {', '.join((*_ORDERS, *_WORDS))}"
+            f"==, !=, {', '.join((*ORDERS, *WORDS)[2:])}"
         )
     field, value = text[: match.start()].strip(), text[match.end() :].strip()
     if _QUOTED.fullmatch(value):
@@ -299,10 +288,10 @@ def _compare(sign: str, value: str) -> Test:
     number = to_number(value)
     if sign in ("==", "!="):
         return lambda item: _equals(item, value, number) is (sign == "==")
-    if sign in _WORDS:
-        word = _WORDS[sign]
+    if sign in WORDS:
+        word = WORDS[sign]
         return lambda item: _has(word, sign, item, value)
-    order = _ORDERS[sign]
+    order = ORDERS[sign]
 
     def test(item: Any) -> bool:
         item_number = number_of(item)

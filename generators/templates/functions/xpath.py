@@ -15,7 +15,6 @@ element's children.
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable, Iterator
 from copy import copy
@@ -37,6 +36,7 @@ from elementpath import (
 )
 
 from generators.errors import TemplateError, TemplateLimitError
+from generators.templates.functions.base import ORDERS
 from generators.templates.functions.numbers import to_number
 
 MAX_PATH = 2_000  # characters
@@ -52,13 +52,8 @@ _FUNCTIONS = (
     *("not", "contains", "starts-with", "position", "last", "count", "number", "string"),
     *("string-length", "normalize-space", "true", "false"),
 )
-_ORDERS: dict[str, Callable[[Any, Any], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-_COMPARISONS = {"=": operator.eq, "!=": operator.ne, **_ORDERS}
+_ORDERS = ("<", "<=", ">", ">=")
+_COMPARISONS = {"=": ORDERS["=="]} | {sign: ORDERS[sign] for sign in ("!=", *_ORDERS)}
 _SYMBOLS = (
     *("(start)", "(end)", "(invalid)", "(unknown)"),
     *("(string)", "(float)", "(decimal)", "(integer)"),

@@ -13,9 +13,14 @@ to an object; ``free`` places may hold anything or be absent. ``original_file`` 
 ``original``: a file of the sandbox as it was made (``complete_edit`` puts it in), or, where it is
 left, one that is read when the answer is scored.
 
-With ``"targeted": true`` (``translate_edit`` makes it of public templates) an edit that leads nowhere is none, null may be removed instead, and a
-number in quotes is a number if the original has one there. A free path frees no place that an
-edit sets.
+With ``"targeted": true`` (``translate_edit`` makes it of public templates) an edit that leads
+nowhere is none, null may be removed instead, and a number in quotes is a number if the original has
+one there. A free path frees no place that an edit sets.
+
+A path is ``$`` and steps: ``.name``, ``['name']``, ``[0]``, ``[*]``, ``.*``, and a filter
+``[?(@.name == 'x')]``. A filter compares a field by ``== != < > <= >=`` with a JSON value or a
+quoted text, or names a field that must be there; ``&&``, ``||``, ``!`` and parentheses join such
+tests, and a field may end in ``.length`` or ``.indexOf('x')`` as in JavaScript.
 """
 
 from __future__ import annotations

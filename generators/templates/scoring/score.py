@@ -38,7 +38,6 @@ from generators.templates.scoring.response import (
     quoted,
 )
 from generators.templates.scoring.scorer import (
-    SCORING_TYPES,
     AnswerScore,
     Key,
     Scorer,
@@ -208,57 +207,36 @@ def _score_structure(key: Key, response: str, workspace: Workspace) -> AnswerSco
 
 
 def _text_leniently(key: Key, response: str, workspace: Workspace) -> bool:
-    answer = cleaned_response(response)
+    answer = _answer_text(key, response, workspace)
     return isinstance(answer, str) and same_text_leniently(key.expected, answer)
 
 
 def _json_leniently(key: Key, response: str, workspace: Workspace) -> bool:
-    answer = cleaned_response(response)
-    return isinstance(answer, str) and _holds_json(key, answer)
-
-
-def _file_text_leniently(key: Key, response: str, workspace: Workspace) -> bool:
-    text = file_text(key, workspace)
-    return isinstance(text, str) and same_text_leniently(key.expected, text)
-
-
-def _file_json_leniently(key: Key, response: str, workspace: Workspace) -> bool:
-    text = file_text(key, workspace)
-    return isinstance(text, str) and _holds_json(key, text)
-
-
-def _holds_json(key: Key, text: str) -> bool:
+    answer = _answer_text(key, response, workspace)
+    if isinstance(answer, AnswerScore):
+        return False
     try:
-        return same_json_leniently(read_json(key.expected.strip()), text)
+        return same_json_leniently(read_json(key.expected.strip()), answer)
     except NotJson:
         return False
 
 
+def _answer_text(key: Key, response: str, workspace: Workspace) -> str | AnswerScore:
+    reads_file = key.scoring_type.startswith("readfile_")
+    return file_text(key, workspace) if reads_file else cleaned_response(response)
+
+
 _BUILT_IN: Mapping[str, Scorer] = {
-    **{
-        name: Scorer(name, strict, lenient)
-        for name, strict, lenient in zip(
-            SCORING_TYPES,
-            (
-                _score_text,
-                _score_json,
-                _score_file_text,
-                _score_file_json,
-                _score_existence,
-                _score_structure,
-            ),
-            (
-                _text_leniently,
-                _json_leniently,
-                _file_text_leniently,
-                _file_json_leniently,
-                None,
-                None,
-            ),
-            strict=True,
-        )
-    },
-    "readfile_jsonedit": Scorer("readfile_jsonedit", score_edit, edit_leniently),
+    scorer.name: scorer
+    for scorer in (
+        Scorer("stringmatch", _score_text, _text_leniently),
+        Scorer("jsonmatch", _score_json, _json_leniently),
+        Scorer("readfile_stringmatch", _score_file_text, _text_leniently),
+        Scorer("readfile_jsonmatch", _score_file_json, _json_leniently),
+        Scorer("files_exist", _score_existence),
+        Scorer("directory_structure", _score_structure),
+        Scorer("readfile_jsonedit", score_edit, edit_leniently),
+    )
 }
 
 

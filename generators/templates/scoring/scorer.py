@@ -1,4 +1,4 @@
-"""Scorers: the key that an answer is compared with, what comes of it, and scoring types from outside.
+"""Scorers: the key of an answer, what comes of comparing the two, and installed scoring types.
 
 Installed packages name scoring types in an entry point group. In such a package's pyproject.toml:
 
