@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from string import hexdigits
 from typing import Protocol, TypeVar
 
 from generators.errors import GeneratorError, GuardExhausted
@@ -31,17 +32,15 @@ class Seed:
     @classmethod
     def from_hex(cls, text: str) -> Seed:
         """The seed written as 64 hexadecimal digits. Raises GeneratorError for all else."""
-        try:
-            value = bytes.fromhex(text) if len(text) == 64 else b""
-        except ValueError:
-            value = b""
-        if len(value) != 32:
+        if len(text) != 64:
             raise GeneratorError(
                 f"a seed is 64 hexadecimal digits (32 bytes); this has {len(text)} characters"
-                if len(text) != 64
-                else "a seed is 64 hexadecimal digits; this has another character among them"
             )
-        return cls(value)
+        if not set(text) <= set(hexdigits):
+            raise GeneratorError(
+                "a seed is 64 hexadecimal digits; this has another character among them"
+            )
+        return cls(bytes.fromhex(text))
 
     @property
     def hex(self) -> str:

@@ -36,6 +36,11 @@ class TruthTable:
         if any(len(row) != len(self.columns) for row in self.rows):
             raise ValueError(f"a row does not have the {len(self.columns)} columns")
 
+    @classmethod
+    def of_row(cls, **cells: Scalar) -> TruthTable:
+        """The table of one row, its columns named."""
+        return cls(tuple(cells), (tuple(cells.values()),))
+
     def column(self, name: str) -> tuple[Scalar, ...]:
         """The cells of a column. Raises ValueError for an unknown name."""
         index = self.columns.index(name)

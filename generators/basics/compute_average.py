@@ -17,6 +17,7 @@ from generators.family import (
     InputFiles,
     answer_schema,
     list_of,
+    number_near,
 )
 from generators.grading import (
     Answered,
@@ -25,7 +26,6 @@ from generators.grading import (
     Metarubric,
     NumberPrecision,
     NumberRecall,
-    NumberWithin,
     Rubric,
     ShareOf,
     fill_rubric,
@@ -134,7 +134,7 @@ def make_truth(lines: Sequence[str]) -> GroundTruth:
     return GroundTruth(
         tables=(
             ("numbers", TruthTable(("written", "value", "copy"), tuple(rows))),
-            ("final_result", TruthTable(("average",), ((average,),))),
+            ("final_result", TruthTable.of_row(average=average)),
         ),
         tolerances=(("average", AVERAGE_TOLERANCE), ("numbers", NUMBER_TOLERANCE)),
     )
@@ -190,11 +190,6 @@ def _metarubrics(precise: NumberPrecision, read: ShareOf) -> tuple[Metarubric, .
         value, copy = float(row["value"]), int(row["copy"])
         return Gated(ListsNumber(_LIST, value, copy, NUMBER_TOLERANCE), precise)
 
-    def average(row: Mapping[str, Scalar], _: int) -> Gated:
-        mean = float(row["average"])
-        low, high = mean - AVERAGE_TOLERANCE, mean + AVERAGE_TOLERANCE
-        return Gated(NumberWithin(("average",), low, high), read)
-
     return (
         Metarubric(
             "non_empty_answer",
@@ -218,7 +213,7 @@ def _metarubrics(precise: NumberPrecision, read: ShareOf) -> tuple[Metarubric, .
             10.0,
             f"The answer states that the average is {{average:.2f}} (± {AVERAGE_TOLERANCE}), and "
             "lists at least half of the numbers.",
-            average,
+            number_near("average", AVERAGE_TOLERANCE, read),
             "final_result",
         ),
     )

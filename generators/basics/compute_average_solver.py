@@ -17,10 +17,5 @@ def solve(folder: Path) -> dict[str, object]:
     return {"task": "compute_average", "numbers": numbers, "average": fsum(numbers) / len(numbers)}
 
 
-def main() -> None:
-    """Solve the task in the current folder."""
-    Path("answer.json").write_text(json.dumps(solve(Path())), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    Path("answer.json").write_text(json.dumps(solve(Path())), encoding="utf-8")

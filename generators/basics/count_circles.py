@@ -22,12 +22,12 @@ from generators.family import (
     FamilyParameters,
     InputFiles,
     answer_schema,
+    number_near,
 )
 from generators.grading import (
     Gated,
     MeanAgrees,
     Metarubric,
-    NumberWithin,
     Rubric,
     ShareOf,
     ValueEquals,
@@ -167,7 +167,7 @@ def make_truth(counts: Sequence[int]) -> GroundTruth:
     return GroundTruth(
         tables=(
             ("images", TruthTable(("filename", "n_circles"), images)),
-            ("result", TruthTable(("average",), ((sum(counts) / len(counts),),))),
+            ("result", TruthTable.of_row(average=sum(counts) / len(counts))),
         ),
         tolerances=(("average", AVERAGE_TOLERANCE),),
     )
@@ -224,11 +224,6 @@ def _count_is_right(row: Mapping[str, Scalar], _: int) -> ValueEquals:
 
 
 def _metarubrics(gate: ShareOf, files: int) -> tuple[Metarubric, ...]:
-    def average(row: Mapping[str, Scalar], _: int) -> Gated:
-        mean = float(row["average"])
-        low, high = mean - AVERAGE_TOLERANCE, mean + AVERAGE_TOLERANCE
-        return Gated(NumberWithin(("average",), low, high), gate)
-
     own_mean = MeanAgrees(("average",), ("counts",), files, AVERAGE_TOLERANCE)
     return (
         Metarubric(
@@ -252,7 +247,7 @@ def _metarubrics(gate: ShareOf, files: int) -> tuple[Metarubric, ...]:
             10.0,
             "The answer states that the average number of discs per picture is {average:.2f} "
             f"(± {AVERAGE_TOLERANCE}), and gets at least half of the counts right.",
-            average,
+            number_near("average", AVERAGE_TOLERANCE, gate),
             "result",
         ),
         Metarubric(

@@ -16,11 +16,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from generators.seed import Streams, redraw
+from generators.stream import Stream
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from generators.stream import Stream
 
     Pixels = NDArray[np.uint8]
 
@@ -53,6 +54,8 @@ FEWEST_LINES = 3
 WIDEST_PAIR = 30.0  # nm, at least, between the outermost lines
 LARGEST_Z = 0.08  # no second redshift up to here may explain all lines
 MATCH = 0.06  # nm
+
+ID_DIGITS = 10  # of galaxies and stars: few enough to read, and no two instances share one
 
 # The drawing, in pixels; rows count from the top.
 WIDTH, HEIGHT = 2300, 290
@@ -107,6 +110,29 @@ def observe(z: float, kept: Iterable[bool]) -> tuple[Line, ...]:
         if keep and SHORTEST <= shifted <= LONGEST:
             shown.append(Line(shifted, intensity))
     return tuple(shown)
+
+
+def draw_lines(
+    z: float, probability: float, streams: Streams, index: int
+) -> tuple[tuple[bool, ...], int]:
+    """Lines of the galaxy of this number that give its redshift, and how often they were redrawn.
+
+    Raises GuardExhausted.
+    """
+
+    def lines(attempt: int) -> tuple[bool, ...] | None:
+        kept = keep_lines(streams.at("lines", index, attempt), probability)
+        return kept if is_identifiable(z, kept) else None
+
+    return redraw(lines, f"lines of galaxy {index + 1}")
+
+
+def distinct_ids(prefix: str, count: int, stream: Stream) -> tuple[str, ...]:
+    """Different identifiers of galaxies or stars. A longer list begins with the shorter one."""
+    ids: dict[str, None] = {}
+    while len(ids) < count:
+        ids[f"{prefix}{stream.integer(0, 10**ID_DIGITS - 1):0{ID_DIGITS}d}"] = None
+    return tuple(ids)
 
 
 def is_identifiable(z: float, kept: Iterable[bool]) -> bool:

@@ -26,7 +26,6 @@ DECOY_DISTANCES = (40.0, 230.0)
 SCATTER = 0.217  # mag: 10 % in distance
 P_MISSING = 0.15  # of a magnitude, and independently of a period
 P_LINE = 0.5
-ID_DIGITS = 10
 DECIMALS = 4  # of magnitudes and periods
 
 # Guards: complete rows, and the spread of their log10 P about its mean (sum of squares).

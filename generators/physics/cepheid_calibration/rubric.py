@@ -6,10 +6,10 @@ See spec/physics.md, §2; gates as R8.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from generators.family import NUMBER, TEXT, answer_schema, list_of, record_of
+from generators.family import NUMBER, TEXT, answer_schema, list_of, number_between, record_of
 from generators.grading import (
     Gated,
     ItemList,
@@ -18,7 +18,6 @@ from generators.grading import (
     ItemRecall,
     ListsItem,
     Metarubric,
-    NumberWithin,
     OmitsItem,
     Rubric,
     ShareOf,
@@ -27,7 +26,6 @@ from generators.grading import (
 )
 from generators.physics.cepheid_calibration.parameters import (
     FIT,
-    ID_DIGITS,
     NAME,
     NEAR,
     OFFSETS,
@@ -39,6 +37,7 @@ from generators.physics.cepheid_calibration.parameters import (
     Z_TOLERANCE,
     Parameters,
 )
+from generators.physics.spectra import ID_DIGITS
 from generators.task import GroundTruth, Scalar
 
 Row = Mapping[str, Scalar]
@@ -117,19 +116,13 @@ def _lists(precise: ItemPrecision, ample: ItemRecall) -> tuple[Metarubric, ...]:
 
 
 def _fit(read: ShareOf) -> tuple[Metarubric, ...]:
-    def within(name: str) -> Callable[[Row, int], Gated]:
-        def check(row: Row, _: int) -> Gated:
-            low, high = float(row[f"{name}_min"]), float(row[f"{name}_max"])
-            return Gated(NumberWithin((name,), low, high), read)
-
-        return check
-
     def value(key: str, weight: float, name: str, what: str) -> Metarubric:
         text = (
             f"The answer states that {what} is {{{name}:.5f}}: anything from {{{name}_min:.5f}} "
             f"to {{{name}_max:.5f}}"
         )
-        return Metarubric(key, "SR", weight, f"{text}{_AND_READ}.", within(name), "results")
+        check = number_between(name, f"{name}_min", f"{name}_max", read)
+        return Metarubric(key, "SR", weight, f"{text}{_AND_READ}.", check, "results")
 
     return (
         Metarubric(

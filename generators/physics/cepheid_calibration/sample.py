@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from generators.physics.cepheid_calibration.parameters import (
     DECIMALS,
@@ -13,7 +12,6 @@ from generators.physics.cepheid_calibration.parameters import (
     DECOYS,
     FEWEST_ROWS,
     HUBBLE,
-    ID_DIGITS,
     LIGHT_SPEED,
     OFFSETS,
     P_LINE,
@@ -25,11 +23,12 @@ from generators.physics.cepheid_calibration.parameters import (
     SMALLEST_SPREAD,
     Parameters,
 )
-from generators.physics.spectra import is_identifiable, keep_lines
+from generators.physics.spectra import distinct_ids, draw_lines
 from generators.seed import Streams, redraw
 from generators.stream import Stream
 
 _Z_DECIMALS = 12
+_HEADER = "galaxy_ID,cepheid_ID,mean_mag_cepheid,period [days]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +90,7 @@ def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
     lines = []
     for index, galaxy in enumerate(galaxies):
         if galaxy.z is not None:
-            kept, attempt = redraw(
-                partial(_lines, galaxy.z, streams, index), f"lines of galaxy {index + 1}"
-            )
+            kept, attempt = draw_lines(galaxy.z, P_LINE, streams, index)
             lines.append((galaxy.id, kept))
             redraws += attempt
     return Sample(
@@ -101,7 +98,7 @@ def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
         galaxies=galaxies,
         lines=tuple(lines),
         decoys=_decoys(galaxies, streams),
-        plate=distinct_ids("L", 1, streams.at("plate"))[0],
+        plate=distinct_ids("L_", 1, streams.at("plate"))[0],
         redraws=redraws,
     )
 
@@ -114,21 +111,13 @@ def _galaxies(
     parameters: Parameters, relation: Relation, streams: Streams, attempt: int
 ) -> tuple[Galaxy, ...] | None:
     """All galaxies; None where too few rows are complete, or too alike in period."""
-    names = distinct_ids("G", parameters.galaxies, streams.at("galaxy-ids", 0, attempt))
-    cepheids = distinct_ids("CEPH", parameters.galaxies, streams.at("cepheid-ids", 0, attempt))
+    names = distinct_ids("G_", parameters.galaxies, streams.at("galaxy-ids", 0, attempt))
+    cepheids = distinct_ids("CEPH_", parameters.galaxies, streams.at("cepheid-ids", 0, attempt))
     galaxies = tuple(
         draw_galaxy(parameters, relation, ids, streams.at("galaxy", index, attempt))
         for index, ids in enumerate(zip(names, cepheids, strict=True))
     )
     return None if is_degenerate(galaxies) else galaxies
-
-
-def distinct_ids(prefix: str, count: int, stream: Stream) -> tuple[str, ...]:
-    """So many different identifiers. A longer list begins with the shorter one."""
-    ids: dict[str, None] = {}
-    while len(ids) < count:
-        ids[f"{prefix}_{stream.integer(0, 10**ID_DIGITS - 1):0{ID_DIGITS}d}"] = None
-    return tuple(ids)
 
 
 def draw_galaxy(
@@ -162,12 +151,19 @@ def is_degenerate(galaxies: Sequence[Galaxy]) -> bool:
     return len(periods) < FEWEST_ROWS or spread(periods) < SMALLEST_SPREAD
 
 
-def _lines(z: float, streams: Streams, index: int, attempt: int) -> tuple[bool, ...] | None:
-    """Which lab lines show; None where they do not give the redshift."""
-    kept = keep_lines(streams.at("lines", index, attempt), P_LINE)
-    return kept if is_identifiable(z, kept) else None
-
-
 def _decoys(galaxies: Sequence[Galaxy], streams: Streams) -> tuple[str, ...]:
     unseen = [galaxy.cepheid for galaxy in galaxies if galaxy.cepheid and galaxy.z is None]
     return streams.at("decoys").shuffle(unseen)[:DECOYS]
+
+
+def write_table(galaxies: tuple[Galaxy, ...]) -> bytes:
+    """One line a galaxy; what is missing is left empty."""
+    rows = (
+        f"{galaxy.id},{galaxy.cepheid or ''},{_write(galaxy.magnitude)},{_write(galaxy.period)}\n"
+        for galaxy in galaxies
+    )
+    return f"{_HEADER}\n{''.join(rows)}".encode("ascii")
+
+
+def _write(value: float | None) -> str:
+    return "" if value is None else f"{value:.{DECIMALS}f}"

@@ -79,10 +79,7 @@ def make_truth(parameters: Parameters, sample: Sample) -> GroundTruth:
             ("redshifts", _redshifts(complete)),
             ("excluded", _excluded(sample)),
             ("results", results),
-            (
-                "relation",
-                TruthTable(("a", "b"), ((sample.relation.slope, sample.relation.offset),)),
-            ),
+            ("relation", TruthTable.of_row(a=sample.relation.slope, b=sample.relation.offset)),
         ),
         tolerances=(("z", Z_TOLERANCE), *_tolerances(results)),
     )
@@ -129,12 +126,12 @@ def _results(parameters: Parameters, complete: Sequence[Galaxy]) -> TruthTable:
         parameters.sigma_tolerance * fit.offset_error,
     )
     values = (fit.slope, fit.offset, fit.slope_error, fit.offset_error)
-    columns: list[str] = ["n"]
-    row: list[Scalar] = [len(complete)]
+    row: dict[str, Scalar] = {"n": len(complete)}
     for name, value, width in zip(_VALUES, values, widths, strict=True):
-        columns += [name, f"{name}_min", f"{name}_max"]
-        row += [round(number, _DECIMALS) for number in (value, value - width, value + width)]
-    return TruthTable(tuple(columns), (tuple(row),))
+        row[name] = round(value, _DECIMALS)
+        row[f"{name}_min"] = round(value - width, _DECIMALS)
+        row[f"{name}_max"] = round(value + width, _DECIMALS)
+    return TruthTable.of_row(**row)
 
 
 def _fit(complete: Sequence[Galaxy], shift: float) -> Fit:

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from generators.family import Drawn, FamilyOfParts, read_part
-from generators.physics.hubble_constant.parameters import BY_DIFFICULTY, NAME, Parameters
-from generators.physics.hubble_constant.render import render_sample
+from generators.family import Drawn, FamilyOfParts, InputFiles, read_part
+from generators.physics.hubble_constant.parameters import (
+    BY_DIFFICULTY,
+    LAB_IMAGE,
+    MEASUREMENTS,
+    NAME,
+    Parameters,
+    image_name,
+)
 from generators.physics.hubble_constant.rubric import ANSWER_SCHEMA, make_nulls, make_rubric
-from generators.physics.hubble_constant.sample import draw_sample
+from generators.physics.hubble_constant.sample import draw_sample, write_table
 from generators.physics.hubble_constant.truth import make_key, make_truth
+from generators.physics.spectra import encode_page, lab_spectrum, observe, paint_strip
 from generators.seed import Streams
 
 
 def draw(parameters: Parameters, streams: Streams) -> Drawn:
     """The input files and the truth of one seed."""
     sample = draw_sample(parameters, streams)
-    truth = make_truth(parameters, sample)
-    return Drawn(render_sample(sample), truth, {"redraws": sample.redraws})
+    files = InputFiles()
+    files.add_text(MEASUREMENTS, "text/csv", write_table(sample))
+    # The plate's number keeps apart the files of any two instances.
+    lab = paint_strip(f"Laboratory lines, plate {sample.plate}", lab_spectrum())
+    files.add_picture(LAB_IMAGE, encode_page(lab), lab)
+    for galaxy in sorted(sample.galaxies, key=lambda galaxy: galaxy.id):
+        if (spectrum := galaxy.spectrum) is not None:
+            page = paint_strip(galaxy.id, observe(spectrum.z, spectrum.kept))
+            files.add_picture(image_name(galaxy.id), encode_page(page), page)
+    return Drawn(files, make_truth(parameters, sample), {"redraws": sample.redraws})
 
 
 FAMILY = FamilyOfParts(  # after PARAMETR-Bench's hubble_constant

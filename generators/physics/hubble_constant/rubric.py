@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from generators.family import NUMBER, TEXT, answer_schema, list_of, record_of
+from generators.family import NUMBER, TEXT, answer_schema, list_of, number_between, record_of
 from generators.grading import (
     Gated,
     ItemCount,
@@ -136,9 +136,6 @@ def _fits(measured: ShareOf) -> tuple[Metarubric, ...]:
     lines = ("linear_through_zero", "linear_free_intercept")
     linear = ShareOf(tuple(ValueEquals(("fit",), line) for line in lines))
 
-    def within(name: str, low: str, high: str, row: Mapping[str, Scalar]) -> Gated:
-        return Gated(NumberWithin((name,), float(row[low]), float(row[high])), measured)
-
     return (
         Metarubric(
             "fit_function",
@@ -161,7 +158,7 @@ def _fits(measured: ShareOf) -> tuple[Metarubric, ...]:
             10.0,
             "The answer states that the Hubble constant is {H0:.3f} km/s/Mpc: anything from "
             f"{{H0_min:.3f}} to {{H0_max:.3f}}; and {_MEASURED}.",
-            lambda row, _index: within("H0", "H0_min", "H0_max", row),
+            number_between("H0", "H0_min", "H0_max", measured),
             "results",
         ),
         Metarubric(
@@ -171,7 +168,7 @@ def _fits(measured: ShareOf) -> tuple[Metarubric, ...]:
             "The answer states that the statistical uncertainty of the Hubble constant is "
             "{sigma_H0:.4f} km/s/Mpc: anything from {sigma_min:.4f} to {sigma_max:.4f}; and "
             f"{_MEASURED}.",
-            lambda row, _index: within("sigma_H0", "sigma_min", "sigma_max", row),
+            number_between("sigma_H0", "sigma_min", "sigma_max", measured),
             "results",
         ),
     )

@@ -7,10 +7,11 @@ Plain ``math`` on single numbers: array functions may differ in the last bit bet
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from generators.physics.hubble_constant.parameters import (
+    COLUMNS,
     CONSTANT_RANGE,
     DECOY_RANGE,
     LIGHT,
@@ -24,11 +25,9 @@ from generators.physics.hubble_constant.parameters import (
     ZERO_POINT,
     Parameters,
 )
-from generators.physics.spectra import is_identifiable, keep_lines
+from generators.physics.spectra import distinct_ids, draw_lines
 from generators.seed import Streams, redraw
 from generators.stream import Stream
-
-_ID_DIGITS = 10  # few enough to read, so many that two instances share none
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +45,6 @@ class Cepheid:
     id: str
     magnitude: float | None
     period: float | None
-
-    @property
-    def complete(self) -> bool:
-        """Whether all that the task needs of the star is given."""
-        return self.magnitude is not None and self.period is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +65,13 @@ class Sample:
     redraws: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Presence:
-    """What there is of a galaxy."""
+class _Presence(NamedTuple):
+    """What there is of a galaxy: usable with all of it."""
 
     spectrum: bool
     cepheid: bool
     magnitude: bool
     period: bool
-
-    @property
-    def usable(self) -> bool:
-        return self.spectrum and self.cepheid and self.magnitude and self.period
 
 
 def velocity(z: float) -> float:
@@ -112,20 +101,21 @@ def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
     present, redraws = redraw(
         lambda attempt: _presences(parameters, streams, attempt), "usable galaxies"
     )
-    galaxy_ids, cepheid_ids = _ids(streams.at("galaxy-ids")), _ids(streams.at("cepheid-ids"))
+    names = distinct_ids("GID", parameters.galaxies, streams.at("galaxy-ids"))
+    cepheid_names = distinct_ids("HDD", parameters.galaxies, streams.at("cepheid-ids"))
     galaxies = []
     for index, has in enumerate(present):
-        spectrum = None
+        spectrum = cepheid = None
         if has.spectrum:
-            spectrum, attempt = _spectrum(parameters.p_line, streams, index)
+            z = streams.at("redshift", index).uniform(*REDSHIFT_RANGE)
+            kept, attempt = draw_lines(z, parameters.p_line, streams, index)
+            spectrum = Spectrum(z, kept)
             redraws += attempt
-        name, cepheid_name = f"GID{next(galaxy_ids)}", f"HDD{next(cepheid_ids)}"
-        cepheid = None
         if has.cepheid:
             stream = streams.at("cepheid", index)
-            cepheid = _cepheid(cepheid_name, has, spectrum, constant, stream)
-        galaxies.append(Galaxy(name, spectrum, cepheid))
-    return Sample(tuple(galaxies), next(_ids(streams.at("plate"))), redraws)
+            cepheid = _cepheid(cepheid_names[index], has, spectrum, constant, stream)
+        galaxies.append(Galaxy(names[index], spectrum, cepheid))
+    return Sample(tuple(galaxies), distinct_ids("", 1, streams.at("plate"))[0], redraws)
 
 
 def _presences(
@@ -136,7 +126,7 @@ def _presences(
         _presence(parameters, streams.at("presence", index, attempt))
         for index in range(parameters.galaxies)
     )
-    return present if sum(has.usable for has in present) >= parameters.usable else None
+    return present if sum(map(all, present)) >= parameters.usable else None
 
 
 def _presence(parameters: Parameters, stream: Stream) -> _Presence:
@@ -146,28 +136,6 @@ def _presence(parameters: Parameters, stream: Stream) -> _Presence:
         magnitude=not stream.chance(P_MISSING),
         period=not stream.chance(P_MISSING),
     )
-
-
-def _ids(stream: Stream) -> Iterator[str]:
-    """Numbers of _ID_DIGITS digits, none of them twice."""
-    taken: set[int] = set()
-    while True:
-        number = stream.integer(0, 10**_ID_DIGITS - 1)
-        if number not in taken:
-            taken.add(number)
-            yield f"{number:0{_ID_DIGITS}d}"
-
-
-def _spectrum(p_line: float, streams: Streams, index: int) -> tuple[Spectrum, int]:
-    """A spectrum that has one reading only, and how often its lines were redrawn."""
-    z = streams.at("redshift", index).uniform(*REDSHIFT_RANGE)
-
-    def lines(attempt: int) -> tuple[bool, ...] | None:
-        kept = keep_lines(streams.at("lines", index, attempt), p_line)
-        return kept if is_identifiable(z, kept) else None
-
-    kept, redraws = redraw(lines, f"lines of galaxy {index + 1}")
-    return Spectrum(z, kept), redraws
 
 
 def _cepheid(
@@ -181,3 +149,21 @@ def _cepheid(
     distance = elsewhere if spectrum is None else velocity(spectrum.z) / constant
     magnitude = round(apparent_magnitude(period, distance) + scatter, MAGNITUDE_DECIMALS)
     return Cepheid(name, magnitude if has.magnitude else None, period if has.period else None)
+
+
+def write_table(sample: Sample) -> bytes:
+    """A row for each galaxy; what it lacks is left empty."""
+    lines = [",".join(COLUMNS), *(_row(galaxy) for galaxy in sample.galaxies)]
+    return ("\n".join(lines) + "\n").encode("ascii")
+
+
+def _row(galaxy: Galaxy) -> str:
+    cepheid = galaxy.cepheid
+    if cepheid is None:
+        return f"{galaxy.id},,,"
+    magnitude = _fixed(cepheid.magnitude, MAGNITUDE_DECIMALS)
+    return f"{galaxy.id},{cepheid.id},{magnitude},{_fixed(cepheid.period, PERIOD_DECIMALS)}"
+
+
+def _fixed(value: float | None, decimals: int) -> str:
+    return "" if value is None else f"{value:.{decimals}f}"

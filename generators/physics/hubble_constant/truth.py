@@ -16,7 +16,6 @@ from generators.task import GroundTruth, TruthTable
 _DECIMALS = 9
 
 _GALAXIES = ("galaxy_ID", "z", "z_min", "z_max", "distance_Mpc", "velocity_km_s")
-_RESULTS = ("n", "H0", "H0_min", "H0_max", "sigma_H0", "sigma_min", "sigma_max")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +45,19 @@ def make_truth(parameters: Parameters, sample: Sample) -> GroundTruth:
     zs, distances = [row[1] for row in rows], [row[4] for row in rows]
     fit = fit_constant(distances, [velocity(z) for z in zs])
     constant, error = _margins(parameters, zs, distances, fit)
-    numbers = (
-        *(fit.constant, fit.constant - constant, fit.constant + constant),
-        *(fit.error, max(fit.error - error, 0.0), fit.error + error),
-    )
-    result = (len(rows), *(round(number, _DECIMALS) for number in numbers))
+    result = {
+        "H0": fit.constant,
+        "H0_min": fit.constant - constant,
+        "H0_max": fit.constant + constant,
+        "sigma_H0": fit.error,
+        "sigma_min": max(fit.error - error, 0.0),
+        "sigma_max": fit.error + error,
+    }
+    rounded = {name: round(number, _DECIMALS) for name, number in result.items()}
     return GroundTruth(
         tables=(
             ("analyzed_galaxies", TruthTable(_GALAXIES, rows)),
-            ("results", TruthTable(_RESULTS, (result,))),
+            ("results", TruthTable.of_row(n=len(rows), **rounded)),
         ),
         tolerances=(
             ("z", parameters.z_tolerance),

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from generators.family import NUMBER, TEXT, answer_schema, list_of
+from generators.family import NUMBER, TEXT, answer_schema, list_of, number_between
 from generators.grading import (
     PAIRS,
     Check,
@@ -137,19 +137,14 @@ def _metarubrics(truth: GroundTruth, read: ItemsNear, tolerance: float) -> tuple
         low, high = value - RADIUS_TOLERANCE, value + RADIUS_TOLERANCE
         return NumberWithin(("ecal_radius_m",), low, high)
 
-    def within(name: str, path: str) -> Metarubric:
-        def check(row: Row, _: int) -> Gated:
-            low, high = float(row[f"{name}_low"]), float(row[f"{name}_high"])
-            return Gated(NumberWithin((path,), low, high), read)
-
-        what = {"mass": "mass", "width": "decay width (FWHM)"}[name]
+    def fitted(key: str, weight: float, name: str, what: str) -> Metarubric:
         return Metarubric(
-            _KEYS[name],
+            key,
             "SR",
-            _WEIGHTS[name],
+            weight,
             f"The answer states a {what} of the new particle from {{{name}_low:.6f}} to "
             f"{{{name}_high:.6f}} GeV (the reference fit finds {{{name}:.4f}}), {gated}.",
-            check,
+            number_between(f"{name}_GeV", f"{name}_low", f"{name}_high", read),
             "new_particle_properties",
         )
 
@@ -190,13 +185,9 @@ def _metarubrics(truth: GroundTruth, read: ItemsNear, tolerance: float) -> tuple
             _mass_is_right,
             "events_sampled",
         ),
-        within("mass", "mass_GeV"),
-        within("width", "width_GeV"),
+        fitted("new_particle_mass", 10.0, "mass", "mass"),
+        fitted("new_particle_decay_width", 8.0, "width", "decay width (FWHM)"),
     )
-
-
-_KEYS = {"mass": "new_particle_mass", "width": "new_particle_decay_width"}
-_WEIGHTS = {"mass": 10.0, "width": 8.0}
 
 
 def _stated(key: str, path: str, what: str) -> Metarubric:

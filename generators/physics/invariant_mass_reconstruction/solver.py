@@ -151,10 +151,5 @@ def solve(folder: Path) -> dict[str, object]:
     }
 
 
-def main() -> None:
-    """Solve the task in the current folder."""
-    Path("answer.json").write_text(json.dumps(solve(Path())), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    Path("answer.json").write_text(json.dumps(solve(Path())), encoding="utf-8")

@@ -29,7 +29,7 @@ def make_truth(parameters: Parameters, sample: Sample) -> GroundTruth:
             ("detector", _detector_table(sample)),
             ("events", TruthTable(("event_id", "mass"), tuple(masses.items()))),
             ("events_sampled", TruthTable(("event_id", "mass"), sampled)),
-            ("misc", TruthTable(("events",), ((len(masses),),))),
+            ("misc", TruthTable.of_row(events=len(masses))),
             ("new_particle_properties", _properties_table(parameters, sample)),
             ("drawn", _drawn_table(sample)),
         ),
@@ -52,35 +52,24 @@ def _properties_table(parameters: Parameters, sample: Sample) -> TruthTable:
     """An interval's half-width is SIGMAS errors of the reference fit, and as much as the value
     moves when all masses are off by the tolerance of one (R8d)."""
     fit, scale = sample.spectrum.reference, parameters.event_tolerance
-    row: list[float] = []
-    for value, sigma in ((fit.mass, fit.sigma_mass), (fit.width, fit.sigma_width)):
+    row: dict[str, float] = {}
+    values = {"mass": (fit.mass, fit.sigma_mass), "width": (fit.width, fit.sigma_width)}
+    for name, (value, sigma) in values.items():
         reach = SIGMAS * sigma + scale * value
-        row += [
-            value,
-            sigma,
-            round(value - reach, _INTERVAL_DECIMALS),
-            round(value + reach, _INTERVAL_DECIMALS),
-        ]
-    columns = [f"{name}{part}" for name in ("mass", "width") for part in _PARTS]
-    return TruthTable(tuple(columns), (tuple(row),))
-
-
-_PARTS = ("", "_sigma", "_low", "_high")
+        row[name], row[f"{name}_sigma"] = value, sigma
+        row[f"{name}_low"] = round(value - reach, _INTERVAL_DECIMALS)
+        row[f"{name}_high"] = round(value + reach, _INTERVAL_DECIMALS)
+    return TruthTable.of_row(**row)
 
 
 def _drawn_table(sample: Sample) -> TruthTable:
     drawn = sample.spectrum.particle
-    return TruthTable(
-        ("mass", "width", "slope", "field", "lead"),
-        (
-            (
-                drawn.mass,
-                drawn.width,
-                drawn.slope,
-                sample.detector.field,
-                sample.spectrum.reference.lead,
-            ),
-        ),
+    return TruthTable.of_row(
+        mass=drawn.mass,
+        width=drawn.width,
+        slope=drawn.slope,
+        field=sample.detector.field,
+        lead=sample.spectrum.reference.lead,
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 import string
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from generators.physics.lissajous_figures.parameters import (
     AMPLITUDES,
@@ -20,6 +21,8 @@ from generators.physics.lissajous_figures.parameters import (
 )
 from generators.seed import Streams, redraw
 from generators.stream import Stream
+
+K = TypeVar("K")
 
 _MACHINE_LENGTH = 6
 _SUPPLY_DIGITS = 10
@@ -76,43 +79,62 @@ class _Slot:
 def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
     """Raises GuardExhausted where a draw stays degenerate."""
     tested = tuple(_tested(parameters, streams))
-    untested = tuple(_untested(parameters, streams))
+    slots = (*tested, *_untested(parameters, streams))
+    faulty = [slot for slot in tested if slot.fails]
+    with_zero = set(streams.at("zeros").shuffle(faulty)[: parameters.zeros])
+
+    def machine_name(machine: int, attempt: int) -> str:
+        """A letter and five letters or digits: nothing that reads as a number."""
+        stream = streams.at("machine", machine, attempt)
+        letters = string.ascii_uppercase
+        rest = (stream.choice(letters + string.digits) for _ in range(_MACHINE_LENGTH - 1))
+        return stream.choice(letters) + "".join(rest)
+
+    def supply_name(slot: _Slot, attempt: int) -> str:
+        digits = _SUPPLY_DIGITS - (slot in with_zero)
+        number = slot.stream(streams, "supply", attempt).integer(0, 10**digits - 1)
+        return f"{number:0{_SUPPLY_DIGITS}d}"
+
+    def measurement_name(slot: _Slot, attempt: int) -> str:
+        stream = slot.stream(streams, "measurement", attempt)
+        return f"{stream.integer(0, 10**_MEASUREMENT_DIGITS - 1):0{_MEASUREMENT_DIGITS}d}"
+
     figures, redraws = _figures(parameters, streams, tested)
-    names = _Names(parameters, streams)
-    zeros = streams.at("zeros").shuffle([slot for slot in tested if slot.fails])
-    supplies = names.supplies((*tested, *untested), zeros[: parameters.zeros])
-    measurements = (*names.measurements(tested), *("" for _ in untested))
-    shown = (*figures, *(None for _ in untested))
-    machines = names.machines()
-    drawn = zip((*tested, *untested), supplies, measurements, shown, strict=True)
-    rows = [
-        _row(
-            parameters,
-            slot.stream(streams, "making"),
-            machines[slot.machine],
-            supply,
-            measurement,
-            figure,
+    supplies, supply_redraws = _distinct(supply_name, slots)
+    measurements, measurement_redraws = _distinct(measurement_name, tested)
+    machines, machine_redraws = _distinct(machine_name, range(parameters.machines))
+    rows = []
+    for slot in slots:
+        making = slot.stream(streams, "making")
+        unit = Unit(
+            day=making.integer(1, parameters.days),
+            batch=making.choice(string.ascii_uppercase[: parameters.batches]),
+            supply_id=supplies[slot],
+            machine=machines[slot.machine],
+            measurement_id=measurements.get(slot, ""),
+            figure=figures.get(slot),
         )
-        for slot, supply, measurement, figure in drawn
-    ]
-    rows.sort(key=lambda row: row[0])
-    return Sample(tuple(unit for _, unit in rows), redraws + names.redraws)
+        rows.append(((unit.day, making.word(), unit.supply_id), unit))
+    rows.sort(key=lambda row: row[0])  # by day, and at random within it
+    redraws += supply_redraws + measurement_redraws + machine_redraws
+    return Sample(tuple(unit for _, unit in rows), redraws)
 
 
-def _row(
-    parameters: Parameters,
-    making: Stream,
-    machine: str,
-    supply: str,
-    measurement: str,
-    figure: Figure | None,
-) -> tuple[tuple[int, int, str], Unit]:
-    """A unit and its place in the table: by day, and at random within it."""
-    day = making.integer(1, parameters.days)
-    batch = making.choice(string.ascii_uppercase[: parameters.batches])
-    place = (day, making.word(), supply)
-    return place, Unit(day, supply, machine, batch, measurement, figure)
+def _distinct(draw: Callable[[K, int], str], keys: Iterable[K]) -> tuple[dict[K, str], int]:
+    """A name for each key that no other has, and how many draws gave one that was taken."""
+    names: dict[K, str] = {}
+    taken: set[str] = set()
+    redraws = 0
+
+    def free(key: K, attempt: int) -> str | None:
+        name = draw(key, attempt)
+        return None if name in taken else name
+
+    for key in keys:
+        names[key], attempt = redraw(partial(free, key), "identifier")
+        taken.add(names[key])
+        redraws += attempt
+    return names, redraws
 
 
 def _tested(parameters: Parameters, streams: Streams) -> Iterator[_Slot]:
@@ -132,13 +154,12 @@ def _untested(parameters: Parameters, streams: Streams) -> Iterator[_Slot]:
 
 def _figures(
     parameters: Parameters, streams: Streams, tested: Sequence[_Slot]
-) -> tuple[list[Figure], int]:
+) -> tuple[dict[_Slot, Figure], int]:
     """The figure of each tested unit, and how many were drawn again."""
     ratios, redraws = redraw(partial(_ratios, parameters, streams, tested), "frequencies")
-    figures = []
+    figures = {}
     for slot, ratio in zip(tested, ratios, strict=True):
-        figure, attempt = redraw(partial(_figure, streams, slot, ratio), "figure")
-        figures.append(figure)
+        figures[slot], attempt = redraw(partial(_figure, streams, slot, ratio), "figure")
         redraws += attempt
     return figures, redraws
 
@@ -187,54 +208,3 @@ def tip_gap(figure: Figure) -> float:
         edges.append(sorted(abs(figure.height) / 4 * place for place in along))
     gaps = (b - a for edge in edges for a, b in itertools.pairwise(edge))
     return min(gaps, default=math.inf)
-
-
-class _Names:
-    """Draws identifiers without replacement. ``redraws`` counts those that were taken."""
-
-    def __init__(self, parameters: Parameters, streams: Streams) -> None:
-        self._parameters = parameters
-        self._streams = streams
-        self._taken: set[str] = set()
-        self.redraws = 0
-
-    def machines(self) -> tuple[str, ...]:
-        """A letter and five letters or digits each: nothing that reads as a number."""
-
-        def draw(machine: int, attempt: int) -> str | None:
-            stream = self._streams.at("machine", machine, attempt)
-            letters = string.ascii_uppercase
-            rest = (stream.choice(letters + string.digits) for _ in range(_MACHINE_LENGTH - 1))
-            return self._free(stream.choice(letters) + "".join(rest))
-
-        return tuple(
-            self._take(partial(draw, machine)) for machine in range(self._parameters.machines)
-        )
-
-    def supplies(self, slots: Sequence[_Slot], zeros: Sequence[_Slot]) -> tuple[str, ...]:
-        """Ten digits each, of which those of ``zeros`` begin with 0."""
-        return tuple(
-            self._digits("supply", slot, _SUPPLY_DIGITS, int(slot in zeros)) for slot in slots
-        )
-
-    def measurements(self, slots: Sequence[_Slot]) -> tuple[str, ...]:
-        """Twelve digits each."""
-        return tuple(self._digits("measurement", slot, _MEASUREMENT_DIGITS, 0) for slot in slots)
-
-    def _digits(self, what: str, slot: _Slot, digits: int, zeros: int) -> str:
-        def draw(attempt: int) -> str | None:
-            number = slot.stream(self._streams, what, attempt).integer(
-                0, 10 ** (digits - zeros) - 1
-            )
-            return self._free(f"{number:0{digits}d}")
-
-        return self._take(draw)
-
-    def _free(self, name: str) -> str | None:
-        return None if name in self._taken else name
-
-    def _take(self, draw: Callable[[int], str | None]) -> str:
-        name, attempt = redraw(draw, "identifier")
-        self._taken.add(name)
-        self.redraws += attempt
-        return name

@@ -94,10 +94,5 @@ def solve(folder: Path) -> dict[str, object]:
     return {"task": "lissajous_figures", "faulty": faulty, "machines": machines}
 
 
-def main() -> None:
-    """Solve the task in the current folder."""
-    Path("answer.json").write_text(json.dumps(solve(Path())), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    Path("answer.json").write_text(json.dumps(solve(Path())), encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -17,7 +17,6 @@ from generators.physics.lissajous_figures.parameters import (
 from generators.task import GroundTruth, Scalar, TruthTable
 
 _SUPPLY_COLUMNS = ("supply_id", "machine", "batch", "frequency_hz", "hertz", "measurement_id")
-_MACHINE_COLUMNS = ("machine", "tested", "faulty", "percent")
 
 
 def make_truth(table: bytes, ratios: Mapping[str, Ratio]) -> GroundTruth:
@@ -32,16 +31,9 @@ def make_truth(table: bytes, ratios: Mapping[str, Ratio]) -> GroundTruth:
     counts: dict[str, list[int]] = {}
     for row in tested:
         ratio = ratios[row["measurement_id"]]
-        supplies[ratio.is_good].append(
-            (
-                row["supply_ID"],
-                row["machine"],
-                row["batch"],
-                float(ratio.hertz),
-                round(ratio.hertz),
-                row["measurement_id"],
-            )
-        )
+        written = (row["supply_ID"], row["machine"], row["batch"])
+        hertz = (float(ratio.hertz), round(ratio.hertz))
+        supplies[ratio.is_good].append((*written, *hertz, row["measurement_id"]))
         count = counts.setdefault(row["machine"], [0, 0])
         count[0] += 1
         count[1] += not ratio.is_good
@@ -49,24 +41,20 @@ def make_truth(table: bytes, ratios: Mapping[str, Ratio]) -> GroundTruth:
         tables=(
             ("qa_data", TruthTable(_SUPPLY_COLUMNS, tuple(supplies[False]))),
             ("complement_qa_data", TruthTable(_SUPPLY_COLUMNS, tuple(supplies[True]))),
-            (
-                "faulty_machines",
-                TruthTable(_MACHINE_COLUMNS, tuple(_machines(counts, faulty=True))),
-            ),
-            (
-                "not_faulty_machines",
-                TruthTable(_MACHINE_COLUMNS, tuple(_machines(counts, faulty=False))),
-            ),
+            ("faulty_machines", _machines(counts, faulty=True)),
+            ("not_faulty_machines", _machines(counts, faulty=False)),
         ),
         tolerances=(("frequency_hz", FREQUENCY_TOLERANCE),),
     )
 
 
-def _machines(counts: Mapping[str, Sequence[int]], faulty: bool) -> Iterator[tuple[Scalar, ...]]:
+def _machines(counts: Mapping[str, Sequence[int]], faulty: bool) -> TruthTable:
+    rows = []
     for machine, (tested, faults) in counts.items():
         rate = Fraction(faults, tested)
         if (rate > WORST_RATE) == faulty:
-            yield machine, tested, faults, float(100 * rate)
+            rows.append((machine, tested, faults, float(100 * rate)))
+    return TruthTable(("machine", "tested", "faulty", "percent"), tuple(rows))
 
 
 def make_key(truth: GroundTruth) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from generators.family import (
     InputFiles,
     answer_schema,
     list_of,
+    number_near,
 )
 from generators.grading import (
     TEXTS,
@@ -27,7 +28,6 @@ from generators.grading import (
     ItemRecall,
     ListsItem,
     Metarubric,
-    NumberWithin,
     Rubric,
     ShareOf,
     ValueEquals,
@@ -115,7 +115,7 @@ def make_truth(table: bytes) -> GroundTruth:
         tables=(
             ("readings", TruthTable(("id", "status", "value"), rows)),
             ("bad", TruthTable(("id",), bad)),
-            ("result", TruthTable(("mean",), ((fsum(good) / len(good),),))),
+            ("result", TruthTable.of_row(mean=fsum(good) / len(good))),
         ),
         tolerances=(("mean", MEAN_TOLERANCE),),
     )
@@ -168,11 +168,6 @@ def _metarubrics(precise: ItemPrecision, read: ShareOf) -> tuple[Metarubric, ...
     def listed(row: Mapping[str, Scalar], _: int) -> Gated:
         return Gated(ListsItem(_BAD, str(row["id"])), precise)
 
-    def mean(row: Mapping[str, Scalar], _: int) -> Gated:
-        value = float(row["mean"])
-        within = NumberWithin(("mean",), value - MEAN_TOLERANCE, value + MEAN_TOLERANCE)
-        return Gated(within, read)
-
     return (
         Metarubric(
             "answer_block",
@@ -196,7 +191,7 @@ def _metarubrics(precise: ItemPrecision, read: ShareOf) -> tuple[Metarubric, ...
             8.0,
             f"The answer states that the mean is {{mean:.2f}} (± {MEAN_TOLERANCE}), and lists at "
             "least half of the bad readings.",
-            mean,
+            number_near("mean", MEAN_TOLERANCE, read),
             "result",
         ),
     )

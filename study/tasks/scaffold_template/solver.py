@@ -21,10 +21,5 @@ def solve(folder: Path) -> dict[str, object]:
     return {"task": "new_task", "bad": bad, "mean": fsum(good) / len(good)}
 
 
-def main() -> None:
-    """Solve the task in the current folder."""
-    Path("answer.json").write_text(json.dumps(solve(Path())), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    Path("answer.json").write_text(json.dumps(solve(Path())), encoding="utf-8")

@@ -29,7 +29,6 @@ from generators.physics.cepheid_calibration.parameters import (
 from generators.physics.cepheid_calibration.rubric import LITERATURE, expected_errors, make_rubric
 from generators.physics.cepheid_calibration.sample import (
     Galaxy,
-    distinct_ids,
     draw_sample,
     is_degenerate,
 )
@@ -39,7 +38,7 @@ from generators.physics.cepheid_calibration.truth import (
     make_key,
     make_truth,
 )
-from generators.physics.spectra import LAB_LINES, is_identifiable
+from generators.physics.spectra import LAB_LINES, distinct_ids, is_identifiable
 from generators.seed import SeedStreams
 from generators.stream import Stream
 from generators.task import DIFFICULTIES, Asset
@@ -181,7 +180,7 @@ def test_no_identifier_is_drawn_twice():
             self._next += 1
             return self._next // 3
 
-    assert distinct_ids("G", 3, Counting()) == ("G_0000000000", "G_0000000001", "G_0000000002")
+    assert distinct_ids("G_", 3, Counting()) == ("G_0000000000", "G_0000000001", "G_0000000002")
     sample = drawn("hard")
     assert len({galaxy.id for galaxy in sample.galaxies}) == 4000
 

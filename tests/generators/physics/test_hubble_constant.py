@@ -29,21 +29,20 @@ from generators.physics.hubble_constant.parameters import (
     PERIOD_RANGE,
     REDSHIFT_RANGE,
 )
-from generators.physics.hubble_constant.render import write_table
 from generators.physics.hubble_constant.rubric import make_rubric
 from generators.physics.hubble_constant.sample import (
     Cepheid,
     Galaxy,
     Sample,
     Spectrum,
-    _ids,
     apparent_magnitude,
     distance,
     draw_sample,
     velocity,
+    write_table,
 )
 from generators.physics.hubble_constant.truth import fit_constant, make_key, make_truth
-from generators.physics.spectra import LAB_LINES, is_identifiable
+from generators.physics.spectra import LAB_LINES, distinct_ids, is_identifiable
 from generators.seed import Seed, SeedStreams
 from generators.stream import Stream
 from generators.task import DIFFICULTIES, Asset
@@ -99,11 +98,15 @@ def solver():
     return names
 
 
+def is_complete(cepheid: Cepheid) -> bool:
+    return cepheid.magnitude is not None and cepheid.period is not None
+
+
 def usable(sample: Sample):
     return [
         each
         for each in sample.galaxies
-        if each.spectrum is not None and each.cepheid is not None and each.cepheid.complete
+        if each.spectrum is not None and each.cepheid is not None and is_complete(each.cepheid)
     ]
 
 
@@ -118,7 +121,7 @@ def test_each_property_is_as_frequent_as_the_difficulty_says():
         "cepheid": (len(cepheids), len(galaxies), 0.35),
         "magnitude": (sum(each.magnitude is not None for each in cepheids), len(cepheids), 0.85),
         "period": (sum(each.period is not None for each in cepheids), len(cepheids), 0.85),
-        "both": (sum(each.complete for each in cepheids), len(cepheids), 0.7225),
+        "both": (sum(map(is_complete, cepheids)), len(cepheids), 0.7225),
     }
     for name, (found, among, expected) in shares.items():
         deviation = math.sqrt(among * expected * (1 - expected))
@@ -149,8 +152,7 @@ def test_identifiers_are_not_repeated_and_keep_their_zeros():
 
 
 def test_an_identifier_that_was_drawn_already_is_drawn_again():
-    ids = _ids(Told(7, 7, 7, 8))
-    assert [next(ids), next(ids)] == ["0000000007", "0000000008"]
+    assert distinct_ids("", 2, Told(7, 7, 7, 8)) == ("0000000007", "0000000008")
 
 
 def test_distances_scatter_by_a_tenth_about_hubbles_law():
@@ -349,7 +351,7 @@ def test_there_are_decoys_of_every_kind():
     sample = sample_of("medium")
     assert any(each.spectrum is not None and each.cepheid is None for each in sample.galaxies)
     spared = [each.cepheid for each in sample.galaxies if each.cepheid and not each.spectrum]
-    assert any(each.complete for each in spared)
+    assert any(map(is_complete, spared))
     assert any(each.magnitude is None and each.period is not None for each in spared)
     assert any(each.magnitude is not None and each.period is None for each in spared)
     used = [each.cepheid.magnitude for each in usable(sample)]
