@@ -9,14 +9,13 @@ from importlib.resources import files
 from typing import Any, Generic, TypeVar
 
 from generators.errors import unknown
-from generators.grading import Check, Gated, NumberWithin, Rubric
+from generators.grading import Rubric
 from generators.seed import Seed, SeedStreams, Streams
 from generators.task import (
     Asset,
     Brief,
     GroundTruth,
     Limits,
-    Scalar,
     TaskInstance,
     TaskSpec,
     canonical_bytes,
@@ -47,30 +46,6 @@ def answer_schema(
     schema = record_of(task={"const": task}, **properties) | other_rules
     draft = "https://json-schema.org/draft/2020-12/schema"
     return canonical_bytes({"$schema": draft, **schema}).decode()
-
-
-# --- checks that read their bounds from a row of the truth
-
-RowCheck = Callable[[Mapping[str, Scalar], int], Check]
-
-
-def number_between(path: str, low: str, high: str, gate: Check) -> RowCheck:
-    """The check that a number of the answer lies between two columns of the row, behind a gate."""
-
-    def check(row: Mapping[str, Scalar], _: int) -> Check:
-        return Gated(NumberWithin((path,), float(row[low]), float(row[high])), gate)
-
-    return check
-
-
-def number_near(name: str, tolerance: float, gate: Check) -> RowCheck:
-    """The check that a number of the answer is near the column of its name, behind a gate."""
-
-    def check(row: Mapping[str, Scalar], _: int) -> Check:
-        value = float(row[name])
-        return Gated(NumberWithin((name,), value - tolerance, value + tolerance), gate)
-
-    return check
 
 
 # --- the parts

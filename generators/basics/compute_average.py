@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -17,7 +17,6 @@ from generators.family import (
     InputFiles,
     answer_schema,
     list_of,
-    number_near,
 )
 from generators.grading import (
     Answered,
@@ -26,12 +25,14 @@ from generators.grading import (
     Metarubric,
     NumberPrecision,
     NumberRecall,
+    Row,
     Rubric,
     ShareOf,
     fill_rubric,
+    number_near,
 )
 from generators.seed import Streams, redraw
-from generators.task import GroundTruth, Limits, Scalar, TruthTable
+from generators.task import GroundTruth, Limits, TruthTable
 
 NAME = "compute_average"
 
@@ -186,18 +187,12 @@ def make_rubric(truth: GroundTruth) -> Rubric:
 
 
 def _metarubrics(precise: NumberPrecision, read: ShareOf) -> tuple[Metarubric, ...]:
-    def found(row: Mapping[str, Scalar], _: int) -> Gated:
+    def found(row: Row) -> Gated:
         value, copy = float(row["value"]), int(row["copy"])
         return Gated(ListsNumber(_LIST, value, copy, NUMBER_TOLERANCE), precise)
 
     return (
-        Metarubric(
-            "non_empty_answer",
-            "IF",
-            0.2,
-            "There is an answer.",
-            lambda _row, _index: Answered(),
-        ),
+        Metarubric("non_empty_answer", "IF", 0.2, "There is an answer.", Answered()),
         Metarubric(
             "found_numbers",
             "DH",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -22,20 +22,21 @@ from generators.family import (
     FamilyParameters,
     InputFiles,
     answer_schema,
-    number_near,
 )
 from generators.grading import (
     Gated,
     MeanAgrees,
     Metarubric,
+    Row,
     Rubric,
     ShareOf,
     ValueEquals,
     fill_rubric,
+    number_near,
 )
 from generators.seed import Streams, redraw
 from generators.stream import Stream
-from generators.task import GroundTruth, Limits, Scalar, TruthTable
+from generators.task import GroundTruth, Limits, TruthTable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -215,11 +216,11 @@ def make_rubric(truth: GroundTruth) -> Rubric:
     """The criteria of an instance with this truth."""
     images = truth.table("images").records()
     # A guessed average earns nothing: half of the counts must be right (R8e).
-    gate = ShareOf(tuple(_count_is_right(row, 0) for row in images))
+    gate = ShareOf(tuple(_count_is_right(row) for row in images))
     return fill_rubric(_metarubrics(gate, len(images)), dict(truth.tables))
 
 
-def _count_is_right(row: Mapping[str, Scalar], _: int) -> ValueEquals:
+def _count_is_right(row: Row) -> ValueEquals:
     return ValueEquals(("counts", str(row["filename"])), int(row["n_circles"]))
 
 
@@ -231,7 +232,7 @@ def _metarubrics(gate: ShareOf, files: int) -> tuple[Metarubric, ...]:
             "IF",
             0.3,
             "The answer ends with the JSON object that the task asks for.",
-            lambda _row, _index: ValueEquals(("task",), NAME),
+            ValueEquals(("task",), NAME),
         ),
         Metarubric(
             "count_circles",
@@ -256,7 +257,7 @@ def _metarubrics(gate: ShareOf, files: int) -> tuple[Metarubric, ...]:
             1.0,
             f"The stated average is that of the answer's own counts (± {AVERAGE_TOLERANCE}), and "
             "at least half of the counts are right.",
-            lambda _row, _index: Gated(own_mean, gate),
+            Gated(own_mean, gate),
         ),
     )
 

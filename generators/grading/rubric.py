@@ -11,11 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from generators.grading.answer import Answer
-from generators.grading.checks import Check, Gated, check_as_json, passes
+from generators.grading.checks import Check, Gated, NumberWithin, check_as_json, passes
 from generators.task import Scalar, TruthTable
 
 # Scientific reasoning, data handling, image data extraction, instructions following.
 DIMENSIONS = ("SR", "DH", "IM", "IF")
+
+
+Row = Mapping[str, Scalar]
+RowCheck = Callable[[Row], Check]  # reads a check's bounds from a row of the truth
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +65,33 @@ class Metarubric:
     dimension: str
     weight: float
     text: str  # a str.format template over the columns of the source row
-    check: Callable[[Mapping[str, Scalar], int], Check | None]
+    check: Check | RowCheck | None  # None: only a judge can decide
     source: str | None = None
+
+
+def _check_of(meta: Metarubric, row: Row) -> Check | None:
+    if meta.check is None or isinstance(meta.check, Check):
+        return meta.check
+    return meta.check(row)
+
+
+def number_between(path: str, low: str, high: str, gate: Check) -> RowCheck:
+    """The check that a number of the answer lies between two columns of the row, behind a gate."""
+
+    def check(row: Row) -> Check:
+        return Gated(NumberWithin((path,), float(row[low]), float(row[high])), gate)
+
+    return check
+
+
+def number_near(name: str, tolerance: float, gate: Check) -> RowCheck:
+    """The check that a number of the answer is near the column of its name, behind a gate."""
+
+    def check(row: Row) -> Check:
+        value = float(row[name])
+        return Gated(NumberWithin((name,), value - tolerance, value + tolerance), gate)
+
+    return check
 
 
 def fill_rubric(metarubrics: tuple[Metarubric, ...], tables: Mapping[str, TruthTable]) -> Rubric:
@@ -79,7 +108,7 @@ def fill_rubric(metarubrics: tuple[Metarubric, ...], tables: Mapping[str, TruthT
                     dimension=meta.dimension,
                     weight=meta.weight,
                     source="" if meta.source is None else f"{meta.source}/{index}",
-                    check=meta.check(row, index),
+                    check=_check_of(meta, row),
                 )
             )
     return Rubric(tuple(criteria))

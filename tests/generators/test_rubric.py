@@ -20,16 +20,16 @@ from generators.task import TruthTable
 TABLES = {"images": TruthTable(("name", "count"), (("a", 1), ("b", 2), ("c", 3), ("d", 4)))}
 RUBRIC = fill_rubric(
     (
-        Metarubric("given", "IF", 1.0, "There is an answer.", lambda _row, _index: Answered()),
+        Metarubric("given", "IF", 1.0, "There is an answer.", Answered()),
         Metarubric(
             "counts",
             "IM",
             3.0,
             "{name} shows {count}.",
-            lambda row, _: ValueEquals((str(row["name"]),), int(row["count"])),
+            lambda row: ValueEquals((str(row["name"]),), int(row["count"])),
             "images",
         ),
-        Metarubric("style", "SR", 6.0, "It reads well.", lambda _row, _index: None),
+        Metarubric("style", "SR", 6.0, "It reads well.", None),
     ),
     TABLES,
 )
@@ -73,7 +73,7 @@ def test_what_needs_the_key_is_told_from_what_every_instance_asks_alike():
     assert score_parts(RUBRIC, (None,) * 6) == (None, None)
     assert score_parts(RUBRIC, (None, True, *(None,) * 4)) == (1.0, None)
     guarded = Gated(Answered(), NumberPrecision(("numbers",), (1.0,)))
-    metas = (Metarubric("fit", "SR", 1.0, "It fits.", lambda _row, _index: guarded),)
+    metas = (Metarubric("fit", "SR", 1.0, "It fits.", guarded),)
     assert score_parts(fill_rubric(metas, TABLES), (True,)) == (1.0, None)
 
 

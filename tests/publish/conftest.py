@@ -70,7 +70,7 @@ class Noise:
         spec = TaskSpec(self.name, self.version, difficulty, (("readings", count),))
         total = sum(readings)
         check = NumberWithin(("total",), total - 0.1, total + 0.1)
-        meta = Metarubric("total", "SR", 1.0, "The total is stated", lambda row, index: check)
+        meta = Metarubric("total", "SR", 1.0, "The total is stated", check)
         return make_instance(spec, seed, brief, truth, fill_rubric((meta,), {}))
 
     def key(self, truth: GroundTruth) -> dict[str, Any]:

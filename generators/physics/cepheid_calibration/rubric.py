@@ -6,10 +6,10 @@ See spec/physics.md, §2; gates as R8.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from generators.family import NUMBER, TEXT, answer_schema, list_of, number_between, record_of
+from generators.family import NUMBER, TEXT, answer_schema, list_of, record_of
 from generators.grading import (
     Gated,
     ItemList,
@@ -19,10 +19,12 @@ from generators.grading import (
     ListsItem,
     Metarubric,
     OmitsItem,
+    Row,
     Rubric,
     ShareOf,
     ValueEquals,
     fill_rubric,
+    number_between,
 )
 from generators.physics.cepheid_calibration.parameters import (
     FIT,
@@ -38,9 +40,7 @@ from generators.physics.cepheid_calibration.parameters import (
     Parameters,
 )
 from generators.physics.spectra import ID_DIGITS
-from generators.task import GroundTruth, Scalar
-
-Row = Mapping[str, Scalar]
+from generators.task import GroundTruth
 
 _LIST = ItemList(("redshifts",), "id")
 _SOURCE = "redshifts.cepheid_id"
@@ -78,7 +78,7 @@ def _redshift_within(row: Row, tolerance: float) -> ItemNumber:
     return ItemNumber(_LIST, str(row["cepheid_id"]), "z", z - tolerance, z + tolerance)
 
 
-def _redshift(row: Row, _: int) -> ItemNumber:
+def _redshift(row: Row) -> ItemNumber:
     low, high = float(row["z_min"]), float(row["z_max"])
     return ItemNumber(_LIST, str(row["cepheid_id"]), "z", low, high)
 
@@ -91,7 +91,7 @@ def _lists(precise: ItemPrecision, ample: ItemRecall) -> tuple[Metarubric, ...]:
             2.0,
             "The answer lists the Cepheid {cepheid_id} among those used, and at least half of "
             "those that it lists have a spectrum, a magnitude and a period.",
-            lambda row, _: Gated(ListsItem(_LIST, str(row["cepheid_id"])), precise),
+            lambda row: Gated(ListsItem(_LIST, str(row["cepheid_id"])), precise),
             "redshifts",
         ),
         Metarubric(
@@ -100,7 +100,7 @@ def _lists(precise: ItemPrecision, ample: ItemRecall) -> tuple[Metarubric, ...]:
             2.0,
             "The answer does not list the Cepheid {cepheid_id} (which lacks: {lacks}) among those "
             "used, and lists at least half of those that lack nothing.",
-            lambda row, _: Gated(OmitsItem(_LIST, str(row["cepheid_id"])), ample),
+            lambda row: Gated(OmitsItem(_LIST, str(row["cepheid_id"])), ample),
             "excluded",
         ),
         Metarubric(
@@ -131,7 +131,7 @@ def _fit(read: ShareOf) -> tuple[Metarubric, ...]:
             1.0,
             f"The answer states that a straight line with slope and offset both free was fitted"
             f"{_AND_READ}.",
-            lambda _row, _index: Gated(ValueEquals(("fit",), FIT), read),
+            Gated(ValueEquals(("fit",), FIT), read),
         ),
         value("estimated_a", 8.0, "a", "the slope a"),
         value("estimated_b", 8.0, "b", "the offset b"),

@@ -5,10 +5,9 @@ See spec/physics.md, §3; gates as R8; docs/decisions/0006.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from generators.family import NUMBER, TEXT, answer_schema, list_of, number_between, record_of
+from generators.family import NUMBER, TEXT, answer_schema, list_of, record_of
 from generators.grading import (
     Gated,
     ItemCount,
@@ -18,10 +17,12 @@ from generators.grading import (
     ItemRecall,
     Metarubric,
     NumberWithin,
+    Row,
     Rubric,
     ShareOf,
     ValueEquals,
     fill_rubric,
+    number_between,
 )
 from generators.physics.hubble_constant.parameters import (
     CONSTANT_RANGE,
@@ -31,7 +32,7 @@ from generators.physics.hubble_constant.parameters import (
     SCATTER,
     Parameters,
 )
-from generators.task import GroundTruth, Scalar
+from generators.task import GroundTruth
 
 _REDSHIFTS = ItemList(("redshifts",), "id")
 _SOURCE = "analyzed_galaxies.galaxy_ID"
@@ -86,27 +87,27 @@ def _sections() -> tuple[Metarubric, ...]:
             "IF",
             0.15,
             "The answer has a summary, and ends with the JSON object that the task asks for.",
-            lambda _row, _index: ValueEquals(("task",), NAME),
+            ValueEquals(("task",), NAME),
         ),
         Metarubric(
             "z_estimation_section",
             "IF",
             0.15,
             "The answer has a section that lists galaxies with their redshifts.",
-            lambda _row, _index: some,
+            some,
         ),
         Metarubric(
             "hubble_section",
             "IF",
             0.15,
             "The answer has a section that states the Hubble constant as a number.",
-            lambda _row, _index: NumberWithin(("H0",), 0.0, _LARGEST),
+            NumberWithin(("H0",), 0.0, _LARGEST),
         ),
     )
 
 
 def _readings(ids: tuple[str, ...], listed: ShareOf) -> tuple[Metarubric, ...]:
-    def z_is_right(row: Mapping[str, Scalar], _: int) -> ItemNumber:
+    def z_is_right(row: Row) -> ItemNumber:
         name, low, high = str(row["galaxy_ID"]), float(row["z_min"]), float(row["z_max"])
         return ItemNumber(_REDSHIFTS, name, "z", low, high)
 
@@ -117,7 +118,7 @@ def _readings(ids: tuple[str, ...], listed: ShareOf) -> tuple[Metarubric, ...]:
             2.0,
             "The answer lists exactly {n} galaxies as used in the analysis; at least half of "
             "them are among the {n} usable ones.",
-            lambda _row, _index: Gated(ItemCount(_REDSHIFTS, len(ids)), listed),
+            Gated(ItemCount(_REDSHIFTS, len(ids)), listed),
             "results",
         ),
         Metarubric(
@@ -142,7 +143,7 @@ def _fits(measured: ShareOf) -> tuple[Metarubric, ...]:
             "SR",
             0.5,
             f"The answer fits a straight line to velocity against distance, and {_MEASURED}.",
-            lambda _row, _index: Gated(linear, measured),
+            Gated(linear, measured),
         ),
         Metarubric(
             "fit_function_offset",
@@ -150,7 +151,7 @@ def _fits(measured: ShareOf) -> tuple[Metarubric, ...]:
             0.5,
             "The fitted function has no offset: it is a straight line through zero, and "
             f"{_MEASURED}.",
-            lambda _row, _index: Gated(ValueEquals(("fit",), "linear_through_zero"), measured),
+            Gated(ValueEquals(("fit",), "linear_through_zero"), measured),
         ),
         Metarubric(
             "h_estimation",

@@ -6,10 +6,9 @@ See spec/physics.md, §4; gates as R8; docs/decisions/0007.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
-from generators.family import NUMBER, TEXT, answer_schema, list_of, number_between
+from generators.family import NUMBER, TEXT, answer_schema, list_of
 from generators.grading import (
     PAIRS,
     Check,
@@ -23,10 +22,12 @@ from generators.grading import (
     Metarubric,
     NumberPrecision,
     NumberWithin,
+    Row,
     Rubric,
     ShareOf,
     ValueEquals,
     fill_rubric,
+    number_between,
 )
 from generators.physics.invariant_mass_reconstruction.parameters import (
     GATE_SHARE,
@@ -36,13 +37,11 @@ from generators.physics.invariant_mass_reconstruction.parameters import (
     RADIUS_TOLERANCE,
     Parameters,
 )
-from generators.task import GroundTruth, Scalar, TruthTable
+from generators.task import GroundTruth, TruthTable
 
 _EVENTS = ItemList(("events",), PAIRS)
 _INTERVAL_DECIMALS = 6
 _ANY_GEV = (0.0, 1e6)
-
-Row = Mapping[str, Scalar]
 
 
 _EVENT = {
@@ -108,7 +107,7 @@ def _with_intervals(events: TruthTable, tolerance: float) -> TruthTable:
     return TruthTable(("event_id", "mass", "low", "high"), tuple(rows))
 
 
-def _mass_is_right(row: Row, _: int) -> ItemNumber:
+def _mass_is_right(row: Row) -> ItemNumber:
     low, high = float(row["low"]), float(row["high"])
     return ItemNumber(_EVENTS, str(row["event_id"]), "value", low, high)
 
@@ -129,9 +128,9 @@ def _metarubrics(truth: GroundTruth, read: ItemsNear, tolerance: float) -> tuple
         share=1.0,
     )
 
-    def radius(row: Row, index: int) -> Check:
+    def radius(row: Row) -> Check:
         value = float(row["radius"])
-        if index < len(layers):
+        if value in layers:
             measured = ListsNumber(("layer_radii_m",), value, 1, RADIUS_TOLERANCE)
             return Gated(measured, precise)
         low, high = value - RADIUS_TOLERANCE, value + RADIUS_TOLERANCE
@@ -154,7 +153,7 @@ def _metarubrics(truth: GroundTruth, read: ItemsNear, tolerance: float) -> tuple
             "IF",
             0.15,
             "The answer ends with the JSON object that the task asks for.",
-            lambda _row, _index: ValueEquals(("task",), NAME),
+            ValueEquals(("task",), NAME),
         ),
         _stated("final_result_mass", "mass_GeV", "mass"),
         _stated("final_result_width", "width_GeV", "decay width"),
@@ -173,7 +172,7 @@ def _metarubrics(truth: GroundTruth, read: ItemsNear, tolerance: float) -> tuple
             "DH",
             0.5,
             f"The answer lists all {{events}} events and no others, {gated}.",
-            lambda _row, _index: Gated(every, read),
+            Gated(every, read),
             "misc",
         ),
         Metarubric(
@@ -196,7 +195,7 @@ def _stated(key: str, path: str, what: str) -> Metarubric:
         "IF",
         0.15,
         f"The answer states a {what} of the new particle in GeV.",
-        lambda _row, _index: NumberWithin((path,), *_ANY_GEV),
+        NumberWithin((path,), *_ANY_GEV),
     )
 
 

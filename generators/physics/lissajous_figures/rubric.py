@@ -6,7 +6,6 @@ See spec/physics.md, §5; gates as R8; docs/decisions/0008.
 from __future__ import annotations
 
 import string
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,17 +22,16 @@ from generators.grading import (
     ListsItem,
     Metarubric,
     OmitsItem,
+    Row,
     Rubric,
     ShareOf,
     fill_rubric,
 )
 from generators.physics.lissajous_figures.parameters import FREQUENCY_TOLERANCE, NAME, Parameters
-from generators.task import GroundTruth, Scalar
+from generators.task import GroundTruth
 
 FAULTY = ItemList(("faulty",), "supply_id")
 MACHINES = ItemList(("machines",), TEXTS)
-
-_Row = Mapping[str, Scalar]
 
 
 ANSWER_SCHEMA = answer_schema(
@@ -72,7 +70,7 @@ def make_rubric(truth: GroundTruth) -> Rubric:
     return fill_rubric((*_sections(), *_supplies(gates), *_machines(gates)), dict(truth.tables))
 
 
-def _frequency(row: _Row) -> ItemNumber:
+def _frequency(row: Row) -> ItemNumber:
     true = float(row["frequency_hz"])
     low, high = true - FREQUENCY_TOLERANCE, true + FREQUENCY_TOLERANCE
     return ItemNumber(FAULTY, str(row["supply_id"]), "frequency_hz", low, high)
@@ -86,29 +84,29 @@ def _sections() -> tuple[Metarubric, ...]:
             "IF",
             0.2,
             "The answer has a section DATA FOR QUALITY ASSURANCE.",
-            lambda _row, _index: ItemRecall(FAULTY, ()),
+            ItemRecall(FAULTY, ()),
         ),
         Metarubric(
             "management_section",
             "IF",
             0.2,
             "The answer has a section DATA FOR MANAGEMENT.",
-            lambda _row, _index: ItemRecall(MACHINES, ()),
+            ItemRecall(MACHINES, ()),
         ),
     )
 
 
 def _supplies(gates: _Gates) -> tuple[Metarubric, ...]:
-    def listed(row: _Row, _: int) -> Gated:
+    def listed(row: Row) -> Gated:
         return Gated(ListsItem(FAULTY, str(row["supply_id"])), gates.supplies_precise)
 
-    def omitted(row: _Row, _: int) -> Gated:
+    def omitted(row: Row) -> Gated:
         return Gated(OmitsItem(FAULTY, str(row["supply_id"])), gates.supplies_found)
 
-    def frequency(row: _Row, _: int) -> Gated:
+    def frequency(row: Row) -> Gated:
         return Gated(_frequency(row), gates.supplies_precise)
 
-    def attribute(name: str, row: _Row) -> Gated:
+    def attribute(name: str, row: Row) -> Gated:
         # R8b: it stands in the table, and counts only beside a frequency that was measured.
         value = ItemValue(FAULTY, str(row["supply_id"]), name, str(row[name]))
         return Gated(Gated(value, _frequency(row)), gates.supplies_precise)
@@ -147,7 +145,7 @@ def _supplies(gates: _Gates) -> tuple[Metarubric, ...]:
             1.0,
             "The answer states that the faulty power supply {supply_id} is of batch {batch}, "
             f"and gets its frequency right ({{hertz}} Hz), {among}",
-            lambda row, _: attribute("batch", row),
+            lambda row: attribute("batch", row),
             "qa_data",
         ),
         Metarubric(
@@ -156,17 +154,17 @@ def _supplies(gates: _Gates) -> tuple[Metarubric, ...]:
             1.0,
             "The answer states that the faulty power supply {supply_id} was made by machine "
             f"{{machine}}, and gets its frequency right ({{hertz}} Hz), {among}",
-            lambda row, _: attribute("machine", row),
+            lambda row: attribute("machine", row),
             "qa_data",
         ),
     )
 
 
 def _machines(gates: _Gates) -> tuple[Metarubric, ...]:
-    def listed(row: _Row, _: int) -> Check:
+    def listed(row: Row) -> Check:
         return Gated(ListsItem(MACHINES, str(row["machine"])), gates.machines_precise)
 
-    def omitted(row: _Row, _: int) -> Check:
+    def omitted(row: Row) -> Check:
         return Gated(OmitsItem(MACHINES, str(row["machine"])), gates.machines_found)
 
     rate = "({faulty} of its {tested} tested supplies failed, {percent:.0f} %)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import fsum
 from typing import Any
@@ -18,7 +18,6 @@ from generators.family import (
     InputFiles,
     answer_schema,
     list_of,
-    number_near,
 )
 from generators.grading import (
     TEXTS,
@@ -28,13 +27,15 @@ from generators.grading import (
     ItemRecall,
     ListsItem,
     Metarubric,
+    Row,
     Rubric,
     ShareOf,
     ValueEquals,
     fill_rubric,
+    number_near,
 )
 from generators.seed import Streams, redraw
-from generators.task import GroundTruth, Limits, Scalar, TruthTable
+from generators.task import GroundTruth, Limits, TruthTable
 
 NAME = "new_task"
 
@@ -165,7 +166,7 @@ def make_rubric(truth: GroundTruth) -> Rubric:
 
 
 def _metarubrics(precise: ItemPrecision, read: ShareOf) -> tuple[Metarubric, ...]:
-    def listed(row: Mapping[str, Scalar], _: int) -> Gated:
+    def listed(row: Row) -> Gated:
         return Gated(ListsItem(_BAD, str(row["id"])), precise)
 
     return (
@@ -174,7 +175,7 @@ def _metarubrics(precise: ItemPrecision, read: ShareOf) -> tuple[Metarubric, ...
             "IF",
             0.2,
             "The answer ends with the JSON object that the task asks for.",
-            lambda _row, _index: ValueEquals(("task",), NAME),
+            ValueEquals(("task",), NAME),
         ),
         Metarubric(
             "bad_readings",
