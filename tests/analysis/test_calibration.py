@@ -26,7 +26,7 @@ from analysis.calibration import (
 from analysis.errors import AnalysisError
 from analysis.plan.presets import basic_plan, look_alpha
 from analysis.plan.primary import ModelScores
-from analysis.report.figures.calibration import plot_calibration
+from analysis.report.figures.detection import plot_calibration
 from analysis.stats.intervals import estimate_gap
 from benchmarks.statistics.simulate_process import REGIMES, Design, Effect, simulate
 from registry.ledger.records import Plan

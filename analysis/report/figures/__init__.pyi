@@ -1,9 +1,7 @@
 from .bars import Bar, plot_bar_grid, plot_bars
-from .calibration import plot_calibration
-from .dots import Dot, plot_dots
-from .gaps import plot_arms, plot_gaps
+from .detection import plot_calibration, plot_power
+from .intervals import Dot, plot_arms, plot_dots, plot_gaps
 from .monitoring import plot_monitoring
-from .power import plot_power
 from .style import NARROW, WIDE, css_variables, standalone
 from .timeline import Timeline, make_timeline, plot_time
 

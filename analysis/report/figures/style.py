@@ -5,14 +5,18 @@ Bytes are deterministic: no date, ids from a fixed salt, text as text.
 
 from __future__ import annotations
 
+import functools
 import io
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ParamSpec
 
 from analysis.plan import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Word
+
+_Given = ParamSpec("_Given")
 
 # The colours of a page and of its figures, by the names of CSS variables.
 _NAMES = (
@@ -37,8 +41,6 @@ PRINT = _palette(
     *("#ffffff", "#ffffff", "#000000", "#444444", "#bbbbbb"),
     *("#9a3a05", "#08507f", "#444444", "#5c2a7d"),
 )
-GROUNDS = ("paper", "wash")
-TEXTS = ("ink", "muted", "contaminated", "clean", "unsure", "withheld")
 
 # Of categories without a meaning, such as tools: white text is legible on each.
 CATEGORIES = (
@@ -79,25 +81,34 @@ STYLE = {
     "font.size": 9.5,
     "text.parse_math": False,
     "text.color": INK,
-    "axes.labelcolor": INK,
+    "axes.axisbelow": True,
     "axes.edgecolor": RULE,
-    "xtick.color": MUTED,
-    "ytick.color": INK,
-    "lines.solid_capstyle": "butt",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.spines.left": False,
-    "figure.facecolor": "none",
     "axes.facecolor": "none",
+    "axes.labelcolor": INK,
+    "axes.spines.left": False,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 9.5,
     "axes.unicode_minus": True,
-}
-_LEGEND = {
-    "frameon": False,
-    "borderpad": 0,
-    "borderaxespad": 0,
-    "handletextpad": 0.4,
-    "columnspacing": 1.4,
-    "handlelength": 1.2,
+    "figure.facecolor": "none",
+    "grid.color": RULE,
+    "grid.linewidth": 0.6,
+    "legend.borderaxespad": 0,
+    "legend.borderpad": 0,
+    "legend.columnspacing": 1.4,
+    "legend.fontsize": 8.5,
+    "legend.frameon": False,
+    "legend.handlelength": 1.2,
+    "legend.handletextpad": 0.4,
+    "legend.labelcolor": INK,
+    "lines.solid_capstyle": "butt",
+    "xtick.color": RULE,
+    "xtick.labelcolor": MUTED,
+    "xtick.major.size": 3,
+    "ytick.color": RULE,
+    "ytick.labelcolor": INK,
+    "ytick.major.size": 3,
 }
 _FONTS = 'system-ui, "Segoe UI", Roboto, Helvetica, Arial, "DejaVu Sans", sans-serif'
 
@@ -117,15 +128,51 @@ def css_variables() -> str:
     )
 
 
+def styled(plot: Callable[_Given, str]) -> Callable[_Given, str]:
+    """Decorate a function that plots: everything in it is drawn in this style."""
+
+    @functools.wraps(plot)
+    def in_style(*args: _Given.args, **kwargs: _Given.kwargs) -> str:
+        from matplotlib import rc_context
+
+        with rc_context(STYLE):
+            return plot(*args, **kwargs)
+
+    return in_style
+
+
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure; its size in inches."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height))
+
+
+def keyed_figure(width: float, height: float, marks: Sequence[Any]) -> tuple[Any, float]:
+    """A figure with a key above the given height, and the height of the key, in inches.
+
+    ``marks`` are matplotlib's lines or patches, labelled.
+    """
+    columns = 2 if width <= NARROW else 4
+    key = 0.1 + 0.2 * math.ceil(len(marks) / columns)
+    figure = new_figure(width, height + key)
+    add_key(figure, marks, columns)
+    return figure, key
+
+
+def add_key(figure: Any, marks: Sequence[Any], columns: int) -> None:
+    """Draw a key at the figure's upper edge."""
+    width, height = figure.get_size_inches()
+    place = (0.1 / width, 1 - 0.05 / height)
+    figure.legend(handles=list(marks), loc="upper left", bbox_to_anchor=place, ncols=columns)
+
+
 def draw_svg(figure: Any, name: str, title: str, words: str) -> str:
     """The figure as an ``<svg>`` element for a page: ids of its own, the page's colours, a title
     and a description that says in ``words`` what it shows."""
-    from matplotlib import rc_context
-
     buffer = io.StringIO()
-    with rc_context(STYLE):
-        none = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(buffer, format="svg", metadata=none, transparent=True)
+    none = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    figure.savefig(buffer, format="svg", metadata=none, transparent=True)
     text = buffer.getvalue()
     view = re.search(r'viewBox="[^"]+"', text)
     body = text[text.index("<defs") : text.rindex("</svg>")]
@@ -151,22 +198,22 @@ def standalone(svg: str) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
 
 
-def new_figure(width: float, height: float) -> Any:
-    """An empty figure in inches, in our style."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    with rc_context(STYLE):
-        return Figure(figsize=(width, height))
+def panel(figure: Any, left: float, bottom: float, width: float, height: float) -> Any:
+    """Axes at a place in inches from the figure's lower left corner."""
+    across, up = figure.get_size_inches()
+    return figure.add_axes((left / across, bottom / up, width / across, height / up))
 
 
-def add_axes(figure: Any, place: tuple[float, float, float, float]) -> Any:
-    """Axes at a place (left, bottom, width, height, as shares), in our style."""
-    from matplotlib import rc_context
-
-    with rc_context(STYLE):
-        axes = figure.add_axes(place)
-        axes.set_axisbelow(True)
+def row_axes(
+    figure: Any, labels: Sequence[str], *, left: float, head: float, foot: float, right: float = 0.2
+) -> Any:
+    """Axes with a row for each label, the first at the top, between margins in inches."""
+    width, height = figure.get_size_inches()
+    axes = panel(figure, left, foot, width - left - right, height - head - foot)
+    axes.set_ylim(max(1, len(labels)) - 0.5, -0.5)
+    axes.set_yticks(range(len(labels)), labels)
+    axes.tick_params(axis="y", length=0, pad=8)
+    axes.grid(axis="x")
     return axes
 
 
@@ -191,21 +238,6 @@ def _verdict_style(verdict: Word) -> dict[str, Any]:
         "mec": colour,
         "mew": 1.6 if verdict != WITHHELD else 0.6,
     }
-
-
-def add_key(figure: Any, marks: Sequence[Any], top: float, columns: int) -> None:
-    """A key in one or more rows, ``top`` inches below the figure's upper edge; ``marks`` are
-    matplotlib's lines, labelled."""
-    width, height = figure.get_size_inches()
-    figure.legend(
-        handles=list(marks),
-        loc="upper left",
-        bbox_to_anchor=(0.1 / width, 1 - top / height),
-        ncols=columns,
-        fontsize=8.5,
-        labelcolor=INK,
-        **_LEGEND,
-    )
 
 
 def verdict_marks(words: Iterable[Word]) -> list[Any]:
@@ -235,9 +267,9 @@ def gap_range(ends: Sequence[float], margin: float) -> tuple[float, float]:
     return max(-1.0, low - pad), min(1.0, high + pad)
 
 
-def label_width(labels: Sequence[str]) -> float:
-    """Inches that the longest of some labels beside an axis takes, at most three."""
-    return min(3.0, 0.085 * max([8, *map(len, labels)]) + 0.2)
+def label_width(labels: Sequence[str], width: float = WIDE) -> float:
+    """Inches that the longest of some labels takes beside an axis of a figure of some width."""
+    return min(0.42 * width, 0.085 * max([8, *map(len, labels)]) + 0.2)
 
 
 def slug(width: float) -> str:

@@ -9,29 +9,11 @@ from datetime import date
 from typing import Any
 
 from analysis.plan import Verdict
-from analysis.report.figures.style import (
-    COLOUR,
-    MUTED,
-    NARROW,
-    PAPER,
-    RULE,
-    WIDE,
-    add_axes,
-    add_key,
-    cut,
-    draw_svg,
-    gap_range,
-    mark_verdict,
-    new_figure,
-    note,
-    points_axis,
-    slug,
-    verdict_marks,
-)
+from analysis.report.figures import style
 from analysis.report.report import ModelFact
 from analysis.stats import signed
 
-_ACROSS = {WIDE: 3, NARROW: 1}
+_ACROSS = {style.WIDE: 3, style.NARROW: 1}  # panels
 _LEFT, _RIGHT, _GAP, _FOOT, _HEAD, _HIGH = 0.55, 0.12, 0.3, 0.62, 0.36, 1.55  # inches
 _LETTER, _LINE = 4.4, 9.5  # points, of a name
 _SHIFTS = (1.5, -11.0, 11.0, -21.0, 21.0, 31.0, -31.0)  # points that a name may move
@@ -46,6 +28,11 @@ class Point:
     x: float
     cutoff: float | None
     verdict: Verdict
+
+    @property
+    def gap(self) -> float:
+        """The estimate of the verdict, which has one."""
+        return self.verdict.estimate or 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,52 +64,43 @@ def make_timeline(
     )
 
 
-def plot_time(line: Timeline, margin: float, width: float = WIDE) -> str:
+@style.styled
+def plot_time(line: Timeline, margin: float, width: float = style.WIDE) -> str:
     """A panel a family: gaps with 95 % intervals over release dates, or waves; where a training
     cut-off is known, a dotted line from it. SVG text for inlining in HTML."""
-    count = max(1, len(line.families))
-    across = min(_ACROSS[width], count)
-    down = math.ceil(count / across)
-    cell = _FOOT + _HEAD + _HIGH
-    marks = verdict_marks(
-        p.verdict.verdict for _, family_points in line.families for p in family_points
-    )
-    columns = 2 if width <= NARROW else 4
-    key = 0.1 + 0.2 * math.ceil(len(marks) / columns)
-    height = down * cell + key
-    figure = new_figure(width, height)
-    add_key(figure, marks, 0.05, columns)
-    wide = (width - _LEFT - _RIGHT - (across - 1) * _GAP) / across
-    limits = _limits(line)
     points = [point for _, family_points in line.families for point in family_points]
-    ends = [end for p in points for end in (*p.verdict.interval, p.verdict.estimate or 0.0)]
-    span = gap_range(ends, margin)
+    across = min(_ACROSS[width], max(1, len(line.families)))
+    down = max(1, math.ceil(len(line.families) / across))
+    cell = _FOOT + _HEAD + _HIGH
+    marks = style.verdict_marks(p.verdict.verdict for p in points)
+    figure, _ = style.keyed_figure(width, down * cell, marks)
+    wide = (width - _LEFT - _RIGHT - (across - 1) * _GAP) / across
+    limits = _limits(line, points)
+    ends = [end for p in points for end in (*p.verdict.interval, p.gap)]
+    span = style.gap_range(ends, margin)
     for place, (family, family_points) in enumerate(line.families):
         row, column = divmod(place, across)
-        left = _LEFT + column * (wide + _GAP)
-        bottom = height - key - (row + 1) * cell + _FOOT
-        axes = add_axes(figure, (left / width, bottom / height, wide / width, _HIGH / height))
+        left, bottom = _LEFT + column * (wide + _GAP), (down - row - 1) * cell + _FOOT
+        axes = style.panel(figure, left, bottom, wide, _HIGH)
         axes.set_xlim(*limits)
         axes.set_ylim(*span)
-        _draw_panel(axes, line, family_points, margin, named=len(family_points) <= _LABELLED)
-        axes.set_title(cut(family, int(wide * 12)), loc="left", fontsize=9.5, pad=7)
+        _draw_panel(axes, line, family_points, margin)
+        axes.set_title(style.cut(family, int(wide * 12)), pad=7)
         if column:
             axes.tick_params(axis="y", labelleft=False)
         else:
             axes.set_ylabel("Gap, points")
-    title = "Gap over time by family of models"
-    return draw_svg(figure, f"time-{slug(width)}", title, time_words(line))
+    title, name = "Gap over time by family of models", f"time-{style.slug(width)}"
+    return style.draw_svg(figure, name, title, _words(line))
 
 
-def time_words(line: Timeline) -> str:
-    """What the figure shows."""
+def _words(line: Timeline) -> str:
     sentences = []
-    for family, family_points in line.families:
-        parts = [
-            f"{p.verdict.model}, {_when(p, line)}: {signed(p.verdict.estimate or 0.0)}, "
-            f"{p.verdict.verdict}"
-            for p in family_points
-        ]
+    for family, points in line.families:
+        parts = (
+            f"{p.verdict.model}, {_when(p, line)}: {signed(p.gap)}, {p.verdict.verdict}"
+            for p in points
+        )
         sentences.append(f"{family}: {'; '.join(parts)}.")
     return " ".join(sentences)
 
@@ -143,8 +121,7 @@ def _when(point: Point, line: Timeline) -> str:
     return f"wave {point.verdict.wave}"
 
 
-def _limits(line: Timeline) -> tuple[float, float]:
-    points = [point for _, family_points in line.families for point in family_points]
+def _limits(line: Timeline, points: Sequence[Point]) -> tuple[float, float]:
     every = [p.x for p in points] + [p.cutoff for p in points if p.cutoff is not None]
     every += [line.published] if line.published is not None else []
     low, high = min(every, default=0.0), max(every, default=1.0)
@@ -152,32 +129,30 @@ def _limits(line: Timeline) -> tuple[float, float]:
     return low - pad, high + pad
 
 
-def _draw_panel(
-    axes: Any, line: Timeline, points: Sequence[Point], margin: float, *, named: bool
-) -> None:
-    axes.grid(axis="y", color=RULE, lw=0.6)
-    axes.axhline(0, color=MUTED, lw=1)
-    axes.axhline(margin, color=MUTED, lw=1, dashes=(4, 3))
+def _draw_panel(axes: Any, line: Timeline, points: Sequence[Point], margin: float) -> None:
+    axes.grid(axis="y")
+    axes.axhline(0, color=style.MUTED, lw=1)
+    axes.axhline(margin, color=style.MUTED, lw=1, dashes=(4, 3))
     if line.published is not None:
-        axes.axvline(line.published, color=MUTED, lw=1, dashes=(1.5, 2))
-    for point, x in zip(points, _apart(points, axes.get_xlim()), strict=True):
+        axes.axvline(line.published, color=style.MUTED, lw=1, dashes=(1.5, 2))
+    xs = _apart(points, axes.get_xlim())
+    for point, x in zip(points, xs, strict=True):
         _draw_point(axes, point, x)
-    if named:
-        _name_points(axes, points, _apart(points, axes.get_xlim()))
-    axes.tick_params(axis="both", length=3, color=RULE)
-    points_axis(axes.yaxis)
+    if len(points) <= _LABELLED:
+        _name_points(axes, points, xs)
+    style.points_axis(axes.yaxis)
     _time_axis(axes, dated=line.dated)
 
 
 def _draw_point(axes: Any, point: Point, x: float) -> None:
-    gap, colour = point.verdict.estimate or 0.0, COLOUR[point.verdict.verdict]
+    gap, colour = point.gap, style.COLOUR[point.verdict.verdict]
     low, high = axes.get_ylim()
     ends = [min(max(end, low), high) for end in point.verdict.interval]
     if point.cutoff is not None:
         axes.plot([point.cutoff, x], [gap, gap], color=colour, lw=1, ls=(0, (1, 1.6)))
         axes.plot([point.cutoff], [gap], "|", color=colour, ms=6)
     axes.plot([x, x], ends, color=colour, lw=1.6)
-    mark_verdict(axes, x, gap, point.verdict.verdict, 6.0)
+    style.mark_verdict(axes, x, gap, point.verdict.verdict, 6.0)
 
 
 def _apart(points: Sequence[Point], limits: tuple[float, float]) -> list[float]:
@@ -192,40 +167,36 @@ def _apart(points: Sequence[Point], limits: tuple[float, float]) -> list[float]:
 
 def _name_points(axes: Any, points: Sequence[Point], xs: Sequence[float]) -> None:
     """Names beside the marks, once for each model, moved up or down where they would meet."""
-    room = axes.get_window_extent().transformed(axes.figure.dpi_scale_trans.inverted())
-    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
-    taken: list[tuple[float, float, float, float]] = []
-    seen: set[str] = set()
+    from matplotlib.transforms import Bbox
+
+    left, right = axes.get_xlim()
+    scale = 72 / axes.figure.dpi  # of pixels to points of 72 an inch
+    bottom, top = axes.bbox.y0 * scale, axes.bbox.y1 * scale
+    taken: list[Bbox] = []
+    named: set[str] = set()
     for point, x in zip(points, xs, strict=True):
-        if point.verdict.model in seen:
+        if point.verdict.model in named:
             continue
-        seen.add(point.verdict.model)
-        name = cut(point.verdict.model, 18)
-        # In points of 72 an inch, from the lower left corner of the panel.
-        at = 72 * room.width * (x - left) / (right - left)
-        up = 72 * room.height * ((point.verdict.estimate or 0.0) - low) / (high - low)
+        named.add(point.verdict.model)
+        name = style.cut(point.verdict.model, 18)
+        at, up = axes.transData.transform((x, point.gap)) * scale
         wide, backward = _LETTER * len(name), x > left + 0.55 * (right - left)
         start = at - 7 - wide if backward else at + 7
         for shift in _SHIFTS:
-            box = (start, up + shift, start + wide, up + shift + _LINE)
-            if not any(_meet(box, other) for other in taken) and 0 <= box[1] <= 72 * room.height:
+            box = Bbox.from_bounds(start, up + shift, wide, _LINE)
+            if not box.count_overlaps(taken) and bottom <= box.y0 <= top:
                 break
         taken.append(box)
-        beside = (-7, "right") if backward else (7, "left")
-        note(
+        style.note(
             axes,
             name,
-            (x, point.verdict.estimate or 0.0),
-            (beside[0], shift + 1.5),
+            (x, point.gap),
+            (-7 if backward else 7, shift + 1.5),
             fontsize=7.5,
-            ha=beside[1],
+            ha="right" if backward else "left",
             va="bottom",
-            bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.4},
+            bbox={"facecolor": style.PAPER, "edgecolor": "none", "pad": 0.4},
         )
-
-
-def _meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 def _time_axis(axes: Any, *, dated: bool) -> None:

@@ -1,0 +1,134 @@
+"""Plots of values with their intervals, a row each: gaps, mean scores, shares."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from analysis.plan import CONTAMINATED, ArmMean, Verdict
+from analysis.report.figures import style
+from analysis.stats import points, signed
+from registry.result_row import Arm
+
+_ROW, _FOOT, _HEAD = 0.36, 0.55, 0.2  # inches
+_DOT_ROW, _DOT_FOOT, _NOTE = 0.24, 0.35, 0.75  # inches, of dots
+_DOT_MARKERS = ("o", "s", "D")
+_DOT_LABEL = 40  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A share with its interval; rows of one ``label`` stand together. ``group`` gives the colour,
+    ``note`` stands at the end of the row."""
+
+    label: str
+    group: str
+    value: float
+    interval: tuple[float, float]
+    note: str
+
+
+@style.styled
+def plot_gaps(verdicts: Sequence[Verdict], margin: float, width: float = style.WIDE) -> str:
+    """One row per model and wave: the gap with its 95 % interval, a line at zero and one at the
+    margin, the verdict by shape and colour. SVG text for inlining in HTML."""
+    rows = [verdict for verdict in verdicts if verdict.estimate is not None]
+    labels = [_label(v.model, v.wave, width) for v in rows]
+    figure, axes = _canvas(width, labels, style.verdict_marks(v.verdict for v in rows))
+    low, high = style.gap_range([e for v in rows for e in (*v.interval, v.estimate or 0)], margin)
+    axes.set_xlim(low, high)
+    axes.axvline(0, color=style.MUTED, lw=1)
+    axes.axvline(margin, color=style.MUTED, lw=1, dashes=(4, 3))
+    place = {"xycoords": ("data", "axes fraction"), "va": "bottom"}
+    style.note(axes, f" margin {signed(margin)}", (margin, 1), (0, 3), **place)
+    for y, verdict in enumerate(rows):
+        ends = [min(max(end, low), high) for end in verdict.interval]
+        axes.plot(ends, [y, y], color=style.COLOUR[verdict.verdict], lw=1.8)
+        style.mark_verdict(axes, verdict.estimate or 0.0, y, verdict.verdict)
+    axes.set_xlabel("Gap: public minus private, points")
+    style.points_axis(axes.xaxis)
+    words = (
+        f"{v.model}, wave {v.wave}: {signed(v.estimate or 0.0)} "
+        f"({signed(v.interval[0])} to {signed(v.interval[1])}), {v.verdict}."
+        for v in rows
+    )
+    name = f"gap-{style.slug(width)}"
+    return style.draw_svg(figure, name, "Gap by model and wave", " ".join(words))
+
+
+@style.styled
+def plot_arms(means: Sequence[ArmMean], width: float = style.WIDE) -> str:
+    """One row per model and wave: the mean score in each arm, averaged over strata, with 95 %
+    intervals; private is open, public filled. SVG text for inlining in HTML."""
+    from matplotlib.lines import Line2D
+
+    whole = [mean for mean in means if not mean.stratum]
+    keys = sorted({(m.wave, m.model) for m in whole})
+    looks = {Arm.PUBLIC: _arm_look(style.INK), Arm.PRIVATE: _arm_look(style.MUTED, style.PAPER)}
+    marks = [Line2D([], [], lw=0, label=f"{arm} instances", **look) for arm, look in looks.items()]
+    figure, axes = _canvas(width, [_label(model, wave, width) for wave, model in keys], marks)
+    axes.set_xlim(-0.02, 1.02)
+    for mean in whole:
+        look = looks[mean.arm]
+        y = keys.index((mean.wave, mean.model)) + (-0.13 if mean.arm == Arm.PUBLIC else 0.13)
+        if mean.estimate.interval is not None:
+            axes.plot(mean.estimate.interval, [y, y], color=look["mec"], lw=1.4)
+        axes.plot([mean.estimate.mean], [y], lw=0, clip_on=False, **look)
+    axes.set_xlabel("Mean score, points of 100")
+    style.points_axis(axes.xaxis)
+    words = (f"{m.model}, wave {m.wave}, {m.arm}: {points(m.estimate.mean)}." for m in whole)
+    return style.draw_svg(figure, f"arms-{style.slug(width)}", "Mean score by arm", " ".join(words))
+
+
+@style.styled
+def plot_dots(
+    dots: Sequence[Dot], bound: float, groups: Sequence[str], name: str, title: str
+) -> str:
+    """A row for each share, on a scale from 0 to 1 with the ``bound`` marked. SVG text for inlining
+    in HTML; ``name`` begins its ids."""
+    from matplotlib.lines import Line2D
+
+    looks: dict[str, dict[str, Any]] = {
+        group: {"color": colour, "marker": marker, "ms": 5}
+        for group, colour, marker in zip(
+            groups, style.CATEGORIES, itertools.cycle(_DOT_MARKERS), strict=False
+        )
+    }
+    marks = [Line2D([], [], lw=1.8, label=group, **look) for group, look in looks.items()]
+    height = _DOT_ROW * max(1, len(dots)) + _DOT_FOOT
+    figure, key = style.keyed_figure(style.WIDE, height, marks)
+    labels = [style.cut(dot.label, _DOT_LABEL) for dot in dots]
+    firsts = [label if label not in labels[:y] else "" for y, label in enumerate(labels)]
+    left = style.label_width(labels)
+    axes = style.row_axes(figure, firsts, left=left, head=key, foot=_DOT_FOOT, right=_NOTE)
+    axes.set_xlim(-0.01, 1.01)
+    axes.axvline(bound, color=style.COLOUR[CONTAMINATED], lw=1, dashes=(4, 3))
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])
+    for y, dot in enumerate(dots):
+        look = looks[dot.group]
+        axes.plot(dot.interval, [y, y], color=look["color"], lw=1.8)
+        axes.plot([dot.value], [y], lw=0, clip_on=False, **look)
+        style.note(axes, dot.note, (1.01, y), (_NOTE * 72 - 4, 0), ha="right", va="center")
+    words = " ".join(f"{dot.label}, {dot.group}: {dot.note}." for dot in dots)
+    return style.draw_svg(figure, name, title, words)
+
+
+def _arm_look(colour: str, fill: str = "") -> dict[str, Any]:
+    return {"marker": "o", "ms": 5.5, "mec": colour, "mfc": fill or colour, "mew": 1.4}
+
+
+def _canvas(width: float, labels: Sequence[str], marks: Sequence[Any]) -> tuple[Any, Any]:
+    """A figure and axes with a row for each label, below a key."""
+    height = _ROW * max(len(labels), 1) + _FOOT + _HEAD
+    figure, key = style.keyed_figure(width, height, marks)
+    left = style.label_width(labels, width)
+    return figure, style.row_axes(figure, labels, left=left, head=_HEAD + key, foot=_FOOT)
+
+
+def _label(model: str, wave: int, width: float) -> str:
+    """Model and wave, cut to what the margin holds."""
+    if width > style.NARROW:
+        return f"{style.cut(model, 32)}, wave {wave}"
+    return f"{style.cut(model, 14)} · {wave}"
