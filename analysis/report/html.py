@@ -24,29 +24,7 @@ from analysis.report.figures import (
 )
 from analysis.report.report import Report
 from analysis.report.sections import calibration_table, calibration_words, title_of
-from analysis.report.tables import (
-    ReportTable,
-    burned_table,
-    cause_table,
-    control_table,
-    cost_table,
-    dimension_table,
-    effort_table,
-    excluded_table,
-    exploratory_table,
-    exposure_table,
-    funnel_table,
-    further_table,
-    monitor_table,
-    onset_table,
-    score_table,
-    sensitivity_tables,
-    served_table,
-    text_table,
-    time_table,
-    tool_table,
-    verdict_table,
-)
+from analysis.report.tables import sensitivity_tables, tables_of
 from analysis.report.wording import (
     all_control_words,
     cite_words,
@@ -69,12 +47,12 @@ def render_html(report: Report) -> str:
     from markupsafe import Markup
 
     page = _environment()
-    line = timeline_of(report)
+    line = make_timeline(report)
     sensitivity = sensitivity_tables(report)
     plots = {name: [Markup(svg) for svg in svgs] for name, svgs in _plots(report, line).items()}  # noqa: S704  # our own SVG, in which matplotlib and html.escape have escaped every name
     rendered: str = page.get_template("report").render(
         report=report,
-        tables=_tables(report, line),
+        tables=tables_of(report),
         sensitivity=sensitivity,
         contents=_contents(report, bool(sensitivity)),
         words=_WORDS,
@@ -97,12 +75,6 @@ def render_html(report: Report) -> str:
         **plots,
     )
     return _hold_units(rendered.lstrip("\n"))
-
-
-def timeline_of(report: Report) -> Timeline:
-    """The registered verdicts in time."""
-    facts = {fact.model: fact for fact in report.facts}
-    return make_timeline(report.verdicts, facts, report.published)
 
 
 def _environment() -> Any:
@@ -137,32 +109,6 @@ def _plots(report: Report, line: Timeline) -> dict[str, list[str]]:
             plot_monitoring(monitoring, w) for w in widths if monitoring and monitoring.looks
         ],
     }
-
-
-def _tables(report: Report, line: Timeline) -> dict[str, ReportTable]:
-    tables = (
-        verdict_table(report),
-        exploratory_table(report),
-        control_table(report),
-        monitor_table(report),
-        onset_table(report),
-        time_table(report, line),
-        score_table(report, by_stratum=False),
-        score_table(report, by_stratum=True),
-        dimension_table(report),
-        funnel_table(report),
-        cause_table(report),
-        effort_table(report),
-        tool_table(report),
-        cost_table(report),
-        further_table(report),
-        excluded_table(report),
-        served_table(report),
-        burned_table(report),
-        exposure_table(report),
-        text_table(report),
-    )
-    return {table.name: table for table in tables}
 
 
 def _hold_units(page: str) -> str:

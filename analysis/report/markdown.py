@@ -7,20 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from analysis.report.report import Report
 from analysis.report.sections import calibration_table, calibration_words, title_of
-from analysis.report.tables import (
-    Cell,
-    ReportTable,
-    StatusCell,
-    burn_test_table,
-    burned_table,
-    control_table,
-    cost_table,
-    exposure_table,
-    funnel_table,
-    monitor_table,
-    text_table,
-    verdict_table,
-)
+from analysis.report.tables import Cell, ReportTable, StatusCell, burn_test_table, tables_of
 from analysis.report.wording import (
     cite_words,
     command_words,
@@ -39,6 +26,7 @@ def render_markdown(report: Report) -> str:
 
 
 def _lines(report: Report) -> Iterator[str]:
+    tables = tables_of(report)
     yield from (f"# {_plain(report.study)}: contamination report", "")
     registered = "registered as" if report.registered else "not registered,"
     issued = time_words_of(report.issued)
@@ -46,44 +34,37 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"{registered} `{report.registration}`."
     if report.description:
         yield from ("", _plain(report.description))
-    yield from ("", "## Verdicts", "", *_table(verdict_table(report)), "")
+    yield from ("", "## Verdicts", "", *_table(tables["verdicts"]), "")
     for verdict in report.verdicts:
         word = f"**{_plain(verdict.model)}**, wave {verdict.wave}: **{verdict.verdict}**."
         yield f"- {word} {_plain(finding(verdict, report.controls))}"
     yield ""
     if words := monitored_words(report.monitoring):
         words = f"{words} {onset_words(report.monitoring)}".rstrip()
-        yield from ("## The study as a whole", "", words, "", *_table(monitor_table(report)), "")
+        yield from ("## The study as a whole", "", words, "", *_table(tables["monitoring"]), "")
     yield from ("## Controls", "")
-    controls = control_table(report)
-    if controls.rows:
-        yield from (*_table(controls), "")
+    if report.controls:
+        yield from (*_table(tables["controls"]), "")
     else:
         yield from ("None is part of the plan.", "")
     for made in report.calibrations:
         yield from (f"## Calibration: {title_of(made).lower()}", "")
         yield from (" ".join(_plain(line) for line in calibration_words(made)), "")
         yield from (*_table(calibration_table(made)), "")
-    yield from _exposure_lines(report)
+    yield from _exposure_lines(report, [tables["exposure"], tables["texts"]])
     yield from _change_lines(report)
     yield from ("## Deviations", "", *_bullets(report.deviations or ("None.",)), "")
-    yield from _burned_lines(report)
-    yield from ("## Episodes", "", *_table(funnel_table(report)), "")
-    yield from ("## Cost", "", *_table(cost_table(report)), "")
+    if report.burned:
+        yield from ("## Burned instances", "", *_table(tables["burned"]), "")
+        if (tested := burn_test_table(report)) is not None:
+            yield from (tested.caption, "", *_table(tested), "")
+    yield from ("## Episodes", "", *_table(tables["episodes"]), "")
+    yield from ("## Cost", "", *_table(tables["costs"]), "")
     yield from ("## Limits", "", *_bullets(report.limits), "")
     yield from ("## How to cite and verify", "", _plain(cite_words(report)), "", "```sh")
     yield from (command_words(report), "```", "")
     yield "The page `report.html` beside this file has all of it, with figures; `report.json` and"
     yield "`tables/` have every number."
-
-
-def _burned_lines(report: Report) -> Iterator[str]:
-    """What of the private arm is burned, and whether it shows; nothing where nothing is."""
-    if not report.burned:
-        return
-    yield from ("## Burned instances", "", *_table(burned_table(report)), "")
-    if (tested := burn_test_table(report)) is not None:
-        yield from (tested.caption, "", *_table(tested), "")
 
 
 def _change_lines(report: Report) -> Iterator[str]:
@@ -129,13 +110,12 @@ def _plain(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 
-def _exposure_lines(report: Report) -> Iterator[str]:
+def _exposure_lines(report: Report, tables: Sequence[ReportTable]) -> Iterator[str]:
     """Tables of what models know without an instance's data; nothing if no model was asked."""
-    tables = [table for table in (exposure_table(report), text_table(report)) if table.rows]
-    if not tables and not report.text_notes:
-        return
-    yield from ("## Exposure", "")
+    if report.exposure or report.texts or report.text_notes:
+        yield from ("## Exposure", "")
     for table in tables:
-        yield from (table.caption, "", *_table(table), "")
+        if table.rows:
+            yield from (table.caption, "", *_table(table), "")
     if report.text_notes:
         yield from (*_bullets([f"{note}." for note in report.text_notes]), "")

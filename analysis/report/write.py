@@ -12,6 +12,7 @@ from analysis.files import write_whole
 from analysis.picard import table_csv
 from analysis.report.csv import tables_csv
 from analysis.report.figures import (
+    make_timeline,
     plot_arms,
     plot_calibration,
     plot_gaps,
@@ -19,7 +20,7 @@ from analysis.report.figures import (
     plot_time,
     standalone,
 )
-from analysis.report.html import render_html, timeline_of
+from analysis.report.html import render_html
 from analysis.report.markdown import render_markdown
 from analysis.report.report import Report, report_json
 
@@ -91,7 +92,7 @@ def _figures(report: Report) -> dict[str, str]:
     figures = {"scores": plot_arms(report.means)}
     if any(v.estimate is not None for v in report.verdicts):
         figures["gaps"] = plot_gaps(report.verdicts, report.plan.margin)
-        figures["time"] = plot_time(timeline_of(report), report.plan.margin)
+        figures["time"] = plot_time(make_timeline(report), report.plan.margin)
     if monitoring is not None and monitoring.looks:
         figures["monitoring"] = plot_monitoring(monitoring)
     for calibration in report.calibrations:

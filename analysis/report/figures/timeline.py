@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
 from analysis.plan import Verdict
 from analysis.report.figures import style
-from analysis.report.report import ModelFact
+from analysis.report.report import ModelFact, Report
 from analysis.stats import signed
 
 _ACROSS = {style.WIDE: 3, style.NARROW: 1}  # panels
@@ -44,22 +44,19 @@ class Timeline:
     families: tuple[tuple[str, tuple[Point, ...]], ...]
 
 
-def make_timeline(
-    verdicts: Sequence[Verdict], facts: Mapping[str, ModelFact], published: str
-) -> Timeline:
-    """The verdicts with an estimate in time: by release date where each of their models has one,
-    else by wave."""
-    rows = [verdict for verdict in verdicts if verdict.estimate is not None]
-    known = {v.model: facts.get(v.model, ModelFact(v.model)) for v in rows}
-    dated = bool(rows) and all(fact.released for fact in known.values())
+def make_timeline(report: Report) -> Timeline:
+    """The registered verdicts with an estimate in time: by release date where each of their models
+    has one, else by wave."""
+    rows = [verdict for verdict in report.verdicts if verdict.estimate is not None]
+    dated = bool(rows) and all(report.fact(verdict.model).released for verdict in rows)
     points = sorted(
-        (_point(v, known[v.model], dated) for v in rows),
+        (_point(verdict, report.fact(verdict.model), dated) for verdict in rows),
         key=lambda point: (point.x, point.verdict.model),
     )
     names = list(dict.fromkeys(point.family for point in points))
     return Timeline(
         dated,
-        _day(published) if dated and published else None,
+        _day(report.published) if dated and report.published else None,
         tuple((name, tuple(p for p in points if p.family == name)) for name in names),
     )
 
