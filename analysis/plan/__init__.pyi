@@ -17,7 +17,7 @@ from .presets import (
 )
 from .primary import ModelScores, PrimaryResult, Studies, apply_rule, look_data
 from .sensitivity import DIMENSIONS, SensitivityResult
-from .standard import LookResult, StandardResult, bears_on
+from .standard import LookResult, bears_on
 from .verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict, Word
 
 __all__ = [
@@ -42,7 +42,6 @@ __all__ = [
     "PrimaryResult",
     "Regrading",
     "SensitivityResult",
-    "StandardResult",
     "Studies",
     "Verdict",
     "Word",

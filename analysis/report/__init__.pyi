@@ -1,21 +1,27 @@
-from .changes import changes_since
+from .calibration import calibration_words
 from .deviations import table_departures
+from .json import changes_since
 from .report import ModelFact, Report, ReportRequest, build_report, build_table_report, report_json
-from .tool_use_page import write_tool_files
+from .tool_use import Conduct, ToolUseTables, Use, tabulate_tools, write_tool_files
 from .write import DATA, check_folder, report_files, write_files, write_report
 
 __all__ = [
     "DATA",
+    "Conduct",
     "ModelFact",
     "Report",
     "ReportRequest",
+    "ToolUseTables",
+    "Use",
     "build_report",
     "build_table_report",
+    "calibration_words",
     "changes_since",
     "check_folder",
     "report_files",
     "report_json",
     "table_departures",
+    "tabulate_tools",
     "write_files",
     "write_report",
     "write_tool_files",

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
-from analysis.data import ResultTable, codes_of
+from analysis.data import ResultTable
 from analysis.plan import KEEP, BurnedSeeds, burned_words, control_models
+from analysis.report.episodes import count_rows
 from analysis.stats import counted
 from registry.ledger import Plan, RunManifest
 from registry.result_row import GRADER, Arm, Status
 
-_CELL = ("wave", "stratum", "tranche", "arm", "instance")
+_CELL = ("wave", "tranche", "stratum", "arm", "instance")
 
 
 def deviations(
@@ -35,26 +33,25 @@ def deviations(
     """
     manifests = list(runs)
     graded = table.where(table["grader"] == grader)
-    departures: list[str] = []
-    departures += _provenance_departures(manifests, entropy, dirty)
-    departures += _sample_departures(plan, graded, reserve)
-    departures += _run_departures(plan, graded, manifests)
-    departures += _served_departures(graded)
-    departures += _missing_departures(graded)
-    departures += _look_departures(plan, graded)
-    if grader != GRADER:
-        departures.append(f"Graded by {grader!r}; the plan tests the {GRADER} grader's scores.")
-    return tuple(departures)
+    other = f"Graded by {grader!r}; the plan tests the {GRADER} grader's scores."
+    return (
+        *_provenance_departures(manifests, entropy, dirty),
+        *_sample_departures(plan, graded, reserve),
+        *_run_departures(plan, graded, manifests),
+        *_row_departures(plan, graded),
+        *([other] if grader != GRADER else []),
+    )
 
 
 def table_departures(plan: Plan, table: ResultTable) -> tuple[str, ...]:
     """Where a table from elsewhere departs from a plan, one sentence each."""
-    departures: list[str] = []
-    departures += _sample_departures(plan, table)
-    departures += _served_departures(table)
-    departures += _missing_departures(table)
-    departures += _look_departures(plan, table)
-    return tuple(departures)
+    return (*_sample_departures(plan, table), *_row_departures(plan, table))
+
+
+def _row_departures(plan: Plan, table: ResultTable) -> Iterator[str]:
+    yield from _served_departures(table)
+    yield from _missing_departures(table)
+    yield from _look_departures(plan, table)
 
 
 def _provenance_departures(runs: Sequence[RunManifest], entropy: str, dirty: bool) -> Iterator[str]:
@@ -84,12 +81,7 @@ def _sample_departures(
     plan: Plan, table: ResultTable, reserve: Sequence[int] | None = None
 ) -> Iterator[str]:
     """``reserve`` None: how large reserve tranches should be is not known."""
-    wave, stratum, tranche, arm, instance = (codes_of(table[n]) for n in _CELL)
-    cells = _distinct(wave[1], stratum[1], tranche[1], arm[1], instance[1])
-    counts = Counter(
-        (wave[0][w], tranche[0][t], stratum[0][s], arm[0][a])
-        for w, s, t, a, _ in zip(*cells, strict=True)
-    )
+    counts = Counter(cell[:4] for cell in count_rows(*(table[name] for name in _CELL)))
     drawn = dict(enumerate((plan.seeds_per_arm, *(reserve or ()))))
     there = sorted({(w, t) for w, t, _, _ in counts})
     for at, k, name in ((w, t, s) for w, t in there for s in plan.strata):
@@ -100,13 +92,13 @@ def _sample_departures(
         for which, n in ((Arm.PUBLIC, public), (Arm.PRIVATE, private)):
             if n != drawn.get(k, n):
                 yield f"{where}: {n} {which} instances; {drawn[k]} were registered."
-    for name in sorted(set(stratum[0]) - set(plan.strata)):
+    for name in sorted({cell[2] for cell in counts} - set(plan.strata)):
         yield f"Stratum {name} is not registered; its rows are left out of the registered test."
 
 
 def _run_departures(plan: Plan, table: ResultTable, runs: Sequence[RunManifest]) -> Iterator[str]:
     promised = {(run.wave, pin.name) for run in runs for pin in run.models}
-    present = set(_models_at_waves(table))
+    present = set(count_rows(table["wave"], table["model"]))
     for wave, model in sorted(present - promised):
         yield f"{model} at wave {wave} stands in no run manifest."
     for wave, model in sorted(promised - present):
@@ -120,9 +112,8 @@ def _run_departures(plan: Plan, table: ResultTable, runs: Sequence[RunManifest])
 
 
 def _served_departures(table: ResultTable) -> Iterator[str]:
-    wave, model, served = (codes_of(table[n]) for n in ("wave", "model", "served_version"))
-    cells = zip(*_distinct(wave[1], model[1], served[1]), strict=True)
-    versions = Counter((wave[0][w], model[0][m]) for w, m, v in cells if served[0][v])
+    served = count_rows(table["wave"], table["model"], table["served_version"])
+    versions = Counter((wave, model) for wave, model, version in served if version)
     for (at, name), count in sorted(versions.items()):
         if count > 1:
             yield f"{name} was served in {count} versions within wave {at}."
@@ -130,38 +121,21 @@ def _served_departures(table: ResultTable) -> Iterator[str]:
 
 def _missing_departures(table: ResultTable) -> Iterator[str]:
     rows = table.where(table["status"] == Status.MISSING)
-    if not len(rows):
-        return
-    lost = Counter(zip(rows["wave"].tolist(), rows["model"], rows["arm"], strict=True))
-    wave, model = codes_of(table["wave"]), codes_of(table["model"])
-    owed = np.bincount(wave[1] * len(model[0]) + model[1])
-    for at, name in sorted({key[:2] for key in lost}):
-        public, private = (lost[at, name, arm] for arm in (Arm.PUBLIC, Arm.PRIVATE))
-        here = int(owed[wave[0].index(at) * len(model[0]) + model[0].index(name)])
+    lost = Counter(count_rows(rows["wave"], rows["model"], rows["arm"]))
+    owed = count_rows(table["wave"], table["model"])
+    for wave, model in sorted({key[:2] for key in lost}):
+        public, private = (lost[wave, model, arm] for arm in (Arm.PUBLIC, Arm.PRIVATE))
+        share = (public + private) / owed[wave, model]
         yield (
-            f"{name} at wave {at}: {public + private} episodes "
-            f"({(public + private) / here:.1%}) are missing, {public} public and {private} private."
+            f"{model} at wave {wave}: {public + private} episodes "
+            f"({share:.1%}) are missing, {public} public and {private} private."
         )
-
-
-def _models_at_waves(table: ResultTable) -> list[tuple[int, str]]:
-    wave, model = codes_of(table["wave"]), codes_of(table["model"])
-    cells = zip(*_distinct(wave[1], model[1]), strict=True)
-    return [(wave[0][w], model[0][m]) for w, m in cells]
-
-
-def _distinct(*codes: NDArray[np.int64]) -> list[list[int]]:
-    """The distinct rows of some columns of codes, by column."""
-    key = np.zeros(len(codes[0]), dtype=np.int64)
-    for column in codes:
-        key = codes_of(key * (int(column.max(initial=0)) + 1) + column)[1]
-    first = np.unique(key, return_index=True)[1]
-    return [column[first].tolist() for column in codes]
 
 
 def _look_departures(plan: Plan, table: ResultTable) -> Iterator[str]:
     controls = control_models(plan)
-    waves = sorted({wave for wave, model in _models_at_waves(table) if model not in controls})
+    models = count_rows(table["wave"], table["model"])
+    waves = sorted({wave for wave, model in models if model not in controls})
     for wave in waves[plan.looks :]:
         yield (
             f"Wave {wave} is a look beyond the {plan.looks} registered: its alpha is spent, and "

@@ -10,6 +10,7 @@ from typing import Any
 from analysis.judges import JudgeColumn
 from analysis.picard import APART, GOOD, POOR, Guidance, TableSet
 from analysis.plan import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD
+from analysis.report.calibration import calibration_table, calibration_words, title_of
 from analysis.report.figures import (
     NARROW,
     WIDE,
@@ -23,7 +24,6 @@ from analysis.report.figures import (
     plot_time,
 )
 from analysis.report.report import Report
-from analysis.report.sections import calibration_table, calibration_words, title_of
 from analysis.report.tables import sensitivity_tables, tables_of
 from analysis.report.wording import (
     all_control_words,

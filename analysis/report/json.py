@@ -1,4 +1,5 @@
-"""How the parts of a report look as JSON, where that is not the form of their dataclasses.
+"""Reports as JSON: the form of their parts, where it is not that of the dataclasses, and the
+changes from one report to the next.
 
 Pydantic writes a ``Report`` by its fields; the annotated types here say how it writes those that
 readers of ``report.json`` know in another form.
@@ -7,7 +8,8 @@ readers of ``report.json`` know in another form.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from pydantic import PlainSerializer
@@ -22,6 +24,7 @@ _VERDICT = (
     *("model", "wave", "verdict", "estimate", "interval", "upper", "p", "p_adjusted"),
     *("n_public", "n_private", "alpha", "note"),
 )
+_PROVENANCE = ("commit", "dirty", "lock", "image", "python")
 
 
 def _verdict_body(verdict: Verdict) -> dict[str, Any]:
@@ -47,11 +50,7 @@ def _run_body(run: RunManifest) -> dict[str, Any]:
     return {
         "wave": run.wave,
         "manifest": digest_value(record_body(run)),
-        "commit": provenance.commit,
-        "dirty": provenance.dirty,
-        "lock": provenance.lock,
-        "image": provenance.image,
-        "python": provenance.python,
+        **{name: getattr(provenance, name) for name in _PROVENANCE},
         "packages": dict(provenance.packages),
         "sandbox": run.sandbox,
         "runtime": run.runtime,
@@ -99,14 +98,7 @@ def _tested_body(result: PrimaryResult) -> dict[str, Any]:
 
 
 def _burned_body(row: BurnedSeeds) -> dict[str, object]:
-    return {
-        "wave": row.wave,
-        "model": row.model,
-        "burned": row.burned,
-        "unexposed": row.unexposed,
-        "left_out": row.left_out,
-        "staying": row.staying,
-    }
+    return {**asdict(row), "staying": row.staying}
 
 
 VerdictBody = Annotated[Verdict, PlainSerializer(_verdict_body)]
@@ -117,3 +109,73 @@ LookBody = Annotated[LookResult, PlainSerializer(_look_body)]
 BurnedBody = Annotated[BurnedSeeds, PlainSerializer(_burned_body)]
 CalibrationBody = Annotated[RecordedCalibration, PlainSerializer(RecordedCalibration.as_json)]
 TablesBody = Annotated[TableSet, PlainSerializer(TableSet.as_json)]
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """A verdict on one model at one wave that is another now."""
+
+    model: str
+    wave: int
+    before: str
+    now: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """``added`` are models and waves that had no verdict; ``study`` describes the
+    change in monitoring."""
+
+    through_wave: int  # of the report before
+    issued: str
+    digest: str  # of its report.json, as the ledger has it
+    turned: tuple[Turned, ...]
+    added: tuple[tuple[str, int, str], ...]  # model, wave, verdict
+    deviations: tuple[str, ...]  # new
+    settled: tuple[str, ...]  # deviations that are no longer told
+    study: str
+
+
+def changes_since(before: Mapping[str, Any], now: Mapping[str, Any], digest: str) -> Changes:
+    """Compare two reports of one study in the form of ``report_json``; ``digest`` names the
+    earlier."""
+    old = {(row["model"], row["wave"]): row["verdict"] for row in before["models"]}
+    new = {(row["model"], row["wave"]): row for row in now["models"]}
+    return Changes(
+        through_wave=int(before["through_wave"]),
+        issued=str(before["issued"]),
+        digest=digest,
+        turned=tuple(_turned(old, new)),
+        added=tuple((m, w, row["verdict"]) for (m, w), row in new.items() if (m, w) not in old),
+        deviations=_without(now["deviations"], before["deviations"]),
+        settled=_without(before["deviations"], now["deviations"]),
+        study=_study_words(before.get("monitoring"), now.get("monitoring")),
+    )
+
+
+def _turned(
+    old: Mapping[tuple[str, int], str], new: Mapping[tuple[str, int], Mapping[str, Any]]
+) -> Iterator[Turned]:
+    for (model, wave), word in old.items():
+        row = new.get((model, wave))
+        if row is None:
+            yield Turned(model, wave, word, "no verdict", "")
+        elif row["verdict"] != word:
+            yield Turned(model, wave, word, row["verdict"], row["note"])
+
+
+def _without(these: Sequence[str], those: Sequence[str]) -> tuple[str, ...]:
+    return tuple(line for line in these if line not in those)
+
+
+def _study_words(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
+    """One sentence on the monitoring of the study; "" where no plan asks for it."""
+    if now is None:
+        return ""
+    was, is_now = before and before["rejected_at"], now["rejected_at"]
+    if is_now is None:
+        return "The study-level monitoring has still not rejected."
+    if was is None:
+        return f"The study-level monitoring rejects, at wave {is_now}."
+    return f"The study-level monitoring rejected at wave {is_now} already."

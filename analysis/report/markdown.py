@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from analysis.report.calibration import calibration_table, calibration_words, title_of
 from analysis.report.report import Report
-from analysis.report.sections import calibration_table, calibration_words, title_of
 from analysis.report.tables import Cell, ReportTable, StatusCell, burn_test_table, tables_of
 from analysis.report.wording import (
     cite_words,

@@ -7,30 +7,37 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from analysis.calibration import RecordedCalibration
 from analysis.data import ArmCount, ResultTable, one_of
 from analysis.files import Pairs, TextOrNull, plain_values
 from analysis.judges import JudgeColumn, judge_departures
-from analysis.picard import TableSet
 from analysis.plan import (
     Analysis,
     ControlResult,
     Monitored,
     SensitivityResult,
-    StandardResult,
     describe_plan,
 )
 from analysis.probes import Exposure, TextExposure
-from analysis.report.changes import Changes
 from analysis.report.deviations import burned_departures, deviations
+from analysis.report.episodes import (
+    Cost,
+    DimensionMean,
+    Effort,
+    Loss,
+    add_costs,
+    count_losses,
+    dimension_means,
+    measure_effort,
+)
 from analysis.report.json import (
     BurnedBody,
     CalibrationBody,
+    Changes,
     ExploratoryBody,
     LookBody,
     MeanBody,
@@ -39,17 +46,7 @@ from analysis.report.json import (
     VerdictBody,
 )
 from analysis.report.limits import limits_of
-from analysis.report.sections import (
-    Cost,
-    DimensionMean,
-    Effort,
-    Loss,
-    ToolUseTables,
-    add_costs,
-    count_losses,
-    dimension_means,
-    measure_effort,
-)
+from analysis.report.tool_use import ToolUseTables
 from registry.ledger import Plan, Preregistration, RunManifest, SealedSet
 from registry.result_row import GRADER, Arm, Status
 
@@ -184,9 +181,9 @@ def _adapter() -> TypeAdapter[Report]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRequest:
-    """Everything that the report of a study is made from. ``issued`` is the time, UTC ISO 8601;
-    ``explored`` are analyses that were not registered; ``free`` names the models that cost nothing;
-    the others are as in ``Report``."""
+    """Records and results that the report of a study is made from. ``issued`` is the time, UTC ISO
+    8601; ``explored`` are analyses that were not registered; ``free`` names the models that cost
+    nothing; the others are as in ``Report``."""
 
     registered: Preregistration
     sealed: SealedSet
@@ -195,18 +192,10 @@ class ReportRequest:
     analysis: Analysis
     issued: str
     explored: Sequence[Analysis] = ()
-    templates: TableSet | None = None
     judges: Sequence[JudgeColumn] = ()
     tools: ToolUseTables | None = None
-    facts: Sequence[ModelFact] = ()
     free: Collection[str] = ()
     published: str = ""
-    ledger_head: str = ""
-    exposure: Sequence[Exposure] = ()
-    calibrations: Sequence[RecordedCalibration] = ()
-    description: str = ""
-    texts: Sequence[TextExposure] = ()
-    text_notes: Sequence[str] = ()
 
 
 def build_report(request: ReportRequest) -> Report:
@@ -215,47 +204,31 @@ def build_report(request: ReportRequest) -> Report:
 
     Exploratory verdicts, from ``explored`` or from a look beyond the registered ones, are listed
     apart. Deviations are worked out here, from the records. Rows by seed of the tools are left out.
+    Facts, probes and calibrations that are beside the test are added with ``dataclasses.replace``.
     """
-    registered, analysis, runs = request.registered, request.analysis, request.runs
-    plan, sealed = registered.plan, request.sealed
-    owed = _owed(plan, sealed, runs)
-    verdicts = [v for shown in (analysis, *request.explored) for v in shown.verdicts]
+    registered, sealed, runs = request.registered, request.sealed, request.runs
+    plan, table, tools = registered.plan, request.table, request.tools
     waves = sorted({run.wave for run in runs})
-    tools = request.tools
     return Report(
         study=registered.study,
-        description=request.description,
         issued=request.issued,
-        registration=analysis.registration,
         registered=registered,
         sealed_root=sealed.root,
         reserve=sealed.reserve,
         entropy=sealed.entropy,
         plan=plan,
-        verdicts=tuple(v for v in verdicts if not v.exploratory),
-        exploratory=tuple(v for v in verdicts if v.exploratory),
         deviations=(
-            *burned_departures(plan, analysis.burned),
+            *burned_departures(plan, request.analysis.burned),
             *_deviations(request),
             *judge_departures(plan, request.judges, waves, request.published),
         ),
-        means=analysis.means,
-        funnel=tuple(_funnel_row(count, owed(count)) for count in analysis.counts),
         runs=tuple(sorted(runs, key=lambda run: run.wave)),
-        served=_served(runs, request.table),
+        served=_served(runs, table),
         judges=tuple(request.judges),
-        tools=None if tools is None else replace(tools, by_seed=()),
+        tools=tools and replace(tools, by_seed=()),
         published=request.published,
-        ledger_head=request.ledger_head,
-        facts=tuple(request.facts),
-        burned=analysis.burned,
-        exposure=tuple(request.exposure),
-        calibrations=tuple(request.calibrations),
-        texts=tuple(request.texts),
-        text_notes=tuple(request.text_notes),
-        templates=request.templates,
-        **_standard_parts(analysis.standard),
-        **_episode_parts(plan, request.table, request.free),
+        **_results(request.analysis, request.explored, _owed(plan, sealed, runs)),
+        **_episode_parts(plan, table, request.free),
     )
 
 
@@ -268,31 +241,34 @@ def build_table_report(
     return Report(
         study=name,
         issued=issued,
-        registration=analysis.registration,
         plan=plan,
-        verdicts=tuple(v for v in analysis.verdicts if not v.exploratory),
-        exploratory=tuple(v for v in analysis.verdicts if v.exploratory),
         deviations=(*departures, *burned_departures(plan, analysis.burned)),
-        means=analysis.means,
-        funnel=tuple(
-            _funnel_row(count, _owed_by_table(plan, table, count)) for count in analysis.counts
-        ),
-        burned=analysis.burned,
-        **_standard_parts(analysis.standard),
+        **_results(analysis, (), lambda count: _owed_by_table(plan, table, count)),
         **_episode_parts(plan, table, ()),
     )
 
 
-def _standard_parts(result: StandardResult | None) -> dict[str, Any]:
-    """The parts of a plan standard-v1; none for any other plan."""
-    if result is None:
-        return {}
-    return {
-        "looks": result.looks,
-        "controls": result.controls,
-        "monitoring": result.monitored,
-        "sensitivity": result.sensitivity,
+def _results(
+    analysis: Analysis, explored: Sequence[Analysis], owed: Callable[[ArmCount], int]
+) -> dict[str, Any]:
+    """The parts that an analysis gives; some only that of a plan standard-v1."""
+    verdicts = [v for shown in (analysis, *explored) for v in shown.verdicts]
+    parts: dict[str, Any] = {
+        "registration": analysis.registration,
+        "verdicts": tuple(v for v in verdicts if not v.exploratory),
+        "exploratory": tuple(v for v in verdicts if v.exploratory),
+        "means": analysis.means,
+        "funnel": tuple(_funnel_row(count, owed(count)) for count in analysis.counts),
+        "burned": analysis.burned,
     }
+    if (result := analysis.standard) is not None:
+        parts |= {
+            "looks": result.looks,
+            "controls": result.controls,
+            "monitoring": result.monitored,
+            "sensitivity": result.sensitivity,
+        }
+    return parts
 
 
 def _episode_parts(plan: Plan, table: ResultTable, free: Collection[str]) -> dict[str, Any]:
@@ -354,18 +330,7 @@ def _owed_by_table(plan: Plan, table: ResultTable, count: ArmCount) -> int:
 
 def _funnel_row(count: ArmCount, owed: int) -> FunnelRow:
     present = count.scored + count.model_failure + count.missing
-    return FunnelRow(
-        count.wave,
-        count.model,
-        count.arm,
-        owed,
-        count.scored,
-        count.model_failure,
-        count.missing,
-        max(0, owed - present),
-        count.seeds,
-        count.seeds_dropped,
-    )
+    return FunnelRow(**asdict(count), owed=owed, absent=max(0, owed - present))
 
 
 def _served(runs: Sequence[RunManifest], table: ResultTable) -> tuple[ServedModel, ...]:

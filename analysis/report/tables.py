@@ -97,7 +97,7 @@ def _cell(value: object) -> Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class TableSpec:
+class PageTable:
     """A table of every report. Caption and columns may depend on the report."""
 
     name: str
@@ -300,7 +300,7 @@ _EXTREMES: Columns = {
 _SCORES = "Mean score in points of 100, with its 95 % interval where scores differ"
 
 _SPECS = (
-    TableSpec(
+    PageTable(
         "verdicts",
         _verdict_caption,
         lambda report: report.verdicts,
@@ -313,7 +313,7 @@ _SPECS = (
             "#Instances": lambda v: f"{v.n_public} + {v.n_private}",
         },
     ),
-    TableSpec(
+    PageTable(
         "exploratory",
         "Exploratory: not registered. Gap in points of 100.",
         lambda report: report.exploratory,
@@ -325,7 +325,7 @@ _SPECS = (
             "#Adjusted p": lambda v: p_words(v.p_adjusted),
         },
     ),
-    TableSpec(
+    PageTable(
         "controls",
         "Controls at their waves. C1: models that cannot have seen the published instances show no "
         "gap. C2: an agent that was given public keys is found. C3: all is graded exactly; or a "
@@ -341,7 +341,7 @@ _SPECS = (
             "What was seen": "says",
         },
     ),
-    TableSpec(
+    PageTable(
         "monitoring",
         "Study-level monitoring. T: the largest standardised gap over windows of looks that end "
         "here. It rejects where T is removed by the threshold of the look.",
@@ -357,8 +357,8 @@ _SPECS = (
             "Result": lambda look: _rejection(look.wave, report.monitoring),
         },
     ),
-    TableSpec("onset", _onset_caption, _onset_rows, {"Wave": 0, "#E": 1, "Result": 2}),
-    TableSpec(
+    PageTable("onset", _onset_caption, _onset_rows, {"Wave": 0, "#E": 1, "Result": 2}),
+    PageTable(
         "exposure",
         "Answers from memory, without the instance's data: mean score in points of 100.",
         lambda report: report.exposure,
@@ -372,7 +372,7 @@ _SPECS = (
             "Result": lambda e: "exposed" if e.exposed else "not shown",
         },
     ),
-    TableSpec(
+    PageTable(
         "texts",
         "Exploratory: how likely each model finds the text of public and of private instances. "
         "Loss: mean negative log-probability of a token, in nats; lower on public speaks for "
@@ -389,7 +389,7 @@ _SPECS = (
             **_P,
         },
     ),
-    TableSpec(
+    PageTable(
         "time",
         "Gaps in time. Dates are those that are documented of the models; a dash: not known.",
         lambda report: [p.verdict for _, points in make_timeline(report).families for p in points],
@@ -403,20 +403,20 @@ _SPECS = (
             "Verdict": lambda v: StatusCell(v.verdict),
         },
     ),
-    TableSpec(
+    PageTable(
         "scores",
         f"{_SCORES}, averaged over strata.",
         lambda report: _score_rows(report, by_stratum=False),
         {"Model": 0, "#Wave": 1, "#Public": 3, "#Private": 4},
     ),
-    TableSpec(
+    PageTable(
         "strata",
         f"{_SCORES}, by stratum.",
         lambda report: _score_rows(report, by_stratum=True),
         {"Model": 0, "#Wave": 1, "Stratum": 2, "#Public": 3, "#Private": 4},
         fold="Scores by stratum",
     ),
-    TableSpec(
+    PageTable(
         "dimensions",
         "Mean score by dimension of the rubrics, in points of 100, with its 95 % interval, over "
         "the strata whose rubrics have it.",
@@ -424,7 +424,7 @@ _SPECS = (
         {"Model": 0, "#Wave": 1, "Dimension": 2, "#Strata": 3, "#Public": 4, "#Private": 5},
         fold="Scores by dimension",
     ),
-    TableSpec(
+    PageTable(
         "episodes",
         "What became of the episodes owed. “Not run”: owed by the plan, without any result.",
         _funnel_rows,
@@ -441,7 +441,7 @@ _SPECS = (
         },
         fold="Episodes by model and arm",
     ),
-    TableSpec(
+    PageTable(
         "causes",
         "Episodes without a score of their own, by cause and arm. Missing: the class of the error "
         "where infrastructure failed; model failure: how the attempt stopped.",
@@ -449,7 +449,7 @@ _SPECS = (
         {"Model": 0, "#Wave": 1, "Kind": 2, "Cause": 3, "#Public": 4, "#Private": 5},
         fold="Causes",
     ),
-    TableSpec(
+    PageTable(
         "effort",
         "Rounds, calls and seconds, means over episodes; both arms together.",
         lambda report: report.effort,
@@ -464,7 +464,7 @@ _SPECS = (
             "#Seconds": lambda e: f"{e.seconds:.1f}",
         },
     ),
-    TableSpec(
+    PageTable(
         "tools",
         "Calls by tool, both arms together. Failed: refused, or a program that ended with an "
         "error. Tools that no study has, or that are rarely called, are counted as (other).",
@@ -483,7 +483,7 @@ _SPECS = (
         },
         fold="Calls by tool",
     ),
-    TableSpec(
+    PageTable(
         "costs",
         "Cost of the attempts that count, by the dated price file, both arms together. Attempts "
         "that failed and judges are counted by the budget, not here.",
@@ -497,7 +497,7 @@ _SPECS = (
             "#Output tokens": lambda c: _count(c.output_tokens),
         },
     ),
-    TableSpec(
+    PageTable(
         "tests",
         "Further numbers: the gap without the covariate; the share of variance that the "
         "covariate takes off; equivalence, whose 90 % interval is held against the margin; missing "
@@ -517,7 +517,7 @@ _SPECS = (
         },
         fold="Behind each verdict",
     ),
-    TableSpec(
+    PageTable(
         "excluded",
         "Left out of a look, as the plan says.",
         lambda report: [
@@ -525,7 +525,7 @@ _SPECS = (
         ],
         {"Model": 0, "#Wave": 1, "Why": 2},
     ),
-    TableSpec(
+    PageTable(
         "served",
         "Models: the version asked for, and what the provider said it served; the tranches run (0: "
         "the panel), and what is documented of what the provider keeps.",
@@ -540,7 +540,7 @@ _SPECS = (
             "Data kept": lambda s: s.retention or NONE,
         },
     ),
-    TableSpec(
+    PageTable(
         "burned",
         "Private instances whose inputs the model's provider may have kept from an earlier run, or "
         "that have leaked. Left out: of the primary test, with the public ones of their tranche.",

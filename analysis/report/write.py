@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from analysis.calibration import RESAMPLED
 from analysis.errors import AnalysisError
 from analysis.files import write_whole
 from analysis.picard import table_csv
-from analysis.report.csv import tables_csv
 from analysis.report.figures import (
     make_timeline,
     plot_arms,
@@ -23,6 +23,9 @@ from analysis.report.figures import (
 from analysis.report.html import render_html
 from analysis.report.markdown import render_markdown
 from analysis.report.report import Report, report_json
+
+Body = Mapping[str, Any]
+Row = dict[str, Any]
 
 PAGE, DATA, SUMMARY = "report.html", "report.json", "report.md"
 TABLES, FIGURES, TEMPLATES = "tables", "figures", "templates"  # folders beside the page
@@ -99,3 +102,121 @@ def _figures(report: Report) -> dict[str, str]:
         name = "calibration" if calibration.how == RESAMPLED else f"calibration-{calibration.how}"
         figures[name] = plot_calibration(calibration.found)
     return figures
+
+
+# -- tables as CSV
+
+# Tables that are lists of rows in the body, under the name of their file.
+_LISTS = (
+    *("exploratory", "scores", "dimensions", "episodes", "causes", "effort", "costs", "controls"),
+    *("sensitivity", "served", "exposure", "burned", "texts", "runs"),
+)
+_TOOLS = ("models", "by_tool", "by_task")
+
+
+def tables_csv(body: Body) -> dict[str, str]:
+    """The tables of a body as ``report_json`` makes it, as CSV by file name; none without rows.
+
+    Pairs are two columns, ``…_low`` and ``…_high``; what is not known is empty.
+    """
+    looks, judges, monitoring = body["looks"], body["judges"], body["monitoring"]
+    tested = [model for look in looks for model in look["models"]]
+    tables = {name: body[name] for name in _LISTS} | {
+        "verdicts": body["models"],
+        "models": body["facts"],
+        "looks": [_look_row(look) for look in looks],
+        "tests": [
+            {"look": look["number"], **_without(model, "outcomes")}
+            for look in looks
+            for model in look["models"]
+        ],
+        "outcomes": _inner_rows(tested, "outcomes", "wave", "model"),
+        "monitoring": monitoring["looks"] if monitoring else [],
+        "onset": list(_onset_rows(monitoring and monitoring["onset"])),
+        "judges": [_without(judge, "gaps", "drift") for judge in judges],
+        "judge_gaps": _inner_rows(judges, "gaps", "judge"),
+        "judge_drift": _inner_rows(judges, "drift", "judge"),
+        "deviations": [{"deviation": line} for line in body["deviations"]],
+        "changes": list(_changes(body)),
+        "calibration": [_without(calibration, "doses") for calibration in body["calibration"]],
+        "calibration_doses": _inner_rows(body["calibration"], "doses", "how"),
+    }
+    if body["tools"]:
+        tables |= {f"tools_{name}": body["tools"][name] for name in _TOOLS}
+    return {
+        f"{name}.csv": table_csv(_square(map(_flat, rows))) for name, rows in tables.items() if rows
+    }
+
+
+def _inner_rows(rows: Iterable[Body], inner: str, *names: str) -> list[Row]:
+    """The rows that each row has under ``inner``, after the values of some names."""
+    return [
+        {name: row[name] for name in names} | inner_row for row in rows for inner_row in row[inner]
+    ]
+
+
+def _look_row(look: Body) -> Row:
+    excluded = [f"{row['model']}: {row['why']}" for row in look["excluded"]]
+    return {**_without(look, "models"), "excluded": excluded}
+
+
+def _onset_rows(onset: Body | None) -> Iterator[Row]:
+    if onset:
+        for wave, value in onset["values"]:
+            yield {"wave": wave, "e": value, "bound": 1 / onset["alpha"]}
+
+
+def _changes(body: Body) -> Iterator[Row]:
+    changes = body["changes"]
+    if changes is None:
+        return
+    for turned in changes["turned"]:
+        yield {"change": "verdict", **turned}
+    for model, wave, word in changes["added"]:
+        yield {"change": "new", "model": model, "wave": wave, "now": word}
+    for kind, lines in (("deviation", changes["deviations"]), ("settled", changes["settled"])):
+        for line in lines:
+            yield {"change": kind, "note": line}
+
+
+def _without(row: Body, *names: str) -> Row:
+    return {name: value for name, value in row.items() if name not in names}
+
+
+def _flat(row: Body, before: str = "") -> Row:
+    """One level of columns: mappings by their names, pairs of numbers by their ends, lists in
+    one cell."""
+    flat: Row = {}
+    for key, value in row.items():
+        name = f"{before}{key}"
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{name}_")
+        elif _is_pair(value):
+            flat |= {f"{name}_low": value[0], f"{name}_high": value[1]}
+        elif isinstance(value, list | tuple):
+            flat[name] = "; ".join(map(str, value))
+        else:
+            flat[name] = value
+    return flat
+
+
+def _is_pair(value: Any) -> bool:
+    return (
+        isinstance(value, list | tuple)
+        and len(value) == 2
+        and all(isinstance(item, float) for item in value)
+    )
+
+
+def _square(rows: Iterable[Row]) -> Sequence[Row]:
+    """The rows with the columns of all of them: a null where another row has a pair or a mapping
+    leaves those columns empty."""
+    listed = list(rows)
+    names = list(dict.fromkeys(name for row in listed for name in row))
+    whole = [
+        name
+        for name in names
+        if not any(other.startswith(f"{name}_") for other in names)
+        or any(row.get(name) is not None for row in listed)
+    ]
+    return [{name: row.get(name) for name in whole} for row in listed]

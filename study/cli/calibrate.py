@@ -122,7 +122,7 @@ def _doses(text: str) -> tuple[float, ...]:
 
 
 def _print(made: Calibrated, files: tuple[Path, Path]) -> None:
-    from analysis.report.sections import calibration_words
+    from analysis.report import calibration_words
     from analysis.stats import signed
     from study.calibration import as_kept
     from study.cli.output import print_records

@@ -120,20 +120,24 @@ def build_look(study: StudySnapshot, through: int | None, now: str) -> StudyLook
         ),
         issued=issue.time if issue else now,
         explored=_by_judges(registered.plan, table, plan_digest, judges),
-        templates=_templated(study, rows, table_digest),
         judges=judges,
         tools=tools_of_waves(study, waves),
-        facts=facts_of(study.protocol),
         free=free_models(study.protocol),
         published=published,
+    )
+    report = build_report(request)
+    report = replace(
+        report,
+        deviations=tuple(dict.fromkeys((*report.deviations, *drift_of(registered, waves)))),
+        templates=_templated(study, rows, table_digest),
+        facts=facts_of(study.protocol),
         ledger_head=entries[-1].digest,
         exposure=exposure_of(study, registered.plan, plan_digest, numbers),
-        calibrations=calibrations,
+        calibrations=tuple(calibrations),
         description=study.protocol.description,
-        texts=texts,
-        text_notes=text_notes,
+        texts=tuple(texts),
+        text_notes=tuple(text_notes),
     )
-    report = _add_deviations(build_report(request), drift_of(registered, waves))
     return StudyLook(add_changes(study, entries, report), tuple(rows), table_digest)
 
 
@@ -211,11 +215,6 @@ def drift_of(registered: Preregistration, waves: Iterable[WaveSnapshot]) -> tupl
                 f"Wave {number} ran with another pin than registered: {p}." for p in pins
             )
     return tuple(sentences)
-
-
-def _add_deviations(report: Report, more: tuple[str, ...]) -> Report:
-    """Return the report with further deviations."""
-    return replace(report, deviations=tuple(dict.fromkeys((*report.deviations, *more))))
 
 
 def graded_rows(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analysis.report.sections import Conduct, ToolUseTables, Use, tabulate_tools
+from analysis.report import Conduct, ToolUseTables, Use, tabulate_tools
 from harness.episode import Episode, ToolUse
 from registry.result_row import Status
 from study.transcripts import Listed, list_episodes, require_key, stored_attempt

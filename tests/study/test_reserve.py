@@ -8,9 +8,9 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.report.csv import tables_csv
 from analysis.report.markdown import render_markdown
 from analysis.report.report import report_json
+from analysis.report.write import tables_csv
 from generators.catalog import INSTALLED
 from publish.leakcheck.check import leaks_in, release_needles
 from registry.ledger.records import Leak

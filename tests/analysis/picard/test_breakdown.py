@@ -246,7 +246,7 @@ def templated():
 @pytest.fixture(scope="module")
 def report(records, study_rows, templated):
     table = make_table(study_rows)
-    return build_report(
+    report = build_report(
         ReportRequest(
             registered=records.registered,
             sealed=records.sealed,
@@ -254,9 +254,9 @@ def report(records, study_rows, templated):
             table=table,
             analysis=analyse(records.plan, table, records.registration),
             issued="2026-01-02T03:04:05Z",
-            templates=templated,
         )
     )
+    return replace(report, templates=templated)
 
 
 def test_the_studys_report_has_a_section_on_templated_tasks(report, tmp_path):

@@ -26,8 +26,8 @@ from analysis.errors import AnalysisError
 from analysis.plan.look import analyse
 from analysis.plan.presets import basic_plan, standard_plan
 from analysis.probes import Exposure
-from analysis.report.changes import changes_since
 from analysis.report.html import render_html
+from analysis.report.json import changes_since
 from analysis.report.limits import ALWAYS, limits_of
 from analysis.report.markdown import render_markdown
 from analysis.report.report import (
@@ -38,7 +38,7 @@ from analysis.report.report import (
     build_table_report,
     report_json,
 )
-from analysis.report.sections.tool_use import Conduct, Use, tabulate_tools
+from analysis.report.tool_use import Conduct, Use, tabulate_tools
 from analysis.report.write import report_files, write_files
 from analysis.stats.proportions import wilson
 from registry.result_row import Arm, ResultRow, Status
@@ -89,14 +89,15 @@ def make_report(rows: list[ResultRow], plan: Any, waves: int = 3, **given: Any) 
         "registered": replace(records.registered, plan=plan), "sealed": records.sealed,
         "runs": records.runs[:waves], "table": table,
         "analysis": analyse(plan, table, records.registration),
-        "issued": "2026-01-02T03:04:05Z", "facts": FACTS, "published": PUBLISHED,
-        "free": frozenset(a.name for a in OLD), "ledger_head": "sha256:" + "ab" * 32,
+        "issued": "2026-01-02T03:04:05Z", "published": PUBLISHED,
+        "free": frozenset(a.name for a in OLD),
         "tools": tabulate_tools(
             Conduct(1, "told", STRATA[0], seed, 0, ((Use("run_command", 0.5, False),),))
             for seed in range(3)
         ),
     } | given  # fmt: skip
-    return build_report(ReportRequest(**parts))
+    report = build_report(ReportRequest(**parts))
+    return replace(report, facts=FACTS, ledger_head="sha256:" + "ab" * 32)
 
 
 def dose(share: float, found: int) -> dict[str, Any]:

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from analysis.report.sections.tool_use import (
+from analysis.report.tool_use import (
     MOST_TOOLS,
     OTHER,
     Conduct,
     ToolUseTables,
     Use,
+    render_page,
     tabulate_tools,
+    write_tool_files,
 )
-from analysis.report.tool_use_page import render_page, write_tool_files
 
 
 def conduct(

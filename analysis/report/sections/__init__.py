@@ -1,5 +1,0 @@
-"""Parts of the report that are computed from rows: scores, episodes, tools."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

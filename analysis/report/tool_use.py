@@ -1,0 +1,309 @@
+"""How models use their tools: counts by tool, task and seed, rounds, seconds, failures; and the
+page of these tables with plots, and CSV beside it.
+
+A description of conduct, blind to the arms: no registered test reads any of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from operator import attrgetter
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any, TypeVar
+
+from analysis.files import write_whole
+from analysis.picard import table_csv
+from analysis.report.figures import Bar, css_variables, plot_bar_grid, plot_bars
+
+# Names are what models called, so they may be anything.
+OTHER = "(other)"
+MOST_TOOLS = 12
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,39}")
+_FILES = ("models", "by_tool", "by_task", "by_seed")
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One tool call. ``failed``: refused, or a program that ended with another code than 0."""
+
+    tool: str
+    seconds: float
+    failed: bool
+    limits: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Conduct:
+    """The tool calls of one episode, turn by turn; a turn without any is an empty tuple.
+
+    ``seed`` numbers the instance within its stratum.
+    """
+
+    wave: int
+    model: str
+    stratum: str
+    seed: int
+    replicate: int
+    turns: tuple[tuple[Use, ...], ...]
+
+    @property
+    def uses(self) -> tuple[Use, ...]:
+        """All calls of the episode, in order."""
+        return tuple(use for turn in self.turns for use in turn)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUse:
+    """A model in a wave. Rounds are turns; a parallel one has more than one call."""
+
+    wave: int
+    model: str
+    episodes: int
+    rounds: int
+    calls: int
+    calls_per_episode: float
+    rounds_per_episode: float
+    most_rounds: int
+    calls_per_round: float | None  # None where there was no round
+    parallel_rounds: int
+    without_calls: int  # episodes
+    failed: int
+    limited: int  # calls that hit a limit
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRow:
+    """One tool of one model. ``share`` is of the model's calls; seconds are None without any."""
+
+    wave: int
+    model: str
+    tool: str
+    calls: int
+    share: float
+    episodes: int  # that used it
+    mean_seconds: float | None
+    median_seconds: float | None
+    most_seconds: float | None
+    failed: int
+    limits: str  # name and count of each that was hit, "" where none
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """One tool of one model at one task and difficulty."""
+
+    wave: int
+    model: str
+    task: str
+    difficulty: str
+    tool: str
+    episodes: int  # of the stratum, whether they used it or not
+    calls: int
+    calls_per_episode: float
+
+
+@dataclass(frozen=True, slots=True)
+class SeedRow:
+    """One tool of one model at one instance, over its replicates."""
+
+    wave: int
+    model: str
+    task: str
+    difficulty: str
+    seed: int
+    tool: str
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUseTables:
+    """All tables of tool use. ``tools`` are ordered by their calls over all models."""
+
+    tools: tuple[str, ...]
+    models: tuple[ModelUse, ...]
+    by_tool: tuple[ToolRow, ...]
+    by_task: tuple[TaskRow, ...]
+    by_seed: tuple[SeedRow, ...]
+    left_out: int  # episodes that infrastructure failed
+
+    def as_json(self) -> dict[str, Any]:
+        """The tables as plain JSON values."""
+        return asdict(self)
+
+
+def tabulate_tools(conducts: Iterable[Conduct], left_out: int = 0) -> ToolUseTables:
+    """The tables of some episodes. Tools beyond the MOST_TOOLS most called, and names that no
+    tool would have, are counted as ``(other)``."""
+    ordered = sorted(conducts, key=lambda c: (c.wave, c.model, c.stratum, c.seed, c.replicate))
+    tools = _rank_tools(ordered)
+    by_model = _grouped(ordered, "wave", "model")
+    by_stratum = _grouped(ordered, "wave", "model", "stratum")
+    by_seed = _grouped(ordered, "wave", "model", "stratum", "seed")
+    return ToolUseTables(
+        tools,
+        tuple(_model_use(group) for group in by_model.values()),
+        tuple(row for group in by_model.values() for row in _tool_rows(group, tools)),
+        tuple(
+            TaskRow(*_task(key), tool, len(group), len(uses), len(uses) / len(group))
+            for key, group in by_stratum.items()
+            for tool, uses in _uses(group, tools).items()
+        ),
+        tuple(
+            SeedRow(*_task(key), key[3], tool, len(uses))
+            for key, group in by_seed.items()
+            for tool, uses in _uses(group, tools).items()
+        ),
+        left_out,
+    )
+
+
+def _grouped(items: Iterable[_Item], *names: str) -> dict[tuple[Any, ...], list[_Item]]:
+    """The items by the values of at least two attributes."""
+    groups: dict[tuple[Any, ...], list[_Item]] = defaultdict(list)
+    for item in items:
+        groups[attrgetter(*names)(item)].append(item)
+    return groups
+
+
+def _task(key: Sequence[Any]) -> tuple[int, str, str, str]:
+    """Wave, model, task and difficulty of a group by stratum."""
+    task, _, difficulty = key[2].rpartition("/")
+    return key[0], key[1], task, difficulty
+
+
+def _rank_tools(conducts: list[Conduct]) -> tuple[str, ...]:
+    counts = Counter(use.tool for conduct in conducts for use in conduct.uses)
+    plain = {name: calls for name, calls in counts.items() if _NAME.fullmatch(name)}
+    ranked = sorted(plain, key=lambda name: (-plain[name], name))[:MOST_TOOLS]
+    return (*ranked, OTHER) if len(ranked) < len(counts) else tuple(ranked)
+
+
+def _uses(conducts: list[Conduct], tools: tuple[str, ...]) -> dict[str, list[Use]]:
+    """The calls of each tool, in the order of the tools."""
+    by_tool: dict[str, list[Use]] = {tool: [] for tool in tools}
+    for use in (use for conduct in conducts for use in conduct.uses):
+        by_tool[use.tool if use.tool in by_tool else OTHER].append(use)
+    return by_tool
+
+
+def _model_use(conducts: list[Conduct]) -> ModelUse:
+    uses = [use for conduct in conducts for use in conduct.uses]
+    rounds = [len(conduct.turns) for conduct in conducts]
+    return ModelUse(
+        wave=conducts[0].wave,
+        model=conducts[0].model,
+        episodes=len(conducts),
+        rounds=sum(rounds),
+        calls=len(uses),
+        calls_per_episode=len(uses) / len(conducts),
+        rounds_per_episode=fmean(rounds),
+        most_rounds=max(rounds),
+        calls_per_round=len(uses) / sum(rounds) if sum(rounds) else None,
+        parallel_rounds=sum(len(turn) > 1 for conduct in conducts for turn in conduct.turns),
+        without_calls=sum(not conduct.uses for conduct in conducts),
+        failed=sum(use.failed for use in uses),
+        limited=sum(bool(use.limits) for use in uses),
+    )
+
+
+def _tool_rows(conducts: list[Conduct], tools: tuple[str, ...]) -> Iterator[ToolRow]:
+    by_tool = _uses(conducts, tools)
+    calls = sum(map(len, by_tool.values()))
+    for tool, uses in by_tool.items():
+        if not uses:
+            continue
+        names = {use.tool for use in uses}
+        seconds = [use.seconds for use in uses]
+        limits = Counter(limit for use in uses for limit in use.limits)
+        yield ToolRow(
+            wave=conducts[0].wave,
+            model=conducts[0].model,
+            tool=tool,
+            calls=len(uses),
+            share=len(uses) / calls,
+            episodes=sum(any(use.tool in names for use in conduct.uses) for conduct in conducts),
+            mean_seconds=fmean(seconds),
+            median_seconds=median(seconds),
+            most_seconds=max(seconds),
+            failed=sum(use.failed for use in uses),
+            limits=", ".join(f"{name} {count}" for name, count in sorted(limits.items())),
+        )
+
+
+# -- the page
+
+
+def write_tool_files(folder: Path, tables: ToolUseTables, study: str) -> Path:
+    """Write ``tools.html`` and four CSV files into the folder, each whole or not at all; the
+    page's path. A table without rows is an empty file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in _FILES:
+        rows = [asdict(row) for row in getattr(tables, name)]
+        write_whole(folder / f"{name}.csv", table_csv(rows) if rows else "")
+    page = folder / "tools.html"
+    write_whole(page, render_page(tables, study))
+    return page
+
+
+def render_page(tables: ToolUseTables, study: str) -> str:
+    """The page, self-contained."""
+    from jinja2 import Environment, StrictUndefined
+
+    template = files("analysis.report").joinpath("templates/tooluse.html.j2")
+    # Autoescape is on: model and tool names are text, never markup.
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    page = environment.from_string(template.read_text(encoding="utf-8"))
+    return page.render(
+        study=study,
+        found=tables,
+        variables=css_variables(),
+        totals=list(_total_plots(tables)),
+        tasks=list(_task_plots(tables)),
+        seeds=list(_seed_plots(tables)),
+    )
+
+
+def _total_plots(tables: ToolUseTables) -> Iterator[tuple[str, str]]:
+    """All calls of each model, by tool."""
+    rows = _grouped(tables.by_tool, "wave", "model")
+    bars = [_bar(_subject(model, tables), rows[model.wave, model.model]) for model in tables.models]
+    if bars:
+        yield "Calls by tool", plot_bars(bars, tables.tools, "tools", "Calls by model and tool")
+
+
+def _task_plots(tables: ToolUseTables) -> Iterator[tuple[str, str]]:
+    """For each task and difficulty a bar for each model, by tool."""
+    for place, (task, rows) in enumerate(_grouped(tables.by_task, "task", "difficulty").items()):
+        title = ", ".join(task)
+        by_model = _grouped(rows, "wave", "model").values()
+        bars = [_bar(_subject(model_rows[0], tables), model_rows) for model_rows in by_model]
+        yield title, plot_bars(bars, tables.tools, f"task-{place}", f"{title}: calls by tool")
+
+
+def _seed_plots(tables: ToolUseTables) -> Iterator[tuple[str, str]]:
+    """For each task and difficulty the calls at each seed."""
+    for place, (task, rows) in enumerate(_grouped(tables.by_seed, "task", "difficulty").items()):
+        grid: dict[str, dict[int, Bar]] = defaultdict(dict)
+        for (_, _, seed), seed_rows in _grouped(rows, "wave", "model", "seed").items():
+            grid[_subject(seed_rows[0], tables)][seed] = _bar("", seed_rows)
+        seeds, title = sorted({row.seed for row in rows}), ", ".join(task)
+        name = f"{title}: calls by seed"
+        yield title, plot_bar_grid(grid, seeds, tables.tools, f"seeds-{place}", name)
+
+
+def _bar(label: str, rows: Iterable[ToolRow | TaskRow | SeedRow]) -> Bar:
+    return Bar(label, {row.tool: row.calls for row in rows})
+
+
+def _subject(row: ModelUse | TaskRow | SeedRow, tables: ToolUseTables) -> str:
+    """The model; and the wave, if there are several."""
+    several = len({model.wave for model in tables.models}) > 1
+    return f"{row.model}, wave {row.wave}" if several else row.model
