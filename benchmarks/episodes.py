@@ -29,14 +29,13 @@ from generators.seed import Seed
 from generators.task import Asset, Limits, TaskInstance
 from harness.build_model import build_model
 from harness.episode import Cell
-from harness.episodes.grading import grade_episode
-from harness.episodes.result import RESULT_CODEC, summarise_episode
+from harness.episodes.result import RESULT_CODEC, grade_episode, summarise_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.sandboxes.base import ExecResult, Sandbox, SandboxRefused
 from harness.spending.purchases import MemoryJournal
 from harness.storage import EPISODE_CODEC, attempt_key, result_key
+from harness.sweep.leases import WaveInstance, schedule_cells
 from harness.sweep.run_cell import RunContext, Workbench, run_cell
-from harness.sweep.schedule import WaveInstance, schedule_cells
 from registry.ledger.records import ModelPin
 from registry.sealing import encrypt, new_identity
 from registry.stores import open_store

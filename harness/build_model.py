@@ -10,139 +10,79 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 from urllib.parse import urlsplit
 
 from harness.agent import SETTINGS
 from harness.errors import HarnessError
-from harness.external_agents import ModelOrAgent
 from harness.model import Model
 from registry.ledger import ModelPin
 
-PROVIDERS = ("scripted", "openai", "anthropic", "google", "bedrock", "local", "agent_server")
+if TYPE_CHECKING:
+    from harness.external_agents import ModelOrAgent
+    from harness.models.providers import ProviderModel
+
+# Each is the class of this name in the provider's module of harness/models/providers.
+_HOSTED = {
+    "openai": "OpenAIModel",
+    "anthropic": "AnthropicModel",
+    "google": "GoogleModel",
+    "bedrock": "BedrockModel",
+}
+PROVIDERS = ("scripted", *_HOSTED, "local", "agent_server")
 MODES = ("agentic", "single_turn")
 TOOL_FORMS = ("native", "text")
 _FORM = ("mode", "context", *SETTINGS)  # settings of any model
 AGENTS = ("honest", "spiked", "trivial")
 JUDGES = ("careless",)  # among built-in agents
 
-_NUMBER = (int, float)
 
-
-@dataclass(frozen=True, slots=True)
-class _Service:
-    """Where a provider's models are, unless a pin says otherwise."""
-
-    module: str  # of its class here
-    cls: str
-    needs: tuple[str, ...]  # libraries
-    base_url: str
-    api_key_env: str
-    own: tuple[str, ...] = ()  # settings that no other has
-
-
-_SERVICES: Mapping[str, _Service] = {
-    "openai": _Service(
-        "openai",
-        "OpenAIModel",
-        ("openai",),
-        "https://api.openai.com/v1",
-        "OPENAI_API_KEY",
-        ("reasoning_field", "send_seed"),
-    ),
-    "anthropic": _Service(
-        "anthropic",
-        "AnthropicModel",
-        ("anthropic",),
-        "https://api.anthropic.com",
-        "ANTHROPIC_API_KEY",
-    ),
-    "google": _Service(
-        "google",
-        "GoogleModel",
-        ("google", "google.genai"),
-        "https://generativelanguage.googleapis.com",
-        "GEMINI_API_KEY",
-        ("send_seed",),
-    ),
-    # Without a key boto3 finds credentials, and without an address the region's, by itself.
-    "bedrock": _Service("bedrock", "BedrockModel", ("boto3",), "", "", ("region",)),
-}
+def _hosted(provider: str) -> type[ProviderModel]:
+    module = importlib.import_module(f"harness.models.providers.{provider}")
+    cls: type[ProviderModel] = getattr(module, _HOSTED[provider])
+    return cls
 
 
 def usual_address(provider: str) -> str:
     """Return the address of a provider's models, unless a pin names another; "" if unknown."""
-    return _SERVICES[provider].base_url if provider in _SERVICES else ""
-
-
-_EXTRAS = {"openai": "models"}  # where an extra is not named like its provider
-
-_KINDS: Mapping[str, type | tuple[type, ...]] = {
-    "temperature": _NUMBER,
-    "top_p": _NUMBER,
-    "max_tokens": int,
-    "reasoning_effort": str,
-    "reasoning_field": str,
-    "send_seed": bool,
-    "seconds": _NUMBER,
-    "retries": int,
-    "backoff_seconds": _NUMBER,
-}
-
-
-_OWN = frozenset(("reasoning_field", "send_seed"))  # of some providers only
-
-_TERMS: Mapping[str, type | tuple[type, ...]] = {  # of an agent server
-    "tree": str,
-    "rounds": int,
-    "temperature": _NUMBER,
-    "max_output_tokens": int,
-    "seconds": _NUMBER,
-    "connect_seconds": _NUMBER,
-    "silence_seconds": _NUMBER,
-    "retries": int,
-    "backoff_seconds": _NUMBER,
-    "bridge": str,
-    "bridge_url": str,
-}
+    return _hosted(provider).usual_address if provider in _HOSTED else ""
 
 
 def build_model(
     pin: ModelPin, environment: Mapping[str, str] | None = None, folder: str = "."
 ) -> ModelOrAgent:
-    """The model of a pin, or the agent. Keys come from the environment (the process's where none is
-    given), relative paths start at ``folder``. Raises HarnessError, which names the setting."""
+    """Return the model of a pin, or the agent. Keys come from the environment, by default that of
+    the process; relative paths start at ``folder``. Raises HarnessError, which names the
+    setting."""
     settings = _Settings(pin)
     environment = os.environ if environment is None else environment
     if pin.provider == "agent_server":
         return _build_agent_server(settings, environment)
     model = _build_any(settings, environment, Path(folder))
-    mode = settings.get("mode", MODES[0], str)
-    if mode not in MODES:
-        raise settings.wrong("mode", _unknown("mode", mode, MODES))
+    mode = settings.choice("mode", MODES[0], MODES)
     return model if mode == MODES[0] else _in_one_turn(model, settings)
 
 
 def _build_any(settings: _Settings, environment: Mapping[str, str], folder: Path) -> Model:
-    pin = settings.pin
-    if pin.provider == "scripted":
+    provider = settings.pin.provider
+    if provider == "scripted":
         return _build_scripted(settings, folder)
-    if pin.provider == "local":
+    if provider == "local":
         return _build_local(settings)
-    if pin.provider in _SERVICES:
-        return _spell_calls(_build_served(settings, environment), settings)
-    raise HarnessError(f"model {pin.name!r}: " + _unknown("provider", pin.provider, PROVIDERS))
+    if provider in _HOSTED:
+        return _spell_calls(_build_hosted(settings, environment), settings)
+    raise settings.refusal(_unknown("provider", provider, PROVIDERS))
 
 
 def _in_one_turn(model: Model, settings: _Settings) -> Model:
     from harness.agent import REPLY_TOKENS, SingleTurnModel
 
-    if settings.pin.provider == "scripted" and settings.get("agent", "honest", str) != "trivial":
+    if settings.pin.provider == "scripted" and settings.get("agent", "honest") != "trivial":
         raise settings.wrong("mode", "the built-in agents work through tools: use agentic")
-    context = settings.get("context", 0, int)
+    context = settings.get("context", 0)
     if context < 1:
         raise settings.wrong("context", "a single turn needs the model's context in tokens")
-    return SingleTurnModel(model, context, settings.get("max_tokens", REPLY_TOKENS, int))
+    return SingleTurnModel(model, context, settings.get("max_tokens", REPLY_TOKENS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +91,10 @@ class _Settings:
 
     pin: ModelPin
 
-    def get(self, name: str, default: Any, kinds: type | tuple[type, ...]) -> Any:
-        """The setting's value, of one of the kinds; the default where it is not given."""
+    def get(self, name: str, default: Any, kind: type | None = None) -> Any:
+        """The setting's value, of a kind that is the default's unless given; the default if it is
+        not set."""
+        kind = kind or type(default)
         text = dict(self.pin.settings).get(name)
         if text is None:
             return default
@@ -160,134 +102,155 @@ class _Settings:
             value: Any = json.loads(text)
         except ValueError:
             value = None
-        if not isinstance(value, kinds) or isinstance(value, bool) is not (kinds is bool):
-            raise self.wrong(name, f"{text} is not {_kind_name(kinds)}")
+        fits = isinstance(value, (int, float) if kind is float else kind)
+        if not fits or isinstance(value, bool) is not (kind is bool):
+            names = {float: "a number", str: "a text", int: "a whole number", bool: "true or false"}
+            raise self.wrong(name, f"{text} is not {names[kind]}")
         return value
+
+    def values(self, cls: Any, names: Iterable[str]) -> dict[str, Any]:
+        """The values of these fields of a dataclass, whose types and defaults hold."""
+        hints = get_type_hints(cls)
+        defaults = {each.name: each.default for each in fields(cls)}
+        kinds = {name: getattr(hints[name], "__args__", (hints[name],))[0] for name in names}
+        return {name: self.get(name, defaults[name], kind) for name, kind in kinds.items()}
+
+    def choice(self, name: str, default: str, known: Iterable[str]) -> str:
+        """The setting's value, one of those known."""
+        value: str = self.get(name, default)
+        if value not in known:
+            raise self.wrong(name, _unknown(name, value, known))
+        return value
+
+    def share(self, name: str, default: float, kind: str) -> float:
+        """The setting's value, a number from 0 to 1."""
+        value = float(self.get(name, default))
+        if not 0 <= value <= 1:
+            raise self.wrong(name, f"{value:g} is not a {kind}; give 0 to 1")
+        return value
+
+    def address(self, default: str = "") -> str:
+        """The base URL; "" if neither the pin nor the provider has one."""
+        url: str = self.get("base_url", default)
+        if url and not url.startswith(("http://", "https://")):
+            raise self.wrong("base_url", f"{url!r} does not start with http:// or https://")
+        return url
+
+    def key(self, environment: Mapping[str, str], usual: str, advice: str) -> str:
+        """The key that the environment holds; "" if the pin names no variable."""
+        variable = self.get("api_key_env", usual)
+        key = environment.get(variable, "").strip() if variable else ""
+        if variable and not key:
+            raise self.refusal(f"the environment variable {variable} is not set: export {advice}")
+        if not (key.isascii() and key.isprintable()):
+            raise self.refusal(
+                f"the environment variable {variable} holds what no HTTP header can carry: a key "
+                "is printable ASCII"
+            )
+        return key
 
     def known(self, names: Iterable[str]) -> None:
         """Refuse a setting of any other name."""
         expected = (*names, *_FORM)
         for name, _ in self.pin.settings:
             if name not in expected:
-                raise HarnessError(
-                    f"model {self.pin.name!r}: " + _unknown("setting", name, expected)
+                raise self.refusal(_unknown("setting", name, expected))
+
+    def needs(self, extra: str, libraries: Iterable[str]) -> None:
+        """Refuse a model whose libraries are not installed."""
+        for library in libraries:
+            if importlib.util.find_spec(library) is None:
+                raise self.refusal(
+                    f"its provider needs {library}, which is not installed: install "
+                    f"dosimeter[{extra}]"
                 )
 
     def wrong(self, name: str, reason: str) -> HarnessError:
-        return HarnessError(f"model {self.pin.name!r}: setting {name!r}: {reason}")
+        return self.refusal(f"setting {name!r}: {reason}")
+
+    def refusal(self, reason: str) -> HarnessError:
+        return HarnessError(f"model {self.pin.name!r}: {reason}")
 
 
 def _build_scripted(settings: _Settings, folder: Path) -> Model:
-    from harness.models.scripted import HonestAgent, SpikedAgent, TrivialAgent, load_memory
+    from harness.models import (
+        CarelessJudge,
+        HonestAgent,
+        SpikedAgent,
+        TrivialAgent,
+        load_criteria,
+        load_memory,
+    )
 
-    agent = settings.get("agent", "honest", str)
-    if agent in JUDGES:
-        return _build_judge(settings, folder)
+    name, release = settings.pin.name, settings.get("release", "")
+    agent = settings.get("agent", "honest")
+    if agent in JUDGES:  # it has read its release as soon as there is one
+        settings.known(("agent", "release"))
+        return CarelessJudge(name, load_criteria(folder / release) if release else ())
     settings.known(("agent", "error_rate", "release", "share"))
-    name = settings.pin.name
-    rate = float(settings.get("error_rate", 0.0, (int, float)))
-    if not 0 <= rate <= 1:
-        raise settings.wrong("error_rate", f"{rate:g} is not a probability; give 0 to 1")
+    rate = settings.share("error_rate", 0.0, "probability")
+    agent = settings.choice("agent", "honest", AGENTS)
     if agent == "honest":
         return HonestAgent(name, rate)
     if agent == "trivial":
         return TrivialAgent(name)
-    if agent != "spiked":
-        raise settings.wrong("agent", _unknown("agent", agent, AGENTS))
-    release = settings.get("release", "", str)
     if not release:
         raise settings.wrong("release", "the spiked agent needs the folder of a release")
-    share = float(settings.get("share", 1.0, (int, float)))
-    if not 0 <= share <= 1:
-        raise settings.wrong("share", f"{share:g} is not a fraction; give 0 to 1")
+    share = settings.share("share", 1.0, "fraction")
     return SpikedAgent(name, rate, load_memory(folder / release).thin(share, name))
 
 
-def _build_judge(settings: _Settings, folder: Path) -> Model:
-    """The careless judge. It has read its release as soon as there is one."""
-    from harness.models.scripted import CarelessJudge, load_criteria
+def _build_hosted(settings: _Settings, environment: Mapping[str, str]) -> Model:
+    from harness.models.providers import Sampling
 
-    settings.known(("agent", "release"))
-    release = settings.get("release", "", str)
-    return CarelessJudge(settings.pin.name, load_criteria(folder / release) if release else ())
-
-
-def _build_served(settings: _Settings, environment: Mapping[str, str]) -> Model:
-    pin, service = settings.pin, _SERVICES[settings.pin.provider]
-    need_extra(pin.name, _EXTRAS.get(pin.provider, pin.provider), ("pydantic_ai", *service.needs))
-    from harness.models.providers import ProviderModel, Sampling
-
-    asked = [name for name in _KINDS if name not in _OWN or name in service.own]
-    region = ("region",) if "region" in service.own else ()
-    settings.known(("base_url", "api_key_env", "tools", *region, *asked))
-    key = _find_key(settings, service, environment)
-    given = {
-        each.name: settings.get(each.name, each.default, _KINDS[each.name])
-        for each in fields(Sampling)
-    }
-    base_url = settings.get("base_url", service.base_url, str)
-    if base_url and not base_url.startswith(("http://", "https://")):
-        raise settings.wrong("base_url", f"{base_url!r} does not start with http:// or https://")
-    module = importlib.import_module(f"harness.models.providers.{service.module}")
-    model: ProviderModel = getattr(module, service.cls)(
-        pin.name, pin.version, base_url, key, Sampling(**given)
+    pin = settings.pin
+    cls = _hosted(pin.provider)
+    settings.needs(cls.extra or pin.provider, ("pydantic_ai", *cls.libraries))
+    optional = ("reasoning_field", "send_seed")  # of some providers only
+    names = [each.name for each in fields(Sampling)]
+    names = [name for name in names if name not in optional or name in cls.own_settings]
+    region = ("region",) if "region" in cls.own_settings else ()
+    settings.known(("base_url", "api_key_env", "tools", *region, *names))
+    advice = (
+        "the key in it, name another one in `api_key_env`, or set that to '' for a server that "
+        "takes no key"
     )
+    key = settings.key(environment, cls.key_variable, advice)
+    if not key and cls.key_variable:
+        key = "none"  # some servers want a header all the same
+    sampling = Sampling(**settings.values(Sampling, names))
+    model = cls(pin.name, pin.version, settings.address(cls.usual_address), key, sampling)
     if region:
-        model.region = settings.get("region", "", str)
+        model.region = settings.get("region", "")
     return model
-
-
-def _find_key(settings: _Settings, service: _Service, environment: Mapping[str, str]) -> str:
-    """The key of a provider; the one that says that none is needed where the pin names none."""
-    variable = settings.get("api_key_env", service.api_key_env, str)
-    if not variable:
-        return "none" if service.api_key_env else ""
-    key = environment.get(variable, "")
-    if not key:
-        raise HarnessError(
-            f"model {settings.pin.name!r}: the environment variable {variable} is not set: export "
-            "the key in it, name another one in `api_key_env`, or set that to '' for a server "
-            "that takes no key"
-        )
-    return key
-
-
-def need_extra(name: str, extra: str, libraries: Iterable[str]) -> None:
-    """Refuse a model whose libraries are not installed. Raises HarnessError."""
-    for library in libraries:
-        if importlib.util.find_spec(library) is None:
-            raise HarnessError(
-                f"model {name!r}: its provider needs {library}, which is not installed: "
-                f"install dosimeter[{extra}]"
-            )
 
 
 def _spell_calls(model: Model, settings: _Settings, usual: str = TOOL_FORMS[0]) -> Model:
     """The model, with its tool calls written in text where the pin says so."""
     from harness.models import TextCalls
 
-    form = settings.get("tools", usual, str)
+    form = settings.get("tools", usual)
     if form not in TOOL_FORMS:
         raise settings.wrong("tools", _unknown("form", form, TOOL_FORMS))
     return TextCalls(model) if form == "text" else model
 
 
 def _build_local(settings: _Settings) -> Model:
-    from harness.models.local import WEIGHTS, LocalModel, find_weights
+    from harness.models import WEIGHTS, LocalModel, find_weights
 
-    settings.known(("threads", "context", "max_tokens", "seconds", "tools"))
     pin = settings.pin
-    need_extra(pin.name, "local", ("xllamacpp", "pydantic_ai", "openai"))
+    settings.known(("threads", "context", "max_tokens", "seconds", "tools"))
+    settings.needs("local", ("xllamacpp", "pydantic_ai", "openai"))
     if pin.version not in WEIGHTS:
-        raise HarnessError(f"model {pin.name!r}: " + _unknown("model", pin.version, WEIGHTS))
+        raise settings.refusal(_unknown("model", pin.version, WEIGHTS))
     find_weights(pin.version)
     model = LocalModel(
         pin.name,
         pin.version,
-        threads=settings.get("threads", 1, int),
-        context=settings.get("context", 8192, int),
-        max_tokens=settings.get("max_tokens", 512, int),
-        seconds=settings.get("seconds", 300.0, _NUMBER),
+        threads=settings.get("threads", 1),
+        context=settings.get("context", 8192),
+        max_tokens=settings.get("max_tokens", 512),
+        seconds=settings.get("seconds", 300.0),
     )
     return _spell_calls(model, settings, "text")
 
@@ -295,37 +258,19 @@ def _build_local(settings: _Settings) -> Model:
 def _build_agent_server(settings: _Settings, environment: Mapping[str, str]) -> ModelOrAgent:
     from harness.external_agents import TREES, AgentServer, AgentServerSettings
 
-    settings.known(("base_url", "api_key_env", *_TERMS))
-    if settings.get("mode", MODES[0], str) != MODES[0]:
+    names = [each.name for each in fields(AgentServerSettings) if each.name != "base_url"]
+    settings.known(("base_url", "api_key_env", *names))
+    if settings.get("mode", MODES[0]) != MODES[0]:
         raise settings.wrong("mode", "an agent server works through its own tools: use agentic")
-    base_url = settings.get("base_url", "", str)
-    if not base_url.startswith(("http://", "https://")):
-        raise settings.wrong("base_url", f"{base_url!r} does not start with http:// or https://")
+    base_url = settings.address()
     if not _has_host(base_url):
         raise settings.wrong("base_url", f"{base_url!r} names no host, or a port that is none")
-    tree = settings.get("tree", "", str)
-    if tree not in TREES:
-        raise settings.wrong("tree", _unknown("tree", tree, TREES))
-    given = {
-        each.name: settings.get(each.name, each.default, _TERMS[each.name])
-        for each in fields(AgentServerSettings)
-        if each.name in _TERMS and each.name != "tree"
-    }
-    if problem := bridge_problem(given["bridge"], given["bridge_url"]):
+    settings.choice("tree", "", TREES)
+    terms = AgentServerSettings(base_url, **settings.values(AgentServerSettings, names))
+    if problem := _bridge_problem(terms.bridge, terms.bridge_url):
         raise settings.wrong(*problem)
-    variable = settings.get("api_key_env", "", str)
-    key = environment.get(variable, "").strip() if variable else ""
-    if variable and not key:
-        raise HarnessError(
-            f"model {settings.pin.name!r}: the environment variable {variable} is not set: export "
-            "the server's key in it, or leave out `api_key_env` for a server that takes none"
-        )
-    if not (key.isascii() and key.isprintable()):
-        raise HarnessError(
-            f"model {settings.pin.name!r}: the environment variable {variable} holds what no HTTP "
-            "header can carry: a key is printable ASCII"
-        )
-    terms = AgentServerSettings(base_url, tree, **given)
+    advice = "the server's key in it, or leave out `api_key_env` for a server that takes none"
+    key = settings.key(environment, "", advice)
     return AgentServer(settings.pin.name, settings.pin.version, terms, key)
 
 
@@ -337,8 +282,8 @@ def _has_host(url: str) -> bool:
         return False
 
 
-def bridge_problem(bridge: str, bridge_url: str) -> tuple[str, str] | None:
-    """The setting of a bridge's address that is wrong, and why; None where they hold."""
+def _bridge_problem(bridge: str, bridge_url: str) -> tuple[str, str] | None:
+    """Return the setting of a bridge's address that is wrong, and why; None if there is none."""
     host, colon, port = bridge.rpartition(":")
     if not (host and colon and port.isascii() and port.isdigit() and int(port) < 65536):
         return "bridge", f"{bridge!r} is not HOST:PORT, for instance 127.0.0.1:0"
@@ -348,12 +293,6 @@ def bridge_problem(bridge: str, bridge_url: str) -> tuple[str, str] | None:
             "server finds it, for instance http://10.0.0.5:8790"
         )
     return None
-
-
-def _kind_name(kinds: type | tuple[type, ...]) -> str:
-    if isinstance(kinds, tuple):
-        return "a number"
-    return {str: "a text", int: "a whole number", bool: "true or false"}[kinds]
 
 
 def _unknown(what: str, given: str, known: Iterable[str]) -> str:

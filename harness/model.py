@@ -85,15 +85,14 @@ class Usage:
         def total(a: int | None, b: int | None) -> int | None:
             return None if a is None or b is None else a + b
 
+        def reported(a: int | None, b: int | None) -> int | None:
+            return None if a is None and b is None else (a or 0) + (b or 0)
+
         return Usage(
             total(self.input_tokens, other.input_tokens),
             total(self.output_tokens, other.output_tokens),
-            _reported(self.cached_tokens, other.cached_tokens),
+            reported(self.cached_tokens, other.cached_tokens),
         )
-
-
-def _reported(a: int | None, b: int | None) -> int | None:
-    return None if a is None and b is None else (a or 0) + (b or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,15 +208,8 @@ class BuiltInModel:
 
     __slots__ = ()
 
-    @property
-    def trusted(self) -> bool:
-        """True: its programs may run in the local sandbox."""
-        return True
-
-    @property
-    def paid(self) -> bool:
-        """False: a reply costs nothing."""
-        return False
+    trusted = True
+    paid = False
 
 
 class ModelWrapper:

@@ -30,8 +30,8 @@ from generators.seed import Seed
 from generators.task import Limits
 from harness.agent.tools import TOOLS, use_tool
 from harness.errors import AttemptFailed, HarnessError
-from harness.external_agents.base import ExternalAgent
-from harness.external_agents.http_timeout import DeadlineHandler
+from harness.external_agents.client import AgentServer
+from harness.external_agents.tool_bridge import DeadlineHandler
 from harness.model import Image, Message, Model, ModelRequest, Role, ToolCall, ToolSpec
 from harness.sandboxes.base import Sandbox
 from registry.ledger.records import ModelPin
@@ -346,7 +346,7 @@ def models_of(pin: ModelPin) -> Callable[[float | None, int | None], Model]:
             settings["max_tokens"] = json.dumps(max_tokens)
         made = ModelPin(pin.name, pin.provider, pin.version, tuple(sorted(settings.items())))
         model = build_model(made)
-        if isinstance(model, ExternalAgent):
+        if isinstance(model, AgentServer):
             raise HarnessError(f"provider {pin.provider!r} is an agent with a loop of its own")
         return model
 

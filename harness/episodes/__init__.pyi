@@ -1,5 +1,14 @@
-from .grading import DETERMINISTIC, Verdicts, grade_episode
-from .result import LENIENT, RESULT_CODEC, EpisodeResult, judged_row, rows_of, summarise_episode
+from .result import (
+    DETERMINISTIC,
+    LENIENT,
+    RESULT_CODEC,
+    EpisodeResult,
+    Verdicts,
+    grade_episode,
+    judged_row,
+    rows_of,
+    summarise_episode,
+)
 from .rollout import AttemptRequest, run_attempt
 
 __all__ = [

@@ -20,7 +20,7 @@ from harness.agent import (
 )
 from harness.episode import SECONDS_DIGITS, Cell, Episode, StopReason
 from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
-from harness.external_agents import ExternalAgent, ModelOrAgent
+from harness.external_agents import AgentServer, ModelOrAgent
 from harness.sandboxes import Sandbox, SandboxProvider, SandboxRefused
 from harness.spending import CountingJournal, Journal
 from registry.errors import RegistryError
@@ -91,14 +91,14 @@ def run_attempt(
 
 def _may_run(model: ModelOrAgent, sandboxes: SandboxProvider) -> bool:
     """Whether what the model runs is kept in, or is not ours to keep."""
-    if isinstance(model, ExternalAgent):
+    if isinstance(model, AgentServer):
         return sandboxes.isolates or model.folders is not None
     return model.trusted or sandboxes.isolates or isinstance(model, SingleTurnModel)
 
 
 def _provider_of(model: ModelOrAgent, sandboxes: SandboxProvider) -> SandboxProvider:
     """Where the model works: in the sandboxes of the run, unless it has folders of its own."""
-    folders = model.folders if isinstance(model, ExternalAgent) else None
+    folders = model.folders if isinstance(model, AgentServer) else None
     return sandboxes if folders is None else folders
 
 
@@ -131,7 +131,7 @@ def _work(
             return run_single_turn(brief, model, seed, journal, tick), _Left(), container
         with _provider_of(model, sandboxes).open(brief.assets, brief.limits) as sandbox:
             container = sandbox.id
-            if isinstance(model, ExternalAgent):
+            if isinstance(model, AgentServer):
                 agent_run = model.converse(brief, sandbox, seed, journal, tick)
             else:
                 agent_run = run_agent(

@@ -1,4 +1,3 @@
-from .base import ExternalAgent, ModelOrAgent
-from .client import TREES, AgentServer, AgentServerSettings, ask
+from .client import TREES, AgentServer, AgentServerSettings, ModelOrAgent, ask
 
-__all__ = ["TREES", "AgentServer", "AgentServerSettings", "ExternalAgent", "ModelOrAgent", "ask"]
+__all__ = ["TREES", "AgentServer", "AgentServerSettings", "ModelOrAgent", "ask"]

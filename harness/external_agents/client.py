@@ -18,14 +18,13 @@ from functools import cached_property, reduce
 from itertools import count, pairwise
 from operator import add
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from generators.seed import Seed
 from generators.task import Brief
 from harness.agent import MAX_CALLS, AgentRun, use_tool
 from harness.episode import SECONDS_DIGITS, StopReason, ToolUse, Turn
 from harness.errors import Boundary
-from harness.external_agents.base import ExternalAgent
 from harness.external_agents.snapshot import (
     ConversationSnapshot,
     holds,
@@ -36,9 +35,9 @@ from harness.external_agents.snapshot import (
 )
 from harness.external_agents.stream import MAX_STREAM_BYTES, ChatStream, MalformedStream, Round
 from harness.external_agents.tool_bridge import Bridge, BridgedTools
-from harness.model import Message, Reply, Role, ToolCall, Usage
+from harness.model import Message, Model, Reply, Role, ToolCall, Usage
 from harness.models.providers import RETRIED, pause
-from harness.sandboxes import LocalSandboxes, Sandbox, SandboxProvider, folder_of
+from harness.sandboxes import LocalSandboxes, Sandbox, folder_of
 from harness.spending import Journal
 
 if TYPE_CHECKING:
@@ -85,8 +84,12 @@ class AgentServerSettings:
     bridge_url: str = ""  # where the server finds it, if not there
 
 
-class AgentServer(ExternalAgent):
-    """An agent behind a server that speaks the streaming protocol."""
+class AgentServer:
+    """An agent with a loop of its own, behind a server that speaks the streaming protocol.
+
+    ``folders`` are those that it works in, if not the sandboxes of the run; then the user runs it,
+    and nothing isolates it.
+    """
 
     def __init__(
         self,
@@ -96,32 +99,22 @@ class AgentServer(ExternalAgent):
         api_key: str = "",
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._name = name
+        self.name = name
         self._version = version
         self._terms = terms
         self._api_key = api_key
         self._sleep = sleep
         # Made at once: this removes what processes that were killed have left.
-        self._folders = LocalSandboxes() if terms.tree == "host" else None
+        self.folders = LocalSandboxes() if terms.tree == "host" else None
         self._bridge = None if terms.tree == "host" else _open_bridge(terms)
 
     def __repr__(self) -> str:
-        return f"AgentServer({self._name!r}, {self._version!r}, {self._terms.base_url!r})"
-
-    @property
-    def name(self) -> str:
-        """See ExternalAgent."""
-        return self._name
-
-    @property
-    def folders(self) -> SandboxProvider | None:
-        """See ExternalAgent."""
-        return self._folders
+        return f"AgentServer({self.name!r}, {self._version!r}, {self._terms.base_url!r})"
 
     def close(self) -> None:
         """Remove its folders."""
-        if self._folders is not None:
-            self._folders.close()
+        if self.folders is not None:
+            self.folders.close()
 
     def converse(
         self,
@@ -131,8 +124,10 @@ class AgentServer(ExternalAgent):
         journal: Journal,
         tick: Callable[[], float],
     ) -> AgentRun:
-        """See ExternalAgent. A conversation that is in the journal is not had again."""
-        folder = None if self._folders is None else folder_of(sandbox)
+        """Let it work on the brief in this sandbox. A failure on its side ends the run as FAILED
+        with the turns so far. A conversation that is in the journal is not repeated. Raises
+        AttemptFailed if the sandbox is lost."""
+        folder = None if self.folders is None else folder_of(sandbox)
         text = ask(brief, folder)
         stored = journal.load(0)
         if stored is not None:
@@ -192,7 +187,7 @@ class AgentServer(ExternalAgent):
                 if wait >= left():
                     conversation.error = f"{Boundary.PROVIDER}:{error.kind}"
                     return conversation
-                logger.warning("agent %s: %s, retry in %.1f s", self._name, error.kind, wait)
+                logger.warning("agent %s: %s, retry in %.1f s", self.name, error.kind, wait)
                 self._sleep(wait)
                 tried += 1
             else:
@@ -319,6 +314,10 @@ class AgentServer(ExternalAgent):
                 conversation.retries if number == 0 else 0,
             )
             yield Turn(reply, uses, conversation.seconds()[number])
+
+
+ModelOrAgent: TypeAlias = Model | AgentServer
+"""What a cell may name: a model for the built-in agent loop, or an agent behind a server."""
 
 
 def ask(brief: Brief, folder: Path | None) -> str:

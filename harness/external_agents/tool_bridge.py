@@ -9,23 +9,86 @@ from __future__ import annotations
 
 import base64
 import hmac
+import io
 import json
 import secrets
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
-from http.server import ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from generators.task import Limits
 from harness.agent import MAX_ARGUMENT_CHARS, TOOLS, use_tool
 from harness.episode import ToolUse
 from harness.errors import AttemptFailed, HarnessError
-from harness.external_agents.http_timeout import DeadlineHandler
 from harness.model import ToolCall
 from harness.sandboxes import Sandbox
+
+SECONDS = 60.0  # for an idle connection, for a request, and for a response
+
+
+class DeadlineHandler(BaseHTTPRequestHandler):
+    """Waits ``seconds`` for a request, and as long from its first byte to the last of its body; a
+    socket's own timeout restarts with each byte. It logs nothing."""
+
+    seconds = SECONDS
+
+    def setup(self) -> None:
+        """Read through the deadline."""
+        super().setup()
+        self._bounded = _Bounded(self.connection)
+        self.rfile = io.BufferedReader(self._bounded)
+
+    def handle_one_request(self) -> None:
+        """Handle a request within its deadline."""
+        # The base class catches the timeout of a read and closes the connection.
+        self._bounded.wait(self.seconds)
+        super().handle_one_request()
+
+    def end_headers(self) -> None:
+        """Restart the timeout for the response."""
+        self.connection.settimeout(self.seconds)
+        super().end_headers()
+
+    def read_body(self, length: int) -> bytes | None:
+        """Read ``length`` bytes; None if the client hung up before."""
+        body = self.rfile.read(length)
+        return body if len(body) == length else None
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Log nothing: paths, addresses and requests may be private."""
+
+
+class _Bounded(io.RawIOBase):
+    """A socket's bytes, with a deadline for the first byte and another for all of them."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._seconds = self._ends = 0.0
+        self._silent = True
+
+    def wait(self, seconds: float) -> None:
+        """Restart both deadlines."""
+        self._seconds, self._ends, self._silent = seconds, time.monotonic() + seconds, True
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        left = self._ends - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the request was too slow")
+        self._connection.settimeout(left)
+        count = self._connection.recv_into(buffer)
+        if self._silent:
+            self._silent, self._ends = False, time.monotonic() + self._seconds
+        return count
+
 
 MAX_BODY_BYTES = 6 * MAX_ARGUMENT_CHARS  # an escaped character takes up to six
 MAX_CONNECTIONS = 512  # at once; each takes a thread
@@ -169,7 +232,7 @@ class _Handler(DeadlineHandler):
     sys_version = ""
     server: _Listener
 
-    def do_GET(self) -> None:  # noqa: N802 - as the base class has it
+    def do_GET(self) -> None:
         if self._tools() is None:
             self._refuse(401, "no such token, or its episode is over")
         elif self.path != "/tools":
@@ -177,7 +240,7 @@ class _Handler(DeadlineHandler):
         else:
             self._send(200, list_tools())
 
-    def do_POST(self) -> None:  # noqa: N802 - as the base class has it
+    def do_POST(self) -> None:
         tools = self._tools()
         if tools is None:
             self._refuse(401, "no such token, or its episode is over")

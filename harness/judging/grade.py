@@ -11,7 +11,7 @@ from harness.build_model import JUDGES, build_model
 from harness.episode import Episode, Grade, GradeStatus, StopReason
 from harness.episodes import Verdicts
 from harness.errors import HarnessError
-from harness.external_agents import ExternalAgent
+from harness.external_agents import AgentServer
 from harness.judging.judge import (
     Journals,
     Judge,
@@ -52,7 +52,7 @@ def build_judge(pin: JudgePin, folder: str = ".") -> Judge:
     structured = settings.pop("structured", "false") == "true"
     model_pin = ModelPin(pin.name, pin.provider, pin.version, tuple(settings.items()))
     model = build_model(model_pin, folder=folder)
-    if isinstance(model, ExternalAgent | SingleTurnModel):
+    if isinstance(model, AgentServer | SingleTurnModel):
         raise HarnessError(
             f"judge {pin.name!r}: a judge is a plain model: no agent server, and no `mode`"
         )

@@ -1,8 +1,15 @@
-"""Log-probabilities of a given text as servers report them, read token by token.
+"""Token log-probabilities of a text: as servers report them, and what they say on membership.
 
-Three forms: ``choices[0].logprobs`` of an OpenAI-compatible server that echoes its prompt,
-``choices[0].prompt_logprobs`` of vLLM, and what our local model writes. A reply without any of them
+Three forms are read: ``choices[0].logprobs`` of an OpenAI-compatible server that echoes its prompt,
+``choices[0].prompt_logprobs`` of vLLM, and that of our local model. A reply without any of them
 gives None, never zeros.
+
+Loss: the mean negative log-probability of a token (Yeom et al. 2018). Min-K%: the mean
+log-probability of the share of tokens that are the least likely (Shi et al. 2024, "Detecting
+Pretraining Data from Large Language Models"). Min-K%++: the same mean, of
+(log p(x_t) − mu_t) / sigma_t with the mean and standard deviation of log p(z) for z drawn from
+p(· | x_<t), the whole vocabulary (Zhang et al. 2024, "Min-K%++: Improved Baseline for Detecting
+Pre-Training Data from Large Language Models"). Natural logarithms throughout.
 """
 
 from __future__ import annotations
@@ -15,8 +22,70 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from harness.models.membership import TokenScores, moments_of
+SHARE = 0.2  # k of both scores
+WHOLE = 1e-3  # probabilities that miss no more than this of 1 are the whole vocabulary's
+
+
+@dataclass(frozen=True, slots=True)
+class TokenScores:
+    """Of each token of a text: its log-probability; mean and standard deviation of the
+    log-probability over the vocabulary there, None where the model does not tell all of it."""
+
+    logprobs: tuple[float, ...]
+    means: tuple[float, ...] | None = None
+    deviations: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """What the tokens of one text come to. A low loss and high scores speak for membership."""
+
+    tokens: int
+    loss: float
+    min_k: float
+    min_k_plus: float | None  # None if no whole distribution was reported
+
+
+def membership_scores(scores: TokenScores, share: float = SHARE) -> Membership:
+    """The measures of a text of at least one token."""
+    logprobs = np.asarray(scores.logprobs, dtype=np.float64)
+    plus = None
+    if scores.means is not None and scores.deviations is not None:
+        standard = standardise(logprobs, np.asarray(scores.means), np.asarray(scores.deviations))
+        plus = mean_of_least(standard, share)
+    return Membership(len(logprobs), -float(logprobs.mean()), mean_of_least(logprobs, share), plus)
+
+
+def mean_of_least(values: NDArray[np.float64], share: float = SHARE) -> float:
+    """The mean of the least ``share`` of values (n,), rounded down, of one at the least."""
+    count = max(1, math.floor(share * len(values) + 1e-9))
+    return float(np.sort(values)[:count].mean())
+
+
+def standardise(
+    logprobs: NDArray[np.float64], means: NDArray[np.float64], deviations: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """(log p − mu) / sigma, token by token; 0 where sigma is: all that can come is as likely."""
+    spread = deviations > 0
+    return np.where(spread, (logprobs - means) / np.where(spread, deviations, 1.0), 0.0)
+
+
+def moments_of(logprobs: ArrayLike) -> tuple[float, float] | None:
+    """Mean and standard deviation of log p(z), z ~ p, from the log-probabilities of every z (n,).
+    None where they do not hold the whole of the probability: the moments of a part are another
+    statistic."""
+    distribution = np.asarray(logprobs, dtype=np.float64)
+    weights = np.exp(distribution)
+    total = float(weights.sum())
+    if not abs(total - 1) <= WHOLE:
+        return None
+    weights /= total
+    finite = np.where(weights > 0, distribution, 0.0)  # 0 log 0 = 0
+    mean = float(weights @ finite)
+    return mean, math.sqrt(float(weights @ np.square(finite - mean)))
+
 
 ECHO, PROMPT_LOGPROBS = "echo", "prompt_logprobs"  # how a server is asked
 LOCAL = "token_logprobs"  # what our local model's reply is called
@@ -78,9 +147,7 @@ def _tail(tokens: Sequence[_Token], text: bytes, start: int) -> list[_Token]:
 
 
 def _moments(token: _Token) -> tuple[float, float] | None:
-    if not token.others:
-        return None
-    return moments_of(np.maximum(np.asarray(token.others, dtype=np.float64), _LEAST))
+    return moments_of(np.maximum(token.others, _LEAST)) if token.others else None
 
 
 def _tokens(body: Any) -> tuple[list[_Token], Sequence[int]]:

@@ -8,11 +8,13 @@ from .budget import (
     price_judge,
     sum_spend,
 )
-from .paid_call import CallKind, Charge, Payer
 from .prices import OWN_PROVIDERS, Price, PriceList, read_prices, total_cost
 from .purchases import (
+    CallKind,
+    Charge,
     CountingJournal,
     Journal,
+    Payer,
     ReplyStore,
     read_episode_spends,
     read_episode_usages,

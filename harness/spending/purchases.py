@@ -1,5 +1,5 @@
-"""Paid replies in the store: each is kept before it is acted on, so that no crash pays for one
-twice, and read again to count what was spent."""
+"""Paid calls in the store: each reply is kept before it is acted on, so that no crash pays for one
+twice, with what it is charged to, and read again to count what was spent."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import count
 from typing import Protocol
 
@@ -15,7 +16,6 @@ from harness.episode import Cell
 from harness.errors import WorkStopped
 from harness.model import Reply, Try, Usage
 from harness.spending.budget import PricedModel, Spend, sum_spend
-from harness.spending.paid_call import PAID_CALL_CODEC, CallKind, Charge, PaidCall
 from harness.storage import (
     ATTEMPTS,
     EPISODE_CODEC,
@@ -23,6 +23,7 @@ from harness.storage import (
     PROBES,
     RESPONSES,
     TRY_CODEC,
+    Codec,
     attempt_replies,
     failed_key,
     hex_of,
@@ -31,8 +32,55 @@ from harness.storage import (
     probe_replies,
     reply_key,
 )
+from registry.ledger import JudgePin, ModelPin, record_digest
 from registry.sealing import encrypt
 from registry.stores import Store
+
+
+class CallKind(StrEnum):
+    """What a call is made for."""
+
+    EPISODE = "episode"
+    JUDGE = "judge"
+    PROBE = "probe"
+
+
+@dataclass(frozen=True, slots=True)
+class Payer:
+    """The model or judge whose limits of the budget pay for a call."""
+
+    name: str
+    provider: str
+    version: str
+    pin: str  # digest of its pin
+
+    @classmethod
+    def of(cls, pin: ModelPin | JudgePin) -> Payer:
+        """The payer of a pinned model or judge."""
+        return cls(pin.name, pin.provider, pin.version, record_digest(pin))
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What the calls of one subject are charged to. ``subject`` is the digest of an episode or a
+    probe, or the id of an answer sheet; ``wave`` is None for the check of a judge."""
+
+    kind: CallKind
+    payer: Payer
+    subject: str
+    wave: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PaidCall:
+    """A reply as the store keeps it."""
+
+    charge: Charge
+    reply: Reply
+
+
+PAID_CALL_CODEC: Codec[PaidCall] = Codec("paid-call", 1, PaidCall)
+
 
 _FOLDERS = {
     CallKind.EPISODE: RESPONSES,

@@ -1,7 +1,6 @@
-from .leases import Progress
-from .ray_env import prepare_ray
+from .leases import Progress, WaveInstance, schedule_cells
 from .run_cell import RunContext, close_cell, instance_of, read_result
-from .schedule import WaveInstance, schedule_cells
+from .worker_process import prepare_ray
 
 __all__ = [
     "Progress",

@@ -1,4 +1,4 @@
-"""Leases over the owed cells of one run.
+"""The cells that a wave owes, in an order blind to the arms, and leases over those of one run.
 
 Pure bookkeeping; the clock is passed in. A lost lease book is rebuilt from the store, so nothing
 here needs to survive: exactly-once comes from the names of the results, not from leases.
@@ -9,13 +9,73 @@ from __future__ import annotations
 import heapq
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from generators.seed import Seed
+from generators.task import TaskSpec
 from harness.episode import Cell
 from harness.spending import Account, Budget, Spend
+from registry.canonical import digest_value
+from registry.ledger import ModelPin, record_body
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WaveInstance:
+    """An instance that a wave runs, without its arm."""
+
+    spec: TaskSpec
+    instance: str = field(repr=False)
+    seed: Seed = field(repr=False)
+    tranche: int = 0
+
+
+def episode_id(study: str, wave: int, instance: str, model: ModelPin, replicate: int) -> str:
+    """The digest of what defines an episode. Unguessable, as the instance's id is."""
+    return digest_value(
+        {
+            "study": study,
+            "wave": wave,
+            "instance": instance,
+            "model": record_body(model),
+            "replicate": replicate,
+        }
+    )
+
+
+def schedule_cells(
+    study: str,
+    wave: int,
+    subjects: Iterable[WaveInstance],
+    models: Iterable[ModelPin],
+    replicates: int,
+    order: Seed,
+    tranches: Sequence[Collection[int]] = (),
+) -> tuple[Cell, ...]:
+    """Every cell of the wave, shuffled by a recorded stream, which interleaves the arms.
+
+    ``tranches`` are those that each of the models runs; () is the panel, 0, for all of them.
+    """
+    pins = tuple(models)
+    runs = list(zip(pins, tranches or ((0,),) * len(pins), strict=True))
+    cells = [
+        Cell(
+            episode=episode_id(study, wave, subject.instance, pin, replicate),
+            spec=subject.spec,
+            instance=subject.instance,
+            seed=subject.seed,
+            model=pin.name,
+            replicate=replicate,
+        )
+        for subject in subjects
+        for pin, own in runs
+        if subject.tranche in own
+        for replicate in range(replicates)
+    ]
+    return order.child("schedule", wave).rng().shuffle(cells)
+
 
 # Seconds before a failed cell is tried again, by the number of its failures so far.
 _BACKOFF = (1.0, 5.0, 20.0)

@@ -152,7 +152,7 @@ class SweepOptions:
 @contextmanager
 def ray_session(address: str | None) -> Iterator[None]:
     """Connect to Ray: the connection there is, an existing cluster, or a new one on this machine.
-    ``harness.sweep.ray_env`` must be used before this module is imported."""
+    ``harness.sweep.worker_process`` must be used before this module is imported."""
     if ray.is_initialized():
         yield
         return

@@ -144,7 +144,7 @@ def _calibrate(study: Study) -> None:
 
 def _with_model(text: str, name: str) -> str:
     """The demo's protocol with a local model in its last wave."""
-    from harness.models.local import find_weights
+    from harness.models import find_weights
 
     find_weights(name)
     for old, new in (

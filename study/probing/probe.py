@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.build_model import build_model
 from harness.errors import Boundary, HarnessError
-from harness.external_agents import ExternalAgent
+from harness.external_agents import AgentServer
 from harness.model import OVERFLOW, Model, close_model
 from harness.probing import NOT_REPORTED
 from harness.spending import Account, Budget, CallKind, Charge, Payer, PricedModel, ReplyStore
@@ -178,7 +178,7 @@ def _pins(study: Study, request: ProbeRequest) -> tuple[tuple[ModelPin, ...], tu
 def _open_model(study: Study, pin: ModelPin, stack: ExitStack) -> Model:
     model = build_model(pin, folder=str(study.folder.resolve()))
     stack.callback(close_model, model)
-    if isinstance(model, ExternalAgent):  # _pins has left these out
+    if isinstance(model, AgentServer):  # _pins has left these out
         raise HarnessError(f"model {pin.name!r} cannot be asked one question")
     return model
 

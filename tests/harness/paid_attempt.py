@@ -13,8 +13,7 @@ from harness.episode import Cell
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.models.providers.openai import OpenAIModel
 from harness.sandboxes.local import LocalSandboxes
-from harness.spending.paid_call import CallKind, Charge, Payer
-from harness.spending.purchases import ReplyStore, StoreJournal
+from harness.spending.purchases import CallKind, Charge, Payer, ReplyStore, StoreJournal
 from harness.storage import EPISODE_CODEC
 from registry.ledger.records import ModelPin
 from registry.stores import Store, open_store

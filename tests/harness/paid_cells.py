@@ -7,8 +7,8 @@ from generators.seed import Seed
 from generators.task import TaskSpec
 from harness.build_model import build_model
 from harness.episode import Cell
+from harness.sweep.leases import WaveInstance, schedule_cells
 from harness.sweep.run_cell import RunContext, Workbench, run_cell
-from harness.sweep.schedule import WaveInstance, schedule_cells
 from registry.ledger.records import ModelPin
 from registry.sealing import recipient_of
 from registry.stores import open_store

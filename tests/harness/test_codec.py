@@ -16,9 +16,9 @@ from generators.task import TaskSpec
 from harness.episode import Cell, Episode, Grade, GradeStatus, StopReason, ToolUse, Turn
 from harness.episodes.result import RESULT_CODEC, summarise_episode
 from harness.model import Image, Message, Reply, Role, ToolCall, Usage
-from harness.models.membership import Membership
-from harness.probing.records import _PROBE, _TEXT_PROBE, Probe, TextProbe
-from harness.spending.paid_call import PAID_CALL_CODEC, PaidCall
+from harness.models.token_logprobs import Membership
+from harness.probing import _PROBE, _TEXT_PROBE, Probe, TextProbe
+from harness.spending.purchases import PAID_CALL_CODEC, PaidCall
 from harness.storage import CELLS_CODEC, EPISODE_CODEC, GRADE_CODEC
 from registry.canonical import canonical_bytes
 from registry.errors import BrokenPromise, RegistryError

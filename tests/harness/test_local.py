@@ -20,14 +20,12 @@ from generators.seed import Seed
 from generators.task import Brief, Limits
 from harness.build_model import build_model
 from harness.episode import Cell, Episode, StopReason
-from harness.episodes.grading import grade_episode
+from harness.episodes.result import grade_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.model import Message, ModelRequest, Role, TextRequest, logprob_model
-from harness.models.local.model import LocalModel
-from harness.models.local.weights import WEIGHTS
-from harness.models.membership import membership_scores
+from harness.models.local import WEIGHTS, LocalModel
 from harness.models.text_tool_calls import TextCalls
-from harness.models.token_logprobs import read_likelihood
+from harness.models.token_logprobs import membership_scores, read_likelihood
 from harness.spending.purchases import MemoryJournal
 from harness.storage import EPISODE_CODEC
 from registry.ledger.records import ModelPin
@@ -81,7 +79,7 @@ def test_a_closed_model_leaves_no_server_and_opens_again(small: TextCalls) -> No
 def test_the_server_ends_with_a_parent_that_is_killed(weights: Path) -> None:
     program = (
         "import sys, time; from pathlib import Path; "
-        "from harness.models.local.model import start_server;"
+        "from harness.models.local import start_server;"
         f"server = start_server(Path({str(weights)!r}), 'x', 'k', 1, 512);"
         "print(server.process.pid, flush=True); time.sleep(600)"
     )

@@ -10,12 +10,12 @@ import pytest
 
 from harness.build_model import build_model
 from harness.errors import HarnessError
-from harness.models.local.weights import weights_path
+from harness.models.local import weights_path
 from harness.models.providers.anthropic import AnthropicModel
 from harness.models.providers.bedrock import BedrockModel
 from harness.models.providers.google import GoogleModel
 from harness.models.providers.openai import OpenAIModel
-from harness.models.scripted.agents import HonestAgent, TrivialAgent
+from harness.models.scripted import HonestAgent, TrivialAgent
 from harness.models.text_tool_calls import TextCalls
 from registry.ledger.records import ModelPin
 

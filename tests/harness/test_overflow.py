@@ -19,8 +19,7 @@ from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.model import OVERFLOW, Model
 from harness.models.providers.base import Sampling
 from harness.models.providers.openai import OpenAIModel
-from harness.spending.paid_call import PAID_CALL_CODEC, PaidCall
-from harness.spending.purchases import MemoryJournal
+from harness.spending.purchases import PAID_CALL_CODEC, MemoryJournal, PaidCall
 from harness.storage import EPISODE_CODEC
 from harness.sweep.run_cell import read_result, run_cell
 from registry.result_row import Status

@@ -15,14 +15,13 @@ from generators.catalog import INSTALLED
 from generators.seed import Seed
 from harness.agent.tools import TOOLS
 from harness.episode import Cell, StopReason
-from harness.episodes.grading import grade_episode
+from harness.episodes.result import grade_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.errors import AttemptFailed, Boundary
 from harness.model import Image, Message, ModelRequest, Role, Try, Usage
 from harness.models.providers.base import ProviderModel, Sampling
 from harness.models.providers.retry import RETRIED, RETRIED_ONCE
-from harness.spending.paid_call import PAID_CALL_CODEC, PaidCall
-from harness.spending.purchases import MemoryJournal
+from harness.spending.purchases import PAID_CALL_CODEC, MemoryJournal, PaidCall
 from harness.storage import EPISODE_CODEC
 from tests.harness.dialects import DIALECTS, GOOGLE, GOOGLE_SAFETY, KEY, Dialect
 from tests.harness.openai_server import Answer, Served

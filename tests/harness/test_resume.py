@@ -25,7 +25,7 @@ from harness.episode import Cell, Episode, StopReason
 from harness.episodes.result import EpisodeResult, row_of
 from harness.errors import AttemptFailed, Boundary
 from harness.sandboxes.base import ExecResult, Sandbox, SandboxProvider
-from harness.spending.paid_call import PAID_CALL_CODEC
+from harness.spending.purchases import PAID_CALL_CODEC
 from harness.storage import EPISODE_CODEC, attempt_key, attempt_replies, reply_key, result_key
 from harness.sweep.leases import LeaseBook, Progress
 from harness.sweep.run_cell import Workbench, close_cell, read_result, run_cell

@@ -11,9 +11,9 @@ from generators.catalog import Catalog
 from generators.task import DIFFICULTIES, Family, TaskSpec
 from generators.validation.validate import SOLVER_SCORE, public_seeds
 from harness.episode import Cell, StopReason
-from harness.episodes.grading import grade_episode
+from harness.episodes.result import grade_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
-from harness.models.scripted.agents import HonestAgent
+from harness.models.scripted import HonestAgent
 from harness.spending.purchases import MemoryJournal
 from tests.harness.script import noon
 

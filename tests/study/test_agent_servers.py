@@ -12,7 +12,7 @@ import pytest
 
 from examples.agent_server.server import Agent, make_server
 from harness.external_agents.client import FOLDER_LINE, ROUNDS
-from harness.models.scripted.agents import HonestAgent
+from harness.models.scripted import HonestAgent
 from registry.result_row import Status
 from registry.verify import verify_study
 from study.errors import StudyError

@@ -20,8 +20,8 @@ from click.testing import CliRunner
 from analysis.report.write import report_files
 from harness.judging.grade import submitted
 from harness.spending.budget import Spend
-from harness.spending.paid_call import CallKind
 from harness.spending.prices import read_prices
+from harness.spending.purchases import CallKind
 from registry.errors import BrokenPromise
 from registry.ledger.records import record_digest
 from registry.provenance import utc_now

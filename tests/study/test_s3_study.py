@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.sweep.ray_env import prepare_ray
+from harness.sweep.worker_process import prepare_ray
 from registry.verify import verify_study
 from study import pipeline
 from study.sweeps.sweep import SweepRequest

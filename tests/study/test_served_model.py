@@ -20,7 +20,7 @@ import pytest
 from generators.catalog import INSTALLED
 from harness.episode import Episode
 from harness.model import Role
-from harness.spending.paid_call import PAID_CALL_CODEC
+from harness.spending.purchases import PAID_CALL_CODEC
 from harness.storage import EPISODE_CODEC, TRY_CODEC
 from registry.sealing import decrypt
 from registry.verify import verify_study

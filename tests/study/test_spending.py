@@ -23,7 +23,7 @@ from click.testing import CliRunner, Result
 from harness.model import Usage
 from harness.spending.prices import read_prices
 from harness.sweep.leases import Progress
-from harness.sweep.ray_env import prepare_ray
+from harness.sweep.worker_process import prepare_ray
 from registry.ledger.records import RunManifest, record_body, record_digest
 from registry.verify import verify_study
 from study import pipeline

@@ -19,7 +19,7 @@ import pytest
 from harness.episode import Episode
 from harness.errors import HarnessError
 from harness.sweep.leases import Progress
-from harness.sweep.ray_env import prepare_ray
+from harness.sweep.worker_process import prepare_ray
 from registry.verify import verify_study
 from study import pipeline
 from study.sweeps.sweep import SweepRequest

@@ -12,7 +12,7 @@ from generators.errors import GeneratorError
 from generators.templates import template_family
 from generators.templates.library import NAMES
 from harness.episodes.result import EpisodeResult
-from harness.sweep.ray_env import prepare_ray
+from harness.sweep.worker_process import prepare_ray
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.records import Preregistration
 from registry.verify import verify_study

@@ -1,6 +1,5 @@
 from .base import Connection, ProviderModel, Sampling
-from .openai import OpenAIModel
-from .openai_logprobs import post_json
+from .openai import OpenAIModel, post_json
 from .retry import RETRIED, ProviderError, pause
 
 __all__ = [

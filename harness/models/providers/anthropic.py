@@ -7,10 +7,12 @@ from typing import Any
 from generators.seed import Seed
 from harness.models.providers.base import Connection, ProviderModel, keeping_client
 
-BASE_URL = "https://api.anthropic.com"
-
 
 class AnthropicModel(ProviderModel):
+    libraries = ("anthropic",)
+    usual_address = "https://api.anthropic.com"
+    key_variable = "ANTHROPIC_API_KEY"
+
     async def _connect(self) -> Connection:
         from anthropic import AsyncAnthropic
         from pydantic_ai.models.anthropic import AnthropicModel as Chat

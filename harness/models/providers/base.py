@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from generators.seed import Seed
 from harness.errors import AttemptFailed, Boundary
@@ -68,8 +68,15 @@ class Connection:
 class ProviderModel(ABC):
     """A model behind a provider's API. Each provider's module has its connection and settings."""
 
+    libraries: ClassVar[tuple[str, ...]]  # that it needs
+    extra: ClassVar[str] = ""  # that has them, if not named like the provider
+    usual_address: ClassVar[str] = ""  # unless the pin names another
+    key_variable: ClassVar[str] = ""  # of the environment, unless the pin names another
+    own_settings: ClassVar[tuple[str, ...]] = ()  # that only some providers have
     native_replay = True  # reasoning is sent back in the provider's own signed form
     region = ""  # of providers that have regions
+    trusted = False  # its programs are untrusted
+    paid = True  # each reply costs
 
     def __init__(
         self,
@@ -80,7 +87,7 @@ class ProviderModel(ABC):
         sampling: Sampling | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._name = name
+        self.name = name
         self._version = version
         self._base_url = base_url
         self._api_key = api_key
@@ -89,22 +96,7 @@ class ProviderModel(ABC):
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._name!r}, {self._version!r}, {self._base_url!r})"
-
-    @property
-    def name(self) -> str:
-        """The model's name in the study."""
-        return self._name
-
-    @property
-    def trusted(self) -> bool:
-        """False: its programs are untrusted."""
-        return False
-
-    @property
-    def paid(self) -> bool:
-        """True: each reply costs."""
-        return True
+        return f"{type(self).__name__}({self.name!r}, {self._version!r}, {self._base_url!r})"
 
     @abstractmethod
     async def _connect(self) -> Connection:
@@ -144,7 +136,7 @@ class ProviderModel(ABC):
                     raise AttemptFailed(Boundary.PROVIDER, error.kind, error.detail) from None
                 wait, first = error.wait, self._sampling.backoff_seconds
             wait = pause(first, len(failed) - 1, wait, seed)
-            logger.warning("model %s: %s, retry in %.1f s", self._name, failed[-1], wait)
+            logger.warning("model %s: %s, retry in %.1f s", self.name, failed[-1], wait)
             self._sleep(wait)
 
     def close(self) -> None:

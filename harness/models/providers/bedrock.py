@@ -10,7 +10,11 @@ from harness.models.providers.base import Connection, ProviderModel, keep_bytes
 
 
 class BedrockModel(ProviderModel):
-    """A model by its Bedrock id, in ``region`` (of the environment's where it is empty)."""
+    """A model by its Bedrock id, in ``region`` (of the environment's where it is empty). Without a
+    key boto3 finds credentials, and without an address that of the region, by itself."""
+
+    libraries = ("boto3",)
+    own_settings = ("region",)
 
     async def _connect(self) -> Connection:
         from pydantic_ai.models.bedrock import BedrockConverseModel

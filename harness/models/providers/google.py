@@ -7,10 +7,13 @@ from typing import Any
 from generators.seed import Seed
 from harness.models.providers.base import Connection, ProviderModel, keeping_client
 
-BASE_URL = "https://generativelanguage.googleapis.com"
-
 
 class GoogleModel(ProviderModel):
+    libraries = ("google", "google.genai")
+    usual_address = "https://generativelanguage.googleapis.com"
+    key_variable = "GEMINI_API_KEY"
+    own_settings = ("send_seed",)
+
     async def _connect(self) -> Connection:
         from pydantic_ai.models.google import GoogleModel as Chat
         from pydantic_ai.providers.google import GoogleProvider

@@ -31,17 +31,15 @@ from generators.templates.library import library_text
 from harness.agent.tools import TOOLS
 from harness.build_model import build_model
 from harness.episode import Cell, Episode, StopReason
-from harness.episodes.grading import grade_episode
-from harness.episodes.result import row_of, summarise_episode
+from harness.episodes.result import grade_episode, row_of, summarise_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.errors import HarnessError
-from harness.external_agents.base import ExternalAgent
 from harness.external_agents.client import AgentServer, AgentServerSettings
 from harness.external_agents.snapshot import ConversationSnapshot, holds, pack, read_tree, unpack
 from harness.external_agents.stream import ChatStream, MalformedStream
 from harness.external_agents.tool_bridge import MAX_BODY_BYTES, Bridge, BridgedTools
 from harness.model import Model, ToolCall, Usage
-from harness.models.scripted.agents import HonestAgent
+from harness.models.scripted import HonestAgent
 from harness.sandboxes.base import SandboxProvider
 from harness.sandboxes.local import LocalSandboxes
 from harness.spending.purchases import Journal, MemoryJournal
@@ -754,7 +752,7 @@ def test_the_bridges_patience_has_an_end(
     sandboxes: LocalSandboxes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a request that comes byte by byte, its head or its body."""
-    monkeypatch.setattr("harness.external_agents.http_timeout.DeadlineHandler.seconds", 0.5)
+    monkeypatch.setattr("harness.external_agents.tool_bridge.DeadlineHandler.seconds", 0.5)
     with bridged(sandboxes) as tools:
         head = f"POST /tools/run_command HTTP/1.1\r\nAuthorization: Bearer {tools.token}\r\n"
         for begun in ("GET /tools HTTP/1.1\r\nX: ", f"{head}Content-Length: 100000\r\n\r\n"):
@@ -934,14 +932,14 @@ def pin(**settings: object) -> ModelPin:
 
 def test_an_agent_server_is_built_from_its_pin() -> None:
     built = build_model(pin(rounds=5, api_key_env="KEY"), {"KEY": "sk-secret"})
-    assert isinstance(built, ExternalAgent)
+    assert isinstance(built, AgentServer)
     assert built.folders is None
     assert "sk-secret" not in repr(built)
     with pytest.raises(HarnessError, match="KEY holds what no HTTP header can carry") as caught:
         build_model(pin(api_key_env="KEY"), {"KEY": "sk-\u00e9"})
     assert "sk-" not in str(caught.value)
     host = build_model(pin(tree="host"))
-    assert isinstance(host, ExternalAgent)
+    assert isinstance(host, AgentServer)
     assert host.folders is not None
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.models.membership import (
+from harness.models.token_logprobs import (
     TokenScores,
     mean_of_least,
     membership_scores,

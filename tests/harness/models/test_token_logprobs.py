@@ -14,12 +14,17 @@ from generators.seed import Seed
 from harness.build_model import build_model
 from harness.errors import AttemptFailed
 from harness.model import TextRequest, Usage, logprob_model
-from harness.models.membership import TokenScores, membership_scores
 from harness.models.providers.base import Sampling
 from harness.models.providers.openai import OpenAIModel
-from harness.models.scripted.agents import HonestAgent
+from harness.models.scripted import HonestAgent
 from harness.models.text_tool_calls import TextCalls
-from harness.models.token_logprobs import ECHO, PROMPT_LOGPROBS, read_likelihood
+from harness.models.token_logprobs import (
+    ECHO,
+    PROMPT_LOGPROBS,
+    TokenScores,
+    membership_scores,
+    read_likelihood,
+)
 from registry.ledger.records import ModelPin
 from tests.harness.openai_server import Answer, Json, failure, serve
 

@@ -15,17 +15,15 @@ from generators.task import Family, TaskInstance
 from generators.templates import template_family
 from generators.templates.library import NAMES, library_text
 from harness.model import Model, ModelRequest, Usage
-from harness.models.scripted.agents import HonestAgent, SpikedAgent
-from harness.models.scripted.release_memory import Memory
-from harness.probing.closed_book import (
+from harness.models.scripted import HonestAgent, Memory, SpikedAgent
+from harness.probing import (
     probe_call,
     probe_messages,
+    read_probe,
     run_probe,
     score_probe,
 )
-from harness.probing.records import read_probe
-from harness.spending.paid_call import CallKind, Charge, Payer
-from harness.spending.purchases import ReplyStore
+from harness.spending.purchases import CallKind, Charge, Payer, ReplyStore
 from registry.ledger.records import ModelPin, record_digest
 from registry.sealing import new_identity
 from registry.stores.folder import FolderStore

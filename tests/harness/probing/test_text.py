@@ -8,7 +8,7 @@ from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.templates import template_family
 from generators.templates.library import NAMES, library_text
-from harness.probing.text import MOST, OPENING, released_text
+from harness.probing import MOST, OPENING, released_text
 
 FAMILIES = {each.name: each for each in INSTALLED.families()}
 CHEAP = ("compute_average", "count_circles", "hubble_constant")  # to make

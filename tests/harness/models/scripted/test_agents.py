@@ -18,12 +18,18 @@ from generators.seed import Seed
 from generators.task import Family, TaskInstance
 from harness.agent.tools import TOOLS
 from harness.episode import Cell, Episode, GradeStatus, StopReason
-from harness.episodes.grading import grade_episode
+from harness.episodes.result import grade_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.errors import HarnessError
 from harness.model import Message, Model, ModelRequest, Role
-from harness.models.scripted.agents import HonestAgent, SpikedAgent, TrivialAgent, perturb_answer
-from harness.models.scripted.release_memory import Memory, load_memory
+from harness.models.scripted import (
+    HonestAgent,
+    Memory,
+    SpikedAgent,
+    TrivialAgent,
+    load_memory,
+    perturb_answer,
+)
 from harness.sandboxes.base import SandboxProvider
 from harness.spending.purchases import MemoryJournal
 from publish.release import ReleaseText, build_release

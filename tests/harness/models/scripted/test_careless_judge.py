@@ -16,8 +16,7 @@ from harness.judging.answer_sheets import make_sheets
 from harness.judging.grade import build_judge, pin_judge
 from harness.judging.judge import Judge, Submission, judge_criteria
 from harness.model import Message, ModelRequest, Role
-from harness.models.scripted.careless_judge import CarelessJudge
-from harness.models.scripted.release_memory import load_criteria
+from harness.models.scripted import CarelessJudge, load_criteria
 from harness.spending.purchases import MemoryJournal
 from registry.ledger.records import ModelPin
 

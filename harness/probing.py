@@ -1,0 +1,311 @@
+"""Probes: is an instance known without its data? (spec/statistics.md, S1)
+
+A closed-book probe is one question without tools and input files: the task as it was set, and for
+each input file its name and SHA-256, as a release lists them, since many tasks are worded the same
+for every instance. A family may word the question itself (``ClosedBook``). The reply is graded by
+those of the rubric's exact checks that differ from instance to instance: values that are the same
+everywhere prove nothing.
+
+A text probe measures if a model finds the text of public instances likelier than that of private
+ones. The text is what a crawler would have seen of a release: the task's name and prompt, then of
+each input file its SHA-256 and path, as ``sha256sum`` prints them, and the beginning of a text
+file. The part that all instances of a stratum share comes first and is only context; the measures
+of ``harness.models.token_logprobs`` are of the rest, which no other instance has. Both arms are
+treated alike.
+
+Each result is stored once, under a name of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache, partial, reduce
+from itertools import takewhile
+
+from generators.catalog import Catalog
+from generators.grading import Answer, Check, Rubric, check_answer, parse_answer, score_verdicts
+from generators.seed import Seed
+from generators.task import Asset, Brief, ClosedBook, TaskInstance
+from harness.agent import buy_reply
+from harness.errors import AttemptFailed, Boundary
+from harness.model import PROBE_MARK, LogprobModel, Message, Model, ModelRequest, Role, TextRequest
+from harness.models import SHARE, Membership, membership_scores, read_likelihood
+from harness.spending import Charge, ReplyStore
+from harness.storage import Codec, hex_of, probe_key
+from registry.canonical import digest_value
+from registry.ledger import ModelPin, record_digest
+from registry.stores import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """The result of an exposure probe: ``score`` is the share of the instance's own values that the
+    reply had right."""
+
+    charge: Charge
+    instance: str = field(repr=False)
+    score: float
+    served_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextProbe:
+    """The result of a text probe: how likely a model finds the text of one instance."""
+
+    charge: Charge
+    instance: str = field(repr=False)
+    membership: Membership
+    served_version: str
+
+
+_PROBE: Codec[Probe] = Codec("probe", 1, Probe)
+_TEXT_PROBE: Codec[TextProbe] = Codec("text-probe", 1, TextProbe)
+
+
+def name_call(kind: str, method: str, study: str, wave: int, pin: ModelPin, instance: str) -> str:
+    """Return the name of a probe of an instance by a method with this digest. An instance's id
+    holds a nonce, so that nobody can guess the name."""
+    scope = {"study": study, "wave": wave, "model": record_digest(pin), "instance": instance}
+    return digest_value({kind: method, **scope})
+
+
+def save_probe(replies: ReplyStore, probe: Probe | TextProbe) -> None:
+    """Store a result beside the replies that it rests on."""
+    key = probe_key(probe.charge.payer.pin, probe.charge.subject)
+    if isinstance(probe, Probe):
+        _PROBE.write(replies.store, key, probe, replies.recipients)
+    else:
+        _TEXT_PROBE.write(replies.store, key, probe, replies.recipients)
+
+
+def read_probe(store: Store, model: str, call: str, identities: tuple[str, ...]) -> Probe | None:
+    """Return a stored probe, None if there is none; ``model`` is the digest of its pin. Raises
+    RegistryError."""
+    return _PROBE.find(store, probe_key(model, call), identities)
+
+
+def read_text_probe(
+    store: Store, model: str, call: str, identities: tuple[str, ...]
+) -> TextProbe | None:
+    """Return a stored text probe, None if there is none; ``model`` is the digest of its pin.
+    Raises RegistryError."""
+    return _TEXT_PROBE.find(store, probe_key(model, call), identities)
+
+
+SYSTEM = f"""\
+{PROBE_MARK} You have no tools, and you are not given its input files. You see the task as it was \
+set, and for each input file its SHA-256 and name, by which you may recognise the instance from \
+a dataset that you have read.
+
+Give the values that are right for this very instance, as far as you remember them; shorten lists \
+to what you remember. Where you remember nothing, give your best guess or leave the value out.
+
+End your reply with one JSON object between a line <answer> and a line </answer>. It must fit this \
+JSON Schema, but for what you leave out:
+{{schema}}"""
+TEXT_SCHEMA = (
+    '{"type":"object","properties":{"answer":{"type":"string",'
+    '"description":"what the final answer, or the file that the task asks for, holds word for '
+    'word"}},"required":["answer"],"additionalProperties":false}'
+)
+_FILES = "Its input files were:\n\n{files}"
+EXAMPLES = 3  # instances that show which criteria differ
+
+
+def probe_messages(instance: TaskInstance, catalog: Catalog) -> tuple[Message, ...] | None:
+    """Return the question on an instance; None if it has no closed-book form: no criterion that
+    differs between instances, or files that only need to exist."""
+    if instance.brief.exists or not _differing(instance, catalog):
+        return None
+    family = catalog.family(instance.spec.family, instance.spec.version)
+    if isinstance(family, ClosedBook):
+        text = family.closed_book(instance)
+    else:
+        text = _question(instance.brief)
+    schema = instance.brief.answer_schema or TEXT_SCHEMA
+    return Message(Role.SYSTEM, SYSTEM.format(schema=schema)), Message(Role.USER, text)
+
+
+def score_probe(instance: TaskInstance, reply: str, catalog: Catalog) -> float:
+    """Return the share of what differs between instances that the reply has right, weighted as in
+    the rubric: 0 for a reply without a valid block."""
+    answer = parse_answer(reply)
+    if answer is None:
+        return 0.0
+    if not instance.brief.answer_schema:
+        answer = _text_answer(instance.brief, answer)
+    differing = _differing(instance, catalog)
+    verdicts = tuple(
+        verdict if criterion.metarubric in differing else None
+        for criterion, verdict in zip(
+            instance.rubric.criteria, check_answer(instance.rubric, answer), strict=True
+        )
+    )
+    return score_verdicts(instance.rubric, verdicts) or 0.0
+
+
+def probe_digest() -> str:
+    """Return the digest of how models are probed."""
+    texts = [SYSTEM, TEXT_SCHEMA, _FILES]
+    return digest_value({"texts": texts, "examples": EXAMPLES, "compared": "checks"})
+
+
+def probe_call(study: str, wave: int, pin: ModelPin, instance: str) -> str:
+    """Return the name of a probe."""
+    return name_call("probe", probe_digest(), study, wave, pin, instance)
+
+
+def run_probe(
+    instance: TaskInstance,
+    messages: tuple[Message, ...],
+    model: Model,
+    replies: ReplyStore,
+    catalog: Catalog,
+) -> Probe:
+    """Ask, keep the reply before it is read, and store its score. Raises AttemptFailed."""
+    seed = Seed.from_hex(hex_of(replies.charge.subject))
+    reply = buy_reply(model, replies.probe(), 0, ModelRequest(messages, (), seed))
+    score = score_probe(instance, reply.message.text, catalog)
+    probe = Probe(replies.charge, instance.id, score, reply.served_version)
+    save_probe(replies, probe)
+    return probe
+
+
+def _question(brief: Brief) -> str:
+    """The task first, word for word, then its files as ``sha256sum`` lists them."""
+    lines = [f"{a.digest.removeprefix('sha256:')}  {a.path}" for a in brief.assets if a.data]
+    listed = "\n".join(lines)
+    return "\n\n".join([brief.prompt.rstrip(), *([_FILES.format(files=listed)] if lines else [])])
+
+
+def _text_answer(brief: Brief, answer: Answer) -> Answer:
+    """An answer to a task that asks for no block: its text is the final message, and the content
+    of the files that are graded."""
+    value = answer.block.get("answer")
+    text = value if isinstance(value, str) else ""
+    return Answer({}, {path: text.encode() for path in brief.collect}, text)
+
+
+def _differing(instance: TaskInstance, catalog: Catalog) -> frozenset[str]:
+    spec = instance.spec
+    return _differing_of(catalog, spec.family, spec.version, spec.difficulty)
+
+
+@lru_cache(maxsize=1024)
+def _differing_of(catalog: Catalog, family: str, version: str, difficulty: str) -> frozenset[str]:
+    """The metarubrics with an exact check that differs between instances: found from a few of
+    public seeds, so that it is the same for all instances of a stratum."""
+    instances = example_instances(catalog, family, version, difficulty)
+    examples = [_checks(instance.rubric) for instance in instances]
+    keys = set().union(*examples)
+    return frozenset(k for k in keys if any(e.get(k) != examples[0].get(k) for e in examples))
+
+
+def _checks(rubric: Rubric) -> Mapping[str, list[Check]]:
+    checks: dict[str, list[Check]] = {}
+    for criterion in rubric.criteria:
+        if criterion.check is not None and criterion.weight > 0:
+            checks.setdefault(criterion.metarubric, []).append(criterion.check)
+    return checks
+
+
+def example_instances(
+    catalog: Catalog, family: str, version: str, difficulty: str
+) -> list[TaskInstance]:
+    """Return a few instances of a stratum from public seeds."""
+    generate = catalog.family(family, version).generate
+    seeds = (Seed(bytes([number]) * 32) for number in range(1, EXAMPLES + 1))
+    return [generate(difficulty, seed) for seed in seeds]
+
+
+OPENING = 200  # characters of a text file
+MOST = 512  # characters that are measured
+NOT_REPORTED = "not_told"  # the error class of a reply without log-probabilities of the text
+_TEXTS = frozenset(("application/json", "application/xml", "application/yaml"))
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedText:
+    """The text of an instance, measured from character ``start`` on."""
+
+    text: str = field(repr=False)
+    start: int
+
+
+def released_text(instance: TaskInstance, catalog: Catalog) -> ReleasedText | None:
+    """Return the text of an instance and the part to measure; None if the texts of its stratum are
+    all the same."""
+    spec, text = instance.spec, _text_of(instance)
+    shared, differ = _shared_of(catalog, spec.family, spec.version, spec.difficulty)
+    if not differ:
+        return None
+    # If this text is only the beginning of others, its last word is measured.
+    end = min(len(_shared_opening(shared, text)), len(text) - 1)
+    start = _whole_words(text, end)
+    return ReleasedText(text[: start + MOST], start)
+
+
+def text_digest() -> str:
+    """Return the digest of how texts are made and measured."""
+    return digest_value({"opening": OPENING, "most": MOST, "examples": EXAMPLES, "share": SHARE})
+
+
+def text_call(study: str, wave: int, pin: ModelPin, instance: str) -> str:
+    """Return the name of a text probe."""
+    return name_call("text", text_digest(), study, wave, pin, instance)
+
+
+def run_text_probe(
+    instance: TaskInstance,
+    text: ReleasedText,
+    model: LogprobModel,
+    replies: ReplyStore,
+    way: str = "",
+    top: int = 0,
+) -> TextProbe:
+    """Ask, keep the reply before it is read, and store its measures. Raises AttemptFailed; of
+    class ``NOT_REPORTED`` if the reply has no log-probabilities of the text."""
+    seed, journal = Seed.from_hex(hex_of(replies.charge.subject)), replies.probe()
+    request = TextRequest(text.text, seed, text.start, way, top, partial(journal.keep_failed, 0))
+    reply = journal.load(0) or journal.save(0, model.text_logprobs(request))
+    scores = read_likelihood(reply.raw, text.text, text.start)
+    if scores is None:
+        raise AttemptFailed(Boundary.PROVIDER, NOT_REPORTED)
+    probe = TextProbe(replies.charge, instance.id, membership_scores(scores), reply.served_version)
+    save_probe(replies, probe)
+    return probe
+
+
+def _text_of(instance: TaskInstance) -> str:
+    brief = instance.brief
+    files = "\n".join(_listed(asset) for asset in brief.assets if asset.data)
+    return f"{instance.spec.family}\n\n{brief.prompt.rstrip()}\n\n{files}".rstrip()
+
+
+def _listed(asset: Asset) -> str:
+    line = f"{asset.digest.removeprefix('sha256:')}  {asset.path}"
+    if not (asset.media_type.startswith("text/") or asset.media_type in _TEXTS):
+        return line
+    # A character has at most four bytes; an incomplete one at the cut is dropped.
+    return f"{line}\n{asset.data[: 4 * OPENING].decode('utf-8', 'ignore')[:OPENING]}"
+
+
+@lru_cache(maxsize=1024)
+def _shared_of(catalog: Catalog, family: str, version: str, difficulty: str) -> tuple[str, bool]:
+    """How the texts of a stratum begin, and whether they differ, by a few of public seeds."""
+    examples = example_instances(catalog, family, version, difficulty)
+    texts = [_text_of(instance) for instance in examples]
+    return reduce(_shared_opening, texts), len(set(texts)) > 1
+
+
+def _shared_opening(one: str, other: str) -> str:
+    pairs = zip(one, other, strict=False)
+    return "".join(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _whole_words(text: str, end: int) -> int:
+    """The beginning of the word that holds character ``end``, or follows it."""
+    while end and not text[end - 1].isspace():
+        end -= 1
+    return end
