@@ -7,11 +7,14 @@ from collections.abc import Iterable
 from analysis.report import Conduct, ToolUseTables, Use, tabulate_tools
 from harness.episode import Episode, ToolUse
 from registry.result_row import Status
-from study.transcripts import Listed, list_episodes, require_key, stored_attempt
+from study.transcripts import (
+    Listed,
+    list_episodes,
+    require_key,
+    stored_attempt,
+    was_refused,
+)
 from study.workspace import Study, StudySnapshot, WaveSnapshot, take_snapshot
-
-# How the harness answers a call that it does not carry out, or that the sandbox refuses.
-_REFUSALS = ("Error: ", "Refused: ")
 
 
 def tool_tables(study: Study, wave: int | None) -> ToolUseTables:
@@ -90,5 +93,4 @@ def conduct_of(listed: Listed, episode: Episode) -> Conduct:
 
 
 def _use_of(use: ToolUse) -> Use:
-    refused = use.exit_code is None and use.result.text.startswith(_REFUSALS)
-    return Use(use.name, use.seconds, refused or bool(use.exit_code), use.limits)
+    return Use(use.name, use.seconds, was_refused(use) or bool(use.exit_code), use.limits)

@@ -1,4 +1,4 @@
-from .find import Listed, list_episodes, require_key, stored_attempt
+from .find import Listed, list_episodes, require_key, stored_attempt, was_refused
 from .inspect_export import export_inspect
 from .show import list_records, open_transcript, print_transcript, transcript_json
 
@@ -12,4 +12,5 @@ __all__ = [
     "require_key",
     "stored_attempt",
     "transcript_json",
+    "was_refused",
 ]

@@ -3,9 +3,9 @@ attempt and result is sealed."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from generators.errors import GeneratorError
@@ -13,6 +13,7 @@ from generators.seed import Seed
 from generators.task import TaskInstance
 from harness.episode import Cell, Episode
 from harness.episodes import EpisodeResult
+from harness.model import ToolUse
 from harness.storage import ATTEMPTS, EPISODE_CODEC, attempt_key, hex_of, result_key
 from harness.sweep import read_result
 from registry.errors import BrokenPromise, RegistryError
@@ -23,6 +24,8 @@ from study.workspace import Study, StudySnapshot
 
 _DIGITS = re.compile(r"[0-9a-f]{1,64}")
 _SHOWN = 4  # of the episodes that an ambiguous prefix may mean
+# How the harness answers a call that it does not carry out, or that the sandbox refuses.
+_REFUSALS = ("Error: ", "Refused: ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +38,6 @@ class Listed:
     seed: int
     attempts: int
     result: EpisodeResult | None
-
-
-@dataclass(frozen=True, slots=True)
-class Whereabouts:
-    """The run and the instance of an attempt."""
-
-    manifest: RunManifest
-    entry: SealedEntry
-    seed: int
 
 
 def require_key(study: Study, command: str) -> tuple[str, ...]:
@@ -155,28 +149,21 @@ def stored_attempt(study: Study, episode: str, attempt: int) -> Episode:
     return EPISODE_CODEC.read(study.store, key, study.identities())
 
 
-def read_attempts(study: Study, episode: str) -> Iterator[Episode]:
-    """Yield every stored attempt of an episode, in order."""
-    for attempt in attempts_of(study, episode):
-        yield read_attempt(study, episode, attempt)
-
-
 def find_result(study: Study, episode: str) -> EpisodeResult | None:
     """Return the result of an episode, if it has one."""
     key = result_key(episode)
     return read_result(study.store, key, study.identities()) if study.store.exists(key) else None
 
 
-def locate(study: Study, episode: Episode) -> Whereabouts:
+def locate(study: Study, episode: Episode) -> tuple[RunManifest, SealedEntry]:
     """Return the run and the instance of an attempt. Raises BrokenPromise where the ledger has
     none."""
     records = (entry.record for entry in study.ledger.find("run-manifest"))
     manifest = next((each for each in records if record_digest(each) == episode.run), None)
-    entries = (each for each in study.entries() if each.instance == episode.instance)
-    entry = next(entries, None)
+    entry = next((each for each in study.entries() if each.instance == episode.instance), None)
     if manifest is None or entry is None:
         raise BrokenPromise(f"{episode.id}: an attempt of no run or instance that this study has")
-    return Whereabouts(manifest, entry, number_seeds(study)[entry.instance])
+    return manifest, entry
 
 
 def instance_of(study: Study, entry: SealedEntry) -> TaskInstance | None:
@@ -189,19 +176,18 @@ def instance_of(study: Study, entry: SealedEntry) -> TaskInstance | None:
     return instance if instance.id == entry.instance else None
 
 
-__all__ = [
-    "Listed",
-    "Whereabouts",
-    "attempts_of",
-    "begun_waves",
-    "find_episode",
-    "find_result",
-    "instance_of",
-    "list_episodes",
-    "locate",
-    "number_seeds",
-    "read_attempt",
-    "read_attempts",
-    "require_key",
-    "stored_attempt",
-]
+def parse_arguments(text: str) -> dict[str, str] | None:
+    """Return the arguments of a tool call by name, values that are no text as JSON; None unless
+    they are one JSON object."""
+    try:
+        value = json.loads(text)
+        if not isinstance(value, dict):
+            return None
+        return {k: v if isinstance(v, str) else json.dumps(v) for k, v in value.items()}
+    except (ValueError, RecursionError):
+        return None
+
+
+def was_refused(use: ToolUse) -> bool:
+    """Report whether a tool call was not carried out."""
+    return use.exit_code is None and use.result.text.startswith(_REFUSALS)

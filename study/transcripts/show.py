@@ -5,39 +5,41 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
+from unicodedata import category
 
+from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.text import Text
 
-from generators.grading import Criterion
 from harness.episode import Episode, Grade, ToolUse, Turn
 from harness.episodes import EpisodeResult
 from harness.model import Image, Message, ToolCall, Usage
 from harness.storage import EPISODE_CODEC, hex_of
 from registry.canonical import digest_bytes
+from registry.ledger import RunManifest
 from registry.sealing import SealedEntry
-from study.errors import StudyError
 from study.judging import grades_of
 from study.transcripts.find import (
     Listed,
-    Whereabouts,
     attempts_of,
     find_episode,
     find_result,
     instance_of,
     list_episodes,
     locate,
+    number_seeds,
+    parse_arguments,
     read_attempt,
     require_key,
 )
-from study.transcripts.sanitize import fold_lines, on_one_line
 from study.workspace import Study, take_snapshot
 
 Record = dict[str, Any]
 LIST_DIGITS = 12  # of an episode's digest in lists: unique in any study
 _BAR, _GOES_ON = "│ ", "┆ "
+_TAB = 4
 _VERDICT = {True: ("pass", "green"), False: ("fail", "red"), None: ("none", "yellow")}
 
 
@@ -46,11 +48,13 @@ class Transcript:
     """An attempt with its place in the study, its result and its grades."""
 
     episode: Episode
-    place: Whereabouts
+    manifest: RunManifest
+    entry: SealedEntry
+    seed: int
     attempts: tuple[int, ...]
     result: EpisodeResult | None
-    criteria: Mapping[str, Criterion]  # of the rubric; empty where not asked for
-    judged: tuple[tuple[str, Grade], ...] = ()  # by each judge; empty where not asked for
+    asks: Mapping[str, str] = field(default_factory=dict)  # each criterion's text, if asked for
+    judged: tuple[tuple[str, Grade], ...] = ()  # by each judge, if asked for
 
 
 def open_transcript(study: Study, prefix: str, attempt: int | None, grade: bool) -> Transcript:
@@ -61,16 +65,16 @@ def open_transcript(study: Study, prefix: str, attempt: int | None, grade: bool)
     stored, result = attempts_of(study, name), find_result(study, name)
     wanted = attempt or (result.attempt if result else stored[-1])
     episode = read_attempt(study, name, wanted)
-    place = locate(study, episode)
-    criteria = _criteria_of(study, place.entry) if grade else {}
-    judged = grades_of(study, name, study.identities()) if grade else ()
-    return Transcript(episode, place, stored, result, criteria, judged)
-
-
-def _criteria_of(study: Study, entry: SealedEntry) -> Mapping[str, Criterion]:
-    """Return the rubric's criteria by id; none if this code makes another instance."""
+    manifest, entry = locate(study, episode)
+    transcript = Transcript(
+        episode, manifest, entry, number_seeds(study)[entry.instance], stored, result
+    )
+    if not grade:
+        return transcript
     instance = instance_of(study, entry)
-    return {} if instance is None else {each.id: each for each in instance.rubric.criteria}
+    asks = {c.id: c.text for c in instance.rubric.criteria} if instance is not None else {}
+    judged = grades_of(study, name, study.identities())
+    return replace(transcript, asks=asks, judged=judged)
 
 
 def list_records(study: Study, wave: int | None, model: str | None, arms: bool) -> list[Record]:
@@ -99,45 +103,39 @@ def _list_record(listed: Listed) -> Record:
     }
 
 
-def transcript_json(found: Transcript, grade: bool, arm: bool) -> Record:
+def transcript_json(transcript: Transcript, grade: bool, arm: bool) -> Record:
     """Return the stored record, bytes as base64, with its place in the study."""
+    result = transcript.result
     record: Record = {
-        "wave": found.place.manifest.wave,
-        "stratum": found.place.entry.stratum,
-        "seed": found.place.seed,
-        "image": found.episode.image or found.place.manifest.provenance.image,
-        "attempts": list(found.attempts),
-        "counts": None if found.result is None else found.result.attempt,
-        "record": json.loads(EPISODE_CODEC.encode(found.episode))["body"],
+        "wave": transcript.manifest.wave,
+        "stratum": transcript.entry.stratum,
+        "seed": transcript.seed,
+        "image": transcript.episode.image or transcript.manifest.provenance.image,
+        "attempts": list(transcript.attempts),
+        "counts": None if result is None else result.attempt,
+        "record": json.loads(EPISODE_CODEC.encode(transcript.episode))["body"],
     }
     if arm:
-        record["arm"] = str(found.place.entry.arm)
+        record["arm"] = str(transcript.entry.arm)
     if grade:
-        record["grade"] = None if found.result is None else _grade_json(found)
+        record["grade"] = None if result is None else _grade_json(transcript, result)
     return record
 
 
-def _grade_json(found: Transcript) -> Record:
-    result = _result_of(found)
+def _grade_json(transcript: Transcript, result: EpisodeResult) -> Record:
+    judges = [{"judge": name} | _grade_fields(grade) for name, grade in transcript.judged]
+    record = {"grader": result.grader} | _grade_fields(result.grade)
+    for criterion in record["criteria"]:
+        criterion["asks"] = transcript.asks.get(criterion["id"])
+    return record | {"status": str(result.status), "score": result.score, "judges": judges}
+
+
+def _grade_fields(grade: Grade) -> Record:
     return {
-        "grader": result.grader,
-        "status": str(result.status),
-        "score": result.score,
-        "dimensions": dict(result.grade.dimension_scores),
-        "criteria": [
-            {"id": name, "passed": verdict, "asks": _asks(found, name)}
-            for name, verdict in _verdicts(result.grade)
-        ],
-        "judges": [
-            {
-                "judge": name,
-                "status": str(grade.status),
-                "score": grade.score,
-                "dimensions": dict(grade.dimension_scores),
-                "criteria": [{"id": key, "passed": verdict} for key, verdict in _verdicts(grade)],
-            }
-            for name, grade in found.judged
-        ],
+        "status": str(grade.status),
+        "score": grade.score,
+        "dimensions": dict(grade.dimension_scores),
+        "criteria": [{"id": key, "passed": verdict} for key, verdict in _verdicts(grade)],
     }
 
 
@@ -145,28 +143,18 @@ def _verdicts(grade: Grade) -> Iterator[tuple[str, bool | None]]:
     return zip(grade.criteria, grade.verdicts, strict=True)
 
 
-def _asks(found: Transcript, criterion: str) -> str | None:
-    return found.criteria[criterion].text if criterion in found.criteria else None
-
-
-def _result_of(found: Transcript) -> EpisodeResult:
-    if found.result is None:
-        raise StudyError("this episode has no grade yet: sweep its wave again")
-    return found.result
-
-
-def print_transcript(found: Transcript, console: Console, grade: bool, arm: bool) -> None:
+def print_transcript(transcript: Transcript, console: Console, grade: bool, arm: bool) -> None:
     """Print the attempt turn by turn. Nothing is cut."""
     page = _Page(console)
-    _print_head(page, found, arm)
-    for message in found.episode.opening:
+    _print_head(page, transcript, arm)
+    for message in transcript.episode.opening:
         page.title(str(message.role))
         page.message(message)
-    for number, step in enumerate(found.episode.steps, 1):
+    for number, step in enumerate(transcript.episode.steps, 1):
         _print_step(page, number, step)
-    _print_end(page, found.episode)
+    _print_end(page, transcript.episode)
     if grade:
-        _print_grade(page, found)
+        _print_grade(page, transcript)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,29 +198,29 @@ def describe_image(image: Image) -> str:
     return f"[image {image.media_type}, {len(image.data):,} bytes, {digest_bytes(image.data)}]"
 
 
-def _print_head(page: _Page, found: Transcript, arm: bool) -> None:
-    episode, place = found.episode, found.place
+def _print_head(page: _Page, transcript: Transcript, arm: bool) -> None:
+    episode, manifest, entry = transcript.episode, transcript.manifest, transcript.entry
     page.field("episode", hex_of(episode.id))
-    where = f"wave {place.manifest.wave}, {place.entry.stratum}, seed {place.seed}"
-    page.field("task", where + (f", {place.entry.arm} arm" if arm else ""))
+    where = f"wave {manifest.wave}, {entry.stratum}, seed {transcript.seed}"
+    page.field("task", where + (f", {entry.arm} arm" if arm else ""))
     page.field("model", f"{episode.model}, replicate {episode.replicate}")
-    page.field("attempt", _attempt_facts(found))
+    page.field("attempt", _attempt_facts(transcript))
     page.field("began", f"{episode.started}, took {episode.seconds:.2f} s")
     page.field("ended", _ending(episode))
     page.field("served", ", ".join(_versions(episode)) or "nothing")
     page.field("tokens", _tokens(episode.usage))
     page.field("retries", _retries(episode))
     page.field("container", episode.container or "none")
-    page.field("image", episode.image or place.manifest.provenance.image)
+    page.field("image", episode.image or manifest.provenance.image)
     page.field("run", hex_of(episode.run))
 
 
-def _attempt_facts(found: Transcript) -> str:
-    facts = f"{found.episode.attempt} of {len(found.attempts)}"
-    if found.result is None:
+def _attempt_facts(transcript: Transcript) -> str:
+    facts = f"{transcript.episode.attempt} of {len(transcript.attempts)}"
+    if transcript.result is None:
         return f"{facts}; none counts yet"
-    counts = found.result.attempt
-    return facts + ("" if counts == found.episode.attempt else f"; attempt {counts} counts")
+    counts = transcript.result.attempt
+    return facts + ("" if counts == transcript.episode.attempt else f"; attempt {counts} counts")
 
 
 def _retries(episode: Episode) -> str:
@@ -284,24 +272,13 @@ def _print_step(page: _Page, number: int, step: Turn) -> None:
 
 def _print_call(page: _Page, call: ToolCall) -> None:
     page.note(f"▶ {on_one_line(call.name, 80)}  ({on_one_line(call.id, 80)})", "bold yellow")
-    fields = _fields_of(call.arguments)
+    fields = parse_arguments(call.arguments)
     if fields is None:
         page.block(call.arguments, indent="  ")
         return
     for name, text in fields.items():
         page.note(f"  {on_one_line(name, 80)}:")
         page.block(text, indent="  ")
-
-
-def _fields_of(arguments: str) -> dict[str, str] | None:
-    """Return the arguments of a call by name, if they are a JSON object."""
-    try:
-        value = json.loads(arguments)
-        if not isinstance(value, dict):
-            return None
-        return {k: v if isinstance(v, str) else json.dumps(v) for k, v in value.items()}
-    except (ValueError, RecursionError):
-        return None
 
 
 def _print_use(page: _Page, use: ToolUse) -> None:
@@ -325,27 +302,27 @@ def _print_end(page: _Page, episode: Episode) -> None:
             page.note(f"{on_one_line(path)}, {len(data):,} bytes, {digest_bytes(data)}", "")
 
 
-def _print_grade(page: _Page, found: Transcript) -> None:
-    if found.result is None:
+def _print_grade(page: _Page, transcript: Transcript) -> None:
+    if transcript.result is None:
         page.title("grade", "none yet")
         return
-    result = found.result
+    result = transcript.result
     score = "none" if result.score is None else f"{result.score:.4g}"
     passed = "" if result.passed is None else f" · {result.passed} of {result.total} criteria"
     page.title("grade", f"{result.grader} · {result.status} · score {score}{passed}")
-    if result.attempt != found.episode.attempt:
+    if result.attempt != transcript.episode.attempt:
         page.note(f"of attempt {result.attempt}, which counts; shown above is another", "yellow")
     for name, value in result.grade.dimension_scores:
         if value is not None:
             page.field(name, f"{value:.4g}")
-    for judge, grade in found.judged:
+    for judge, grade in transcript.judged:
         page.field(f"by {judge}", _graded(grade))
-    judged = [(judge, dict(_verdicts(grade))) for judge, grade in found.judged]
+    judged = [(judge, dict(_verdicts(grade))) for judge, grade in transcript.judged]
     for name, verdict in _verdicts(result.grade):
         word, style = _VERDICT[verdict]
         others = " · ".join(f"{judge} {_VERDICT[given.get(name)][0]}" for judge, given in judged)
         page.note(f"{word}  {name}" + (f"   {others}" if others else ""), style)
-        if text := _asks(found, name):
+        if text := transcript.asks.get(name):
             page.block(text, "dim", indent="      ")
 
 
@@ -355,11 +332,50 @@ def _graded(grade: Grade) -> str:
     return f"{grade.status} · score {score} · {sum(decided)} of {len(decided)} criteria"
 
 
-__all__ = [
-    "Transcript",
-    "describe_image",
-    "list_records",
-    "open_transcript",
-    "print_transcript",
-    "transcript_json",
-]
+# --- Untrusted text, made safe to print ---
+
+
+def neutralise(text: str) -> str:
+    """Return the text with every control, format, private and unassigned character as an escape
+    such as ``\\x1b``: also carriage returns, bidirectional overrides and zero-width characters,
+    which make a line look like another. Newlines and tabs stay."""
+    if text.isprintable():
+        return text
+    return "".join(map(_escape, text))
+
+
+def _escape(char: str) -> str:
+    if char.isprintable() or char in "\n\t" or category(char) == "Zs":
+        return char
+    code = ord(char)
+    if code < 0x100:
+        return "\\r" if char == "\r" else f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def fold_lines(text: str, width: int) -> Iterator[tuple[bool, str]]:
+    """Yield the neutralised text in pieces of at most ``width`` cells, broken after a space if one
+    is near; True with each that begins a line, so that a piece of a long line cannot pass for a
+    line of the program."""
+    for line in neutralise(text).split("\n"):
+        begins = True
+        for piece in _pieces(line.expandtabs(_TAB), max(width, 8)):
+            yield begins, piece
+            begins = False
+
+
+def _pieces(line: str, width: int) -> Iterator[str]:
+    at = 0
+    while len(line) - at > width or cell_len(line[at:]) > width:
+        piece = chop_cells(line[at : at + width], width)[0]
+        space = piece.rfind(" ") + 1
+        piece = piece[:space] if space > len(piece) // 2 else piece
+        yield piece
+        at += len(piece)
+    yield line[at:]
+
+
+def on_one_line(text: str, most: int = 200) -> str:
+    """Return a short text such as a name: neutralised, newlines too, and cut to ``most``."""
+    plain = neutralise(text).replace("\n", "\\n").replace("\t", "\\t")
+    return plain if len(plain) <= most else plain[: most - 1] + "…"

@@ -18,7 +18,7 @@ from registry.sealing import encrypt
 from study import pipeline
 from study.cli.main import main
 from study.transcripts.find import list_episodes, read_attempt
-from study.transcripts.sanitize import fold_lines, neutralise, on_one_line
+from study.transcripts.show import fold_lines, neutralise, on_one_line
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 

@@ -17,9 +17,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from generators.task import Limits, TaskSpec
 from harness.episode import Episode, StopReason, ToolUse, Turn
 from harness.episodes.result import EpisodeResult
 from harness.model import Image, Message, Reply, Role, ToolCall, Usage
+from registry.ledger import ModelPin, Provenance, RunManifest
 from study.cli.main import main
 from study.transcripts.find import list_episodes, read_attempt
 from study.transcripts.inspect_export import LoggedEpisode, LogHeader, write_log
@@ -101,31 +103,29 @@ def strange_episodes(episode: Episode) -> tuple[Episode, Episode, Episode]:
 
 
 def log_of(held: list[LoggedEpisode]) -> bytes:
-    header = LogHeader(
+    provenance = Provenance("c" * 40, False, "", "sha256:1", "", (("numpy", "2"),))
+    pin = ModelPin("m", "openai", "m-1", ())
+    manifest = RunManifest(
         study="s",
         wave=1,
-        task="t/x.yml",
-        version="1",
-        difficulty="q1",
-        model="m",
-        provider="openai",
-        requested_version="m-1",
-        created="2026-11-22T02:54:04Z",
-        run="sha256:" + "0" * 64,
-        commit="c" * 40,
-        dirty=False,
+        plan="",
+        instances_root="",
+        models=(pin,),
+        judges=(),
         sandbox="docker",
-        image="sha256:1",
+        runtime="runc",
         replicates=1,
-        turns=10,
-        seconds=900.0,
-        packages=(("numpy", "2"),),
-        complete=False,
+        schedule_seed="",
+        run_recipient="",
+        run_key="",
+        provenance=provenance,
     )
+    spec = TaskSpec("t/x.yml", "1", "q1", ())
+    header = LogHeader(manifest, spec, pin, "2026-11-22T02:54:04Z", Limits(), complete=False)
     assert "/" not in header.file_name
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "log.eval")
-        assert write_log(path, header, held) == len(held)
+        write_log(path, header, held)
         assert list(path.parent.iterdir()) == [path]
         return path.read_bytes()
 
