@@ -10,36 +10,40 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from registry.ledger import Preregistration, Release, SealedSet
 from registry.provenance import utc_now
-from study.workspace import Study, open_study, setup
+from study import reporting, sweeps, workspace
 
 if TYPE_CHECKING:
     from analysis.report import Report
     from harness.sweep import Progress
+    from registry.ledger import Preregistration, Release, SealedSet
     from registry.verify import Verification
     from study.sweeps import SweepOutcome, SweepRequest
+    from study.workspace import Study
 
 Watch = Callable[[str, int, int], None]  # what, done, of
 
 
+def open_study(folder: Path) -> Study:
+    """Folder → study: its protocol, store, ledger and keys."""
+    return workspace.open_study(folder)
+
+
 def draw(study: Study, watch: Watch = lambda what, done, of: None) -> tuple[SealedSet, bool]:
     """Seed → sealed set: seeds for both arms at random, commitments into the ledger."""
-    return setup.draw_seeds(study, watch, utc_now())
+    return workspace.draw_seeds(study, watch, utc_now())
 
 
 def register(
     study: Study, watch: Watch = lambda what, done, of: None
 ) -> tuple[Preregistration, bool]:
     """The plan, promised before any data, with the code and image it is promised for."""
-    return setup.register_plan(study, watch, utc_now())
+    return workspace.register_plan(study, watch, utc_now())
 
 
 def sweep(study: Study, request: SweepRequest, watch: Callable[[Progress], None]) -> SweepOutcome:
     """Instance → brief → episode → grade → result, for all that the wave still owes."""
-    from study.sweeps import sweep_wave
-
-    return sweep_wave(study, request, watch, utc_now)
+    return sweeps.sweep_wave(study, request, watch, utc_now)
 
 
 def publish(study: Study, upload: bool | None, watch: Watch) -> tuple[Release, bool]:
@@ -51,9 +55,7 @@ def publish(study: Study, upload: bool | None, watch: Watch) -> tuple[Release, b
 
 def report(study: Study, through: int | None = None) -> tuple[Report, Path]:
     """Result rows → verdicts by the registered plan → the report."""
-    from study.reporting import report_study
-
-    return report_study(study, through, utc_now())
+    return reporting.report_study(study, through, utc_now())
 
 
 def verify(study: Study, head: str | None, watch: Watch) -> Verification:
@@ -68,9 +70,7 @@ def verify(study: Study, head: str | None, watch: Watch) -> Verification:
 
 def status(study: Study) -> list[dict[str, object]]:
     """What is done, and what is owed, one record a step."""
-    from study.reporting import read_status
-
-    return read_status(study)
+    return reporting.read_status(study)
 
 
 def describe(record: Preregistration) -> str:
@@ -81,16 +81,3 @@ def describe(record: Preregistration) -> str:
         f"stratum, {plan.looks} looks, one-sided alpha {plan.alpha:g}; "
         f"commit {record.provenance.commit[:12]}"
     )
-
-
-__all__ = [
-    "describe",
-    "draw",
-    "open_study",
-    "publish",
-    "register",
-    "report",
-    "status",
-    "sweep",
-    "verify",
-]

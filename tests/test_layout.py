@@ -62,8 +62,8 @@ EXPORTS = {package: exported(package) for package in SUBPACKAGES}
 
 
 def imports_of(path: Path, typing: bool = False) -> Iterator[tuple[str, str]]:
-    """Module and name of each first-party import, those inside functions included; with ``typing``
-    also those for type checkers only."""
+    """Module and name of each first-party import, those inside functions included, and of each use
+    of a facade's name by attribute; with ``typing`` also imports for type checkers only."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     typing_only = {
         id(inner)
@@ -78,6 +78,17 @@ def imports_of(path: Path, typing: bool = False) -> Iterator[tuple[str, str]]:
             yield from ((node.module, alias.name) for alias in node.names)
         elif isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names if alias.name in MODULES)
+    facades = {
+        alias.asname or alias.name: f"{node.module}.{alias.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            facade = facades.get(node.value.id, "")
+            if node.attr in EXPORTS.get(facade, {}):
+                yield facade, node.attr
 
 
 def imported_module(module: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""The command `calibrate`."""
+"""The command ``dosimeter calibrate``."""
 
 from __future__ import annotations
 
@@ -7,13 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from study.cli.options import json_option, study_option
+from analysis import report as reports
+from analysis import stats
+from registry.provenance import utc_now
+from study import calibration
+from study.cli.output import (
+    PATH,
+    json_option,
+    print_json,
+    print_records,
+    study_option,
+    sweep_watch,
+)
+from study.errors import StudyError
 
 if TYPE_CHECKING:
     from study.calibration import Calibrated, RunRequest
     from study.workspace import Study
 
-_PATH = click.Path(path_type=Path)
 _OF_RUNS, _OF_SCORES = {"address", "workers", "parallel"}, {"wave", "model"}  # options
 
 
@@ -45,12 +56,12 @@ _OF_RUNS, _OF_SCORES = {"address", "workers", "parallel"}, {"wave", "model"}  # 
 @click.option("--parallel", type=click.IntRange(1, 1024), help="With --run: episodes at once.")
 @click.option(
     "--out",
-    type=_PATH,
+    type=PATH,
     help="Folder for JSON, SVG and the scratch study. Default: calibration, in the study's.",
 )
 @json_option
 def calibrate(
-    folder: Path, doses: str, run: bool, yes: bool, out: Path | None, as_json: bool, **options: Any
+    study: Study, doses: str, run: bool, yes: bool, out: Path | None, as_json: bool, **options: Any
 ) -> None:
     """Measure how large a leak the study would detect: the positive control, over doses.
 
@@ -66,32 +77,19 @@ def calibrate(
       dosimeter calibrate --doses 0,.05,.1,.15,.2 --replicates 200 --json | jq .dose_at_80
       dosimeter calibrate --run --doses .1,.5 --replicates 3 --yes
     """
-    from registry.provenance import utc_now
-    from study import pipeline
-    from study.calibration import (
-        FOLDER,
-        CalibrateRequest,
-        RunRequest,
-        calibrate_study,
-        record_calibration,
-        write_calibration,
-    )
-    from study.cli.output import print_json
-
     given = {name: value for name, value in options.items() if value is not None}
     if not run and (yes or given.keys() & _OF_RUNS):
         raise click.UsageError("--yes, --address, --workers and --parallel go with --run")
     if run and given.keys() & _OF_SCORES:
         raise click.UsageError("--wave and --model are of stored scores: leave out --run")
     given["doses"] = _doses(doses)
-    study = pipeline.open_study(folder)
-    place = out or folder / FOLDER
+    place = out or study.folder / calibration.FOLDER
     if run:
-        made = _run(study, RunRequest(**given), place, yes or as_json)
+        made = _run(study, calibration.RunRequest(**given), place, yes or as_json)
     else:
-        made = calibrate_study(study, CalibrateRequest(**given))
-    kept = record_calibration(study, made, utc_now())
-    files = write_calibration(place, made)
+        made = calibration.calibrate_study(study, calibration.CalibrateRequest(**given))
+    kept = calibration.record_calibration(study, made, utc_now())
+    files = calibration.write_calibration(place, made)
     if as_json:
         print_json(made.as_json())
     else:
@@ -100,16 +98,12 @@ def calibrate(
 
 
 def _run(study: Study, request: RunRequest, place: Path, agreed: bool) -> Calibrated:
-    from study.calibration import plan_run, run_calibration
-    from study.cli.output import sweep_watch
-    from study.errors import StudyError
-
-    scratch = plan_run(study, request, place)
+    scratch = calibration.plan_run(study, request, place)
     size = f"{scratch.episodes:,} episodes of built-in agents in {scratch.folder}"
     if not agreed:
         raise StudyError(f"{size}: nothing was run yet; add --yes to run them")
     click.echo(size, err=True)
-    return run_calibration(study, scratch, request, sweep_watch)
+    return calibration.run_calibration(study, scratch, request, sweep_watch)
 
 
 def _doses(text: str) -> tuple[float, ...]:
@@ -122,25 +116,19 @@ def _doses(text: str) -> tuple[float, ...]:
 
 
 def _print(made: Calibrated, files: tuple[Path, Path]) -> None:
-    from analysis.report import calibration_words
-    from analysis.stats import signed
-    from study.calibration import as_kept
-    from study.cli.output import print_records
-
-    curve = made.found
     rows = [
         {
-            "known": f"{100 * each.dose:g} %",
-            "found": f"{each.detected} of {each.replicates}",
-            "rate": f"{100 * each.rate:.0f} %",
-            "95 %": f"{100 * each.interval[0]:.0f}…{100 * each.interval[1]:.0f}",
-            "curve": "–" if each.fitted is None else f"{100 * each.fitted:.0f} %",
-            "gap, points": signed(each.gap),
+            "known": f"{100 * dose.dose:g} %",
+            "found": f"{dose.detected} of {dose.replicates}",
+            "rate": f"{100 * dose.rate:.0f} %",
+            "95 %": f"{100 * dose.interval[0]:.0f}…{100 * dose.interval[1]:.0f}",
+            "curve": "–" if dose.fitted is None else f"{100 * dose.fitted:.0f} %",
+            "gap, points": stats.signed(dose.gap),
         }
-        for each in curve.doses
+        for dose in made.found.doses
     ]
     where = f"{made.model}, wave {made.wave}" if made.how == "resampled" else made.model
-    print_records(rows, False, title=f"Known leaks: {where}")
-    for line in calibration_words(as_kept(made)):
+    print_records(rows, title=f"Known leaks: {where}")
+    for line in reports.calibration_words(calibration.as_kept(made)):
         click.echo(line)
     click.echo(f"wrote {files[0]} and {files[1]}")

@@ -1,15 +1,27 @@
-"""The command `power`."""
+"""The command ``dosimeter power``."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from study.cli.options import json_option
+from analysis import planning, stats
+from study.cli.output import (
+    PATH,
+    json_option,
+    print_json,
+    print_line,
+    print_records,
+    progress_watch,
+)
+from study.errors import StudyError
 
-_PATH = click.Path(path_type=Path)
+if TYPE_CHECKING:
+    from analysis.planning import PowerPoint
+    from study.planning import PowerAnswer
+
 _COUNT = click.IntRange(1)
 _SHARE = click.FloatRange(0, 1)
 
@@ -17,14 +29,14 @@ _SHARE = click.FloatRange(0, 1)
 @click.command()
 @click.option(
     "--study",
-    type=_PATH,
+    type=PATH,
     help="Folder of a study, for its plan. Default: the "
     "preset standard-v1 of 4 strata, 64 instances an arm, 8 looks.",
 )
 @click.option(
     "--from",
     "source",
-    type=_PATH,
+    type=PATH,
     metavar="TABLE|STUDY",
     help="Results whose variance and prices are taken: a CSV or Parquet table, or the "
     "closed waves of a study.",
@@ -100,21 +112,164 @@ def power(plot: Path | None, as_json: bool, **options: Any) -> None:
       dosimeter power --from pilot.csv --strata 8 --models 4 --cost-per-episode 0.35
       dosimeter power --looks 1 --models 1 --outcome score --covariate-runs 0 --json
     """
-    from analysis.planning import SimulationSize
-    from study.cli.output import print_json, progress_watch
-    from study.cli.power_output import check_place, print_power, write_plot
     from study.planning import PowerRequest, answer_power
 
-    size = SimulationSize(*(options.pop(name) for name in ("replications", "permutations", "seed")))
+    size = [options.pop(name) for name in ("replications", "permutations", "seed")]
     options["outcomes"] = tuple(dict.fromkeys(options["outcomes"]))
-    request = PowerRequest(**options, effort=size)
-    if plot is not None:
-        check_place(plot)
+    request = PowerRequest(**options, effort=planning.SimulationSize(*size))
+    if plot is not None and not plot.parent.is_dir():  # known before anything is simulated
+        raise StudyError(f"{plot}: there is no folder {plot.parent}")
     with progress_watch("simulating") as watch:
         answer = answer_power(request, watch)
     if plot is not None:
-        write_plot(plot, answer)
+        _write_plot(plot, answer)
     if as_json:
         print_json(answer.as_json())
-    else:
-        print_power(answer, plot)
+        return
+    for line in (*_premises(answer), "", *_findings(answer)):
+        print_line(line)
+    for title, curve in (("Seeds", answer.seeds), ("Inflation", answer.gaps)):
+        print_records([_row(answer, point) for point in curve.points], title=title)
+    if plot is not None:
+        print_line(f"plot: {plot}")
+
+
+def _write_plot(path: Path, answer: PowerAnswer) -> None:
+    """Write the curves as an SVG file. Raises AnalysisError if it cannot be written."""
+    from analysis.errors import AnalysisError
+    from analysis.files import write_whole
+    from analysis.report.figures import plot_power
+
+    text = plot_power(answer.seeds, answer.gaps, len(answer.plan.strata), answer.cost)
+    try:
+        write_whole(path, text)
+    except OSError as error:
+        raise AnalysisError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def _premises(answer: PowerAnswer) -> list[str]:
+    from analysis.plan import look_alpha
+
+    plan, setting, components = answer.plan, answer.setting, answer.components
+    everyone, own, run = components.parts
+    deviations = zip(components.sd, plan.outcomes, strict=False)
+    spread = " and ".join(f"{deviation:.3f} ({outcome})" for deviation, outcome in deviations)
+    runs = setting.covariate_runs
+    adjusted = f"adjusted by {runs} pre-exposure runs" if runs else "not adjusted"
+    lines = [
+        f"Plan {plan.name}: {len(plan.strata)} strata × {plan.seeds_per_arm} instances an arm × "
+        f"{stats.counted(plan.replicates, 'run')}; {plan.looks} looks of {setting.models} new "
+        f"models; one-sided alpha {plan.alpha:g}, {look_alpha(plan):.3g} a look; {adjusted}.",
+        f"Variance from {answer.source}: SD of a run {spread}; {100 * everyone:.1f} % of the "
+        f"variance is the instance's for every model, {100 * own:.1f} % for one model, "
+        f"{100 * run:.1f} % the run's.",
+    ]
+    if answer.pilot is not None:
+        pilot = answer.pilot
+        lines.append(
+            f"Pilot: {pilot.runs} runs of {len(pilot.models)} models on {pilot.instances} "
+            f"instances, {pilot.repeats} of them repeats; arms were not looked at."
+        )
+        lines += [f"Note: {note}." for note in pilot.notes]
+    lines.append(
+        f"Simulated: {answer.effort.replications} studies a point, "
+        f"{answer.effort.permutations} permutations each."
+    )
+    return lines
+
+
+def _findings(answer: PowerAnswer) -> list[str]:
+    planned, gap = answer.planned, f"{100 * answer.setting.gap:g} points"
+    lines = [
+        f"As planned, {gap} in one new model: power {_share(planned.power, planned.error)} "
+        f"(formula {planned.formula:.2f}).",
+        *_control_words(answer, gap),
+    ]
+    if planned.study_power is not None:
+        look = planned.study_look
+        average = "" if look is None else f", at look {look:.1f} on average"
+        lines.append(
+            f"As planned, {gap} in all new models from look {answer.setting.onset} on: the study "
+            f"rejects with power {_share(planned.study_power, planned.study_error)}{average}."
+        )
+    lines += [_needed(answer, gap), _detectable(answer)]
+    return [*lines, f"As planned: {_episodes(answer, planned.seeds)}."]
+
+
+def _control_words(answer: PowerAnswer, gap: str) -> list[str]:
+    """What control C1 leaves of a look's verdicts."""
+    planned, rules, controls = answer.planned, answer.plan.standard, answer.setting.controls
+    if rules is None or controls is None or planned.withheld is None or planned.half_width is None:
+        return ["No negative control is named: C1 withholds nothing."]
+    runs = stats.counted(len(controls.baseline), "run")
+    named = f"{runs} over all instances by models from before"
+    if controls.frozen:
+        named += f", {len(controls.frozen)} of frozen models at the look"
+    withheld = _share(planned.withheld, planned.withheld_error)
+    kept = _share(planned.issued, planned.issued_error)
+    lines = [
+        f"Negative controls: {named}. Half of their 90 % interval is {100 * planned.half_width:.1f}"
+        f" points; ±{100 * rules.control_margin:g} must hold all of it.",
+        "Verdicts of a look are withheld by C1, the controls being clean, with probability "
+        f"{withheld}; {gap} in one new model are named and not withheld with power {kept}.",
+    ]
+    return [*lines, _warning(answer)] if answer.often_withheld else lines
+
+
+def _warning(answer: PowerAnswer) -> str:
+    warning = "Warning: C1 would withhold the verdicts of more than one look in five. "
+    if not answer.remedies:
+        return warning + "No number of instances or models within reach keeps it to 10 %."
+    remedies = " or ".join(
+        f"{remedy.count} {remedy.what} ({_share(remedy.withheld, remedy.error)} simulated)"
+        for remedy in answer.remedies
+    )
+    return warning + f"To keep it to 10 %: {remedies}, all else as planned."
+
+
+def _needed(answer: PowerAnswer, gap: str) -> str:
+    curve = answer.seeds
+    if curve.value is None:
+        return f"For power {curve.target:g} at {gap}: no number of seeds within reach."
+    seeds = int(curve.value)
+    return (
+        f"For power {curve.target:g} at {gap}: {seeds} instances an arm and stratum "
+        f"({seeds * len(answer.plan.strata)} an arm; formula {curve.formula:.0f}), "
+        f"{_episodes(answer, seeds)}."
+    )
+
+
+def _detectable(answer: PowerAnswer) -> str:
+    curve = answer.gaps
+    if curve.value is None:
+        return f"As planned, no inflation within reach is seen with power {curve.target:g}."
+    points, formula = 100 * curve.value, 100 * (curve.formula or 0.0)
+    target = f"power {curve.target:g} begins at {points:.1f} points"
+    return f"As planned, {target} (formula {formula:.1f})."
+
+
+def _row(answer: PowerAnswer, point: PowerPoint) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "seeds": point.seeds,
+        "points": f"{100 * point.gap:.1f}",
+        "a model": _share(point.power, point.error),
+        "by formula": f"{point.formula:.2f}",
+    }
+    if point.study_power is not None:
+        row["the study"] = _share(point.study_power, point.study_error)
+        row["mean look"] = "–" if point.study_look is None else f"{point.study_look:.1f}"
+    if point.withheld is not None:
+        row["withheld"] = _share(point.withheld, point.withheld_error)
+        row["issued"] = _share(point.issued, point.issued_error)
+    row["episodes"] = answer.episodes(point.seeds)
+    cost = answer.cost(point.seeds)
+    return row if cost is None else row | {"USD": f"{cost:,.2f}"}
+
+
+def _share(value: float | None, error: float | None) -> str:
+    return f"{value or 0.0:.2f} ± {error or 0.0:.2f}"
+
+
+def _episodes(answer: PowerAnswer, seeds: int) -> str:
+    cost = answer.cost(seeds)
+    return f"{answer.episodes(seeds):,} episodes" + ("" if cost is None else f", ${cost:,.2f}")

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from study.cli.options import json_option, study_option
+from registry.provenance import utc_now
+from study import probing
+from study.cli.output import (
+    accounts_json,
+    count_failures,
+    exit_by,
+    json_option,
+    parallel_option,
+    print_accounts,
+    print_json,
+    print_records,
+    progress_watch,
+    study_option,
+    unknown_price_option,
+)
 
 if TYPE_CHECKING:
     from study.probing import ProbedWave, ProbeOutcome
+    from study.workspace import Study
 
 
 @click.command()
@@ -25,29 +38,14 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="Of the wave; more than once for more. Default: all.",
 )
-@click.option(
-    "--parallel", type=click.IntRange(1, 256), default=4, show_default=True, help="Calls at once."
-)
-@click.option(
-    "--allow-unknown-price",
-    is_flag=True,
-    help="Ask models whose price is not in the price file; what they cost stays unknown.",
-)
+@parallel_option
+@unknown_price_option("Ask models")
 @click.option(
     "--texts", is_flag=True, help="Also ask models with log-probabilities how likely texts are."
 )
 @click.option("--burn", is_flag=True, help="Send private text even to a provider that may keep it.")
 @json_option
-def probe(
-    folder: Path,
-    wave: int,
-    models: tuple[str, ...],
-    parallel: int,
-    allow_unknown_price: bool,
-    texts: bool,
-    burn: bool,
-    as_json: bool,
-) -> None:
+def probe(study: Study, wave: int, models: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Ask models from memory: one question on each instance, without tools or input files.
 
     Shows exposure if inflation is too small to see. The question is the task as it was set, with
@@ -64,23 +62,17 @@ def probe(
       dosimeter probe --wave 1
       dosimeter probe --wave 1 --model new-one --json | jq '.models[] | {model, done, owed}'
     """
-    from registry.provenance import utc_now
-    from study.cli.output import accounts_json, print_json, progress_watch
-    from study.probing import ProbeRequest, probe_wave
-    from study.workspace import open_study
-
-    named = tuple(dict.fromkeys(models))
-    request = ProbeRequest(wave, named, parallel, allow_unknown_price, texts, burn)
+    request = probing.ProbeRequest(wave, tuple(dict.fromkeys(models)), **options)
     with progress_watch("probing") as watch:
-        made = probe_wave(open_study(folder), request, watch, utc_now)
+        made = probing.probe_wave(study, request, watch, utc_now)
     if as_json:
         print_json(
             {
                 "wave": wave,
-                "models": [asdict(each) for each in made.models],
+                "models": [asdict(outcome) for outcome in made.models],
                 "skipped": list(made.skipped),
                 "strata_without_questions": list(made.strata),
-                "texts": [asdict(each) for each in made.texts],
+                "texts": [asdict(outcome) for outcome in made.texts],
                 "notes": list(made.notes),
                 "strata_without_texts": list(made.plain),
                 "budget": accounts_json(made.accounts),
@@ -88,37 +80,30 @@ def probe(
         )
     else:
         _print(made)
-    sys.exit(0 if made.complete else 3 if made.over_budget else 1)
+    exit_by(made.complete, made.over_budget)
 
 
 def _print(made: ProbedWave) -> None:
-    from study.cli.output import print_accounts, print_records
-
-    rows = [_row(outcome) for outcome in made.models]
-    if rows:
-        print_records(rows, False, title="Probes from memory")
+    if made.models:
+        print_records([_row(outcome) for outcome in made.models], title="Probes from memory")
     texts = [_row(outcome) for outcome in made.texts]
     for row in texts:
         del row["right, both arms"]
     if texts:
-        print_records(texts, False, title="How likely each text is")
-    for each in made.texts:
-        if each.note:
-            click.echo(f"{each.model}: {each.note}")
-    for note in made.notes:
-        click.echo(note)
-    for stratum in made.plain:
-        click.echo(f"{stratum}: its instances have no text of their own")
-    for name in made.skipped:
-        click.echo(f"{name}: an agent behind a server, with tools of its own; not asked")
-    for stratum in made.strata:
-        click.echo(f"{stratum}: no question can be made of it without its data")
-    print_accounts(made.accounts)
-    if made.over_budget:
-        click.echo(
-            "The budget does not pay for the rest. Raise `budget:` in study.yaml and run this "
-            "again; no request is paid for twice."
-        )
+        print_records(texts, title="How likely each text is")
+    lines = [f"{outcome.model}: {outcome.note}" for outcome in made.texts if outcome.note]
+    lines += made.notes
+    lines += [f"{stratum}: its instances have no text of their own" for stratum in made.plain]
+    lines += [
+        f"{name}: an agent behind a server, with tools of its own; not asked"
+        for name in made.skipped
+    ]
+    lines += [
+        f"{stratum}: no question can be made of it without its data" for stratum in made.strata
+    ]
+    for line in lines:
+        click.echo(line)
+    print_accounts(made.accounts, made.over_budget)
 
 
 def _row(outcome: ProbeOutcome) -> dict[str, Any]:
@@ -129,6 +114,6 @@ def _row(outcome: ProbeOutcome) -> dict[str, Any]:
         "done": outcome.done,
         "now": outcome.fresh,
         "right, both arms": "–" if mean is None else f"{100 * mean:.1f} %",
-        "failures": ", ".join(f"{count} × {name}" for name, count in outcome.failures),
+        "failures": count_failures(outcome.failures),
         "USD": "–" if cost is None else f"{cost:.4f}",
     }

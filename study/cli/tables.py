@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from study.cli.options import json_option
+from analysis import report as reports
+from registry.provenance import utc_now
+from registry.result_row import Arm
+from study import picard as runs
+from study import reporting
+from study.cli.output import (
+    PATH,
+    json_option,
+    print_json,
+    print_line,
+    print_records,
+    print_verdicts,
+)
 
 if TYPE_CHECKING:
     from study.picard import Imported
@@ -20,9 +33,7 @@ _arm = click.option(
     help="The arm of the seeds in these folders, which the folders do not name.",
 )
 _look = click.option("--look", type=click.IntRange(0), default=0, show_default=True)
-_out = click.option(
-    "--out", type=click.Path(path_type=Path), required=True, help="A .parquet file for the rows."
-)
+_out = click.option("--out", type=PATH, required=True, help="A .parquet file for the rows.")
 _append = click.option("--append", is_flag=True, help="Add to the rows of an existing file.")
 
 
@@ -61,18 +72,13 @@ def picard(
     Example:
       dosimeter import picard llama=run1 nova=run2 --arm public --out rows.parquet
     """
-    from datetime import UTC, datetime
-
-    from registry.result_row import Arm
-    from study.picard import import_picard, named_folders
-
-    named = named_folders(folders)
-    found = import_picard(named, Arm(arm), look, datetime.now(UTC), remap)
-    _write(found, out, append, as_json)
+    named = runs.named_folders(folders)
+    imported = runs.import_picard(named, Arm(arm), look, datetime.now(UTC), remap)
+    _write(imported, out, append, as_json)
 
 
 @import_.command()
-@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("folders", nargs=-1, required=True, type=PATH)
 @_arm
 @_look
 @_out
@@ -90,56 +96,40 @@ def parametr(
     Example:
       dosimeter import parametr results/secret-run --arm private --out rows.parquet --append
     """
-    from registry.result_row import Arm
-    from study.picard import import_parametr
-
-    _write(import_parametr(folders, Arm(arm), look), out, append, as_json)
+    _write(runs.import_parametr(folders, Arm(arm), look), out, append, as_json)
 
 
 def _write(imported: Imported, out: Path, append: bool, as_json: bool) -> None:
-    from study.cli.output import print_json, print_records, stdout
-    from study.picard import write_rows
-
-    total = write_rows(out, imported.rows, append)
+    total = runs.write_rows(out, imported.rows, append)
+    count, overall = len(imported.rows), [asdict(score) for score in imported.overall]
     if as_json:
-        overall: list[dict[str, Any]] = [asdict(each) for each in imported.overall]
-        print_json(
-            {
-                "rows": len(imported.rows),
-                "rows_in_file": total,
-                "file": str(out),
-                "overall": overall,
-                "warnings": list(imported.warnings),
-            }
-        )
+        summary = {"rows": count, "rows_in_file": total, "file": str(out), "overall": overall}
+        print_json(summary | {"warnings": list(imported.warnings)})
         return
-    if imported.overall:
-        print_records([_shown(asdict(each)) for each in imported.overall], False, title="Overall")
+    if overall:
+        print_records([_overall_row(score) for score in overall], title="Overall")
     for warning in imported.warnings:
         click.echo(f"warning: {warning}", err=True)
-    stdout().print(f"{len(imported.rows)} rows into {out}, which has {total}", soft_wrap=True)
+    print_line(f"{count} rows into {out}, which has {total}")
 
 
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
+def _overall_row(score: dict[str, Any]) -> dict[str, Any]:
     def points(pair: tuple[float, float] | None) -> str:
         return "" if pair is None else f"{100 * pair[0]:.1f}…{100 * pair[1]:.1f}"
 
     return {
-        "model": row["model"],
-        "judge": row["grader"],
-        "score": f"{100 * row['score']:.1f}",
-        "as printed (95 %)": points(row["interval"]),
-        "clustered (95 %)": points(row["clustered"]),
-        "task runs": row["seeds"],
+        "model": score["model"],
+        "judge": score["grader"],
+        "score": f"{100 * score['score']:.1f}",
+        "as printed (95 %)": points(score["interval"]),
+        "clustered (95 %)": points(score["clustered"]),
+        "task runs": score["seeds"],
     }
 
 
-_FILE = click.Path(path_type=Path)
-
-
 @click.command()
-@click.argument("table", type=_FILE)
-@click.option("--plan", "plan", type=_FILE, help="A plan's file. Default: the preset standard-v1.")
+@click.argument("table", type=PATH)
+@click.option("--plan", "plan", type=PATH, help="A plan's file. Default: the preset standard-v1.")
 @click.option(
     "--pre-exposure",
     multiple=True,
@@ -148,7 +138,7 @@ _FILE = click.Path(path_type=Path)
     "are adjusted by. More than once for more.",
 )
 @click.option("--grader", help="The grader to test, if the table has several.")
-@click.option("--out", type=_FILE, help="A folder for the report's files.")
+@click.option("--out", type=PATH, help="A folder for the report's files.")
 @json_option
 def analyze(
     table: Path,
@@ -168,13 +158,10 @@ def analyze(
       dosimeter analyze results.csv --pre-exposure older-model --json
       dosimeter analyze results.parquet --plan plan.yaml --out report
     """
-    from analysis.report import check_folder, write_report
-    from registry.provenance import utc_now
-    from study.cli.output import print_verdicts
-    from study.reporting import analyze_table
-
     if out is not None:
-        check_folder(out)  # before a large table is analysed
-    report = analyze_table(table, plan, pre_exposure=pre_exposure, grader=grader, now=utc_now())
-    page = write_report(out, report)[0] if out is not None else None
+        reports.check_folder(out)  # before a large table is analysed
+    report = reporting.analyze_table(
+        table, plan, pre_exposure=pre_exposure, grader=grader, now=utc_now()
+    )
+    page = reports.write_report(out, report)[0] if out is not None else None
     print_verdicts(report, page, as_json)

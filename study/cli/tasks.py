@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from study.cli.options import json_option
+from study import tasks as families
+from study.cli.output import (
+    PATH,
+    json_option,
+    print_json,
+    print_line,
+    print_records,
+    progress_watch,
+    stdout,
+    styled,
+)
+
+if TYPE_CHECKING:
+    from generators.validation import Survey
+    from study.tasks import TaskView
+
+_MOST_FILES = 20  # that are listed of one example
 
 
 @click.group()
@@ -24,10 +42,7 @@ def tasks_list(as_json: bool) -> None:
     Example:
       dosimeter tasks list
     """
-    from study.cli.output import print_records
-    from study.tasks import list_tasks
-
-    print_records(list_tasks(), as_json, title="Task families")
+    print_records(families.list_tasks(), as_json, title="Task families")
 
 
 @tasks.command("show")
@@ -41,17 +56,51 @@ def tasks_show(name: str, difficulty: str, as_json: bool) -> None:
     Example:
       dosimeter tasks show count_circles --difficulty hard
     """
-    from study.cli.output import print_task
-    from study.tasks import show_task
+    view = families.show_task(name, difficulty)
+    if as_json:
+        print_json(view.as_json())
+    else:
+        _print_task(view)
 
-    print_task(show_task(name, difficulty), as_json)
+
+def _print_task(view: TaskView) -> None:
+    """Print a task family's parameters, and the prompt, files and rubric of an example."""
+    print_line(f"version {view.version}, {view.difficulty}", view.name, "bold")
+    print_line(view.summary)
+    parameters = [{"parameter": name, "value": value} for name, value in view.parameters.items()]
+    print_records(parameters, title="Parameters")
+    stdout().rule("prompt", align="left")
+    stdout().print(styled(view.prompt))
+    stdout().rule("input files of an example", align="left")
+    print_line("\n".join(view.files[:_MOST_FILES]))
+    if len(view.files) > _MOST_FILES:
+        stdout().print(f"and {len(view.files) - _MOST_FILES} more", style="dim")
+    print_line(f"single-turn form: {view.single_turn}\n")
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for criterion in view.rubric:
+        groups.setdefault(criterion["criterion"].split("/")[0], []).append(criterion)
+    rows = [_metarubric_row(name, criteria) for name, criteria in groups.items()]
+    print_records(rows, title="Rubric of the example")
+    stdout().print("--json prints every criterion", style="dim")
+
+
+def _metarubric_row(name: str, criteria: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the row of a metarubric, with the first of its criteria: there may be hundreds."""
+    first = criteria[0]
+    return {
+        "metarubric": name,
+        "dimension": first["dimension"],
+        "weight": first["weight"],
+        "criteria": len(criteria),
+        "the first asks": first["asks"],
+    }
 
 
 @tasks.command("make")
 @click.argument("name")
 @click.option("--difficulty", default="medium", show_default=True)
 @click.option("--seed", required=True, help="64 hexadecimal digits.")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="A new folder.")
+@click.option("--out", required=True, type=PATH, help="A new folder.")
 @click.option("--with-truth", is_flag=True, help="Write the key beside it, in truth.json.")
 @click.option(
     "--form",
@@ -81,16 +130,14 @@ def tasks_make(
     Example:
       dosimeter tasks make compute_average --seed $(openssl rand -hex 32) --out /tmp/instance
     """
-    from study.tasks import make_task
-
-    files, tokens = make_task(name, difficulty, seed, out, with_truth, form, context)
+    files, tokens = families.make_task(name, difficulty, seed, out, with_truth, form, context)
     size = f", about {tokens:,} tokens" if tokens else ""
     click.echo(f"wrote {files} file{'' if files == 1 else 's'} into {out}{size}")
 
 
 @tasks.command("new")
 @click.argument("name")
-@click.option("--out", type=click.Path(path_type=Path), help="A new folder.  [default: NAME]")
+@click.option("--out", type=PATH, help="A new folder.  [default: NAME]")
 def tasks_new(name: str, out: Path | None) -> None:
     """Write a task family of your own: a small package, working as it stands.
 
@@ -100,10 +147,8 @@ def tasks_new(name: str, out: Path | None) -> None:
       pip install --no-deps --no-build-isolation -e ./lucky_sums
       dosimeter tasks check lucky_sums
     """
-    from study.tasks import new_task
-
     folder = out or Path(name)
-    files = new_task(name, folder)
+    files = families.new_task(name, folder)
     click.echo(f"wrote {files} files into {folder}; its README.md says how to go on")
 
 
@@ -111,7 +156,7 @@ def tasks_new(name: str, out: Path | None) -> None:
 @click.argument("names", nargs=-1)
 @click.option("--seeds", default=20, show_default=True, type=click.IntRange(1, 10_000))
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64))
-@click.option("--page", type=click.Path(path_type=Path), help="Write a page with plots, as HTML.")
+@click.option("--page", type=PATH, help="Write a page with plots, as HTML.")
 @json_option
 def tasks_check(
     names: tuple[str, ...], seeds: int, jobs: int, page: Path | None, as_json: bool
@@ -125,17 +170,35 @@ def tasks_check(
     Example:
       dosimeter tasks check count_circles --seeds 20 --jobs 4 --page check.html
     """
-    from study.cli.output import print_survey, progress_watch
-    from study.tasks import check_tasks
-
     with progress_watch("checking") as watch:
-        survey = check_tasks(names, seeds, watch, jobs)
+        survey = families.check_tasks(names, seeds, watch, jobs)
     if page is not None:
-        from study.tasks import write_page
-
-        write_page(survey, page)
+        families.write_page(survey, page)
     print_survey(survey, as_json)
     sys.exit(0 if survey.holds else 1)
+
+
+def print_survey(survey: Survey, as_json: bool) -> None:
+    """Print the scores of each family and difficulty, and the bounds that do not hold."""
+    if as_json:
+        print_json(survey.as_json())
+        return
+    rows = [
+        {
+            "task": f"{stratum.family}@{stratum.version}",
+            "level": stratum.difficulty,
+            "solver": f"{stratum.solver:.3f}",
+            "guess": f"{stratum.best_guess[1]:.3f}",
+            "noisy": None if stratum.perturbed is None else f"{stratum.perturbed.mean:.3f}",
+            "redrawn": sum(stratum.redraws),
+            "holds": styled("yes", "green") if stratum.holds else styled("no", "bold red"),
+        }
+        for stratum in survey.strata
+    ]
+    title = f"Scores over {survey.strata[0].seeds} seeds"
+    print_records(rows, title=title, right=("solver", "guess", "noisy"))
+    for problem in survey.problems:
+        print_line(problem, "out of bounds", "bold red")
 
 
 @click.group()
@@ -154,6 +217,4 @@ def fetch(name: str) -> None:
     Example:
       dosimeter models fetch smollm2
     """
-    from study.tasks import fetch_weights
-
-    fetch_weights(name, click.echo)
+    families.fetch_weights(name, click.echo)

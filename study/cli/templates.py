@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from study.cli.options import json_option
+from study import picard
+from study.cli.output import (
+    PATH,
+    json_option,
+    print_json,
+    print_line,
+    print_records,
+    progress_watch,
+    styled,
+)
+
+if TYPE_CHECKING:
+    from analysis.picard import TableSet
+    from generators.templates import QuestionReport, TemplateReport
+    from study.picard import RunScores
+
+_MOST_LISTED = 10  # samples that two scores disagree on
 
 
 @click.group()
@@ -30,18 +49,61 @@ def template_check(files: tuple[str, ...], as_json: bool) -> None:
       dosimeter template check my-tests.yml
       dosimeter template check past --json
     """
-    from study.cli.picard_output import print_template_reports
-    from study.picard import check_files
-
-    reports = check_files(files)
-    print_template_reports(reports, as_json)
+    reports = picard.check_files(files)
+    if as_json:
+        print_json([report.as_json() for report in reports])
+    else:
+        for report in reports:
+            _print_template_report(report)
     sys.exit(0 if all(report.holds for report in reports) else 2)
+
+
+def _print_template_report(report: TemplateReport) -> None:
+    """Print the questions of a file, then its errors and warnings, one a line."""
+    if report.questions:
+        right = ("log10 variables", "log10 data", "answers", "commonest", "guess")
+        print_records([_question_row(q) for q in report.questions], title=report.path, right=right)
+    for problem in report.errors:
+        print_line(problem.text(report.path), "error", "bold red")
+    for problem in report.warnings:
+        print_line(problem.text(report.path), "warning", "yellow")
+    errors, warnings = len(report.errors), len(report.warnings)
+    line = f"{report.path}: {_count(errors, 'error')}, {_count(warnings, 'warning')}"
+    if report.log10_tests is not None and report.questions:
+        line += f"; 10^{report.log10_tests:.0f} distinct tests"
+    print_line(line)
+
+
+def _question_row(question: QuestionReport) -> dict[str, Any]:
+    from generators.templates import GUESSABLE
+
+    share = _number(question.most_frequent, "{:.1%}")
+    guessable = (question.most_frequent or 0) > GUESSABLE
+    distinct = question.distinct
+    return {
+        "question": question.id,
+        "scoring type": question.scoring_type,
+        "samples": question.samples,
+        "log10 variables": _number(question.log10_variables, "{:.1f}"),
+        "log10 data": _number(question.log10_data, "{:.1f}"),
+        "answers": None if distinct is None else f"{distinct}/{question.simulated}",
+        "commonest": styled(share, "yellow" if guessable else ""),
+        "guess": _number(question.constant_guess, "{:.1%}"),
+    }
+
+
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else form.format(value)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 @template.command("prepare")
 @click.argument("file", metavar="FILE")
 @click.option("--seed", required=True, help="64 hexadecimal digits.")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="A new folder.")
+@click.option("--out", required=True, type=PATH, help="A new folder.")
 @click.option(
     "--samples", type=click.IntRange(1, 100_000), help="Of each question; else what FILE says."
 )
@@ -58,11 +120,8 @@ def template_prepare(file: str, seed: str, out: Path, samples: int | None, as_js
       dosimeter template prepare past --seed $(openssl rand -hex 32) --out past-run
       dosimeter template prepare my-tests.yml --seed ... --out run --samples 50
     """
-    from study.cli.output import print_json, progress_watch
-    from study.picard import prepare_template
-
     with progress_watch("preparing") as watch:
-        count = prepare_template(file, seed, out, samples, watch)
+        count = picard.prepare_template(file, seed, out, samples, watch)
     if as_json:
         print_json({"samples": count, "folder": str(out)})
     else:
@@ -70,7 +129,7 @@ def template_prepare(file: str, seed: str, out: Path, samples: int | None, as_js
 
 
 @template.command("score")
-@click.argument("run", metavar="RUN_DIR", type=click.Path(path_type=Path))
+@click.argument("run", metavar="RUN_DIR", type=PATH)
 @click.option(
     "--remap",
     "remaps",
@@ -92,19 +151,58 @@ def template_score(run: Path, remaps: tuple[str, ...], as_json: bool) -> None:
       dosimeter template score runs/test_20250628_101107
       dosimeter template score runs/llama --remap /home/me/sandbox=sandbox_llama.zip
     """
-    from datetime import UTC, datetime
+    scores = picard.score_run(run, datetime.now(UTC), remaps)
+    differing = picard.disagreements(run, scores)  # before scores.json is replaced
+    path = picard.write_scores(run, scores)
+    if as_json:
+        print_json({**scores.as_json(), "disagreements": differing, "written": str(path)})
+        return
+    _print_scores(scores, differing)
+    print_line(f"wrote {path}")
 
-    from study.cli.picard_output import print_scores
-    from study.picard import disagreements, score_run, write_scores
 
-    scores = score_run(run, datetime.now(UTC), remaps)
-    differing = disagreements(run, scores)  # before scores.json is replaced
-    print_scores(scores, differing, write_scores(run, scores), as_json)
+def _print_scores(scores: RunScores, differing: list[str] | None) -> None:
+    """Print the tallies of a run by scoring type and by question. ``differing`` are the samples
+    that scores found in the folder score otherwise; None where there were no such scores."""
+    summary = scores.as_json()
+    head = summary["metadata"]
+    print_records(_tallies("scoring type", summary["by_scoring_type"]), title="By scoring type")
+    print_records(_tallies("question", summary["by_question"]), title="By question")
+    print_line(
+        f"{head['correct_answers']} of {head['total_questions']} right strictly "
+        f"({head['accuracy_percentage']} %), {head['lenient_correct_answers']} leniently "
+        f"({head['lenient_accuracy_percentage']} %)"
+    )
+    for warning in scores.warnings:
+        print_line(f"warning: {warning}")
+    if differing == []:
+        print_line("the scores that were there agree on every sample")
+    elif differing:
+        more = f" and {len(differing) - _MOST_LISTED} more" if len(differing) > _MOST_LISTED else ""
+        print_line(
+            f"the scores that were there, kept as scores.before.json, differ on {len(differing)}: "
+            f"{', '.join(differing[:_MOST_LISTED])}{more}"
+        )
+
+
+def _tallies(name: str, groups: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {
+            name: group,
+            "samples": tally["total"],
+            "strict": tally["correct"],
+            "lenient": tally["lenient_correct"],
+            "formatting failures": tally["formatting_failures"],
+            "task failures": tally["task_failures"],
+            "missing": tally["missing_responses"],
+        }
+        for group, tally in groups.items()
+    ]
 
 
 @template.command("report")
 @click.argument("runs", nargs=-1, required=True, metavar="[MODEL=]RUN_DIR...")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="For the CSV files.")
+@click.option("--out", required=True, type=PATH, help="For the CSV files.")
 @click.option(
     "--template",
     "templates",
@@ -141,8 +239,58 @@ def template_report(
       dosimeter template report a=run1 a=run2 b=run3 --out tables --template formats
     """
     from analysis.picard import WIDTHS
-    from study.cli.picard_output import print_run_report
-    from study.picard import report_runs
 
-    made = report_runs(runs, out, templates=templates, remaps=remaps, widths=widths or WIDTHS)
-    print_run_report(made, as_json)
+    widths = widths or WIDTHS
+    made = picard.report_runs(runs, out, templates=templates, remaps=remaps, widths=widths)
+    if as_json:
+        print_json(made.as_json())
+        return
+    _print_accuracy(made.tables)
+    for warning in made.warnings:
+        print_line(warning, "warning", "yellow")
+    for path in made.files:
+        print_line(f"wrote {path}")
+
+
+def _print_accuracy(tables: TableSet) -> None:
+    """Print the accuracy of each model, and which answer formats cost most."""
+    overall = [
+        {
+            "model": row["model"],
+            "answers": row["answers"],
+            "strict": _share(row, "accuracy"),
+            "lenient": _share(row, "lenient_accuracy"),
+            "formatting": row["formatting_failures"],
+            "task": row["task_failures"],
+            "no answer": row["unanswered"],
+        }
+        for row in tables.tables["overall"]
+    ]
+    right_answers = "right answers, %, with 95 % intervals"
+    print_records(overall, title=right_answers.capitalize(), right=("strict", "lenient"))
+    shares = ("file", "direct", "overall")
+    modes = [
+        {
+            "model": row["model"],
+            "questions": row["group"],
+            **{name: _share(row, name) for name in shares},
+            "weakness pattern": _pattern(row),
+        }
+        for row in tables.tables["failure_modes"]
+    ]
+    if modes:
+        title = f"One task in several answer formats: {right_answers}"
+        print_records(modes, title=title, right=shares)
+
+
+def _pattern(row: Mapping[str, Any]) -> str:
+    pattern: str = row["weakness_pattern"]
+    by_chance = row["gap_excludes_zero"] is False and pattern.endswith("Output")
+    return pattern + (" (gap may be chance)" if by_chance else "")
+
+
+def _share(row: Mapping[str, Any], name: str) -> str:
+    if row[name] is None:
+        return "–"
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    return f"{100 * row[name]:.1f} ({100 * low:.1f} to {100 * high:.1f})"

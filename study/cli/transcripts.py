@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from study.cli.options import json_option, study_option
+from analysis import report as reports
+from study import reporting, transcripts
+from study.cli.output import PATH, json_option, print_json, print_records, stdout, study_option
+
+if TYPE_CHECKING:
+    from study.workspace import Study
 
 wave_option = click.option("--wave", type=click.IntRange(0), help="Only this wave of study.yaml.")
 
@@ -26,7 +32,15 @@ wave_option = click.option("--wave", type=click.IntRange(0), help="Only this wav
 @study_option
 @json_option
 def show(
-    folder: Path, episode: str | None, listing: bool, arm: bool, as_json: bool, **options: Any
+    study: Study,
+    episode: str | None,
+    attempt: int | None,
+    grade: bool,
+    listing: bool,
+    wave: int | None,
+    model: str | None,
+    arm: bool,
+    as_json: bool,
 ) -> None:
     """Print the transcript of an EPISODE, named by the beginning of its digest.
 
@@ -39,32 +53,23 @@ def show(
       dosimeter show 3f9a2c --grade | less -R
       dosimeter show 3f9a2c --attempt 1 --json | jq .record.stop
     """
-    attempt, grade, wave, model = map(options.get, ("attempt", "grade", "wave", "model"))
     if listing == (episode is not None):
         raise click.UsageError("give an EPISODE, or --list")
     if listing and (attempt or grade):
         raise click.UsageError("--attempt and --grade go with an EPISODE")
     if not listing and (model is not None or wave is not None):
         raise click.UsageError("--wave and --model go with --list")
-    from study import pipeline
-
-    study = pipeline.open_study(folder)
     if arm:
         click.echo("warning: this shows arms; keep it from blind judges and reviewers", err=True)
-    if listing:
-        from study.cli.output import print_records
-        from study.transcripts import list_records
-
-        print_records(list_records(study, wave, model, arm), as_json, title="Episodes")
+    if episode is None:
+        records = transcripts.list_records(study, wave, model, arm)
+        print_records(records, as_json, title="Episodes")
         return
-    from study.cli.output import stdout
-    from study.transcripts import open_transcript, print_transcript, transcript_json
-
-    transcript = open_transcript(study, str(episode), attempt, bool(grade))
+    transcript = transcripts.open_transcript(study, episode, attempt, grade)
     if as_json:  # ASCII only: untrusted strings may hold control sequences
-        click.echo(json.dumps(transcript_json(transcript, bool(grade), arm), indent=2))
-        return
-    print_transcript(transcript, stdout(), bool(grade), arm)
+        click.echo(json.dumps(transcripts.transcript_json(transcript, grade, arm), indent=2))
+    else:
+        transcripts.print_transcript(transcript, stdout(), grade, arm)
 
 
 @click.command()
@@ -74,7 +79,7 @@ def show(
 )
 @study_option
 @json_option
-def tools(wave: int | None, out: Path | None, folder: Path, as_json: bool) -> None:
+def tools(study: Study, wave: int | None, out: Path | None, as_json: bool) -> None:
     """Show how each model used its tools: calls, rounds, seconds, failures and limits.
 
     Counted from the stored transcripts, so it needs the study's key. With --out also a page
@@ -85,21 +90,14 @@ def tools(wave: int | None, out: Path | None, folder: Path, as_json: bool) -> No
       dosimeter tools --wave 1
       dosimeter tools --out tool-use
     """
-    from study import pipeline
-    from study.cli.output import print_json, print_records
-    from study.reporting import model_records, tool_records, tool_tables
-
-    study = pipeline.open_study(folder)
-    tables = tool_tables(study, wave)
+    tables = reporting.tool_tables(study, wave)
     if as_json:
         print_json(tables.as_json())
     else:
-        print_records(model_records(tables), False, title="Models")
-        print_records(tool_records(tables), False, title="Tools")
+        print_records(reporting.model_records(tables), title="Models")
+        print_records(reporting.tool_records(tables), title="Tools")
     if out is not None:
-        from analysis.report import write_tool_files
-
-        page = write_tool_files(out, tables, study.protocol.name)
+        page = reports.write_tool_files(out, tables, study.protocol.name)
         click.echo(f"page: {page}", err=as_json)
 
 
@@ -121,13 +119,11 @@ def tools(wave: int | None, out: Path | None, folder: Path, as_json: bool) -> No
     help="Whose episodes. All but public needs --reveal.",
 )
 @click.option("--reveal", is_flag=True, help="Write private transcripts in plain text.")
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="A folder that is not there yet."
-)
+@click.option("--out", required=True, type=PATH, help="A folder that is not there yet.")
 @study_option
 @json_option
 def export(
-    form: str, wave: int | None, arm: str, reveal: bool, out: Path, folder: Path, as_json: bool
+    study: Study, form: str, wave: int | None, arm: str, reveal: bool, out: Path, as_json: bool
 ) -> None:
     """Write stored episodes as logs for another viewer, in plain text.
 
@@ -139,23 +135,13 @@ def export(
       dosimeter export --format inspect --out logs && inspect view --log-dir logs
       dosimeter export --wave 1 --arm all --reveal --out logs
     """
-    from dataclasses import asdict
-
-    from study import pipeline
-    from study.cli.output import print_records
-    from study.transcripts import export_inspect
-
-    study = pipeline.open_study(folder)
-    written = export_inspect(study, out, wave, arm, reveal)
+    written = transcripts.export_inspect(study, out, wave, arm, reveal)
     if arm == "public":
-        click.echo(
-            f"warning: {out} holds transcripts in plain text, and shows which instances are public",
-            err=True,
-        )
+        content = "transcripts in plain text, and shows which instances are public"
     else:
-        click.echo(
-            f"warning: {out} holds PRIVATE transcripts in plain text: its readers "
-            "know private instances; delete it when you are done",
-            err=True,
+        content = (
+            "PRIVATE transcripts in plain text: its readers know private instances; delete it "
+            "when you are done"
         )
-    print_records([asdict(each) for each in written], as_json, title=f"Logs in {out}")
+    click.echo(f"warning: {out} holds {content}", err=True)
+    print_records([asdict(log) for log in written], as_json, title=f"Logs in {out}")

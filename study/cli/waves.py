@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from study.cli.options import json_option, study_option
+from registry.provenance import utc_now
+from study import sweeps, workspace
+from study.cli.output import PATH, json_option, print_records, print_step, study_option
+
+if TYPE_CHECKING:
+    from study.workspace import Study
 
 # --- The command ``dosimeter leak``: what is known to have got out of the private arm ---
 
@@ -25,13 +30,13 @@ from study.cli.options import json_option, study_option
 )
 @click.option(
     "--named",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="A file of instance ids or seeds known to have leaked, one a line: the ledger gets their "
     "commitments only.",
 )
 @json_option
 def leak(
-    folder: Path,
+    study: Study,
     tranche: int | None,
     reason: str,
     since: str | None,
@@ -44,19 +49,14 @@ def leak(
     Example:
       dosimeter leak --tranche 0 --since 2027-03-01 --reason "a transcript was put online"
     """
-    from registry.provenance import utc_now
-    from study import pipeline
-    from study.cli.output import print_step
-    from study.sweeps import declare_leak
-
     now = utc_now()
     try:
         day = date.fromisoformat(since or now[:10]).isoformat()
     except ValueError:
         raise click.BadParameter(f"{since!r}: a date is 2027-03-01", param_hint="--since") from None
-    record, fresh = declare_leak(pipeline.open_study(folder), tranche, day, reason, named, now)
-    says = f"tranche {record.tranche} is burned for everybody from {record.since} on"
-    print_step(record, as_json, says, fresh)
+    record, fresh = sweeps.declare_leak(study, tranche, day, reason, named, now)
+    summary = f"tranche {record.tranche} is burned for everybody from {record.since} on"
+    print_step(record, as_json, summary, fresh)
 
 
 @click.group()
@@ -75,30 +75,24 @@ def wave() -> None:
 @wave.command("list")
 @study_option
 @json_option
-def list_(folder: Path, as_json: bool) -> None:
+def list_(study: Study, as_json: bool) -> None:
     """Show every wave: its models, its look, when it was begun, closed and reported.
 
     \b
     Example:
       dosimeter wave list --json | jq '.[] | select(.state != "closed") | .wave'
     """
-    from study import pipeline
-    from study.cli.output import print_records
-    from study.sweeps import list_waves
-
-    rows = [asdict(each) for each in list_waves(pipeline.open_study(folder))]
+    rows = [asdict(wave) for wave in sweeps.list_waves(study)]
     if not as_json:
         rows = [_shown(row) for row in rows]
     print_records(rows, as_json, title="Waves")
 
 
 def _shown(row: dict[str, Any]) -> dict[str, object]:
-    look = row["look"]
+    look, burned = row["look"], row["burned"]
     return {
         "wave": row["wave"],
-        "models": ", ".join(
-            _named(name, own, row["burned"]) for name, own in row["tranches"].items()
-        ),
+        "models": ", ".join(_named(name, run, burned) for name, run in row["tranches"].items()),
         "look": "controls" if look is None else f"{look} (beyond)" if row["beyond"] else look,
         "state": f"{row['state']} {str(row['closed'] or row['begun'])[:10]}".rstrip(),
         "reported": str(row["reported"])[:10],
@@ -112,8 +106,8 @@ def _named(name: str, tranches: tuple[int, ...], burned: Any) -> str:
     lost = burned.get(name, ())
     if tranches == (0,) and not lost:
         return name
-    each = (f"{tranche}{' burned' if tranche in lost else ''}" for tranche in tranches)
-    return f"{name} (tranche{'s' if len(tranches) > 1 else ''} {', '.join(each)})"
+    shown = (f"{tranche}{' burned' if tranche in lost else ''}" for tranche in tranches)
+    return f"{name} (tranche{'s' if len(tranches) > 1 else ''} {', '.join(shown)})"
 
 
 @wave.command("open")
@@ -129,7 +123,7 @@ def _named(name: str, tranches: tuple[int, ...], burned: Any) -> str:
     help="Reserve tranches to run instead of the panel (0), for all the models or for one.",
 )
 @json_option
-def open_(folder: Path, models: str, tranches: tuple[str, ...], as_json: bool) -> None:
+def open_(study: Study, models: str, tranches: tuple[str, ...], as_json: bool) -> None:
     """Plan one more wave, by a line in study.yaml. Nothing is run.
 
     Twice the same, before it is begun, is one wave.
@@ -139,17 +133,14 @@ def open_(folder: Path, models: str, tranches: tuple[str, ...], as_json: bool) -
       dosimeter wave open --models control,new-one
       dosimeter wave open --models control,new-one --tranche new-one=2 --tranche control=0,2
     """
-    from study import pipeline
-    from study.cli.output import print_records
-    from study.sweeps import burned_of_wave, open_wave
-
     named = [name.strip() for name in models.split(",") if name.strip()]
     chosen = _read_tranches(tranches, named)
-    number, fresh = open_wave(pipeline.open_study(folder), named, chosen)
-    study = pipeline.open_study(folder)
-    for name, own in burned_of_wave(study, study.ledger.entries(), number).items():
+    number, fresh = sweeps.open_wave(study, named, chosen)
+    study = workspace.open_study(study.folder)
+    burned = sweeps.burned_of_wave(study, study.ledger.entries(), number)
+    for name, numbers in burned.items():
         click.echo(
-            f"note: tranche {', '.join(map(str, own))} is burned for {name}: its private seeds "
+            f"note: tranche {', '.join(map(str, numbers))} is burned for {name}: its private seeds "
             "were sent to who may have kept them, or have leaked; --tranche gives it another "
             "(docs/waves.md)",
             err=True,
@@ -182,7 +173,7 @@ def _read_tranches(options: tuple[str, ...], models: list[str]) -> dict[str, tup
 @study_option
 @click.argument("number", type=click.IntRange(0))
 @json_option
-def close(folder: Path, number: int, as_json: bool) -> None:
+def close(study: Study, number: int, as_json: bool) -> None:
     """Close a wave: episodes that failed on every attempt are recorded as missing.
 
     A sweep that finishes closes its wave itself; this is for one that did not. A wave with
@@ -192,11 +183,6 @@ def close(folder: Path, number: int, as_json: bool) -> None:
     Example:
       dosimeter wave close 3
     """
-    from registry.provenance import utc_now
-    from study import pipeline
-    from study.cli.output import print_step
-    from study.sweeps import close_wave_now
-
-    record, fresh = close_wave_now(pipeline.open_study(folder), number, utc_now)
-    says = f"wave {number} closed: {record.finished} scored, {record.missing} missing"
-    print_step(record, as_json, says, fresh)
+    record, fresh = sweeps.close_wave_now(study, number, utc_now)
+    summary = f"wave {number} closed: {record.finished} scored, {record.missing} missing"
+    print_step(record, as_json, summary, fresh)

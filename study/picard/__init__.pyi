@@ -1,12 +1,11 @@
 from .answers import answers_of_rows, facts_of_study
 from .import_results import Imported, import_parametr, import_picard, named_folders, write_rows
 from .prepare import check_files, prepare_template
-from .report import RunReport, report_runs
+from .report import report_runs
 from .run_folder import RunScores, disagreements, score_run, write_scores
 
 __all__ = [
     "Imported",
-    "RunReport",
     "RunScores",
     "answers_of_rows",
     "check_files",

@@ -124,10 +124,11 @@ def transcript_json(transcript: Transcript, grade: bool, arm: bool) -> Record:
 
 def _grade_json(transcript: Transcript, result: EpisodeResult) -> Record:
     judges = [{"judge": name} | _grade_fields(grade) for name, grade in transcript.judged]
-    record = {"grader": result.grader} | _grade_fields(result.grade)
+    record = _grade_fields(result.grade)
     for criterion in record["criteria"]:
         criterion["asks"] = transcript.asks.get(criterion["id"])
-    return record | {"status": str(result.status), "score": result.score, "judges": judges}
+    record |= {"status": str(result.status), "score": result.score, "judges": judges}
+    return {"grader": result.grader} | record
 
 
 def _grade_fields(grade: Grade) -> Record:

@@ -1,0 +1,326 @@
+"""The command ``dosimeter sweep``, with its estimate and its preview."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+import lazy_loader
+
+from registry import ledger
+from study import pipeline, sweeps
+from study.cli.output import (
+    accounts_json,
+    dirty_option,
+    exit_by,
+    json_option,
+    print_accounts,
+    print_json,
+    print_line,
+    print_records,
+    stdout,
+    study_option,
+    styled,
+    sweep_watch,
+)
+
+if TYPE_CHECKING:
+    from harness.model import Message
+    from harness.spending import Price
+    from study import estimate as estimates
+    from study.estimate import Estimate, Forecast, Interval
+    from study.sweeps import Rendered, RenderedJudge, SweepOutcome
+    from study.workspace import Study
+else:
+    estimates = lazy_loader.load("study.estimate")  # it loads all that a sweep needs
+
+
+@click.command()
+@study_option
+@click.option("--wave", required=True, type=click.IntRange(0), help="Which wave of study.yaml.")
+@click.option("--address", help="Of an existing Ray cluster, HOST:6379. Default: start one here.")
+@click.option("--workers", type=click.IntRange(1), help="Ray workers; one a node is enough.")
+@click.option("--parallel", type=click.IntRange(1, 1024), help="Episodes at once in a worker.")
+@click.option(
+    "--close-missing",
+    is_flag=True,
+    help="Record cells whose attempts all failed as missing, and close the wave.",
+)
+@click.option(
+    "--estimate", is_flag=True, help="Only estimate what the wave still takes, and costs."
+)
+@click.option("--pilot", metavar="MODEL", help="Estimate models without pilots by this one's.")
+@click.option("--dry-run", is_flag=True, help="Only show the first requests; no network, no key.")
+@click.option(
+    "--allow-unknown-price",
+    is_flag=True,
+    help="Run models whose price is not in the price file; their cost stays unknown.",
+)
+@dirty_option
+@json_option
+def sweep(
+    study: Study, estimate: bool, pilot: str | None, dry_run: bool, as_json: bool, **options: Any
+) -> None:
+    """Run every episode that a wave still owes. Interrupt it at will; run it again to resume.
+
+    Exits with 1 while cells are owed because their attempts failed, and with 3 if the budget in
+    study.yaml does not pay for them.
+
+    \b
+    Examples:
+      dosimeter sweep --wave 0
+      dosimeter sweep --wave 0 --address head:6379 --workers 16
+      dosimeter sweep --wave 0 --estimate --json | jq .cost_usd
+      dosimeter sweep --wave 0 --dry-run
+    """
+    if pilot is not None and not estimate:
+        raise click.UsageError("--pilot goes with --estimate")
+    if estimate and dry_run:
+        raise click.UsageError("--estimate and --dry-run exclude each other: give one")
+    request = sweeps.SweepRequest(**options)
+    wave = request.wave
+    if dry_run:
+        _print_dry_run(*sweeps.render_wave(study, wave), as_json)
+        return
+    if estimate:
+        _print_estimate(estimates.estimate_wave(study, wave, pilot), as_json)
+        return
+    with sweep_watch(f"wave {wave}") as watch:
+        outcome = pipeline.sweep(study, request, watch)
+    if as_json:
+        print_json(_outcome_json(outcome, wave))
+    else:
+        _print_outcome(outcome, wave)
+    held = outcome.progress.held if outcome.progress else 0
+    exit_by(outcome.closed is not None, over_budget=held > 0)
+
+
+def _outcome_json(outcome: SweepOutcome, wave: int) -> dict[str, Any]:
+    progress = outcome.progress
+    return {
+        "wave": wave,
+        "closed": None if outcome.closed is None else ledger.record_body(outcome.closed),
+        "exhausted": 0 if progress is None else progress.exhausted,
+        "failures": {} if progress is None else dict(progress.failures),
+        "held": 0 if progress is None else progress.held,
+        "budget": [] if progress is None else accounts_json(progress.accounts),
+    }
+
+
+def _print_outcome(outcome: SweepOutcome, wave: int) -> None:
+    """Print whether a wave is closed; if not, the reason and the failures."""
+    closed, progress = outcome.closed, outcome.progress
+    accounts = progress.accounts if progress else ()
+    open_label = f"wave {wave} stays open:"
+    if closed is not None:
+        scored = f"{closed.finished} of {closed.owed} episodes scored"
+        print_line(f"wave {wave} is closed: {scored}, {closed.missing} missing")
+        print_accounts(accounts)
+    elif progress is not None and progress.held:
+        print_line(
+            f"its budget does not pay for the {progress.held} episodes still owed. Raise `budget:` "
+            "in study.yaml and run this again; no request is paid for twice.",
+            open_label,
+            "yellow",
+        )
+        print_accounts(accounts)
+    elif progress is not None:
+        print_line(
+            f"{progress.exhausted} episodes failed on every attempt. Run this again to retry them, "
+            "or add --close-missing to record them as missing.",
+            open_label,
+            "yellow",
+        )
+        print_records([{"failure": name, "times": count} for name, count in progress.failures])
+
+
+# --- The first requests ---
+
+
+def _print_dry_run(
+    rendered: Sequence[Rendered], judges: Sequence[RenderedJudge], as_json: bool
+) -> None:
+    """Print the first requests to models and judges."""
+    if as_json:
+        requests = [sweeps.rendered_json(request) for request in rendered]
+        print_json({"requests": requests, "judges": [sweeps.judge_json(call) for call in judges]})
+        return
+    for models, request in sweeps.share_texts(rendered):
+        _print_messages(f"{request.stratum} for {', '.join(models)}", request.messages)
+        for tool in request.tools:
+            print_line(f"{tool.name}: {tool.description}", "tool", "bold")
+    for call in judges:
+        _print_messages(f"{call.stratum} by judge {call.judge}", call.messages)
+    print_records([_request_row(request) for request in rendered], title="First requests")
+    if judges:
+        print_records([_judge_row(call) for call in judges], title="Judges")
+    print_line("tokens are estimates on the safe side; nothing was sent and nothing written")
+
+
+def _print_messages(title: str, messages: Sequence[Message]) -> None:
+    stdout().rule(styled(title), align="left")
+    for message in messages:
+        print_line("", message.role, "bold")
+        print_line(message.text)
+
+
+def _request_row(request: Rendered) -> dict[str, Any]:
+    return {
+        "model": request.model,
+        "stratum": request.stratum,
+        "form": request.form,
+        "tokens": request.tokens,
+        "text": request.text_tokens,
+        "pictures": request.picture_tokens,
+        "tools": request.tool_tokens,
+        "files": len(request.files),
+        "turns": request.limits.turns if request.form == "agentic" else 1,
+        "minutes": request.limits.episode_seconds / 60,
+    }
+
+
+def _judge_row(call: RenderedJudge) -> dict[str, Any]:
+    return {
+        "judge": call.judge,
+        "stratum": call.stratum,
+        "criteria": call.criteria,
+        "calls": call.calls,
+        "tokens of the first": call.tokens,
+        "of all": call.every,
+        "USD an episode": "unknown" if call.usd is None else _range(*call.usd, digits=4),
+    }
+
+
+def _range(low: float, high: float | None, digits: int) -> str:
+    return f"{low:,.{digits}f} … {'no bound' if high is None else f'{high:,.{digits}f}'}"
+
+
+# --- The estimate ---
+
+
+def _print_estimate(made: Estimate, as_json: bool) -> None:
+    judges, again = made.judges, made.regrading
+    if as_json:
+        print_json(
+            {
+                "wave": made.wave,
+                "level": estimates.LEVEL,
+                "prices": made.pricing.prices.digest or None,
+                "models": [_forecast_json(forecast, "model") for forecast in made.forecasts],
+                "cost_usd": _interval_json(estimates.total_usd(made.forecasts)),
+                "judges": [_forecast_json(forecast, "judge") for forecast in judges],
+                "judges_cost_usd": _interval_json(estimates.total_usd(judges)),
+                "regrading": None if again is None else _forecast_json(again, "judge"),
+            }
+        )
+        return
+    if again is not None:
+        judges = (*judges, replace(again, model=f"{again.model}, wave 0 again"))
+    title = f"What wave {made.wave} still owes"
+    print_records([_forecast_row(each, "model") for each in made.forecasts], title=title)
+    if judges:
+        rows = [_forecast_row(each, "judge") for each in judges]
+        print_records(rows, title="To have it graded by judges")
+    for line in (*_notes(made), *_judge_notes(judges)):
+        print_line(line)
+
+
+def _forecast_json(forecast: Forecast, kind: str) -> dict[str, Any]:
+    return {
+        kind: forecast.model,
+        "episodes": forecast.episodes,
+        "basis": forecast.basis,
+        "pilots": forecast.pilots,
+        "pilot_model": forecast.pilot_model or None,
+        "pooled_strata": list(forecast.pooled),
+        "price": _price_json(forecast.price),
+        **{name: _interval_json(getattr(forecast, name)) for name in estimates.QUANTITIES},
+    }
+
+
+def _price_json(price: Price | None) -> dict[str, Any] | None:
+    if price is None:
+        return None
+    return {
+        "input": float(price.input),
+        "cached_input": float(price.cached_input),
+        "output": float(price.output),
+        "date": price.date,
+        "source": price.source,
+    }
+
+
+def _interval_json(interval: Interval | None) -> dict[str, float | None] | None:
+    return None if interval is None else asdict(interval)
+
+
+def _forecast_row(forecast: Forecast, kind: str) -> dict[str, Any]:
+    return {
+        kind: forecast.model,
+        "owed": forecast.episodes,
+        "basis": f"{forecast.pilots} pilots" if forecast.pilots else forecast.basis,
+        "input tokens": _interval(forecast.input_tokens),
+        "cached": _interval(forecast.cached_tokens),
+        "output tokens": _interval(forecast.output_tokens),
+        "USD": _cost(forecast),
+    }
+
+
+def _interval(interval: Interval | None, digits: int = 0, unknown: str = "–") -> str:
+    return unknown if interval is None else _range(interval.low, interval.high, digits)
+
+
+def _cost(forecast: Forecast) -> str:
+    if forecast.basis == estimates.FREE:
+        return "no call is paid for"
+    return _interval(forecast.cost_usd, 2, "unknown") if forecast.episodes else "–"
+
+
+def _judge_notes(judges: Sequence[Forecast]) -> list[str]:
+    lines = []
+    for forecast in judges:
+        judge = f"judge {forecast.model}:"
+        if forecast.basis == estimates.BOUNDS:
+            lines.append(
+                f"{judge} it has graded no two instances, so these are bounds: every "
+                "call made three times, about the longest answers; without `max_tokens` there "
+                "is no upper one"
+            )
+            if forecast.cost_usd is not None and forecast.cost_usd.mean is not None:
+                lines.append(
+                    f"{judge} about USD {forecast.cost_usd.mean:,.2f} if each call is made "
+                    "once, about answers as long as the keys"
+                )
+        if forecast.pooled:
+            lines.append(f"{judge} by other strata's: {', '.join(forecast.pooled)}")
+        if forecast.basis != estimates.FREE and forecast.price is None:
+            lines.append(f"{judge} its price is unknown; grading needs {sweeps.ALLOW}")
+    return lines
+
+
+def _notes(made: Estimate) -> list[str]:
+    """Notes on the numbers, a line each."""
+    lines = [
+        f"intervals at {estimates.LEVEL:.0%}; what failed attempts took is counted in the pilots"
+    ]
+    for forecast in made.forecasts:
+        model, pilot, price = forecast.model, forecast.pilot_model, forecast.price
+        if forecast.basis == estimates.BOUNDS:
+            lines.append(
+                f"{model}: no two pilots, so these are bounds from the limits, for one "
+                "attempt at each episode; without `context` and `max_tokens` there is no upper one"
+            )
+        if pilot and pilot != model:
+            lines.append(f"{model}: by the pilots of another model, {pilot}")
+        if forecast.pooled:
+            lines.append(f"{model}: by the pilots of other strata: {', '.join(forecast.pooled)}")
+        if price is not None:
+            lines.append(f"{model}: priced as of {price.date} ({price.source})")
+    lines += [
+        f"{model.name}: its price is unknown; sweeping it needs {sweeps.ALLOW}"
+        for model in made.pricing.unknown
+    ]
+    total = estimates.total_usd(made.forecasts)
+    return [*lines, "in all: " + ("unknown" if total is None else f"USD {_interval(total, 2)}")]
