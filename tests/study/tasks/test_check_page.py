@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from generators.basics.compute_average import FAMILY
 from generators.validation.validate import Survey, survey
 from study.cli.main import main
-from study.cli.output import print_survey
+from study.cli.tasks import print_survey
 from study.errors import StudyError
 from study.tasks.check_page import render_page, write_page
 
