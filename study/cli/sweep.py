@@ -7,7 +7,6 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
-import lazy_loader
 
 from registry import ledger
 from study import pipeline, sweeps
@@ -29,12 +28,9 @@ from study.cli.output import (
 if TYPE_CHECKING:
     from harness.model import Message
     from harness.spending import Price
-    from study import estimate as estimates
     from study.estimate import Estimate, Forecast, Interval
     from study.sweeps import Rendered, RenderedJudge, SweepOutcome
     from study.workspace import Study
-else:
-    estimates = lazy_loader.load("study.estimate")  # it loads all that a sweep needs
 
 
 @click.command()
@@ -85,7 +81,9 @@ def sweep(
         _print_dry_run(*sweeps.render_wave(study, wave), as_json)
         return
     if estimate:
-        _print_estimate(estimates.estimate_wave(study, wave, pilot), as_json)
+        from study.estimate import estimate_wave
+
+        _print_estimate(estimate_wave(study, wave, pilot), as_json)
         return
     with sweep_watch(f"wave {wave}") as watch:
         outcome = pipeline.sweep(study, request, watch)
@@ -201,17 +199,19 @@ def _range(low: float, high: float | None, digits: int) -> str:
 
 
 def _print_estimate(made: Estimate, as_json: bool) -> None:
+    from study.estimate import LEVEL, total_usd
+
     judges, again = made.judges, made.regrading
     if as_json:
         print_json(
             {
                 "wave": made.wave,
-                "level": estimates.LEVEL,
+                "level": LEVEL,
                 "prices": made.pricing.prices.digest or None,
                 "models": [_forecast_json(forecast, "model") for forecast in made.forecasts],
-                "cost_usd": _interval_json(estimates.total_usd(made.forecasts)),
+                "cost_usd": _interval_json(total_usd(made.forecasts)),
                 "judges": [_forecast_json(forecast, "judge") for forecast in judges],
-                "judges_cost_usd": _interval_json(estimates.total_usd(judges)),
+                "judges_cost_usd": _interval_json(total_usd(judges)),
                 "regrading": None if again is None else _forecast_json(again, "judge"),
             }
         )
@@ -228,6 +228,8 @@ def _print_estimate(made: Estimate, as_json: bool) -> None:
 
 
 def _forecast_json(forecast: Forecast, kind: str) -> dict[str, Any]:
+    from study.estimate import QUANTITIES
+
     return {
         kind: forecast.model,
         "episodes": forecast.episodes,
@@ -236,7 +238,7 @@ def _forecast_json(forecast: Forecast, kind: str) -> dict[str, Any]:
         "pilot_model": forecast.pilot_model or None,
         "pooled_strata": list(forecast.pooled),
         "price": _price_json(forecast.price),
-        **{name: _interval_json(getattr(forecast, name)) for name in estimates.QUANTITIES},
+        **{name: _interval_json(getattr(forecast, name)) for name in QUANTITIES},
     }
 
 
@@ -273,16 +275,20 @@ def _interval(interval: Interval | None, digits: int = 0, unknown: str = "–") 
 
 
 def _cost(forecast: Forecast) -> str:
-    if forecast.basis == estimates.FREE:
+    from study.estimate import FREE
+
+    if forecast.basis == FREE:
         return "no call is paid for"
     return _interval(forecast.cost_usd, 2, "unknown") if forecast.episodes else "–"
 
 
 def _judge_notes(judges: Sequence[Forecast]) -> list[str]:
+    from study.estimate import BOUNDS, FREE
+
     lines = []
     for forecast in judges:
         judge = f"judge {forecast.model}:"
-        if forecast.basis == estimates.BOUNDS:
+        if forecast.basis == BOUNDS:
             lines.append(
                 f"{judge} it has graded no two instances, so these are bounds: every "
                 "call made three times, about the longest answers; without `max_tokens` there "
@@ -295,19 +301,19 @@ def _judge_notes(judges: Sequence[Forecast]) -> list[str]:
                 )
         if forecast.pooled:
             lines.append(f"{judge} by other strata's: {', '.join(forecast.pooled)}")
-        if forecast.basis != estimates.FREE and forecast.price is None:
+        if forecast.basis != FREE and forecast.price is None:
             lines.append(f"{judge} its price is unknown; grading needs {sweeps.ALLOW}")
     return lines
 
 
 def _notes(made: Estimate) -> list[str]:
     """Notes on the numbers, a line each."""
-    lines = [
-        f"intervals at {estimates.LEVEL:.0%}; what failed attempts took is counted in the pilots"
-    ]
+    from study.estimate import BOUNDS, LEVEL, total_usd
+
+    lines = [f"intervals at {LEVEL:.0%}; what failed attempts took is counted in the pilots"]
     for forecast in made.forecasts:
         model, pilot, price = forecast.model, forecast.pilot_model, forecast.price
-        if forecast.basis == estimates.BOUNDS:
+        if forecast.basis == BOUNDS:
             lines.append(
                 f"{model}: no two pilots, so these are bounds from the limits, for one "
                 "attempt at each episode; without `context` and `max_tokens` there is no upper one"
@@ -322,5 +328,5 @@ def _notes(made: Estimate) -> list[str]:
         f"{model.name}: its price is unknown; sweeping it needs {sweeps.ALLOW}"
         for model in made.pricing.unknown
     ]
-    total = estimates.total_usd(made.forecasts)
+    total = total_usd(made.forecasts)
     return [*lines, "in all: " + ("unknown" if total is None else f"USD {_interval(total, 2)}")]
