@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 
 from analysis.errors import AnalysisError
-from analysis.plan import look_alpha
+from analysis.plan import look_alpha, plan_draws
 from analysis.stats import (
     Bools,
     Floats,
@@ -28,6 +29,7 @@ from analysis.stats import (
     Ints,
     estimate_gap,
     max_t,
+    one_armed,
     p_values,
     permutation_seed,
     permute_gaps,
@@ -57,54 +59,48 @@ class Exposure:
     strata: int
 
 
-@dataclass(frozen=True, slots=True)
-class ArmGap:
+class ArmGap(TypedDict):
     """One column of values by arm: means over strata, their gap, and one-sided p-values, adjusted
     over the columns that were tested together."""
 
     public: float
     private: float
-    estimate: GapEstimate
+    gap: float
     p: float
     p_adjusted: float
+    n_public: int
+    n_private: int
+    strata: int
 
 
 def compare_arms(
-    plan: Plan,
-    values: Floats,
-    signs: Floats,
-    stratum: Ints,
-    public: Bools,
-    seed: int,
-) -> list[ArmGap]:
+    plan: Plan, values: Floats, signs: Floats, stratum: Ints, public: Bools, seed: int
+) -> list[tuple[ArmGap, GapEstimate]]:
     """The stratified permutation test of each column of ``values`` (n, columns), in the direction
     of its sign (columns,): 1 for public above private, -1 for below."""
-    statistics = max_t(
-        permute_gaps(
-            (values * signs)[:, :, None],
-            stratum,
-            public,
-            permutations=plan.permutations,
-            enumerate_up_to=plan.enumerate_up_to,
-            seed=seed,
-        )
-    )
-    p, adjusted = p_values(statistics), westfall_young(statistics)
+    signed = (values * signs)[:, :, None]
+    statistics = max_t(permute_gaps(signed, stratum, public, **plan_draws(plan, seed)))
+    p, adjusted = p_values(statistics).tolist(), westfall_young(statistics).tolist()
     strata = np.unique(stratum)
 
-    def mean(column: int, arm: Bools) -> float:
-        return float(np.mean([values[arm & (stratum == h), column].mean() for h in strata]))
+    def mean(column: Floats, arm: Bools) -> float:
+        return float(np.mean([column[arm & (stratum == h)].mean() for h in strata]))
 
-    return [
-        ArmGap(
-            mean(column, public),
-            mean(column, ~public),
-            estimate_gap(values[:, column], stratum, public),
-            float(p[column]),
-            float(adjusted[column]),
+    gaps = []
+    for place, column in enumerate(values.T):
+        estimate = estimate_gap(column, stratum, public)
+        gap = ArmGap(
+            public=mean(column, public),
+            private=mean(column, ~public),
+            gap=estimate.gap,
+            p=p[place],
+            p_adjusted=adjusted[place],
+            n_public=estimate.n_public,
+            n_private=estimate.n_private,
+            strata=len(strata),
         )
-        for column in range(values.shape[1])
-    ]
+        gaps.append((gap, estimate))
+    return gaps
 
 
 def test_exposure(
@@ -126,9 +122,8 @@ def test_exposure(
         raise AnalysisError(
             f"wave {wave}: probes are missing: complete them before they are tested"
         )
-    for h in np.unique(stratum):
-        if len(np.unique(public[stratum == h])) < 2:
-            raise AnalysisError(f"wave {wave}: a stratum was probed in one arm only")
+    if one_armed(scores[:, 0], stratum, public):
+        raise AnalysisError(f"wave {wave}: a stratum was probed in one arm only")
     seed = permutation_seed(registration, "S1", "exposure", str(wave))
     gaps = compare_arms(plan, scores, np.ones(len(models)), stratum, public, seed)
     alpha = look_alpha(plan)
@@ -136,19 +131,12 @@ def test_exposure(
         Exposure(
             wave=wave,
             model=model,
-            public=gap.public,
-            private=gap.private,
-            gap=gap.estimate.gap,
-            interval=gap.estimate.interval,
-            p=gap.p,
-            p_adjusted=gap.p_adjusted,
+            interval=estimate.interval,
             alpha=alpha,
-            exposed=gap.p_adjusted <= alpha,
-            n_public=gap.estimate.n_public,
-            n_private=gap.estimate.n_private,
-            strata=len(np.unique(stratum)),
+            exposed=gap["p_adjusted"] <= alpha,
+            **gap,
         )
-        for model, gap in zip(models, gaps, strict=True)
+        for model, (gap, estimate) in zip(models, gaps, strict=True)
     )
 
 
@@ -204,9 +192,8 @@ def test_texts(
     values = np.array(list(columns.values()), dtype=np.float64).T
     if not np.isfinite(values).all():
         raise AnalysisError(f"wave {wave}: a measure of texts is missing or is no number")
-    for h in np.unique(stratum):
-        if len(np.unique(public[stratum == h])) < 2:
-            raise AnalysisError(f"wave {wave}: a stratum has texts of one arm only")
+    if one_armed(values[:, 0], stratum, public):
+        raise AnalysisError(f"wave {wave}: a stratum has texts of one arm only")
     signs = np.array([float(MEASURES[measure][1]) for _, measure in columns])
     seed = permutation_seed(registration, "S1", "texts", str(wave))
     gaps = compare_arms(plan, values, signs, stratum, public, seed)
@@ -215,17 +202,10 @@ def test_texts(
             wave=wave,
             model=model,
             measure=measure,
-            public=gap.public,
-            private=gap.private,
-            gap=gap.estimate.gap,
-            interval=None if gap.estimate.se is None else gap.estimate.interval,
-            p=gap.p,
-            p_adjusted=gap.p_adjusted,
-            n_public=gap.estimate.n_public,
-            n_private=gap.estimate.n_private,
-            strata=len(np.unique(stratum)),
+            interval=None if estimate.se is None else estimate.interval,
+            **gap,
         )
-        for (model, measure), gap in zip(columns, gaps, strict=True)
+        for (model, measure), (gap, estimate) in zip(columns, gaps, strict=True)
     )
 
 

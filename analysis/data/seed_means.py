@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from analysis.data.table import ResultTable, codes_of, one_of
 from analysis.errors import AnalysisError
-from analysis.stats import Bools, Floats, Ints
+from analysis.stats import Bools, Floats, Ints, one_armed
 from registry.result_row import Arm, Status
 
 
@@ -81,9 +81,7 @@ class SeedMeans:
 
     def has_both_arms(self, column: int) -> bool:
         """Whether a column has a score in both arms of every stratum."""
-        there = ~np.isnan(self.values[:, column, 0])
-        cells = set(zip(self.stratum[there].tolist(), self.public[there].tolist(), strict=True))
-        return len(cells) == 2 * len(np.unique(self.stratum))
+        return not one_armed(self.values[:, column, 0], self.stratum, self.public)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@ from .error_rates import (
     FamilyBias,
     Judged,
     JudgeRates,
+    Labels,
     cohen_kappa,
     family_bias,
     krippendorff_alpha,
@@ -10,7 +11,6 @@ from .error_rates import (
     read_rates,
     shortfall,
 )
-from .errors_by_arm import Labels
 
 __all__ = [
     "FamilyBias",

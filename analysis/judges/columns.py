@@ -11,16 +11,18 @@ from pydantic import Field, PlainSerializer
 
 from analysis.data import ResultTable, make_seed_means, one_of
 from analysis.files import TextOrNull
-from analysis.judges.error_rates import JudgeRates, correct_estimate, shortfall
-from analysis.judges.errors_by_arm import (
+from analysis.judges.error_rates import (
     ErrorsBody,
     ErrorsByArm,
+    JudgeRates,
     Labels,
     RateBody,
     arm_mean,
     arm_shortfall,
     correct_by_arm,
+    correct_estimate,
     errors_by_arm,
+    shortfall,
 )
 from analysis.plan import Drift, drift_json, drift_words
 from analysis.stats import GapEstimate, estimate_gap
@@ -201,13 +203,13 @@ def _estimates(
     for wave in sorted(set(rows["wave"].tolist())):
         data = make_seed_means(rows, plan.outcomes[:1], plan.strata, wave=wave)
         for place, model in enumerate(data.models):
-            scores = data.values[:, place, 0]
-            there = ~np.isnan(scores)
-            stratum, public = data.stratum[there], data.public[there]
-            cells = set(zip(stratum.tolist(), public.tolist(), strict=True))
-            if len(cells) == 2 * len(data.strata):
-                y = scores[there]
-                first, second = (arm_mean(y[arm], stratum[arm]) for arm in (public, ~public))
+            if data.has_both_arms(place):
+                scores, stratum, public = data.values[:, place, 0], data.stratum, data.public
+                scored = ~np.isnan(scores)
+                first, second = (
+                    arm_mean(scores[arm], stratum[arm])
+                    for arm in (scored & public, scored & ~public)
+                )
                 means = None if first is None or second is None else (first, second)
-                estimates[wave, model] = estimate_gap(y, stratum, public), means
+                estimates[wave, model] = estimate_gap(scores, stratum, public), means
     return estimates

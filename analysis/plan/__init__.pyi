@@ -12,6 +12,7 @@ from .presets import (
     basic_plan,
     control_models,
     look_alpha,
+    plan_draws,
     standard_plan,
     validate_plan,
 )
@@ -61,6 +62,7 @@ __all__ = [
     "look_alpha",
     "look_data",
     "measure_drift",
+    "plan_draws",
     "pool_models",
     "standard_plan",
     "validate_plan",

@@ -70,24 +70,30 @@ def measure_drift(plan: Plan, regrading: Regrading, registration: str) -> Drift:
         for rows in (regrading.before, regrading.after)
     )
     change = after.values[:, :, 0] - before.values[:, :, 0]
-    scored = (_scored(regrading.before), _scored(regrading.after))
-    columns = [list(range(len(before.models))), *([m] for m in range(len(before.models)))]
-    names = ["", *before.models]
+    answers = _scored(regrading.before) & _scored(regrading.after)
+    everyone = list(range(len(before.models)))
+    drifts = []
+    for name, columns in [("", everyone), *((before.models[m], [m]) for m in everyone)]:
+        wave = str(regrading.wave)
+        seed = permutation_seed(registration, "C3", regrading.judge, wave, name)
+        control = regrade_drift(
+            before.values[:, columns, 0],
+            after.values[:, columns, 0],
+            before.stratum,
+            before.public,
+            control_settings(plan, seed),
+        )
+        public, private = (
+            _mean(change[:, columns], before, arm) for arm in (before.public, ~before.public)
+        )
+        drifts.append(ModelDrift(name, public, private, control))
     return Drift(
         regrading.judge,
         regrading.wave,
         regrading.first,
         regrading.share,
-        len(scored[0] & scored[1]),
-        tuple(
-            ModelDrift(
-                name,
-                _mean(change[:, own], before, before.public),
-                _mean(change[:, own], before, ~before.public),
-                _control(plan, before, after, own, _seed(registration, regrading, name)),
-            )
-            for name, own in zip(names, columns, strict=True)
-        ),
+        len(answers),
+        tuple(drifts),
     )
 
 
@@ -117,27 +123,13 @@ def drift_json(drift: Drift) -> list[dict[str, Any]]:
 
 def drift_words(drift: Drift) -> str:
     """A sentence on all models together."""
-    control, subject = (
-        drift.pooled,
-        f"{drift.judge} graded {drift.answers} answers of wave {drift.first}",
-    )
+    control = drift.pooled
+    subject = f"{drift.judge} graded {drift.answers} answers of wave {drift.first}"
     if not control.passed:
         reasons = "; ".join(control.reasons)
         return f"{subject} again, and the change is not alike in the arms: {reasons}."
     gap = 0.0 if control.gap is None else 100 * control.gap
     return f"{subject} again: no gap in what changed ({gap:+.1f} points, p {control.p:.3f})."
-
-
-def _control(
-    plan: Plan, before: SeedMeans, after: SeedMeans, columns: Sequence[int], seed: int
-) -> ControlTest:
-    return regrade_drift(
-        before.values[:, columns, 0],
-        after.values[:, columns, 0],
-        before.stratum,
-        before.public,
-        control_settings(plan, seed),
-    )
 
 
 def _mean(change: Floats, data: SeedMeans, arm: Bools) -> MeanEstimate | None:
@@ -150,7 +142,3 @@ def _mean(change: Floats, data: SeedMeans, arm: Bools) -> MeanEstimate | None:
 
 def _scored(rows: Sequence[ResultRow]) -> set[tuple[str, str, int]]:
     return {(r.model, r.instance, r.replicate) for r in rows if r.score is not None}
-
-
-def _seed(registration: str, regrading: Regrading, model: str) -> int:
-    return permutation_seed(registration, "C3", regrading.judge, str(regrading.wave), model)

@@ -97,14 +97,12 @@ def _with_means(
     plan: Plan, table: ResultTable, registration: str, result: StandardResult
 ) -> Analysis:
     graded = table.where((table["grader"] == GRADER) & one_of(table["stratum"], plan.strata))
-    waves = sorted(set(graded["wave"].tolist()))
-    means = [
-        m
-        for w in waves
-        for m in _arm_means(make_seed_means(graded, plan.outcomes, plan.strata, wave=w))
-    ]
+    means: list[ArmMean] = []
+    for wave in sorted(set(graded["wave"].tolist())):
+        means += _arm_means(make_seed_means(graded, plan.outcomes, plan.strata, wave=wave))
+    counts = count_arms(graded)
     return Analysis(
-        plan, registration, result.verdicts, tuple(means), count_arms(graded), result, result.burned
+        plan, registration, result.verdicts, tuple(means), counts, result, result.burned
     )
 
 
@@ -150,17 +148,14 @@ def _analyse(
 
 def _arm_means(data: SeedMeans) -> list[ArmMean]:
     means = []
-    for m, model in enumerate(data.models):
+    for m, column in enumerate(data.columns):
         for arm in (Arm.PUBLIC, Arm.PRIVATE):
-            there = ~np.isnan(data.values[:, m, 0]) & (data.public == (arm == Arm.PUBLIC))
-            scores, stratum = data.values[there, m, 0], data.stratum[there]
-            present = np.unique(stratum).tolist()
-            if len(present) == len(data.strata):
-                means.append(
-                    ArmMean(data.columns[m].wave, model, "", arm, estimate_mean(scores, stratum))
-                )
-            for h in present:
-                rows = stratum == h
+            scored = ~np.isnan(data.values[:, m, 0]) & (data.public == (arm == Arm.PUBLIC))
+            scores, stratum = data.values[scored, m, 0], data.stratum[scored]
+            parts = {data.strata[h]: stratum == h for h in np.unique(stratum).tolist()}
+            if len(parts) == len(data.strata):
+                parts = {"": np.ones(len(stratum), dtype=bool), **parts}
+            for name, rows in parts.items():
                 estimate = estimate_mean(scores[rows], stratum[rows])
-                means.append(ArmMean(data.columns[m].wave, model, data.strata[h], arm, estimate))
+                means.append(ArmMean(column.wave, column.model, name, arm, estimate))
     return means

@@ -112,10 +112,8 @@ def _one_armed(data: LookData) -> list[str]:
 def _onset(rules: StandardRules, looks: Sequence[tuple[int, LookData]]) -> Onset | None:
     if not rules.onset_alpha:
         return None
-    gaps = cumulative_gaps([_scores(data) for _, data in looks])
-    process = onset_process(
-        gaps.gap, gaps.se, alpha=rules.onset_alpha, looks_most=rules.onset_looks
-    )
+    gap, se = cumulative_gaps([_scores(data) for _, data in looks])
+    process = onset_process(gap, se, alpha=rules.onset_alpha, looks_most=rules.onset_looks)
     waves = [wave for wave, _ in looks]
     at = process.rejected_at
     values = tuple(zip(waves, process.values, strict=True))

@@ -21,6 +21,7 @@ from analysis.stats import (
     NO_SPREAD,
     Adjusted,
     Bools,
+    Draws,
     Equivalence,
     Floats,
     GapEstimate,
@@ -273,23 +274,20 @@ def _permuted_studies(
     uses = np.bincount(members.ravel(), minlength=values.shape[1])
     common = np.flatnonzero(uses > 1)
 
-    def permute(columns: Ints) -> Permuted:
-        return permute_blocks(
-            values[:, columns],
-            studies.stratum,
-            studies.tranche,
-            studies.labels(0),
-            **plan_draws(plan, seed),
-        )
+    def permute(columns: Ints, study: int, draws: Draws) -> Permuted:
+        chosen, labels = values[:, columns], studies.labels(study)
+        return permute_blocks(chosen, studies.stratum, studies.tranche, labels, **draws)
 
-    shared = permute(common) if len(common) else None
+    draws = plan_draws(plan, seed)
+    one_draw = Draws(permutations=1, enumerate_up_to=0, seed=0)
+    shared = permute(common, 0, draws) if len(common) else None
     alone = int((uses[members] == 1).sum(axis=1).max())
     step = max(1, _MOST // (plan.permutations * values.shape[2] * max(alone, 1)))
     place = np.empty(values.shape[1], dtype=np.int64)
     for start in range(0, len(members), step):
         chunk = members[start : start + step]
         single = chunk[uses[chunk] == 1]
-        rows = shared if shared is not None and not len(single) else permute(single)
+        rows = shared if shared is not None and not len(single) else permute(single, 0, draws)
         observed, permuted = rows.observed, rows.permuted
         if shared is not None and len(single):
             observed = np.concatenate([observed, shared.observed])
@@ -298,21 +296,8 @@ def _permuted_studies(
         for study, columns in enumerate(chunk, start=start):
             gaps = observed[place[columns]]
             if own_labels:
-                gaps = _observed_gaps(values[:, columns], studies, study)
+                gaps = permute(columns, study, one_draw).observed
             yield Permuted(gaps, permuted[:, place[columns]], rows.exact)
-
-
-def _observed_gaps(values: Floats, studies: Studies, study: int) -> Floats:
-    """Gaps (models, outcomes) under one study's labels."""
-    return permute_blocks(
-        values,
-        studies.stratum,
-        studies.tranche,
-        studies.labels(study),
-        permutations=1,
-        enumerate_up_to=0,
-        seed=0,
-    ).observed
 
 
 # The rule on a look, with all that a report shows of it
@@ -389,12 +374,9 @@ def look_data(
     runs of the baseline."""
     chosen, rows = means.pick(tested), means.rows(tested)
     if baseline and tested:
-        x = pre_exposure_means(
-            means.values[rows][:, list(baseline)],
-            np.ones(len(baseline), dtype=bool),
-            runs=means.scored[rows][:, list(baseline)],
-            least=runs,
-        )
+        places = list(baseline)
+        scored = means.scored[rows][:, places]
+        x = pre_exposure_means(means.values[rows][:, places], scored, runs)
         covered = float((~np.isnan(x[:, 0])).mean())
         if covered:
             return LookData(chosen, adjust(chosen.values, x, chosen.stratum), x, covered)
@@ -418,7 +400,7 @@ def look_results(
     testable = [m for m in range(len(means.columns)) if means.has_both_arms(m)]
     studies, residuals = data.studies(testable), data.adjusted.residuals
     seed = permutation_seed(registration, str(means.columns[0].wave))
-    if plan.standard is None and plan.multiplicity == "holm":
+    if plan.standard is None and plan.multiplicity == "holm" and testable:
         decisions = _separate_decisions(plan, data, testable, registration)
     else:
         decisions = apply_rule(plan, studies, residuals, seed)
@@ -441,22 +423,19 @@ def _separate_decisions(
     for m in testable:
         column = data.means.columns[m]
         here = ~np.isnan(data.means.values[:, m, 0])
-        alone, values = data.studies([m]), data.adjusted.residuals[here]
+        study = data.studies([m])
         alone = replace(
-            alone,
-            scores=replace(alone.scores, values=alone.scores.values[here]),
-            public=alone.public[here],
-            stratum=alone.stratum[here],
-            tranche=alone.tranche[here],
+            study,
+            public=study.public[here],
+            stratum=study.stratum[here],
+            tranche=study.tranche[here],
         )
         seed = permutation_seed(registration, column.model, str(column.wave))
-        tests.append(family_tests(plan, values, alone, seed))
-    empty = np.empty((1, 0, len(data.means.outcomes)))
-    gaps, z = (
-        np.concatenate([empty, *(getattr(decision, name) for decision in tests)], axis=1)
-        for name in ("gaps", "z")
+        tests.append(family_tests(plan, data.adjusted.residuals[here], alone, seed))
+    gaps, z, p = (
+        np.concatenate([getattr(test, name) for test in tests], axis=1)
+        for name in ("gaps", "z", "p")
     )
-    p = np.array([[float(decision.p[0, 0]) for decision in tests]])
     family = FamilyTest(gaps, z, p, holm(p[0])[None])
     claimed = family.adjusted <= look_alpha(plan)
     return Decisions(family, claimed, np.zeros_like(claimed))
@@ -470,19 +449,12 @@ def _missing_runs(
     if decisions.missing is None or decisions.bound_gap is None or decisions.bound_p is None:
         return dict.fromkeys(columns, MissingRuns(math.nan, math.nan, 1.0))
     rest = [m for m in columns if m not in testable]
-    parts = (
-        (testable, decisions.missing),
-        (rest, missingness_tests(plan, data.studies(rest), seed)),
-    )
-    missing = {
-        m: MissingRuns(
-            float(lost.share_public[0, place]),
-            float(lost.share_private[0, place]),
-            float(lost.p[0, place]),
-        )
-        for columns, lost in parts
-        for place, m in enumerate(columns)
-    }
+    missing: dict[int, MissingRuns] = {}
+    lost_of_rest = missingness_tests(plan, data.studies(rest), seed)
+    for tested, lost in ((testable, decisions.missing), (rest, lost_of_rest)):
+        shares = (part[0].tolist() for part in (lost.share_public, lost.share_private, lost.p))
+        for m, public, private, p in zip(tested, *shares, strict=True):
+            missing[m] = MissingRuns(public, private, p)
     for place in np.flatnonzero(~np.isnan(decisions.bound_p[0])).tolist():
         m = testable[place]
         missing[m] = replace(
@@ -498,7 +470,7 @@ def _filled_upper(data: LookData, m: int) -> float:
     """A model's upper bound with all that is missing filled against a claim of no inflation."""
     means, study = data.means, data.studies([m])
     _, highest = fill_missing(study.scores.pick(study.members[0]), means.stratum, means.public)
-    return _estimate(means, highest[:, 0, 0]).upper
+    return estimate_gap(highest[:, 0, 0], means.stratum, means.public).upper
 
 
 def _not_tested(means: SeedMeans, m: int, missing: MissingRuns, rule: Rule) -> PrimaryResult:
@@ -518,24 +490,23 @@ def _result(
     rule: Rule,
 ) -> PrimaryResult:
     means, test, column = data.means, decisions.test, data.means.columns[m]
-    gap = _estimate(means, data.adjusted.residuals[:, m, 0])
+    gap = estimate_gap(data.adjusted.residuals[:, m, 0], means.stratum, means.public)
     p, adjusted = float(test.p[0, place]), float(test.adjusted[0, place])
     verdict = decide(column.model, column.wave, gap, p, adjusted, rule)
+    outcomes = zip(
+        means.outcomes,
+        test.gaps[0, place].tolist(),
+        test.z[0, place].tolist(),
+        data.adjusted.beta[m].tolist(),
+        data.adjusted.rho2[m].tolist(),
+        strict=True,
+    )
     return PrimaryResult(
         _survive(verdict, missing, bool(decisions.unbound[0, place]), rule),
         tost(gap.gap, gap.se, gap.df, rule.margin),
-        tuple(
-            OutcomeGap(
-                name,
-                float(test.gaps[0, place, o]),
-                float(test.z[0, place, o]),
-                float(data.adjusted.beta[m, o]),
-                float(data.adjusted.rho2[m, o]),
-            )
-            for o, name in enumerate(means.outcomes)
-        ),
+        tuple(OutcomeGap(*parts) for parts in outcomes),
         missing,
-        _estimate(means, means.values[:, m, 0]),
+        estimate_gap(means.values[:, m, 0], means.stratum, means.public),
         float(plain.p[0, place]),
         float(plain.adjusted[0, place]),
     )
@@ -553,8 +524,3 @@ def _survive(verdict: Verdict, missing: MissingRuns, unbound: bool, rule: Rule) 
             f"upper bound is {100 * upper:.1f} points"
         )
     return replace(verdict, verdict=INCONCLUSIVE, note=why) if why else verdict
-
-
-def _estimate(means: SeedMeans, scores: Floats) -> GapEstimate:
-    there = ~np.isnan(scores)
-    return estimate_gap(scores[there], means.stratum[there], means.public[there])

@@ -338,10 +338,7 @@ def first_rejections(
     quota, keys = np.floor(spent + 1e-9).astype(np.int64), tie_keys(permutations + 1, seed)
     by_study = rows.reshape(len(rows), studies, looks)
     return np.array(
-        [
-            remove_rows(scan_windows(by_study[:, b]).statistics, quota, keys)[0]
-            for b in range(studies)
-        ]
+        [remove_rows(scan_windows(by_study[:, b])[0], quota, keys)[0] for b in range(studies)]
     )
 
 

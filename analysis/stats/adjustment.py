@@ -41,7 +41,14 @@ def adjust(values: Floats, covariate: Floats, stratum: Ints) -> Adjusted:
     counts as its stratum's mean: its score stays as it is, and stays in the test. Raises
     AnalysisError for shapes that do not fit.
     """
-    x = _fitted(covariate, values)
+    wide = covariate[:, None] if covariate.ndim == values.ndim - 1 else covariate
+    try:
+        x = np.broadcast_to(wide, values.shape)
+    except ValueError as error:
+        raise AnalysisError(
+            f"covariate of shape {covariate.shape} for scores of shape {values.shape}: "
+            "(instances, outcomes) or (instances, models, outcomes) is wanted"
+        ) from error
     there = ~np.isnan(values)
     x = np.nan_to_num(centre_within(np.where(there, x, np.nan), stratum))  # unknown: the mean
     y = np.nan_to_num(centre_within(values, stratum))
@@ -58,22 +65,22 @@ def unadjusted(values: Floats) -> Adjusted:
     return Adjusted(values, nothing, nothing)
 
 
-def pre_exposure_means(
-    values: Floats,
-    pre: Bools,
-    *,
-    runs: Ints | None = None,
-    least: int = LEAST_RUNS,
-) -> Floats:
-    """x (n, outcomes): the mean over the models that ``pre`` (models,) marks of their scores
-    ``values`` (n, models, outcomes); spec/statistics.md, D5.
+def pre_exposure_means(values: Floats, runs: Ints, least: int = LEAST_RUNS) -> Floats:
+    """x (n, outcomes): the mean of the pre-exposure models' scores ``values`` (n, models,
+    outcomes); spec/statistics.md, D5.
 
-    NaN for an instance on which these models have fewer than ``least`` runs together. ``runs``
-    (n, models) counts those that were not missing; without it each score counts as one. Whether
-    a model was released before publication is for the caller to have documented, as it is to mark
-    no column of a model that is itself to be adjusted: it would lose its gap.
+    NaN for an instance on which these models have fewer than ``least`` runs together; ``runs``
+    (n, models) counts those that were not missing. Whether a model was released before publication
+    is for the caller to have documented, as it is to leave out a model that is itself to be
+    adjusted: it would lose its gap.
     """
-    return _means(values, np.flatnonzero(pre), _counts(values, runs), least)
+    scored = ~np.isnan(values)
+    runs = np.where(scored[:, :, 0], runs, 0)
+    n = scored.sum(axis=1)
+    mean = np.full(n.shape, np.nan)
+    enough = (runs.sum(axis=1) >= least)[:, None] & (n > 0)
+    np.divide(np.where(scored, values, 0.0).sum(axis=1), n, out=mean, where=enough)
+    return mean
 
 
 def centre_within(values: Floats, stratum: Ints) -> Floats:
@@ -86,32 +93,6 @@ def centre_within(values: Floats, stratum: Ints) -> Floats:
     count = np.add.reduceat(there[order].astype(np.float64), starts, axis=0)
     centred: Floats = values - (total / np.maximum(count, 1.0))[codes]
     return centred
-
-
-def _fitted(covariate: Floats, values: Floats) -> Floats:
-    wide = covariate[:, None] if covariate.ndim == values.ndim - 1 else covariate
-    try:
-        return np.broadcast_to(wide, values.shape)
-    except ValueError as error:
-        raise AnalysisError(
-            f"covariate of shape {covariate.shape} for scores of shape {values.shape}: "
-            "(instances, outcomes) or (instances, models, outcomes) is wanted"
-        ) from error
-
-
-def _counts(values: Floats, runs: Ints | None) -> Ints:
-    there = ~np.isnan(values[:, :, 0])
-    return there.astype(np.int64) if runs is None else np.where(there, runs, 0)
-
-
-def _means(values: Floats, chosen: Ints, counts: Ints, least: int) -> Floats:
-    scores = values[:, chosen]
-    there = ~np.isnan(scores)
-    n = there.sum(axis=1)
-    mean = np.full(n.shape, np.nan)
-    enough = (counts[:, chosen].sum(axis=1) >= least)[:, None] & (n > 0)
-    np.divide(np.where(there, scores, 0.0).sum(axis=1), n, out=mean, where=enough)
-    return mean
 
 
 def lost_share(missing: Ints, runs: Ints) -> Floats:

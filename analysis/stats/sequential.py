@@ -17,15 +17,16 @@ Looks are counted from 1, as in the specification. Rows are P permutations and t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
-from analysis.stats.intervals import estimate_gap
+from analysis.stats.intervals import estimate_gap, one_armed
 from analysis.stats.permutation import (
     TOLERANCE,
     Block,
@@ -93,14 +94,6 @@ class Monitoring:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scan:
-    """T_k (rows, looks), and the look at which its window begins, counted from 1."""
-
-    statistics: Floats
-    onset: Ints
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class _Panel:
     """Every unit of the looks, sorted by block and name. ``scores`` (n, looks), NaN if absent."""
 
@@ -126,25 +119,44 @@ def monitor(
     looks_planned: int,
     permutations: int,
     seed: int,
-    spending: Sequence[float] | None = None,
 ) -> Monitoring:
     """P4 on the looks so far: at look k, of the rows still live those with the largest T_k are
     removed, until floor(cum_k (P+1)) are gone; the study rejects when the observed row goes.
 
-    ``spending`` is cum_k, one a planned look; alpha k/T where it is not given. ``seed`` is the
-    registration's, the same at every look; it also orders rows that are equal. Raises
-    AnalysisError for more looks than planned, spending that falls or exceeds alpha, too few
-    permutations to reject at all, a unit that changes arm, stratum or tranche or stands twice in
-    a look, and a stratum with one arm at a look.
+    cum_k is alpha k/T. ``seed`` is the registration's, the same at every look; it also orders rows
+    that are equal. Raises AnalysisError for more looks than planned, too few permutations to
+    reject at all, a unit that changes arm, stratum or tranche or stands twice in a look, and a
+    stratum with one arm at a look.
     """
-    spent = check_spending(spending, alpha, looks_planned)
-    rows = permutations + 1
+    if looks_planned < 1 or not 0 < alpha < 1:
+        raise AnalysisError(
+            f"{looks_planned} looks at alpha {alpha}: give one or more, and 0 < alpha < 1"
+        )
+    if not 1 <= len(looks) <= looks_planned:
+        raise AnalysisError(
+            f"{len(looks)} looks, where {looks_planned} are planned: their alpha is all there is"
+        )
+    spent, rows = linear_spending(alpha, looks_planned), permutations + 1
     quota = np.floor(np.asarray(spent) * rows + _WHOLE).astype(np.int64)
-    _check_looks(len(looks), looks_planned, permutations, int(quota[-1]))
+    if permutations < 1 or quota[-1] < 1:
+        raise AnalysisError(f"{permutations} permutations are too few to reject at any look")
     gaps = permute_looks(looks, permutations=permutations, seed=seed)
-    scan = scan_windows(gaps)
-    removed = remove_rows(scan.statistics, quota[: len(looks)], tie_keys(rows, seed))
-    steps = tuple(_step(k, gaps, scan, removed) for k in range(len(looks)))
+    statistics, onset = scan_windows(gaps)
+    removed = remove_rows(statistics, quota[: len(looks)], tie_keys(rows, seed))
+    steps = tuple(
+        LookStep(
+            gap=float(gaps[0, k]),
+            statistic=float(statistic[0]),
+            onset=int(onset[0, k]),
+            removed=int(gone.sum()),
+            threshold=float(statistic[gone].min()) if gone.any() else None,
+            share=float((statistic >= statistic[0] - TOLERANCE).mean()),
+            rejected=bool(gone[0]),
+        )
+        for k, (statistic, gone) in enumerate(
+            (statistics[:, k], removed == k + 1) for k in range(len(looks))
+        )
+    )
     at = int(removed[0]) or None
     window = None if at is None else (steps[at - 1].onset, at)
     return Monitoring(steps, at, window, spent, permutations)
@@ -153,21 +165,6 @@ def monitor(
 def linear_spending(alpha: float, looks: int) -> tuple[float, ...]:
     """cum_k = alpha k/T."""
     return tuple(alpha * k / looks for k in range(1, looks + 1))
-
-
-def check_spending(spending: Sequence[float] | None, alpha: float, looks: int) -> tuple[float, ...]:
-    """The cumulative spending by look. Raises AnalysisError where it is not one."""
-    if looks < 1 or not 0 < alpha < 1:
-        raise AnalysisError(f"{looks} looks at alpha {alpha}: give one or more, and 0 < alpha < 1")
-    spent = linear_spending(alpha, looks) if spending is None else tuple(map(float, spending))
-    if len(spent) != looks:
-        raise AnalysisError(f"spending has {len(spent)} values for {looks} planned looks")
-    rises = all(a <= b for a, b in zip((0.0, *spent), spent, strict=False))
-    if not rises or spent[-1] > alpha + 1e-12:
-        raise AnalysisError(
-            f"spending {spent} must not fall, and must end at alpha {alpha} or less"
-        )
-    return spent
 
 
 def study_scores(values: Floats, stratum: NDArray[Any]) -> Floats:
@@ -197,13 +194,14 @@ def permute_looks(looks: Sequence[LookScores], *, permutations: int, seed: int) 
     return np.asarray(total / np.maximum(strata, 1))
 
 
-def scan_windows(gaps: Floats) -> Scan:
-    """T_k = max over j ≤ k of the gap summed over looks j…k, divided by its SD over all rows.
-    ``gaps`` (rows, looks). A window without spread counts 0 in every row."""
+def scan_windows(gaps: Floats) -> tuple[Floats, Ints]:
+    """T_k = max over j ≤ k of the gap summed over looks j…k, divided by its SD over all rows; and
+    the look at which that window begins, from 1. Both (rows, looks), as ``gaps``. A window
+    without spread counts 0 in every row."""
     sums = np.concatenate([np.zeros((len(gaps), 1)), gaps.cumsum(axis=1)], axis=1)
     windows = [_largest_window(sums[:, k, None] - sums[:, :k]) for k in range(1, sums.shape[1])]
     statistics, onset = zip(*windows, strict=True)
-    return Scan(np.stack(statistics, axis=1), np.stack(onset, axis=1))
+    return np.stack(statistics, axis=1), np.stack(onset, axis=1)
 
 
 def remove_rows(statistics: Floats, quota: Ints, keys: NDArray[np.uint64]) -> Ints:
@@ -240,19 +238,6 @@ def _largest_window(sums: Floats) -> tuple[Floats, Ints]:
     return np.take_along_axis(z, first[:, None], axis=1)[:, 0], first + 1
 
 
-def _step(k: int, gaps: Floats, scan: Scan, removed: Ints) -> LookStep:
-    statistic, fallen = scan.statistics[:, k], removed == k + 1
-    return LookStep(
-        gap=float(gaps[0, k]),
-        statistic=float(statistic[0]),
-        onset=int(scan.onset[0, k]),
-        removed=int(fallen.sum()),
-        threshold=float(statistic[fallen].min()) if fallen.any() else None,
-        share=float((statistic >= statistic[0] - TOLERANCE).mean()),
-        rejected=bool(fallen[0]),
-    )
-
-
 def _gather(looks: Sequence[LookScores]) -> _Panel:
     """Units with what is fixed of them, in blocks, and their scores by look."""
     units: dict[Any, tuple[str, str, int, bool]] = {}
@@ -265,7 +250,11 @@ def _gather(looks: Sequence[LookScores]) -> _Panel:
         scores[[place[unit] for unit in look.unit.tolist()], k] = look.scores
     stratum = np.array([units[unit][0] for unit in names], dtype=object)
     public = np.array([units[unit][3] for unit in names], dtype=bool)
-    panel = _Panel(stratum, public, scores, tuple(_blocks([units[unit][:3] for unit in names])))
+    blocks = []
+    for block, group in groupby(range(len(names)), key=lambda i: units[names[i]][:3]):
+        first, *rest = group
+        blocks.append((block, slice(first, first + len(rest) + 1)))
+    panel = _Panel(stratum, public, scores, tuple(blocks))
     _check_arms(panel)
     return panel
 
@@ -291,14 +280,6 @@ def _admit(units: dict[Any, tuple[str, str, int, bool]], look: LookScores, k: in
             )
 
 
-def _blocks(keys: list[tuple[str, str, int]]) -> Iterator[tuple[tuple[str, str, int], slice]]:
-    start = 0
-    for i in range(1, len(keys) + 1):
-        if i == len(keys) or keys[i] != keys[start]:
-            yield keys[start], slice(start, i)
-            start = i
-
-
 def _permuted_sums(panel: _Panel, permutations: int, seed: int) -> dict[str, _Sums]:
     """By stratum: its blocks drawn, each from its own stream, and added up."""
     there = ~np.isnan(panel.scores)
@@ -311,15 +292,13 @@ def _permuted_sums(panel: _Panel, permutations: int, seed: int) -> dict[str, _Su
         sums[stratum] = _Sums(empty, empty.copy(), there[here].sum(axis=0).astype(np.float64))
     for name, columns in panel.blocks:
         both = np.concatenate([centred[columns], there[columns]], axis=1)
-        drawn = _draw_block(both, panel.public[columns], permutations, _block_seed(seed, name))
-        sums[name[0]].chosen += drawn[:, :looks]
-        sums[name[0]].public += drawn[:, looks:]
+        stratum, tranche, entry = name
+        path = ("rows", str(len(stratum)), stratum, tranche, str(entry))
+        alone = permutation_seed(str(seed), *path)
+        drawn = _draw_block(both, panel.public[columns], permutations, alone)
+        sums[stratum].chosen += drawn[:, :looks]
+        sums[stratum].public += drawn[:, looks:]
     return sums
-
-
-def _block_seed(seed: int, name: tuple[str, str, int]) -> int:
-    stratum, tranche, entry = name
-    return permutation_seed(str(seed), "rows", str(len(stratum)), stratum, tranche, str(entry))
 
 
 def _draw_block(columns: Floats, public: Bools, permutations: int, seed: int) -> Floats:
@@ -350,15 +329,6 @@ def _mean(values: Floats) -> Floats:
     count = there.sum(axis=0)
     mean = np.where(there, values, 0.0).sum(axis=0) / np.maximum(count, 1)
     return np.where(count > 0, mean, np.nan)
-
-
-def _check_looks(looks: int, planned: int, permutations: int, quota: int) -> None:
-    if not 1 <= looks <= planned:
-        raise AnalysisError(
-            f"{looks} looks, where {planned} are planned: their alpha is all there is"
-        )
-    if permutations < 1 or quota < 1:
-        raise AnalysisError(f"{permutations} permutations are too few to reject at any look")
 
 
 def _check_arms(panel: _Panel) -> None:
@@ -395,14 +365,6 @@ class OnsetProcess:
     alpha: float
 
 
-@dataclass(frozen=True, slots=True)
-class Cumulative:
-    """Gap and SE by look, of each unit's mean over the looks so far; NaN where none is had."""
-
-    gap: tuple[float, ...]
-    se: tuple[float, ...]
-
-
 def log_mixture(s: float, v: float, rho: float = RHO) -> float:
     """m(s, v) = ln 2 + ½ ln(ρ/(v+ρ)) + s²/(2(v+ρ)) + ln Φ(s/√(v+ρ)): the log of a mixture of
     exp(λ s - λ² v/2) over half-normal λ > 0 of precision ρ."""
@@ -432,8 +394,9 @@ def onset_process(
     return OnsetProcess(values, reached[0] if reached else None, alpha)
 
 
-def cumulative_gaps(looks: Sequence[LookScores]) -> Cumulative:
-    """Gap and SE (P2) of the units' means over looks 1…k, for each k. Scores are centred in each
+def cumulative_gaps(looks: Sequence[LookScores]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Gaps and SEs (P2) of the units' means over looks 1…k, for each k; NaN where none can be
+    estimated. Scores are centred in each
     stratum of a look first, blind to the arms, so that what differs between looks adds no noise
     to units that were there at some of them only."""
     place: dict[object, int] = {}
@@ -452,12 +415,12 @@ def cumulative_gaps(looks: Sequence[LookScores]) -> Cumulative:
         count[at[there]] += 1
         seen = count > 0
         gaps.append(_gap(total[seen] / count[seen], stratum[seen], public[seen]))
-    return Cumulative(tuple(gap for gap, _ in gaps), tuple(se for _, se in gaps))
+    return tuple(gap for gap, _ in gaps), tuple(se for _, se in gaps)
 
 
 def _gap(scores: Floats, stratum: NDArray[np.object_], public: Bools) -> tuple[float, float]:
     codes = np.unique(stratum.astype(str), return_inverse=True)[1].reshape(-1)
-    if len(np.unique(codes * 2 + public)) < 2 * len(np.unique(codes)):
+    if one_armed(scores, codes, public):
         return math.nan, math.nan
     estimate = estimate_gap(scores, codes, public)
     return estimate.gap, math.nan if estimate.se is None else estimate.se

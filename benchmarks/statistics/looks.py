@@ -86,7 +86,7 @@ def _stop(scene: Scene, count: int, stream: np.random.Generator) -> Stopped:
     quota = _quota()
     scan, cumulative = np.empty(count, np.int64), np.empty(count, np.int64)
     for b in range(count):
-        scan[b] = remove_rows(scan_windows(rows[b]).statistics, quota, keys)[0]
+        scan[b] = remove_rows(scan_windows(rows[b])[0], quota, keys)[0]
         sums = rows[b].cumsum(axis=1)
         cumulative[b] = remove_rows(sums / sums.std(axis=0), quota, keys)[0]
     first["joint, cumulative"] = cumulative

@@ -291,8 +291,7 @@ def _covariate(plan: Plan, means: SeedMeans, rows: Bools, wave: int, model: str)
         if column.model in rules.pre_exposure and column.model != model and column.wave <= wave
     ]
     values, runs = means.values[rows][:, before], means.scored[rows][:, before]
-    every = np.ones(len(before), dtype=bool)
-    return pre_exposure_means(values, every, runs=runs, least=rules.covariate_runs)
+    return pre_exposure_means(values, runs, rules.covariate_runs)
 
 
 def _known(

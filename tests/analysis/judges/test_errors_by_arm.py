@@ -12,14 +12,14 @@ from pydantic import TypeAdapter
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
 from analysis.judges.columns import JudgeColumn, JudgeFacts, judge_column, judge_departures
-from analysis.judges.error_rates import correct_gap
-from analysis.judges.errors_by_arm import (
+from analysis.judges.error_rates import (
     Errors,
     ErrorsByArm,
     Labels,
     arm_shortfall,
     compare_counts,
     correct_by_arm,
+    correct_gap,
     errors_by_arm,
 )
 from analysis.stats.proportions import NOTHING, Rate, wilson
@@ -49,7 +49,6 @@ def test_errors_that_differ_make_a_gap_that_the_correction_takes_off():
     found = correct_by_arm((public, 0.01), (private, 0.01), by_arm)
     assert public - private == pytest.approx(0.05)
     assert found.gap == pytest.approx(0, abs=1e-12)
-    assert found.skill == pytest.approx((0.7, 0.8))
     assert found.interval[0] < 0 < found.interval[1]
     none = ErrorsByArm(Errors(NOTHING, NOTHING), by_arm.private, 1, 1, False)
     assert correct_by_arm((public, 0.01), (private, 0.01), none) is None

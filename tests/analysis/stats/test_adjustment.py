@@ -117,16 +117,16 @@ def test_how_strongly_difficulty_bears_on_scores_does_not_matter(slope):
 
 def test_pre_exposure_means_ask_for_four_runs():
     values = np.array([[[0.2], [0.4], [0.9]], [[0.6], [NAN], [0.1]], [[NAN], [NAN], [0.3]]])
-    pre = np.array([True, True, False])
-    runs = np.array([[2, 2, 9], [3, 3, 9], [4, 4, 9]])
-    x = pre_exposure_means(values, pre, runs=runs)
+    values, one = values[:, :2], np.ones((3, 2), dtype=np.int64)
+    runs = np.array([[2, 2], [3, 3], [4, 4]])
+    x = pre_exposure_means(values, runs)
     np.testing.assert_allclose(x[:, 0], [0.3, NAN, NAN])  # missing runs do not count
     runs[1, 0] = 4
-    np.testing.assert_allclose(pre_exposure_means(values, pre, runs=runs)[:, 0], [0.3, 0.6, NAN])
-    one_each = pre_exposure_means(values, pre, least=1)
+    np.testing.assert_allclose(pre_exposure_means(values, runs)[:, 0], [0.3, 0.6, NAN])
+    one_each = pre_exposure_means(values, one, least=1)
     np.testing.assert_allclose(one_each[:, 0], [0.3, 0.6, NAN])
-    assert np.isnan(pre_exposure_means(values, pre)).all()
-    assert np.isnan(pre_exposure_means(values, np.zeros(3, bool), least=1)).all()
+    assert np.isnan(pre_exposure_means(values, one)).all()
+    assert np.isnan(pre_exposure_means(values[:, :0], one[:, :0], least=1)).all()
 
 
 def test_each_model_may_have_a_covariate_of_its_own():
