@@ -39,8 +39,7 @@ from registry.ledger import JudgePin, ModelPin, record_digest
 from study.errors import StudyError
 from study.judging import FIRST, archived_cells, graded_by, judge_pin
 from study.protocol import Protocol
-from study.sweeps import Pricing, attempt_turns, price_judges, price_models
-from study.tasks import EXAMPLE_SEED
+from study.sweeps import Pricing, attempt_turns, example_of, price_pins
 from study.workspace import Study, StudySnapshot, WaveSnapshot, take_snapshot
 
 LEVEL = 0.9
@@ -128,7 +127,7 @@ def estimate_wave(study: Study, wave: int, pilot: str | None = None) -> Estimate
     snapshot, protocol = take_snapshot(study), study.protocol
     pins = protocol.wave_models(wave)
     turns = partial(attempt_turns, protocol)
-    pricing = price_models(study, pins, allow_unknown=True, turns=turns)
+    pricing = price_pins(study, pins, allow_unknown=True, turns=turns)
     lent = [] if pilot is None else [_pilot_pin(study, pilot)]
     forecasts = tuple(
         _forecast(
@@ -147,7 +146,7 @@ def estimate_wave(study: Study, wave: int, pilot: str | None = None) -> Estimate
 
 
 def _judge_forecast(study: StudySnapshot, pin: JudgePin, owed: Owed) -> Forecast:
-    (priced,) = price_judges(study, [pin], allow_unknown=True).models
+    (priced,) = price_pins(study, [pin], allow_unknown=True).models
     pilots = partial(_judge_pilots, study, pin, priced.price)
     return _forecast(priced, owed, [pilots], partial(_judge_bounds, study.protocol, pin, priced))
 
@@ -375,10 +374,9 @@ def _judge_bounds(
     likely_read = likely_written = most_read = requests = 0
     for task in protocol.tasks:
         episodes = sum(owed.get(task.stratum, ()))
-        family = protocol.catalog.family(task.family, task.version)
-        instance = family.generate(task.difficulty, EXAMPLE_SEED)
+        instance = example_of(task, protocol.catalog)
         questions, prompt = questions_of(instance.rubric), instance.brief.prompt
-        key = json.dumps(family.key(instance.truth))
+        key = json.dumps(protocol.catalog.family(task.family, task.version).key(instance.truth))
         texts = call_texts(Submission(prompt, key), questions)
         likely_read += episodes * sum(map(estimate_text, texts))
         likely_written += episodes * REPLY * len(questions)

@@ -325,7 +325,7 @@ def _rows(source: Path, grader: str | None) -> ResultTable:
         raise StudyError("--grader: of a study the exact grades are taken; leave it out")
     if not is_study(source):
         raise StudyError(f"{source}: neither a table nor a study's folder (no study.yaml)")
-    from study.results import exact_table
+    from study.sweeps import exact_table
 
     study = take_snapshot(open_study(source))
     if not study.closed_waves:

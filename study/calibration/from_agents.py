@@ -31,8 +31,7 @@ from study.calibration.from_scores import Calibrated
 from study.errors import StudyError
 from study.protocol import FILE_NAME, read_yaml
 from study.release import publish_arm
-from study.results import exact_table
-from study.sweeps import SweepRequest, sweep_wave
+from study.sweeps import SweepRequest, exact_table, sweep_wave
 from study.workspace import (
     Study,
     closed_wave,

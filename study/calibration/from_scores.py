@@ -32,7 +32,7 @@ from registry.errors import BrokenPromise
 from registry.ledger import CalibrationMade, Entry, ModelPin, Plan, record_body, write_inventory
 from registry.result_row import GRADER
 from study.errors import StudyError
-from study.results import exact_table
+from study.sweeps import exact_table
 from study.workspace import Study, StudySnapshot, registration_of, take_snapshot
 
 FOLDER = "calibration"  # in the study's

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from analysis.files import write_whole
@@ -20,7 +21,6 @@ from analysis.judges import (
     measure_judge,
 )
 from analysis.stats import Rate
-from harness.episode import Grade
 from harness.judging import (
     Judge,
     Sheet,
@@ -31,7 +31,7 @@ from harness.judging import (
     make_sheets,
     read_grade,
 )
-from harness.spending import CallKind, Charge, Payer, ReplyStore
+from harness.spending import CallKind, ReplyStore
 from harness.storage import result_key
 from harness.sweep import read_result
 from registry.canonical import digest_value
@@ -45,15 +45,14 @@ from study.sweeps import (
     CallResult,
     lock_budget,
     open_budget,
-    price_judges,
+    price_pins,
     sum_calls,
 )
-from study.workspace import Study
+from study.workspace import Study, Watch
 
 FOLDER = "judges"  # of the study's folder; a file a judge
 FORMAT = "dosimeter/judge-check/2"
 LEAST = 400  # criteria that a plan requires (spec/statistics.md, C3)
-Watch = Callable[[str, int, int], None]  # what, done, of
 Verdicts = tuple[bool | None, ...]
 
 
@@ -81,7 +80,7 @@ def check_judge(
     provider fails, BudgetSpentError, HarnessError, RegistryError.
     """
     pin = judge_pin(study, request.judge)
-    pricing = price_judges(study, [pin], request.allow_unknown_price)
+    pricing = price_pins(study, [pin], request.allow_unknown_price)
     strata = [(task.family, task.version, task.difficulty) for task in study.protocol.tasks]
     sheets = make_sheets(strata, request.criteria, study.protocol.catalog)
     judge = build_judge(pin, str(study.folder.resolve()))
@@ -89,8 +88,9 @@ def check_judge(
         stack.callback(judge.close)
         lock_budget(study, (), stack)
         budget = open_budget(study, None, pricing, CallKind.JUDGE, [pin], lambda charge: False)
-        caller = Caller("judge", pricing.price_of(pin.name), budget)
-        verdicts, failed = _grade_sheets(study, judge, caller, sheets, request.parallel, watch)
+        price = pricing.price_of(pin.name)
+        caller = Caller(study, CallKind.JUDGE, pin, None, price, budget)
+        verdicts, failed = _grade_sheets(judge, caller, sheets, request.parallel, watch)
         measured = _measured(pin, sheets, verdicts)
         record_checked(study, pin, measured, now)
     body = {**measured, **_compared(study, request.judge, sheets, verdicts), "failed_tries": failed}
@@ -101,29 +101,20 @@ def check_judge(
 
 
 def _grade_sheets(
-    study: Study,
-    judge: Judge,
-    caller: Caller,
-    sheets: Sequence[Sheet],
-    parallel: int,
-    watch: Watch,
+    judge: Judge, caller: Caller, sheets: Sequence[Sheet], parallel: int, watch: Watch
 ) -> tuple[list[Verdicts], dict[str, int]]:
-    """The verdicts on each sheet, and the failed requests by class."""
-    name, identities = judge.pin.name, study.identities()
+    """Return the verdicts on each sheet, and the failed requests by class."""
+    name, price = judge.pin.name, caller.price
     verdicts: dict[str, Verdicts] = {}
 
     def grade(sheet: Sheet) -> CallResult:
-        charge = Charge(CallKind.JUDGE, Payer.of(judge.pin), sheet.id, None)
-        replies = ReplyStore(study.store, charge, study.recipients(), identities)
-        submission, price = Submission(sheet.task, sheet.answer), caller.price
-        bound = judging_bound(judge, submission, sheet.criteria, price) if price else None
+        submission, criteria = Submission(sheet.task, sheet.answer), sheet.criteria
+        bound = judging_bound(judge, submission, criteria, price) if price else None
 
-        def decide() -> None:
-            verdicts[sheet.id] = judge_criteria(
-                judge, submission, sheet.criteria, replies.judge_call
-            )
+        def decide(replies: ReplyStore) -> None:
+            verdicts[sheet.id] = judge_criteria(judge, submission, criteria, replies.judge_call)
 
-        return caller.pay(replies, bound, decide)
+        return caller.pay(sheet.id, bound, decide)
 
     results: list[CallResult] = []
     for result in caller.call_each(grade, sheets, parallel):
@@ -145,7 +136,7 @@ def _grade_sheets(
 def _measured(
     pin: JudgePin, sheets: Sequence[Sheet], verdicts: Sequence[Verdicts]
 ) -> dict[str, Any]:
-    """The measurement on the sheets alone, which the store keeps unencrypted."""
+    """Return the measurement on the sheets alone, which the store keeps unencrypted."""
     judged = list(_judged(sheets, verdicts))
     decided = [row.verdict for row in judged]
     names = _names(sheets)
@@ -171,17 +162,11 @@ def _measured(
             for (sheet, criterion, _), row in zip(names, judged, strict=True)
         ],
     }
-    rounded: dict[str, Any] = _rounded(measured)
+    # Floats are rounded, so that they do not depend on the order of a summation.
+    rounded: dict[str, Any] = json.loads(
+        json.dumps(measured), parse_float=lambda text: round(float(text), 9)
+    )
     return rounded
-
-
-def _rounded(value: Any) -> Any:
-    """The same with floats rounded, so that they do not depend on the order of a summation."""
-    if isinstance(value, dict):
-        return {key: _rounded(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(each) for each in value]
-    return round(value, 9) if isinstance(value, float) else value
 
 
 def _names(sheets: Iterable[Sheet]) -> list[list[str]]:
@@ -189,15 +174,15 @@ def _names(sheets: Iterable[Sheet]) -> list[list[str]]:
 
 
 def _sheets_digest(sheets: Sequence[Sheet]) -> str:
-    """The digest of the sheets: judges are compared on equal ones only."""
+    """Return the digest of the sheets: judges are compared on equal ones only."""
     return digest_value([[sheet.answer for sheet in sheets], _names(sheets)])
 
 
 def _compared(
     study: Study, name: str, sheets: Sequence[Sheet], verdicts: Sequence[Verdicts]
 ) -> dict[str, Any]:
-    """Agreement with the study's other judges, and bias towards its own family: the latter rests
-    on episodes of the study, and stays in the study's folder."""
+    """Return the agreement with the study's other judges, and the bias towards its own family: the
+    latter rests on episodes of the study, and stays in the study's folder."""
     decided = [verdict for sheet in verdicts for verdict in sheet]
     others = _others(study, name, _sheets_digest(sheets))
     bias = _bias(study, name)
@@ -226,7 +211,7 @@ def _rate(rate: Rate) -> dict[str, Any]:
 
 
 def _others(study: Study, name: str, sheets: str) -> dict[str, list[bool | None]]:
-    """The verdicts of the study's other judges on sheets with this digest, by name."""
+    """Return the verdicts of the study's other judges on sheets with this digest, by name."""
     others = {}
     for pin in study.protocol.judges:
         path = study.folder / FOLDER / f"{pin.name}.json"
@@ -244,31 +229,26 @@ def _others(study: Study, name: str, sheets: str) -> dict[str, list[bool | None]
 
 
 def _bias(study: Study, name: str) -> FamilyBias | None:
-    """A judge's bias towards its own family on the episodes that it has graded; None if families
-    are not given, or too little is graded."""
+    """Return a judge's bias towards its own family on the episodes that it has graded; None if
+    families are not given, or too little is graded."""
     families = dict(study.protocol.families)
     if name not in families:
         return None
     digest, identities = record_digest(judge_pin(study, name)), study.identities()
 
-    def shifts() -> Iterator[tuple[str, bool, float]]:
+    def shifts_by_instance() -> Iterator[tuple[str, bool, float]]:
         for cell in chain.from_iterable(finished_waves(study).values()):
             grade = read_grade(study.store, digest, cell.episode, identities)
             if grade is None or cell.model not in families:
                 continue
             exact = read_result(study.store, result_key(cell.episode), identities).grade
-            shift = _shift(grade, exact)
-            if shift is not None:
-                yield cell.instance, families[cell.model] == families[name], shift
+            # By how much the judge marks as met beyond the truth, of what both decided.
+            shifts = [
+                verdict - truth
+                for verdict, truth in zip(grade.verdicts, exact.verdicts, strict=True)
+                if verdict is not None and truth is not None
+            ]
+            if shifts:
+                yield cell.instance, families[cell.model] == families[name], fmean(shifts)
 
-    return family_bias(shifts())
-
-
-def _shift(grade: Grade, exact: Grade) -> float | None:
-    """The share of the criteria that both decided that the judge marks as met beyond the truth."""
-    pairs = [
-        (verdict, truth)
-        for verdict, truth in zip(grade.verdicts, exact.verdicts, strict=True)
-        if verdict is not None and truth is not None
-    ]
-    return sum(verdict - truth for verdict, truth in pairs) / len(pairs) if pairs else None
+    return family_bias(shifts_by_instance())

@@ -21,7 +21,7 @@ from harness.judging import (
     read_grade,
     submission_of,
 )
-from harness.spending import Account, Budget, CallKind, Charge, Payer, ReplyStore
+from harness.spending import Account, Budget, CallKind, Charge, ReplyStore
 from harness.storage import result_key
 from harness.sweep import instance_of, read_result
 from registry.ledger import Graded, JudgePin, Regraded, record_digest
@@ -43,12 +43,11 @@ from study.sweeps import (
     Pricing,
     lock_budget,
     open_budget,
-    price_judges,
+    price_pins,
     sum_calls,
 )
-from study.workspace import Study
+from study.workspace import Study, Watch
 
-Watch = Callable[[str, int, int], None]  # what, done, of
 Waves = dict[int, tuple[Cell, ...]]
 
 
@@ -115,7 +114,7 @@ def grade_study(
     """
     look = request.again_at
     pins = [judge_pin(study, name) for name in request.judges]
-    pricing = price_judges(study, pins, request.allow_unknown_price)
+    pricing = price_pins(study, pins, request.allow_unknown_price)
     judges = [build_judge(pin, str(study.folder.resolve())) for pin in pins]
     waves = _waves_to_grade(study, request, pins)
     with ExitStack() as stack:
@@ -128,7 +127,6 @@ def grade_study(
             look=look,
             pricing=pricing,
             budgets={wave: _open_budget(study, wave, pricing, pins) for wave in waves},
-            recipients=study.recipients(),
             identities=study.identities(),
         )
         results = [grading.grade_by(judge, request.parallel, watch) for judge in judges]
@@ -173,7 +171,6 @@ class _Grading:
     look: int | None  # the wave for which they are graded again, if they are
     pricing: Pricing
     budgets: Mapping[int, Budget | None]  # by wave
-    recipients: tuple[str, ...]
     identities: tuple[str, ...] = field(repr=False)
 
     def grade_by(self, judge: Judge, parallel: int, watch: Watch) -> list[CallResult]:
@@ -185,33 +182,33 @@ class _Grading:
         graded = total - sum(map(len, owed.values()))
         results: list[CallResult] = []
         stop = threading.Event()  # one for all waves: a provider that fails for good fails for all
+        price = self.pricing.price_of(name)
         for wave, cells in owed.items():
-            caller = Caller("judge", self.pricing.price_of(name), self.budgets[wave], stop)
-            grade = partial(self._grade_cell, judge, caller, wave)
+            budget = self.budgets[wave]
+            caller = Caller(self.study, CallKind.JUDGE, judge.pin, wave, price, budget, stop)
+            grade = partial(self._grade_cell, judge, caller)
             for result in caller.call_each(grade, cells, parallel):
                 results.append(result)
                 graded += not result.failure
                 watch(f"judge {name}", graded, total)
         return results
 
-    def _grade_cell(self, judge: Judge, caller: Caller, wave: int, cell: Cell) -> CallResult:
+    def _grade_cell(self, judge: Judge, caller: Caller, cell: Cell) -> CallResult:
         """Grade one episode and store the grade, if the budget pays for it."""
         study, look = self.study, self.look
         episode = read_attempt(study, cell.episode, self.identities)
         instance = instance_of(cell, study.protocol.catalog)
-        charge = Charge(CallKind.JUDGE, Payer.of(judge.pin), cell.episode, wave)
-        replies = ReplyStore(study.store, charge, self.recipients, self.identities)
         bound = None
         if caller.price is not None:
             submission = submission_of(instance, episode, look)
             questions = questions_of(instance.rubric)
             bound = judging_bound(judge, submission, questions, caller.price)
 
-        def grade() -> None:
+        def grade(replies: ReplyStore) -> None:
             made = judge_episode(judge, instance, episode, replies.judge_call, look)
-            keep_grade(study.store, judge.digest, made, self.recipients, look)
+            keep_grade(study.store, judge.digest, made, replies.recipients, look)
 
-        return caller.pay(replies, bound, grade)
+        return caller.pay(cell.episode, bound, grade)
 
     def compare(
         self,

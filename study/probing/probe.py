@@ -13,7 +13,7 @@ from harness.errors import Boundary, HarnessError
 from harness.external_agents import AgentServer
 from harness.model import OVERFLOW, Model, close_model
 from harness.probing import NOT_REPORTED
-from harness.spending import Account, Budget, CallKind, Charge, Payer, PricedModel, ReplyStore
+from harness.spending import Account, Budget, CallKind, PricedModel, ReplyStore
 from harness.storage import probe_replies, reply_key
 from registry.canonical import digest_value
 from registry.ledger import (
@@ -44,12 +44,11 @@ from study.sweeps import (
     CallResult,
     lock_budget,
     open_budget,
-    price_models,
+    price_pins,
     sum_calls,
 )
-from study.workspace import Study, registration_of
+from study.workspace import Study, Watch, registration_of
 
-Watch = Callable[[str, int, int], None]  # what, done, of
 UNREPORTED = {
     NOT_REPORTED: "its server answers without log-probabilities of the text",
     "bad_request": "its server refuses to tell log-probabilities of a text",
@@ -136,7 +135,7 @@ def probe_wave(
     of_texts, notes = text_kinds(study, pins) if request.texts else ({}, ())
     if of_texts:
         check_sending(study, wave, [p for p in pins if p.name in of_texts], request.burn)
-    pricing = price_models(study, pins, request.allow_unknown_price, lambda pin: 1)
+    pricing = price_pins(study, pins, request.allow_unknown_price, lambda pin: 1)
     with ExitStack() as stack:
         models = [_open_model(study, pin, stack) for pin in pins]
         lock_budget(study, (wave,), stack)
@@ -205,20 +204,18 @@ class _Prober:
         # In the order of their names, which do not depend on arms.
         owed = sorted(probes.keys() - done_calls(study, pin))
         done = len(probes) - len(owed)
-        caller = Caller("probe", self.priced.price, self.budget)
-        recipients, identities = study.recipients(), study.identities()
+        price = self.priced.price
+        caller = Caller(study, CallKind.PROBE, pin, wave, price, self.budget)
 
         def probe(call: str) -> CallResult:
-            charge = Charge(CallKind.PROBE, Payer.of(pin), call, wave)
-            replies = ReplyStore(study.store, charge, recipients, identities)
-            return self._probe(kind, probes[call], replies, caller)
+            return self._probe(kind, caller, call, probes[call])
 
         results: list[CallResult] = []
         for result in caller.call_each(probe, owed, self.request.parallel):
             results.append(result)
             done += not result.failure
             self.watch(f"probing {pin.name}, {kind.what}", done, len(probes))
-        calls = sum_calls(results, self.model.paid and self.priced.price is None)
+        calls = sum_calls(results, self.model.paid and price is None)
         mean = None
         if kind is QUESTIONS and done == len(probes):
             stored = stored_probes(study, wave, pin, asked, QUESTIONS)
@@ -241,21 +238,21 @@ class _Prober:
         return outcome
 
     def _probe(
-        self, kind: ProbeKind[Any], entry: SealedEntry, replies: ReplyStore, caller: Caller
+        self, kind: ProbeKind[Any], caller: Caller, call: str, entry: SealedEntry
     ) -> CallResult:
         """Make one probe, if the budget pays for it."""
-        charge, catalog = replies.charge, self.study.protocol.catalog
-        instance = instance_of(entry, catalog)
-        if replies.store.exists(reply_key(probe_replies(charge.payer.pin, charge.subject), 0)):
+        study = self.study
+        instance = instance_of(entry, study.protocol.catalog)
+        if study.store.exists(reply_key(probe_replies(record_digest(self.pin), call), 0)):
             caller = replace(caller, budget=None)  # paid for before a crash: only to be read
 
-        def ask() -> None:
-            content = kind.content(instance, catalog)
+        def ask(replies: ReplyStore) -> None:
+            content = kind.content(instance, study.protocol.catalog)
             if content is None:
                 raise HarnessError(f"{entry.stratum}: an instance has no {kind.what} to be asked")
-            kind.ask(instance, content, self.model, replies, catalog)
+            kind.ask(instance, content, self.model, replies, study.protocol.catalog)
 
-        return caller.pay(replies, self.priced.bound, ask)
+        return caller.pay(call, self.priced.bound, ask)
 
 
 def _unreported(failures: Iterable[tuple[str, int]]) -> str:

@@ -36,8 +36,7 @@ from study.reporting.context import (
     published_on,
 )
 from study.reporting.tool_use import tools_of_waves
-from study.results import exact_rows, join_draw
-from study.sweeps import burned_tranches
+from study.sweeps import burned_tranches, exact_rows, join_draw
 from study.workspace import Study, StudySnapshot, WaveSnapshot, registration_of, take_snapshot
 
 logger = logging.getLogger(__name__)

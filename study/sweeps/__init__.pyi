@@ -1,8 +1,10 @@
 from .exposure_ledger import (
-    Burned,
     burned_of_wave,
     burned_tranches,
     declare_leak,
+    exact_rows,
+    exact_table,
+    join_draw,
     keeps_nothing,
 )
 from .preview import Rendered, RenderedJudge, judge_json, render_wave, rendered_json, share_texts
@@ -13,10 +15,10 @@ from .spending import (
     CallResult,
     Pricing,
     attempt_turns,
+    example_of,
     lock_budget,
     open_budget,
-    price_judges,
-    price_models,
+    price_pins,
     sum_calls,
 )
 from .sweep import SweepOutcome, SweepRequest, sweep_wave
@@ -25,7 +27,6 @@ from .waves import close_wave_now, list_waves, open_wave
 __all__ = [
     "ALLOW",
     "OVER_BUDGET",
-    "Burned",
     "CallResult",
     "Caller",
     "Pricing",
@@ -38,14 +39,17 @@ __all__ = [
     "burned_tranches",
     "close_wave_now",
     "declare_leak",
+    "exact_rows",
+    "exact_table",
+    "example_of",
+    "join_draw",
     "judge_json",
     "keeps_nothing",
     "list_waves",
     "lock_budget",
     "open_budget",
     "open_wave",
-    "price_judges",
-    "price_models",
+    "price_pins",
     "render_wave",
     "rendered_json",
     "share_texts",

@@ -1,5 +1,5 @@
 """The tranches of private seeds that are burned for a model, derived from the ledger
-(spec/statistics.md, B1).
+(spec/statistics.md, B1), and the rows of results, joined to them.
 
 A tranche's private seeds are burned for a provider once a run has sent them to a model of it, a
 judge of it has read answers to them, or a model of it was probed on them, unless what is documented
@@ -11,19 +11,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from analysis.data import ResultTable, make_table
 from harness.build_model import usual_address
+from harness.episodes import rows_of
 from harness.spending import OWN_PROVIDERS
+from registry.errors import BrokenPromise
 from registry.ledger import Entry, Graded, JudgePin, Leak, ModelPin, Probed, Regraded, RunManifest
-from registry.result_row import Arm
+from registry.result_row import Arm, ResultRow
 from registry.sealing import SealedEntry, commitments_of
 from study.errors import StudyError
 from study.protocol import MAX_BYTES, read_bounded
-from study.workspace import Study
+from study.workspace import Study, StudySnapshot, WaveSnapshot
 
 NOTHING_KEPT = "none"
 Burned = Mapping[tuple[int, str], frozenset[int]]
@@ -128,6 +131,30 @@ def _kept(
     if not keeps_nothing(pin, retention):
         for tranche in tranches:
             yield Sent(provider_of(pin), tranche, entry.sequence)
+
+
+def exact_rows(study: StudySnapshot, waves: Iterable[WaveSnapshot]) -> Iterator[ResultRow]:
+    """Yield the exact grader's rows of some waves, joined to arms, tranches and burned seeds. Needs
+    the study's key. Raises BrokenPromise for a result of no instance of the draw."""
+    entries = {entry.instance: entry for entry in study.entries()}
+    burned = burned_tranches(study.ledger.entries())
+    for wave in waves:
+        for result in wave.results.values():
+            entry = entries.get(result.instance)
+            if entry is None:
+                raise BrokenPromise(f"wave {wave.number}: a result is of no instance of the draw")
+            yield from (join_draw(row, entry, burned) for row in rows_of(result, entry.arm))
+
+
+def exact_table(study: StudySnapshot, waves: Iterable[WaveSnapshot]) -> ResultTable:
+    """Return the same as a table of columns."""
+    return make_table(exact_rows(study, waves))
+
+
+def join_draw(row: ResultRow, entry: SealedEntry, burned: Burned) -> ResultRow:
+    """Return the row with the tranche of its instance, and whether that is burned for its model."""
+    lost = entry.arm is Arm.PRIVATE and entry.tranche in burned.get((row.wave, row.model), ())
+    return replace(row, tranche=entry.tranche, burned=int(lost)) if entry.tranche or lost else row
 
 
 def declare_leak(

@@ -38,9 +38,8 @@ from harness.sandboxes import locked_libraries
 from harness.spending import Price
 from registry.ledger import JudgePin, ModelPin
 from study.errors import StudyError
-from study.protocol import Protocol, Task
-from study.sweeps.spending import price_judges
-from study.tasks import EXAMPLE_SEED
+from study.protocol import Task
+from study.sweeps.spending import example_of, price_pins
 from study.workspace import Study
 
 ANSWER = "(here stands the answer that is graded)"
@@ -88,15 +87,17 @@ def render_wave(study: Study, wave: int) -> tuple[tuple[Rendered, ...], tuple[Re
     """Render every stratum for every model of a wave, and for every judge of the study. Raises
     StudyError if a task does not fit a model."""
     protocol, pins = study.protocol, study.protocol.wave_models(wave)
-    examples = [(task, _example(protocol, task)) for task in protocol.tasks]
-    libraries = _libraries(protocol)
+    examples = [(task, example_of(task, protocol.catalog)) for task in protocol.tasks]
+    # The libraries of the project's own sandbox image; those of other images are unknown.
+    own_image = protocol.sandbox.kind == "docker" and protocol.sandbox.image is None
+    libraries = locked_libraries() if own_image else ()
     rendered = tuple(
-        _render(task, made.brief, pin, libraries) for task, made in examples for pin in pins
+        _render(task, instance.brief, pin, libraries) for task, instance in examples for pin in pins
     )
-    pricing = price_judges(study, protocol.judges, allow_unknown=True)
+    pricing = price_pins(study, protocol.judges, allow_unknown=True)
     judges = tuple(
-        _render_judge(task, made, judge, pricing.price_of(judge.name))
-        for task, made in examples
+        _render_judge(task, instance, judge, pricing.price_of(judge.name))
+        for task, instance in examples
         for judge in protocol.judges
     )
     return rendered, judges
@@ -104,29 +105,24 @@ def render_wave(study: Study, wave: int) -> tuple[tuple[Rendered, ...], tuple[Re
 
 def rendered_json(rendered: Rendered) -> dict[str, object]:
     """Return the request as JSON values; pictures by type and size."""
+    plain = ("model", "provider", "version", "stratum", "form", "tokens")
+    tokens = ("text_tokens", "picture_tokens", "tool_tokens")
     return {
-        "model": rendered.model,
-        "provider": rendered.provider,
-        "version": rendered.version,
-        "stratum": rendered.stratum,
-        "form": rendered.form,
-        "tokens": rendered.tokens,
-        "text_tokens": rendered.text_tokens,
-        "picture_tokens": rendered.picture_tokens,
-        "tool_tokens": rendered.tool_tokens,
+        **{name: getattr(rendered, name) for name in plain + tokens},
         "limits": asdict(rendered.limits),
         "settings": {name: json.loads(value) for name, value in rendered.settings},
         "files": [{"path": path, "bytes": size} for path, size in rendered.files],
         "messages": _messages_json(rendered.messages),
         "tools": [
-            {"name": each.name, "description": each.description, "parameters": each.parameters}
-            for each in rendered.tools
+            {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+            for tool in rendered.tools
         ],
     }
 
 
 def judge_json(rendered: RenderedJudge) -> dict[str, object]:
     """Return a judge's call as JSON values."""
+    sent, longest = rendered.usd or (None, None)
     return {
         "judge": rendered.judge,
         "stratum": rendered.stratum,
@@ -134,8 +130,8 @@ def judge_json(rendered: RenderedJudge) -> dict[str, object]:
         "calls": rendered.calls,
         "tokens": rendered.tokens,
         "tokens_of_all_calls": rendered.every,
-        "usd_sent": None if rendered.usd is None else rendered.usd[0],
-        "usd_with_longest_replies": None if rendered.usd is None else rendered.usd[1],
+        "usd_sent": sent,
+        "usd_with_longest_replies": longest,
         "messages": _messages_json(rendered.messages),
     }
 
@@ -164,18 +160,6 @@ def _messages_json(messages: Sequence[Message]) -> list[dict[str, object]]:
         }
         for message in messages
     ]
-
-
-def _example(protocol: Protocol, task: Task) -> TaskInstance:
-    family = protocol.catalog.family(task.family, task.version)
-    return family.generate(task.difficulty, EXAMPLE_SEED)
-
-
-def _libraries(protocol: Protocol) -> tuple[tuple[str, str], ...]:
-    """Return the locked libraries of the project's own sandbox image; those of others are
-    unknown."""
-    own_image = protocol.sandbox.kind == "docker" and protocol.sandbox.image is None
-    return locked_libraries() if own_image else ()
 
 
 def _render(

@@ -10,15 +10,18 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import partial
+from functools import cached_property
 from typing import TypeVar
 
+from generators.catalog import Catalog
+from generators.task import TaskInstance
 from harness.errors import AttemptFailed, Boundary, HarnessError, name_error
 from harness.model import Usage
 from harness.spending import (
     Budget,
     CallKind,
     Charge,
+    Payer,
     Price,
     PricedModel,
     PriceList,
@@ -36,7 +39,7 @@ from registry.errors import RegistryError
 from registry.ledger import JudgePin, ModelPin, record_digest
 from study.errors import StudyError
 from study.files import exclusive
-from study.protocol import FILE_NAME, BudgetSection, Protocol
+from study.protocol import FILE_NAME, BudgetSection, Protocol, Task
 from study.tasks import EXAMPLE_SEED
 from study.workspace import Study, cells_of, manifest_of
 
@@ -67,23 +70,25 @@ class Pricing:
         return tuple(model for model in self.models if model.price is None and not model.free)
 
 
-_NO_PRICES = PriceList("", "", ())
-NO_PRICING = Pricing(_NO_PRICES, (), None)
+NO_PRICING = Pricing(PriceList("", "", ()), (), None)
 
 
-def price_models(
+def price_pins(
     study: Study,
-    pins: Iterable[ModelPin],
+    pins: Iterable[ModelPin | JudgePin],
     allow_unknown: bool = False,
     turns: Callable[[ModelPin], int] | None = None,
 ) -> Pricing:
-    """Return the prices of these models. With ``turns``, the most requests that an attempt of a
-    model may make, also the most that an attempt can cost. Raises HarnessError; StudyError if a
-    price is unknown and that is not allowed."""
-    prices = _read_prices(study)
+    """Return the prices of these models or judges. With ``turns``, the most requests that an
+    attempt of a model may make, also the most that an attempt can cost. Raises HarnessError;
+    StudyError if a price is unknown and that is not allowed."""
+    named, limits = study.protocol.prices, _limits(study.protocol.budget)
+    prices = NO_PRICING.prices if named is None else read_prices(study.folder / named)
 
-    def priced(pin: ModelPin) -> PricedModel:
+    def priced(pin: ModelPin | JudgePin) -> PricedModel:
         price = prices.of(pin.provider, pin.version)
+        if isinstance(pin, JudgePin):
+            return price_judge(pin, price, limits)
         request = None
         # Nothing bounds the requests of an external agent's own loop.
         if turns is not None and price is not None and pin.provider != "agent_server":
@@ -91,32 +96,13 @@ def price_models(
         bound = None if turns is None or request is None else turns(pin) * request
         return PricedModel(pin.name, pin.provider, price, bound)
 
-    models = tuple(map(priced, pins))
-    return _checked(study, Pricing(prices, models, _limits(study.protocol.budget), allow_unknown))
-
-
-def price_judges(study: Study, pins: Iterable[JudgePin], allow_unknown: bool = False) -> Pricing:
-    """Return the prices of these judges. Raises HarnessError; StudyError if a price is unknown and
-    that is not allowed."""
-    prices, limits = _read_prices(study), _limits(study.protocol.budget)
-    models = tuple(price_judge(pin, prices.of(pin.provider, pin.version), limits) for pin in pins)
-    return _checked(study, Pricing(prices, models, limits, allow_unknown))
-
-
-def _read_prices(study: Study) -> PriceList:
-    named = study.protocol.prices
-    return _NO_PRICES if named is None else read_prices(study.folder / named)
-
-
-def _checked(study: Study, pricing: Pricing) -> Pricing:
-    if pricing.unknown and not pricing.allow_unknown:
+    pricing = Pricing(prices, tuple(map(priced, pins)), limits, allow_unknown)
+    if pricing.unknown and not allow_unknown:
         names = ", ".join(f"{model.name!r} ({model.provider})" for model in pricing.unknown)
-        place = pricing.prices.path or str(study.folder / FILE_NAME)
-        lacks = (
-            "it has no price for these models"
-            if pricing.prices.path
-            else "no `prices:` file is named, so what these models cost is unknown"
-        )
+        place, lacks = prices.path, "it has no price for these models"
+        if named is None:
+            place = str(study.folder / FILE_NAME)
+            lacks = "no `prices:` file is named, so what these models cost is unknown"
         raise StudyError(
             f"{place}: {lacks}: {names}; state provider, model, input, output (USD per million "
             f"tokens), date and source of each, or go on with {ALLOW}"
@@ -128,11 +114,13 @@ def attempt_turns(protocol: Protocol, pin: ModelPin) -> int:
     """Return the most requests that one attempt of this model may make, over the study's tasks."""
     if dict(pin.settings).get("mode") == '"single_turn"':
         return 1
-    examples = (
-        protocol.catalog.family(task.family, task.version).generate(task.difficulty, EXAMPLE_SEED)
-        for task in protocol.tasks
-    )
-    return 1 + max(example.brief.limits.turns for example in examples)  # and a last question
+    turns = (example_of(task, protocol.catalog).brief.limits.turns for task in protocol.tasks)
+    return 1 + max(turns)  # and a last question
+
+
+def example_of(task: Task, catalog: Catalog) -> TaskInstance:
+    """Return an instance of a task from a seed that no study draws."""
+    return catalog.family(task.family, task.version).generate(task.difficulty, EXAMPLE_SEED)
 
 
 def _limits(section: BudgetSection | None) -> SpendingLimits | None:
@@ -222,7 +210,7 @@ def _episode_spends(study: Study, wave: int, budget: Budget) -> Iterator[tuple[P
     manifest = manifest_of(study.ledger, wave)
     if manifest is None:
         return
-    pricing = price_models(study, manifest.models, allow_unknown=True)
+    pricing = price_pins(study, manifest.models, allow_unknown=True)
     models = {model.name: model for model in pricing.models if budget.limits_of(model)}
     cells = cells_of(study.entries(), manifest)
     for cell, spend in read_episode_spends(study.store, study.identities(), cells, models):
@@ -239,11 +227,15 @@ class CallResult:
     error: str = ""  # the failure in full
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Caller:
-    """Makes the calls of one judge or model, and stops when the provider fails for good."""
+    """Makes the calls of one judge or model for a wave, or for a judge's check if that is None;
+    stops when the provider fails for good."""
 
-    name: str  # of the threads
+    study: Study
+    kind: CallKind
+    pin: ModelPin | JudgePin
+    wave: int | None  # that pays
     price: Price | None
     budget: Budget | None
     stop: threading.Event = field(default_factory=threading.Event)
@@ -256,8 +248,8 @@ class Caller:
         the budget is spent. A bug is a failure that is named and not quoted, since it may quote an
         instance or a transcript. If harness or registry raise an error, or the caller stops
         listening, work that has not begun is dropped."""
-        with ThreadPoolExecutor(parallel, thread_name_prefix=self.name) as pool:
-            jobs = [pool.submit(self._try, partial(work, item)) for item in owed]
+        with ThreadPoolExecutor(parallel, thread_name_prefix=self.kind) as pool:
+            jobs = [pool.submit(self._try, work, item) for item in owed]
             try:
                 for job in as_completed(jobs):
                     yield job.result()
@@ -266,30 +258,33 @@ class Caller:
                 pool.shutdown(cancel_futures=True)
                 raise
 
-    def _try(self, work: Callable[[], CallResult]) -> CallResult:
+    def _try(self, work: Callable[[T], CallResult], item: T) -> CallResult:
         if self.stop.is_set():
             return CallResult(_NOT_TRIED)
         if self.over_budget.is_set():
             return CallResult(OVER_BUDGET)
         try:
-            return work()
+            return work(item)
         except (HarnessError, RegistryError):
             raise
         except Exception as bug:
             return CallResult(f"{Boundary.WORKER}:{name_error(bug)}")
 
     def pay(
-        self, replies: ReplyStore, bound: Decimal | None, call: Callable[[], object]
+        self, subject: str, bound: Decimal | None, call: Callable[[ReplyStore], object]
     ) -> CallResult:
-        """Make calls whose replies go into ``replies``, if the budget pays for them; ``bound`` is
-        the most that they can cost, if known."""
-        name, subject = replies.charge.payer.name, replies.charge.subject
+        """Make the calls about an episode, answer sheet or probe, if the budget pays for them;
+        ``call`` keeps the replies in the store that it is given. ``bound`` is the most that they
+        can cost, if known."""
+        charge = Charge(self.kind, Payer.of(self.pin), subject, self.wave)
+        replies = ReplyStore(self.study.store, charge, *self._keys)
+        name = self.pin.name
         if self.budget and not self.budget.wait_to_reserve(name, subject, bound):
             self.over_budget.set()
             return CallResult(OVER_BUDGET)
         failure, error = f"{Boundary.WORKER}:stopped", ""
         try:
-            call()
+            call(replies)
             failure = ""
         except AttemptFailed as failed:
             if failed.error_class in _PERMANENT:
@@ -300,6 +295,11 @@ class Caller:
             if self.budget:
                 self.budget.settle_reserved(name, subject, spend, not failure)
         return CallResult(failure, tuple(replies.failed.elements()), spend, error)
+
+    @cached_property
+    def _keys(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The study's public keys and identities."""
+        return self.study.recipients(), self.study.identities()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 
 from generators.catalog import Catalog
 from harness.agent import SingleTurnModel, fit_context, single_turn
@@ -33,8 +34,14 @@ from registry.sealing import decrypt, encrypt, new_identity
 from study.errors import StudyError
 from study.files import exclusive
 from study.protocol import FILE_NAME, Protocol, Task, Tranches
-from study.sweeps.spending import NO_PRICING, Pricing, attempt_turns, price_models, sum_spends
-from study.tasks import EXAMPLE_SEED
+from study.sweeps.spending import (
+    NO_PRICING,
+    Pricing,
+    attempt_turns,
+    example_of,
+    price_pins,
+    sum_spends,
+)
 from study.workspace import (
     CHECKOUT,
     PinnedImage,
@@ -60,18 +67,13 @@ def check_context_windows(
     """Raise StudyError, naming model and task, if an example of a task has no single-turn form, or
     hardly fits the context window of a single-turn model."""
     single_turn_models = [model for model in models if isinstance(model, SingleTurnModel)]
-    if not single_turn_models:
-        return
-    for task in tasks:
-        family = catalog.family(task.family, task.version)
-        brief = family.generate(task.difficulty, EXAMPLE_SEED).brief
-        for model in single_turn_models:
-            try:
-                made = single_turn(brief)
-                fit_context(made, model.context, model.reply + made.tokens // _SPARE)
-            except HarnessError as error:
-                place = f"model {model.name!r}, task {task.family} {task.difficulty}"
-                raise StudyError(f"{place}: {error}") from None
+    for model, task in product(single_turn_models, tasks):
+        try:
+            made = single_turn(example_of(task, catalog).brief)
+            fit_context(made, model.context, model.reply + made.tokens // _SPARE)
+        except HarnessError as error:
+            place = f"model {model.name!r}, task {task.family} {task.difficulty}"
+            raise StudyError(f"{place}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +118,21 @@ def sweep_wave(
         built = [build_model(pin, folder=folder) for pin in models]  # fails before anything begins
         check_context_windows(built, protocol.tasks, protocol.catalog)
         turns = None if protocol.budget is None else partial(attempt_turns, protocol)
-        pricing = price_models(study, models, request.allow_unknown_price, turns)
+        pricing = price_pins(study, models, request.allow_unknown_price, turns)
         image = pinned_image(protocol)
         manifest = begin_wave(study, request, image, now, pricing.prices.digest)
         cells = cells_of(study.entries(), manifest)
         other = (CallKind.JUDGE, CallKind.PROBE)
         spent = sum_spends(study, wave, pricing.prices, *other) if pricing.limits else ()
         context = context_of(study, manifest, image, request.parallel, pricing, spent)
-        progress = _run_owed(study, request, context, cells, watch)
-        exhausted = progress.exhausted if progress else 0
-        over_budget = progress.held if progress else 0  # never tried: never closed as missing
-        if over_budget or (exhausted and not request.close_missing):
-            return SweepOutcome(None, progress)
+        finished = finished_of(study.store, cells)
+        logger.info("wave %d: %d of %d episodes finished", wave, len(finished), len(cells))
+        progress = None
+        if len(finished) < len(cells):
+            progress = _run_owed(study, request, context, watch)
+            # Held back by the budget, an episode was never tried: it is never closed as missing.
+            if progress.held or (progress.exhausted and not request.close_missing):
+                return SweepOutcome(None, progress)
         return SweepOutcome(close_wave(study, context, manifest, cells, now), progress)
 
 
@@ -262,26 +267,15 @@ def context_of(
 
 
 def _run_owed(
-    study: Study,
-    request: SweepRequest,
-    context: RunContext,
-    cells: tuple[Cell, ...],
-    watch: Callable[[Progress], None],
-) -> Progress | None:
-    """Sweep the owed episodes. Return None, and start no cluster, if there are none."""
-    finished = finished_of(study.store, cells)
-    logger.info("wave %d: %d of %d episodes finished", request.wave, len(finished), len(cells))
-    if len(finished) == len(cells):
-        return None
+    study: Study, request: SweepRequest, context: RunContext, watch: Callable[[Progress], None]
+) -> Progress:
+    """Sweep the owed episodes on a cluster."""
     address = request.address or study.protocol.sweep.address
     prepare_ray(address)
     from harness.sweep.ray_actors import SweepOptions, run_sweep
 
-    options = SweepOptions(
-        address=address,
-        workers=request.workers or study.protocol.sweep.workers,
-    )
-    return run_sweep(context, options, watch)
+    workers = request.workers or study.protocol.sweep.workers
+    return run_sweep(context, SweepOptions(address=address, workers=workers), watch)
 
 
 def close_wave(

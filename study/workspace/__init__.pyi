@@ -1,5 +1,6 @@
 from .setup import (
     PinnedImage,
+    Watch,
     check_plan,
     draw_seeds,
     entropy_of,
@@ -28,6 +29,7 @@ __all__ = [
     "PinnedImage",
     "Study",
     "StudySnapshot",
+    "Watch",
     "WaveSnapshot",
     "cells_of",
     "check_plan",

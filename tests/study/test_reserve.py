@@ -19,7 +19,7 @@ from registry.verify import verify_study
 from study import pipeline
 from study.reporting.context import check_report
 from study.reporting.look import build_look
-from study.results import exact_rows
+from study.sweeps.exposure_ledger import exact_rows
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 from tests.study.conftest import make_study, run_wave

@@ -43,7 +43,7 @@ from study.judging.grade import GradeRequest, grade_study
 from study.judging.records import graded_by
 from study.protocol.protocol import read_protocol
 from study.reporting.look import graded_rows
-from study.sweeps.spending import price_models, sum_spends
+from study.sweeps.spending import price_pins, sum_spends
 from study.sweeps.sweep import context_of
 from study.workspace.setup import NO_IMAGE, PinnedImage, init_study
 from study.workspace.snapshot import manifests_of, take_snapshot
@@ -458,7 +458,7 @@ def test_a_budget_stops_a_judge_before_it_is_passed_and_raised_it_goes_on(
     assert len(served.requests) == EPISODES
     assert {row["spent_usd"] for row in told["budget"]} == {float(EPISODES * CALL)}
     manifest = manifests_of(study.ledger, 0)[0]
-    pricing = price_models(study, manifest.models)
+    pricing = price_pins(study, manifest.models)
     judged = sum_spends(study, 0, pricing.prices, CallKind.JUDGE)
     context = context_of(study, manifest, PinnedImage("", NO_IMAGE), 1, pricing, judged)
     budget = open_budget((), frozenset(), study.store, context)  # as the sweep's coordinator does
