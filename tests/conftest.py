@@ -18,10 +18,15 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With `--dist loadgroup`: tests of engines and clusters one at a time, the others by file."""
+    """With `--dist loadgroup`: tests of engines and clusters one at a time, those of the finished
+    study (tests/study/conftest.py) where it is made, the others by file."""
     for item in items:
-        alone = any(item.get_closest_marker(mark) for mark in ("docker", "ray"))
-        item.add_marker(pytest.mark.xdist_group("engines" if alone else item.location[0]))
+        group = item.location[0]
+        if any(item.get_closest_marker(mark) for mark in ("docker", "ray")):
+            group = "engines"
+        elif "finished" in getattr(item, "fixturenames", ()):
+            group = "finished"
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")

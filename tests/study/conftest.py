@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -44,15 +45,17 @@ def make_study(folder: Path, text: str = SMALL) -> Study:
     return study
 
 
-def run_wave(study: Study, wave: int = 0, now: Callable[[], str] = utc_now) -> WaveClosed:
-    """What a sweep does, without Ray: each episode of a wave in this process, one by one."""
+def run_wave(
+    study: Study, wave: int = 0, now: Callable[[], str] = utc_now, parallel: int = 1
+) -> WaveClosed:
+    """Run a wave as a sweep does, without Ray: each episode in this process."""
     image = pinned_image(study.protocol)
     manifest = begin_wave(study, SweepRequest(wave, allow_dirty=True), image, now)
     cells = cells_of(study.entries(), manifest)
     context = context_of(study, manifest, image, 1)
     bench = Workbench.open(context)
-    for cell in cells:
-        assert run_cell(cell, bench, now).finished
+    with ThreadPoolExecutor(parallel) as pool:
+        assert all(pool.map(lambda cell: run_cell(cell, bench, now).finished, cells))
     bench.close()
     return close_wave(study, context, manifest, cells, now)
 
@@ -64,22 +67,10 @@ def sweep(study: Study, wave: int, **choices: object) -> object:
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    """Both waves swept, the public arm released between them, the report written."""
+    """Both waves run, the public arm released between them, the report written."""
     study = make_study(tmp_path_factory.mktemp("study") / "small")
-    prepare_ray(None)
-    from harness.sweep.ray_actors import ray_session
-
-    with ray_session(None):
-        sweep(study, 0)
-        pipeline.publish(study, None, lambda *step: None)
-        sweep(study, 1)
+    run_wave(study, 0, parallel=4)
+    pipeline.publish(study, None, lambda *step: None)
+    run_wave(study, 1, parallel=4)
     pipeline.report(study)
     return study
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What looks at the finished study starts Ray for it: such tests run where Ray's do, on one
-    study that is made once."""
-    for item in items:
-        if "finished" in getattr(item, "fixturenames", ()):
-            item.add_marker("ray")

@@ -19,7 +19,7 @@ from study.errors import StudyError
 from study.protocol.protocol import read_protocol
 from study.workspace.snapshot import manifest_of, take_snapshot
 from tests.harness.chat_server import running
-from tests.study.conftest import make_study, sweep
+from tests.study.conftest import make_study, run_wave
 
 PROTOCOL = """\
 study: agents
@@ -42,13 +42,12 @@ def honest_server() -> Iterator[str]:
         yield url
 
 
-@pytest.mark.ray
-def test_a_sweep_of_an_agent_server_is_scored_and_its_manifest_shows_its_terms(
+def test_a_wave_of_an_agent_server_is_scored_and_its_manifest_shows_its_terms(
     tmp_path: Path,
 ) -> None:
     with honest_server() as url:
         study = make_study(tmp_path / "study", PROTOCOL.format(url=url))
-        sweep(study, 0, allow_unknown_price=True)
+        run_wave(study)
     manifest = manifest_of(study.ledger, 0)
     assert manifest is not None
     (pin,) = manifest.models

@@ -16,8 +16,6 @@ from study.cli.main import main
 from study.sweeps.sweep import SweepRequest
 from study.workspace.study import Study
 
-pytestmark = pytest.mark.ray
-
 
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, list(arguments))

@@ -1,5 +1,5 @@
-"""A study whose strata are the questions of template files: swept in containers on Ray, released,
-and told apart from one that has read the release."""
+"""A study whose strata are the questions of template files: run in containers, released, and
+told apart from one that has read the release."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from generators.errors import GeneratorError
 from generators.templates import template_family
 from generators.templates.library import NAMES
 from harness.episodes.result import EpisodeResult
-from harness.sweep.worker_process import prepare_ray
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger.records import Preregistration
 from registry.verify import verify_study
@@ -22,7 +21,7 @@ from study.protocol.protocol import FILE_NAME, read_protocol
 from study.protocol.yaml import read_template
 from study.workspace.snapshot import manifest_of, take_snapshot
 from study.workspace.study import Study
-from tests.study.conftest import make_study, sweep
+from tests.study.conftest import make_study, run_wave, sweep
 
 QUESTIONS = {"past": 10, "formats": 4}
 PROTOCOL = """\
@@ -61,18 +60,13 @@ def results_of(study: Study, wave: int) -> list[EpisodeResult]:
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Study:
     study = make_study(tmp_path_factory.mktemp("templates") / "study", PROTOCOL)
-    prepare_ray(None)
-    from harness.sweep.ray_actors import ray_session
-
-    with ray_session(None):
-        sweep(study, 0)
-        pipeline.publish(study, None, lambda *step: None)
-        sweep(study, 1)
+    run_wave(study, 0, parallel=6)
+    pipeline.publish(study, None, lambda *step: None)
+    run_wave(study, 1, parallel=6)
     return study
 
 
 @pytest.mark.docker
-@pytest.mark.ray
 def test_an_agent_that_solves_them_through_the_tools_scores_full_marks(swept: Study):
     results = results_of(swept, 0)
     assert len(results) == 2 * sum(QUESTIONS.values())
@@ -83,7 +77,6 @@ def test_an_agent_that_solves_them_through_the_tools_scores_full_marks(swept: St
 
 
 @pytest.mark.docker
-@pytest.mark.ray
 def test_one_that_knows_the_release_and_nothing_else_is_right_on_it_alone(swept: Study):
     arms = {entry.instance: str(entry.arm) for entry in swept.entries()}
     scores = {
@@ -94,7 +87,6 @@ def test_one_that_knows_the_release_and_nothing_else_is_right_on_it_alone(swept:
 
 
 @pytest.mark.docker
-@pytest.mark.ray
 def test_the_release_holds_the_templates_and_the_report_their_breakdown(swept: Study):
     release = swept.folder / "release"
     for name in QUESTIONS:

@@ -28,8 +28,6 @@ from study.transcripts.inspect_export import LoggedEpisode, LogHeader, write_log
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 
-pytestmark = pytest.mark.ray
-
 PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 DEEP = '{"code": ' + "[" * 5000 + "]" * 5000 + "}"
 

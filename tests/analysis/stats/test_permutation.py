@@ -1,4 +1,5 @@
-"""The permutation test against exact references, brute force, scipy, and a simulated null."""
+"""The permutation test against exact references, brute force, scipy, and a simulated null; the
+two-sided test by its definition."""
 
 from __future__ import annotations
 
@@ -16,11 +17,13 @@ from analysis.stats.permutation import (
     Block,
     count_allocations,
     draw_labels,
+    fold,
     max_t,
     p_values,
     permutation_seed,
     permute_gaps,
     smallest,
+    two_sided_p,
     westfall_young,
 )
 from analysis.stats.permutation import product as product_of
@@ -331,3 +334,27 @@ def test_family_wise_error_over_models_that_share_seeds():
         )  # fmt: skip
         false += (westfall_young(max_t(gaps))[1:] <= 0.05).any()
     assert false / 1_000 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 1_000)
+
+
+def test_four_against_four_apart_is_two_in_seventy_either_way():
+    values = np.array([0.9, 0.8, 0.7, 0.6, 0.4, 0.3, 0.2, 0.1])[:, None, None]
+    for public in (np.arange(8) < 4, np.arange(8) >= 4):
+        gaps = permute_gaps(
+            values, np.zeros(8, int), public, permutations=1, enumerate_up_to=70, seed=0
+        )
+        assert two_sided_p(gaps)[0] == pytest.approx(2 / 70)
+
+
+def test_it_is_the_larger_of_both_signs_over_outcomes():
+    rng = np.random.default_rng(2)
+    values, stratum = rng.normal(0, 1, (40, 3, 2)), np.repeat([0, 1], 20)
+    public = np.tile([True, False], 20)
+    gaps = permute_gaps(values, stratum, public, permutations=199, enumerate_up_to=0, seed=4)
+    up = max_t(gaps)
+    down = max_t(
+        permute_gaps(-values, stratum, public, permutations=199, enumerate_up_to=0, seed=4)
+    )
+    both = fold(gaps)
+    np.testing.assert_allclose(both.observed, np.maximum(up.observed, down.observed))
+    np.testing.assert_allclose(both.permuted, np.maximum(up.permuted, down.permuted))
+    assert (two_sided_p(gaps) >= np.minimum(p_values(up), p_values(down))).all()

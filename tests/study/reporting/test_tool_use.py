@@ -13,8 +13,6 @@ from study.transcripts.find import list_episodes
 from study.workspace.snapshot import take_snapshot
 from study.workspace.study import Study
 
-pytestmark = pytest.mark.ray
-
 
 def run(study: Study, *arguments: str) -> Result:
     return CliRunner().invoke(main, ["tools", *arguments, "--study", str(study.folder)])

@@ -105,7 +105,6 @@ def test_folding_loses_nothing_and_keeps_within_its_width(text: str) -> None:
     assert lines == [line.expandtabs(4) for line in text.split("\n")]
 
 
-@pytest.mark.ray
 class TestTheTranscript:
     def test_tells_each_turn_its_calls_and_what_they_came_to(self, finished: Study) -> None:
         name = hex_of(some_episode(finished))
@@ -166,7 +165,6 @@ class TestTheTranscript:
         assert "of attempt 1, which counts" in text
 
 
-@pytest.mark.ray
 class TestFindingAnEpisode:
     def test_the_list_has_every_episode_of_a_wave_and_no_arm(self, finished: Study) -> None:
         listed = json.loads(run(finished, "show", "--list", "--json").stdout)
