@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from harness.sweep.run_cell import Workbench, run_cell
-from harness.sweep.worker_process import prepare_ray
 from registry.ledger.records import WaveClosed
 from registry.provenance import utc_now
 from study import pipeline
