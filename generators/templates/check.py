@@ -16,7 +16,7 @@ from generators.errors import TemplateError, TemplateLimitError
 from generators.seed import Seed
 from generators.templates.components import Given, compile_component
 from generators.templates.family import family_name
-from generators.templates.functions import OpenFile, check_call
+from generators.templates.functions import OpenFile
 from generators.templates.language import (
     CONTENT_KEYS,
     Call,
@@ -475,20 +475,14 @@ def _placeholders(text: str) -> Iterator[str]:
 
 
 def _misuses(parts: Text, structured: bool) -> Iterator[str]:
-    """Calls that no file could make right, and constants that have no value here."""
+    """Constants that have no value here."""
     for part in parts:
         if isinstance(part, Constant) and part.name == "expected_structure" and not structured:
             yield "{{expected_structure}} has no value: the key 'expected_structure' is missing"
         if not isinstance(part, Call):
             continue
-        arguments = part.arguments
-        for inner in (*arguments, *([part.file] if part.file else [])):
+        for inner in (*part.arguments, *([part.file] if part.file else [])):
             yield from _misuses(inner, structured)
-        if all(is_plain(argument) for argument in arguments):
-            try:
-                check_call(part.function.name, [str("".join(map(str, a))) for a in arguments])
-            except TemplateError as error:
-                yield str(error)
 
 
 def _one_sample(component: Component) -> Component | None:
