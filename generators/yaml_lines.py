@@ -6,7 +6,7 @@ too often repeated is refused where it is met, before anything is built from it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +28,7 @@ _COLLECTIONS: dict[type[yaml.Event], str] = {
     yaml.MappingStartEvent: f"{_YAML}map",
 }
 
-Place = tuple[str | int, ...]
+Place = tuple[str | int, ...]  # keys and indices from the top of the file
 
 
 class YamlError(GeneratorError):
@@ -64,15 +64,20 @@ class YamlDocument:
 
     def line(self, place: Place) -> int:
         """The line of a place, or of the nearest one above it that is there."""
-        while place and place not in self.lines:
-            place = place[:-1]
-        return self.lines.get(place, 1)
+        return line_of(self.lines, place)
 
     def place(self, place: Place) -> str:
         """``file:line: key`` of a place, with the line of the nearest one that is there."""
         key = key_of(place)
         line = self.line(place)
         return f"{self.path}:{line}: {key}" if key else f"{self.path}:{line}"
+
+
+def line_of(lines: Mapping[Place, int], place: Place) -> int:
+    """The line of a place, or of the nearest one above it that is there."""
+    while place and place not in lines:
+        place = place[:-1]
+    return lines.get(place, 1)
 
 
 def key_of(place: Place) -> str:

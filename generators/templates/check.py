@@ -14,7 +14,6 @@ from typing import Any
 
 from generators.errors import TemplateError, TemplateLimitError
 from generators.seed import Seed
-from generators.templates.components import Given, compile_component
 from generators.templates.family import family_name
 from generators.templates.functions import OpenFile
 from generators.templates.language import (
@@ -23,22 +22,28 @@ from generators.templates.language import (
     Component,
     Constant,
     ParsedTemplate,
-    Place,
     Problem,
     Question,
     Scope,
     TemplateFile,
     Text,
     draw_values,
-    fill_text,
     foremost,
-    is_plain,
+    outermost,
     parse_text,
+    place_in,
     read_template,
     variables_of,
 )
-from generators.templates.prepare import Prepared, compile_question, prepare
+from generators.templates.prepare import (
+    Prepared,
+    compile_question,
+    fit_component,
+    plan_component,
+    prepare,
+)
 from generators.templates.scoring import complete_edit
+from generators.yaml_lines import Place
 
 SAMPLES = 200  # that are simulated of each question
 GUESSABLE = 0.15  # share of the most frequent answer above which a question is warned of
@@ -49,7 +54,7 @@ _FEWEST_JUDGED = 20  # samples that say how easily an answer is guessed
 _ENOUGH_FAILURES = 12  # samples without a key; where none ever had one, a quarter of it
 _JSON = ("jsonmatch", "readfile_jsonmatch")
 _VARYING = re.compile(r"[0-9]+|'[^']*'|on [^ ]+:")
-_STEP = re.compile(r"\[([0-9]+)\]|\.?([^.\[\]:]+)")
+_COMPONENT_KEYS = ("content", "config", "type")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,14 +182,9 @@ class _Finder:
         self.left = MOST_SECONDS_IN_ALL
         self.faulty = {problem.place[:2] for problem in self.errors}
 
-    def line(self, place: Place) -> int:
-        while place and place not in self.file.lines:
-            place = place[:-1]
-        return self.file.lines.get(place, 1)
-
     def error(self, place: Place, what: str) -> None:
         place = self.written(place)
-        self.errors[Problem(self.line(place), place, what)] = None
+        self.errors[Problem(self.file.line(place), place, what)] = None
         self.faulty.add(place[:2])
 
     def written(self, place: Place) -> Place:
@@ -197,7 +197,7 @@ class _Finder:
 
     def warn(self, place: Place, what: str) -> None:
         place = self.written(place)
-        self.warnings.append(Problem(self.line(place), place, what))
+        self.warnings.append(Problem(self.file.line(place), place, what))
 
     def question(self, question: Question) -> QuestionReport:
         self.placeholders(question)
@@ -228,12 +228,10 @@ class _Finder:
         try:
             known = CONTENT_KEYS[component.type]  # others were reported when the file was read
             content = {key: value for key, value in component.content.items() if key in known}
-            sample = _one_sample(replace(component, content=content))
-            if sample is not None:
-                compile_component(sample)
+            _compile_once(replace(component, content=content, target_file=""))
         except TemplateError as error:
             for complaint in str(error).splitlines():
-                place, what = _inside(complaint)
+                place, what = place_in(complaint, *_COMPONENT_KEYS)
                 if all(problem.place != (*component.place, *place) for problem in self.errors):
                     self.error((*component.place, *place), what)
 
@@ -319,7 +317,7 @@ class _Finder:
 
     def inside(self, question: Question, what: str) -> tuple[Place, str]:
         """The place that an error is about: inside a component, or else the answer."""
-        place, complaint = _inside(what.split("\n")[0])
+        place, complaint = place_in(what.split("\n")[0], *_COMPONENT_KEYS)
         for component in question.components:
             if place and (*component.place, *place) in self.file.lines:
                 return (*component.place, *place), complaint
@@ -402,15 +400,6 @@ def _inner(message: str) -> str:
     return re.sub(r"^[^:\n]*: question [^:\n]*: ", "", message)
 
 
-def _inside(complaint: str) -> tuple[Place, str]:
-    """The place inside a component, and the complaint about it, of ``content.rows: …``."""
-    path, colon, what = complaint.partition(": ")
-    if not colon or not re.fullmatch(r"(content|config|type)[^ ]*", path):
-        return (), complaint
-    place = tuple(int(index) if index else key for index, key in _STEP.findall(path))
-    return place, what
-
-
 def _texts_of(question: Question) -> Iterator[tuple[Place, str, bool]]:
     """Every text of a question with its place, and whether ``{{lorem:…}}`` may stand in it."""
     top = question.place
@@ -423,9 +412,13 @@ def _texts_of(question: Question) -> Iterator[tuple[Place, str, bool]]:
             yield (*top, key, index), text, False
     for component in question.components:
         yield (*component.place, "target_file"), component.target_file, False
-        for key in ("content", "config"):
-            within = _strings(getattr(component, key), (*component.place, key))
-            yield from ((place, text, True) for place, text in within)
+        yield from _texts_of_component(component)
+
+
+def _texts_of_component(component: Component) -> Iterator[tuple[Place, str, bool]]:
+    for key in ("content", "config"):
+        within = _strings(getattr(component, key), (*component.place, key))
+        yield from ((place, text, True) for place, text in within)
 
 
 def _strings(value: Any, place: Place) -> Iterator[tuple[Place, str]]:
@@ -453,25 +446,12 @@ def _complaints(text: str, lorem: bool, structured: bool) -> list[str]:
 def _each_complaint(text: str, lorem: bool) -> list[str]:
     """The complaints about each placeholder by itself, where one alone stops the parsing."""
     complaints: list[str] = []
-    for body in _placeholders(text):
+    for start, end in outermost(text):
         try:
-            parse_text(body, lorem)
+            parse_text(text[start:end], lorem)
         except TemplateError as error:
             complaints.append(str(error))
     return list(dict.fromkeys(complaints))
-
-
-def _placeholders(text: str) -> Iterator[str]:
-    """The outermost placeholders, by their braces alone."""
-    depth = start = 0
-    for match in re.finditer(r"\{\{|\}\}", text):
-        if match[0] == "{{":
-            start = start if depth else match.start()
-            depth += 1
-        elif depth:
-            depth -= 1
-            if depth == 0:
-                yield text[start : match.end()]
 
 
 def _misuses(parts: Text, structured: bool) -> Iterator[str]:
@@ -485,44 +465,21 @@ def _misuses(parts: Text, structured: bool) -> Iterator[str]:
             yield from _misuses(inner, structured)
 
 
-def _one_sample(component: Component) -> Component | None:
-    """The component with its variables drawn; None where functions stand in it, or a text that
-    cannot be parsed."""
-    texts: dict[str, Text] = {}
-    for key in ("content", "config"):
-        for _, text in _strings(getattr(component, key), ()):
-            try:
-                texts[text] = parse_text(text, True)
-            except TemplateError:
-                return None
-    if any(isinstance(part, Call) for text in texts.values() for part in text):
-        return None
-    variables = [variable for text in texts.values() for variable in variables_of(text)]
+def _compile_once(component: Component) -> None:
+    """Compile the component with its variables drawn, unless functions stand in it, or a text that
+    cannot be parsed: these are reported as such."""
+    try:
+        texts = [parse_text(text, True) for _, text, _ in _texts_of_component(component)]
+    except TemplateError:
+        return
+    if any(isinstance(part, Call) for text in texts for part in text):
+        return
+    plan, _ = plan_component(component)
+    variables = [variable for text in texts for variable in variables_of(text)]
     values = draw_values(variables, Seed(bytes(32)).child("template check").rng())
     given = {**values, "artifacts": "artifacts", "qs_id": "q_s", "expected_structure": ""}
-    scope = Scope(given, _no_file)
-
-    def filled(value: Any) -> Any:
-        if isinstance(value, str):
-            drawn = fill_text(texts[value], scope)
-            if is_plain(texts[value]):
-                return drawn
-            return int(drawn) if re.fullmatch(r"-?[0-9]{1,18}", drawn) else Given(drawn)
-        if isinstance(value, Mapping):
-            return {
-                filled(key) if key in texts else key: filled(inner) for key, inner in value.items()
-            }
-        return [filled(inner) for inner in value] if isinstance(value, list | tuple) else value
-
-    return Component(
-        component.type,
-        component.name,
-        component.target_file,
-        filled(component.content),
-        filled(component.config),
-        component.depends_on,
-        component.place,
-    )
+    if plan.maker is None:
+        fit_component(plan, Scope(given, _no_file))
 
 
 def _no_file(path: str) -> OpenFile:

@@ -29,7 +29,6 @@ from generators.templates.language import (
     MadeFile,
     Maker,
     Part,
-    Place,
     Question,
     Scope,
     TemplateFile,
@@ -43,6 +42,7 @@ from generators.templates.language import (
     variables_of,
 )
 from generators.templates.scoring import Key, complete_edit
+from generators.yaml_lines import Place
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -79,7 +79,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class ComponentPlan:
     """A component with its texts parsed; its maker where nothing in it is left to fill."""
 
     component: Component
@@ -100,7 +100,7 @@ class CompiledQuestion:
     before: Fill  # the expected answer with its functions left as written
     read: Fill | None
     paths: tuple[Fill, ...]
-    plans: tuple[_Plan, ...]
+    plans: tuple[ComponentPlan, ...]
     variables: tuple[Variable, ...] = field(repr=False)
 
     @property
@@ -116,7 +116,7 @@ def compile_question(file: TemplateFile, question: Question) -> CompiledQuestion
         try:
             return make(value)
         except TemplateError as error:
-            raise TemplateError(f"{_place(file, (*question.place, *place))}: {error}") from error
+            raise TemplateError(f"{file.show_place((*question.place, *place))}: {error}") from error
 
     def text(key: str, value: str | None) -> Text:
         return at((key,), parse_text, value or "")
@@ -135,7 +135,7 @@ def compile_question(file: TemplateFile, question: Question) -> CompiledQuestion
         "expected_structure", question.expected_structure
     )
     plans = [
-        at(component.place[len(question.place) :], _compile, component)
+        at(component.place[len(question.place) :], plan_component, component)
         for component in question.components
     ]
     inside = [text for _, texts in plans for text in texts]
@@ -232,7 +232,7 @@ def _expected(compiled: CompiledQuestion, scope: Scope, files: tuple[MadeFile, .
 
 
 def _make_files(
-    plans: tuple[_Plan, ...], scope: Scope, root: Seed, made: dict[str, OpenFile]
+    plans: tuple[ComponentPlan, ...], scope: Scope, root: Seed, made: dict[str, OpenFile]
 ) -> tuple[tuple[MadeFile, ...], float]:
     """The files of all components, and log10 of what they might have been. ``made`` receives
     each component's own file, under its path and as a target."""
@@ -241,7 +241,7 @@ def _make_files(
     taken: set[str] = set()
     for index, plan in enumerate(plans):
         target = _tidy(_confined(plan.target(scope)))
-        maker = plan.maker or _fit(plan, scope)
+        maker = plan.maker or fit_component(plan, scope)
         fresh = maker.make(_stream(root, "component", index), target)
         if fresh and fresh[0].path in taken:
             raise TemplateError(f"two components make {fresh[0].path}")
@@ -322,16 +322,16 @@ def _confined(path: str) -> str:
 # -- components -------------------------------------------------------------------------------
 
 
-def _compile(component: Component) -> tuple[_Plan, list[Text]]:
+def plan_component(component: Component) -> tuple[ComponentPlan, list[Text]]:
     """The plan of a component, and all texts in it."""
     target = parse_text(component.target_file)
     content, config = _parse_value(component.content), _parse_value(component.config)
     texts = [*_texts_in(content), *_texts_in(config)]
     maker = compile_component(component) if all(map(is_plain, texts)) else None
-    return _Plan(component, compile_text(target), content, config, maker), [target, *texts]
+    return ComponentPlan(component, compile_text(target), content, config, maker), [target, *texts]
 
 
-def _fit(plan: _Plan, scope: Scope) -> Maker:
+def fit_component(plan: ComponentPlan, scope: Scope) -> Maker:
     """The maker of one sample, of a component that has placeholders in it."""
     content, config = _fill_value(plan.content, scope), _fill_value(plan.config, scope)
     return compile_component(replace(plan.component, content=content, config=config))
@@ -466,14 +466,6 @@ def written_components(question: Question) -> list[dict[str, Any]]:
         }
         for component in question.components
     ]
-
-
-def _place(file: TemplateFile, place: Place) -> str:
-    known = place
-    while known and known not in file.lines:
-        known = known[:-1]
-    key = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in place).lstrip(".")
-    return f"{file.name}:{file.lines.get(known, 1)}: {key}"
 
 
 # --- Writing ``precheck.jsonl``: what each sample asked, and the key to it ---

@@ -24,6 +24,7 @@ from .diagnostics import (
     line,
     mapping,
     number,
+    place_in,
     refuse,
     sequence,
     shown,
@@ -53,11 +54,12 @@ from .placeholders import (
     compile_text,
     fill_text,
     is_plain,
+    outermost,
     parse_text,
     target_name,
     variables_of,
 )
-from .template import Component, MadeFile, Maker, Place, Question, TemplateFile
+from .template import Component, MadeFile, Maker, Question, TemplateFile
 from .variables import Variable, draw_values
 
 __all__ = [
@@ -81,7 +83,6 @@ __all__ = [
     "Maker",
     "ParsedTemplate",
     "Part",
-    "Place",
     "Problem",
     "Problems",
     "Question",
@@ -106,8 +107,10 @@ __all__ = [
     "lookup",
     "mapping",
     "number",
+    "outermost",
     "parse_template",
     "parse_text",
+    "place_in",
     "read_template",
     "refuse",
     "sequence",

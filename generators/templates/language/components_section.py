@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
 from typing import Any
 
 from generators.errors import nearest
 from generators.templates.language.diagnostics import Form, shown
-from generators.templates.language.template import Component, Place
+from generators.templates.language.template import Component
+from generators.yaml_lines import Place
 
 MAX_ROWS = 1_000_000
 _MOST_IN_CIRCLE = 12  # components of a circle in an error
@@ -220,22 +222,19 @@ class SandboxForm(Form):
         """The components, each after those it needs; else as they were written."""
         names = {component.name: component for component in components if component.name}
         needs = {name: self.needs(component, names) for name, component in names.items()}
-        order = _in_order(needs)
-        left = [name for name in names if name not in order]
-        if len(order) == len(components):
-            return tuple(names[name] for name in order)
-        if not left:  # names are missing, or given twice
+        try:
+            order = _in_order(needs)
+        except CycleError as error:
+            circle: list[str] = error.args[1][::-1]  # each needs the next
+            place = names[circle[0]].place
+            key = (*place, "depends_on") if names[circle[0]].depends_on else place
+            if len(circle) > _MOST_IN_CIRCLE:
+                circle[_MOST_IN_CIRCLE - 2 : -1] = ["…"]
+            self.error(key, f"components need each other in a circle: {' → '.join(circle)}")
             return components
-        circle = _circle(set(left), needs)
-        place = names[circle[0]].place
-        key = (*place, "depends_on") if names[circle[0]].depends_on else place
-        shortened = (
-            circle
-            if len(circle) <= _MOST_IN_CIRCLE
-            else [*circle[: _MOST_IN_CIRCLE - 2], "…", circle[-1]]
-        )
-        self.error(key, f"components need each other in a circle: {' → '.join(shortened)}")
-        return components
+        if len(order) < len(components):  # names are missing, or given twice
+            return components
+        return tuple(names[name] for name in order)
 
     def needs(self, component: Component, known: Mapping[str, Component]) -> set[str]:
         """What a component waits for: what it depends on, and files that its content reads."""
@@ -300,34 +299,16 @@ def _above(path: str) -> Iterator[str]:
         yield path
 
 
-def _in_order(needs: Mapping[str, set[str]]) -> dict[str, None]:
-    """The names, each after those it needs and else in their order; without those in circles,
-    and what needs these."""
-    names = list(needs)
-    lacking = [len(needs[name]) for name in names]
-    waiting: dict[str, list[int]] = {}
-    for index, name in enumerate(names):
-        for other in needs[name]:
-            waiting.setdefault(other, []).append(index)
-    ready = [index for index, count in enumerate(lacking) if not count]
-    done: dict[str, None] = {}
-    while ready:
-        name = names[heappop(ready)]
-        done[name] = None
-        for index in waiting.get(name, ()):
-            lacking[index] -= 1
-            if not lacking[index]:
-                heappush(ready, index)
-    return done
-
-
-def _circle(left: set[str], needs: Mapping[str, set[str]]) -> list[str]:
-    """One circle of names that wait for each other, its first name again at its end."""
-    path = [next(name for name in needs if name in left)]
-    places = {path[0]: 0}
-    while True:
-        following = next(name for name in sorted(needs[path[-1]]) if name in left)
-        if following in places:
-            return [*path[places[following] :], following]
-        places[following] = len(path)
-        path.append(following)
+def _in_order(needs: Mapping[str, set[str]]) -> list[str]:
+    """The names, each after those it needs and else in their order. Raises CycleError."""
+    sorter = TopologicalSorter(needs)
+    sorter.prepare()
+    names, place = list(needs), {name: place for place, name in enumerate(needs)}
+    ready: list[int] = []
+    order: list[str] = []
+    while sorter.is_active():
+        for name in sorter.get_ready():
+            heappush(ready, place[name])
+        order.append(names[heappop(ready)])
+        sorter.done(order[-1])
+    return order

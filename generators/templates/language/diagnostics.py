@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from generators.errors import TemplateError, nearest
-from generators.templates.language.template import Place
-from generators.yaml_lines import YamlDocument, key_of
+from generators.yaml_lines import Place, YamlDocument, key_of
 
 if TYPE_CHECKING:
     pass
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 MOST_PROBLEMS = 200  # that are reported of one file
 _ROOTS = (".", "{{artifacts}}", "artifacts")
 _DRIVE = re.compile(r"[A-Za-z]:")
+_STEP = re.compile(r"\[([0-9]+)\]|([^.\[\]]+)")
 _INNERMOST = re.compile(r"\{\{[^{}]*\}\}")
 
 
@@ -130,6 +130,14 @@ class Form:
             )
         if reason is not None:
             self.error(place, f"{shown(path)} {reason}")
+
+
+def place_in(complaint: str, *roots: str) -> tuple[Place, str]:
+    """The place that a complaint begins with, as in ``content.rows: …``, and the rest of it; no
+    place if the first key is none of the roots."""
+    path, colon, what = complaint.partition(": ")
+    place = tuple(int(index) if index else key for index, key in _STEP.findall(path))
+    return (place, what) if colon and place[:1] and place[0] in roots else ((), complaint)
 
 
 def refusal_of_path(path: str) -> str | None:

@@ -16,10 +16,11 @@ from typing import Any
 
 from generators.errors import TemplateError, nearest
 from generators.templates.language.components_section import SandboxForm
-from generators.templates.language.diagnostics import Problem, foremost, shown
-from generators.templates.language.template import Component, Place, Question, TemplateFile
+from generators.templates.language.diagnostics import Problem, foremost, place_in, shown
+from generators.templates.language.placeholders import outermost
+from generators.templates.language.template import Component, Question, TemplateFile
 from generators.templates.scoring import SCORING_TYPES, scoring_types
-from generators.yaml_lines import YamlError, YamlLimits, parse_yaml
+from generators.yaml_lines import Place, YamlError, YamlLimits, parse_yaml
 
 TARGETED_EDIT = "json_targeted_edit"
 JSON_EDIT = "readfile_jsonedit"
@@ -242,7 +243,7 @@ class _Form(SandboxForm):
         try:
             spec = translate_edit(test["original_file"], test["edit_verification"])
         except TemplateError as error:
-            inner, what = place_of(str(error))
+            inner, what = place_in(str(error), "target_changes", "preservation_spec")
             self.error((*within, *inner), what)
             return {}
         if None in files:
@@ -289,29 +290,11 @@ def translate_edit(original_file: str, verification: Any) -> dict[str, Any]:
 def write_edit(spec: Mapping[str, Any]) -> str:
     """The key as JSON, the placeholders in it as they were written."""
     text = json.dumps(spec, ensure_ascii=False, default=str)
-    parts, depth, start = [], 0, 0
-    for match in re.finditer(r"\{\{|\}\}", text):
-        if match[0] == "{{":
-            if depth == 0:
-                parts.append(text[start : match.start()])
-                start = match.start()
-            depth += 1
-        elif depth:
-            depth -= 1
-            if depth == 0:
-                parts.append(json.loads(f'"{text[start : match.end()]}"'))
-                start = match.end()
-    return "".join(parts) + text[start:]
-
-
-def place_of(complaint: str) -> tuple[Place, str]:
-    """The place within ``edit_verification`` that an error of ``translate_edit`` names, and the
-    rest of it."""
-    path, colon, what = complaint.partition(": ")
-    if not colon or not re.match(r"target_changes|preservation_spec", path):
-        return (), complaint
-    steps = re.findall(r"\[([0-9]+)\]|([^.\[\]]+)", path)
-    return tuple(int(index) if index else key for index, key in steps), what
+    written, done = "", 0
+    for start, end in outermost(text):
+        written += text[done:start] + json.loads(f'"{text[start:end]}"')
+        done = end
+    return written + text[done:]
 
 
 def _edit_of_targeted(index: int, change: Any) -> dict[str, Any]:

@@ -138,6 +138,19 @@ def _compile_part(part: Variable | Constant | Call) -> Fill:
     )
 
 
+def outermost(text: str) -> Iterator[tuple[int, int]]:
+    """Where the outermost placeholders start and end, by their braces alone."""
+    depth = start = 0
+    for match in re.finditer(r"\{\{|\}\}", text):
+        if match[0] == "{{":
+            start = start if depth else match.start()
+            depth += 1
+        elif depth:
+            depth -= 1
+            if depth == 0:
+                yield start, match.end()
+
+
 def _merge(parts: Iterator[Part]) -> Iterator[Part]:
     """The same, neighbouring strings joined, empty ones left out."""
     literal = ""

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from generators.errors import TemplateError, nearest
 from generators.stream import Stream
+from generators.yaml_lines import Place, key_of, line_of
 
 if TYPE_CHECKING:
     from generators.templates.functions.csv_file import CsvRows
-
-Place = tuple[str | int, ...]  # keys and indices from the top of the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,16 @@ class TemplateFile:
     questions: tuple[Question, ...]
     lines: Mapping[Place, int] = field(repr=False)
 
+    def line(self, place: Place) -> int:
+        """The line of a place, or of the nearest one above it that is there."""
+        return line_of(self.lines, place)
+
+    def show_place(self, place: Place) -> str:
+        """``file:line: key`` of a place."""
+        return f"{self.name}:{self.line(place)}: {key_of(place)}"
+
     def question(self, id: str) -> Question:
         """The question of this id. Raises TemplateError with the nearest that is there."""
-        from generators.errors import TemplateError, nearest
-
         for question in self.questions:
             if question.id == id:
                 return question
