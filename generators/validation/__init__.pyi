@@ -1,5 +1,5 @@
 from .result import CRITERION_RATE, NULL_SCORE, SOLVER_SCORE, Survey, Validation
-from .scores import PERTURBED_RATE, MeanScore, perturb_answer
+from .scores import PERTURBED_RATE, perturb_answer
 from .validate import survey
 
 __all__ = [
@@ -7,7 +7,6 @@ __all__ = [
     "NULL_SCORE",
     "PERTURBED_RATE",
     "SOLVER_SCORE",
-    "MeanScore",
     "Survey",
     "Validation",
     "perturb_answer",

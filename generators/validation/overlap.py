@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise
 
@@ -13,16 +14,14 @@ from generators.validation.scores import PERTURBED_RATE, MeanScore
 RISE_DEVIATIONS = 3.0
 
 
-def shared_between(prints: Mapping[str, frozenset[str]]) -> Iterator[str]:
+def shared_between(validations: Iterable[Validation]) -> Iterator[str]:
     """Pairs of strata that share an identifying value."""
     owners: dict[str, str] = {}
-    pairs: dict[tuple[str, str], int] = {}
-    for stratum, stratum_prints in prints.items():
-        for fingerprint in stratum_prints:
-            if fingerprint in owners:
-                pair = (owners[fingerprint], stratum)
-                pairs[pair] = pairs.get(pair, 0) + 1
-            owners[fingerprint] = stratum
+    pairs: Counter[tuple[str, str]] = Counter()
+    for validation in validations:
+        stratum = validation.stratum
+        pairs.update((owners[value], stratum) for value in validation.prints if value in owners)
+        owners |= dict.fromkeys(validation.prints, stratum)
     for (one, other), count in pairs.items():
         yield f"{one} and {other} share {count} ids, files or values"
 
@@ -45,30 +44,17 @@ def rising_scores(validations: Sequence[Validation]) -> Iterator[str]:
 
 
 def _comparable(one: Validation, other: Validation) -> Iterator[tuple[str, MeanScore, MeanScore]]:
-    first, second = _guesses(one), _guesses(other)
+    first, second = dict(one.nulls), dict(other.nulls)
     for name in first.keys() & second.keys():
         yield f"the null answer {name!r}", first[name], second[name]
     if one.perturbed is not None and other.perturbed is not None:
-        yield (
-            f"the key with {PERTURBED_RATE:.0%} of its numbers wrong",
-            one.perturbed,
-            other.perturbed,
-        )
-
-
-def _guesses(validation: Validation) -> dict[str, MeanScore]:
-    errors = dict(validation.null_errors)
-    return {name: MeanScore(mean, errors.get(name, 0.0)) for name, mean in validation.nulls}
+        name = f"the key with {PERTURBED_RATE:.0%} of its numbers wrong"
+        yield name, one.perturbed, other.perturbed
 
 
 # Values that a few dozen small integers make by chance do not identify an instance.
 _LARGEST_COMMON_DENOMINATOR = 1000
 _SHORTEST_TELLING_TEXT = 8
-
-
-def shared_fingerprints(instances: Iterable[TaskInstance]) -> frozenset[str]:
-    """What two or more of the instances have in common and should not."""
-    return shared_among(fingerprints(instance) for instance in instances)
 
 
 def shared_among(prints: Iterable[frozenset[str]]) -> frozenset[str]:

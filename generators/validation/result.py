@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from generators.validation.scores import PERTURBED_RATE, MeanScore, PassRate
@@ -24,7 +24,8 @@ class Validation:
     ``key`` and ``solver`` are the lowest scores of any of ``seeds`` seeds. ``nulls`` holds,
     for each null answer, the mean over ``null_seeds`` seeds of its score outside
     instructions-following: what a guess earns in expectation, since on few it may be luck.
-    ``perturbed`` is that mean for the key with PERTURBED_RATE of its numbers wrong.
+    ``perturbed`` is that mean for the key with PERTURBED_RATE of its numbers wrong. ``prints`` are
+    the identifying values of the instances of the seeds.
     """
 
     family: str
@@ -34,16 +35,16 @@ class Validation:
     null_seeds: int
     key: float
     solver: float
-    nulls: tuple[tuple[str, float], ...]
+    nulls: tuple[tuple[str, MeanScore], ...]
     same_elsewhere: bool
     distinct: bool
-    null_errors: tuple[tuple[str, float], ...] = ()  # standard errors of ``nulls``
     perturbed: MeanScore | None = None
     criteria: tuple[PassRate, ...] = ()  # of the solver, by metarubric
     leaks: tuple[str, ...] = ()
     artefacts: tuple[str, ...] = ()
     unsteady: tuple[str, ...] = ()  # metarubrics
     redraws: tuple[int, ...] = ()  # by seed: degenerate draws that the guards refused
+    prints: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
 
     @property
     def stratum(self) -> str:
@@ -53,7 +54,8 @@ class Validation:
     @property
     def best_guess(self) -> tuple[str, float]:
         """The null answer that scores best, and its score."""
-        return max(self.nulls, key=lambda null: null[1])
+        name, score = max(self.nulls, key=lambda null: null[1].mean)
+        return name, score.mean
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -72,8 +74,8 @@ class Validation:
                     f"{rate.metarubric}: less than {CRITERION_RATE}"
                 )
         for name, score in self.nulls:
-            if score > NULL_SCORE:
-                yield f"the null answer {name!r} scores {score:.3f}, above {NULL_SCORE}"
+            if score.mean > NULL_SCORE:
+                yield f"the null answer {name!r} scores {score.mean:.3f}, above {NULL_SCORE}"
         if not self.same_elsewhere:
             yield "another process makes other bytes of the same seeds"
         if not self.distinct:
@@ -88,7 +90,7 @@ class Validation:
 
     @property
     def holds(self) -> bool:
-        """Whether the items meet the check."""
+        """Whether nothing is out of bounds."""
         return not self.problems
 
     def as_record(self) -> dict[str, str | int | float | bool]:
@@ -109,30 +111,15 @@ class Validation:
 
     def as_json(self) -> dict[str, Any]:
         """All of it, for scripts and for the page."""
-        errors = dict(self.null_errors)
         return self.as_record() | {
             "null_seeds": self.null_seeds,
-            "nulls": [
-                {"name": name, "mean": mean, "error": errors.get(name)} for name, mean in self.nulls
-            ],
+            "nulls": [{"name": name, **asdict(score)} for name, score in self.nulls],
             "noisy": None
             if self.perturbed is None
-            else {
-                "rate": PERTURBED_RATE,
-                "mean": self.perturbed.mean,
-                "error": self.perturbed.error,
-            },
+            else {"rate": PERTURBED_RATE, **asdict(self.perturbed)},
             "criteria": [
-                {
-                    "metarubric": criterion.metarubric,
-                    "dimension": criterion.dimension,
-                    "weight": criterion.weight,
-                    "passed": criterion.passed,
-                    "total": criterion.total,
-                    "rate": criterion.rate,
-                    "interval": list(criterion.interval),
-                }
-                for criterion in self.criteria
+                {**asdict(rate), "rate": rate.rate, "interval": list(rate.interval)}
+                for rate in self.criteria
             ],
             "redraws": list(self.redraws),
             "problems": list(self.problems),
@@ -156,7 +143,7 @@ class Survey:
 
     @property
     def holds(self) -> bool:
-        """Whether the items meet the check."""
+        """Whether nothing is out of bounds."""
         return not self.problems
 
     def as_json(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -61,14 +62,10 @@ class MeanScore:
 
     @classmethod
     def of(cls, scores: Sequence[float]) -> MeanScore:
-        """Raises ValueError for no scores."""
-        if not scores:
-            raise ValueError("a mean needs a score at least")
-        mean = math.fsum(scores) / len(scores)
-        if len(scores) == 1:
-            return cls(mean, 0.0)
-        spread = math.fsum((score - mean) ** 2 for score in scores) / (len(scores) - 1)
-        return cls(mean, math.sqrt(spread / len(scores)))
+        """Raises StatisticsError for no scores."""
+        mean = statistics.fmean(scores)
+        spread = statistics.stdev(scores, mean) if len(scores) > 1 else 0.0
+        return cls(mean, spread / math.sqrt(len(scores)))
 
 
 def wilson_interval(passed: int, total: int) -> tuple[float, float]:
@@ -83,11 +80,6 @@ def wilson_interval(passed: int, total: int) -> tuple[float, float]:
 def key_score(family: Family, instance: TaskInstance) -> float:
     """The score of the family's own key."""
     return score_answer(instance, Answer(family.key(instance.truth)))
-
-
-def solver_score(family: Family, instance: TaskInstance) -> float:
-    """The score of the reference solver. Raises GeneratorError where it fails."""
-    return score_answer(instance, solver_answer(family, instance))
 
 
 def solver_answer(family: Family, instance: TaskInstance) -> Answer | None:
@@ -138,16 +130,6 @@ def perturbed_score(family: Family, instance: TaskInstance, seed: Seed) -> float
     return score_answer(instance, Answer(perturbed), BEYOND_INSTRUCTIONS)
 
 
-def null_scores(family: Family, instances: Sequence[TaskInstance]) -> dict[str, float]:
-    """For each null answer, its mean score outside instructions-following."""
-    return {
-        name: score.mean
-        for name, score in mean_scores(
-            guess_scores(family, instance) for instance in instances
-        ).items()
-    }
-
-
 def guess_scores(family: Family, instance: TaskInstance) -> dict[str, float]:
     """For each null answer, its score outside instructions-following."""
     return {
@@ -176,23 +158,24 @@ def score_answer(
     return score
 
 
-def pass_rates(
-    solved: Iterable[tuple[TaskInstance, Answer | None]],
-) -> tuple[PassRate, ...]:
-    """For each metarubric, the criteria met and decided over all the instances."""
-    counts: dict[str, list[int]] = {}
-    about: dict[str, tuple[str, float]] = {}
-    for instance, answer in solved:
-        verdicts = check_answer(instance.rubric, answer)
-        for criterion, verdict in zip(instance.rubric.criteria, verdicts, strict=True):
-            if verdict is not None:
-                about[criterion.metarubric] = (criterion.dimension, criterion.weight)
-                count = counts.setdefault(criterion.metarubric, [0, 0])
-                count[0] += verdict
-                count[1] += 1
-    return tuple(
-        PassRate(name, *about[name], passed, total) for name, (passed, total) in counts.items()
-    )
+def decided_criteria(
+    instance: TaskInstance, answer: Answer | None
+) -> Iterator[tuple[tuple[str, str, float], bool]]:
+    """The verdict on each criterion that can be decided, after its metarubric, dimension and
+    weight."""
+    for criterion, verdict in zip(
+        instance.rubric.criteria, check_answer(instance.rubric, answer), strict=True
+    ):
+        if verdict is not None:
+            yield (criterion.metarubric, criterion.dimension, criterion.weight), verdict
+
+
+def pass_rates(decided: Iterable[tuple[tuple[str, str, float], bool]]) -> tuple[PassRate, ...]:
+    """For each metarubric, the criteria met and decided, over all instances."""
+    verdicts: dict[tuple[str, str, float], list[bool]] = {}
+    for metarubric, verdict in decided:
+        verdicts.setdefault(metarubric, []).append(verdict)
+    return tuple(PassRate(*about, sum(met), len(met)) for about, met in verdicts.items())
 
 
 def perturb_answer(value: Any, rate: float, draws: Stream) -> Any:

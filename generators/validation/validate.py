@@ -9,16 +9,23 @@ process can be compared with this one.
 from __future__ import annotations
 
 import hashlib
+import importlib
+import os
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
 from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
 
 from generators.catalog import INSTALLED
 from generators.errors import GeneratorError
-from generators.grading import Check, Rubric, is_static
+from generators.grading import Rubric, is_static
 from generators.seed import Seed
 from generators.task import DIFFICULTIES, Family, TaskInstance
 from generators.validation.overlap import (
@@ -26,28 +33,24 @@ from generators.validation.overlap import (
     rising_scores,
     shared_among,
     shared_between,
-    shared_fingerprints,
 )
-from generators.validation.reproducibility import digests_elsewhere, instance_digest
-from generators.validation.result import KEY_SCORE, NULL_SCORE, SOLVER_SCORE, Survey, Validation
+from generators.validation.result import Survey, Validation
 from generators.validation.scores import (
-    BEYOND_INSTRUCTIONS,
     MeanScore,
-    PassRate,
+    decided_criteria,
     guess_scores,
     key_score,
     mean_scores,
-    null_scores,
     pass_rates,
     perturbed_score,
     score_answer,
     solver_answer,
-    solver_score,
 )
 from generators.validation.truth_leaks import LEAK_INSTANCES, LeakSearch
 
 NULL_SEEDS = 40  # the mean of the luckiest guess of any family then errs by 0.03 (1 σ) at most
 
+_CHECKOUT = Path(__file__).resolve().parent.parent.parent
 Watch = Callable[[str, int, int], None]  # what, done, of
 
 # Traces of the program that wrote a rubric's text.
@@ -67,26 +70,20 @@ def survey(
     """
     strata = [(family, difficulty, seeds) for family in families for difficulty in DIFFICULTIES]
     validations: list[Validation] = []
-    prints: dict[str, frozenset[str]] = {}
     report = watch or (lambda what, done, of: None)
     report("checking", 0, len(strata))
     with _workers(min(jobs, len(strata))) as work:
-        for done, ((family, difficulty, _), measured) in enumerate(
-            zip(strata, work(_measure, strata), strict=True), 1
-        ):
-            validation, stratum_prints = measured
+        results = work(validate, *zip(*strata, strict=True))
+        for (family, difficulty, _), validation in zip(strata, results, strict=True):
             validations.append(validation)
-            prints[validation.stratum] = stratum_prints
-            report(f"checked {family.name} {difficulty}", done, len(strata))
-    return Survey(tuple(validations), (*shared_between(prints), *rising_scores(validations)))
-
-
-Stratum = tuple[Family, str, int]  # family, difficulty, seeds
+            report(f"checked {family.name} {difficulty}", len(validations), len(strata))
+    across = (*shared_between(validations), *rising_scores(validations))
+    return Survey(tuple(validations), across)
 
 
 @contextmanager
-def _workers(jobs: int) -> Iterator[Callable[..., Iterable[tuple[Validation, frozenset[str]]]]]:
-    """What maps a function over strata, in order: here, or in so many processes."""
+def _workers(jobs: int) -> Iterator[Callable[..., Iterable[Validation]]]:
+    """What maps a function over strata, in order: here, or in several processes."""
     if jobs <= 1:
         yield map
         return
@@ -98,116 +95,86 @@ def _workers(jobs: int) -> Iterator[Callable[..., Iterable[tuple[Validation, fro
             raise
 
 
-def _measure(stratum: Stratum) -> tuple[Validation, frozenset[str]]:
-    measured = _Measured(*stratum)
-    return measured.validation(), measured.shared_prints()
+@dataclass(frozen=True, slots=True)
+class _Solved:
+    """The measurements of an instance that its solver was run on."""
+
+    key: float
+    solver: float
+    decided: tuple[tuple[tuple[str, str, float], bool], ...]  # of the solver's answer
+    digest: str
+    redraws: int  # degenerate draws that the guards refused (R4), as the spec records it
+    artefacts: frozenset[str]
 
 
 def validate(family: Family, difficulty: str, seeds: int = 20) -> Validation:
-    """Measure all of it on so many public seeds, and guesses on at least NULL_SEEDS.
+    """Measure all of it on that many public seeds, and guesses on at least NULL_SEEDS, instance by
+    instance: none of them is kept.
 
     Raises GeneratorError for no seeds, for an unknown difficulty and for a solver that fails.
     """
-    return _Measured(family, difficulty, seeds).validation()
+    if seeds < 1:
+        raise GeneratorError(f"a validation needs at least one seed, not {seeds}")
+    drawn = public_seeds(max(seeds, NULL_SEEDS))
+    search = LeakSearch(family)
+    first: Rubric | None = None
+    unsteady_metarubrics: set[str] = set()
+    perturbed: list[float] = []
+    guesses: list[dict[str, float]] = []
+    prints: list[frozenset[str]] = []
+    solved: list[_Solved] = []
+    for index, seed in enumerate(drawn):
+        instance = family.generate(difficulty, seed)
+        guesses.append(guess_scores(family, instance))
+        perturbed.append(perturbed_score(family, instance, seed))
+        prints.append(fingerprints(instance))
+        first = first or instance.rubric
+        unsteady_metarubrics |= unsteady(first, instance.rubric)
+        if index < max(seeds, LEAK_INSTANCES):
+            search.add(instance)
+        if index < seeds:
+            solved.append(_solve(family, instance))
+    digests = [one.digest for one in solved]
+    return Validation(
+        family=family.name,
+        version=family.version,
+        difficulty=difficulty,
+        seeds=seeds,
+        null_seeds=len(drawn),
+        key=min(one.key for one in solved),
+        solver=min(one.solver for one in solved),
+        nulls=tuple(mean_scores(guesses).items()),
+        same_elsewhere=digests == digests_elsewhere(family, difficulty, drawn[:seeds]),
+        distinct=not shared_among(prints),
+        perturbed=MeanScore.of(perturbed),
+        criteria=pass_rates(chain.from_iterable(one.decided for one in solved)),
+        leaks=search.leaks(),
+        artefacts=tuple(sorted(frozenset().union(*(one.artefacts for one in solved)))),
+        unsteady=tuple(sorted(unsteady_metarubrics)),
+        redraws=tuple(one.redraws for one in solved),
+        prints=frozenset().union(*prints[:seeds]),
+    )
 
 
-class _Measured:
-    """One stratum, measured instance by instance: none of them is kept."""
-
-    def __init__(self, family: Family, difficulty: str, seeds: int) -> None:
-        if seeds < 1:
-            raise GeneratorError(f"a validation needs at least one seed, not {seeds}")
-        self.family, self.difficulty, self.seeds = family, difficulty, seeds
-        self.drawn = public_seeds(max(seeds, NULL_SEEDS))
-        self.keys: list[float] = []
-        self.solved: list[float] = []
-        self.rates: list[PassRate] = []
-        self.perturbed: list[float] = []
-        self.guesses: list[dict[str, float]] = []
-        self.digests: list[str] = []
-        self.prints: list[frozenset[str]] = []
-        self.redraws: list[int] = []
-        self.artefacts: set[str] = set()
-        self.first: Rubric | None = None
-        self.unsteady: set[str] = set()
-        self.search = LeakSearch(family)
-        for index, seed in enumerate(self.drawn):
-            self._measure(index, seed, family.generate(difficulty, seed))
-
-    def _measure(self, index: int, seed: Seed, instance: TaskInstance) -> None:
-        self.guesses.append(guess_scores(self.family, instance))
-        self.perturbed.append(perturbed_score(self.family, instance, seed))
-        self.prints.append(fingerprints(instance))
-        self.first = self.first or instance.rubric
-        self.unsteady |= unsteady(self.first, instance.rubric)
-        if index < max(self.seeds, LEAK_INSTANCES):
-            self.search.add(instance)
-        if index < self.seeds:
-            self.keys.append(key_score(self.family, instance))
-            answer = solver_answer(self.family, instance)
-            self.solved.append(score_answer(instance, answer))
-            self.rates += pass_rates([(instance, answer)])
-            self.digests.append(instance_digest(instance))
-            self.redraws.append(redraws_of(instance))
-            self.artefacts |= set(artefacts(instance))
-
-    def validation(self) -> Validation:
-        nulls = mean_scores(self.guesses)
-        elsewhere = digests_elsewhere(self.family, self.difficulty, self.drawn[: self.seeds])
-        return Validation(
-            family=self.family.name,
-            version=self.family.version,
-            difficulty=self.difficulty,
-            seeds=self.seeds,
-            null_seeds=len(self.drawn),
-            key=min(self.keys),
-            solver=min(self.solved),
-            nulls=tuple((name, score.mean) for name, score in nulls.items()),
-            same_elsewhere=self.digests == elsewhere,
-            distinct=not shared_among(self.prints),
-            null_errors=tuple((name, score.error) for name, score in nulls.items()),
-            perturbed=MeanScore.of(self.perturbed),
-            criteria=_sum_rates(self.rates),
-            leaks=self.search.leaks(),
-            artefacts=tuple(sorted(self.artefacts)),
-            unsteady=tuple(sorted(self.unsteady)),
-            redraws=tuple(self.redraws),
-        )
-
-    def shared_prints(self) -> frozenset[str]:
-        return frozenset().union(*self.prints[: self.seeds])
-
-
-def redraws_of(instance: TaskInstance) -> int:
-    """How many degenerate draws the guards refused (R4), as the spec records it."""
-    return int(dict(instance.spec.parameters).get("redraws", 0))
-
-
-def _sum_rates(rates: Iterable[PassRate]) -> tuple[PassRate, ...]:
-    sums: dict[str, PassRate] = {}
-    for rate in rates:
-        passed, total = rate.passed, rate.total
-        if (old := sums.get(rate.metarubric)) is not None:
-            passed, total = passed + old.passed, total + old.total
-        sums[rate.metarubric] = PassRate(
-            rate.metarubric, rate.dimension, rate.weight, passed, total
-        )
-    return tuple(sums.values())
-
-
-def static_criteria(rubric: Rubric) -> dict[str, tuple[str, Check | None]]:
-    """The text and the check of each criterion that a rubric calls static, by its id."""
-    return {
-        criterion.id: (criterion.text, criterion.check)
-        for criterion in rubric.criteria
-        if is_static(criterion)
-    }
+def _solve(family: Family, instance: TaskInstance) -> _Solved:
+    answer = solver_answer(family, instance)
+    return _Solved(
+        key=key_score(family, instance),
+        solver=score_answer(instance, answer),
+        decided=tuple(decided_criteria(instance, answer)),
+        digest=instance_digest(instance),
+        redraws=int(dict(instance.spec.parameters).get("redraws", 0)),
+        artefacts=frozenset(artefacts(instance)),
+    )
 
 
 def unsteady(one: Rubric, other: Rubric) -> frozenset[str]:
     """The metarubrics of static criteria that two instances of a stratum do not share: they need
     a source in the truth, or a gate."""
-    first, second = static_criteria(one), static_criteria(other)
+    first, second = (
+        {item.id: (item.text, item.check) for item in rubric.criteria if is_static(item)}
+        for rubric in (one, other)
+    )
     return frozenset(
         name.rpartition("/")[0]
         for name in first.keys() | second.keys()
@@ -228,34 +195,72 @@ def public_seeds(count: int) -> tuple[Seed, ...]:
     return tuple(root.child(index) for index in range(count))
 
 
+def instance_digest(instance: TaskInstance) -> str:
+    """SHA-256 over every byte of an instance: id, spec, brief, files, truth and rubric."""
+    import rfc8785
+
+    brief = instance.brief
+    record: dict[str, Any] = {
+        "id": instance.id,
+        "stratum": instance.spec.stratum,
+        "version": instance.spec.version,
+        "parameters": dict(instance.spec.parameters),
+        "prompt": brief.prompt,
+        "answer_schema": brief.answer_schema,
+        "limits": {name: getattr(brief.limits, name) for name in brief.limits.__slots__},
+        "assets": [[asset.path, asset.media_type] for asset in brief.assets],
+        "truth": instance.truth.as_json(),
+        "rubric": instance.rubric.as_json(),
+    }
+    hasher = hashlib.sha256(rfc8785.dumps(record))
+    for asset in brief.assets:
+        hasher.update(len(asset.data).to_bytes(8, "big") + asset.data)
+    return "sha256:" + hasher.hexdigest()
+
+
+def digests_elsewhere(family: Family, difficulty: str, seeds: Sequence[Seed]) -> list[str]:
+    """The instances' digests as another process makes them, with other hash randomisation and
+    without numpy's faster code paths (R2)."""
+    ended = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "generators.validation.validate",
+            f"{family.name}@{family.version}",
+            difficulty,
+        ],
+        input="".join(f"{seed.hex}\n" for seed in seeds),  # never on a command line
+        cwd=_CHECKOUT,
+        env=os.environ | {"PYTHONHASHSEED": "4242"} | _same_path() | _without_simd(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ended.returncode != 0:
+        last = ended.stderr.strip().rsplit("\n", 1)[-1]
+        raise GeneratorError(f"the other process that makes {family.name} failed: {last}")
+    return ended.stdout.split()
+
+
+def _same_path() -> dict[str, str]:
+    """The other process starts in another folder: relative places of packages would be lost."""
+    places = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
+    return {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, places))} if places else {}
+
+
+def _without_simd() -> dict[str, str]:
+    """The environment that turns off each code path that numpy would choose on this machine."""
+    core = importlib.import_module("numpy._core._multiarray_umath")
+    chosen = [name for name in core.__cpu_dispatch__ if core.__cpu_features__[name]]
+    return {"NPY_DISABLE_CPU_FEATURES": " ".join(chosen)} if chosen else {}
+
+
 def main(arguments: Sequence[str], seeds: Iterable[str]) -> None:
     """Print the digest of the instance of each seed (hexadecimal, one a line)."""
     name, difficulty = arguments
     family = INSTALLED.family(name)
     for line in seeds:
         print(instance_digest(family.generate(difficulty, Seed.from_hex(line.strip()))))
-
-
-__all__ = [
-    "BEYOND_INSTRUCTIONS",
-    "KEY_SCORE",
-    "NULL_SCORE",
-    "NULL_SEEDS",
-    "SOLVER_SCORE",
-    "Survey",
-    "Validation",
-    "digests_elsewhere",
-    "fingerprints",
-    "instance_digest",
-    "key_score",
-    "null_scores",
-    "public_seeds",
-    "rising_scores",
-    "shared_fingerprints",
-    "solver_score",
-    "survey",
-    "validate",
-]
 
 
 if __name__ == "__main__":

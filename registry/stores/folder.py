@@ -38,6 +38,7 @@ class FolderStore:
     def __init__(self, path: str | os.PathLike[str], durable: bool = True) -> None:
         self.path = Path(os.path.abspath(path))
         self.durable = durable
+        self._temporary = self.path / _TEMPORARY
         self._swept = False
 
     @property
@@ -60,12 +61,11 @@ class FolderStore:
     def get(self, key: str) -> bytes:
         """The object's bytes. Raises MissingKey, StoreError."""
         path = self._locate(key)
-        try:
-            return path.read_bytes()
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            raise MissingKey(f"{path}: no such object") from None
-        except OSError as error:
-            raise _explain(error, path) from error
+        with _explained(path):
+            try:
+                return path.read_bytes()
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                raise MissingKey(f"{path}: no such object") from None
 
     def exists(self, key: str) -> bool:
         """Whether an object has this name."""
@@ -104,17 +104,18 @@ class FolderStore:
     def _write_and_link(self, path: Path, data: bytes) -> bool | None:
         """True if this writer made the object, False if another did, None to try again."""
         temporary = self._temporary / secrets.token_hex(16)
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)  # held as long as this writer lives
-            _write_all(handle, data)
-            if self.durable:
-                os.fsync(handle)
-            return self._link(temporary, path)
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
-            os.close(handle)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with os.fdopen(os.open(temporary, flags, 0o644), "wb", buffering=0) as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX)  # held as long as this writer lives
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[file.write(rest) :]
+                if self.durable:
+                    os.fsync(file)
+                return self._link(temporary, path)
+            finally:
+                temporary.unlink(missing_ok=True)
 
     def _link(self, temporary: Path, path: Path) -> bool | None:
         try:
@@ -127,10 +128,6 @@ class FolderStore:
             raise
         self._sync_folder(path.parent)
         return True
-
-    @property
-    def _temporary(self) -> Path:
-        return self.path / _TEMPORARY
 
     def _prepare_temporary(self) -> None:
         """Make the private folder; once per opening, sweep what dead writers left in it."""
@@ -163,14 +160,13 @@ class FolderStore:
     def _names(self, folder: str) -> tuple[str, ...]:
         """What is in a folder, in key order: a folder sorts as its name and a slash."""
         place = self.path / folder
-        try:
-            with os.scandir(place) as entries:
-                names = [_name(entry) for entry in entries if not entry.name.startswith(".")]
-                return tuple(sorted(names))
-        except (FileNotFoundError, NotADirectoryError):
-            return ()
-        except OSError as error:
-            raise _explain(error, place) from error
+        with _explained(place):
+            try:
+                with os.scandir(place) as entries:
+                    names = (_name(entry) for entry in entries if not entry.name.startswith("."))
+                    return tuple(sorted(names))
+            except (FileNotFoundError, NotADirectoryError):
+                return ()
 
 
 def _name(entry: os.DirEntry[str]) -> str:
@@ -179,21 +175,12 @@ def _name(entry: os.DirEntry[str]) -> str:
     return entry.name + "/" if entry.is_dir() else entry.name
 
 
-def _write_all(handle: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(handle, rest) :]
-
-
 def _sweep(path: Path) -> None:
     """Remove a temporary file if its writer is dead, so that its lock is free."""
-    with contextlib.suppress(OSError):
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.unlink(path)
-        finally:
-            os.close(handle)
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.suppress(OSError), os.fdopen(os.open(path, flags)) as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.unlink(path)
 
 
 def _linked(path: Path) -> StoreError:
@@ -205,9 +192,5 @@ def _explained(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise _explain(error, path) from error
-
-
-def _explain(error: OSError, path: Path) -> StoreError:
-    remedy = _REMEDIES.get(error.errno or 0, error.strerror or "it cannot be used")
-    return StoreError(f"{path}: {remedy}")
+        remedy = _REMEDIES.get(error.errno or 0, error.strerror or "it cannot be used")
+        raise StoreError(f"{path}: {remedy}") from error

@@ -92,7 +92,8 @@ class S3Store:
             if not code:
                 return True
             if code in _EXISTS:
-                return (retried or conflict > 0) and self._token(key) == token
+                stored = self._metadata(key) if retried or conflict > 0 else None
+                return stored is not None and stored.get("writer") == token
             time.sleep(0.05 * 2**conflict * (1 + secrets.randbelow(1000) / 1000))
         raise StoreError(f"{self._place}/{key}: writers keep colliding here (409); try again")
 
@@ -128,7 +129,7 @@ class S3Store:
 
     def exists(self, key: str) -> bool:
         """Whether an object has this name."""
-        return self._head(check_key(key)) is not None
+        return self._metadata(check_key(key)) is not None
 
     def list(self, prefix: str = "") -> Iterator[str]:
         """See ``Store.list``. Names are gathered and sorted here: not every server's order is
@@ -143,10 +144,7 @@ class S3Store:
                 for item in page.get("Contents", []):
                     yield item["Key"].removeprefix(self._base)
 
-    def _token(self, key: str) -> str:
-        return (self._head(key) or {}).get("writer", "")
-
-    def _head(self, key: str) -> dict[str, str] | None:
+    def _metadata(self, key: str) -> dict[str, str] | None:
         """The object's metadata; None if there is no such object (in a bucket that is there)."""
         with self._explained(key):
             try:
@@ -155,14 +153,11 @@ class S3Store:
             except failures.ClientError as error:
                 if _code(error) not in _GONE:
                     raise
-            self._see_bucket()
+            # A HEAD's 404 does not distinguish a missing object from a missing bucket: ask once.
+            if not self._bucket_seen:
+                self._client.list_objects_v2(Bucket=self.bucket, MaxKeys=1)
+                self._bucket_seen = True
         return None
-
-    def _see_bucket(self) -> None:
-        """A HEAD's 404 does not distinguish a missing object from a missing bucket: ask once."""
-        if not self._bucket_seen:
-            self._client.list_objects_v2(Bucket=self.bucket, MaxKeys=1)
-            self._bucket_seen = True
 
     @property
     def _place(self) -> str:
@@ -180,23 +175,23 @@ class S3Store:
         try:
             yield
         except (failures.ClientError, failures.BotoCoreError, ValueError) as error:
-            raise self._explain(error, key) from error
+            place = f"{self._place}/{key}".rstrip("/")
+            if isinstance(error, failures.ClientError) and _code(error) in _GONE:
+                raise MissingKey(f"{place}: no such object") from error
+            raise StoreError(f"{place}: {self._remedy(error)}") from error
 
-    def _explain(self, error: Exception, key: str) -> StoreError:
-        """One error for people: the place, what is wrong, the remedy; never a secret."""
-        place = f"{self._place}/{key}".rstrip("/")
-        if isinstance(error, failures.ClientError):
-            if _code(error) in _GONE:
-                return MissingKey(f"{place}: no such object")
-            return StoreError(f"{place}: {_refusal(error)}")
-        if isinstance(error, failures.NoCredentialsError | failures.PartialCredentialsError):
-            remedy = "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-        elif isinstance(error, failures.ConnectionError | failures.HTTPClientError):
-            where = self.endpoint or "the S3 service"
-            remedy = f"{where} cannot be reached: start it, or correct endpoint"
-        else:
-            remedy = str(error)
-        return StoreError(f"{place}: {remedy}")
+    def _remedy(self, error: Exception) -> str:
+        """What is wrong and what to do, for people; never a secret."""
+        match error:
+            case failures.ClientError():
+                message = str(error.response.get("Error", {}).get("Message", ""))[:200]
+                return _REMEDIES.get(_code(error)) or f"{_code(error)}: {message}"
+            case failures.NoCredentialsError() | failures.PartialCredentialsError():
+                return "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            case failures.ConnectionError() | failures.HTTPClientError():
+                where = self.endpoint or "the S3 service"
+                return f"{where} cannot be reached: start it, or correct endpoint"
+        return str(error)
 
 
 def _check_endpoint(endpoint: str, bucket: str) -> None:
@@ -227,8 +222,3 @@ def _connect(endpoint: str, region: str) -> S3Client:
 
 def _code(error: failures.ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", "unknown"))
-
-
-def _refusal(error: failures.ClientError) -> str:
-    message = str(error.response.get("Error", {}).get("Message", ""))[:200]
-    return _REMEDIES.get(_code(error)) or f"{_code(error)}: {message}"

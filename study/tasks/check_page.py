@@ -13,7 +13,6 @@ from generators.validation import (
     NULL_SCORE,
     PERTURBED_RATE,
     SOLVER_SCORE,
-    MeanScore,
     Survey,
     Validation,
 )
@@ -134,8 +133,11 @@ def _solver_plot(levels: Sequence[Validation]) -> str:
 
 
 def _guess_plot(levels: Sequence[Validation]) -> str:
-    scores = [(level.difficulty, _scores(level)) for level in levels]
-    best = (sorted(level.nulls, key=lambda null: -null[1])[:_MOST_GUESSES] for level in levels)
+    scores = [(level.difficulty, dict(level.nulls)) for level in levels]
+    for level, (_, by_name) in zip(levels, scores, strict=True):
+        if level.perturbed is not None:
+            by_name[_NOISY] = level.perturbed
+    best = (sorted(level.nulls, key=lambda null: -null[1].mean)[:_MOST_GUESSES] for level in levels)
     names = dict.fromkeys(name for nulls in best for name, _ in nulls) | {_NOISY: None}
     dots = []
     for name in names:
@@ -146,13 +148,6 @@ def _guess_plot(levels: Sequence[Validation]) -> str:
                 interval = max(low, 0.0), min(high, 1.0)
                 dots.append(Dot(name, difficulty, score.mean, interval, f"{score.mean:.3f}"))
     return _plot("guess", "Scores of guesses and of the noisy key", levels, dots, NULL_SCORE)
-
-
-def _scores(found: Validation) -> dict[str, MeanScore]:
-    """Mean scores of the guesses, and of the key with a share of its numbers wrong."""
-    errors = dict(found.null_errors)
-    scores = {name: MeanScore(mean, errors.get(name, 0.0)) for name, mean in found.nulls}
-    return scores if found.perturbed is None else scores | {_NOISY: found.perturbed}
 
 
 def _plot(

@@ -14,7 +14,8 @@ from generators.catalog import INSTALLED
 from generators.grading.answer import Answer, parse_answer
 from generators.grading.item_lists import MAX_ITEMS
 from generators.grading.rubric import check_answer
-from generators.validation.validate import BEYOND_INSTRUCTIONS, public_seeds
+from generators.validation.scores import BEYOND_INSTRUCTIONS
+from generators.validation.validate import public_seeds
 
 FAMILIES = {
     family.name: family

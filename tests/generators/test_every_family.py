@@ -14,19 +14,11 @@ from generators.errors import GeneratorError
 from generators.grading.answer import Answer, parse_answer
 from generators.grading.rubric import DIMENSIONS, check_answer, is_static, score_verdicts
 from generators.task import TaskInstance
-from generators.validation.validate import (
-    BEYOND_INSTRUCTIONS,
-    NULL_SCORE,
-    SOLVER_SCORE,
-    digests_elsewhere,
-    fingerprints,
-    instance_digest,
-    key_score,
-    null_scores,
-    public_seeds,
-    shared_fingerprints,
-    solver_score,
-)
+from generators.validation.overlap import fingerprints
+from generators.validation.result import NULL_SCORE, SOLVER_SCORE
+from generators.validation.scores import BEYOND_INSTRUCTIONS, key_score
+from generators.validation.validate import digests_elsewhere, instance_digest, public_seeds
+from tests.generators.measures import null_scores, shared_fingerprints, solver_score
 
 NUMPY_ARTEFACTS = re.compile(r"np\.|numpy|array\(|float64|uint8|\bnan\b|\binf\b")
 

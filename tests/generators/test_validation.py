@@ -18,12 +18,14 @@ from generators.grading.checks import ValueEquals
 from generators.grading.item_lists import PAIRS, ItemList, ItemNumber
 from generators.grading.rubric import Criterion, Rubric
 from generators.task import Asset, StatesInputs, TruthTable
+from generators.validation.overlap import rising_scores
+from generators.validation.result import Survey, Validation
 from generators.validation.scores import (
     MeanScore,
+    decided_criteria,
     pass_rates,
     perturb_answer,
     solver_answer,
-    solver_score,
     wilson_interval,
 )
 from generators.validation.truth_leaks import (
@@ -35,16 +37,8 @@ from generators.validation.truth_leaks import (
     significand,
     written_numbers,
 )
-from generators.validation.validate import (
-    Survey,
-    Validation,
-    artefacts,
-    public_seeds,
-    rising_scores,
-    shared_fingerprints,
-    survey,
-    unsteady,
-)
+from generators.validation.validate import artefacts, public_seeds, survey, unsteady
+from tests.generators.measures import shared_fingerprints, solver_score
 
 SEEDS = public_seeds(LEAK_INSTANCES)
 
@@ -149,16 +143,17 @@ def test_the_interval_is_wilsons(passed, total):
 def test_pass_rates_are_counted_by_metarubric_over_instances():
     instances = [AVERAGE.generate("easy", seed) for seed in SEEDS[:2]]
     keys = [Answer(AVERAGE.key(each.truth)) for each in instances]
-    rates = {each.metarubric: each for each in pass_rates([(instances[0], keys[0])])}
+    first = list(decided_criteria(instances[0], keys[0]))
+    rates = {each.metarubric: each for each in pass_rates(first)}
     assert (rates["found_numbers"].passed, rates["found_numbers"].total) == (3, 3)
-    mixed = pass_rates([(instances[0], keys[0]), (instances[1], None)])
+    mixed = pass_rates([*first, *decided_criteria(instances[1], None)])
     assert [(each.passed, each.total) for each in mixed] == [(1, 2), (3, 6), (1, 2)]
 
 
 def test_a_mean_has_its_error():
     assert MeanScore.of([0.5]) == MeanScore(0.5, 0.0)
     assert MeanScore.of([0.0, 1.0]).error == pytest.approx(0.5)
-    with pytest.raises(ValueError, match="at least"):
+    with pytest.raises(ValueError, match="at least one"):
         MeanScore.of([])
 
 
@@ -215,8 +210,8 @@ def test_a_static_criterion_that_is_not_the_same_everywhere_is_told():
 
 def level(difficulty, noisy, guess=0.05, error=0.01):
     return Validation(
-        "f", "1", difficulty, 2, 40, 1.0, 1.0, (("prior", guess),), True, True,
-        null_errors=(("prior", error),), perturbed=MeanScore(noisy, error),
+        "f", "1", difficulty, 2, 40, 1.0, 1.0, (("prior", MeanScore(guess, error)),), True, True,
+        perturbed=MeanScore(noisy, error),
     )  # fmt: skip
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from generators.catalog import Catalog
 from generators.task import DIFFICULTIES, Family, TaskSpec
-from generators.validation.validate import SOLVER_SCORE, public_seeds
+from generators.validation.result import SOLVER_SCORE
+from generators.validation.validate import public_seeds
 from harness.episode import Cell, StopReason
 from harness.episodes.result import grade_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt

@@ -33,7 +33,9 @@ from generators.grading.rubric import check_answer, score_verdicts
 from generators.seed import Seed, SeedStreams
 from generators.stream import Stream
 from generators.task import Asset, Limits
-from generators.validation.validate import BEYOND_INSTRUCTIONS, NULL_SCORE, public_seeds
+from generators.validation.result import NULL_SCORE
+from generators.validation.scores import BEYOND_INSTRUCTIONS
+from generators.validation.validate import public_seeds
 
 
 def streams_of(seed: Seed) -> SeedStreams:

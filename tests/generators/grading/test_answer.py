@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from generators.catalog import INSTALLED
 from generators.grading.answer import MAX_ANSWER_BYTES, Answer, parse_answer, parse_block
 from generators.grading.rubric import check_answer
-from generators.validation.validate import BEYOND_INSTRUCTIONS, null_scores, public_seeds
+from generators.validation.scores import BEYOND_INSTRUCTIONS
+from generators.validation.validate import public_seeds
+from tests.generators.measures import null_scores
 
 CIRCLES = next(each for each in INSTALLED.families() if each.name == "count_circles")
 AVERAGE = next(each for each in INSTALLED.families() if each.name == "compute_average")

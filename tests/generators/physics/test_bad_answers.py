@@ -20,7 +20,9 @@ from generators.physics.hubble_constant import parameters as hubble_parameters
 from generators.physics.hubble_constant import sample as hubble_sample
 from generators.seed import SeedStreams
 from generators.task import DIFFICULTIES
-from generators.validation.validate import BEYOND_INSTRUCTIONS, KEY_SCORE, public_seeds
+from generators.validation.result import KEY_SCORE
+from generators.validation.scores import BEYOND_INSTRUCTIONS
+from generators.validation.validate import public_seeds
 
 FAMILIES = {each.FAMILY.name: each.FAMILY for each in (cepheid_calibration, hubble_constant)}
 BOTH = pytest.mark.parametrize("name", FAMILIES)

@@ -42,16 +42,10 @@ from generators.physics.spectra import LAB_LINES, distinct_ids, is_identifiable
 from generators.seed import SeedStreams
 from generators.stream import Stream
 from generators.task import DIFFICULTIES, Asset
-from generators.validation.validate import (
-    BEYOND_INSTRUCTIONS,
-    NULL_SCORE,
-    SOLVER_SCORE,
-    key_score,
-    null_scores,
-    public_seeds,
-    shared_fingerprints,
-    solver_score,
-)
+from generators.validation.result import NULL_SCORE, SOLVER_SCORE
+from generators.validation.scores import BEYOND_INSTRUCTIONS, key_score
+from generators.validation.validate import public_seeds
+from tests.generators.measures import null_scores, shared_fingerprints, solver_score
 
 FITTED = ("a", "b", "sigma_a", "sigma_b")
 LEVELS = pytest.mark.parametrize("difficulty", DIFFICULTIES)

@@ -46,7 +46,9 @@ from generators.physics.spectra import LAB_LINES, distinct_ids, is_identifiable
 from generators.seed import Seed, SeedStreams
 from generators.stream import Stream
 from generators.task import DIFFICULTIES, Asset
-from generators.validation.validate import BEYOND_INSTRUCTIONS, KEY_SCORE, NULL_SCORE, public_seeds
+from generators.validation.result import KEY_SCORE, NULL_SCORE
+from generators.validation.scores import BEYOND_INSTRUCTIONS
+from generators.validation.validate import public_seeds
 
 HIGHEST, LOWEST = (1 << 64) - 1, 0
 

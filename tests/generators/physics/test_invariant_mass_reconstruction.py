@@ -45,8 +45,8 @@ from generators.physics.invariant_mass_reconstruction.render import (
 from generators.physics.invariant_mass_reconstruction.sample import Detector, Electron, Particle
 from generators.seed import SeedStreams
 from generators.stream import Stream
-from generators.validation.scores import solver_answer
-from generators.validation.validate import BEYOND_INSTRUCTIONS, instance_digest, public_seeds
+from generators.validation.scores import BEYOND_INSTRUCTIONS, solver_answer
+from generators.validation.validate import instance_digest, public_seeds
 
 DIFFICULTIES = ("easy", "medium", "hard")
 EASY = BY_DIFFICULTY["easy"]

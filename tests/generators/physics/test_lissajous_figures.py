@@ -56,17 +56,10 @@ from generators.physics.lissajous_figures.truth import make_truth
 from generators.seed import Seed, SeedStreams
 from generators.stream import Stream
 from generators.task import DIFFICULTIES, Asset
-from generators.validation.reproducibility import _without_simd, instance_digest
-from generators.validation.validate import (
-    BEYOND_INSTRUCTIONS,
-    NULL_SCORE,
-    SOLVER_SCORE,
-    key_score,
-    null_scores,
-    public_seeds,
-    shared_fingerprints,
-    solver_score,
-)
+from generators.validation.result import NULL_SCORE, SOLVER_SCORE
+from generators.validation.scores import BEYOND_INSTRUCTIONS, key_score
+from generators.validation.validate import _without_simd, instance_digest, public_seeds
+from tests.generators.measures import null_scores, shared_fingerprints, solver_score
 
 EASY, MEDIUM, HARD = (BY_DIFFICULTY[level] for level in DIFFICULTIES)
 EVERY_RATIO = tuple(dict.fromkeys((*HARD.ratios, *MEDIUM.ratios)))
@@ -603,7 +596,7 @@ _ELSEWHERE = """
 import sys
 from generators.physics.lissajous_figures import FAMILY
 from generators.seed import Seed
-from generators.validation.reproducibility import instance_digest
+from generators.validation.validate import instance_digest
 print(instance_digest(FAMILY.generate(sys.argv[1], Seed.from_hex(sys.stdin.read().strip()))))
 """
 

@@ -10,15 +10,11 @@ from generators.basics.compute_average import FAMILY
 from generators.errors import GeneratorError
 from generators.family import FamilyOfParts
 from generators.grading.rubric import Criterion, Rubric
-from generators.validation.validate import (
-    NULL_SEEDS,
-    Validation,
-    fingerprints,
-    public_seeds,
-    shared_fingerprints,
-    solver_score,
-    validate,
-)
+from generators.validation.overlap import fingerprints
+from generators.validation.result import Validation
+from generators.validation.scores import MeanScore
+from generators.validation.validate import NULL_SEEDS, public_seeds, validate
+from tests.generators.measures import shared_fingerprints, solver_score
 
 
 class Broken(FamilyOfParts):
@@ -74,7 +70,8 @@ def test_a_broken_family_is_told_all_that_is_wrong():
 
 
 def test_the_record_is_one_flat_row_with_the_best_guess():
-    nulls = (("empty", 0.0), ("prior", 0.1), ("everything", 0.0))
+    scores = {"empty": 0.0, "prior": 0.1, "everything": 0.0}
+    nulls = tuple((name, MeanScore(score, 0.0)) for name, score in scores.items())
     found = Validation("f", "1", "easy", 2, 40, 1.0, 0.5, nulls, True, True)
     assert found.as_record() == {
         "task": "f@1",

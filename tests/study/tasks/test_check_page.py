@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from generators.basics.compute_average import FAMILY
-from generators.validation.validate import Survey, survey
+from generators.validation.result import Survey
+from generators.validation.validate import survey
 from study.cli.main import main
 from study.cli.tasks import print_survey
 from study.errors import StudyError
