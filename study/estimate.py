@@ -330,7 +330,7 @@ def sum_interval(groups: Iterable[Group], quantity: str) -> Interval | None:
             if quantity not in pilot.values:
                 return None
             by_instance[pilot.instance].append(pilot.values[quantity])
-        values = [fmean(each) for each in by_instance.values()]
+        values = [fmean(amounts) for amounts in by_instance.values()]
         owed, squares = sum(counts), sum(count * count for count in counts)
         part = variance(values) * (owed * owed / len(values) + squares)
         mean += owed * fmean(values)

@@ -58,7 +58,7 @@ Verdicts = tuple[bool | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class CheckRequest:
-    """Which judge to measure, on at least how many criteria."""
+    """A judge to measure, and the least number of criteria."""
 
     judge: str
     criteria: int = LEAST
@@ -170,7 +170,9 @@ def _measured(
 
 
 def _names(sheets: Iterable[Sheet]) -> list[list[str]]:
-    return [[sheet.id, each.id, each.text] for sheet in sheets for each in sheet.criteria]
+    return [
+        [sheet.id, criterion.id, criterion.text] for sheet in sheets for criterion in sheet.criteria
+    ]
 
 
 def _sheets_digest(sheets: Sequence[Sheet]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 
 from analysis.judges import cohen_kappa, krippendorff_alpha
@@ -53,8 +53,9 @@ Waves = dict[int, tuple[Cell, ...]]
 
 @dataclass(frozen=True, slots=True)
 class GradeRequest:
-    """What to grade. ``wave`` None is every wave that was begun; ``again_at`` is the wave at
-    whose look the first wave's answers are graded once more, and nothing else."""
+    """Judges, and the episodes that they are to grade. ``wave`` None is every wave that was begun;
+    ``again_at`` is the wave at whose look the first wave's answers are graded once more, and
+    nothing else."""
 
     judges: tuple[str, ...]
     wave: int | None = None
@@ -93,12 +94,12 @@ class GradeOutcome:
 
     @property
     def complete(self) -> bool:
-        """Whether every episode is graded."""
-        return all(each.graded == each.owed for each in self.judges)
+        """True if every episode is graded."""
+        return all(judge.graded == judge.owed for judge in self.judges)
 
     @property
     def over_budget(self) -> bool:
-        """Whether the budget does not pay for what is still owed."""
+        """True if the budget does not pay for what is still owed."""
         return any(OVER_BUDGET in dict(judge.failures) for judge in self.judges)
 
 
@@ -164,7 +165,7 @@ def _open_budget(
 
 @dataclass(frozen=True, slots=True)
 class _Grading:
-    """A grading run: what its judges have in common."""
+    """State that all judges of a grading run share."""
 
     study: Study
     waves: Waves  # the cells to grade, by the wave that pays
@@ -239,24 +240,21 @@ class _Grading:
                 verdict for grade, truth in both if grade for verdict in _decided(grade, truth)
             ]
             records = self._record(judge, now)
-            calls = sum_calls(made, self.pricing.price_of(judge.pin.name) is None)
+            calls = sum_calls(made, unknown=self.pricing.price_of(judge.pin.name) is None)
             outcomes.append(
                 JudgeOutcome(
                     judge=judge.pin.name,
                     digest=judge.digest,
                     owed=len(episodes),
                     graded=sum(grade is not None for grade in grades),
-                    fresh=calls.fresh,
                     criteria=len(decided),
                     ungraded=decided.count(None),
                     kappa=cohen_kappa(exact, columns[-1]),
-                    failures=calls.failures,
-                    failed_tries=calls.failed_tries,
-                    cost_usd=calls.cost_usd,
                     recorded=tuple(record.wave for record in records),
                     unpinned=tuple(
                         r.wave for r in records if isinstance(r, Graded) and not r.pinned
                     ),
+                    **asdict(calls),
                 )
             )
         return tuple(outcomes), krippendorff_alpha(columns) if len(columns) > 1 else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
 
@@ -58,7 +58,7 @@ UNREPORTED = {
 
 @dataclass(frozen=True, slots=True)
 class ProbeRequest:
-    """Which models to probe: without ``models``, every model of the wave that can be asked one
+    """Models to probe, and how: without ``models``, every model of the wave that can be asked one
     question. With ``texts``, also the likelihood of each instance's text; ``burn`` allows sending
     private text to providers that may keep it."""
 
@@ -88,12 +88,12 @@ class ProbeOutcome:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing more is owed."""
+        """True if nothing more is owed."""
         return self.done == self.owed or bool(self.note)
 
     @property
     def over_budget(self) -> bool:
-        """Whether the budget does not pay for what is still owed."""
+        """True if the budget does not pay for what is still owed."""
         return OVER_BUDGET in dict(self.failures)
 
 
@@ -111,13 +111,13 @@ class ProbedWave:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing more is owed."""
-        return all(each.complete for each in (*self.models, *self.texts))
+        """True if nothing more is owed."""
+        return all(outcome.complete for outcome in (*self.models, *self.texts))
 
     @property
     def over_budget(self) -> bool:
-        """Whether the budget does not pay for what is still owed."""
-        return any(each.over_budget for each in (*self.models, *self.texts))
+        """True if the budget does not pay for what is still owed."""
+        return any(outcome.over_budget for outcome in (*self.models, *self.texts))
 
 
 def probe_wave(
@@ -225,13 +225,10 @@ class _Prober:
             model=pin.name,
             owed=len(probes),
             done=done,
-            fresh=calls.fresh,
             mean_score=mean,
-            failures=calls.failures,
-            failed_tries=calls.failed_tries,
-            cost_usd=calls.cost_usd,
             what=kind.what,
             note=_unreported(calls.failures) if kind.what == TEXTS.what else "",
+            **asdict(calls),
         )
         if asked and outcome.complete:
             _record_probed(study, wave, pin, kind, probes, done, self.now)

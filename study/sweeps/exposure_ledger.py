@@ -75,9 +75,7 @@ def burned_of_wave(study: Study, entries: Sequence[Entry], wave: int) -> dict[st
 def _seen(sent: Sequence[Sent], pin: ModelPin, sequence: int) -> frozenset[int]:
     """Return the tranches sent to a model's provider before a place in the ledger."""
     provider = provider_of(pin)
-    return frozenset(
-        each.tranche for each in sent if each.after < sequence and each.provider == provider
-    )
+    return frozenset(s.tranche for s in sent if s.after < sequence and s.provider == provider)
 
 
 def provider_of(pin: ModelPin | JudgePin) -> str:

@@ -141,11 +141,11 @@ def share_texts(
 ) -> Iterator[tuple[tuple[str, ...], Rendered]]:
     """Yield each different request once, with the models that it is sent to."""
     groups: dict[tuple[str, tuple[Message, ...], tuple[str, ...]], list[Rendered]] = {}
-    for each in rendered:
-        names = tuple(tool.name for tool in each.tools)
-        groups.setdefault((each.stratum, each.messages, names), []).append(each)
+    for request in rendered:
+        names = tuple(tool.name for tool in request.tools)
+        groups.setdefault((request.stratum, request.messages, names), []).append(request)
     for group in groups.values():
-        yield tuple(each.model for each in group), group[0]
+        yield tuple(request.model for request in group), group[0]
 
 
 def _messages_json(messages: Sequence[Message]) -> list[dict[str, object]]:

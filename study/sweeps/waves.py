@@ -1,4 +1,4 @@
-"""The waves of a study: listing them, opening one for new models, closing one."""
+"""Waves of a study: listed, opened for new models, closed."""
 
 from __future__ import annotations
 
