@@ -1,10 +1,10 @@
-"""How large a leak the instrument sees: a known part of the public arm, known on purpose.
+"""The size of leak that the instrument detects: a known part of the public arm, known on purpose.
 
 spec/statistics.md, C2. A clean model's stored scores are the ground. In every replicate the arms
 are dealt anew, which changes nothing where there is no leak, and each public instance is known with
-probability f: its outcomes become what knowing is worth. The plan's rule of one look is run on each
-(``detection.py``). So the rate at dose 0 is the test's size, and no luck of one draw or one run of
-the model stays in the others.
+probability f: its outcomes become what knowing is worth. The plan's rule of one look is run on
+each. So the rate at dose 0 is the test's size, and no luck of one draw or one run of the model
+stays in the others.
 
 The rates are joined by detection(f) = Φ(b·f − z), with z the quantile of the look's alpha, shared
 by the models that p is adjusted over: a test of this size whose statistic grows with the dose. Its
@@ -104,7 +104,7 @@ class Calibration:
 
     @property
     def size(self) -> float:
-        """How often a clean model is called at most: the look's alpha, shared by its models."""
+        """The most often that a clean model is called: the look's alpha, shared by its models."""
         return shared_alpha(self.alpha, self.family)
 
 
@@ -192,7 +192,7 @@ def one_model_studies(
     kept = [
         [o for o in range(others) if not replaces or o != study % others] for study in range(count)
     ]
-    members = np.array([[study, *(count + o for o in own)] for study, own in enumerate(kept)])
+    members = np.array([[study, *(count + o for o in kept[study])] for study in range(count)])
     scores = model if companions is None else model.join(companions)
     return Studies(scores, members, public, stratum, tranche)
 
@@ -254,7 +254,7 @@ def measure(plan: Plan, trials: DoseTrials, seed: int) -> Calibration:
 
 
 def shared_alpha(alpha: float, models: int) -> float:
-    """What of alpha one of so many models has, were they independent (Šidák 1967)."""
+    """The share of alpha of one of several models, were they independent (Šidák 1967)."""
     return float(-np.expm1(np.log1p(-alpha) / models))
 
 

@@ -91,7 +91,7 @@ class PowerAnswer:
 
     @property
     def often_withheld(self) -> bool:
-        """Whether C1 withholds the verdicts of a look with a probability above ``ALARM``."""
+        """True if C1 withholds the verdicts of a look with a probability above ``ALARM``."""
         return self.planned.withheld is not None and self.planned.withheld > ALARM
 
     def episodes(self, seeds: int) -> int:
@@ -141,7 +141,7 @@ class PowerAnswer:
         }
 
     def _controls(self) -> dict[str, Any] | None:
-        """What C1 does to the plan; None where it names no negative control."""
+        """The effect of C1 on the plan; None where it names no negative control."""
         controls, rules = self.setting.controls, self.plan.standard
         if controls is None or rules is None:
             return None
@@ -285,8 +285,8 @@ def _baseline(plan: Plan, waves: Sequence[Sequence[str]]) -> tuple[str, ...]:
     named, controls = plan.standard.pre_exposure, control_models(plan)
     first = next((i for i, wave in enumerate(waves) if set(wave) - controls), len(waves))
     by_wave = [[model for model in wave if model in named] for wave in waves]
-    runs = [each for each in by_wave[:first] if each] or [each for each in by_wave if each][:1]
-    models = [model for each in runs for model in each]
+    runs = [wave for wave in by_wave[:first] if wave] or [wave for wave in by_wave if wave][:1]
+    models = [model for wave in runs for model in wave]
     return (*models, *(model for model in named if model not in models))
 
 

@@ -10,30 +10,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from analysis.data.table import SCHEMA, ResultTable, table_of_columns
+from analysis.data.table import SCHEMA, ResultTable, arrow_schema, table_of_columns
 from analysis.errors import AnalysisError
 from registry.result_row import GRADER, Status
 
 REQUIRED = ("model", "arm", "stratum", "instance", "score")
 RENAMED: Mapping[str, str] = {"look": "wave"}  # what people call it: what we do
+_DERIVED = ("family", "difficulty", "status")  # from other columns, where they are not given
+_ZEROS: Mapping[str, Any] = {"int64": 0, "float64": 0.0, "string": ""}
 _DEFAULTS: Mapping[str, Any] = {
-    "wave": 0,
-    "replicate": 0,
-    "grader": GRADER,
-    "stop_reason": "",
-    "error_class": "",
-    "limits_hit": "",
-    "turns": 0,
-    "tool_calls": 0,
-    "seconds": 0.0,
-    "attempts": 1,
-    "served_version": "",
-    "tranche": 0,
-    "burned": 0,
-    "family": None,
-    "difficulty": None,
-    "status": None,
-}
+    name: _ZEROS[kind]
+    for name, kind in SCHEMA.items()
+    if kind in _ZEROS and name not in (*REQUIRED, *_DERIVED)
+} | {"grader": GRADER, "attempts": 1}
 _WANTED: Mapping[str, str] = {"int64": "whole numbers", "float64": "numbers", "string": "texts"}
 MAX_BYTES = 4_000_000_000
 _CONTROLS = r"[\p{Cc}\x{2028}\x{2029}\x{202A}-\x{202E}\x{2066}-\x{2069}]"
@@ -67,7 +56,7 @@ def read_graded_file(
         raise AnalysisError(f"{path}: no rows below the header")
     arrow, tested = _one_grader(arrow, path, grader, second)
     _refuse_controls(arrow, path)
-    table = table_of_columns({n: _chunked(_column(arrow, n, path)) for n in SCHEMA}, str(path))
+    table = table_of_columns({n: _column(arrow, n, path) for n in SCHEMA}, str(path))
     for shown, name in (("look", "wave"), ("replicate", "replicate")):
         if (below := table[name] < 0).any():
             raise AnalysisError(f"{path}: row {int(below.argmax()) + 1}: {shown} lies below 0")
@@ -182,27 +171,15 @@ def _refuse_controls(arrow: Any, path: Path) -> None:
             raise AnalysisError(f"{path}: row {row}: {name} holds a control character")
 
 
-def _chunked(column: Any) -> Any:
-    import pyarrow as pa
-
-    return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
-
-
 def _column(arrow: Any, name: str, path: Path) -> Any:
     """A column as the table holds it: given, or its default, or worked out from others."""
-    import pyarrow as pa
-
-    kinds = {"int64": pa.int64(), "float64": pa.float64(), "string": pa.string()}
-    kind = kinds[SCHEMA[name].rstrip("?")]
+    kind = arrow_schema().field(name).type
     if name not in arrow.column_names:
-        return _default(arrow, name, kind, path)
-    column = arrow[name]
-    cast = _cast(column, name, kind, path)
+        return _default(arrow, name, kind)
+    cast = _cast(arrow[name], name, kind, path)
     if name == "status":
-        return cast.fill_null(_default(arrow, name, kind, path))
-    if not SCHEMA[name].endswith("?") and _DEFAULTS.get(name) is not None:
-        return cast.fill_null(_DEFAULTS[name])
-    return cast
+        return cast.fill_null(_default(arrow, name, kind))
+    return cast.fill_null(_DEFAULTS[name]) if name in _DEFAULTS else cast
 
 
 def _cast(column: Any, name: str, kind: Any, path: Path) -> Any:
@@ -241,19 +218,15 @@ def _first_unlike(column: Any, kind: Any) -> int:
     return low + 1
 
 
-def _default(arrow: Any, name: str, kind: Any, path: Path) -> Any:
+def _default(arrow: Any, name: str, kind: Any) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    rows = arrow.num_rows
     if name == "status":
         scored = pc.is_valid(arrow["score"])
         return pc.if_else(scored, str(Status.SCORED), str(Status.MISSING))
-    if name in ("family", "difficulty"):
+    if name == "family":
         parts = pc.split_pattern(arrow["stratum"].cast(pa.string()), "/", max_splits=1)
-        if name == "family":
-            return pc.list_element(parts, 0)
-        return pa.chunked_array([pa.array([""] * rows)])
-    if SCHEMA[name].endswith("?"):
-        return pa.nulls(rows, kind)
-    return pa.array([_DEFAULTS[name]], kind).take(pa.array([0] * rows))
+        return pc.list_element(parts, 0)
+    value = "" if name == "difficulty" else _DEFAULTS.get(name)  # null where that may be
+    return pa.chunked_array([pa.repeat(pa.scalar(value, kind), arrow.num_rows)])

@@ -80,7 +80,7 @@ class SeedMeans:
         ]
 
     def has_both_arms(self, column: int) -> bool:
-        """Whether a column has a score in both arms of every stratum."""
+        """Reports if a column has a score in both arms of every stratum."""
         return not one_armed(self.values[:, column, 0], self.stratum, self.public)
 
 

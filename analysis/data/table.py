@@ -87,7 +87,7 @@ class ResultTable:
 
 def make_table(rows: Iterable[ResultRow]) -> ResultTable:
     """The table of some rows. Raises AnalysisError for what ``check_table`` refuses."""
-    return _from_arrow(_arrow_table(rows, "rows"), "rows")
+    return table_of_columns(_arrow_table(rows, "rows"), "rows")
 
 
 def read_table(path: Path) -> ResultTable:
@@ -104,20 +104,20 @@ def read_table(path: Path) -> ResultTable:
     if needed := [name for name in lacking if name not in _LATER]:
         raise AnalysisError(f"{path}: no column {', '.join(needed)}; needed: {', '.join(COLUMNS)}")
     for name in lacking:  # written before there was such a column
-        kind = _arrow_schema().field(name)
+        kind = arrow_schema().field(name)
         values = pa.repeat(pa.scalar(_LATER[name], kind.type), arrow.num_rows)
         arrow = arrow.append_column(kind, values)
-    for wanted in _arrow_schema():
+    for wanted in arrow_schema():
         stored = arrow.schema.field(wanted.name).type
         if stored != wanted.type:
             raise AnalysisError(
                 f"{path}: column {wanted.name} has type {stored}; {wanted.type} is wanted"
             )
-    return _from_arrow(arrow, str(path))
+    return table_of_columns(arrow, str(path))
 
 
-def table_of_columns(columns: Mapping[str, Any], place: str) -> ResultTable:
-    """The table of Arrow columns, one for each of COLUMNS. Raises AnalysisError for what
+def table_of_columns(columns: Any, place: str) -> ResultTable:
+    """The table of Arrow columns, by the names in COLUMNS. Raises AnalysisError for what
     ``check_table`` refuses; ``place`` names where they are from."""
     return check_table(_frozen({n: _array(columns[n], n, place) for n in COLUMNS}), place)
 
@@ -236,10 +236,6 @@ def _straddles(instance: NDArray[Any], other: NDArray[Any]) -> Bools:
     return straddles
 
 
-def _from_arrow(arrow: Any, place: str) -> ResultTable:
-    return table_of_columns({n: arrow[n] for n in COLUMNS}, place)
-
-
 def _array(column: Any, name: str, place: str) -> NDArray[Any]:
     """A column in numpy. A null is honest where it may stand; a NaN or an infinity never is."""
     null = np.asarray(column.is_null().to_numpy(), dtype=bool)
@@ -271,18 +267,13 @@ def _arrow_table(rows: Iterable[ResultRow], place: str) -> Any:
 
     columns = columns_of(rows)
     try:
-        return pa.table(
-            {n: [_plain(value) for value in columns[n]] for n in COLUMNS}, schema=_arrow_schema()
-        )
+        return pa.table({n: columns[n] for n in COLUMNS}, schema=arrow_schema())
     except pa.ArrowException as error:
         raise AnalysisError(f"{place}: a value has the wrong type ({error})") from error
 
 
-def _plain(value: Any) -> Any:
-    return str(value) if isinstance(value, str) else value
-
-
-def _arrow_schema() -> Any:
+def arrow_schema() -> Any:
+    """SCHEMA as Arrow has it."""
     import pyarrow as pa
 
     kinds = {"int64": pa.int64(), "float64": pa.float64(), "string": pa.string()}

@@ -1,4 +1,4 @@
-"""How well LLM judges grade: agreement, error rates, and drift between arms."""
+"""The quality of LLM judges: agreement, error rates, and drift between arms."""
 
 import lazy_loader
 

@@ -32,8 +32,8 @@ from registry.result_row import GRADER
 
 @dataclass(frozen=True, slots=True)
 class JudgeFacts:
-    """What the ledger and the study say of a judge, for its column. ``labels`` are its verdicts on
-    criteria of known truth, ``drifts`` what it said again of archived answers."""
+    """Facts of the ledger and the study about a judge, for its column. ``labels`` are its verdicts
+    on criteria of known truth, ``drifts`` those of its second grades of archived answers."""
 
     pin: JudgePin
     rates: JudgeRates | None  # None where it was never checked
@@ -130,7 +130,7 @@ def judge_column(
 def judge_departures(
     plan: Plan, columns: Iterable[JudgeColumn], waves: Sequence[int], published: str = ""
 ) -> list[str]:
-    """Where judges depart from what was promised of them, a sentence each. ``published`` is the
+    """Departures of judges from what was promised of them, a sentence each. ``published`` is the
     day of the first release."""
     ruled = {rule.name for rule in plan.judges}
     departures = []
@@ -161,7 +161,7 @@ def judge_departures(
 
 
 def _arm_departures(column: JudgeColumn) -> Iterator[str]:
-    """Where a judge is not alike in the arms: in its errors, or in what it says again."""
+    """Differences of a judge between the arms: in its errors, or in its second grades."""
     errors = column.errors
     if errors is not None and errors.enough and errors.differ:
         yield (  # without numbers, which change from look to look: the table has them

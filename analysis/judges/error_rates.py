@@ -1,5 +1,5 @@
-"""How far a judge can be trusted: its errors where the truth is known, how graders agree, and gaps
-freed of its errors (spec/statistics.md, C3).
+"""Errors of judges where the truth is known, agreement of graders, and gaps freed of errors
+(spec/statistics.md, C3).
 
 Sensitivity is the share of met criteria that the judge calls met, specificity the share of unmet
 criteria that it calls unmet. A criterion that it left ungraded is in neither, and counted.
@@ -83,7 +83,7 @@ def read_rates(body: Mapping[str, Any], place: str) -> JudgeRates:
 
 
 def shortfall(rule: JudgeRule, rates: JudgeRates | None) -> str:
-    """Where a judge misses what a plan asks of it, in words; "" where it does not."""
+    """The requirements of a plan that a judge misses, in words; "" if it misses none."""
     if rates is None or rates.digest != rule.pin:
         return f"it was not measured; `dosimeter judge check {rule.name}` does"
     reasons = []
@@ -289,7 +289,7 @@ class ErrorsByArm:
 
     @property
     def differ(self) -> bool:
-        """Whether either rate is shown to differ."""
+        """True if either rate is shown to differ."""
         return bool(self.differing)
 
     @property

@@ -117,7 +117,7 @@ class _Units:
     whole: Bools
 
     def lasts_without(self, gone: Bools) -> bool:
-        """Whether the test can do without some instances."""
+        """Reports if the test can do without some instances."""
         for h in np.unique(self.stratum):
             for arm in (self.public, ~self.public):
                 here = arm & (self.stratum == h)

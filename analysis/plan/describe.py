@@ -28,7 +28,7 @@ def describe_plan(plan: Plan) -> str:
 
 
 def _judge_words(plan: Plan) -> tuple[str, ...]:
-    """What is asked of judges before their columns are shown."""
+    """The requirements on judges whose columns are shown."""
     return (f"Judges. {' '.join(map(rule_words, plan.judges))}",) if plan.judges else ()
 
 

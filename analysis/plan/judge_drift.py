@@ -34,7 +34,7 @@ class Regrading:
 
 @dataclass(frozen=True, slots=True)
 class ModelDrift:
-    """How the grades of a model's answers changed, of all models together where ``model`` is "".
+    """The change of the grades of a model's answers, of all models together where ``model`` is "".
     ``public`` and ``private`` are mean changes over strata, None where there are none; ``control``
     holds their gap, tested two-sided."""
 

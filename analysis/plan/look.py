@@ -34,7 +34,7 @@ class ArmMean:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What a plan gives on a table: verdicts by wave and model, and what stands behind them."""
+    """The results of a plan on a table: verdicts by wave and model, and their basis."""
 
     plan: Plan
     registration: str

@@ -43,14 +43,14 @@ class ControlTest:
 
     @property
     def passed(self) -> bool:
-        """Whether the control passed."""
+        """True if nothing speaks against it."""
         return not self.reasons
 
 
 @dataclass(frozen=True, slots=True)
 class ControlSettings:
-    """How a negative control is tested: its permutations, the margin that the 90 % interval must
-    lie inside, and the level of the two-sided p."""
+    """Settings of the test of a negative control: its permutations, the margin that the 90 %
+    interval must lie inside, and the level of the two-sided p."""
 
     draws: Draws
     margin: float = MARGIN
@@ -97,7 +97,7 @@ def pooled_control(
 def pooled_interval(
     values: Floats, stratum: Ints, public: Bools, margin: float = MARGIN
 ) -> Equivalence | None:
-    """How near to no gap such models are together; None where an arm of a stratum has nothing."""
+    """Interval of the gap of such models together; None where an arm of a stratum has nothing."""
     pooled = pool_models(values, stratum)[:, 0]
     if one_armed(pooled, stratum, public):
         return None
@@ -132,7 +132,7 @@ def clean_controls(
 def regrade_drift(
     before: Floats, after: Floats, stratum: Ints, public: Bools, settings: ControlSettings
 ) -> ControlTest:
-    """Whether a judge's second grades of archived answers moved one arm more than the other
+    """Test if a judge's second grades of archived answers moved one arm more than the other
     (spec/statistics.md, C3).
 
     ``before`` and ``after`` (n, models) are the seeds' scores by the first grading and by this one

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Any, Required, TypedDict, Unpack
+from typing import Any
 
 from analysis.errors import AnalysisError
 from analysis.stats import Draws, permutation_seed
@@ -59,43 +59,7 @@ HYPOTHESES = (
 )
 
 
-class PlanOptions(TypedDict, total=False):
-    """Options of every preset, named as the fields of Plan; what is left out has its default."""
-
-    replicates: int
-    looks: int
-    alpha: float
-    permutations: int
-    enumerate_up_to: int
-    margin: float
-    outcomes: Sequence[str]
-    multiplicity: str
-
-
-class StandardOptions(PlanOptions, total=False):
-    """Options of standard-v1, named as the fields of Plan and of StandardRules."""
-
-    pre_exposure: Required[Sequence[str]]
-    frozen: Sequence[str]
-    spiked: Sequence[str]
-    covariate_runs: int
-    study_alpha: float
-    onset_alpha: float
-    onset_looks: int | None
-    missing_alpha: float
-    missing_share: float
-    control_alpha: float
-    control_margin: float
-    second_grader: str
-    sensitivity: Sequence[str]
-    exclusions: Sequence[str]
-    hypotheses: Sequence[str]
-    released: Sequence[tuple[str, str]]
-    burned: str
-    regrade: float
-
-
-_DEFAULTS: PlanOptions = {
+_DEFAULTS: Mapping[str, Any] = {
     "replicates": 1,
     "looks": 1,
     "alpha": 0.025,
@@ -105,7 +69,7 @@ _DEFAULTS: PlanOptions = {
     "outcomes": OUTCOMES,
     "multiplicity": "westfall-young",
 }
-_STANDARD_DEFAULTS: StandardOptions = {
+_STANDARD_DEFAULTS: Mapping[str, Any] = {
     **_DEFAULTS,
     "looks": 8,
     "pre_exposure": (),
@@ -129,18 +93,18 @@ _STANDARD_DEFAULTS: StandardOptions = {
 }
 
 
-def basic_plan(strata: Sequence[str], seeds_per_arm: int, **options: Unpack[PlanOptions]) -> Plan:
-    """The preset basic-v1. Raises AnalysisError for what ``validate_plan`` refuses."""
+def basic_plan(strata: Sequence[str], seeds_per_arm: int, **options: Any) -> Plan:
+    """The preset basic-v1. ``options`` are named as the fields of Plan. Raises AnalysisError for
+    what ``validate_plan`` refuses."""
     given = _tuples({**_DEFAULTS, **options})
     return validate_plan(Plan(BASIC, tuple(strata), seeds_per_arm, missing=MISSING, **given))
 
 
-def standard_plan(
-    strata: Sequence[str], seeds_per_arm: int, **options: Unpack[StandardOptions]
-) -> Plan:
-    """The preset standard-v1: D1 to B1 of spec/statistics.md, §5. ``onset_looks`` are twice the
-    looks if they are not given and there is an ``onset_alpha``. Raises AnalysisError for what
-    ``validate_plan`` refuses."""
+def standard_plan(strata: Sequence[str], seeds_per_arm: int, **options: Any) -> Plan:
+    """The preset standard-v1: D1 to B1 of spec/statistics.md, §5. ``options`` are named as the
+    fields of Plan and of StandardRules; ``pre_exposure`` names the models released before
+    publication. ``onset_looks`` are twice the looks if they are not given and there is an
+    ``onset_alpha``. Raises AnalysisError for what ``validate_plan`` refuses."""
     given = _tuples({**_STANDARD_DEFAULTS, **options})
     longer = 2 if given["onset_alpha"] else 1
     given["onset_looks"] = given["onset_looks"] or given["looks"] * longer
@@ -174,7 +138,7 @@ def validate_plan(plan: Plan) -> Plan:
 
 
 def look_alpha(plan: Plan) -> float:
-    """What each look may spend: alpha shared equally (spec/statistics.md, P3)."""
+    """The alpha of each look: that of the plan shared equally (spec/statistics.md, P3)."""
     return plan.alpha / plan.looks
 
 

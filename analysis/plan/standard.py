@@ -75,8 +75,8 @@ class StandardResult:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """What judges have to do with the verdicts: the second grader's, by wave; what was graded
-    again; whose scores are tested."""
+    """The parts of judges: the second grader's verdicts by wave, the drift of its second grades,
+    and the grader of the tested scores."""
 
     second: dict[int, tuple[PrimaryResult, ...]]
     drifts: tuple[Drift, ...]
@@ -199,7 +199,7 @@ def _watched(
     kept: RetainedRows,
     looks: Sequence[tuple[LookResult, LookData]],
 ) -> list[tuple[int, LookData]]:
-    """What P4 looks at: as P1, but for single burned instances, which stay."""
+    """The looks of P4: as P1, but for single burned instances, which stay."""
     if np.array_equal(kept.primary, kept.monitored):
         return [(look.wave, data) for look, data in looks]
     plan = registered.plan
@@ -317,7 +317,7 @@ def _judge_look(look: LookResult, controls: Sequence[ControlResult]) -> LookResu
 
 
 def bears_on(control: ControlResult, wave: int, model: str) -> bool:
-    """Whether a model's verdict at a wave rests on a control: C1 before publication bears on all
+    """Reports if a model's verdict at a wave rests on a control: C1 before publication bears on all
     looks, one at a look on that, C3 on its model, or where it names none on the look."""
     if control.kind == "C3":
         return control.wave == wave and (not control.models or model in control.models)

@@ -1,4 +1,4 @@
-"""What control C1 withholds of a planned study whose negative controls are clean
+"""The share of verdicts that control C1 withholds where the negative controls are clean
 (spec/statistics.md, C1, P6).
 
 The rule is that of ``analysis.plan.controls``, put together as in ``analysis.plan.standard``:
@@ -79,8 +79,8 @@ class ControlOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """So many ``what`` ("instances an arm and stratum", "pre-exposure models"), at which so many
-    looks are withheld, by simulation."""
+    """A ``count`` of ``what`` ("instances an arm and stratum", "pre-exposure models"), and the
+    share of looks that is withheld at it, by simulation."""
 
     what: str
     count: int

@@ -60,9 +60,9 @@ _LEAST, _MOST = 0.02, 0.98  # powers that a straight line through probits may re
 
 @dataclass(frozen=True, slots=True)
 class PowerSetting:
-    """What is varied beside the plan: the new models of a look, the runs of pre-exposure models
-    on each instance (0: no covariate), the inflation, and the look at which it begins; the
-    negative controls, None where nothing of them is asked."""
+    """The values that are varied beside the plan: the new models of a look, the runs of
+    pre-exposure models on each instance (0: no covariate), the inflation, and the look at which it
+    begins; the negative controls, None where nothing of them is asked."""
 
     models: int = 1
     covariate_runs: int = 0
@@ -83,7 +83,7 @@ class PowerDesign:
 
     @property
     def covariate_of_controls(self) -> bool:
-        """Whether the negative controls are as many runs as make the covariate."""
+        """True if the runs of the negative controls make the covariate."""
         controls, setting = self.setting.controls, self.setting
         return controls is not None and controls.runs(self.plan.replicates) == (
             setting.covariate_runs
@@ -343,7 +343,7 @@ def first_rejections(
 
 
 def _one_look(design: PowerDesign, effort: SimulationSize) -> tuple[Bools, ControlOutcome | None]:
-    """Whether the one inflated model of a look is named, and what C1 says, by study."""
+    """The studies that name the inflated model of a look, and the outcome of C1 by study."""
     plan, components, setting = design.plan, design.components, design.setting
     stratum, public = allocation(plan)
     tested = replace(plan, permutations=effort.permutations)
@@ -418,7 +418,7 @@ def _covariate(
 
 
 def _crossing(points: Sequence[tuple[float, float]], target: float) -> float | None:
-    """Where a line through the probits reaches the target; None where it does not rise."""
+    """The point where a line through the probits reaches the target; None if it does not rise."""
     from scipy.special import ndtri
 
     kept = [(x, float(np.clip(y, _LEAST, _MOST))) for x, y in points if 0 < y < 1]

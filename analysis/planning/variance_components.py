@@ -202,7 +202,7 @@ def draw_normal(
 def draw_shared(
     components: Components, outcomes: int, shape: Sequence[int], stream: np.random.Generator
 ) -> Floats:
-    """What every model shares of instances (n, B, outcomes)."""
+    """The part of instances' scores that all models share (n, B, outcomes)."""
     everyone, _, _ = components.parts
     return math.sqrt(everyone) * draw_normal(components, outcomes, shape, stream)
 
@@ -231,7 +231,7 @@ def draw_columns(
 
 @dataclass(frozen=True, slots=True)
 class SimulationSize:
-    """How much is simulated. ``permutations`` take the place of the plan's: fewer are enough to
+    """The size of a simulation. ``permutations`` take the place of the plan's: fewer are enough to
     tell power, and cost it a little. Of the study's power, which takes longer and is mostly near
     1, a quarter of the replications is made, or 100."""
 

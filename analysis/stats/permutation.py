@@ -45,12 +45,12 @@ class Block:
 
     @property
     def size(self) -> int:
-        """How many units it has."""
+        """Number of units."""
         return int(self.columns.stop - self.columns.start)
 
 
 def rows_at_once(blocks: Sequence[Block]) -> int:
-    """How many rows ``draw_labels`` is best asked for."""
+    """Number of rows to ask of ``draw_labels`` at a time."""
     return max(1, _CHUNK // max(block.size for block in blocks))
 
 
@@ -94,7 +94,7 @@ def smallest(keys: Keys, count: int) -> tuple[Bools, NDArray[np.intp]]:
 
 
 class _Source:
-    """Where the keys of a draw come from, for one thread."""
+    """Source of the keys of a draw, for one thread."""
 
     def __init__(self, seed: int, blocks: Sequence[Block]) -> None:
         short = max(block.size for block in blocks) <= _SHORT_UP_TO
@@ -141,7 +141,7 @@ NO_SPREAD = 1e-12  # an SD below this is rounding of a constant
 
 
 class Draws(TypedDict):
-    """How labels are permuted: all allocations if there are ``enumerate_up_to`` or fewer, else
+    """The way labels are permuted: all allocations if there are ``enumerate_up_to`` or fewer, else
     ``permutations`` drawn ones, from PCG64(``seed``)."""
 
     permutations: int
@@ -188,7 +188,7 @@ def permutation_seed(registration: str, *path: str) -> int:
 
 
 def count_allocations(stratum: Ints, public: Bools) -> int:
-    """In how many ways the labels can fall: the product over strata of n choose public."""
+    """Number of allocations of the labels: the product over strata of n choose public."""
     return math.prod(
         math.comb(int((stratum == h).sum()), int(public[stratum == h].sum()))
         for h in np.unique(stratum)
@@ -357,7 +357,7 @@ def weigh_blocks(values: Floats, stratum: Ints, block: Ints) -> Floats:
 
 
 def _counts(there: Bools, codes: Ints) -> Floats:
-    """How many instances of each code every model has (codes, models)."""
+    """Number of instances of each code that each model has (codes, models)."""
     counts = np.zeros((int(codes.max(initial=-1)) + 1, there.shape[1]))
     np.add.at(counts, codes, there)
     return counts

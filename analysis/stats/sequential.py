@@ -68,7 +68,7 @@ class LookScores:
 
 @dataclass(frozen=True, slots=True)
 class LookStep:
-    """What one look said. ``statistic`` is T_k, of the window of looks ``onset``…k; ``removed``
+    """The result of one look. ``statistic`` is T_k, of the window of looks ``onset``…k; ``removed``
     rows fell at this look, the last of them with ``threshold``, None where none fell. ``share``
     of all rows reach the observed statistic: a p-value of this look alone, not of the looks."""
 

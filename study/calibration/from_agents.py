@@ -19,12 +19,11 @@ import numpy as np
 
 from analysis.calibration import DOSES, DoseTrials, check_doses, measure, one_model_studies
 from analysis.data import make_seed_means
-from analysis.plan import STANDARD, ModelScores, look_data
+from analysis.plan import STANDARD, look_data
 from analysis.stats import permutation_seed
 from generators.templates.library import NAMES
 from harness.sweep import prepare_ray
-from registry.canonical import digest_value
-from registry.ledger import Plan, record_body
+from registry.ledger import Plan, record_digest
 from registry.provenance import utc_now
 from registry.result_row import GRADER
 from study.calibration.from_scores import Calibrated
@@ -93,7 +92,7 @@ def plan_run(study: Study, request: RunRequest, folder: Path) -> Scratch:
         for dose in doses
         for number in range(1, request.replicates + 1)
     )
-    registration = digest_value(record_body(registered))
+    registration = record_digest(registered)
     body = _protocol(study, registered.plan, agents, registration)
     text = json.dumps(body, indent=1, ensure_ascii=False) + "\n"
     name = hashlib.sha256(text.encode()).hexdigest()[:8]
@@ -145,7 +144,7 @@ def _sweep(scratch_study: Study, wave: int, request: RunRequest, watching: Watch
 
 def _measure(study: Study, scratch_study: Study, scratch: Scratch) -> Calibrated:
     registered = registration_of(study)
-    plan, registration = registered.plan, digest_value(record_body(registered))
+    plan, registration = registered.plan, record_digest(registered)
     snapshot = take_snapshot(scratch_study)
     table = exact_table(snapshot, snapshot.closed_waves)
     means = make_seed_means(table.where(table["grader"] == GRADER), plan.outcomes, plan.strata)
@@ -154,13 +153,11 @@ def _measure(study: Study, scratch_study: Study, scratch: Scratch) -> Calibrated
     rules = plan.standard
     before = means.where(0, [HONEST]) if rules is not None else []
     data = look_data(means, tested, before, rules.covariate_runs if rules is not None else 1)
-    own = data.means
-    model = ModelScores(
-        own.values, data.covariate if data.covered else None, own.missing, own.missing + own.scored
-    )
-    labels = np.repeat(own.public[:, None], len(own.columns), axis=1)
-    studies = one_model_studies(model, labels, own.stratum, own.tranche)
-    trials = DoseTrials(studies, tuple(doses[column.model] for column in own.columns))
+    tested_means = data.means
+    labels = np.repeat(tested_means.public[:, None], len(tested), axis=1)
+    scores = data.studies(range(len(tested))).scores
+    studies = one_model_studies(scores, labels, tested_means.stratum, tested_means.tranche)
+    trials = DoseTrials(studies, tuple(doses[name] for name in tested_means.models))
     seed = permutation_seed(registration, "C2", "calibrate", "run")
     calibration = measure(plan, trials, seed)
     notes = (

@@ -27,9 +27,9 @@ from analysis.files import plain_values
 from analysis.plan import ModelScores, control_models, keep_rows
 from analysis.stats import Bools, Floats, Ints, pre_exposure_means
 from harness.storage import calibration_key
-from registry.canonical import canonical_bytes, digest_bytes, digest_value
+from registry.canonical import canonical_bytes, digest_bytes
 from registry.errors import BrokenPromise
-from registry.ledger import CalibrationMade, Entry, ModelPin, Plan, record_body, write_inventory
+from registry.ledger import CalibrationMade, Entry, ModelPin, Plan, record_digest, write_inventory
 from registry.result_row import GRADER
 from study.errors import StudyError
 from study.sweeps import exact_table
@@ -110,14 +110,14 @@ def calibrate_study(study: Study, request: CalibrateRequest) -> Calibrated:
     """
     check_doses(request.doses, request.replicates)
     registered = registration_of(study)
-    plan, registration = registered.plan, digest_value(record_body(registered))
+    plan, registration = registered.plan, record_digest(registered)
     snapshot = take_snapshot(study)
     wave, model = _chosen(snapshot, plan, request)
     means = make_seed_means(_table(snapshot, plan, wave), plan.outcomes, plan.strata)
     companions = companions_of(study, plan, means, wave, model)
     clean_scores, covered = make_clean_scores(plan, means, wave, model, companions)
     known, pools = _known(study, means, wave, np.unique(clean_scores.stratum))
-    found = calibrate(
+    calibration = calibrate(
         plan,
         clean_scores,
         doses=request.doses,
@@ -136,7 +136,7 @@ def calibrate_study(study: Study, request: CalibrateRequest) -> Calibrated:
         known,
         covered,
         tuple(_notes(plan, companions, clean_scores, covered)),
-        found,
+        calibration,
         companions.models,
     )
 
@@ -161,9 +161,9 @@ def make_clean_scores(
 ) -> tuple[CleanScores, float]:
     """Return the scores of the model and of its companions, each with the covariate that a new
     model would have at this wave; and the share of instances that have one."""
-    own = means.where(wave, [model])
+    column = means.where(wave, [model])
     others = [place for name in companions.models for place in means.where(wave, [name])]
-    rows = means.rows(own)
+    rows = means.rows(column)
 
     def scores(columns: list[int]) -> ModelScores:
         named = [_covariate(plan, means, rows, wave, means.columns[c].model) for c in columns]
@@ -174,7 +174,7 @@ def make_clean_scores(
         return ModelScores(values, covariate, missing, missing + scored)
 
     clean = CleanScores(
-        scores(own),
+        scores(column),
         means.stratum[rows],
         means.public[rows],
         means.tranche[rows],
@@ -360,30 +360,25 @@ def record_calibration(study: Study, made: Calibrated, now: str) -> CalibrationM
     return kept
 
 
-def as_kept(made: Calibrated, result: str = "", time: str = "") -> RecordedCalibration:
+def as_kept(made: Calibrated) -> RecordedCalibration:
     """A calibration as it is read back."""
-    return read_calibration(plain_values(made.as_json()), "the calibration", result, time)
+    return read_calibration(plain_values(made.as_json()), "the calibration", "", "")
 
 
 def calibrations_of(
     study: Study, registration: str, through: int
 ) -> tuple[RecordedCalibration, ...]:
-    """What a report through a wave shows: of stored scores and of agents one each, on the newest
-    wave, of such the one with most trials, of such the last. Raises BrokenPromise where one is
-    not what the ledger promises."""
-    best: dict[str, Entry] = {}
-    for entry in study.ledger.find("calibrated"):
-        record: CalibrationMade = entry.record
-        if record.plan != registration or (record.wave or 0) > through:
-            continue
-        current = best.get(record.how)
-        if current is None or _weight(record) >= _weight(current.record):
-            best[record.how] = entry
+    """Return the calibrations that a report through a wave shows: of stored scores and of agents
+    one each, on the newest wave, of such the one with most trials, of such the last. Raises
+    BrokenPromise where one is not what the ledger promises."""
+    made = [
+        entry
+        for entry in study.ledger.find("calibrated")
+        if entry.record.plan == registration and (entry.record.wave or 0) <= through
+    ]
+    made.sort(key=lambda entry: (entry.record.wave or 0, entry.record.trials))
+    best = {entry.record.how: entry for entry in made}
     return tuple(_read(study, best[how]) for how in sorted(best))
-
-
-def _weight(record: CalibrationMade) -> tuple[int, int]:
-    return (record.wave or 0, record.trials)
 
 
 def _read(study: Study, entry: Entry) -> RecordedCalibration:
