@@ -1,7 +1,6 @@
 from .plan_section import ControlsSection, PlanFile, plan_options, refuse_idle_keys
 from .protocol import FILE_NAME, Protocol, Task, read_protocol, relatives_of
-from .sections import BudgetSection
-from .wave_section import PANEL, Tranches, write_tranches
+from .sections import PANEL, BudgetSection, Tranches, write_tranches
 from .yaml import MAX_BYTES, explain_fault, read_bounded, read_template, read_yaml
 
 __all__ = [

@@ -80,16 +80,9 @@ SECTIONS: Mapping[str, type[Section]] = {
     "covariate": CovariateSection,
     "missing": MissingSection,
 }
-STANDARD_ONLY = (
-    "study_alpha",
-    "onset_alpha",
-    "onset_looks",
-    *SECTIONS,
-    "second_grader",
-    "sensitivity",
-    "exclusions",
-    "burned",
-    "hypotheses",
+_OF_EVERY_PRESET = {"looks", "alpha", "permutations", "margin", "outcomes", "multiplicity"}
+STANDARD_ONLY = tuple(
+    name for name in PlanSection.model_fields if name not in {*_OF_EVERY_PRESET, "preset", "judges"}
 )
 
 
@@ -159,34 +152,19 @@ def make_plan(
 
 def plan_options(section: PlanSection) -> dict[str, Any]:
     """What the section says, as the preset's function takes it."""
-    options = {
-        "looks": section.looks,
-        "alpha": section.alpha,
-        "permutations": section.permutations,
-        "margin": section.margin,
-        "outcomes": section.outcomes,
-        "multiplicity": section.multiplicity,
-    }
+    names = _OF_EVERY_PRESET
+    parts: dict[str, Any] = {}
     if section.preset == "standard-v1":
+        names = {*names, *STANDARD_ONLY} - SECTIONS.keys()
         controls = section.controls or ControlsSection()
         missing = section.missing or MissingSection()
-        options |= {
-            "pre_exposure": controls.pre_exposure,
-            "frozen": controls.frozen,
-            "spiked": controls.spiked,
+        parts = {
+            **controls.model_dump(exclude={"alpha", "margin"}),
             "control_alpha": controls.alpha,
             "control_margin": controls.margin,
-            "regrade": controls.regrade,
             "covariate_runs": (section.covariate or CovariateSection()).runs,
             "missing_alpha": missing.alpha,
             "missing_share": missing.share,
-            "study_alpha": section.study_alpha,
-            "onset_alpha": section.onset_alpha,
-            "onset_looks": section.onset_looks,
-            "second_grader": section.second_grader,
-            "sensitivity": section.sensitivity,
-            "exclusions": section.exclusions,
-            "burned": section.burned,
-            "hypotheses": section.hypotheses,
         }
+    options = section.model_dump(include=names) | parts
     return {name: value for name, value in options.items() if value is not None}

@@ -18,12 +18,10 @@ from generators.templates import template_family
 from harness.judging import pin_judge
 from registry.ledger import JudgePin, JudgeRule, ModelPin, Plan, record_digest
 from study.errors import StudyError
-from study.protocol.checks import check_keys, check_sections, explain, spell_out_tasks
-from study.protocol.plan_section import (
-    PlanSection,
-    make_plan,
-)
+from study.protocol.checks import check_sections, explain, refuse_agents, spell_out_tasks
+from study.protocol.plan_section import PlanSection, make_plan
 from study.protocol.sections import (
+    PANEL,
     BudgetSection,
     JudgeSection,
     ModelSection,
@@ -33,9 +31,6 @@ from study.protocol.sections import (
     SandboxSection,
     SweepSection,
     TaskSection,
-)
-from study.protocol.wave_section import (
-    PANEL,
     Tranches,
     planned_tranches,
     spell_out_waves,
@@ -77,28 +72,28 @@ class Protocol:
     description: str
     tasks: tuple[Task, ...]
     seeds_per_arm: int
+    reserve: tuple[int, ...]  # seeds per arm of each reserve tranche
     replicates: int
     models: tuple[ModelPin, ...]
+    judges: tuple[JudgePin, ...]
     waves: tuple[tuple[str, ...], ...]
+    tranches: tuple[tuple[Tranches, ...], ...]  # by wave, of its models; () for the panel
     plan: PlanSection
     sandbox: SandboxSection
     sweep: SweepSection
     release: ReleaseSection
+    prices: str | None  # path of the price file
+    budget: BudgetSection | None
     store: str
     keys: str
     recipients: tuple[str, ...]
     entropy: str
-    templates: tuple[tuple[str, str], ...] = ()  # name and text of each template file
-    judges: tuple[JudgePin, ...] = ()
-    families: tuple[tuple[str, str], ...] = ()  # of models and judges that name theirs
-    prices: str | None = None  # path of the price file
-    budget: BudgetSection | None = None
-    facts: tuple[ModelFacts, ...] = ()
-    judge_facts: tuple[ModelFacts, ...] = ()
-    reserve: tuple[int, ...] = ()  # seeds per arm of each reserve tranche
-    tranches: tuple[tuple[Tranches, ...], ...] = ()  # by wave, of its models; () for the panel
-    retention: tuple[tuple[str, str], ...] = ()  # of models and judges that state theirs
-    logprobs: tuple[tuple[str, str, int], ...] = ()  # of models: how, and how many of the likeliest
+    templates: tuple[tuple[str, str], ...]  # name and text of each template file
+    facts: tuple[ModelFacts, ...]
+    judge_facts: tuple[ModelFacts, ...]
+    families: tuple[tuple[str, str], ...]  # of models and judges that name theirs
+    retention: tuple[tuple[str, str], ...]  # of models and judges that state theirs
+    logprobs: tuple[tuple[str, str, int], ...]  # of models: how, and how many of the likeliest
     # With the families of the template files.
     catalog: Catalog = field(default=INSTALLED, compare=False, repr=False)
 
@@ -126,7 +121,7 @@ class Protocol:
         return tuple(entry for entry in self.retention if entry[0] in here)
 
     def registered_plan(self) -> Plan:
-        """Return the plan as it is put into the ledger."""
+        """Return the plan as it is put into the ledger, with each judge pinned as it is now."""
         plan = make_plan(
             self.plan,
             strata=tuple(task.stratum for task in self.tasks),
@@ -135,13 +130,12 @@ class Protocol:
             waves=self.waves,
             released={fact.name: fact.released for fact in self.facts if fact.released},
         )
-        return replace(plan, judges=self._judge_rules())
-
-    def _judge_rules(self) -> tuple[JudgeRule, ...]:
-        """What the plan asks of judges, each pinned as it is now."""
         pins = {pin.name: record_digest(pin) for pin in self.judges}
-        rules = sorted(self.plan.judges.items())
-        return tuple(JudgeRule(name, pins[name], **dict(rule)) for name, rule in rules)
+        rules = (
+            JudgeRule(name, pins[name], **dict(rule))
+            for name, rule in sorted(self.plan.judges.items())
+        )
+        return replace(plan, judges=tuple(rules))
 
 
 def relatives_of(protocol: Protocol, judge: str) -> tuple[str, ...]:
@@ -160,7 +154,7 @@ def read_protocol(folder: Path, name: str = FILE_NAME) -> Protocol:
         raise StudyError(f"{document.path}:1: a protocol is a mapping that starts with `study:`")
     spell_out_tasks(document)
     stated = spell_out_waves(document)
-    check_keys(document)
+    refuse_agents(document)
     try:
         # As JSON, since strict validation then takes a list for a tuple and nothing else odd.
         parsed = ProtocolFile.model_validate_json(json.dumps(document.value, default=str))
@@ -168,46 +162,28 @@ def read_protocol(folder: Path, name: str = FILE_NAME) -> Protocol:
         raise explain(document, error) from error
     tasks, templates, catalog = _check_tasks(document, parsed, folder)
     check_sections(document, parsed)
-    section = parsed.reserve
-    reserve = () if section is None else (section.seeds_per_arm,) * section.tranches
+    reserve = parsed.reserve
+    sizes = () if reserve is None else (reserve.seeds_per_arm,) * reserve.tranches
     buyers = (*parsed.models.items(), *parsed.judges.items())
-    protocol = Protocol(
-        name=parsed.study,
-        description=parsed.description,
-        tasks=tasks,
-        seeds_per_arm=parsed.seeds_per_arm,
-        replicates=parsed.replicates,
-        models=tuple(_pin(name, section) for name, section in parsed.models.items()),
-        waves=parsed.waves,
-        plan=parsed.plan,
-        sandbox=parsed.sandbox,
-        sweep=parsed.sweep,
-        release=parsed.release,
-        store=parsed.store,
-        keys=parsed.keys,
-        recipients=parsed.recipients,
-        entropy=parsed.entropy,
-        templates=templates,
-        catalog=catalog,
-        prices=parsed.prices,
-        budget=parsed.budget,
-        judges=tuple(pin_judge(_pin(name, section)) for name, section in parsed.judges.items()),
-        families=tuple(
-            (name, section.family) for name, section in buyers if section.family is not None
-        ),
-        facts=_facts(parsed.models),
-        judge_facts=_facts(parsed.judges),
-        reserve=reserve,
-        tranches=planned_tranches(document, parsed.waves, stated, reserve),
-        retention=tuple(
-            (name, section.retention) for name, section in buyers if section.retention is not None
-        ),
-        logprobs=tuple(
+    values = vars(parsed) | {
+        "tasks": tasks,
+        "templates": templates,
+        "catalog": catalog,
+        "reserve": sizes,
+        "tranches": planned_tranches(document, parsed.waves, stated, sizes),
+        "models": tuple(_pin(name, section) for name, section in parsed.models.items()),
+        "judges": tuple(pin_judge(_pin(name, section)) for name, section in parsed.judges.items()),
+        "facts": _facts(parsed.models),
+        "judge_facts": _facts(parsed.judges),
+        "families": tuple((name, section.family) for name, section in buyers if section.family),
+        "retention": tuple((n, section.retention) for n, section in buyers if section.retention),
+        "logprobs": tuple(
             (name, section.logprobs, section.top_logprobs or 1)
             for name, section in parsed.models.items()
-            if isinstance(section, OpenAISection) and section.logprobs is not None
+            if isinstance(section, OpenAISection) and section.logprobs
         ),
-    )
+    }
+    protocol = Protocol(name=values.pop("study"), **values)
     try:
         protocol.registered_plan()
     except AnalysisError as error:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from study.protocol.plan_section import (
-    Count,
-    PlanSection,
-    Section,
-)
-from study.protocol.wave_section import (
-    ReserveSection,
-)
+from generators.yaml_lines import YamlDocument
+from study.errors import StudyError
+from study.protocol.plan_section import Count, PlanSection, Section
 
 NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 URL = r"^https?://[^/@\s]+(/[^@\s]*)?$"  # without a user or password: it goes into the ledger
 ADDRESS = r"^([\w.-]+|\[[0-9a-fA-F:]+\]):[0-9]{1,5}$"
 RECIPIENT = r"^age1[02-9ac-hj-np-z]{58}$"
+ENTROPY = r"^(system|fixed:[0-9a-f]{64})$"
 Name = Annotated[str, Field(pattern=NAME)]
 Usd = Annotated[float, Field(gt=0, le=1_000_000_000)]
+Tranches = tuple[int, ...]
+PANEL: Tranches = (0,)
 
 
 class TaskSection(Section):
@@ -177,6 +175,13 @@ class ReleaseSection(Section):
     licence: str = "cc-by-4.0"
 
 
+class ReserveSection(Section):
+    """Tranches beside the panel, each with as many public as private seeds in every stratum."""
+
+    tranches: Annotated[int, Field(ge=1, le=1000)]
+    seeds_per_arm: Count
+
+
 class ProtocolFile(Section):
     study: Name
     description: str = ""
@@ -196,7 +201,7 @@ class ProtocolFile(Section):
     store: str = "store"
     keys: str = "keys/study.txt"  # age identity file
     recipients: tuple[Annotated[str, Field(pattern=RECIPIENT)], ...] = ()
-    entropy: str = Field(default="system", pattern=r"^(system|fixed:[0-9a-f]{64})$")
+    entropy: str = Field(default="system", pattern=ENTROPY)
 
 
 TOP_SECTIONS: Mapping[str, type[Section]] = {
@@ -217,3 +222,80 @@ MODEL_SECTIONS: Mapping[str, type[Section]] = {
     "agent_server": AgentServerSection,
 }
 JUDGE_SECTIONS: Mapping[str, type[Section]] = {**MODEL_SECTIONS, "scripted": ScriptedJudgeSection}
+
+
+# --- The tranches of the waves ---
+
+
+def spell_out_waves(document: YamlDocument) -> dict[int, Any]:
+    """Replace each wave ``{models: […], tranches: …}`` by the list of its models, and return the
+    tranches as they are written, by wave. Raises StudyError for other keys."""
+    waves = document.value.get("waves")
+    stated: dict[int, Any] = {}
+    for number, wave in enumerate(waves if isinstance(waves, list) else []):
+        if not isinstance(wave, dict):
+            continue
+        for key in wave:
+            if key not in ("models", "tranches"):
+                place = document.place(("waves", number, key))
+                raise StudyError(f"{place}: unknown key; a wave has models and tranches")
+        if "models" not in wave:
+            place = document.place(("waves", number))
+            raise StudyError(f"{place}: the key 'models' is missing")
+        stated[number] = wave.get("tranches")
+        waves[number] = wave["models"]
+    return stated
+
+
+def planned_tranches(
+    document: YamlDocument,
+    waves: Sequence[Sequence[str]],
+    stated: Mapping[int, Any],
+    reserve: Sequence[int],
+) -> tuple[tuple[Tranches, ...], ...]:
+    """Return by wave the tranches of each of its models, in order; () for a wave that runs
+    the panel alone. Raises StudyError for a tranche that is not drawn and an unknown model."""
+    return tuple(
+        _of_wave(document, number, models, stated.get(number), len(reserve))
+        for number, models in enumerate(waves)
+    )
+
+
+def write_tranches(tranches: Mapping[str, Tranches]) -> str:
+    """Return the mapping as one line of YAML."""
+    return f"{{{', '.join(f'{name}: {list(numbers)}' for name, numbers in tranches.items())}}}"
+
+
+def _of_wave(
+    document: YamlDocument, wave: int, models: Sequence[str], stated: Any, last: int
+) -> tuple[Tranches, ...]:
+    """Return the tranches of each model: stated for all of them, or by name."""
+    named = stated if isinstance(stated, dict) else {}
+    for name in named:
+        if name not in models:
+            place = document.place(("waves", wave, "tranches", name))
+            raise StudyError(f"{place}: the wave has no model {name!r}; it has {', '.join(models)}")
+    every = PANEL
+    if not isinstance(stated, dict | None):
+        every = _read(document, (wave, "tranches"), stated, last)
+    chosen = tuple(
+        _read(document, (wave, "tranches", name), named[name], last) if name in named else every
+        for name in models
+    )
+    return () if set(chosen) == {PANEL} else chosen
+
+
+def _read(document: YamlDocument, place: tuple[str | int, ...], stated: Any, last: int) -> Tranches:
+    """Return one number, or a list of them, as a sorted tuple. Raises StudyError."""
+    numbers = stated if isinstance(stated, list) else [stated]
+    where = document.place(("waves", *place))
+    if not numbers or not all(type(number) is int for number in numbers):
+        raise StudyError(f"{where}: a tranche is a whole number, or a list of them: 0 is the panel")
+    if len(set(numbers)) < len(numbers):
+        raise StudyError(f"{where}: a tranche is named twice")
+    for number in numbers:
+        if not 0 <= number <= last:
+            known = "0, the panel: a reserve is drawn with the seeds, by `reserve:`"
+            known = f"0 (the panel) and 1 to {last}" if last else known
+            raise StudyError(f"{where}: there is no tranche {number}; there is {known}")
+    return tuple(sorted(numbers))
