@@ -8,7 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from time import process_time
 from typing import Any
 
@@ -52,6 +52,11 @@ MOST_SECONDS = 10.0  # of CPU for one question, the first sample let be
 MOST_SECONDS_IN_ALL = 60.0  # and for a file; of questions after that one sample is made
 _FEWEST_JUDGED = 20  # samples that say how easily an answer is guessed
 _ENOUGH_FAILURES = 12  # samples without a key; where none ever had one, a quarter of it
+_JSON_NAMES = {
+    "id": "question_id",
+    "distinct": "distinct_answers",
+    "most_frequent": "most_frequent_share",
+}
 _JSON = ("jsonmatch", "readfile_jsonmatch")
 _VARYING = re.compile(r"[0-9]+|'[^']*'|on [^ ]+:")
 _COMPONENT_KEYS = ("content", "config", "type")
@@ -86,15 +91,7 @@ class QuestionReport:
     def as_json(self) -> dict[str, Any]:
         """The value as plain JSON."""
         return {
-            "question_id": self.id,
-            "scoring_type": self.scoring_type,
-            "samples": self.samples,
-            "log10_variables": _rounded(self.log10_variables),
-            "log10_data": _rounded(self.log10_data),
-            "simulated": self.simulated,
-            "distinct_answers": self.distinct,
-            "most_frequent_share": _rounded(self.most_frequent),
-            "constant_guess": _rounded(self.constant_guess),
+            _JSON_NAMES.get(name, name): _rounded(value) for name, value in asdict(self).items()
         }
 
 
@@ -141,8 +138,8 @@ def _problem_json(problem: Problem) -> dict[str, Any]:
     return {"line": problem.line, "key": problem.key, "what": problem.what}
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
+def _rounded(value: Any) -> Any:
+    return round(value, 4) if isinstance(value, float) else value
 
 
 def check_text(text: str | bytes, path: str) -> TemplateReport:

@@ -93,7 +93,8 @@ class TemplateFamily:
         """A prepared sample as an instance."""
         key = prepared.key
         assets = tuple(
-            Asset(file.path, _media_type(file.path), file.data) for file in prepared.files
+            Asset(path, _MEDIA.get(path.rpartition(".")[2].lower(), "text/plain"), data)
+            for path, data in ((file.path, file.data) for file in prepared.files)
         )
         truth = _truth(prepared)
         return make_instance(
@@ -211,7 +212,3 @@ def _metarubrics(key: Key) -> tuple[Metarubric, ...]:
             "key",
         ),
     )
-
-
-def _media_type(path: str) -> str:
-    return _MEDIA.get(path.rpartition(".")[2].lower(), "text/plain")

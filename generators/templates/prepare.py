@@ -11,9 +11,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from hashlib import sha256
-from json.encoder import encode_basestring
 from typing import Any, TypeVar
 
 from generators.errors import TemplateError, TemplateLimitError
@@ -46,6 +44,8 @@ from generators.yaml_lines import Place
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 VERSION = "1"  # of how samples are drawn: what changes a byte of any sample is a new one
 ATTEMPTS = 20  # at a sample that has a key
@@ -124,12 +124,8 @@ def compile_question(file: TemplateFile, question: Question) -> CompiledQuestion
     def texts(key: str, values: tuple[str, ...]) -> tuple[Text, ...]:
         return tuple(at((key, index), parse_text, value) for index, value in enumerate(values))
 
-    by_response = question.expected_response is not None
-    expected = (
-        text("expected_response", question.expected_response)
-        if by_response
-        else text("expected_content", question.expected_content)
-    )
+    key = "expected_content" if question.expected_response is None else "expected_response"
+    expected = text(key, getattr(question, key))
     prompt, read = text("template", question.template), text("file_to_read", question.file_to_read)
     paths = texts("files_to_check", question.files_to_check) or texts(
         "expected_structure", question.expected_structure
@@ -150,7 +146,7 @@ def compile_question(file: TemplateFile, question: Question) -> CompiledQuestion
         question=question,
         prompt=compile_text(prompt),
         expected=compile_text(expected),
-        before=compile_text(_before(question, variables)),
+        before=compile_text(_before(question, getattr(question, key) or "", variables)),
         read=compile_text(read) if read else None,
         paths=tuple(map(compile_text, paths)),
         plans=tuple(plan for plan, _ in plans),
@@ -203,6 +199,9 @@ def _prepare(
             _check_folders(set(paths))
             given["expected_structure"] = draw_tree(paths)
         files, log10_data = _make_files(compiled.plans, scope, root, made)
+        expected = compiled.expected(scope)
+        if question.scoring_type == EDIT:  # its key holds the file as it was
+            expected = complete_edit(expected, {file.path: file.data for file in files})
         return Prepared(
             question=question,
             sample=sample,
@@ -211,7 +210,7 @@ def _prepare(
             files=files,
             key=Key(
                 question.scoring_type,
-                expected=_expected(compiled, scope, files),
+                expected=expected,
                 file=_confined(compiled.read(scope)) if compiled.read else "",
                 paths=paths,
             ),
@@ -222,13 +221,6 @@ def _prepare(
     finally:
         for file in made.values():
             file.close()
-
-
-def _expected(compiled: CompiledQuestion, scope: Scope, files: tuple[MadeFile, ...]) -> str:
-    expected = compiled.expected(scope)
-    if compiled.question.scoring_type == EDIT:  # its key holds the file as it was
-        expected = complete_edit(expected, {file.path: file.data for file in files})
-    return expected
 
 
 def _make_files(
@@ -407,11 +399,8 @@ def _texts_in(value: Any) -> Iterator[Text]:
 # -- what a precheck file says ------------------------------------------------------------------
 
 
-def _before(question: Question, variables: tuple[Variable, ...]) -> Text:
+def _before(question: Question, written: str, variables: tuple[Variable, ...]) -> Text:
     """The expected answer with nothing to fill but its variables: functions stay as written."""
-    written = question.expected_response
-    if written is None:
-        written = question.expected_content or ""
     parts: dict[str, Part] = {f"{{{{{variable.key}}}}}": variable for variable in variables}
     for variable in variables:
         if variable.key.endswith((":integer", ":default")):  # which may be left out
@@ -468,47 +457,7 @@ def written_components(question: Question) -> list[dict[str, Any]]:
     ]
 
 
-# --- Writing ``precheck.jsonl``: what each sample asked, and the key to it ---
-
-
-class Json(str):
-    """A text that is JSON already."""
-
-    __slots__ = ()
-
-
 def precheck_writer(question: Question) -> Callable[[Prepared], str]:
-    """What writes the samples of a question, each as ``json.dumps(precheck_record(prepared),
-    ensure_ascii=False)`` would.
-
-    Most of a line is the question as it was written, which is put into JSON once.
-    """
-    components = Json(_dumps(written_components(question)))
-    template = encode_basestring(question.template)
-
-    def line(prepared: Prepared) -> str:
-        record = precheck_record(prepared, components)
-        record["template"] = Json(template)
-        return "{" + ", ".join([_start(name) + _json(item) for name, item in record.items()]) + "}"
-
-    return line
-
-
-@lru_cache(maxsize=1024)
-def _start(name: str) -> str:
-    return f"{encode_basestring(name)}: "
-
-
-def _json(value: Any) -> str:
-    kind = type(value)
-    if kind is str:
-        return encode_basestring(value)
-    if kind is Json:
-        return str(value)
-    if kind is int:
-        return repr(value)
-    return f"[{', '.join(map(_json, value))}]" if kind is list else _dumps(value)
-
-
-def _dumps(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    """What writes the samples of a question as lines of ``precheck.jsonl``."""
+    components = written_components(question)
+    return lambda prepared: _ENCODER.encode(precheck_record(prepared, components))

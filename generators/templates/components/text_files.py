@@ -105,40 +105,30 @@ class Filler:
     size: int  # bytes of one unit, at most
 
 
-_SENTENCES_A_PARAGRAPH = MOST_SENTENCES
-
-LINES = Filler(
-    lambda stream, count: sentences(stream, count, "\n")[:-1],
-    LOG10_SENTENCE,
-    MOST_WORDS,
-    LONGEST_SENTENCE + 1,
-)
-SENTENCES = Filler(
-    lambda stream, count: sentences(stream, count, " ")[:-1],
-    LOG10_SENTENCE,
-    MOST_WORDS,
-    LONGEST_SENTENCE + 1,
-)
-PARAGRAPHS = Filler(
-    lambda stream, count: paragraphs(stream, count)[:-2],
-    LOG10_PARAGRAPH,
-    MOST_WORDS * _SENTENCES_A_PARAGRAPH,
-    (LONGEST_SENTENCE + 1) * _SENTENCES_A_PARAGRAPH + 2,
-)
-WORDS = Filler(
-    lambda stream, count: " ".join(words(stream, count)),
-    LOG10_WORD,
-    1,
-    LONGEST_WORD + 1,
-)
-
 KINDS: Mapping[str, Filler] = {
-    "lorem_lines": LINES,
-    "lorem_sentences": SENTENCES,
-    "lorem_paragraphs": PARAGRAPHS,
-    "lorem_words": WORDS,
+    "lorem_lines": Filler(
+        lambda stream, count: sentences(stream, count, LINE_END)[:-1],
+        LOG10_SENTENCE,
+        MOST_WORDS,
+        LONGEST_SENTENCE + 1,
+    ),
+    "lorem_sentences": Filler(
+        lambda stream, count: sentences(stream, count, SPACE)[:-1],
+        LOG10_SENTENCE,
+        MOST_WORDS,
+        LONGEST_SENTENCE + 1,
+    ),
+    "lorem_paragraphs": Filler(
+        lambda stream, count: paragraphs(stream, count)[:-2],
+        LOG10_PARAGRAPH,
+        MOST_WORDS * MOST_SENTENCES,
+        (LONGEST_SENTENCE + 1) * MOST_SENTENCES + 2,
+    ),
+    "lorem_words": Filler(
+        lambda stream, count: " ".join(words(stream, count)), LOG10_WORD, 1, LONGEST_WORD + 1
+    ),
 }
-_LETTERS = {"l": LINES, "s": SENTENCES, "p": PARAGRAPHS}
+_LETTERS = {name[len("lorem_")]: filler for name, filler in KINDS.items()}
 _PLACEHOLDER = re.compile(r"\{\{\s*lorem\s*:([^{}]*)\}\}")
 _MEASURE = re.compile(r"\s*([0-9]{1,9})([lsp])\s*")
 

@@ -20,16 +20,15 @@ from functools import cached_property
 from generators.errors import TemplateError, nearest
 from generators.templates.functions.base import ORDERS, WORDS, Function, OpenFile, table_of
 from generators.templates.functions.numbers import (
-    average_text,
-    max_text,
-    min_text,
+    AGGREGATES,
+    aggregate,
     numbers_in,
-    sum_text,
     to_index,
     to_number,
 )
 
 Cells = list[str]
+_VERBS = ("count", *AGGREGATES)
 _SHOWN = 20  # headers in an error
 
 OPERATORS = (*ORDERS, *WORDS)
@@ -120,24 +119,20 @@ def csv_column(arguments: Sequence[str], file: OpenFile) -> str:
     return ",".join(file.parsed(parse_table).column(arguments[0]))
 
 
-def _count(cells: Cells) -> str:
-    return str(sum(1 for cell in cells if cell.strip()))
-
-
-_AGGREGATES: dict[str, Callable[[Cells], str]] = {
-    "count": _count,
-    "sum": lambda cells: sum_text(numbers_in(cells)),
-    "avg": lambda cells: average_text(_numbers_of(cells)),
-    "max": lambda cells: max_text(_numbers_of(cells)),
-    "min": lambda cells: min_text(_numbers_of(cells)),
-}
+def _aggregate(verb: str, cells: Cells) -> str:
+    if verb == "count":
+        return str(sum(1 for cell in cells if cell.strip()))
+    numbers = numbers_in(cells)
+    if not numbers and verb != "sum":
+        raise TemplateError("there is no number among the cells")
+    return aggregate(verb, numbers)
 
 
 def _of_column(verb: str) -> Function:
     """An aggregate of all cells below a header."""
 
     def compute(arguments: Sequence[str], file: OpenFile) -> str:
-        return _AGGREGATES[verb](file.parsed(parse_table).column(arguments[0]))
+        return _aggregate(verb, file.parsed(parse_table).column(arguments[0]))
 
     return Function(f"csv_{verb}", 1, 1, True, False, compute)
 
@@ -146,7 +141,7 @@ def _of_filtered(verb: str) -> Function:
     """An aggregate of the cells below a header in the rows that pass a filter."""
 
     def compute(arguments: Sequence[str], file: OpenFile) -> str:
-        return _AGGREGATES[verb](select_cells(file.parsed(parse_table), *arguments))
+        return _aggregate(verb, select_cells(file.parsed(parse_table), *arguments))
 
     return Function(f"csv_{verb}_where", 4, 4, True, False, compute, _check_where)
 
@@ -183,13 +178,6 @@ def make_filter(sign: str, value: str) -> Callable[[str], bool]:
     return passes
 
 
-def _numbers_of(cells: Cells) -> list[float]:
-    numbers = numbers_in(cells)
-    if not numbers:
-        raise TemplateError("there is no number among the cells")
-    return numbers
-
-
 def _row(rows: list[Cells], number: str, what: str) -> Cells:
     index = to_index(number, "the row")
     if index >= len(rows):
@@ -224,6 +212,6 @@ CSV = table_of(
     Function("csv_row", 1, 1, True, False, csv_row, _check_index(0)),
     Function("csv_value", 2, 2, True, False, csv_value, _check_index(0)),
     Function("csv_column", 1, 1, True, False, csv_column),
-    *map(_of_column, _AGGREGATES),
-    *map(_of_filtered, _AGGREGATES),
+    *map(_of_column, _VERBS),
+    *map(_of_filtered, _VERBS),
 )

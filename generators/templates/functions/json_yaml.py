@@ -65,8 +65,7 @@ def read_yaml(text: str) -> Any:
             f"the file has {len(text)} characters; at most {MAX_YAML} of YAML are read"
         )
     try:
-        if _may_be_deep(text):
-            _check_depth(text)
+        _check_depth(text)
         value = yaml.load(text, Loader=_loader())  # noqa: S506 - a safe loader, bounded
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
@@ -116,20 +115,6 @@ def _loader() -> Any:
     # A set would have its members in another order each time.
     BoundedLoader.add_constructor("tag:yaml.org,2002:set", fast.construct_yaml_map)
     return BoundedLoader
-
-
-def _may_be_deep(text: str) -> bool:
-    """Whether nesting might pass MAX_DEPTH: a bound that costs little and seldom errs.
-
-    A block's level needs a column of its own, or two share one (a list below its key); in one
-    line only dashes, question marks and one key open levels.
-    """
-    widest = max(map(_opening, text.split("\n")), default=0)
-    return 2 * (widest + 1) + text.count("[") + text.count("{") > MAX_DEPTH
-
-
-def _opening(line: str) -> int:
-    return len(line) - len(line.lstrip(" -?\t"))
 
 
 def _check_depth(text: str) -> None:
@@ -341,10 +326,10 @@ def _filtered(value: Any, path: Path) -> list[Any]:
     return expand([base], path.steps[path.single :])
 
 
-def _numbers(write: Callable[[list[float]], str]) -> Answer:
+def _numbers(verb: str) -> Answer:
     def answer(value: Any, path: Path) -> str:
         numbers = map(numeric.number_of, _many(value, path))
-        return write([number for number in numbers if number is not None])
+        return numeric.aggregate(verb, [number for number in numbers if number is not None])
 
     return answer
 
@@ -364,10 +349,7 @@ _ANSWERS: dict[str, tuple[int, Answer]] = {  # arguments at least, and what is c
     "value": (1, find_one),
     "count": (0, count),
     "keys": (0, keys),
-    "sum": (1, _numbers(numeric.sum_text)),
-    "avg": (1, _numbers(numeric.average_text)),
-    "max": (1, _numbers(numeric.max_text)),
-    "min": (1, _numbers(numeric.min_text)),
+    **{verb: (1, _numbers(verb)) for verb in numeric.AGGREGATES},
     "collect": (1, collect),
     "count_where": (1, count_where),
     "filter": (1, select),

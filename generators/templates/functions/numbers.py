@@ -85,24 +85,18 @@ def add_up(numbers: Sequence[float]) -> float:
     return total
 
 
-def sum_text(numbers: Sequence[float]) -> str:
-    """The sum as a float in full; ``0`` of none, as the public implementation has it."""
-    return repr(add_up(numbers)) if numbers else "0"
+AGGREGATES: dict[str, Callable[[Sequence[float]], float]] = {
+    "sum": add_up,
+    "avg": lambda numbers: add_up(numbers) / len(numbers),
+    "max": max,
+    "min": min,
+}
 
 
-def average_text(numbers: Sequence[float]) -> str:
-    """The average as a float in full; ``0`` of none."""
-    return repr(add_up(numbers) / len(numbers)) if numbers else "0"
-
-
-def max_text(numbers: Sequence[float]) -> str:
-    """The largest as a float in full; ``0`` of none."""
-    return repr(max(numbers)) if numbers else "0"
-
-
-def min_text(numbers: Sequence[float]) -> str:
-    """The smallest as a float in full; ``0`` of none."""
-    return repr(min(numbers)) if numbers else "0"
+def aggregate(verb: str, numbers: Sequence[float]) -> str:
+    """The sum, average, maximum or minimum as a float in full; ``0`` of none, as the public
+    implementation has it."""
+    return repr(AGGREGATES[verb](numbers)) if numbers else "0"
 
 
 def to_index(text: str, what: str) -> int:
@@ -174,14 +168,6 @@ def _fold(combine: Callable[[Any, Any], Any]) -> Callable[[Sequence[str], object
     return compute
 
 
-def _divide(one: Number, other: Number) -> Fraction:
-    return Fraction(one) / _not_zero(other)
-
-
-def _remainder(one: Number, other: Number) -> Number:
-    return one % _not_zero(other)
-
-
 def _not_zero(number: Number) -> Number:
     if number == 0:
         raise TemplateError("division by zero")
@@ -230,8 +216,8 @@ ARITHMETIC = table_of(
     _math("math_add", 2, MANY, _fold(lambda one, other: one + other)),
     _math("math_sub", 2, 2, _fold(lambda one, other: one - other)),
     _math("math_mul", 2, MANY, _fold(lambda one, other: one * other)),
-    _math("math_div", 2, 2, _fold(_divide)),
-    _math("math_mod", 2, 2, _fold(_remainder)),
+    _math("math_div", 2, 2, _fold(lambda one, other: Fraction(one) / _not_zero(other))),
+    _math("math_mod", 2, 2, _fold(lambda one, other: one % _not_zero(other))),
     _math("math_min", 2, MANY, _fold(min)),
     _math("math_max", 2, MANY, _fold(max)),
     _math("math_abs", 1, 1, math_abs),

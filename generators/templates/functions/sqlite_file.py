@@ -117,6 +117,11 @@ _ABOUT_ITSELF = {"sqlite_version", "sqlite_source_id", "fts5_source_id", "sqlite
 _ABOUT_ITSELF |= {"sqlite_compileoption_get", "sqlite_compileoption_used"}
 _ABOUT_ITSELF |= {"changes", "total_changes", "last_insert_rowid"}
 _UNSAFE = {"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit", "sqlite_log"}
+_REFUSED = {
+    **dict.fromkeys(_FICKLE, "gives another answer each time; a key must not depend on it"),
+    **dict.fromkeys(_ABOUT_ITSELF, "depends on the version of SQLite; a key must not"),
+    **dict.fromkeys(_UNSAFE, "is not for queries"),
+}
 _STATEMENTS_RUN = "sqlite_stmt"  # a table of what this connection has run, and its memory
 # Behind what SQLite skips: An authorizer is not asked about EXPLAIN.
 _EXPLAIN = re.compile(r"(?:[\s;\ufeff]|--[^\n]*(?:\n|$)|/\*.*?(?:\*/|$))*explain\b", re.I | re.S)
@@ -215,7 +220,8 @@ class OpenDatabase:
             if one == _STATEMENTS_RUN:
                 refused = f"{one} depends on the version of SQLite; a key must not"
         elif action == sqlite3.SQLITE_FUNCTION:
-            refused = _refuse_function((two or "").lower())
+            name = (two or "").lower()
+            refused = f"{name}() {_REFUSED[name]}" if name in _REFUSED else ""
         elif action == sqlite3.SQLITE_PRAGMA:
             refused = _refuse_pragma((one or "").lower(), two)
         elif action != sqlite3.SQLITE_UPDATE or one != "sqlite_master":
@@ -383,14 +389,6 @@ def _find_column(database: OpenDatabase, table: str, name: str) -> str:
 
 def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _refuse_function(name: str) -> str:
-    if name in _FICKLE:
-        return f"{name}() gives another answer each time; a key must not depend on it"
-    if name in _ABOUT_ITSELF:
-        return f"{name}() depends on the version of SQLite; a key must not"
-    return f"{name}() is not for queries" if name in _UNSAFE else ""
 
 
 def _refuse_pragma(name: str, value: str | None) -> str:

@@ -97,9 +97,9 @@ def _texts(path: str, file: OpenFile) -> list[str]:
     return _document(path, file).texts(path)
 
 
-def _numbers(write: Callable[[list[float]], str]) -> Callable[[Sequence[str], OpenFile], str]:
+def _numbers(verb: str) -> Callable[[Sequence[str], OpenFile], str]:
     def compute(arguments: Sequence[str], file: OpenFile) -> str:
-        return write(numeric.numbers_in(_texts(arguments[0], file)))
+        return numeric.aggregate(verb, numeric.numbers_in(_texts(arguments[0], file)))
 
     return compute
 
@@ -158,10 +158,7 @@ XML = table_of(
     _function("xpath_count", xpath_count),
     _function("xpath_exists", xpath_exists),
     _function("xpath_collect", xpath_collect),
-    _function("xpath_sum", _numbers(numeric.sum_text)),
-    _function("xpath_avg", _numbers(numeric.average_text)),
-    _function("xpath_max", _numbers(numeric.max_text)),
-    _function("xpath_min", _numbers(numeric.min_text)),
+    *(_function(f"xpath_{verb}", _numbers(verb)) for verb in numeric.AGGREGATES),
     _of_labels("xpath_max_value", _extreme(True)),
     _of_labels("xpath_min_value", _extreme(False)),
     _of_labels("xpath_max_count", xpath_max_count),

@@ -46,16 +46,9 @@ def clean_telling(text: str) -> tuple[str, bool]:
     return answer.strip(), len(left) != len(text)
 
 
-def _closed(text: str) -> list[int]:
-    """The kinds of tags that are closed somewhere, in the order in which they are removed."""
-    return sorted({int(match.lastindex or 0) - 1 for match in _CLOSING.finditer(text)})
-
-
 def _without_pairs(text: str) -> str:
-    done = -1
-    while "</" in text and (rest := [tag for tag in _closed(text) if tag > done]):
-        done = rest[0]  # what is removed may join the two halves of another tag: look again
-        text = _without(text, *_PAIRS[done])
+    for opening, closing in _PAIRS:  # what is removed may join the two halves of another tag
+        text = _without(text, opening, closing)
     return text
 
 

@@ -134,42 +134,31 @@ class _ReadOnce:
 
 
 def _score_text(key: Key, response: str, workspace: Workspace) -> AnswerScore:
-    expected = key.expected.strip()
-    answer = cleaned_response(response)
+    answer = _answer_text(key, response, workspace)
     if isinstance(answer, AnswerScore):
         return answer
-    details = {"expected": expected, **_about(response, answer)}
-    if answer == expected:
+    expected, actual = key.expected.strip(), answer.strip()
+    details = _details(key, response, actual, "expected")
+    if actual == expected:
         return AnswerScore(True, details=details)
-    return AnswerScore(False, f"expected {quoted(expected)}, got {quoted(answer)}", details)
+    place = f"{key.file}: " if key.file else ""
+    return AnswerScore(False, f"{place}expected {quoted(expected)}, got {quoted(actual)}", details)
 
 
 def _score_json(key: Key, response: str, workspace: Workspace) -> AnswerScore:
-    answer = cleaned_response(response)
+    answer = _answer_text(key, response, workspace)
     if isinstance(answer, AnswerScore):
         return answer
-    details = {"expected_raw": key.expected.strip(), **_about(response, answer)}
-    return _compare_json(key.expected, answer, "the response", details)
+    details = _details(key, response, answer.strip(), "expected_raw")
+    return _compare_json(key.expected, answer.strip(), key.file or "the response", details)
 
 
-def _score_file_text(key: Key, response: str, workspace: Workspace) -> AnswerScore:
-    text = file_text(key, workspace)
-    if isinstance(text, AnswerScore):
-        return text
-    expected, actual = key.expected.strip(), text.strip()
-    details = _about_file(key, actual)
-    if actual == expected:
-        return AnswerScore(True, details=details)
-    return AnswerScore(
-        False, f"{key.file}: expected {quoted(expected)}, got {quoted(actual)}", details
-    )
+def _answer_text(key: Key, response: str, workspace: Workspace) -> str | AnswerScore:
+    return file_text(key, workspace) if _reads_file(key) else cleaned_response(response)
 
 
-def _score_file_json(key: Key, response: str, workspace: Workspace) -> AnswerScore:
-    text = file_text(key, workspace)
-    if isinstance(text, AnswerScore):
-        return text
-    return _compare_json(key.expected, text.strip(), key.file, _about_file(key, text.strip()))
+def _reads_file(key: Key) -> bool:
+    return key.scoring_type.startswith("readfile_")
 
 
 def _score_existence(key: Key, response: str, workspace: Workspace) -> AnswerScore:
@@ -221,18 +210,13 @@ def _json_leniently(key: Key, response: str, workspace: Workspace) -> bool:
         return False
 
 
-def _answer_text(key: Key, response: str, workspace: Workspace) -> str | AnswerScore:
-    reads_file = key.scoring_type.startswith("readfile_")
-    return file_text(key, workspace) if reads_file else cleaned_response(response)
-
-
 _BUILT_IN: Mapping[str, Scorer] = {
     scorer.name: scorer
     for scorer in (
         Scorer("stringmatch", _score_text, _text_leniently),
         Scorer("jsonmatch", _score_json, _json_leniently),
-        Scorer("readfile_stringmatch", _score_file_text, _text_leniently),
-        Scorer("readfile_jsonmatch", _score_file_json, _json_leniently),
+        Scorer("readfile_stringmatch", _score_text, _text_leniently),
+        Scorer("readfile_jsonmatch", _score_json, _json_leniently),
         Scorer("files_exist", _score_existence),
         Scorer("directory_structure", _score_structure),
         Scorer("readfile_jsonedit", score_edit, edit_leniently),
@@ -274,21 +258,21 @@ def _compare_json(expected: str, text: str, what: str, details: dict[str, Any]) 
     return AnswerScore(False, f"{what} is other JSON: {lines[0]}", details)
 
 
-def _about(response: object, answer: str) -> dict[str, Any]:
+def _details(key: Key, response: object, answer: str, expected: str) -> dict[str, Any]:
+    """What is recorded of an answer; ``expected`` is the name of the key's text."""
+    if _reads_file(key):
+        return {
+            "expected_file": key.file,
+            "expected_content": key.expected.strip(),
+            "actual_content": kept(answer),
+            "file_exists": True,
+        }
     raw = response if isinstance(response, str) else answer
     return {
+        expected: key.expected.strip(),
         "actual_raw": kept(raw),
         "actual_cleaned": kept(answer),
         "thinking_tags_found": clean_telling(raw)[1],
-    }
-
-
-def _about_file(key: Key, actual: str) -> dict[str, Any]:
-    return {
-        "expected_file": key.file,
-        "expected_content": key.expected.strip(),
-        "actual_content": kept(actual),
-        "file_exists": True,
     }
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import EntryPoint
 from typing import Any, Protocol, TypeVar
 
@@ -94,11 +95,7 @@ def installed_scorers(reserved: Collection[str]) -> Mapping[str, Callable[[], Sc
         _refused,
         lambda entry: (entry.name, owner(entry)),
     )
-    return {name: _loader(entry) for name, entry in entries.items()}
-
-
-def _loader(entry: EntryPoint) -> Callable[[], Scorer]:
-    return lambda: load_scorer(entry)
+    return {name: partial(load_scorer, entry) for name, entry in entries.items()}
 
 
 def load_scorer(entry: EntryPoint) -> Scorer:
