@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -243,6 +245,10 @@ class ClosedBook(Protocol):
 
 _SAFE = 2**53 - 1  # integers that every JSON reader keeps (RFC 8785, 3.2.2.3)
 
+# Stands before a number, as a text, that the standard encoder would write in another way.
+_MARK = "\ue000"
+_MARKED = re.compile(f'"{_MARK}([^"]*)"')
+
 # As RFC 8785 asks: keys in order, no spaces, nothing escaped that need not be.
 _encode = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, check_circular=False
@@ -257,7 +263,7 @@ def canonical_bytes(value: Any) -> bytes:
     """The bytes of ``rfc8785.dumps``, in a tenth of its time for values on whose text the
     standard encoder agrees with it. Raises what that raises."""
     try:
-        return _encode(_settle(value)).encode()
+        return _MARKED.sub(r"\1", _encode(_settle(value))).encode()
     except (_NotPlain, UnicodeEncodeError, RecursionError):
         return rfc8785.dumps(value)
 
@@ -265,7 +271,7 @@ def canonical_bytes(value: Any) -> bytes:
 def _settle(value: Any) -> Any:
     """The value with its numbers as canonical JSON writes them. Raises _NotPlain."""
     kind = type(value)
-    if kind is str or kind is bool or value is None:
+    if kind is bool or value is None or (kind is str and _MARK not in value):
         return value
     if kind is float and 1e-4 <= abs(value) < 1e15:
         # Both write the shortest digits that read back, here without an exponent.
@@ -279,8 +285,8 @@ def _settle(value: Any) -> Any:
         if not all(type(key) is str and key.isascii() for key in value):
             raise _NotPlain
         return {key: _settle(item) for key, item in value.items()}
-    if kind is float and value == 0:
-        return 0
+    if kind is float and math.isfinite(value):
+        return _MARK + rfc8785.dumps(value).decode()
     raise _NotPlain
 
 

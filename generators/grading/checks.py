@@ -10,14 +10,13 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from generators.grading.answer import Answer
 
 KeyPath = tuple[str, ...]
 
 
-@runtime_checkable
 class Check(Protocol):
     """A yes-or-no question about an answer: a frozen dataclass of plain fields and checks, since
     ``check_as_json`` writes them."""

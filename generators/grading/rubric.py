@@ -69,12 +69,6 @@ class Metarubric:
     source: str | None = None
 
 
-def _check_of(meta: Metarubric, row: Row) -> Check | None:
-    if meta.check is None or isinstance(meta.check, Check):
-        return meta.check
-    return meta.check(row)
-
-
 def number_between(path: str, low: str, high: str, gate: Check) -> RowCheck:
     """The check that a number of the answer lies between two columns of the row, behind a gate."""
 
@@ -108,7 +102,7 @@ def fill_rubric(metarubrics: tuple[Metarubric, ...], tables: Mapping[str, TruthT
                     dimension=meta.dimension,
                     weight=meta.weight,
                     source="" if meta.source is None else f"{meta.source}/{index}",
-                    check=_check_of(meta, row),
+                    check=meta.check(row) if callable(meta.check) else meta.check,
                 )
             )
     return Rubric(tuple(criteria))

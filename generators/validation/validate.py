@@ -27,7 +27,7 @@ from generators.catalog import INSTALLED
 from generators.errors import GeneratorError
 from generators.grading import Rubric, is_static
 from generators.seed import Seed
-from generators.task import DIFFICULTIES, Family, TaskInstance
+from generators.task import DIFFICULTIES, Family, TaskInstance, canonical_bytes
 from generators.validation.overlap import (
     fingerprints,
     rising_scores,
@@ -197,8 +197,6 @@ def public_seeds(count: int) -> tuple[Seed, ...]:
 
 def instance_digest(instance: TaskInstance) -> str:
     """SHA-256 over every byte of an instance: id, spec, brief, files, truth and rubric."""
-    import rfc8785
-
     brief = instance.brief
     record: dict[str, Any] = {
         "id": instance.id,
@@ -212,7 +210,7 @@ def instance_digest(instance: TaskInstance) -> str:
         "truth": instance.truth.as_json(),
         "rubric": instance.rubric.as_json(),
     }
-    hasher = hashlib.sha256(rfc8785.dumps(record))
+    hasher = hashlib.sha256(canonical_bytes(record))
     for asset in brief.assets:
         hasher.update(len(asset.data).to_bytes(8, "big") + asset.data)
     return "sha256:" + hasher.hexdigest()
