@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from types import MappingProxyType
 
@@ -17,14 +18,10 @@ from generators.task import Family
 Loader = Callable[[], Family]
 
 
-def _module(name: str) -> Loader:
-    """The loader of a built-in family, which imports its module when it is called."""
-
-    def load() -> Family:
-        family: Family = import_module(name).FAMILY
-        return family
-
-    return load
+def _load(module: str) -> Family:
+    """A built-in family, whose module is imported when the family is asked for."""
+    family: Family = import_module(module).FAMILY
+    return family
 
 
 def _made(family: Family) -> Loader:
@@ -36,14 +33,14 @@ def _made(family: Family) -> Loader:
 # after the one that it follows.
 _BUILT_IN: Mapping[str, Loader] = MappingProxyType(
     {
-        "compute_average@1": _module("generators.basics.compute_average"),
-        "count_circles@1": _module("generators.basics.count_circles"),
-        "cepheid_calibration@1": _module("generators.physics.cepheid_calibration"),
-        "hubble_constant@1": _module("generators.physics.hubble_constant"),
-        "invariant_mass_reconstruction@1": _module(
-            "generators.physics.invariant_mass_reconstruction"
+        "compute_average@1": partial(_load, "generators.basics.compute_average"),
+        "count_circles@1": partial(_load, "generators.basics.count_circles"),
+        "cepheid_calibration@1": partial(_load, "generators.physics.cepheid_calibration"),
+        "hubble_constant@1": partial(_load, "generators.physics.hubble_constant"),
+        "invariant_mass_reconstruction@1": partial(
+            _load, "generators.physics.invariant_mass_reconstruction"
         ),
-        "lissajous_figures@1": _module("generators.physics.lissajous_figures"),
+        "lissajous_figures@1": partial(_load, "generators.physics.lissajous_figures"),
     }
 )
 

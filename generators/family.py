@@ -60,7 +60,9 @@ class FamilyParameters:
     def described(self) -> dict[str, int | float | str]:
         """The parameters as people read them; they pin the instance too."""
         return {
-            each.name: getattr(self, each.name) for each in fields(self) if each.name != "limits"
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name != "limits"
         }
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("study", "harness", "publish", "analysis", "generators", "registry")
+_SOURCES = frozenset((".py", ".txt", ".yml", ".yaml", ".j2"))  # code, prompts, templates
 _PINNED_PACKAGES = (
     "docker",
     "numpy",
@@ -100,11 +101,12 @@ def package_folder(name: str) -> Path | None:
 
 
 def code_digest(root: Path = ROOT) -> str:
-    """One digest over the source of all our packages, to compare whether two machines run the same
-    code."""
+    """One digest over the source of all our packages, prompts and templates included, to compare
+    whether two machines run the same code."""
     hasher = hashlib.sha256()
     for name in PACKAGES:
-        for path in sorted((root / name).rglob("*.py")):
+        files = sorted(path for path in (root / name).rglob("*") if path.suffix in _SOURCES)
+        for path in files:
             data = path.read_bytes()
             place = path.relative_to(root).as_posix()
             hasher.update(f"{place}\0{len(data)}\0".encode() + data)

@@ -13,7 +13,7 @@ import pytest
 from registry.canonical import digest_bytes
 from registry.errors import BrokenPromise
 from registry.ledger.records import Provenance
-from registry.provenance import check_pins, read_provenance, utc_now
+from registry.provenance import check_pins, code_digest, read_provenance, utc_now
 
 IMAGE = "sha256:" + "1" * 64
 CLEAN = Provenance("c" * 40, False, "sha256:" + "2" * 64, IMAGE, "3.11.2", (("numpy", "2.0"),))
@@ -125,6 +125,18 @@ def test_a_drifted_pin_stops_unless_allowed(change: dict[str, object], words: st
 def test_all_that_drifted_is_told_at_once() -> None:
     now = replace(CLEAN, dirty=True, commit="d" * 40, image="none")
     assert len(check_pins(now, CLEAN, allow_dirty=True)) == 3
+
+
+@pytest.mark.parametrize("name", ["family.py", "prompt.txt", "template.yml"])
+def test_the_digest_of_the_code_covers_prompts_and_templates(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "generators" / "deep" / name
+    path.parent.mkdir(parents=True)
+    path.write_text("one")
+    before = code_digest(tmp_path)
+    (path.parent / "family.pyc").write_text("compiled")
+    assert code_digest(tmp_path) == before
+    path.write_text("other")
+    assert code_digest(tmp_path) != before
 
 
 def test_the_clock_is_utc_iso_8601() -> None:
