@@ -1,4 +1,4 @@
-"""What publishing refuses."""
+"""Errors of publishing."""
 
 
 class PublishError(Exception):

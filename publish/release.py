@@ -38,7 +38,7 @@ _CARD = Path(__file__).with_name("dataset_card.md.j2")
 
 @dataclass(frozen=True, slots=True)
 class ReleaseText:
-    """What people wrote about a release."""
+    """Words of people about a release."""
 
     study: str
     title: str

@@ -28,7 +28,7 @@ def canonical_bytes(value: Any) -> bytes:
 
 
 class _NotPlain(Exception):  # noqa: N818 - never leaves this module
-    """Where the standard encoder's text might not be the canonical one."""
+    """A value for which the standard encoder's text might not be the canonical one."""
 
 
 # As RFC 8785 asks: keys in order, no spaces, nothing escaped that need not be.

@@ -30,10 +30,10 @@ _REDRAWS = 100  # of one place in the draw, before its entropy is called broken
 
 
 class Entropy(Protocol):
-    """Where the randomness of a draw comes from."""
+    """Source of the randomness of a draw."""
 
     def draw(self, size: int, *path: str | int) -> bytes:
-        """That many bytes, 32 at the most, for what the path names."""
+        """Return ``size`` bytes, 32 at the most, for what the path names."""
         ...
 
     def describe(self) -> str:
@@ -91,7 +91,7 @@ class Stratum(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """What was drawn, before it is sealed. Held in memory only."""
+    """A draw before it is sealed. Held in memory only."""
 
     strata: tuple[str, ...]
     seeds_per_arm: int
@@ -102,7 +102,7 @@ class Draw:
 
 
 class Place(NamedTuple):
-    """Where an entry of a draw was allotted to."""
+    """Arm and tranche that an entry of a draw was allotted to."""
 
     arm: Arm
     tranche: int
@@ -191,7 +191,7 @@ def seal_draw(
 
 
 def sealed_key(digest: str) -> str:
-    """Where a sealed object of that digest lies in the store."""
+    """Return the store key of the sealed object of a digest."""
     return f"sealed/{digest.removeprefix('sha256:')}.age"
 
 

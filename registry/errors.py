@@ -1,4 +1,4 @@
-"""What the registry refuses, or finds broken."""
+"""Errors of the registry: refusals, and broken promises."""
 
 
 class RegistryError(Exception):

@@ -36,7 +36,7 @@ _PINNED_PACKAGES = (
 
 
 def read_provenance(root: Path, image: str) -> Provenance:
-    """What is true now of the checkout at ``root``; ``image`` is the sandbox image's digest.
+    """Return the provenance of the checkout at ``root``; ``image`` is the sandbox image's digest.
 
     Untracked files make a tree dirty, ignored ones do not. Where git is missing or ``root`` is
     not the top of a repository, the commit is "unknown" and the tree dirty.
@@ -55,7 +55,7 @@ def read_provenance(root: Path, image: str) -> Provenance:
 
 
 def check_pins(now: Provenance, registered: Provenance, allow_dirty: bool) -> tuple[str, ...]:
-    """What differs from what was registered, in words, for the record; () if nothing does.
+    """Return the deviations from what was registered, in words, for the record; () for none.
 
     Raises BrokenPromise that names it all, unless ``allow_dirty``.
     """
@@ -90,7 +90,7 @@ def verify_packages(names: tuple[str, ...] = PACKAGES) -> None:
 
 
 def package_folder(name: str) -> Path | None:
-    """Where Python takes a package from; None if it finds none with an ``__init__.py``."""
+    """Return the folder that Python takes a package from; None without an ``__init__.py``."""
     try:
         spec = find_spec(name)
     except ValueError:  # imported in a way that leaves no trace of where from
@@ -129,7 +129,7 @@ def _read_tree(root: Path) -> tuple[str, bool]:
 
 
 def _git(root: Path, *arguments: str) -> str | None:
-    """What git answers about ``root``, whatever repository this process was started from."""
+    """Return git's answer about ``root``, whatever repository this process was started from."""
     environment = {name: value for name, value in os.environ.items() if name[:4] != "GIT_"}
     environment["GIT_OPTIONAL_LOCKS"] = "0"
     try:

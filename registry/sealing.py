@@ -94,12 +94,12 @@ def read_identities(path: Path) -> tuple[str, ...]:
     if mode & 0o077:
         raise RegistryError(f"{path}: others can read this key: chmod 600 {path}")
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
-    kept = [(number, line) for number, line in lines if line and not line.startswith("#")]
-    for number, line in kept:
+    keys = [(number, line) for number, line in lines if line and not line.startswith("#")]
+    for number, line in keys:
         _identity(line, f"{path}, line {number}")
-    if not kept:
+    if not keys:
         raise RegistryError(f"{path}: holds no AGE-SECRET-KEY-1… line")
-    return tuple(line for _, line in kept)
+    return tuple(line for _, line in keys)
 
 
 def write_identity(path: Path, identity: str = "") -> str:
@@ -157,8 +157,8 @@ def _body(entry: SealedEntry) -> dict[str, Any]:
 def open_entries(
     ciphertext: bytes, identities: Sequence[str], place: str
 ) -> tuple[SealedEntry, ...]:
-    """What ``seal_entries`` sealed. Raises as ``decrypt`` does, and BrokenPromise for content
-    of another form."""
+    """Return the entries that ``seal_entries`` sealed. Raises as ``decrypt`` does, and
+    BrokenPromise for content of another form."""
     value = parse_canonical(decrypt(ciphertext, identities, place), place)
     if not isinstance(value, dict) or value.get("format") != _FORMAT:
         raise BrokenPromise(f"{place}: not a sealed set of the form {_FORMAT}")

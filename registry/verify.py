@@ -70,7 +70,7 @@ _SEALED = re.compile(r"sealed/[0-9a-f]{64}\.age")
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was checked, what is broken, what could not be checked and why."""
+    """Result of a verification: what was checked, what is broken, what could not be checked."""
 
     head: str  # digest of the ledger's newest record
     counts: tuple[tuple[str, int], ...]
@@ -79,7 +79,7 @@ class Verification:
 
     @property
     def holds(self) -> bool:
-        """Whether no problem was found."""
+        """Report if no problem was found."""
         return not self.problems
 
 
@@ -214,7 +214,7 @@ class _Check:
             self.add(entry.place, f"{entry.kind}: its tranches are not those of its models")
 
     def _check_leak(self, entry: Entry, leak: Leak, drawn: SealedSet | None) -> None:
-        """What is said to have leaked was committed to, as private and in that tranche."""
+        """Each leaked commitment is of the draw, private and in that tranche."""
         if drawn is None or not leak.commitments:
             return
         places = allocate(drawn.strata, drawn.seeds_per_arm, drawn.allocation_seed, drawn.reserve)
@@ -227,8 +227,8 @@ class _Check:
     def _check_pinned(self, entry: Entry, record: Graded, manifest: RunManifest | None) -> None:
         if manifest is not None and record.pinned != (record.judge in manifest.judges):
             is_now = "names it" if record.judge in manifest.judges else "does not name it"
-            says = f"graded by judge {record.judge.name}: pinned {record.pinned}"
-            self.add(entry.place, f"{says}, but the wave's manifest {is_now}")
+            promise = f"graded by judge {record.judge.name}: pinned {record.pinned}"
+            self.add(entry.place, f"{promise}, but the wave's manifest {is_now}")
 
     # -- the draw -------------------------------------------------------------------------------
 
@@ -332,12 +332,12 @@ class _Check:
 
 
 def _grading(record: Graded | Regraded) -> str:
-    """Which judge graded the answers of which run."""
+    """Name the judge and the run whose answers it graded."""
     return f"of {record.manifest} by judge {record.judge.name} ({record_digest(record.judge)})"
 
 
 def _broken_promises(record: SealedSet) -> Iterator[str]:
-    """What a sealed set's record says against itself."""
+    """Report contradictions within a sealed set's record."""
     if not all(re.fullmatch("[0-9a-f]{64}", text) for text in record.commitments):
         yield "a commitment in it is not 64 hexadecimal digits"
         return
@@ -374,7 +374,7 @@ class _Promise:
 
 
 def _broken_inventory(promise: _Promise, every: Sequence[_Promise]) -> Iterator[str]:
-    """Where the inventory, read to its end, is not the one that the ledger promises."""
+    """Report where the inventory, read to its end, is not the one that the ledger promises."""
     inventory, record = promise.trees.inventory(), promise.record
     pairs: list[tuple[str, object, object]] = [
         ("objects root", record.objects_root, inventory.objects_root),

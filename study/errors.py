@@ -1,4 +1,4 @@
-"""What the command line refuses. Printed as one line; the exit code is 2."""
+"""Errors of the command line. Printed as one line; the exit code is 2."""
 
 
 class StudyError(Exception):

@@ -42,7 +42,7 @@ def new_folder(out: Path) -> Iterator[Path]:
 
 
 def _inside(name: object, draft: Path | None) -> str:
-    """What of the draft an error is about; "" where it is about no part of it."""
+    """Return the part of the draft that an error is about; "" if it is about none."""
     if draft is None or not isinstance(name, str | os.PathLike):
         return ""
     path = os.fspath(name)

@@ -33,7 +33,7 @@ class Answer:
     _memory: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def remember(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What ``make`` gives, made once: hundreds of checks read the same list."""
+        """Return the result of ``make``, made once: hundreds of checks read the same list."""
         if key not in self._memory:
             self._memory[key] = make()
         return self._memory[key]
@@ -78,7 +78,7 @@ def parse_answer(text: str, answer_file: bytes | None = None) -> Answer | None:
 
 
 def _spans(tag: re.Pattern[str], text: str) -> list[tuple[int, int]]:
-    """What lies between each closing tag and the nearest opening one before it."""
+    """Return the text between each closing tag and the nearest opening one before it."""
     spans = []
     start: int | None = None
     for match in tag.finditer(text):

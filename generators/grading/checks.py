@@ -22,12 +22,12 @@ class Check(Protocol):
     ``check_as_json`` writes them."""
 
     def passes(self, answer: Answer) -> bool:
-        """Whether the answer meets the check. Never raises."""
+        """Report if the answer meets the check. Never raises."""
         ...
 
 
 def passes(check: Check, answer: Answer | None) -> bool:
-    """Whether the answer meets the check. No answer meets none."""
+    """Report if the answer meets the check. No answer meets none."""
     return answer is not None and check.passes(answer)
 
 
@@ -36,7 +36,7 @@ class Answered:
     """There is a valid answer block that holds something."""
 
     def passes(self, answer: Answer) -> bool:
-        """Whether the answer meets the check."""
+        """Report if the answer meets the check."""
         return len(answer.block) > 0
 
 
@@ -49,7 +49,7 @@ class NumberWithin:
     high: float
 
     def passes(self, answer: Answer) -> bool:
-        """Whether the answer meets the check."""
+        """Report if the answer meets the check."""
         number = number_at(answer, self.path)
         return number is not None and self.low <= number <= self.high
 
@@ -62,7 +62,7 @@ class ValueEquals:
     value: str | int | bool
 
     def passes(self, answer: Answer) -> bool:
-        """Whether the answer meets the check."""
+        """Report if the answer meets the check."""
         given = value_at(answer, self.path)
         if isinstance(self.value, bool) or not isinstance(self.value, int):
             return type(given) is type(self.value) and given == self.value
@@ -79,7 +79,7 @@ class ListsNumber:
     tolerance: float = 0.0
 
     def passes(self, answer: Answer) -> bool:
-        """Whether the answer meets the check."""
+        """Report if the answer meets the check."""
         listed = numbers_at(answer, self.path)
         return sum(abs(number - self.value) <= self.tolerance for number in listed) >= self.copies
 
@@ -99,7 +99,7 @@ class NumberPrecision:
     source: str = ""
 
     def passes(self, answer: Answer) -> bool:
-        """Whether the answer meets the check."""
+        """Report if the answer meets the check."""
         given = value_at(answer, self.path)
         # No list this long can be precise: refused before its numbers are read.
         if not isinstance(given, list) or len(given) * self.share > len(self.values):
@@ -123,7 +123,7 @@ class NumberRecall:
     source: str = ""
 
     def passes(self, answer: Answer) -> bool:
-        """Whether the answer meets the check."""
+        """Report if the answer meets the check."""
         right = _matches(numbers_at(answer, self.path), self.values, self.tolerance)
         return bool(self.values) and right >= self.share * len(self.values)
 
@@ -136,7 +136,7 @@ class ShareOf:
     share: float = 0.5
 
     def passes(self, answer: Answer) -> bool:
-        """Whether the answer meets the check."""
+        """Report if the answer meets the check."""
         passed = sum(check.passes(answer) for check in self.checks)
         return bool(self.checks) and passed >= self.share * len(self.checks)
 
@@ -151,7 +151,7 @@ class MeanAgrees:
     tolerance: float
 
     def passes(self, answer: Answer) -> bool:
-        """Whether the answer meets the check."""
+        """Report if the answer meets the check."""
         number = number_at(answer, self.path)
         mean = _mean_of(value_at(answer, self.counts), self.size)
         return number is not None and mean is not None and abs(number - mean) <= self.tolerance
@@ -165,12 +165,12 @@ class Gated:
     gate: Check
 
     def passes(self, answer: Answer) -> bool:
-        """Whether the answer meets the check."""
+        """Report if the answer meets the check."""
         return self.gate.passes(answer) and self.check.passes(answer)
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a JSON number: booleans and numbers written as text are not."""
+    """Report if a value is a JSON number: booleans and numbers written as text are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -221,7 +221,7 @@ def _mean_of(counts: Any, size: int) -> float | None:
 
 
 def _matches(listed: Sequence[float], values: Sequence[float], tolerance: float) -> int:
-    """How many listed numbers pair off with a true one each."""
+    """Count the listed numbers that pair off with a true one each."""
     if tolerance == 0:
         return sum((Counter(listed) & Counter(values)).values())
     ordered = sorted(values)

@@ -28,7 +28,7 @@ Fields = Mapping[str, Any] | None
 
 @dataclass(frozen=True, slots=True)
 class ItemList:
-    """Where the items stand: the path of the list, and the key of the identifier in each."""
+    """Place of the items: the path of the list, and the key of the identifier in each."""
 
     path: tuple[str, ...]
     key: str
@@ -46,7 +46,7 @@ class _ItemCheck(ABC):
 
     @abstractmethod
     def holds(self, items: Mapping[str, Fields]) -> bool:
-        """Whether the check is met by these items."""
+        """Report if these items meet the check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class ListsItem(_ItemCheck):
     id: str
 
     def holds(self, items: Mapping[str, Fields]) -> bool:
-        """Whether the items meet the check."""
+        """Report if the items meet the check."""
         return self.id in items
 
 
@@ -67,7 +67,7 @@ class OmitsItem(_ItemCheck):
     id: str
 
     def holds(self, items: Mapping[str, Fields]) -> bool:
-        """Whether the items meet the check."""
+        """Report if the items meet the check."""
         return self.id not in items
 
 
@@ -82,7 +82,7 @@ class ItemNumber(_ItemCheck):
     high: float
 
     def holds(self, items: Mapping[str, Fields]) -> bool:
-        """Whether the items meet the check."""
+        """Report if the items meet the check."""
         number = as_number(_field(items, self.id, self.field))
         return number is not None and self.low <= number <= self.high
 
@@ -96,7 +96,7 @@ class ItemValue(_ItemCheck):
     value: str | int
 
     def holds(self, items: Mapping[str, Fields]) -> bool:
-        """Whether the items meet the check."""
+        """Report if the items meet the check."""
         given = _field(items, self.id, self.field)
         if isinstance(self.value, str):
             return isinstance(given, str) and given == self.value
@@ -105,12 +105,12 @@ class ItemValue(_ItemCheck):
 
 @dataclass(frozen=True, slots=True)
 class ItemCount(_ItemCheck):
-    """The list holds exactly so many different items."""
+    """The list holds exactly this number of different items."""
 
     count: int
 
     def holds(self, items: Mapping[str, Fields]) -> bool:
-        """Whether the items meet the check."""
+        """Report if the items meet the check."""
         return len(items) == self.count
 
 
@@ -124,7 +124,7 @@ class ItemPrecision(_ItemCheck):
     source: str = ""
 
     def holds(self, items: Mapping[str, Fields]) -> bool:
-        """Whether the items meet the check."""
+        """Report if the items meet the check."""
         right = len(items.keys() & set(self.ids))
         return right >= self.share * len(items) and bool(items) == bool(self.ids)
 
@@ -138,7 +138,7 @@ class ItemRecall(_ItemCheck):
     source: str = ""
 
     def holds(self, items: Mapping[str, Fields]) -> bool:
-        """Whether the items meet the check."""
+        """Report if the items meet the check."""
         return sum(name in items for name in self.ids) >= self.share * len(self.ids)
 
 
@@ -155,7 +155,7 @@ class ItemsNear(_ItemCheck):
     source: str = ""
 
     def holds(self, items: Mapping[str, Fields]) -> bool:
-        """Whether the items meet the check."""
+        """Report if the items meet the check."""
         numbers = (as_number(_field(items, name, self.field)) for name in self.ids)
         near = sum(
             number is not None and abs(number - value) <= self.tolerance * abs(value)
@@ -214,7 +214,7 @@ def _read_csv(data: bytes) -> Iterable[tuple[str, Mapping[str, Any]]]:
 
 
 def _collect(items: Iterable[tuple[str, Mapping[str, Any]]]) -> Mapping[str, Fields] | None:
-    """None where there are more than MAX_ITEMS: nobody lists so many in earnest."""
+    """None where there are more than MAX_ITEMS: no honest answer is as long."""
     by_name: dict[str, Fields] = {}
     for count, (name, fields) in enumerate(items, 1):
         if count > MAX_ITEMS:

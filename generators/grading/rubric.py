@@ -42,17 +42,10 @@ class Rubric:
     criteria: tuple[Criterion, ...]
 
     def as_json(self) -> list[dict[str, Any]]:
-        """The value as plain JSON."""
+        """Return the criteria as plain JSON."""
         return [
-            {
-                "id": criterion.id,
-                "metarubric": criterion.metarubric,
-                "text": criterion.text,
-                "dimension": criterion.dimension,
-                "weight": criterion.weight,
-                "source": criterion.source,
-                "check": None if criterion.check is None else check_as_json(criterion.check),
-            }
+            {name: getattr(criterion, name) for name in Criterion.__slots__}
+            | {"check": None if criterion.check is None else check_as_json(criterion.check)}
             for criterion in self.criteria
         ]
 
@@ -140,7 +133,7 @@ def score_verdicts(
 
 
 def is_static(criterion: Criterion) -> bool:
-    """Whether a criterion asks the same of every instance: it is of no row of the truth, and no
+    """Report if a criterion asks the same of every instance: it is of no row of the truth, and no
     gate, which holds values of the truth, guards it. All others need the instance's answer key.
 
     `dosimeter tasks check` holds families to it (validation/validate.py)."""

@@ -1,4 +1,4 @@
-"""Whether a task family is sound: solvable, not guessable, reproducible."""
+"""Validation of task families: solvable, not guessable, reproducible."""
 
 import lazy_loader
 

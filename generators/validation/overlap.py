@@ -1,4 +1,4 @@
-"""What only shows across strata: shared values, and scores that rise with difficulty."""
+"""Checks across strata: shared values, and scores that rise with difficulty."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RISE_DEVIATIONS = 3.0
 
 
 def shared_between(validations: Iterable[Validation]) -> Iterator[str]:
-    """Pairs of strata that share an identifying value."""
+    """Report pairs of strata that share an identifying value."""
     owners: dict[str, str] = {}
     pairs: Counter[tuple[str, str]] = Counter()
     for validation in validations:
@@ -27,7 +27,7 @@ def shared_between(validations: Iterable[Validation]) -> Iterator[str]:
 
 
 def rising_scores(validations: Sequence[Validation]) -> Iterator[str]:
-    """Where a guess or the perturbed key does better at a harder level, beyond noise."""
+    """Report where a guess or the perturbed key does better at a harder level, beyond noise."""
     by_family: dict[tuple[str, str], list[Validation]] = {}
     for validation in validations:
         by_family.setdefault((validation.family, validation.version), []).append(validation)
@@ -58,7 +58,7 @@ _SHORTEST_TELLING_TEXT = 8
 
 
 def shared_among(prints: Iterable[frozenset[str]]) -> frozenset[str]:
-    """What stands in two or more of the sets."""
+    """Return the values that stand in two or more of the sets."""
     seen: set[str] = set()
     shared: set[str] = set()
     for prints_of_one in prints:

@@ -1,4 +1,4 @@
-"""What a validation found, and the bounds that it is held to (spec/physics.md, R9)."""
+"""Results of a validation, and the bounds that they are held to (spec/physics.md, R9)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RISE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """How a family at a difficulty did over some seeds.
+    """Measurements of a family at a difficulty over some seeds.
 
     ``key`` and ``solver`` are the lowest scores of any of ``seeds`` seeds. ``nulls`` holds,
     for each null answer, the mean over ``null_seeds`` seeds of its score outside
@@ -59,7 +59,7 @@ class Validation:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is out of bounds, a line each; empty when all is well."""
+        """Everything that is out of bounds, a line each; empty when all is well."""
         return tuple(self._problems())
 
     def _problems(self) -> Iterator[str]:
@@ -90,7 +90,7 @@ class Validation:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing is out of bounds."""
+        """Report if nothing is out of bounds."""
         return not self.problems
 
     def as_record(self) -> dict[str, str | int | float | bool]:
@@ -110,7 +110,7 @@ class Validation:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """All of it, for scripts and for the page."""
+        """Return all of it as plain JSON, for scripts and for the page."""
         return self.as_record() | {
             "null_seeds": self.null_seeds,
             "nulls": [{"name": name, **asdict(score)} for name, score in self.nulls],
@@ -143,7 +143,7 @@ class Survey:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing is out of bounds."""
+        """Report if nothing is out of bounds."""
         return not self.problems
 
     def as_json(self) -> dict[str, Any]:

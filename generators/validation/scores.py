@@ -34,7 +34,7 @@ _NORMAL_95 = 1.959963984540054
 
 @dataclass(frozen=True, slots=True)
 class PassRate:
-    """How often the reference solver met the criteria of one metarubric."""
+    """Criteria of one metarubric that the reference solver met, and all that were decided."""
 
     metarubric: str
     dimension: str
@@ -62,7 +62,7 @@ class MeanScore:
 
     @classmethod
     def of(cls, scores: Sequence[float]) -> MeanScore:
-        """Raises StatisticsError for no scores."""
+        """Return the mean of some scores. Raises StatisticsError for none."""
         mean = statistics.fmean(scores)
         spread = statistics.stdev(scores, mean) if len(scores) > 1 else 0.0
         return cls(mean, spread / math.sqrt(len(scores)))
@@ -83,7 +83,7 @@ def key_score(family: Family, instance: TaskInstance) -> float:
 
 
 def solver_answer(family: Family, instance: TaskInstance) -> Answer | None:
-    """What the reference solver hands in, run as a program of its own on the files alone.
+    """Return the answer of the reference solver, run as a program of its own on the files alone.
 
     Raises GeneratorError where it fails or writes no answer.
     """
@@ -150,7 +150,7 @@ def mean_scores(scored: Iterable[dict[str, float]]) -> dict[str, MeanScore]:
 def score_answer(
     instance: TaskInstance, answer: Answer | None, dimensions: tuple[str, ...] = DIMENSIONS
 ) -> float:
-    """Raises GeneratorError where no criterion of the dimensions can be checked."""
+    """Score an answer. Raises GeneratorError if no criterion of the dimensions can be checked."""
     verdicts = check_answer(instance.rubric, answer)
     score = score_verdicts(instance.rubric, verdicts, dimensions)
     if score is None:
@@ -211,6 +211,6 @@ def _wrong(value: float, draws: Stream) -> float:
 
 
 def _misspell(text: str, rate: float, draws: Stream) -> str:
-    others = [character for character in "0123456789" if character != text[-1:]]
-    wrong = text[:-1] + draws.choice(others)
+    digits = [character for character in "0123456789" if character != text[-1:]]
+    wrong = text[:-1] + draws.choice(digits)
     return wrong if draws.chance(rate) else text

@@ -33,15 +33,15 @@ class _Tally:
     """Of a column's values: how many there are, found in their own inputs, in another's."""
 
     total: int = 0
-    own: int = 0
-    other: int = 0
+    in_own: int = 0
+    in_other: int = 0
 
     @property
     def suspect(self) -> bool:
-        own, other = self.own / self.total, self.other / self.total
-        pooled = (own + other) / 2
+        pooled = (self.in_own + self.in_other) / 2 / self.total
         chance = math.sqrt(2 * pooled * (1 - pooled) / self.total)
-        return own - other > max(LEAK_EXCESS, _LEAK_DEVIATIONS * chance)
+        excess = (self.in_own - self.in_other) / self.total
+        return excess > max(LEAK_EXCESS, _LEAK_DEVIATIONS * chance)
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class LeakSearch:
         self._before = written
 
     def leaks(self) -> tuple[str, ...]:
-        """What was found, a line each. The first instance is held against the last."""
+        """Return the leaks, a line each. The first instance is held against the last."""
         if self._first is not None and self._before is not self._first[1]:
             assert self._before is not None  # noqa: S101 - there is a first
             self._count(*self._first, self._before)
@@ -76,7 +76,7 @@ class LeakSearch:
         suspect: dict[str, str] = {}
         for (column, floor), tally in self._columns.items():
             if tally.suspect:
-                suspect[column] = f"{tally.own} of {tally.total}, to {floor} digits or more"
+                suspect[column] = f"{tally.in_own} of {tally.total}, to {floor} digits or more"
         for column, how in suspect.items():
             yield f"values of {column} stand in the inputs ({how})"
 
@@ -86,8 +86,8 @@ class LeakSearch:
             for floor in FLOORS:
                 tally = self._columns.setdefault((column, floor), _Tally())
                 tally.total += 1
-                tally.own += here >= floor
-                tally.other += there >= floor
+                tally.in_own += here >= floor
+                tally.in_other += there >= floor
 
 
 def _longest_match(value: float, written: Written) -> int:
@@ -134,7 +134,7 @@ def written_numbers(texts: Iterable[str]) -> Written:
 
 
 def significand(value: float, digits: int) -> str:
-    """The value rounded to so many significant digits, without sign and power of ten."""
+    """Return the value rounded to ``digits`` significant digits, without sign and power of ten."""
     return f"{abs(value):.{digits - 1}e}".split("e")[0].replace(".", "")
 
 

@@ -1,4 +1,4 @@
-"""What every family must keep, measured: its key, its solver, guesses, bytes, distinctness.
+"""Measurements of what every family must keep: key, solver, guesses, bytes, distinctness.
 
 The rules are R1, R2, R4 and R9 of spec/physics.md; ``generators/validation`` holds a module for
 each. ``python -m generators.validation.validate FAMILY DIFFICULTY`` reads seeds from its
@@ -83,7 +83,7 @@ def survey(
 
 @contextmanager
 def _workers(jobs: int) -> Iterator[Callable[..., Iterable[Validation]]]:
-    """What maps a function over strata, in order: here, or in several processes."""
+    """Give a ``map`` over strata, in order: in this process, or in several."""
     if jobs <= 1:
         yield map
         return
@@ -108,7 +108,7 @@ class _Solved:
 
 
 def validate(family: Family, difficulty: str, seeds: int = 20) -> Validation:
-    """Measure all of it on that many public seeds, and guesses on at least NULL_SEEDS, instance by
+    """Measure a family on ``seeds`` public seeds, and guesses on at least NULL_SEEDS, instance by
     instance: none of them is kept.
 
     Raises GeneratorError for no seeds, for an unknown difficulty and for a solver that fails.

@@ -78,7 +78,7 @@ def find_leaks(folder: Path, needles: Needles) -> tuple[LeakFound, ...]:
 
 
 def release_needles(entries: Sequence[SealedEntry], find_family: FindFamily) -> Needles:
-    """What to look for, from the whole draw in its order. Raises PublishError."""
+    """Return what to look for, from the whole draw in its order. Raises PublishError."""
     private = [(leaf, entry) for leaf, entry in enumerate(entries) if entry.arm is Arm.PRIVATE]
     public = [entry for entry in entries if entry.arm is Arm.PUBLIC]
     secrets = [
@@ -108,7 +108,7 @@ def regenerate(entry: SealedEntry, find_family: FindFamily) -> Instance:
 def _corpus(
     public: Iterable[SealedEntry], private: Iterable[SealedEntry], find_family: FindFamily
 ) -> Iterator[Instance]:
-    """What is no secret: the public arm, and instances of seeds that nobody drew."""
+    """Yield instances that are no secret: the public arm's, and those of seeds that nobody drew."""
     for entry in public:
         yield regenerate(entry, find_family)
     strata = {

@@ -1,4 +1,4 @@
-"""What a leak check looks for: all that follows from a private seed, in every spelling.
+"""Patterns that a leak check looks for: all that follows from a private seed, in every spelling.
 
 A needle that another seed also yields identifies neither. So whatever occurs in the
 corpus (the public arm's own instances, and control instances of throw-away seeds) is not a
@@ -326,7 +326,7 @@ def _cell(value: str | int | float | bool) -> str:
 
 
 def _is_telling(text: bytes) -> bool:
-    """Whether a text has enough digits to identify its source."""
+    """Report if a text has enough digits to identify its source."""
     return sum(48 <= byte < 58 for byte in text) >= TELLING_DIGITS
 
 

@@ -1,4 +1,4 @@
-"""What is inside a file, however it is wrapped: the pieces that a leak check must read.
+"""Content of a file, however it is wrapped: the pieces that a leak check must read.
 
 Parquet and Arrow cells, archive members, compressed streams, JSON documents, base64 and
 images are opened, one inside the other, to a bounded depth and size. What announces itself as
@@ -263,7 +263,7 @@ def canonical_text(value: Any) -> str:
 
 
 def _base64_runs(data: bytes) -> Iterator[bytes]:
-    """What base64 runs decode to; line breaks inside are closed, hexadecimal is left out."""
+    """Decode base64 runs; line breaks inside are closed, hexadecimal is left out."""
     for run in _BASE64_RUN.findall(_LINE_BREAK_IN_BASE64.sub(b"", data)):
         if _HEXADECIMAL.fullmatch(run):
             continue

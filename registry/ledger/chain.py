@@ -35,7 +35,7 @@ class Entry:
 
     @property
     def place(self) -> str:
-        """How messages name it."""
+        """The name of the record in messages."""
         return f"ledger record {self.sequence}"
 
     @property
@@ -137,7 +137,7 @@ def inspect_chain(
 
 
 def _breaks(entries: list[Entry], entry: Entry, key: str) -> Iterator[tuple[str, str]]:
-    """What is wrong between the records so far and the next one."""
+    """Report what is wrong between the records so far and the next one."""
     if key != _key(entry.sequence):
         yield key, f"holds record {entry.sequence}: it was moved here"
         return

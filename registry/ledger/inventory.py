@@ -40,7 +40,8 @@ _PROBE = re.compile(r"[0-9a-f]{64}\.age")  # what a probe came to; beside it lie
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What ``WaveClosed`` says of a run's objects. Roots are 64 hexadecimal digits."""
+    """Numbers and roots of a run's objects, as ``WaveClosed`` records them; a root is 64
+    hexadecimal digits."""
 
     objects: int
     objects_root: str
@@ -100,8 +101,8 @@ def run_objects(store: Store, manifest: RunManifest, episodes: Collection[str]) 
 
 
 def grades_folder(judge: str, look: int | None = None) -> str:
-    """Where a judge's grades lie, those of the first time or those of a later look's wave;
-    ``judge`` is the digest of its pin."""
+    """Return the folder of a judge's first grades, or of those at a later look's wave; ``judge`` is
+    the digest of its pin."""
     digest = judge.removeprefix("sha256:")
     return f"{_GRADES}{digest}/" if look is None else f"{_REGRADES}{digest}/{look:04d}/"
 

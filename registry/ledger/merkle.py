@@ -30,8 +30,8 @@ class MerkleTree:
         """The root over the leaves so far, 32 bytes."""
         if not self._full:
             return hashlib.sha256(b"").digest()
-        *others, (_, root) = self._full
-        for _, left in reversed(others):
+        *subtrees, (_, root) = self._full
+        for _, left in reversed(subtrees):
             root = _node(left, root)
         return root
 
@@ -60,7 +60,7 @@ def inclusion_proof(leaves: Sequence[bytes], index: int) -> tuple[bytes, ...]:
 def check_inclusion(
     leaf: bytes, index: int, size: int, proof: Sequence[bytes], root: bytes
 ) -> bool:
-    """Whether the leaf is the one at ``index`` under the root of ``size`` leaves."""
+    """Report if the leaf is the one at ``index`` under the root of ``size`` leaves."""
     if not 0 <= index < size:
         return False
     turns = _turns(index, size)

@@ -24,7 +24,7 @@ _LATER = {"later": True}
 
 @dataclass(frozen=True, slots=True)
 class StandardRules:
-    """What standard-v1 promises beyond basic-v1 (spec/statistics.md, D4 to B1)."""
+    """Promises of standard-v1 beyond basic-v1 (spec/statistics.md, D4 to B1)."""
 
     pre_exposure: tuple[str, ...]  # models released before publication: covariate and control C1
     frozen: tuple[str, ...]  # of unchanging weights, run again at every look: control C1
@@ -50,7 +50,7 @@ class StandardRules:
 
 @dataclass(frozen=True, slots=True)
 class JudgeRule:
-    """What a plan asks of a judge, by its `judge check`, before its column is shown. The least
+    """Demands of a plan on a judge, by its `judge check`, before its column is shown. The least
     rates are shares; None asks for nothing."""
 
     name: str
@@ -142,7 +142,7 @@ class JudgePin:
 
 @dataclass(frozen=True, slots=True)
 class RunManifest:
-    """What one wave runs, fixed before its first episode."""
+    """Everything that one wave runs, fixed before its first episode."""
 
     study: str
     wave: int
@@ -345,7 +345,7 @@ def read_record(cls: type[R], body: Any, place: str) -> R:
 
 
 def record_digest(record: Any) -> Digest:
-    """What names a record elsewhere: the digest of its body."""
+    """Return the digest of a record's body, which names it elsewhere."""
     return digest_value(record_body(record))
 
 

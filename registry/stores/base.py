@@ -19,7 +19,7 @@ class Store(Protocol):
 
     @property
     def uri(self) -> str:
-        """What ``open_store`` takes to open this store again, without secrets."""
+        """URI by which ``open_store`` opens this store again, without secrets."""
         ...
 
     def put(self, key: str, data: bytes) -> bool:
@@ -31,7 +31,7 @@ class Store(Protocol):
         ...
 
     def exists(self, key: str) -> bool:
-        """Whether an object has this name. Raises StoreError."""
+        """Report if an object has this name. Raises StoreError."""
         ...
 
     def list(self, prefix: str = "") -> Iterator[str]:
@@ -65,7 +65,7 @@ class MemoryStore:
 
     @property
     def uri(self) -> str:
-        """What ``open_store`` takes to open this store again."""
+        """URI by which ``open_store`` opens this store again."""
         return "memory:"
 
     def put(self, key: str, data: bytes) -> bool:
@@ -85,7 +85,7 @@ class MemoryStore:
             raise MissingKey(f"{key}: no such object in memory") from None
 
     def exists(self, key: str) -> bool:
-        """Whether an object has this name."""
+        """Report if an object has this name."""
         return check_key(key) in self._objects
 
     def list(self, prefix: str = "") -> Iterator[str]:

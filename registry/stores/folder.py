@@ -43,7 +43,7 @@ class FolderStore:
 
     @property
     def uri(self) -> str:
-        """What ``open_store`` takes to open this store again."""
+        """URI by which ``open_store`` opens this store again."""
         return f"file:{self.path}"
 
     def put(self, key: str, data: bytes) -> bool:
@@ -68,7 +68,7 @@ class FolderStore:
                 raise MissingKey(f"{path}: no such object") from None
 
     def exists(self, key: str) -> bool:
-        """Whether an object has this name."""
+        """Report if an object has this name."""
         return self._locate(key).is_file()
 
     def list(self, prefix: str = "") -> Iterator[str]:
@@ -79,7 +79,7 @@ class FolderStore:
         return self._walk(folder + slash, prefix)
 
     def _locate(self, key: str) -> Path:
-        """Where the object lies. Raises StoreError where a symbolic link is on the way."""
+        """Return the path of the object. Raises StoreError where a symbolic link is on the way."""
         place = os.path.realpath(self.path)
         for name in check_key(key).split("/"):
             place = os.path.join(place, name)
@@ -158,7 +158,7 @@ class FolderStore:
                 yield from self._walk(key, prefix)
 
     def _names(self, folder: str) -> tuple[str, ...]:
-        """What is in a folder, in key order: a folder sorts as its name and a slash."""
+        """Return the names in a folder, in key order: a folder sorts as its name and a slash."""
         place = self.path / folder
         with _explained(place):
             try:

@@ -75,7 +75,7 @@ class S3Store:
 
     @property
     def uri(self) -> str:
-        """What ``open_store`` takes to open this store again."""
+        """URI by which ``open_store`` opens this store again."""
         options = {"endpoint": self.endpoint, "region": self.region}
         query = urlencode({name: value for name, value in options.items() if value}, safe=":/")
         return f"{self._place}?{query}" if query else self._place
@@ -128,7 +128,7 @@ class S3Store:
         raise AssertionError("unreachable")
 
     def exists(self, key: str) -> bool:
-        """Whether an object has this name."""
+        """Report if an object has this name."""
         return self._metadata(check_key(key)) is not None
 
     def list(self, prefix: str = "") -> Iterator[str]:
@@ -181,7 +181,7 @@ class S3Store:
             raise StoreError(f"{place}: {self._remedy(error)}") from error
 
     def _remedy(self, error: Exception) -> str:
-        """What is wrong and what to do, for people; never a secret."""
+        """Explain an error for people, with the remedy; never a secret."""
         match error:
             case failures.ClientError():
                 message = str(error.response.get("Error", {}).get("Message", ""))[:200]

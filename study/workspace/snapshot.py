@@ -65,14 +65,10 @@ class StudySnapshot(Study):
     @cached_property
     def waves(self) -> Mapping[int, WaveSnapshot]:
         """The planned waves that were begun, by number."""
-        begun = {
-            number: found
-            for number in range(len(self.protocol.waves))
-            if (found := manifests_of(self.ledger, number))
-        }
         return {
             number: WaveSnapshot(self, number, manifests, closed_wave(self.ledger, number))
-            for number, manifests in begun.items()
+            for number in range(len(self.protocol.waves))
+            if (manifests := manifests_of(self.ledger, number))
         }
 
     @property
