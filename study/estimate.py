@@ -34,7 +34,7 @@ from harness.spending import (
     read_paid_calls,
     total_cost,
 )
-from harness.storage import JUDGE_CALLS, result_key
+from harness.storage import JUDGE_CALLS
 from registry.ledger import JudgePin, ModelPin, record_digest
 from study.errors import StudyError
 from study.judging import FIRST, archived_cells, graded_by, judge_pin
@@ -190,8 +190,7 @@ def _owed_episodes(study: StudySnapshot, wave: int, model: str) -> Owed:
         return _planned(study.protocol, wave, [model])
     if begun.closed is not None:
         return {}
-    cells = (cell for cell in begun.cells if cell.model == model)
-    return _count_owed(cell for cell in cells if result_key(cell.episode) not in begun.finished)
+    return _count_owed(cell for cell in begun.owed_cells if cell.model == model)
 
 
 def _owed_grades(study: StudySnapshot, wave: int, judge: str) -> Owed:
@@ -261,9 +260,8 @@ def _episode_pilots(study: StudySnapshot, pin: ModelPin, price: Price | None) ->
 def _finished_cells(wave: WaveSnapshot, pin: ModelPin) -> list[Cell]:
     wanted = (pin.provider, pin.version)
     models = {m.name for m in wave.manifest.models if (m.provider, m.version) == wanted}
-    cells = [cell for cell in wave.cells if cell.model in models] if models else []
-    done = (cell for cell in cells if result_key(cell.episode) in wave.finished)
-    return sorted(done, key=lambda cell: cell.episode)[:MOST_PILOTS]  # a digest: any of them
+    cells = [cell for cell in wave.finished_cells if cell.model in models] if models else []
+    return sorted(cells, key=lambda cell: cell.episode)[:MOST_PILOTS]  # a digest: any of them
 
 
 def _judge_pilots(study: StudySnapshot, pin: JudgePin, price: Price | None) -> Pilots:

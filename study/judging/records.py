@@ -191,11 +191,8 @@ def judge_pin(study: Study, name: str) -> JudgePin:
 
 def finished_waves(study: Study, wave: int | None = None) -> dict[int, tuple[Cell, ...]]:
     """Return the cells that have a result, by wave: of one wave or of all that were begun."""
-    return {
-        number: tuple(cell for cell in begun.cells if result_key(cell.episode) in begun.finished)
-        for number, begun in take_snapshot(study).waves.items()
-        if wave in (None, number)
-    }
+    waves = take_snapshot(study).waves.items()
+    return {number: begun.finished_cells for number, begun in waves if wave in (None, number)}
 
 
 def read_attempt(study: Study, episode: str, identities: tuple[str, ...]) -> Episode:

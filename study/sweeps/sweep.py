@@ -11,11 +11,10 @@ from itertools import product
 from generators.catalog import Catalog
 from harness.agent import SingleTurnModel, fit_context, single_turn
 from harness.build_model import build_model
-from harness.episode import Cell
 from harness.errors import HarnessError
 from harness.external_agents import ModelOrAgent
 from harness.spending import CallKind, PricedModel, Spend
-from harness.storage import CELLS_CODEC, result_key, run_key_key, worklist_key
+from harness.storage import CELLS_CODEC, run_key_key, worklist_key
 from harness.sweep import Progress, RunContext, close_cell, prepare_ray
 from registry.canonical import digest_value
 from registry.errors import BrokenPromise
@@ -49,7 +48,6 @@ from study.workspace import (
     cells_of,
     closed_wave,
     entropy_of,
-    finished_of,
     manifest_of,
     pinned_image,
     registration_of,
@@ -121,19 +119,19 @@ def sweep_wave(
         pricing = price_pins(study, models, request.allow_unknown_price, turns)
         image = pinned_image(protocol)
         manifest = begin_wave(study, request, image, now, pricing.prices.digest)
-        cells = cells_of(study.entries(), manifest)
         other = (CallKind.JUDGE, CallKind.PROBE)
         spent = sum_spends(study, wave, pricing.prices, *other) if pricing.limits else ()
         context = context_of(study, manifest, image, request.parallel, pricing, spent)
-        finished = finished_of(study.store, cells)
-        logger.info("wave %d: %d of %d episodes finished", wave, len(finished), len(cells))
+        begun = take_snapshot(study).waves[wave]
+        owed = len(begun.owed_cells)
+        logger.info("wave %d: %d of %d episodes owed", wave, owed, len(begun.cells))
         progress = None
-        if len(finished) < len(cells):
+        if owed:
             progress = _run_owed(study, request, context, watch)
             # Held back by the budget, an episode was never tried: it is never closed as missing.
             if progress.held or (progress.exhausted and not request.close_missing):
                 return SweepOutcome(None, progress)
-        return SweepOutcome(close_wave(study, context, manifest, cells, now), progress)
+        return SweepOutcome(close_wave(study, context, manifest, now), progress)
 
 
 def begin_wave(
@@ -279,27 +277,22 @@ def _run_owed(
 
 
 def close_wave(
-    study: Study,
-    context: RunContext,
-    manifest: RunManifest,
-    cells: tuple[Cell, ...],
-    now: Callable[[], str],
+    study: Study, context: RunContext, manifest: RunManifest, now: Callable[[], str]
 ) -> WaveClosed:
     """Close a wave: record as missing each episode that failed on every attempt, and put the digest
     of all stored objects into the ledger."""
-    finished = finished_of(study.store, cells)
-    for cell in cells:
-        if result_key(cell.episode) not in finished:
-            close_cell(cell, study.store, context, study.protocol.catalog)
+    begun = take_snapshot(study).waves[manifest.wave]
+    for cell in begun.owed_cells:
+        close_cell(cell, study.store, context, study.protocol.catalog)
     results = take_snapshot(study).waves[manifest.wave].results.values()
     missing = sum(result.status is Status.MISSING for result in results)
-    episodes = [cell.episode for cell in cells]
+    episodes = [cell.episode for cell in begun.cells]
     inventory = write_inventory(study.store, run_objects(study.store, manifest, episodes))
     record = WaveClosed(
         wave=manifest.wave,
         manifest=context.run,
-        owed=len(cells),
-        finished=len(cells) - missing,
+        owed=len(episodes),
+        finished=len(episodes) - missing,
         missing=missing,
         results_root=inventory.results_root,
         objects=inventory.objects,

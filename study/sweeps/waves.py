@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 
-from harness.storage import attempt_key, result_key
+from harness.storage import hex_of
 from registry.errors import BrokenPromise
 from registry.ledger import Plan, WaveClosed
 from study.errors import StudyError
@@ -28,12 +28,12 @@ from study.sweeps.spending import NO_PRICING
 from study.workspace import (
     LedgerSnapshot,
     Study,
-    cells_of,
     check_plan,
     closed_wave,
     find_registration,
     manifest_of,
     pinned_image,
+    take_snapshot,
 )
 
 
@@ -132,19 +132,16 @@ def close_wave_now(study: Study, wave: int, now: Callable[[], str]) -> tuple[Wav
     if manifest is None:
         raise StudyError(f"wave {wave} is not begun; run `dosimeter sweep --wave {wave}` first")
     with exclusive(study.folder / f".sweep-{wave}.lock", f"a sweep of wave {wave}"):
-        cells = cells_of(study.entries(), manifest)
-        untried = sum(
-            not study.store.exists(result_key(cell.episode))
-            and not study.store.exists(attempt_key(cell.episode, 1))
-            for cell in cells
-        )
+        snapshot = take_snapshot(study)
+        begun = snapshot.waves[wave]
+        untried = sum(not snapshot.attempts[hex_of(cell.episode)] for cell in begun.owed_cells)
         if untried:
             raise StudyError(
-                f"wave {wave}: {untried} of {len(cells)} episodes were never tried, and what was "
-                f"never tried is not missing; run `dosimeter sweep --wave {wave}`"
+                f"wave {wave}: {untried} of {len(begun.cells)} episodes were never tried, "
+                f"and what was never tried is not missing; run `dosimeter sweep --wave {wave}`"
             )
         context = context_of(study, manifest, pinned_image(study.protocol), None, NO_PRICING)
-        return close_wave(study, context, manifest, cells, now), True
+        return close_wave(study, context, manifest, now), True
 
 
 def _looks(protocol: Protocol, plan: Plan) -> dict[int, int]:

@@ -17,7 +17,6 @@ from .snapshot import (
     cells_of,
     closed_wave,
     closing_manifest,
-    finished_of,
     manifest_of,
     take_snapshot,
 )
@@ -38,7 +37,6 @@ __all__ = [
     "draw_seeds",
     "entropy_of",
     "find_registration",
-    "finished_of",
     "init_study",
     "is_study",
     "manifest_of",

@@ -19,7 +19,6 @@ from harness.sweep import WaveInstance, read_result, schedule_cells
 from registry.errors import BrokenPromise
 from registry.ledger import Entry, Ledger, RunManifest, WaveClosed, record_digest
 from registry.sealing import SealedEntry
-from registry.stores import Store
 from study.workspace.study import Study
 
 logger = logging.getLogger(__name__)
@@ -121,16 +120,24 @@ class WaveSnapshot:
         return cells_of(self.study.entries(), self.manifest)
 
     @cached_property
-    def finished(self) -> frozenset[str]:
-        """The store keys of the results of this wave."""
-        return self.study.result_keys & {result_key(cell.episode) for cell in self.cells}
+    def finished_cells(self) -> tuple[Cell, ...]:
+        """The cells that have a result, in the order of the schedule."""
+        stored = self.study.result_keys
+        return tuple(cell for cell in self.cells if result_key(cell.episode) in stored)
+
+    @cached_property
+    def owed_cells(self) -> tuple[Cell, ...]:
+        """The cells that have no result yet, in the order of the schedule."""
+        stored = self.study.result_keys
+        return tuple(cell for cell in self.cells if result_key(cell.episode) not in stored)
 
     @cached_property
     def results(self) -> Mapping[str, EpisodeResult]:
         """The stored results by episode, in the order of their store keys."""
-        logger.info("wave %d: reading %d results", self.number, len(self.finished))
+        keys = sorted(result_key(cell.episode) for cell in self.finished_cells)
+        logger.info("wave %d: reading %d results", self.number, len(keys))
         identities = self.study.identities()
-        results = (read_result(self.study.store, key, identities) for key in sorted(self.finished))
+        results = (read_result(self.study.store, key, identities) for key in keys)
         return {result.episode: result for result in results}
 
 
@@ -189,9 +196,3 @@ def cells_of(entries: Iterable[SealedEntry], manifest: RunManifest) -> tuple[Cel
         Seed.from_hex(manifest.schedule_seed),
         manifest.tranches,
     )
-
-
-def finished_of(store: Store, cells: Iterable[Cell]) -> frozenset[str]:
-    """Return the store keys of the results that are stored, of the cells given."""
-    wanted = {result_key(cell.episode) for cell in cells}
-    return frozenset(key for key in store.list(RESULTS) if key in wanted)
