@@ -64,13 +64,8 @@ def parse_text(text: str, keep_lorem: bool = False) -> Text:
 Fill = Callable[[Scope], str]
 
 
-def fill_text(text: Text, scope: Scope) -> str:
-    """The text of one sample. Raises TemplateError where a function cannot be computed."""
-    return compile_text(text)(scope)
-
-
 def compile_text(text: Text) -> Fill:
-    """What ``fill_text`` does with this text, for many samples."""
+    """What fills a text in each sample. It raises TemplateError if a function has no answer."""
     if is_plain(text):
         whole = "".join(map(str, text))
         return lambda _: whole
