@@ -342,9 +342,7 @@ def test_a_scope_without_a_value_says_which():
     from generators.templates.language.placeholders import compile_text, parse_text
 
     with pytest.raises(TemplateError, match="expected_structure"):
-        compile_text(
-            parse_text("{{expected_structure}}"), Scope({}, lambda name: pytest.fail(name))
-        )
+        compile_text(parse_text("{{expected_structure}}"))(Scope({}, pytest.fail))
 
 
 def test_parsing_knows_the_file_that_it_was_given():
