@@ -1,8 +1,7 @@
-from .answers import answers_of_rows, facts_of_study
-from .import_results import Imported, import_parametr, import_picard, named_folders, write_rows
+from .answers import answers_of_rows, facts_of_study, report_runs
+from .import_results import Imported, import_parametr, import_picard, write_rows
 from .prepare import check_files, prepare_template
-from .report import report_runs
-from .run_folder import RunScores, disagreements, score_run, write_scores
+from .run_folder import RunScores, disagreements, named_folders, score_run, write_scores
 
 __all__ = [
     "Imported",

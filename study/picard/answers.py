@@ -1,15 +1,26 @@
-"""Answers to templated questions, from a study's results and from run folders."""
+"""Answers to templated questions, from a study's results and from run folders, and
+``dosimeter template report``: run folders broken down, as CSV files and in a few lines."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from analysis.picard import AnswerRow, Answers, QuestionFacts
+from analysis.picard import (
+    WIDTHS,
+    AnswerRow,
+    Answers,
+    QuestionFacts,
+    TableSet,
+    make_tables,
+    write_tables,
+)
 from generators.templates import template_family
+from registry.canonical import digest_value
 from registry.result_row import GRADER, ResultRow, Status
 from study.errors import StudyError
 from study.picard.question_facts import (
@@ -18,7 +29,7 @@ from study.picard.question_facts import (
     keeps_functions,
     merge_facts,
 )
-from study.picard.run_folder import PRECHECK, Result, read_conversations, score_run
+from study.picard.run_folder import PRECHECK, ModelRun, Result, named_folders, score_runs
 from study.protocol import Protocol, read_template
 
 _NO_FUNCTIONS = (
@@ -60,6 +71,52 @@ def answers_of_rows(rows: Iterable[ResultRow], facts: dict[str, QuestionFacts]) 
     return Answers(tuple(_answer(row, lenient.get(key)) for key, row in strict.items()), facts)
 
 
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """The tables of some run folders, the files that they were written to, and warnings."""
+
+    tables: TableSet
+    files: tuple[Path, ...]
+    warnings: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the tables with the paths of their files and the warnings."""
+        return {
+            **self.tables.as_json(),
+            "files": [str(path) for path in self.files],
+            "warnings": list(self.warnings),
+        }
+
+
+def report_runs(
+    folders: Sequence[str],
+    out: Path,
+    *,
+    templates: Sequence[str] = (),
+    remaps: Sequence[str] = (),
+    widths: Sequence[float] = WIDTHS,
+) -> RunReport:
+    """Score run folders, break them down, and write the tables as CSV into ``out``.
+
+    The same folders give the same bytes. Raises StudyError, AnalysisError, TemplateError before
+    anything is written.
+    """
+    answers, warnings = answers_of_runs(folders, datetime.now(UTC), templates, remaps)
+    tables = make_tables(answers, digest_answers(answers), of_study=False, widths=widths)
+    try:
+        files = write_tables(out, tables)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StudyError(f"{out}: {reason}; give a folder that you may write") from None
+    return RunReport(tables, tuple(files), tuple(warnings))
+
+
+def digest_answers(answers: Answers) -> str:
+    """The digest of what the tables are made from, but for the names of instances."""
+    names = ("model", "question", "replicate", "strict", "lenient", "rounds", "answered")
+    return digest_value([[getattr(row, name) for name in names] for row in answers.rows])
+
+
 def answers_of_runs(
     folders: Sequence[str],
     at: datetime,
@@ -73,18 +130,15 @@ def answers_of_runs(
     library, by which questions count as one task; without any, the prechecks are used.
     Raises StudyError, TemplateError.
     """
-    named = [_named(folder) for folder in folders]
+    named = named_folders(folders)
     _check_names(folders, [name for name, _ in named])
     rows: list[AnswerRow] = []
     warnings: list[str] = []
     records: list[list[dict[str, Any]]] = []
-    for name, folder in named:
-        scores = score_run(folder, at, remaps)
-        warnings += [f"{folder}: {warning}" for warning in scores.warnings]
-        rounds = {key: talk.rounds for key, talk in read_conversations(folder).items()}
-        before = sum(name == other for other, _ in named[: len(records)])
-        records.append(_records(folder / PRECHECK))
-        rows += [_scored(name, result, rounds, before) for result in scores.results]
+    for run in score_runs(named, at, remaps):
+        warnings += run.warnings
+        records.append(_records(run.folder / PRECHECK))
+        rows += [_scored(run, result) for result in run.scores.results]
     if not templates and not all(keeps_functions(record) for part in records for record in part):
         warnings.append(_NO_FUNCTIONS)
     by_template = _facts_by_template(
@@ -114,29 +168,18 @@ def _verdict(score: float | None) -> bool | None:
     return None if score is None else score >= 1
 
 
-def _scored(model: str, result: Result, rounds: dict[str, int | None], replicate: int) -> AnswerRow:
+def _scored(run: ModelRun, result: Result) -> AnswerRow:
     sample = result.sample
     return AnswerRow(
-        model=model,
+        model=run.model,
         question=str(sample.id[0]),
         instance=(sample.qs_id, sample.key),  # the same sample in several folders is one
         strict=result.strict.correct,
         lenient=result.lenient.correct,
-        rounds=_whole(rounds.get(sample.qs_id)),
+        rounds=run.rounds.get(sample.qs_id),
         answered=result.scores is not None,
-        replicate=replicate,
+        replicate=run.replicate,
     )
-
-
-def _whole(rounds: Any) -> int | None:
-    return rounds if isinstance(rounds, int) and not isinstance(rounds, bool) else None
-
-
-def _named(text: str) -> tuple[str, Path]:
-    name, equals, folder = text.partition("=")
-    if equals and name and not Path(text).is_dir():
-        return name, Path(folder)
-    return Path(text).resolve().name, Path(text)
 
 
 def _check_names(folders: Sequence[str], names: Sequence[str]) -> None:

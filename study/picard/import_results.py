@@ -7,7 +7,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from registry.canonical import digest_value
-from registry.result_row import Arm, ResultRow, Status
+from registry.result_row import GRADER, Arm, ResultRow, Status
 from study.errors import StudyError
-from study.picard.run_folder import Result, read_conversations, score_run
+from study.picard.run_folder import ModelRun, Result, score_runs
 
 RESULTS = re.compile(r"^(_partial-)?benchmark_results(_judge_.+)?\.json$")
 _DIMENSIONS: Mapping[str, str] = {
@@ -65,15 +65,9 @@ def import_picard(
     a replicate. Raises StudyError as ``score_run`` does."""
     rows: list[ResultRow] = []
     warnings: list[str] = []
-    for place, (model, folder) in enumerate(folders):
-        scores = score_run(folder, at, remaps)
-        warnings += [f"{folder}: {each}" for each in scores.warnings]
-        conversations = read_conversations(folder)
-        before = sum(name == model for name, _ in folders[:place])
-        for each in scores.results:
-            conversation = conversations.get(each.sample.qs_id)
-            rounds = None if conversation is None else conversation.rounds
-            rows.append(_picard_row(each, model, arm, look, before, rounds))
+    for run in score_runs(folders, at, remaps):
+        warnings += run.warnings
+        rows += [_picard_row(result, run, arm, look) for result in run.scores.results]
     return Imported(tuple(rows), (), tuple(warnings))
 
 
@@ -101,41 +95,24 @@ def import_parametr(folders: Sequence[Path], arm: Arm, look: int) -> Imported:
     return Imported(tuple(_number(rows)), tuple(overall), tuple(warnings))
 
 
-def named_folders(texts: Iterable[str]) -> list[tuple[str, Path]]:
-    """``MODEL=DIR`` or ``DIR``, whose name the model then bears. Raises StudyError for a name
-    that cannot be printed."""
-    named = []
-    for text in texts:
-        name, equals, folder = text.partition("=")
-        split = bool(equals and name and not Path(text).is_dir())
-        model, place = (name, Path(folder)) if split else (Path(text).resolve().name, Path(text))
-        if not model.isprintable():
-            raise StudyError(f"{text!r}: a model's name is of characters that can be printed")
-        named.append((model, place))
-    return named
-
-
 # -- PICARD -------------------------------------------------------------------------------------
 
 
-def _picard_row(
-    result: Result, model: str, arm: Arm, look: int, replicate: int, rounds: int | None
-) -> ResultRow:
-    question, _ = result.sample.id
+def _picard_row(result: Result, run: ModelRun, arm: Arm, look: int) -> ResultRow:
+    sample, answered = result.sample, result.scores is not None
     right = 1.0 if result.strict.correct else 0.0
     # A sample's number is reused by every preparation; what it asks is not.
-    instance = digest_value([result.sample.qs_id, repr(result.sample.key)])
-    row = _row(model, arm, look, f"picard/q{question}", str(instance), "deterministic")
-    status = Status.SCORED if result.scores is not None else Status.MODEL_FAILURE
+    instance = str(digest_value([sample.qs_id, repr(sample.key)]))
+    row = _row(run.model, arm, look, f"picard/q{sample.id[0]}", instance, GRADER)
     return replace(
         row,
-        replicate=replicate,
-        status=status,
+        replicate=run.replicate,
+        status=Status.SCORED if answered else Status.MODEL_FAILURE,
         score=right,
         passed=int(right),
         total=1,
-        stop_reason="answered" if result.scores is not None else "no response",
-        turns=rounds or 0,
+        stop_reason="answered" if answered else "no response",
+        turns=run.rounds.get(sample.qs_id) or 0,
     )
 
 

@@ -18,7 +18,8 @@ from __future__ import annotations
 import json
 import os
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import isfinite
@@ -170,6 +171,48 @@ def score_run(run: Path, at: datetime, remaps: Sequence[str] = ()) -> RunScores:
     return RunScores(run.resolve().name, at, results, tuple(warnings))
 
 
+def named_folders(texts: Iterable[str]) -> list[tuple[str, Path]]:
+    """``MODEL=DIR`` or ``DIR``, whose name the model then bears. Raises StudyError for a name
+    that cannot be printed."""
+    named = []
+    for text in texts:
+        name, equals, folder = text.partition("=")
+        if not equals or not name or Path(text).is_dir():
+            name, folder = Path(text).resolve().name, text
+        if not name.isprintable():
+            raise StudyError(f"{text!r}: a model's name is of characters that can be printed")
+        named.append((name, Path(folder)))
+    return named
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRun:
+    """A scored run folder of a model. A model's further folders are replicates of its first;
+    ``rounds`` are inference rounds by the name of the sample."""
+
+    model: str
+    folder: Path
+    replicate: int
+    scores: RunScores
+    rounds: Mapping[str, int | None]
+
+    @property
+    def warnings(self) -> list[str]:
+        """The warnings about the folder, naming it."""
+        return [f"{self.folder}: {warning}" for warning in self.scores.warnings]
+
+
+def score_runs(
+    folders: Sequence[tuple[str, Path]], at: datetime, remaps: Sequence[str]
+) -> Iterator[ModelRun]:
+    """Score the run folders of some models, as ``score_run`` does."""
+    replicates: Counter[str] = Counter()
+    for model, folder in folders:
+        scores = score_run(folder, at, remaps)
+        yield ModelRun(model, folder, replicates[model], scores, read_rounds(folder))
+        replicates[model] += 1
+
+
 def write_scores(run: Path, scores: RunScores) -> Path:
     """Put ``scores.json`` at once, whole. Scores that another program left there are kept as
     ``scores.before.json``. Raises StudyError."""
@@ -229,32 +272,21 @@ def read_responses(path: Path) -> tuple[dict[Id, Any], list[str]]:
     return responses, warnings
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    """What a conversation took; None where its file does not say."""
-
-    rounds: int | None
-    tool_calls: int | None
-    seconds: float | None
-
-
-def read_conversations(run: Path) -> dict[str, Conversation]:
-    """What is in ``conversations/q<id>_s<n>.json``, by ``q<id>_s<n>``; nothing without the folder.
+def read_rounds(run: Path) -> dict[str, int | None]:
+    """The inference rounds in ``conversations/q<id>_s<n>.json``, by ``q<id>_s<n>``; None if a file
+    does not say; nothing without the folder.
 
     Raises StudyError naming the file that cannot be read.
     """
-    conversations = {}
+    rounds = {}
     for path in sorted((run / "conversations").glob("q*_s*.json")):
         try:
             statistics = json.loads(path.read_bytes()).get("statistics") or {}
-            rounds, calls, seconds = (
-                statistics.get(name)
-                for name in ("inference_rounds", "tool_calls", "execution_time_seconds")
-            )
+            count = statistics.get("inference_rounds")
         except (OSError, ValueError, AttributeError, RecursionError) as error:
             raise StudyError(f"{path}: is no conversation: {error}") from None
-        conversations[path.stem] = Conversation(rounds, calls, seconds)
-    return conversations
+        rounds[path.stem] = count if type(count) is int else None
+    return rounds
 
 
 def _lines(path: Path, warnings: list[str] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -1,8 +1,6 @@
-from .context import find_report
+from .context import find_report, read_status
 from .external_table import analyze_table
-from .internal import write_internal
-from .look import graded_rows, report_study
-from .status import read_status
+from .look import graded_rows, report_study, write_internal
 from .tool_use import model_records, tool_records, tool_tables
 
 __all__ = [

@@ -1,17 +1,22 @@
-"""Looks at the data: result rows, the registered test on them, the report."""
+"""Looks at the data: result rows, the registered test on them, the report; and the internal report,
+with every row, sealed to the study's recipients."""
 
 from __future__ import annotations
 
+import io
 import logging
+import os
+import tempfile
+import zipfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
 
 from analysis.data import ResultTable, make_table
 from analysis.judges import JudgeColumn, JudgeFacts, Labels, judge_column
-from analysis.picard import TableSet, make_tables
+from analysis.picard import TableSet, make_tables, table_csv
 from analysis.plan import Analysis, Drift, Regrading, analyse, explore, measure_drift
 from analysis.report import Report, ReportRequest, build_report, report_files, write_files
 from harness.episodes import judged_row
@@ -19,6 +24,7 @@ from registry.canonical import digest_bytes, digest_value
 from registry.ledger import Entry, Plan, Preregistration, ReportIssued, record_body
 from registry.provenance import check_pins
 from registry.result_row import ResultRow, columns_of
+from registry.sealing import encrypt
 from study.calibration import calibrations_of
 from study.errors import StudyError
 from study.judging import graded_records, judge_grades, labelled, rates_of, regradings_of
@@ -40,6 +46,8 @@ from study.sweeps import burned_tranches, exact_rows, join_draw
 from study.workspace import Study, StudySnapshot, WaveSnapshot, registration_of, take_snapshot
 
 logger = logging.getLogger(__name__)
+
+ROWS = "rows.csv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +90,22 @@ def report_study(study: Study, through: int | None, now: str) -> tuple[Report, P
     if not any(map(is_same, snapshot.ledger.entries())):
         study.ledger.append_unless(record, now, is_same)
     return report, page
+
+
+def write_internal(study: Study, through: int | None, path: Path, now: str) -> Path:
+    """Write a look as one age file, sealed to the study's recipients: a ZIP of the report's files
+    and ``rows.csv``, which has a row for every episode and grader, with instance and arm.
+
+    It is put together in memory: nothing of it lies on disk in the clear, and the ledger has
+    no record of it. Raises StudyError if the file exists or cannot be written.
+    """
+    if path.exists():
+        raise StudyError(f"{path}: is there already; name another file, or move it away")
+    look = build_look(take_snapshot(study), through, now)
+    rows = table_csv([asdict(row) for row in look.rows])
+    files = {**report_files(look.report), ROWS: rows}
+    _write_new(path, encrypt(_zip(files.items()), study.recipients()))
+    return path
 
 
 def build_look(study: StudySnapshot, through: int | None, now: str) -> StudyLook:
@@ -252,3 +276,27 @@ def _closed_waves(study: StudySnapshot, through: int | None) -> list[WaveSnapsho
 
 def _sorted(rows: Iterator[ResultRow]) -> list[ResultRow]:
     return sorted(rows, key=lambda r: (r.wave, r.model, r.stratum, r.instance, r.replicate))
+
+
+def _zip(files: Iterable[tuple[str, str]]) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in files:
+            archive.writestr(name, text)
+    return data.getvalue()
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    """Write a new file, whole or not at all."""
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(temporary, path)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
+    except OSError as error:
+        raise StudyError(f"{path}: {error.strerror}; name a file in a folder of yours") from None

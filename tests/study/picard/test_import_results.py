@@ -16,7 +16,8 @@ from analysis.data.table import read_rows, read_table
 from registry.result_row import Arm, Status
 from study.cli.main import main
 from study.errors import StudyError
-from study.picard.import_results import import_parametr, import_picard, named_folders, write_rows
+from study.picard.import_results import import_parametr, import_picard, write_rows
+from study.picard.run_folder import named_folders
 
 Z = 1.959963984540054
 

@@ -16,10 +16,9 @@ from generators.templates import template_family
 from generators.templates.language.parse import parse_template
 from registry.result_row import Arm, ResultRow, Status
 from study.cli.main import main
-from study.picard.answers import answers_of_rows, facts_of_study
+from study.picard.answers import answers_of_rows, facts_of_study, report_runs
 from study.picard.prepare import prepare_template
 from study.picard.question_facts import facts_of_precheck, facts_of_template
-from study.picard.report import report_runs
 from study.protocol.protocol import read_protocol
 from study.protocol.yaml import read_template
 

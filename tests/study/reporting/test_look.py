@@ -35,8 +35,7 @@ from study.judging.grade import GradeRequest, grade_study
 from study.judging.records import archived_cells, finished_waves, graded_by, read_attempt
 from study.protocol.protocol import ModelFacts
 from study.reporting.context import check_report
-from study.reporting.internal import write_internal
-from study.reporting.look import build_look
+from study.reporting.look import build_look, write_internal
 from study.sweeps.spending import sum_spends
 from study.workspace.setup import init_study
 from study.workspace.snapshot import take_snapshot
