@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import json
 import os
-import posixpath
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ from generators.templates.language import (
 )
 from generators.templates.scoring import AnswerScore, Failure, Key, Scores, score_both
 from study.errors import StudyError
-from study.picard.run_tree import FolderTree, Remap, Tree, find_tree, parse_remap
+from study.picard.run_tree import RunFiles, SampleFiles, parse_remap
 
 PRECHECK, RESPONSES, SCORES = "precheck.jsonl", "responses.jsonl", "scores.json"
 BEFORE = "scores.before.json"  # the scores of another program, kept
@@ -164,10 +164,10 @@ def score_run(run: Path, at: datetime, remaps: Sequence[str] = ()) -> RunScores:
     """
     samples = read_samples(run / PRECHECK)
     responses, warnings = read_responses(run / RESPONSES)
-    places = _Places(run, tuple(parse_remap(text, run) for text in remaps))
-    places.check(samples)
-    results = tuple([_score(sample, responses, places) for sample in samples])
-    warnings += _left_over(samples, responses) + places.doubts(samples)
+    files = RunFiles(run, tuple(parse_remap(text, run) for text in remaps))
+    doubts = _check_paths(samples, files)
+    results = tuple([_score(sample, responses, files) for sample in samples])
+    warnings += _left_over(samples, responses) + doubts
     return RunScores(run.resolve().name, at, results, tuple(warnings))
 
 
@@ -254,7 +254,7 @@ def disagreements(run: Path, scores: RunScores) -> list[str] | None:
 
 def read_samples(path: Path) -> tuple[Sample, ...]:
     """The samples of ``precheck.jsonl``. Raises StudyError naming the line."""
-    samples = tuple([_sample(path, number, entry) for number, entry in _lines(path)])
+    samples = tuple([_sample(line) for line in _lines(path)])
     if not samples:
         raise StudyError(f"{path}: holds no sample")
     return samples
@@ -267,8 +267,8 @@ def read_responses(path: Path) -> tuple[dict[Id, Any], list[str]]:
     """
     responses: dict[Id, Any] = {}
     warnings: list[str] = []
-    for number, entry in _lines(path, warnings):
-        responses[_id(path, number, entry)] = entry.get("response_text", "")
+    for line in _lines(path, warnings):
+        responses[line.id()] = line.entry.get("response_text", "")
     return responses, warnings
 
 
@@ -289,13 +289,45 @@ def read_rounds(run: Path) -> dict[str, int | None]:
     return rounds
 
 
-def _lines(path: Path, warnings: list[str] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a file, one a line, with their lines' numbers; blank lines do not count."""
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """An object of a file, one a line. What is read of it raises StudyError that names the line."""
+
+    path: Path
+    number: int
+    entry: Mapping[str, Any]
+
+    def error(self, message: str) -> StudyError:
+        return StudyError(f"{self.path}:{self.number}: {message}")
+
+    def id(self) -> Id:
+        ids = self.entry.get("question_id"), self.entry.get("sample_number")
+        if not all(isinstance(value, _ID) for value in ids):
+            raise self.error("lacks a question_id or a sample_number")
+        for value in ids:
+            if type(value) is not int and not _is_writable(value):
+                raise self.error(f"{value!r:.40} is no id: give a number or a text")
+        return ids
+
+    def text(self, name: str) -> str:
+        value = self.entry.get(name, "")
+        if not isinstance(value, str):
+            raise self.error(f"{name}: must be a text, not {value!r:.40}")
+        return value
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        value = self.entry.get(name, [])
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self.error(f"{name}: must be a list of texts")
+        return tuple(value)
+
+
+def _lines(path: Path, warnings: list[str] | None = None) -> Iterator[_Line]:
+    """The objects of a file; blank lines do not count. With ``warnings``, a last line that was cut
+    off is one of them."""
     try:
         with open(path, "rb") as file:
-            number = 0
-            while line := file.readline(_MOST_LINE):
-                number += 1
+            for number, line in enumerate(iter(partial(file.readline, _MOST_LINE), b""), 1):
                 if line.isspace():
                     continue
                 try:
@@ -309,7 +341,7 @@ def _lines(path: Path, warnings: list[str] | None = None) -> Iterator[tuple[int,
                     return
                 if not isinstance(entry, dict):
                     raise StudyError(f"{path}:{number}: is no JSON object")
-                yield number, entry
+                yield _Line(path, number, entry)
     except OSError as error:
         raise StudyError(
             f"{path}: {error.strerror}; a run folder holds {PRECHECK} and {RESPONSES}"
@@ -326,172 +358,75 @@ def _decode(line: str) -> Any:
     return entry if end == len(line) else json.loads(line)
 
 
-def _sample(path: Path, number: int, entry: Mapping[str, Any]) -> Sample:
-    kind = _text(path, number, entry, "scoring_type")
+def _sample(line: _Line) -> Sample:
+    kind = line.text("scoring_type")
     if not kind:
-        raise StudyError(f"{path}:{number}: lacks scoring_type")
-    if kind == TARGETED_EDIT:
-        return Sample(number, _id(path, number, entry), _edit_key(path, number, entry))
-    return Sample(number, _id(path, number, entry), _key(path, number, entry, kind))
+        raise line.error("lacks scoring_type")
+    key = _edit_key(line) if kind == TARGETED_EDIT else _key(line, kind)
+    return Sample(line.number, line.id(), key)
 
 
-def _key(path: Path, number: int, entry: Mapping[str, Any], kind: str) -> Key:
+def _key(line: _Line, kind: str) -> Key:
     """The key of a type: for types of others, all that a key may hold."""
-
-    at = (path, number, entry)
     if kind in _BY_RESPONSE:
-        return Key(kind, _text(*at, "expected_response"))
+        return Key(kind, line.text("expected_response"))
     if kind in _BY_FILE:
-        return Key(kind, _text(*at, "expected_content"), _text(*at, "file_to_read"))
+        return Key(kind, line.text("expected_content"), line.text("file_to_read"))
     if kind in _BY_PATHS:
-        return Key(kind, paths=_texts(*at, _BY_PATHS[kind]))
-    expected = _text(*at, "expected_content") or _text(*at, "expected_response")
-    paths = _texts(*at, "files_to_check") or _texts(*at, "expected_paths")
-    return Key(kind, expected, _text(*at, "file_to_read"), paths)
+        return Key(kind, paths=line.texts(_BY_PATHS[kind]))
+    expected = line.text("expected_content") or line.text("expected_response")
+    paths = line.texts("files_to_check") or line.texts("expected_paths")
+    return Key(kind, expected, line.text("file_to_read"), paths)
 
 
-def _edit_key(path: Path, number: int, entry: Mapping[str, Any]) -> Key:
+def _edit_key(line: _Line) -> Key:
     """Their experimental type for edits, as ours; it keeps what theirs does not yet check."""
-    lacking = [name for name in TARGETED_KEYS if name not in entry]
+    lacking = [name for name in TARGETED_KEYS if name not in line.entry]
     if lacking:
-        raise StudyError(f"{path}:{number}: lacks {lacking[0]}")
-    original, modified = (_text(path, number, entry, name) for name in TARGETED_KEYS[:2])
+        raise line.error(f"lacks {lacking[0]}")
+    original, modified = map(line.text, TARGETED_KEYS[:2])
     try:
-        expected = translate_edit(original, entry["edit_verification"])
+        expected = translate_edit(original, line.entry["edit_verification"])
     except TemplateError as error:
-        raise StudyError(f"{path}:{number}: edit_verification: {error}") from None
+        raise line.error(f"edit_verification: {error}") from None
     return Key(JSON_EDIT, json.dumps(expected), modified)
 
 
-def _id(path: Path, number: int, entry: Mapping[str, Any]) -> Id:
-    question, sample = entry.get("question_id"), entry.get("sample_number")
-    if not isinstance(question, _ID) or not isinstance(sample, _ID):
-        raise StudyError(f"{path}:{number}: lacks a question_id or a sample_number")
-    for each in (question, sample):
-        if type(each) is not int and not _is_writable(each):
-            raise StudyError(f"{path}:{number}: {each!r:.40} is no id: give a number or a text")
-    return question, sample
-
-
-def _is_writable(value: str | float) -> bool:
+def _is_writable(value: object) -> bool:
     """Whether JSON and UTF-8 can hold it: no NaN, no infinity, no half of a character."""
     if isinstance(value, float):
         return isfinite(value)
     return not isinstance(value, str) or value.encode(errors="replace").decode() == value
 
 
-def _text(path: Path, number: int, entry: Mapping[str, Any], name: str) -> str:
-    value = entry.get(name, "")
-    if not isinstance(value, str):
-        raise StudyError(f"{path}:{number}: {name}: must be a text, not {value!r:.40}")
-    return value
+# --- scoring
 
 
-def _texts(path: Path, number: int, entry: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    value = entry.get(name, [])
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise StudyError(f"{path}:{number}: {name}: must be a list of texts")
-    return tuple(value)
+def _check_paths(samples: Sequence[Sample], files: RunFiles) -> list[str]:
+    """A warning where no path of any key leads to anything: the mapping may be wrong. Raises
+    StudyError for the first path that leads nowhere that may be read."""
+    exists, asked = False, 0
+    for sample in samples:
+        workspace = SampleFiles(files, sample.qs_id)
+        for path in filter(None, (sample.key.file, *sample.key.paths)):
+            try:
+                files.locate(sample.qs_id, path)
+            except StudyError as error:
+                raise StudyError(f"{files.run / PRECHECK}:{sample.line}: {error}") from None
+            exists, asked = exists or workspace.kind(path) is not None, asked + 1
+    if exists or not asked:
+        return []
+    return [f"none of the {asked} paths of the keys is there: is the sandbox the right one?"]
 
 
-# --- looking up
-
-
-class _Places:
-    """The files of all samples, by the paths of their keys."""
-
-    def __init__(self, run: Path, remaps: Sequence[Remap]) -> None:
-        self.run = run
-        self._home = os.path.realpath(run)
-        self._remaps = sorted(remaps, key=lambda each: -len(each.old))
-        self._own: FolderTree | None = None
-        self._tree: Tree | None = None
-        self._found: dict[tuple[int, str], tuple[Tree, str]] = {}
-
-    def check(self, samples: Sequence[Sample]) -> None:
-        """Raises StudyError for the first path that leads nowhere that may be read."""
-        for sample in samples:
-            for path in (sample.key.file, *sample.key.paths):
-                if path:
-                    try:
-                        self.locate(sample, path)
-                    except StudyError as error:
-                        raise StudyError(f"{self.run / PRECHECK}:{sample.line}: {error}") from None
-
-    def locate(self, sample: Sample, path: str) -> tuple[Tree, str]:
-        """The tree and the path in it. Raises StudyError."""
-        asked = (sample.line, path)
-        place = self._found.get(asked)
-        if place is None:
-            place = self._found[asked] = self._locate(sample, path)
-        return place
-
-    def _locate(self, sample: Sample, path: str) -> tuple[Tree, str]:
-        clean = posixpath.normpath(path)
-        for remap in self._remaps:
-            if clean == remap.old or clean.startswith(f"{remap.old}/"):
-                return remap.tree, clean[len(remap.old) + 1 :]
-        if clean.startswith("/"):
-            return self._absolute(clean)
-        if clean == ".." or clean.startswith("../"):
-            raise StudyError(f"the path {path!r} leads out of the run folder; nothing is read")
-        if self._tree is None:
-            self._tree = find_tree(self.run)
-        if clean == "artifacts" or clean.startswith("artifacts/"):
-            return self._tree, f"{sample.qs_id}/{clean}"
-        return self._tree, "" if clean == "." else clean.removeprefix("test_artifacts/")
-
-    def _absolute(self, path: str) -> tuple[Tree, str]:
-        if path.startswith(f"{self._home}/"):
-            self._own = self._own or FolderTree(self._home)
-            return self._own, path[len(self._home) + 1 :]
-        folder = posixpath.dirname(path)
-        raise StudyError(
-            f"the path {path!r} is not in the run folder; say where its sandbox is now, such as "
-            f"--remap {folder}=FOLDER_OR_ZIP"
-        )
-
-    def doubts(self, samples: Sequence[Sample]) -> list[str]:
-        """A warning where no path of any key leads to anything: the mapping may be wrong."""
-        asked = [(s, path) for s in samples for path in (s.key.file, *s.key.paths) if path]
-        if not asked or any(_Workspace(self, s).kind(path) for s, path in asked):
-            return []
-        return [
-            f"none of the {len(asked)} paths of the keys is there: is the sandbox the right one?"
-        ]
-
-
-class _Workspace:
-    """What is there for one sample."""
-
-    __slots__ = ("_places", "_sample")
-
-    def __init__(self, places: _Places, sample: Sample) -> None:
-        self._places, self._sample = places, sample
-
-    def read(self, path: str) -> bytes | None:
-        try:
-            tree, inner = self._places.locate(self._sample, path)
-        except StudyError:  # of a path inside a key of edits, which is not checked before
-            return None
-        return tree.read(inner)
-
-    def kind(self, path: str) -> str | None:
-        try:
-            tree, inner = self._places.locate(self._sample, path)
-        except StudyError:
-            return None
-        return tree.kind(inner)
-
-
-def _score(sample: Sample, responses: Mapping[Id, Any], places: _Places) -> Result:
+def _score(sample: Sample, responses: Mapping[Id, Any], files: RunFiles) -> Result:
     if sample.id not in responses:
         return Result(sample, None, f"{RESPONSES} holds no response to it")
     try:
         response = responses[sample.id]
-        return Result(sample, score_both(sample.key, response, _Workspace(places, sample)))
+        return Result(sample, score_both(sample.key, response, SampleFiles(files, sample.qs_id)))
     except TemplateError as error:
-        raise StudyError(f"{places.run / PRECHECK}:{sample.line}: {error}") from None
+        raise StudyError(f"{files.run / PRECHECK}:{sample.line}: {error}") from None
 
 
 def _left_over(samples: Sequence[Sample], responses: Mapping[Id, Any]) -> list[str]:

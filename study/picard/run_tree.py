@@ -6,7 +6,7 @@ import os
 import posixpath
 import stat
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -155,6 +155,68 @@ class Remap:
 
     old: str
     tree: Tree
+
+
+class RunFiles:
+    """The files of all samples of a run folder, by the paths of their keys."""
+
+    def __init__(self, run: Path, remaps: Sequence[Remap]) -> None:
+        self.run = run
+        self._home = FolderTree(run)
+        self._remaps = sorted(remaps, key=lambda remap: -len(remap.old))
+        self._tree: Tree | None = None
+        self._located: dict[tuple[str, str], tuple[Tree, str]] = {}
+
+    def locate(self, sample: str, path: str) -> tuple[Tree, str]:
+        """The tree and the path in it, for a sample. Raises StudyError."""
+        place = self._located.get((sample, path))
+        if place is None:
+            place = self._located[sample, path] = self._locate(sample, path)
+        return place
+
+    def _locate(self, sample: str, path: str) -> tuple[Tree, str]:
+        clean = posixpath.normpath(path)
+        for remap in self._remaps:
+            if clean == remap.old or clean.startswith(f"{remap.old}/"):
+                return remap.tree, clean[len(remap.old) + 1 :]
+        if clean.startswith(f"{self._home.root}/"):
+            return self._home, clean.removeprefix(f"{self._home.root}/")
+        if clean.startswith("/"):
+            raise StudyError(
+                f"the path {clean!r} is not in the run folder; say where its sandbox is now, such "
+                f"as --remap {posixpath.dirname(clean)}=FOLDER_OR_ZIP"
+            )
+        if clean == ".." or clean.startswith("../"):
+            raise StudyError(f"the path {path!r} leads out of the run folder; nothing is read")
+        self._tree = self._tree or find_tree(self.run)
+        if clean == "artifacts" or clean.startswith("artifacts/"):
+            return self._tree, f"{sample}/{clean}"
+        return self._tree, "" if clean == "." else clean.removeprefix("test_artifacts/")
+
+
+class SampleFiles:
+    """The files of one sample."""
+
+    __slots__ = ("_files", "_sample")
+
+    def __init__(self, files: RunFiles, sample: str) -> None:
+        self._files, self._sample = files, sample
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes of a file; None if there is none, or the path leads nowhere."""
+        try:
+            tree, inner = self._files.locate(self._sample, path)
+        except StudyError:  # of a path inside a key of edits, which is not checked before
+            return None
+        return tree.read(inner)
+
+    def kind(self, path: str) -> str | None:
+        """``file``, ``folder`` or None."""
+        try:
+            tree, inner = self._files.locate(self._sample, path)
+        except StudyError:
+            return None
+        return tree.kind(inner)
 
 
 def parse_remap(text: str, run: Path) -> Remap:
