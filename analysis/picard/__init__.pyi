@@ -1,6 +1,6 @@
 from .breakdown import APART, GOOD, POOR, AnswerRow, Answers, QuestionFacts
 from .breakdown_tables import TableSet, make_tables, table_csv, write_tables
-from .sample_size import WIDTHS, Guidance
+from .sample_size import WIDTHS, Curve
 
 __all__ = [
     "APART",
@@ -9,7 +9,7 @@ __all__ = [
     "WIDTHS",
     "AnswerRow",
     "Answers",
-    "Guidance",
+    "Curve",
     "QuestionFacts",
     "TableSet",
     "make_tables",

@@ -9,9 +9,9 @@ the PICARD paper's Appendices B and C.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean, multimode
 from typing import NamedTuple, TypeVar
 
 from analysis.errors import AnalysisError
@@ -168,28 +168,19 @@ def format_name(facts: QuestionFacts) -> str:
 
 def break_down(answers: Answers) -> Breakdown:
     """All tables of some answers, by wave, arm and model."""
-    overall: list[Tally] = []
-    questions: list[Tally] = []
-    types: list[Tally] = []
-    rounds: list[Rounds] = []
-    modes: list[FailureMode] = []
+    overall, questions, types, rounds, modes = [], [], [], [], []
     for subject, by_question in by_subject(answers):
         tallies = [tally(subject, name, rows) for name, rows in by_question.items()]
         questions += tallies
         overall.append(_add_up(subject, "", tallies))
-        by_type = _grouped(tallies, lambda each: answers.facts[each.name].scoring_type)
-        types += [_add_up(subject, name, part) for name, part in sorted(by_type.items())]
+        by_type = _grouped(tallies, lambda part: answers.facts[part.name].scoring_type)
+        types += [_add_up(subject, name, parts) for name, parts in sorted(by_type.items())]
         counted = (count_rounds(subject, name, rows) for name, rows in by_question.items())
-        rounds += [each for each in counted if each is not None]
-        modes += failure_modes(subject, {each.name: each.strict for each in tallies}, answers.facts)
-    return Breakdown(
-        tuple(answers.facts.values()),
-        tuple(overall),
-        tuple(questions),
-        tuple(types),
-        tuple(rounds),
-        tuple(modes),
-    )
+        rounds += [row for row in counted if row is not None]
+        modes += failure_modes(subject, {part.name: part.strict for part in tallies}, answers.facts)
+    facts = tuple(answers.facts.values())
+    tallies_of = tuple(overall), tuple(questions), tuple(types)
+    return Breakdown(facts, *tallies_of, tuple(rounds), tuple(modes))
 
 
 def by_subject(answers: Answers) -> list[tuple[Subject, dict[str, list[AnswerRow]]]]:
@@ -226,8 +217,7 @@ def count_rounds(subject: Subject, question: str, rows: Sequence[AnswerRow]) -> 
     values = [row.rounds for row in known if row.rounds is not None]
     if not values:
         return None
-    count = Counter(values)
-    average = sum(values) / len(values)
+    average = fmean(values)
     return Rounds(
         subject,
         question,
@@ -235,7 +225,7 @@ def count_rounds(subject: Subject, question: str, rows: Sequence[AnswerRow]) -> 
         _mean_interval(known, average),
         max(values),
         min(values),
-        min(value for value in count if count[value] == max(count.values())),
+        min(multimode(values)),
         len(values),
         len(rows) - len(values),
     )
@@ -294,7 +284,7 @@ def _failure_mode(
         mean_of([rate for name, rate in formats.items() if output[name] == wanted])
         for wanted in OUTPUTS
     )
-    gap = difference(file, direct)
+    gap, gap_interval = difference(file, direct) or (None, None)
     return FailureMode(
         subject,
         group,
@@ -302,23 +292,17 @@ def _failure_mode(
         file,
         direct,
         mean_of(list(formats.values())),
-        gap[0] if gap else None,
-        gap[1] if gap else None,
+        gap,
+        gap_interval,
         weakness_pattern(file.mean, direct.mean),
     )
 
 
 def _add_up(subject: Subject, name: str, parts: Sequence[Tally]) -> Tally:
-    return Tally(
-        subject,
-        name,
-        pooled(part.strict for part in parts),
-        pooled(part.lenient for part in parts),
-        sum(part.formatting for part in parts),
-        sum(part.task for part in parts),
-        sum(part.unanswered for part in parts),
-        sum(part.undetermined for part in parts),
-    )
+    strict, lenient = pooled(p.strict for p in parts), pooled(p.lenient for p in parts)
+    counts = ("formatting", "task", "unanswered", "undetermined")
+    sums = (sum(getattr(part, count) for part in parts) for count in counts)
+    return Tally(subject, name, strict, lenient, *sums)
 
 
 def _mean_interval(rows: Sequence[AnswerRow], mean: float) -> tuple[float, float] | None:

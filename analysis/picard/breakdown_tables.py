@@ -20,13 +20,11 @@ from analysis.picard.breakdown import (
     Answers,
     Breakdown,
     FailureMode,
-    QuestionFacts,
     Rounds,
-    Subject,
     Tally,
     break_down,
 )
-from analysis.picard.sample_size import WIDTHS, Guidance, guide
+from analysis.picard.sample_size import WIDTHS, Curve, guide
 from analysis.stats import NOTHING, Rate
 
 _DECIMALS = 6
@@ -40,7 +38,7 @@ class TableSet:
     """All that is said of answers to templated questions. ``tables`` holds rows by table name."""
 
     breakdown: Breakdown
-    guidance: Guidance
+    curves: tuple[Curve, ...]
     tables: Mapping[str, tuple[Row, ...]]
 
     def as_json(self) -> dict[str, Any]:
@@ -55,22 +53,31 @@ def make_tables(
 
     Tables ``of_study`` have the columns wave and arm.
     """
-    breakdown, guidance = break_down(answers), guide(answers, seed, widths)
+    breakdown, curves = break_down(answers), guide(answers, seed, widths)
     facts = answers.facts
     tables = {
-        "overall": [_tally_row(each, "") for each in breakdown.overall],
+        "overall": [_tally_row(tally) for tally in breakdown.overall],
         "questions": [
-            _tally_row(each, "question", facts[each.name]) for each in breakdown.questions
+            _tally_row(
+                tally,
+                question=tally.name,
+                scoring_type=facts[tally.name].scoring_type,
+                output=facts[tally.name].output,
+                format=facts[tally.name].format,
+            )
+            for tally in breakdown.questions
         ],
-        "scoring_types": [_tally_row(each, "scoring_type") for each in breakdown.scoring_types],
-        "rounds": [_rounds_row(each) for each in breakdown.rounds],
-        "failure_modes": [_mode_row(each) for each in breakdown.failure_modes],
-        "progressive": _curve_rows(guidance),
-        "sample_sizes": _need_rows(guidance),
+        "scoring_types": [
+            _tally_row(tally, scoring_type=tally.name) for tally in breakdown.scoring_types
+        ],
+        "rounds": [_rounds_row(rounds) for rounds in breakdown.rounds],
+        "failure_modes": [_mode_row(mode) for mode in breakdown.failure_modes],
+        "progressive": _curve_rows(curves),
+        "sample_sizes": [_need_row(curve) for curve in curves],
     }
     return TableSet(
         breakdown,
-        guidance,
+        curves,
         MappingProxyType(
             {name: tuple(_finish(row, of_study) for row in rows) for name, rows in tables.items()}
         ),
@@ -101,14 +108,7 @@ def table_csv(rows: Sequence[Row]) -> str:
     return buffer.getvalue()
 
 
-def _tally_row(tally: Tally, label: str, facts: QuestionFacts | None = None) -> dict[str, Any]:
-    named = {label: tally.name} if label else {}
-    if facts is not None:
-        named |= {
-            "scoring_type": facts.scoring_type,
-            "output": facts.output,
-            "format": facts.format,
-        }
+def _tally_row(tally: Tally, **named: str) -> dict[str, Any]:
     return {
         **tally.subject._asdict(),
         **named,
@@ -128,13 +128,10 @@ def _tally_row(tally: Tally, label: str, facts: QuestionFacts | None = None) -> 
 
 
 def _rounds_row(rounds: Rounds) -> dict[str, Any]:
-    low, high = rounds.interval or (None, None)
     return {
         **rounds.subject._asdict(),
         "question": rounds.question,
-        "average": rounds.average,
-        "average_low": low,
-        "average_high": high,
+        **_interval_columns("average", rounds.average, rounds.interval),
         "maximum": rounds.most,
         "minimum": rounds.least,
         "mode": rounds.mode,
@@ -150,11 +147,12 @@ def _mode_row(mode: FailureMode) -> dict[str, Any]:
         rate, slug = formats.get(name, NOTHING), format_slug(name)
         row |= {f"{slug}_right": rate.right, f"{slug}_answers": rate.answers}
         row |= _rate_columns(slug, rate)
-    for name, rate in (("file", mode.file), ("direct", mode.direct), ("overall", mode.overall)):
-        row |= _rate_columns(name, rate)
-    low, high = mode.gap_interval or (None, None)
-    row |= {"gap": mode.gap, "gap_low": low, "gap_high": high}
-    return row | {
+    return {
+        **row,
+        **_rate_columns("file", mode.file),
+        **_rate_columns("direct", mode.direct),
+        **_rate_columns("overall", mode.overall),
+        **_interval_columns("gap", mode.gap, mode.gap_interval),
         "missing": mode.overall.missing,
         "weakness_pattern": mode.pattern,
         "gap_excludes_zero": mode.clear,
@@ -166,7 +164,7 @@ def format_slug(name: str) -> str:
     return name.lower().replace(" + ", "_").replace(" ", "_")
 
 
-def _curve_rows(guidance: Guidance) -> list[dict[str, Any]]:
+def _curve_rows(curves: Sequence[Curve]) -> list[dict[str, Any]]:
     return [
         {
             **curve.subject._asdict(),
@@ -178,34 +176,35 @@ def _curve_rows(guidance: Guidance) -> list[dict[str, Any]]:
             "interval_width": point.width,
             "elbow": point.samples == curve.elbow,
         }
-        for curve in guidance.curves
+        for curve in curves
         for point in curve.points
     ]
 
 
-def _need_rows(guidance: Guidance) -> list[dict[str, Any]]:
-    """A row a question, with a pair of columns for each width."""
-    elbows = {(curve.subject, curve.question): curve for curve in guidance.curves}
-    rows: dict[tuple[Subject, str], dict[str, Any]] = {}
-    for need in guidance.needs:
-        key = need.subject, need.question
-        curve = elbows[key]
-        if key not in rows:
-            rows[key] = {
-                **need.subject._asdict(),
-                "question": need.question,
-                "samples_seen": curve.points[-1].samples,
-                "width_seen": curve.points[-1].width,
-                "elbow": curve.elbow,
-            }
+def _need_row(curve: Curve) -> dict[str, Any]:
+    """A question, with a pair of columns for each width."""
+    row: dict[str, Any] = {
+        **curve.subject._asdict(),
+        "question": curve.question,
+        "samples_seen": curve.points[-1].samples,
+        "width_seen": curve.points[-1].width,
+        "elbow": curve.elbow,
+    }
+    for need in curve.needs:
         name = f"samples_for_width_{need.width:g}"
-        rows[key] |= {name: need.samples, f"{name}_cautious": need.samples_cautious}
-    return list(rows.values())
+        row |= {name: need.samples, f"{name}_cautious": need.samples_cautious}
+    return row
 
 
 def _rate_columns(name: str, rate: Rate) -> dict[str, float | None]:
-    low, high = rate.interval or (None, None)
-    return {name: rate.mean, f"{name}_low": low, f"{name}_high": high}
+    return _interval_columns(name, rate.mean, rate.interval)
+
+
+def _interval_columns(
+    name: str, value: float | None, interval: tuple[float, float] | None
+) -> dict[str, float | None]:
+    low, high = interval or (None, None)
+    return {name: value, f"{name}_low": low, f"{name}_high": high}
 
 
 def _finish(row: Mapping[str, Any], of_study: bool) -> Row:

@@ -11,7 +11,8 @@ number of samples for a wanted width does not.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,53 +40,41 @@ class CurvePoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
-    """The progressive-sampling curve of one question; ``elbow`` is a number of samples, None
-    where there are fewer than three points, or the curve does not bend."""
-
-    subject: Subject
-    question: str
-    points: tuple[CurvePoint, ...]
-    elbow: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class SampleNeed:
     """How many samples give an interval of a width, by what is known of a question."""
 
-    subject: Subject
-    question: str
     width: float  # of the whole interval, 0…1
     samples: int  # if the true rate is the one seen
     samples_cautious: int  # if it is the one nearest ½ in the interval that was seen
 
 
 @dataclass(frozen=True, slots=True)
-class Guidance:
-    """Curves and needs of all questions that have answers."""
+class Curve:
+    """The progressive-sampling curve of one question, and the samples that it needs.
 
-    curves: tuple[Curve, ...]
+    ``elbow`` is a number of samples, None where there are fewer than three points, or the curve
+    does not bend.
+    """
+
+    subject: Subject
+    question: str
+    points: tuple[CurvePoint, ...]
+    elbow: int | None
     needs: tuple[SampleNeed, ...]
 
 
-def guide(answers: Answers, seed: str, widths: Sequence[float] = WIDTHS) -> Guidance:
-    """Curves and needs by subject and question. ``seed`` is any text, such as a digest of the
-    answers: the same gives the same subsets."""
-    curves: list[Curve] = []
-    needs: list[SampleNeed] = []
+def guide(answers: Answers, seed: str, widths: Sequence[float] = WIDTHS) -> tuple[Curve, ...]:
+    """Curves and needs by subject and question, of those that have answers. ``seed`` is any text,
+    such as a digest of the answers: the same gives the same subsets."""
+    curves = []
     for subject, by_question in by_subject(answers):
         for question, rows in by_question.items():
             rate = rate_of((row.instance, row.strict) for row in rows)
-            if not rate.answers:
-                continue
-            stream = _stream(seed, *map(str, subject), question)
-            points = progressive_curve(rows, stream)
-            curves.append(Curve(subject, question, points, find_elbow(points)))
-            needs += [
-                SampleNeed(subject, question, width, *samples_for_width(rate, width))
-                for width in widths
-            ]
-    return Guidance(tuple(curves), tuple(needs))
+            if rate.answers:
+                points = progressive_curve(rows, _stream(seed, *map(str, subject), question))
+                needs = tuple(SampleNeed(w, *samples_for_width(rate, w)) for w in widths)
+                curves.append(Curve(subject, question, points, find_elbow(points), needs))
+    return tuple(curves)
 
 
 def progressive_curve(
@@ -152,17 +141,14 @@ def _samples(mean: float, per_instance: float, width: float) -> int:
     return high
 
 
-def _by_instance(rows: Sequence[AnswerRow]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _by_instance(rows: Sequence[AnswerRow]) -> NDArray[np.float64]:
     """Right answers and answers of each sample, in an order that names do not decide."""
-    right: dict[object, int] = {}
-    total: dict[object, int] = {}
+    verdicts: dict[Hashable, list[bool]] = defaultdict(list)
     for row in rows:
         if row.strict is not None:
-            right[row.instance] = right.get(row.instance, 0) + row.strict
-            total[row.instance] = total.get(row.instance, 0) + 1
-    pairs = sorted(zip(right.values(), total.values(), strict=True))
-    both = np.array(pairs, dtype=np.float64).reshape(-1, 2)
-    return both[:, 0], both[:, 1]
+            verdicts[row.instance].append(row.strict)
+    counts = sorted((sum(right), len(right)) for right in verdicts.values())
+    return np.array(counts, dtype=np.float64).reshape(-1, 2).T
 
 
 def _wilson_width(mean: NDArray[np.float64], n: NDArray[np.float64]) -> NDArray[np.float64]:

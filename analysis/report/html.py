@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from analysis.judges import JudgeColumn
-from analysis.picard import APART, GOOD, POOR, Guidance, TableSet
+from analysis.calibration import RESAMPLED, RecordedCalibration
+from analysis.picard import APART, GOOD, POOR, Curve, TableSet
 from analysis.plan import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD
 from analysis.report.calibration import calibration_table, calibration_words, title_of
 from analysis.report.figures import (
     NARROW,
     WIDE,
-    Timeline,
     css_variables,
     make_timeline,
     plot_arms,
@@ -46,33 +45,34 @@ def render_html(report: Report) -> str:
     """The report as one self-contained HTML file."""
     from markupsafe import Markup
 
-    page = _environment()
-    line = make_timeline(report)
     sensitivity = sensitivity_tables(report)
-    plots = {name: [Markup(svg) for svg in svgs] for name, svgs in _plots(report, line).items()}  # noqa: S704  # our own SVG, in which matplotlib and html.escape have escaped every name
-    rendered: str = page.get_template("report").render(
-        report=report,
-        tables=tables_of(report),
-        sensitivity=sensitivity,
-        contents=_contents(report, bool(sensitivity)),
-        words=_WORDS,
-        summary=[finding(v, report.controls) for v in report.verdicts],
-        conclusion=conclusion(report),
-        withheld=sum(v.verdict == WITHHELD for v in report.verdicts),
-        monitored=monitored_words(report.monitoring),
-        onset=onset_words(report.monitoring),
-        all_controls=all_control_words(report.controls),
-        pins=_pins(report),
-        dated=line.dated,
-        paragraphs=[text.split(". ", 1) for text in report.plan_in_words],
-        cite=cite_words(report),
-        commands=command_words(report),
-        variables=css_variables(),
-        # From the same environment, which has escaped every name in it.
-        templated=Markup(_render_templated(page, report.templates)),  # noqa: S704
-        calibrations=_calibrations(report),
-        judged=Markup(_render_judges(page, report.judges)),  # noqa: S704
-        **plots,
+    wide, narrow = figures_of(report), figures_of(report, NARROW)
+    figures = {name: [Markup(svg), Markup(narrow[name])] for name, svg in wide.items()}  # noqa: S704  # our own SVG, in which matplotlib and html.escape have escaped every name
+    rendered: str = (
+        _environment()
+        .get_template("report")
+        .render(
+            report=report,
+            tables=tables_of(report),
+            sensitivity=sensitivity,
+            contents=_contents(report, bool(sensitivity)),
+            words=_WORDS,
+            summary=[finding(v, report.controls) for v in report.verdicts],
+            conclusion=conclusion(report),
+            withheld=sum(v.verdict == WITHHELD for v in report.verdicts),
+            monitored=monitored_words(report.monitoring),
+            onset=onset_words(report.monitoring),
+            all_controls=all_control_words(report.controls),
+            pins=_pins(report),
+            dated=make_timeline(report).dated,
+            paragraphs=[text.split(". ", 1) for text in report.plan_in_words],
+            cite=cite_words(report),
+            commands=command_words(report),
+            variables=css_variables(),
+            templated=report.templates and _templated(report.templates),
+            calibrations=[_calibration(record) for record in report.calibrations],
+            figures=figures,
+        )
     )
     return _hold_units(rendered.lstrip("\n"))
 
@@ -96,19 +96,18 @@ def _source(name: str) -> str:
     return files("analysis.report").joinpath(f"templates/{name}.{kind}.j2").read_text("utf-8")
 
 
-def _plots(report: Report, line: Timeline) -> dict[str, list[str]]:
-    """Each figure for a desktop and for a phone; none where there is nothing to draw."""
-    widths = (WIDE, NARROW)
-    gaps = [v for v in report.verdicts if v.estimate is not None]
-    monitoring = report.monitoring
-    return {
-        "gap_plots": [plot_gaps(gaps, report.plan.margin, w) for w in widths] if gaps else [],
-        "arm_plots": [plot_arms(report.means, w) for w in widths],
-        "time_plots": [plot_time(line, report.plan.margin, w) for w in widths] if gaps else [],
-        "monitor_plots": [
-            plot_monitoring(monitoring, w) for w in widths if monitoring and monitoring.looks
-        ],
-    }
+def figures_of(report: Report, width: float = WIDE) -> dict[str, str]:
+    """The figures by name, without those that have nothing to draw."""
+    figures = {"scores": plot_arms(report.means, width)}
+    if any(verdict.estimate is not None for verdict in report.verdicts):
+        figures["gaps"] = plot_gaps(report.verdicts, report.plan.margin, width)
+        figures["time"] = plot_time(make_timeline(report), report.plan.margin, width)
+    if report.monitoring is not None and report.monitoring.looks:
+        figures["monitoring"] = plot_monitoring(report.monitoring, width)
+    for record in report.calibrations:
+        name = _calibration_name(record)
+        figures[name] = plot_calibration(record.found, width, name)
+    return figures
 
 
 def _hold_units(page: str) -> str:
@@ -127,25 +126,21 @@ def _pins(report: Report) -> list[tuple[str, RunManifest]]:
     ]
 
 
-def _calibrations(report: Report) -> list[dict[str, Any]]:
-    """What is shown of each calibration."""
-    from markupsafe import Markup
+def _calibration(record: RecordedCalibration) -> dict[str, Any]:
+    """The parts of a calibration that the page shows."""
+    return {
+        "title": title_of(record),
+        "sentences": calibration_words(record),
+        "table": calibration_table(record),
+        "figure": _calibration_name(record),
+        "curve": record.found.enough is not None,
+        "made": record.made,
+        "result": record.result,
+    }
 
-    return [
-        {
-            "title": title_of(record),
-            "sentences": calibration_words(record),
-            "table": calibration_table(record),
-            "plots": [
-                Markup(plot_calibration(record.found, width, f"calibration-{record.how}"))  # noqa: S704  # as the other plots
-                for width in (WIDE, NARROW)
-            ],
-            "curve": record.found.enough is not None,
-            "made": record.made,
-            "result": record.result,
-        }
-        for record in report.calibrations
-    ]
+
+def _calibration_name(record: RecordedCalibration) -> str:
+    return "calibration" if record.how == RESAMPLED else f"calibration-{record.how}"
 
 
 def _contents(report: Report, sensitivity: bool) -> list[tuple[str, str]]:
@@ -176,46 +171,32 @@ def _contents(report: Report, sensitivity: bool) -> list[tuple[str, str]]:
     return [(anchor, title) for anchor, title, there in every if there]
 
 
-def _render_templated(page: Any, templates: TableSet | None) -> str:
-    """The section on templated strata; empty without any."""
-    if templates is None:
-        return ""
-    breakdown, guidance = templates.breakdown, templates.guidance
-    rendered: str = page.get_template("breakdown").render(
-        found=breakdown,
-        formats={row.group: [name for name, _ in row.formats] for row in breakdown.failure_modes},
-        good=GOOD,
-        poor=POOR,
-        apart=APART,
-        widths=list(dict.fromkeys(need.width for need in guidance.needs)),
-        needs=_need_rows(guidance),
-    )
-    return rendered
+def _templated(templates: TableSet) -> dict[str, Any]:
+    """The parts of the section on templated strata."""
+    tables, curves = templates.breakdown, templates.curves
+    return {
+        "tables": tables,
+        "formats": {row.group: [name for name, _ in row.formats] for row in tables.failure_modes},
+        **{"good": GOOD, "poor": POOR, "apart": APART},
+        "widths": [need.width for need in curves[0].needs] if curves else [],
+        "needs": _need_rows(curves),
+    }
 
 
-def _render_judges(page: Any, columns: Sequence[JudgeColumn]) -> str:
-    """The section on judges; empty without any."""
-    rendered: str = page.get_template("judges").render(columns=columns) if columns else ""
-    return rendered
-
-
-def _need_rows(guidance: Guidance) -> list[dict[str, Any]]:
-    """What each question asks for at most, over all who were asked it."""
-    rows = []
-    for question in dict.fromkeys(curve.question for curve in guidance.curves):
-        curves = [curve for curve in guidance.curves if curve.question == question]
-        needs: dict[float, tuple[int, int]] = {}
-        for need in guidance.needs:
-            if need.question == question:
-                most = needs.get(need.width, (0, 0))
-                both = need.samples, need.samples_cautious
-                needs[need.width] = max(most[0], both[0]), max(most[1], both[1])
-        rows.append(
-            {
-                "question": question,
-                "seen": max(curve.points[-1].samples for curve in curves),
-                "elbow": max((c.elbow for c in curves if c.elbow is not None), default=None),
-                "needs": list(needs.values()),
-            }
-        )
-    return rows
+def _need_rows(curves: Sequence[Curve]) -> list[dict[str, Any]]:
+    """The most samples that each question asks for, over all who were asked it."""
+    by_question: dict[str, list[Curve]] = {}
+    for curve in curves:
+        by_question.setdefault(curve.question, []).append(curve)
+    return [
+        {
+            "question": question,
+            "seen": max(curve.points[-1].samples for curve in asked),
+            "elbow": max((c.elbow for c in asked if c.elbow is not None), default=None),
+            "needs": [
+                (max(n.samples for n in needs), max(n.samples_cautious for n in needs))
+                for needs in zip(*(curve.needs for curve in asked), strict=True)
+            ],
+        }
+        for question, asked in by_question.items()
+    ]

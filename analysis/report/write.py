@@ -7,20 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from analysis.calibration import RESAMPLED
 from analysis.errors import AnalysisError
 from analysis.files import write_whole
 from analysis.picard import table_csv
-from analysis.report.figures import (
-    make_timeline,
-    plot_arms,
-    plot_calibration,
-    plot_gaps,
-    plot_monitoring,
-    plot_time,
-    standalone,
-)
-from analysis.report.html import render_html
+from analysis.report.figures import standalone
+from analysis.report.html import figures_of, render_html
 from analysis.report.markdown import render_markdown
 from analysis.report.report import Report, report_json
 
@@ -43,7 +34,7 @@ def report_files(report: Report) -> dict[str, str]:
             for name, rows in report.templates.tables.items()
             if rows
         }
-    files |= {f"{FIGURES}/{name}.svg": standalone(svg) for name, svg in _figures(report).items()}
+    files |= {f"{FIGURES}/{name}.svg": standalone(svg) for name, svg in figures_of(report).items()}
     files[SUMMARY] = render_markdown(report)
     files[DATA] = json.dumps(body, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     files[PAGE] = render_html(report)
@@ -87,21 +78,6 @@ def check_folder(folder: Path) -> None:
 def write_report(folder: Path, report: Report) -> tuple[Path, Path]:
     """Write a report into the folder, as ``write_files``; the page and the JSON."""
     return write_files(folder, report_files(report))
-
-
-def _figures(report: Report) -> dict[str, str]:
-    """The figures of a desktop's width."""
-    monitoring = report.monitoring
-    figures = {"scores": plot_arms(report.means)}
-    if any(v.estimate is not None for v in report.verdicts):
-        figures["gaps"] = plot_gaps(report.verdicts, report.plan.margin)
-        figures["time"] = plot_time(make_timeline(report), report.plan.margin)
-    if monitoring is not None and monitoring.looks:
-        figures["monitoring"] = plot_monitoring(monitoring)
-    for calibration in report.calibrations:
-        name = "calibration" if calibration.how == RESAMPLED else f"calibration-{calibration.how}"
-        figures[name] = plot_calibration(calibration.found)
-    return figures
 
 
 # -- tables as CSV

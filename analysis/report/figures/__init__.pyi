@@ -3,14 +3,13 @@ from .detection import plot_calibration, plot_power
 from .intervals import Dot, plot_arms, plot_dots, plot_gaps
 from .monitoring import plot_monitoring
 from .style import NARROW, WIDE, css_variables, standalone
-from .timeline import Timeline, make_timeline, plot_time
+from .timeline import make_timeline, plot_time
 
 __all__ = [
     "NARROW",
     "WIDE",
     "Bar",
     "Dot",
-    "Timeline",
     "css_variables",
     "make_timeline",
     "plot_arms",
