@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -87,9 +88,9 @@ def import_parametr(folders: Sequence[Path], arm: Arm, look: int) -> Imported:
             if path.name.startswith("_partial-"):
                 warnings.append(f"{path}: a partial run; what it lacks is not in the table")
             body = _read(path)
-            tasks = tuple(_task(path, index, each) for index, each in _tasks(path, body))
+            tasks = _tasks(path, body)
             overall.append(_overall(path, body, tasks))
-            rows += [_parametr_row(each, arm, look) for each in tasks]
+            rows += [_parametr_row(task, arm, look) for task in tasks]
     if not rows:
         raise StudyError(f"{folders[0]}: no benchmark_results_judge_*.json here or below")
     return Imported(tuple(_number(rows)), tuple(overall), tuple(warnings))
@@ -100,16 +101,18 @@ def import_parametr(folders: Sequence[Path], arm: Arm, look: int) -> Imported:
 
 def _picard_row(result: Result, run: ModelRun, arm: Arm, look: int) -> ResultRow:
     sample, answered = result.sample, result.scores is not None
-    right = 1.0 if result.strict.correct else 0.0
-    # A sample's number is reused by every preparation; what it asks is not.
-    instance = str(digest_value([sample.qs_id, repr(sample.key)]))
-    row = _row(run.model, arm, look, f"picard/q{sample.id[0]}", instance, GRADER)
-    return replace(
-        row,
+    return _row(
+        wave=look,
+        model=run.model,
+        arm=arm,
+        stratum=f"picard/q{sample.id[0]}",
+        # A sample's number is reused by every preparation; what it asks is not.
+        instance=str(digest_value([sample.qs_id, repr(sample.key)])),
         replicate=run.replicate,
+        grader=GRADER,
         status=Status.SCORED if answered else Status.MODEL_FAILURE,
-        score=right,
-        passed=int(right),
+        score=float(result.strict.correct),
+        passed=int(result.strict.correct),
         total=1,
         stop_reason="answered" if answered else "no response",
         turns=run.rounds.get(sample.qs_id) or 0,
@@ -165,15 +168,14 @@ def _read(path: Path) -> dict[str, Any]:
     return body
 
 
-def _tasks(path: Path, body: dict[str, Any]) -> Iterator[tuple[int, Any]]:
+def _tasks(path: Path, body: dict[str, Any]) -> list[_Task]:
     tasks = body.get("task_results")
     if not isinstance(tasks, list) or not tasks:
         raise StudyError(f"{path}: task_results: a list of at least one is wanted")
-    yield from enumerate(tasks)
+    return [_task(f"{path}: task_results[{index}]", task) for index, task in enumerate(tasks)]
 
 
-def _task(path: Path, index: int, body: Any) -> _Task:
-    place = f"{path}: task_results[{index}]"
+def _task(place: str, body: Any) -> _Task:
     parts = _get(place, body, "metarubrics", list)
     return _Task(
         model=_name(place, body, "model"),
@@ -181,7 +183,7 @@ def _task(path: Path, index: int, body: Any) -> _Task:
         task=_name(place, body, "task"),
         difficulty=_name(place, body, "difficulty"),
         seed=str(_get(place, body, "seed", (int, str))),
-        parts=tuple(_part(f"{place}.metarubrics[{at}]", each) for at, each in enumerate(parts)),
+        parts=tuple(_part(f"{place}.metarubrics[{at}]", part) for at, part in enumerate(parts)),
     )
 
 
@@ -215,11 +217,10 @@ def _get(place: str, body: Any, key: str, kind: Any) -> Any:
 
 def _overall(path: Path, body: dict[str, Any], tasks: Sequence[_Task]) -> Overall:
     """The original's overall score and interval, held against what the file states."""
-    parts = [part for each in tasks for part in each.parts]
-    weight = sum(part.weight for part in parts)
-    if not weight:
+    parts = [part for task in tasks for part in task.parts]
+    weight, score = sum(part.weight for part in parts), _mean(parts)
+    if score is None:
         raise StudyError(f"{path}: its metarubrics weigh nothing together: there is no score")
-    score = sum(part.weight * part.rate for part in parts) / weight
     summary = body.get("summary")
     stated = summary.get("success_rate") if isinstance(summary, dict) else None
     if isinstance(stated, int | float) and abs(stated - score) > 1e-6:
@@ -229,7 +230,7 @@ def _overall(path: Path, body: dict[str, Any], tasks: Sequence[_Task]) -> Overal
         )
     variance = sum((part.weight / weight) ** 2 * _spread(part) for part in parts if part.total)
     half = _Z * math.sqrt(variance)
-    seeds = {(each.task, each.seed) for each in tasks}
+    seeds = {(task.task, task.seed) for task in tasks}
     return Overall(
         str(path),
         tasks[0].model,
@@ -248,11 +249,9 @@ def _spread(part: _Part) -> float:
 
 def _clustered(tasks: Sequence[_Task], score: float, weight: float) -> tuple[float, float] | None:
     """The ratio of sums over seeds, with the linearised variance of such a ratio."""
-    errors: dict[tuple[str, str], float] = {}
-    for each in tasks:
-        error = sum(part.weight * (part.rate - score) for part in each.parts)
-        key = (each.task, each.seed)
-        errors[key] = errors.get(key, 0.0) + error
+    errors: dict[tuple[str, str], float] = defaultdict(float)
+    for task in tasks:
+        errors[task.task, task.seed] += sum(p.weight * (p.rate - score) for p in task.parts)
     n = len(errors)
     if n < 2:
         return None
@@ -264,25 +263,22 @@ def _clustered(tasks: Sequence[_Task], score: float, weight: float) -> tuple[flo
 
 
 def _parametr_row(task: _Task, arm: Arm, look: int) -> ResultRow:
-    parts = task.parts
-    scored = sum(part.weight for part in parts)
-    row = _row(
-        task.model,
-        arm,
-        look,
-        f"{task.task}/{task.difficulty}",
-        f"{task.task}/{task.difficulty}/{task.seed}",
-        task.judge,
-    )
+    parts, stratum = task.parts, f"{task.task}/{task.difficulty}"
     passed, total = sum(part.passed for part in parts), sum(part.total for part in parts)
-    if not scored or not total:
-        return replace(row, status=Status.MISSING)
-    made = replace(row, score=_mean(parts), passed=passed, total=total)
-    dims = {
-        name: _mean([p for p in parts if p.dimension == name])
-        for name in dict.fromkeys(p.dimension for p in parts if p.dimension)
-    }
-    return replace(made, **dims)  # type: ignore[arg-type] # the scores by dimension
+    scores: dict[str, Any] = {"status": Status.MISSING}
+    if total and any(part.weight for part in parts):
+        scores = {"status": Status.SCORED, "score": _mean(parts), "passed": passed, "total": total}
+        for dimension in {part.dimension for part in parts if part.dimension}:
+            scores[dimension] = _mean([part for part in parts if part.dimension == dimension])
+    return _row(
+        wave=look,
+        model=task.model,
+        arm=arm,
+        stratum=stratum,
+        instance=f"{stratum}/{task.seed}",
+        grader=task.judge,
+        **scores,
+    )
 
 
 def _mean(parts: Sequence[_Part]) -> float | None:
@@ -292,48 +288,29 @@ def _mean(parts: Sequence[_Part]) -> float | None:
 
 def _number(rows: Sequence[ResultRow]) -> Iterator[ResultRow]:
     """The rows, those of one model, instance and grader numbered as replicates."""
-    seen: dict[tuple[str, str, str], int] = {}
+    replicates: Counter[tuple[str, str, str]] = Counter()
     for row in rows:
         key = (row.model, row.instance, row.grader)
-        yield replace(row, replicate=seen.get(key, 0))
-        seen[key] = seen.get(key, 0) + 1
+        yield replace(row, replicate=replicates[key])
+        replicates[key] += 1
 
 
 # -- both ---------------------------------------------------------------------------------------
 
+# Values of a row where files do not say.
+_UNKNOWN: Mapping[str, Any] = {
+    **dict.fromkeys(("stop_reason", "error_class", "limits_hit", "served_version"), ""),
+    **dict.fromkeys(("score", "passed", "total"), None),
+    **dict.fromkeys(("score_sr", "score_dh", "score_im", "score_if"), None),
+    **dict.fromkeys(("input_tokens", "output_tokens", "cost_usd"), None),
+    **{"replicate": 0, "turns": 0, "tool_calls": 0, "seconds": 0.0, "attempts": 1},
+}
 
-def _row(model: str, arm: Arm, look: int, stratum: str, instance: str, grader: str) -> ResultRow:
+
+def _row(*, stratum: str, **known: Any) -> ResultRow:
     family, _, difficulty = stratum.partition("/")
-    return ResultRow(
-        wave=look,
-        model=model,
-        arm=arm,
-        stratum=stratum,
-        family=family,
-        difficulty=difficulty,
-        instance=instance,
-        replicate=0,
-        grader=grader,
-        status=Status.SCORED,
-        score=None,
-        passed=None,
-        total=None,
-        score_sr=None,
-        score_dh=None,
-        score_im=None,
-        score_if=None,
-        stop_reason="",
-        error_class="",
-        limits_hit="",
-        turns=0,
-        tool_calls=0,
-        input_tokens=None,
-        output_tokens=None,
-        cost_usd=None,
-        seconds=0.0,
-        attempts=1,
-        served_version="",
-    )
+    place = {"stratum": stratum, "family": family, "difficulty": difficulty}
+    return ResultRow(**{**_UNKNOWN, **place, **known})
 
 
 def write_rows(path: Path, rows: Sequence[ResultRow], append: bool) -> int:

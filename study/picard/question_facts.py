@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from analysis.picard import QuestionFacts
@@ -31,6 +33,7 @@ _BEFORE = (
     "expected_response_before_template_functions",
     "expected_content_before_template_functions",
 )
+_COMPONENT = ("type", "name", "target_file", "content", "config")
 Task = str | None  # what a question asks for whatever its format; None where it computes nothing
 
 
@@ -43,12 +46,12 @@ def facts_of_template(
     keys call the same functions with the same arguments, whatever text surrounds the calls; a
     question that calls none is in no group. ``prefix`` goes before each question and group.
     """
-    chosen = [question for question in file.questions if only is None or question.id in only]
-    return _with_groups(
-        [(q.id, q.scoring_type, bool(q.file_to_read)) for q in chosen],
-        [_task_of_question(question) for question in chosen],
-        prefix,
-    )
+    asked = [
+        _Asked(q.id, q.scoring_type, bool(q.file_to_read), _task_of_question(q))
+        for q in file.questions
+        if only is None or q.id in only
+    ]
+    return _with_groups(asked, prefix)
 
 
 def facts_of_precheck(records: Iterable[Mapping[str, Any]]) -> tuple[QuestionFacts, ...]:
@@ -61,13 +64,11 @@ def facts_of_precheck(records: Iterable[Mapping[str, Any]]) -> tuple[QuestionFac
     first: dict[str, Mapping[str, Any]] = {}
     for record in records:
         first.setdefault(str(record["question_id"]), record)
-    return _with_groups(
-        [
-            (name, str(record["scoring_type"]), bool(record.get("file_to_read")))
-            for name, record in first.items()
-        ],
-        [_task_of_record(record) for record in first.values()],
-    )
+    asked = [
+        _Asked(name, str(r["scoring_type"]), bool(r.get("file_to_read")), _task_of_record(r))
+        for name, r in first.items()
+    ]
+    return _with_groups(asked)
 
 
 def keeps_functions(record: Mapping[str, Any]) -> bool:
@@ -96,46 +97,44 @@ def _describe(facts: QuestionFacts) -> str:
     return f"{facts.scoring_type}, {f'with {facts.group}' if facts.group else 'in no group'},"
 
 
-def _with_groups(
-    named: Sequence[tuple[str, str, bool]], tasks: Sequence[Task], prefix: str = ""
-) -> tuple[QuestionFacts, ...]:
-    kinds = [_kind(scoring_type, reads) for _, scoring_type, reads in named]
-    groups = [_members(task, tasks) for task in tasks]
-    names = [name for name, _, _ in named]
-    return tuple(
-        QuestionFacts(
-            f"{prefix}{name}",
-            scoring_type,
-            *kind,
-            group=prefix + "+".join(names[i] for i in members)
-            if len({kinds[i] for i in members}) > 1
-            else "",
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question as a template or a precheck has it."""
+
+    name: str
+    scoring_type: str
+    reads: bool  # a file of the sandbox
+    task: Task
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """Output and format; of other programs' scoring types, by their names."""
+        other = (
+            "file" if self.reads else "direct",
+            "json" if "json" in self.scoring_type else "string",
         )
-        for (name, scoring_type, _), kind, members in zip(named, kinds, groups, strict=True)
+        return _KINDS.get(self.scoring_type, other)
+
+
+def _with_groups(asked: Sequence[_Asked], prefix: str = "") -> tuple[QuestionFacts, ...]:
+    by_task: dict[str, list[_Asked]] = defaultdict(list)
+    for question in asked:
+        if question.task:
+            by_task[question.task].append(question)
+    groups = {
+        task: prefix + "+".join(question.name for question in members)
+        for task, members in by_task.items()
+        if len({question.kind for question in members}) > 1
+    }
+    return tuple(
+        QuestionFacts(f"{prefix}{q.name}", q.scoring_type, *q.kind, groups.get(q.task or "", ""))
+        for q in asked
     )
-
-
-def _members(task: Task, tasks: Sequence[Task]) -> list[int]:
-    return [] if task is None else [i for i, other in enumerate(tasks) if other == task]
-
-
-def _kind(scoring_type: str, reads: bool) -> tuple[str, str]:
-    """Return output and format; of other programs' scoring types, from their questions."""
-    if scoring_type in _KINDS:
-        return _KINDS[scoring_type]
-    return "file" if reads else "direct", "json" if "json" in scoring_type else "string"
 
 
 def _task_of_question(question: Question) -> Task:
     sandbox = [
-        {
-            "type": each.type,
-            "name": each.name,
-            "target_file": each.target_file,
-            "content": each.content,
-            "config": each.config,
-        }
-        for each in question.components
+        {name: getattr(component, name) for name in _COMPONENT} for component in question.components
     ]
     return _task(sandbox, question.expected_response or question.expected_content or "")
 
