@@ -142,7 +142,7 @@ def _wave(study: StudySnapshot, number: int) -> dict[str, object]:
     if closed := wave.closed:
         return _step(step, True, f"{models}: {closed.finished} scored, {closed.missing} missing")
     try:
-        about = f"{models}: {len(wave.finished)} of {len(wave.cells)} episodes"
+        about = f"{models}: {len(wave.finished_cells)} of {len(wave.cells)} episodes"
     except RegistryError:
         about = f"{models}: episodes can be counted with the study's key only"
     return {"step": step, "state": "begun", "about": about}
