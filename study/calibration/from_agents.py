@@ -163,7 +163,7 @@ def _measure(study: Study, scratch_study: Study, scratch: Scratch) -> Calibrated
     notes = (
         "Replicates share one draw of instances and arms; agents of one dose differ in what they "
         "remember and in their luck.",
-        "Each agent is tested on its own: a look with several models adjusts p over them, and is a "
+        "Each agent is tested alone: a look with several models adjusts p over them, and is a "
         "little blunter.",
     )
     return Calibrated(
