@@ -111,5 +111,5 @@ def test_a_changed_conftest_touches_its_folder(touched: ModuleType) -> None:
 
 
 def test_data_of_a_package_touches_the_modules_beside_it(touched: ModuleType) -> None:
-    tests = touched.touched_tests(["study/demo/study.yaml"])
+    tests = touched.touched_tests(["study/demo.yaml"])
     assert "tests/study/test_demo.py" in tests

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.provenance import utc_now, verify_packages
-from study import demo as demonstration
 from study import pipeline, reporting, workspace
 from study.cli.calibrate import calibrate
 from study.cli.judges import grade, judge
@@ -157,12 +156,10 @@ def demo(
       dosimeter demo --study judged --judge careless
     """
 
-    def print_progress(line: str) -> None:
-        click.echo(line, err=True)
+    from study.demo import DemoRequest, Display, run_demo
 
-    display = demonstration.Display(print_progress, progress_watch, sweep_watch)
-    request = demonstration.DemoRequest(sandbox, tasks, model, judge)
-    report, path = demonstration.run_demo(folder, request, display)
+    display = Display(lambda line: click.echo(line, err=True), progress_watch, sweep_watch)
+    report, path = run_demo(folder, DemoRequest(sandbox, tasks, model, judge), display)
     print_verdicts(report, path, as_json)
 
 

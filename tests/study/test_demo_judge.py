@@ -12,7 +12,7 @@ import pytest
 from registry.provenance import utc_now
 from registry.verify import verify_study
 from study import pipeline
-from study.demo.run import Display, judge_wave, with_judge
+from study.demo import Display, judge_wave, with_judge
 from study.errors import StudyError
 from study.protocol.protocol import read_protocol
 from study.reporting.look import build_look
@@ -94,7 +94,7 @@ def test_a_judge_that_fails_its_controls_withholds_what_the_exact_grader_says(
 
 
 def test_the_demos_study_is_the_same_but_for_the_judge(tmp_path: Path) -> None:
-    text = (files("study.demo") / "study.yaml").read_text(encoding="utf-8")
+    text = (files("study") / "demo.yaml").read_text(encoding="utf-8")
     for name, own in (("plain", text), ("judged", with_judge(text, "careless"))):
         (tmp_path / name).mkdir()
         (tmp_path / name / "study.yaml").write_text(own, encoding="utf-8")

@@ -123,7 +123,7 @@ def run_demo(folder: Path, request: DemoRequest, display: Display) -> tuple[Repo
 
 def _protocol(request: DemoRequest) -> str:
     """The text of a demo's study.yaml."""
-    text = (files("study.demo") / "study.yaml").read_text(encoding="utf-8")
+    text = (files("study") / "demo.yaml").read_text(encoding="utf-8")
     text = text.replace("{kind: docker}", f"{{kind: {request.sandbox}}}")
     if request.model is not None:
         text = _with_model(text, request.model)
