@@ -48,7 +48,7 @@ reference: setup
 	@.venv/bin/python scripts/study_yaml_page.py
 
 gallery: setup
-	@.venv/bin/python -m study.tasks.gallery
+	@.venv/bin/python scripts/gallery.py
 
 bench: image
 	@scripts/bench

@@ -1,4 +1,4 @@
-"""Task families for people: list, show, make, check, scaffold, gallery."""
+"""Task families for people: list, show, make, check, scaffold."""
 
 import lazy_loader
 

@@ -1,7 +1,7 @@
-"""The gallery: docs/gallery.md, an example of each family at each difficulty with its pictures.
+#!/usr/bin/env python3
+"""Write docs/gallery.md, an example of each family at each difficulty with its pictures.
 
-``python -m study.tasks.gallery`` writes it; with ``--check`` it writes nothing, and exits with 1
-where what is there is not what would be written.
+With ``--check`` nothing is written, and a stale page or picture gives exit code 1.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from typing import Any
 from generators.catalog import Catalog
 from generators.grading import Criterion
 from generators.task import DIFFICULTIES, Asset, Family, TaskInstance
-from registry.provenance import ROOT
-from study.tasks.catalog import EXAMPLE_SEED
+from study.tasks import EXAMPLE_SEED
 
-DOCS = ROOT / "docs"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGE = "gallery.md"
 FOLDER = "gallery"
 
@@ -199,7 +198,7 @@ def _pixels(data: bytes) -> tuple[tuple[int, int], bytes]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Solve the task in the current folder."""
+    """Write the gallery, or check it."""
     gallery = render_gallery()
     if "--check" not in arguments:
         write_gallery(gallery)
