@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from registry.provenance import utc_now, verify_packages
+from registry.provenance import PACKAGES, utc_now, verify_packages
 from study import pipeline, reporting, workspace
 from study.cli.calibrate import calibrate
 from study.cli.judges import grade, judge
@@ -67,14 +67,7 @@ class Commands(click.Group):
 def _is_own_error(error: Exception) -> bool:
     """Report whether an error class is of one of our packages."""
     module = type(error).__module__
-    return module.endswith(".errors") and module.split(".")[0] in {
-        "study",
-        "harness",
-        "publish",
-        "analysis",
-        "generators",
-        "registry",
-    }
+    return module.endswith(".errors") and module.split(".")[0] in PACKAGES
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -141,12 +141,7 @@ def _overall_row(score: dict[str, Any]) -> dict[str, Any]:
 @click.option("--out", type=PATH, help="A folder for the report's files.")
 @json_option
 def analyze(
-    table: Path,
-    plan: Path | None,
-    pre_exposure: tuple[str, ...],
-    grader: str | None,
-    out: Path | None,
-    as_json: bool,
+    table: Path, plan: Path | None, out: Path | None, as_json: bool, **options: Any
 ) -> None:
     """Run a study's analysis on results from elsewhere: a CSV or Parquet file.
 
@@ -160,8 +155,6 @@ def analyze(
     """
     if out is not None:
         reports.check_folder(out)  # before a large table is analysed
-    report = reporting.analyze_table(
-        table, plan, pre_exposure=pre_exposure, grader=grader, now=utc_now()
-    )
+    report = reporting.analyze_table(table, plan, now=utc_now(), **options)
     page = reports.write_report(out, report)[0] if out is not None else None
     print_verdicts(report, page, as_json)

@@ -115,22 +115,14 @@ def _metarubric_row(name: str, criteria: list[Mapping[str, Any]]) -> dict[str, A
     metavar="TOKENS",
     help="A model's context: a single turn that does not fit into it is refused.",
 )
-def tasks_make(
-    name: str,
-    difficulty: str,
-    seed: str,
-    out: Path,
-    with_truth: bool,
-    form: str,
-    context: int | None,
-) -> None:
+def tasks_make(out: Path, **options: Any) -> None:
     """Write the instance of a seed as an agent sees it.
 
     \b
     Example:
       dosimeter tasks make compute_average --seed $(openssl rand -hex 32) --out /tmp/instance
     """
-    files, tokens = families.make_task(name, difficulty, seed, out, with_truth, form, context)
+    files, tokens = families.make_task(out=out, **options)
     size = f", about {tokens:,} tokens" if tokens else ""
     click.echo(f"wrote {files} file{'' if files == 1 else 's'} into {out}{size}")
 

@@ -220,12 +220,7 @@ def _tallies(name: str, groups: dict[str, dict[str, Any]]) -> list[dict[str, Any
 )
 @json_option
 def template_report(
-    runs: tuple[str, ...],
-    out: Path,
-    templates: tuple[str, ...],
-    remaps: tuple[str, ...],
-    widths: tuple[float, ...],
-    as_json: bool,
+    runs: tuple[str, ...], out: Path, widths: tuple[float, ...], as_json: bool, **options: Any
 ) -> None:
     """Break run folders down, one for each model, as tables in CSV.
 
@@ -240,8 +235,7 @@ def template_report(
     """
     from analysis.picard import WIDTHS
 
-    widths = widths or WIDTHS
-    made = picard.report_runs(runs, out, templates=templates, remaps=remaps, widths=widths)
+    made = picard.report_runs(runs, out, widths=widths or WIDTHS, **options)
     if as_json:
         print_json(made.as_json())
         return

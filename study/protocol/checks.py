@@ -8,6 +8,7 @@ from itertools import chain
 
 from pydantic import ValidationError
 
+from generators.yaml_lines import Place, YamlDocument
 from harness.build_model import JUDGES
 from harness.episodes import DETERMINISTIC
 from harness.spending import OWN_PROVIDERS
@@ -34,7 +35,7 @@ from study.protocol.sections import (
     ScriptedSection,
     TaskSection,
 )
-from study.protocol.yaml import Place, YamlDocument, explain_fault
+from study.protocol.yaml import explain_fault
 
 GRADERS = (DETERMINISTIC, "lenient")  # columns that every study may have
 Faults = Iterator[tuple[Place, str]]

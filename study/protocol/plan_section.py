@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from generators.yaml_lines import YamlDocument
 from registry.ledger import Plan
 from study.errors import StudyError
-from study.protocol.yaml import YamlDocument
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Rate = Annotated[float, Field(gt=0, lt=1)]

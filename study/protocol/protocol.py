@@ -15,6 +15,7 @@ from generators.catalog import INSTALLED, Catalog
 from generators.errors import GeneratorError
 from generators.task import Family
 from generators.templates import template_family
+from generators.yaml_lines import YamlDocument
 from harness.judging import pin_judge
 from registry.ledger import JudgePin, JudgeRule, ModelPin, Plan, record_digest
 from study.errors import StudyError
@@ -35,7 +36,7 @@ from study.protocol.sections import (
     planned_tranches,
     spell_out_waves,
 )
-from study.protocol.yaml import YamlDocument, read_template, read_yaml
+from study.protocol.yaml import read_template, read_yaml
 
 FILE_NAME = "study.yaml"
 

@@ -36,16 +36,6 @@ _RIGHT: Mapping[str, str] = {
 }
 _LONGEST = 80  # characters of a value that are shown
 
-__all__ = [
-    "MAX_BYTES",
-    "Place",
-    "YamlDocument",
-    "explain_fault",
-    "read_bounded",
-    "read_template",
-    "read_yaml",
-]
-
 
 def read_yaml(path: Path) -> YamlDocument:
     """Return the document of a file. Raises StudyError that names file, line and what is wrong."""
