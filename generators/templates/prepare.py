@@ -10,7 +10,7 @@ import json
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -331,7 +331,7 @@ def fit_component(plan: ComponentPlan, scope: Scope) -> Maker:
 
 def _parse_value(value: Any) -> Any:
     if isinstance(value, str):
-        return _slot(parse_text(value, True))
+        return _Slot.of(parse_text(value, True))
     if isinstance(value, Mapping):
         return {_key(key): _parse_value(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -346,15 +346,15 @@ class _Slot:
     text: Text
     fill: Fill
 
-
-def _slot(text: Text) -> _Slot:
-    return _Slot(text, compile_text(text))
+    @classmethod
+    def of(cls, text: Text) -> _Slot:
+        return cls(text, compile_text(text))
 
 
 def _key(key: Any) -> Any:
     """A mapping's key: a slot where it has placeholders, since columns and fields may be drawn."""
     parsed = parse_text(key) if isinstance(key, str) else ()
-    return key if is_plain(parsed) else _slot(parsed)
+    return key if is_plain(parsed) else _Slot.of(parsed)
 
 
 def _fill_value(value: Any, scope: Scope, name: str = "") -> Any:
@@ -445,14 +445,8 @@ def precheck_record(prepared: Prepared, components: Any = None) -> dict[str, Any
 def written_components(question: Question) -> list[dict[str, Any]]:
     """The components as the file has them."""
     return [
-        {
-            "type": component.type,
-            "name": component.name,
-            "target_file": component.target_file,
-            "content": dict(component.content),
-            "config": dict(component.config),
-            "depends_on": list(component.depends_on),
-        }
+        {key: value for key, value in asdict(component).items() if key != "place"}
+        | {"depends_on": list(component.depends_on)}
         for component in question.components
     ]
 

@@ -119,16 +119,10 @@ def _children(node: Node, value: Any) -> Iterable[tuple[Node, Any, str]]:
         return [(node.items, item, node.element) for item in value]
     if isinstance(node, Object):
         known = dict(zip(node.keys, node.nodes, strict=True))
-        return [(known.get(key) or _extra(node), item, key) for key, item in value.items()]
+        return [(known.get(key, node.extra or node), item, key) for key, item in value.items()]
     if isinstance(value, dict):  # a literal
         return [(node, item, key) for key, item in value.items()]
     return [(node, item, "item") for item in value]
-
-
-def _extra(node: Object) -> Node:
-    if node.extra is None:
-        raise LookupError("an object with a key that it does not have")
-    return node.extra
 
 
 # --- ``create_json``, ``create_yaml`` and ``create_xml``: documents drawn by a schema ---
@@ -151,16 +145,18 @@ class StructuredFile:
 
 def compile_json(content: Mapping[str, Any]) -> StructuredFile:
     """The JSON document that a component's ``content`` describes. Raises TemplateError."""
-    mapping("content", content, ("schema",))
-    node = _schema(content, False)
-    return StructuredFile(node, lambda value: json_text(value) + "\n", node.log10)
+    return _compiled(content, lambda value: json_text(value) + "\n")
 
 
 def compile_yaml(content: Mapping[str, Any]) -> StructuredFile:
     """The YAML document that a component's ``content`` describes. Raises TemplateError."""
+    return _compiled(content, yaml_text)
+
+
+def _compiled(content: Mapping[str, Any], write: Callable[[Any], str]) -> StructuredFile:
     mapping("content", content, ("schema",))
     node = _schema(content, False)
-    return StructuredFile(node, yaml_text, node.log10)
+    return StructuredFile(node, write, node.log10)
 
 
 def compile_xml(content: Mapping[str, Any]) -> StructuredFile:

@@ -186,18 +186,14 @@ class _Filter:
         while _JOINS.get(self._sign()) == "||":
             self._at += 1
             ways.append(self._both())
-        return ways[0] if len(ways) == 1 else lambda item: any(way(item) for way in ways)
+        return lambda item: any(way(item) for way in ways)
 
     def _both(self) -> Test:
         conditions = [self._one()]
         while _JOINS.get(self._sign()) == "&&":
             self._at += 1
             conditions.append(self._one())
-        return (
-            conditions[0]
-            if len(conditions) == 1
-            else lambda item: all(one(item) for one in conditions)
-        )
+        return lambda item: all(one(item) for one in conditions)
 
     def _one(self) -> Test:
         sign = self._sign()

@@ -207,23 +207,24 @@ def _kind(path: str, name: str, type_: str, data_type: Any) -> DataType:
 
 def _check_names(tables: Sequence[TableSpec]) -> None:
     problems = Problems()
-    met: set[str] = set()
+    _check_unique(problems, [("table", table.path, table.name) for table in tables])
     for table in tables:
-        with problems.gathered():
-            if table.name.lower() in met:
-                refuse(f"{table.path}.name", f"table {table.name!r} stands twice")
-            met.add(table.name.lower())
-        columns: set[str] = set()
-        for column in table.columns:
-            with problems.gathered():
-                if column.name.lower() in columns:
-                    refuse(f"{column.path}.name", f"column {column.name!r} stands twice")
-                columns.add(column.name.lower())
+        _check_unique(problems, [("column", column.path, column.name) for column in table.columns])
         with problems.gathered():
             numbers = [column for column in table.columns if column.is_number]
             if len(numbers) > 1:
                 refuse(f"{numbers[1].path}.type", "a second auto_id; a table takes one")
     problems.settle()
+
+
+def _check_unique(problems: Problems, named: Sequence[tuple[str, str, str]]) -> None:
+    """Gather a problem for each kind, path and name of which the name was given before."""
+    met: set[str] = set()
+    for kind, path, name in named:
+        with problems.gathered():
+            if name.lower() in met:
+                refuse(f"{path}.name", f"{kind} {name!r} stands twice")
+        met.add(name.lower())
 
 
 def _linked(table: TableSpec, tables: Sequence[TableSpec]) -> TableSpec:
