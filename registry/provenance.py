@@ -5,11 +5,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-import platform
-import subprocess
 from contextlib import suppress
 from datetime import UTC, datetime
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,7 +38,9 @@ def read_provenance(root: Path, image: str) -> Provenance:
     Untracked files make a tree dirty, ignored ones do not. Where git is missing or ``root`` is
     not the top of a repository, the commit is "unknown" and the tree dirty.
     """
-    from registry.ledger import Provenance  # pydantic, which `verify_packages` does without
+    import platform
+
+    from registry.ledger import Provenance  # pydantic, which `dosimeter --help` does without
 
     commit, dirty = _read_tree(root)
     return Provenance(
@@ -130,6 +129,8 @@ def _read_tree(root: Path) -> tuple[str, bool]:
 
 def _git(root: Path, *arguments: str) -> str | None:
     """Return git's answer about ``root``, whatever repository this process was started from."""
+    import subprocess
+
     environment = {name: value for name, value in os.environ.items() if name[:4] != "GIT_"}
     environment["GIT_OPTIONAL_LOCKS"] = "0"
     try:
@@ -154,6 +155,8 @@ def _lock_digest(path: Path) -> str:
 
 
 def _installed() -> list[tuple[str, str]]:
+    from importlib import metadata
+
     versions = []
     for name in _PINNED_PACKAGES:
         with suppress(metadata.PackageNotFoundError):
