@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from analysis.plan import CONTAMINATED, Monitored, Onset
 from analysis.report.figures import style
 from analysis.report.wording import evidence_words, power
 
-_LEFT, _RIGHT, _HIGH, _FOOT, _HEAD = 0.75, 0.25, 1.6, 0.55, 0.3  # inches
+_LEFT, _RIGHT, _HIGH, _FOOT, _HEAD = 0.75, 0.25, 1.6, 0.55, 0.45  # inches
 _SMALLEST, _LARGEST = 1e-3, 1e6  # of E, as it is drawn
 
 
@@ -63,7 +64,7 @@ def _draw_statistic(axes: Any, monitored: Monitored) -> None:
     ends = [0.0, *statistics, *thresholds]
     pad = 0.12 * (max(ends) - min(ends) or 1.0)
     axes.set_ylim(min(ends) - pad, max(ends) + pad)
-    axes.set_title("Largest standardised gap over windows of looks")
+    _set_title(axes, "Largest standardised gap over windows of looks")
     axes.set_ylabel("T")
 
 
@@ -81,7 +82,7 @@ def _draw_onset(axes: Any, onset: Onset) -> None:
     ticks = range(first, last + 1, max(1, (last - first) // 4))
     axes.set_yticks([10.0**t for t in ticks], [_power(t) for t in ticks])
     axes.minorticks_off()
-    axes.set_title("Onset process: evidence for a gap from some look on")
+    _set_title(axes, "Onset process: evidence for a gap from some look on")
     axes.set_ylabel("E")
 
 
@@ -97,6 +98,12 @@ def _draw_line(
         else:
             look = {"marker": "o", "mfc": style.PAPER, "mec": style.INK}
         axes.plot([wave], [value], lw=0, ms=6.5, mew=1.5, clip_on=False, **look)
+
+
+def _set_title(axes: Any, title: str) -> None:
+    """A title, in two lines where the figure is narrow."""
+    narrow = axes.figure.get_figwidth() <= style.NARROW
+    axes.set_title(textwrap.fill(title, 36) if narrow else title)
 
 
 def _power(exponent: int) -> str:
