@@ -44,10 +44,10 @@ def first_issue(
     entries: Sequence[Entry], through: int, table: str, calibrations: tuple[str, ...]
 ) -> Entry | None:
     """Return the record of the first report of this very look, if there is one."""
-    for entry in entries:
-        if entry.kind == "report" and _is_look(entry.record, through, table, calibrations):
-            return entry
-    return None
+    look = (through, table, calibrations)
+    reports = ((entry, entry.record) for entry in entries if entry.kind == "report")
+    same = (e for e, r in reports if (r.through_wave, r.table, r.calibrations) == look)
+    return next(same, None)
 
 
 def known_before(entries: Sequence[Entry], issue: Entry | None) -> tuple[Entry, ...]:
@@ -88,11 +88,6 @@ def check_report(study: Study, files: Mapping[str, str], through: int) -> None:
             f"the report through wave {through} is not written, since it would reveal the "
             f"private arm: {'; '.join(leaks[:_SHOWN])}{more}"
         )
-
-
-def _is_look(record: ReportIssued, through: int, table: str, calibrations: tuple[str, ...]) -> bool:
-    look = (record.through_wave, record.table, record.calibrations)
-    return look == (through, table, calibrations)
 
 
 def find_report(folder: Path, record: ReportIssued) -> Mapping[str, Any] | None:

@@ -64,16 +64,13 @@ MARKER: Mapping[Word, str] = {
     INCONCLUSIVE: "s",
     WITHHELD: "X",
 }
-_VARIABLES = {
-    INK: "ink",
-    MUTED: "muted",
-    RULE: "rule",
-    PAPER: "paper",
-    COLOUR[CONTAMINATED]: "contaminated",
-    COLOUR[NO_INFLATION]: "clean",
-    COLOUR[INCONCLUSIVE]: "unsure",
-    COLOUR[WITHHELD]: "withheld",
-}
+_VARIABLES = dict(
+    zip(
+        (INK, MUTED, RULE, PAPER, *COLOUR.values()),
+        ("ink", "muted", "rule", "paper", "contaminated", "clean", "unsure", "withheld"),
+        strict=True,
+    )
+)
 STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "dosimeter",
