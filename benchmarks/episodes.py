@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from benchmarks.inspect_peer import measure_samples
 from generators.catalog import INSTALLED
@@ -31,7 +31,7 @@ from harness.build_model import build_model
 from harness.episode import Cell
 from harness.episodes.result import RESULT_CODEC, grade_episode, summarise_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
-from harness.sandboxes.base import ExecResult, Sandbox, SandboxRefused
+from harness.sandboxes.sandbox import ExecResult, Sandbox, SandboxRefused
 from harness.spending.purchases import MemoryJournal
 from harness.storage import EPISODE_CODEC, attempt_key, result_key
 from harness.sweep.leases import WaveInstance, schedule_cells
@@ -46,10 +46,11 @@ PIN = ModelPin("trivial", "scripted", "1", (("agent", '"trivial"'),))
 TASK, DIFFICULTY = "compute_average", "easy"
 
 
-class NoSandbox:
+class NoSandbox(Sandbox):
     """A sandbox in which there is nothing and nothing happens."""
 
-    id = "none"
+    def __init__(self) -> None:
+        self.id = "none"
 
     def run(self, argv: Sequence[str], seconds: float, stdin: bytes = b"") -> ExecResult:
         raise SandboxRefused("nothing runs here")
@@ -65,12 +66,6 @@ class NoSandbox:
 
     def close(self) -> None:
         """Nothing to close."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class NoSandboxes:

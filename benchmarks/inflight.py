@@ -31,7 +31,7 @@ from harness.build_model import build_model
 from harness.episode import Cell
 from harness.sweep.leases import LeaseOutcome
 from harness.sweep.run_cell import Workbench
-from harness.sweep.worker_process import CellLocks, pull
+from harness.sweep.worker_process import CellLocks, LeaseClient, pull
 from registry.ledger.records import ModelPin
 
 COUNT, TURNS, TARGET_MB = 1_000, 2, 400
@@ -86,7 +86,7 @@ def measure(url: str, folder: str, server: Connection, count: int) -> dict[str, 
     }
 
 
-class BatchedCells:
+class BatchedCells(LeaseClient):
     """Leases all the cells, a batch at a time."""
 
     def __init__(self, cells: list[Cell]) -> None:

@@ -244,3 +244,8 @@ def logprob_model(model: Model) -> LogprobModel | None:
     while isinstance(model, ModelWrapper):
         model = model.model
     return model if isinstance(model, LogprobModel) else None
+
+
+def clean_text(text: str) -> str:
+    """Return a text without lone surrogates, which JSON can smuggle in and UTF-8 cannot carry."""
+    return text.encode("utf-8", "replace").decode()

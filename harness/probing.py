@@ -26,7 +26,7 @@ from itertools import takewhile
 from generators.catalog import Catalog
 from generators.grading import Answer, Check, Rubric, check_answer, parse_answer, score_verdicts
 from generators.seed import Seed
-from generators.task import Asset, Brief, ClosedBook, TaskInstance
+from generators.task import Asset, Brief, ClosedBook, TaskInstance, TaskSpec
 from harness.agent import buy_reply
 from harness.errors import AttemptFailed, Boundary
 from harness.model import PROBE_MARK, LogprobModel, Message, Model, ModelRequest, Role, TextRequest
@@ -35,7 +35,6 @@ from harness.spending import Charge, ReplyStore
 from harness.storage import Codec, hex_of, probe_key
 from registry.canonical import digest_value
 from registry.ledger import ModelPin, record_digest
-from registry.stores import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +58,8 @@ class TextProbe:
     served_version: str
 
 
-_PROBE: Codec[Probe] = Codec("probe", 1, Probe)
-_TEXT_PROBE: Codec[TextProbe] = Codec("text-probe", 1, TextProbe)
+PROBE_CODEC: Codec[Probe] = Codec("probe", 1, Probe)
+TEXT_PROBE_CODEC: Codec[TextProbe] = Codec("text-probe", 1, TextProbe)
 
 
 def name_call(kind: str, method: str, study: str, wave: int, pin: ModelPin, instance: str) -> str:
@@ -74,23 +73,9 @@ def save_probe(replies: ReplyStore, probe: Probe | TextProbe) -> None:
     """Store a result beside the replies that it rests on."""
     key = probe_key(probe.charge.payer.pin, probe.charge.subject)
     if isinstance(probe, Probe):
-        _PROBE.write(replies.store, key, probe, replies.recipients)
+        PROBE_CODEC.write(replies.store, key, probe, replies.recipients)
     else:
-        _TEXT_PROBE.write(replies.store, key, probe, replies.recipients)
-
-
-def read_probe(store: Store, model: str, call: str, identities: tuple[str, ...]) -> Probe | None:
-    """Return a stored probe, None if there is none; ``model`` is the digest of its pin. Raises
-    RegistryError."""
-    return _PROBE.find(store, probe_key(model, call), identities)
-
-
-def read_text_probe(
-    store: Store, model: str, call: str, identities: tuple[str, ...]
-) -> TextProbe | None:
-    """Return a stored text probe, None if there is none; ``model`` is the digest of its pin.
-    Raises RegistryError."""
-    return _TEXT_PROBE.find(store, probe_key(model, call), identities)
+        TEXT_PROBE_CODEC.write(replies.store, key, probe, replies.recipients)
 
 
 SYSTEM = f"""\
@@ -116,7 +101,7 @@ EXAMPLES = 3  # instances that show which criteria differ
 def probe_messages(instance: TaskInstance, catalog: Catalog) -> tuple[Message, ...] | None:
     """Return the question on an instance; None if it has no closed-book form: no criterion that
     differs between instances, or files that only need to exist."""
-    if instance.brief.exists or not _differing(instance, catalog):
+    if instance.brief.exists or not _differing(instance.spec, catalog):
         return None
     family = catalog.family(instance.spec.family, instance.spec.version)
     if isinstance(family, ClosedBook):
@@ -135,7 +120,7 @@ def score_probe(instance: TaskInstance, reply: str, catalog: Catalog) -> float:
         return 0.0
     if not instance.brief.answer_schema:
         answer = _text_answer(instance.brief, answer)
-    differing = _differing(instance, catalog)
+    differing = _differing(instance.spec, catalog)
     verdicts = tuple(
         verdict if criterion.metarubric in differing else None
         for criterion, verdict in zip(
@@ -149,11 +134,6 @@ def probe_digest() -> str:
     """Return the digest of how models are probed."""
     texts = [SYSTEM, TEXT_SCHEMA, _FILES]
     return digest_value({"texts": texts, "examples": EXAMPLES, "compared": "checks"})
-
-
-def probe_call(study: str, wave: int, pin: ModelPin, instance: str) -> str:
-    """Return the name of a probe."""
-    return name_call("probe", probe_digest(), study, wave, pin, instance)
 
 
 def run_probe(
@@ -187,17 +167,11 @@ def _text_answer(brief: Brief, answer: Answer) -> Answer:
     return Answer({}, {path: text.encode() for path in brief.collect}, text)
 
 
-def _differing(instance: TaskInstance, catalog: Catalog) -> frozenset[str]:
-    spec = instance.spec
-    return _differing_of(catalog, spec.family, spec.version, spec.difficulty)
-
-
 @lru_cache(maxsize=1024)
-def _differing_of(catalog: Catalog, family: str, version: str, difficulty: str) -> frozenset[str]:
+def _differing(spec: TaskSpec, catalog: Catalog) -> frozenset[str]:
     """The metarubrics with an exact check that differs between instances: found from a few of
     public seeds, so that it is the same for all instances of a stratum."""
-    instances = example_instances(catalog, family, version, difficulty)
-    examples = [_checks(instance.rubric) for instance in instances]
+    examples = [_checks(instance.rubric) for instance in example_instances(spec, catalog)]
     keys = set().union(*examples)
     return frozenset(k for k in keys if any(e.get(k) != examples[0].get(k) for e in examples))
 
@@ -210,13 +184,11 @@ def _checks(rubric: Rubric) -> Mapping[str, list[Check]]:
     return checks
 
 
-def example_instances(
-    catalog: Catalog, family: str, version: str, difficulty: str
-) -> list[TaskInstance]:
+def example_instances(spec: TaskSpec, catalog: Catalog) -> list[TaskInstance]:
     """Return a few instances of a stratum from public seeds."""
-    generate = catalog.family(family, version).generate
+    generate = catalog.family(spec.family, spec.version).generate
     seeds = (Seed(bytes([number]) * 32) for number in range(1, EXAMPLES + 1))
-    return [generate(difficulty, seed) for seed in seeds]
+    return [generate(spec.difficulty, seed) for seed in seeds]
 
 
 OPENING = 200  # characters of a text file
@@ -236,8 +208,8 @@ class ReleasedText:
 def released_text(instance: TaskInstance, catalog: Catalog) -> ReleasedText | None:
     """Return the text of an instance and the part to measure; None if the texts of its stratum are
     all the same."""
-    spec, text = instance.spec, _text_of(instance)
-    shared, differ = _shared_of(catalog, spec.family, spec.version, spec.difficulty)
+    text = _text_of(instance)
+    shared, differ = _shared_of(instance.spec, catalog)
     if not differ:
         return None
     # If this text is only the beginning of others, its last word is measured.
@@ -249,11 +221,6 @@ def released_text(instance: TaskInstance, catalog: Catalog) -> ReleasedText | No
 def text_digest() -> str:
     """Return the digest of how texts are made and measured."""
     return digest_value({"opening": OPENING, "most": MOST, "examples": EXAMPLES, "share": SHARE})
-
-
-def text_call(study: str, wave: int, pin: ModelPin, instance: str) -> str:
-    """Return the name of a text probe."""
-    return name_call("text", text_digest(), study, wave, pin, instance)
 
 
 def run_text_probe(
@@ -292,10 +259,9 @@ def _listed(asset: Asset) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _shared_of(catalog: Catalog, family: str, version: str, difficulty: str) -> tuple[str, bool]:
+def _shared_of(spec: TaskSpec, catalog: Catalog) -> tuple[str, bool]:
     """How the texts of a stratum begin, and whether they differ, by a few of public seeds."""
-    examples = example_instances(catalog, family, version, difficulty)
-    texts = [_text_of(instance) for instance in examples]
+    texts = [_text_of(instance) for instance in example_instances(spec, catalog)]
     return reduce(_shared_opening, texts), len(set(texts)) > 1
 
 

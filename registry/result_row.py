@@ -23,13 +23,12 @@ class Status(StrEnum):
     MISSING = "missing"  # infrastructure failed on every attempt: score None
 
 
-@dataclass(frozen=True, slots=True)
-class ResultRow:
-    """One episode as one grader scored it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeColumns:
+    """One episode as one grader scored it, without its arm."""
 
     wave: int
     model: str
-    arm: Arm
     stratum: str  # "<family>/<difficulty>"
     family: str
     difficulty: str
@@ -57,12 +56,19 @@ class ResultRow:
     served_version: str
     score_key: float | None = None  # over the criteria that need the instance's answer key
     score_static: float | None = None  # over those that are the same in every instance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultRow(EpisodeColumns):
+    """One episode with what is joined to its results with the study's key."""
+
+    arm: Arm
     tranche: int = 0  # that the instance is of; 0 is the panel
     burned: int = 0  # 1 where the model's provider may have kept this private instance before
 
 
-JOINED = ("arm", "tranche", "burned")  # with the results, with the study's key
-COLUMNS: tuple[str, ...] = tuple(field.name for field in fields(ResultRow))
+_NAMES = [field.name for field in fields(ResultRow) if field.name != "arm"]
+COLUMNS: tuple[str, ...] = (*_NAMES[:2], "arm", *_NAMES[2:])
 
 
 def columns_of(rows: Iterable[ResultRow]) -> dict[str, list[Any]]:

@@ -33,7 +33,7 @@ from harness.errors import AttemptFailed, HarnessError
 from harness.external_agents.client import AgentServer
 from harness.external_agents.tool_bridge import DeadlineHandler
 from harness.model import Image, Message, Model, ModelRequest, Role, ToolCall, ToolSpec
-from harness.sandboxes.base import Sandbox
+from harness.sandboxes.sandbox import Sandbox
 from registry.ledger.records import ModelPin
 
 MAX_REQUEST_BYTES = 16 << 20

@@ -36,18 +36,13 @@ _TOOK = re.compile(r"^(\[exit code \d+, )\d+\.\d\d s", re.MULTILINE)
 def recall(again: Sequence[ToolUse], seen: Sequence[ToolUse]) -> tuple[ToolUse, ...]:
     """Return the tool uses that the model saw; a different result of carrying a call out again is
     noted as ``diverged``."""
-    return tuple(_compared(*each) for each in zip(seen, again, strict=True))
 
+    def compare(seen: ToolUse, again: ToolUse) -> ToolUse:
+        then, now = seen.result, again.result
+        same = _TOOK.sub(r"\1", then.text) == _TOOK.sub(r"\1", now.text)
+        return seen if same and then.images == now.images else replace(seen, diverged=now.text)
 
-def _compared(seen: ToolUse, again: ToolUse) -> ToolUse:
-    same = _untimed(seen.result.text) == _untimed(again.result.text)
-    if same and seen.result.images == again.result.images:
-        return seen
-    return replace(seen, diverged=again.result.text)
-
-
-def _untimed(text: str) -> str:
-    return _TOOK.sub(r"\1", text)
+    return tuple(compare(*pair) for pair in zip(seen, again, strict=True))
 
 
 # Tool calls beyond these in one turn are answered with a refusal.
@@ -263,8 +258,9 @@ class _Session:
         begun = self.tick()
         request = ModelRequest(tuple(messages), TOOLS, self._seed(turn))
         reply = self._ask(turn, request, messages, steps)
-        uses = self._use_tools(reply)
-        return Turn(reply, _with_turns_left(uses, self._turns_left(turn)), self._since(begun))
+        left = self.brief.limits.turns - turn - 1
+        uses = _with_turns_left(self._use_tools(reply), left)
+        return Turn(reply, uses, self._since(begun))
 
     def _close(
         self, turn: int, messages: list[Message], stop: StopReason, steps: list[Turn]
@@ -319,12 +315,13 @@ class _Session:
         return replace(reply, heard=())
 
     def _use_tools(self, reply: Reply) -> tuple[ToolUse, ...]:
-        return tuple(
-            use_tool(call, self.sandbox, self.brief.limits, self._tool_seconds(), self.tick)
-            if index < MAX_CALLS
-            else _refuse(call.id, call.name)
-            for index, call in enumerate(reply.message.calls)
-        )
+        calls, limits = reply.message.calls, self.brief.limits
+        uses = []
+        for call in calls[:MAX_CALLS]:
+            # A second of grace, so that a call at the very end reports its limit by itself.
+            seconds = min(limits.tool_seconds, max(self._seconds_left(), 1.0))
+            uses.append(use_tool(call, self.sandbox, limits, seconds, self.tick))
+        return (*uses, *(_refuse(call.id, call.name) for call in calls[MAX_CALLS:]))
 
     def _since(self, begun: float) -> float:
         return round(self.tick() - begun, SECONDS_DIGITS)
@@ -332,15 +329,8 @@ class _Session:
     def _seed(self, turn: int) -> Seed:
         return self.seed.child("turn", turn)
 
-    def _turns_left(self, turn: int) -> int:
-        return self.brief.limits.turns - turn - 1
-
     def _seconds_left(self) -> float:
         return self.begun + self.brief.limits.episode_seconds - self.tick()
-
-    def _tool_seconds(self) -> float:
-        # A second of grace, so that a call at the very end reports its limit by itself.
-        return min(self.brief.limits.tool_seconds, max(self._seconds_left(), 1.0))
 
 
 def _refuse(call_id: str, name: str) -> ToolUse:
@@ -353,10 +343,5 @@ def _with_turns_left(uses: tuple[ToolUse, ...], left: int) -> tuple[ToolUse, ...
     if not uses:
         return uses
     *others, last = uses
-    seen = last.result
-    text = f"{seen.text}\n\n[{left} turn{'' if left == 1 else 's'} left]"
-    message = Message(seen.role, text, seen.images, call_id=seen.call_id)
-    return (
-        *others,
-        ToolUse(last.call_id, last.name, message, last.seconds, last.exit_code, last.limits),
-    )
+    text = f"{last.result.text}\n\n[{left} turn{'' if left == 1 else 's'} left]"
+    return (*others, replace(last, result=replace(last.result, text=text)))

@@ -26,6 +26,67 @@ MAX_TEXT_BYTES = 4_000_000  # of a file that read_file will look at
 MAX_IMAGE_BYTES = 5_000_000  # what the strictest large provider takes
 
 
+# Decoded, 16 million pixels take up to 64 MB: the price of one check. No provider looks closer.
+MAX_PIXELS = 16_000_000
+MAX_SIDE = 8_000
+# A progressive JPEG may go over all its pixels once more for every few bytes. Encoders make
+# about ten such scans.
+MAX_SCANS = 100
+_SCAN = b"\xff\xda"  # opens one; within its data an FF is always followed by 00 or a restart
+_FORMATS = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
+
+
+class ImageRefused(Exception):  # noqa: N818 - an answer for the model
+    """The image cannot be shown, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageInfo:
+    """Type and size (pixels) of an image."""
+
+    media_type: str
+    width: int
+    height: int
+
+
+def check_image(data: bytes) -> ImageInfo:
+    """Return the type and size of an image with a header within bounds and pixels that decode.
+
+    The size is read from the header before any pixel is, so that a bomb costs nothing.
+    Raises ImageRefused.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(io.BytesIO(data), formats=tuple(_FORMATS)) as image:
+                if max(image.size) > MAX_SIDE or image.width * image.height > MAX_PIXELS:
+                    raise _too_large(f"the image has {image.width} × {image.height} pixels")
+                if image.format == "JPEG" and data.count(_SCAN) > MAX_SCANS:
+                    raise ImageRefused(
+                        f"the image is a JPEG of more than {MAX_SCANS} scans: write it anew with "
+                        "execute_python"
+                    )
+                image.load()
+                return ImageInfo(_FORMATS[str(image.format)], image.width, image.height)
+    except Image.DecompressionBombError:  # seen by the library before we are asked
+        raise _too_large("the image has far too many pixels") from None
+    except UnidentifiedImageError:
+        raise ImageRefused(f"this is not an image of type {', '.join(_FORMATS)}") from None
+    except ImageRefused:
+        raise
+    except Exception:  # a decoder fed with hostile bytes may raise anything
+        raise ImageRefused("the image is broken: its pixels do not decode") from None
+
+
+def _too_large(what: str) -> ImageRefused:
+    return ImageRefused(
+        f"{what}; at most {MAX_PIXELS:,}, and {MAX_SIDE:,} on a side, can be shown: make a "
+        "smaller one with execute_python"
+    )
+
+
 class BadCall(Exception):  # noqa: N818 - an answer for the model, not our own error
     """A call that cannot be carried out: says what is wrong and what would be right."""
 
@@ -38,6 +99,23 @@ class ToolOutcome:
     images: tuple[Image, ...] = ()
     exit_code: int | None = None
     limits: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """The arguments of a call, and what it is carried out with."""
+
+    arguments: Mapping[str, str]
+    sandbox: Sandbox
+    limits: Limits
+    seconds: float
+
+    @property
+    def path(self) -> str:
+        path = self.arguments["path"]
+        if not path or "\0" in path or len(path) > 1024:
+            raise BadCall("'path' must be a relative path of 1 to 1,024 characters without NUL")
+        return path
 
 
 def use_tool(
@@ -56,9 +134,11 @@ def use_tool(
 
 def _answer_call(call: ToolCall, sandbox: Sandbox, limits: Limits, seconds: float) -> ToolOutcome:
     try:
-        tool = _find_tool(call.name)
+        tool = _TOOLS.get(call.name)
+        if tool is None:
+            raise BadCall(f"there is no tool {call.name[:80]!r}; there are: {', '.join(_TOOLS)}")
         arguments = read_arguments(call.arguments, tool.fields)
-        return tool.act(arguments, sandbox, limits, seconds)
+        return tool.act(_Use(arguments, sandbox, limits, seconds))
     except BadCall as bad:
         return ToolOutcome(f"Error: {bad}")
     except SandboxRefused as refused:
@@ -114,18 +194,14 @@ def cut_text(text: str, limit: int) -> str:
     return text[:half] + notice + text[-half:]
 
 
-def _execute_python(
-    arguments: Mapping[str, str], sandbox: Sandbox, limits: Limits, seconds: float
-) -> ToolOutcome:
-    program = arguments["code"].encode()
-    return _report(sandbox.run(("python3", "-"), seconds, stdin=program), limits)
+def _execute_python(use: _Use) -> ToolOutcome:
+    program = use.arguments["code"].encode()
+    return _report(use.sandbox.run(("python3", "-"), use.seconds, stdin=program), use.limits)
 
 
-def _run_command(
-    arguments: Mapping[str, str], sandbox: Sandbox, limits: Limits, seconds: float
-) -> ToolOutcome:
-    command = check_command(arguments["command"])
-    return _report(sandbox.run(("bash", "-c", command), seconds), limits)
+def _run_command(use: _Use) -> ToolOutcome:
+    command = check_command(use.arguments["command"])
+    return _report(use.sandbox.run(("bash", "-c", command), use.seconds), use.limits)
 
 
 def _report(result: ExecResult, limits: Limits) -> ToolOutcome:
@@ -139,31 +215,25 @@ def _report(result: ExecResult, limits: Limits) -> ToolOutcome:
     return ToolOutcome(f"{text}{separator}[{status}]", (), result.exit_code, result.limits)
 
 
-def _read_file(
-    arguments: Mapping[str, str], sandbox: Sandbox, limits: Limits, seconds: float
-) -> ToolOutcome:
-    data = sandbox.read(_path(arguments), MAX_TEXT_BYTES)
+def _read_file(use: _Use) -> ToolOutcome:
+    data = use.sandbox.read(use.path, MAX_TEXT_BYTES)
     try:
         text = data.decode()
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
         raise BadCall("this is not a text file; use view_image or execute_python")
-    return ToolOutcome(cut_text(text, limits.output_bytes))
+    return ToolOutcome(cut_text(text, use.limits.output_bytes))
 
 
-def _write_file(
-    arguments: Mapping[str, str], sandbox: Sandbox, limits: Limits, seconds: float
-) -> ToolOutcome:
-    data = arguments["content"].encode()
-    sandbox.write(_path(arguments), data)
+def _write_file(use: _Use) -> ToolOutcome:
+    data = use.arguments["content"].encode()
+    use.sandbox.write(use.path, data)
     return ToolOutcome(f"Wrote {len(data):,} bytes.")
 
 
-def _view_image(
-    arguments: Mapping[str, str], sandbox: Sandbox, limits: Limits, seconds: float
-) -> ToolOutcome:
-    data = sandbox.read(_path(arguments), MAX_IMAGE_BYTES)
+def _view_image(use: _Use) -> ToolOutcome:
+    data = use.sandbox.read(use.path, MAX_IMAGE_BYTES)
     try:
         seen = check_image(data)
     except ImageRefused as refused:
@@ -172,16 +242,9 @@ def _view_image(
     return ToolOutcome(f"{seen.media_type}, {seen.width} × {seen.height} pixels.", (image,))
 
 
-def _path(arguments: Mapping[str, str]) -> str:
-    path = arguments["path"]
-    if not path or "\0" in path or len(path) > 1024:
-        raise BadCall("'path' must be a relative path of 1 to 1,024 characters without NUL")
-    return path
-
-
 @dataclass(frozen=True, slots=True)
 class _Tool:
-    act: Callable[[Mapping[str, str], Sandbox, Limits, float], ToolOutcome]
+    act: Callable[[_Use], ToolOutcome]
     description: str
     fields: tuple[str, ...]
     explained: tuple[str, ...]
@@ -220,13 +283,6 @@ _TOOLS: Mapping[str, _Tool] = {
 }
 
 
-def _find_tool(name: str) -> _Tool:
-    tool = _TOOLS.get(name)
-    if tool is None:
-        raise BadCall(f"there is no tool {name[:80]!r}; there are: {', '.join(_TOOLS)}")
-    return tool
-
-
 def _spec(name: str, tool: _Tool) -> ToolSpec:
     properties = {
         field: {"type": "string", "description": text}
@@ -242,71 +298,3 @@ def _spec(name: str, tool: _Tool) -> ToolSpec:
 
 
 TOOLS: tuple[ToolSpec, ...] = tuple(_spec(name, tool) for name, tool in _TOOLS.items())
-
-
-# Decoded, 16 million pixels take up to 64 MB: the price of one check. No provider looks closer.
-MAX_PIXELS = 16_000_000
-MAX_SIDE = 8_000
-# A progressive JPEG may go over all its pixels once more for every few bytes. Encoders make
-# about ten such scans.
-MAX_SCANS = 100
-_SCAN = b"\xff\xda"  # opens one; within its data an FF is always followed by 00 or a restart
-_FORMATS = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
-
-
-class ImageRefused(Exception):  # noqa: N818 - an answer for the model
-    """The image cannot be shown, and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class ImageInfo:
-    """Type and size (pixels) of an image."""
-
-    media_type: str
-    width: int
-    height: int
-
-
-def check_image(data: bytes) -> ImageInfo:
-    """Return the type and size of an image with a header within bounds and pixels that decode.
-
-    The size is read from the header before any pixel is, so that a bomb costs nothing.
-    Raises ImageRefused.
-    """
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with Image.open(io.BytesIO(data), formats=tuple(_FORMATS)) as image:
-                _check_size(image.width, image.height)
-                _check_scans(image.format, data)
-                image.load()
-                return ImageInfo(_FORMATS[str(image.format)], image.width, image.height)
-    except Image.DecompressionBombError:  # seen by the library before we are asked
-        raise _too_large("the image has far too many pixels") from None
-    except UnidentifiedImageError:
-        raise ImageRefused(f"this is not an image of type {', '.join(_FORMATS)}") from None
-    except ImageRefused:
-        raise
-    except Exception:  # a decoder fed with hostile bytes may raise anything
-        raise ImageRefused("the image is broken: its pixels do not decode") from None
-
-
-def _check_size(width: int, height: int) -> None:
-    if max(width, height) > MAX_SIDE or width * height > MAX_PIXELS:
-        raise _too_large(f"the image has {width} × {height} pixels")
-
-
-def _too_large(what: str) -> ImageRefused:
-    return ImageRefused(
-        f"{what}; at most {MAX_PIXELS:,}, and {MAX_SIDE:,} on a side, can be shown: make a "
-        "smaller one with execute_python"
-    )
-
-
-def _check_scans(kind: str | None, data: bytes) -> None:
-    if kind == "JPEG" and data.count(_SCAN) > MAX_SCANS:
-        raise ImageRefused(
-            f"the image is a JPEG of more than {MAX_SCANS} scans: write it anew with execute_python"
-        )

@@ -20,7 +20,7 @@ from harness.episode import Cell, Episode, Grade, GradeStatus, StopReason
 from harness.errors import HarnessError
 from harness.spending import Price, total_cost
 from harness.storage import Codec
-from registry.result_row import JOINED, Arm, ResultRow, Status
+from registry.result_row import Arm, EpisodeColumns, ResultRow, Status
 
 DETERMINISTIC = "deterministic"
 
@@ -38,10 +38,11 @@ def grade_episode(instance: TaskInstance, episode: Episode) -> Grade:
         raise HarnessError(f"episode {episode.id} belongs to another instance than the one given")
     rubric = instance.rubric
     if episode.stop is StopReason.FAILED:
-        return _grade(episode, rubric, GradeStatus.MISSING, (None,) * len(rubric.criteria))
+        undecided = (None,) * len(rubric.criteria)
+        return make_grade(episode, DETERMINISTIC, rubric, GradeStatus.MISSING, undecided)
     answer = _answer_of(instance, episode)
     status = GradeStatus.NO_ANSWER if answer is None else GradeStatus.GRADED
-    return _grade(episode, rubric, status, check_answer(rubric, answer))
+    return make_grade(episode, DETERMINISTIC, rubric, status, check_answer(rubric, answer))
 
 
 def _answer_of(instance: TaskInstance, episode: Episode) -> Answer | None:
@@ -52,16 +53,19 @@ def _answer_of(instance: TaskInstance, episode: Episode) -> Answer | None:
     return None if answer is None else answer.with_files(files)
 
 
-def _grade(episode: Episode, rubric: Rubric, status: GradeStatus, verdicts: Verdicts) -> Grade:
-    score = score_verdicts(rubric, verdicts)
+def make_grade(
+    episode: Episode, grader: str, rubric: Rubric, status: GradeStatus, verdicts: Verdicts
+) -> Grade:
+    """Return the grade that follows from a grader's verdicts; 0 if there is no answer."""
+    score = 0.0 if status is GradeStatus.NO_ANSWER else score_verdicts(rubric, verdicts)
     key, static = score_parts(rubric, verdicts)
     return Grade(
         episode=episode.id,
-        grader=DETERMINISTIC,
+        grader=grader,
         status=status,
         criteria=tuple(criterion.id for criterion in rubric.criteria),
         verdicts=verdicts,
-        score=0.0 if status is GradeStatus.NO_ANSWER else score,
+        score=score,
         dimension_scores=tuple(
             (name, score_verdicts(rubric, verdicts, (name,))) for name in DIMENSIONS
         ),
@@ -79,49 +83,20 @@ _STATUS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class EpisodeResult:
-    """What is kept of the attempt that counts: all of a ResultRow but the arm and what goes
-    with it, which workers do not know, and the grade in full."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeResult(EpisodeColumns):
+    """The attempt that counts: its columns, all of a ResultRow but the arm and what goes with it,
+    which workers do not know, and the grade in full."""
 
     episode: str
     attempt: int  # the one that counts
     grade: Grade
-    wave: int
-    model: str
-    stratum: str
-    family: str
-    difficulty: str
-    instance: str
-    replicate: int
-    grader: str
-    status: Status
-    score: float | None
-    passed: int | None
-    total: int | None
-    score_sr: float | None
-    score_dh: float | None
-    score_im: float | None
-    score_if: float | None
-    stop_reason: str
-    error_class: str
-    limits_hit: str
-    turns: int
-    tool_calls: int
-    input_tokens: int | None
-    output_tokens: int | None
-    cost_usd: float | None
-    seconds: float
-    attempts: int
-    served_version: str
-    score_key: float | None = None
-    score_static: float | None = None
 
 
 RESULT_CODEC: Codec[EpisodeResult] = Codec("result", 1, EpisodeResult)
 
 
-_SHARED = tuple(field.name for field in fields(ResultRow) if field.name not in JOINED)
+_SHARED = tuple(field.name for field in fields(EpisodeColumns))
 
 
 def summarise_episode(
@@ -165,9 +140,8 @@ def rows_of(result: EpisodeResult, arm: Arm) -> tuple[ResultRow, ...]:
         return (row,)
     right = verdicts[LENIENT]
     score, passed = (None, None) if right is None else (float(right), int(right))
-    lenient = replace(row, grader="lenient", score=score, passed=passed)
-    lenient = replace(lenient, score_sr=None, score_dh=None, score_im=None, score_if=None)
-    return row, replace(lenient, score_key=None, score_static=None)
+    parts: dict[str, Any] = dict.fromkeys(name for name in _SHARED if name.startswith("score_"))
+    return row, replace(row, grader="lenient", score=score, passed=passed, **parts)
 
 
 def judged_row(result: EpisodeResult, grade: Grade, arm: Arm) -> ResultRow:
@@ -196,22 +170,19 @@ def _graded_columns(grade: Grade) -> dict[str, Any]:
 
 
 def _episode_columns(episode: Episode, price: Price | None) -> dict[str, Any]:
-    uses = [use for step in episode.steps for use in step.uses]
-    cost = total_cost(price, (step.reply.usage for step in episode.steps))
+    steps = episode.steps
+    uses = [use for step in steps for use in step.uses]
+    cost = total_cost(price, (step.reply.usage for step in steps))
     return {
         "stop_reason": str(episode.stop),
         "error_class": episode.error_class,
         "limits_hit": ",".join(sorted({limit for use in uses for limit in use.limits})),
-        "turns": len(episode.steps),
+        "turns": len(steps),
         "tool_calls": len(uses),
         "input_tokens": episode.usage.input_tokens,
         "output_tokens": episode.usage.output_tokens,
         "cost_usd": None if cost is None else float(cost),
         "seconds": episode.seconds,
-        "served_version": _served(episode),
+        # Several, in the order first met, where it changed midway.
+        "served_version": ", ".join(dict.fromkeys(step.reply.served_version for step in steps)),
     }
-
-
-def _served(episode: Episode) -> str:
-    """The version that answered; several, in the order first met, where it changed midway."""
-    return ", ".join(dict.fromkeys(step.reply.served_version for step in episode.steps))

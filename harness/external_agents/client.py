@@ -135,7 +135,10 @@ class AgentServer:
         else:
             conversation = self._talk(text, brief, sandbox, seed, tick)
             self._keep(conversation, brief, folder, journal)
-        return self._conduct((Message(Role.USER, text),), conversation)
+        opening, steps = (Message(Role.USER, text),), tuple(self._steps(conversation))
+        if conversation.error:
+            return AgentRun(opening, steps, StopReason.FAILED, conversation.error)
+        return AgentRun(opening, steps, _STOPS[conversation.ending], final=conversation.final)
 
     def _talk(
         self, text: str, brief: Brief, sandbox: Sandbox, seed: Seed, tick: Callable[[], float]
@@ -171,27 +174,20 @@ class AgentServer:
     ) -> _Conversation:
         """What the server streams. A try that fails before the first byte, and before anything is
         done to the files, may be made again."""
-        tried = 0
-        while True:
-            conversation = _Conversation(
-                ChatStream(self._terms.rounds), tick, tick(), retries=tried
-            )
+        for tried in count():
+            conversation = _Conversation(ChatStream(self._terms.rounds), tick, tick(), tried)
             try:
                 asyncio.run(self._exchange(body, conversation, max(left(), 0.0)))
+                break
             except _ServerError as error:
-                again = error.kind in RETRIED and tried < self._terms.retries
+                wait = pause(self._terms.backoff_seconds, tried, error.wait, seed)
+                again = error.kind in RETRIED and tried < self._terms.retries and wait < left()
                 if not again or conversation.received or not untouched():
                     conversation.error = f"{Boundary.PROVIDER}:{error.kind}"
-                    return conversation
-                wait = pause(self._terms.backoff_seconds, tried, error.wait, seed)
-                if wait >= left():
-                    conversation.error = f"{Boundary.PROVIDER}:{error.kind}"
-                    return conversation
+                    break
                 logger.warning("agent %s: %s, retry in %.1f s", self.name, error.kind, wait)
                 self._sleep(wait)
-                tried += 1
-            else:
-                return conversation
+        return conversation
 
     async def _exchange(
         self, body: Mapping[str, Any], conversation: _Conversation, seconds: float
@@ -201,7 +197,8 @@ class AgentServer:
 
         try:
             async with asyncio.timeout(seconds), self._client() as client:
-                async with client.stream("POST", self._address, json=body) as response:
+                address = self._terms.base_url.rstrip("/") + "/api/chat"
+                async with client.stream("POST", address, json=body) as response:
                     _check_answer(response)
                     # As it came: what is packed may unpack to more than memory holds.
                     async for data in response.aiter_raw():
@@ -228,10 +225,6 @@ class AgentServer:
             headers["Authorization"] = f"Bearer {self._api_key}"
         seconds = httpx2.Timeout(self._terms.silence_seconds, connect=self._terms.connect_seconds)
         return httpx2.AsyncClient(headers=headers, timeout=seconds, verify=self._tls)
-
-    @property
-    def _address(self) -> str:
-        return self._terms.base_url.rstrip("/") + "/api/chat"
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
@@ -272,9 +265,7 @@ class AgentServer:
         tick: Callable[[], float],
     ) -> _Conversation:
         """A conversation that was had before a crash, and the sandbox as it left it."""
-        conversation = _Conversation(
-            ChatStream(self._terms.rounds), tick, tick(), retries=kept.retries
-        )
+        conversation = _Conversation(ChatStream(self._terms.rounds), tick, tick(), kept.retries)
         # Bytes after the last round need not follow the protocol.
         with suppress(MalformedStream):
             if not conversation.take(kept.stream[:MAX_STREAM_BYTES]) and kept.ending == CLOSED:
@@ -289,12 +280,6 @@ class AgentServer:
             use_tool(call, sandbox, limits, limits.tool_seconds, tick) for call in kept.calls
         )
         return conversation
-
-    def _conduct(self, opening: tuple[Message, ...], conversation: _Conversation) -> AgentRun:
-        steps = tuple(self._steps(conversation))
-        if conversation.error:
-            return AgentRun(opening, steps, StopReason.FAILED, conversation.error)
-        return AgentRun(opening, steps, _STOPS[conversation.ending], final=conversation.final)
 
     def _steps(self, conversation: _Conversation) -> Iterator[Turn]:
         rounds = conversation.stream.rounds
@@ -334,12 +319,9 @@ def _open_bridge(terms: AgentServerSettings) -> Bridge:
 
 
 def _request(terms: AgentServerSettings, text: str) -> dict[str, Any]:
-    body: dict[str, Any] = {"messages": [{"role": "user", "content": text}]}
-    if terms.temperature is not None:
-        body["temperature"] = terms.temperature
-    if terms.max_output_tokens is not None:
-        body["max_output_tokens"] = terms.max_output_tokens
-    return body
+    stated = {"temperature": terms.temperature, "max_output_tokens": terms.max_output_tokens}
+    settings = {name: value for name, value in stated.items() if value is not None}
+    return {"messages": [{"role": "user", "content": text}], **settings}
 
 
 @dataclass(slots=True)
@@ -438,7 +420,5 @@ def _kind(error: Exception) -> str:
 
     if isinstance(error, MalformedStream):
         return "malformed"
-    if isinstance(error, httpx2.ConnectTimeout):
-        return "connection"
     late = isinstance(error, TimeoutError | httpx2.TimeoutException)
-    return "timeout" if late else "connection"
+    return "timeout" if late and not isinstance(error, httpx2.ConnectTimeout) else "connection"

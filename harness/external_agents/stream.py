@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.model import Usage
+from harness.model import Usage, clean_text
 
 MAX_STREAM_BYTES = 64 << 20
 MAX_LINE_BYTES = 16 << 20
@@ -131,7 +131,7 @@ class ChatStream:
             self._open.text = "".join(self._chunks)
             self._open.usage = _usage(event.get("usage"))
             self._open.version = (
-                _clean(event["model"])[:_MAX_NAME] if _is_text(event, "model") else ""
+                clean_text(event["model"])[:_MAX_NAME] if _is_text(event, "model") else ""
             )
             self._open.done = True
             self._closed.append(self._open)
@@ -140,7 +140,7 @@ class ChatStream:
     def _answer(self, event: Mapping[str, Any], line: bytes) -> None:
         """A tool's result belongs to the round under way, or else to the one just done."""
         round = self._open if self._chunks or not self._closed else self._closed[-1]
-        name = _clean(event["name"])[:80] if _is_text(event, "name") else "tool"
+        name = clean_text(event["name"])[:80] if _is_text(event, "name") else "tool"
         round.results.append((name, self._content(event)))
         round.lines.append(line)
 
@@ -156,16 +156,11 @@ class ChatStream:
     def _content(self, event: Mapping[str, Any]) -> str:
         if not _is_text(event, "content"):
             raise MalformedStream(f"line {self._lines} has no text under 'content'")
-        return _clean(event["content"])
+        return clean_text(event["content"])
 
 
 def _is_text(event: Mapping[str, Any], key: str) -> bool:
     return isinstance(event.get(key), str)
-
-
-def _clean(text: str) -> str:
-    """The text without lone surrogates, which JSON can smuggle in and UTF-8 cannot carry."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def _usage(value: Any) -> Usage:

@@ -11,7 +11,9 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 from generators.catalog import Catalog
@@ -25,64 +27,12 @@ from harness.errors import HarnessError
 from harness.judging.judge import CHUNK, is_judged, questions_of
 
 
-@dataclass(frozen=True, slots=True)
-class TextAnswer:
-    """An answer to a templated question, as a judge sees it, and whether it is right."""
-
-    style: str
-    answer: str
-    truth: bool
-
-
 def templated_check(rubric: Rubric) -> Scored | None:
     """Return the strict check of a templated question that a judge decides, if it is one."""
     for criterion in rubric.criteria:
         if isinstance(criterion.check, Scored) and is_judged(criterion):
             return criterion.check
     return None
-
-
-def text_answers(
-    check: Scored, others: Sequence[str], padding: str, planted: str, refusal: str
-) -> Iterator[TextAnswer]:
-    """Yield an answer in each possible style. ``others`` are right answers to other instances,
-    which are wrong here. An answer is left out if the lenient scorer disagrees with its style: its
-    truth is unknown."""
-    right = check.expected.strip()
-    made = [("correct", "", right, True), ("verbose", padding, right, True)]
-    wrong = next((text for text in others if not _holds(check, "", text)), None)
-    if wrong is not None:
-        made += [
-            ("one value off", "", wrong, False),
-            (
-                "contradictory",
-                f"At first I found this:\n{right}\nThat was a mistake.",
-                wrong,
-                False,
-            ),
-            ("injected", planted, wrong, False),
-        ]
-    for style, prose, content, truth in made:
-        if _holds(check, prose, content) is truth:
-            yield TextAnswer(style, _submitted(check, prose, content), truth)
-    yield TextAnswer("empty", refusal, False)
-
-
-def _holds(check: Scored, prose: str, content: str) -> bool:
-    lenient = Scored(check.scoring_type, check.expected, check.file, check.paths, lenient=True)
-    if check.file:
-        return passes(lenient, Answer({}, {check.file: content.encode()}, prose))
-    return passes(lenient, Answer({}, {}, _joined(prose, content)))
-
-
-def _submitted(check: Scored, prose: str, content: str) -> str:
-    if check.file:
-        return "\n\n".join(part for part in (prose, f"[file {check.file}]\n{content}") if part)
-    return _joined(prose, content)
-
-
-def _joined(prose: str, content: str) -> str:
-    return f"{prose}\n\n{content}" if prose else content
 
 
 Block = dict[str, Any]
@@ -93,6 +43,7 @@ _NUDGES = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 _NUDGED = 4  # values of a sheet
 _OTHERS = 3  # instances whose answers are tried as wrong ones
 _LINES = 40  # of prose about a block
+_WORKED = "I have worked through the files."
 _REFUSAL = "I could not finish the analysis in the time that I was given."
 _PADDING = (
     "Before I come to the results, let me describe at length how they were reached. Every file was "
@@ -179,13 +130,42 @@ def _of_instance(
 def _of_template(
     instance: TaskInstance, number: int, check: Scored, others: Iterable[Rubric], draws: Stream
 ) -> Iterator[Sheet]:
-    """Sheets of a templated question, with one criterion each."""
+    """Sheets of a templated question, with one criterion each. Right answers to other instances are
+    wrong here. A sheet is left out if the lenient scorer disagrees with its style: its truth is
+    unknown."""
     stratum, (question, *_) = instance.spec.stratum, questions_of(instance.rubric)
-    wrong = [other.expected.strip() for each in others if (other := templated_check(each))]
-    planted = draws.choice(_INJECTIONS)
-    for each in text_answers(check, wrong, _PADDING * 6, planted, _REFUSAL):
-        name, task = f"{stratum}/{number}/{each.style}", instance.brief.prompt
-        yield Sheet(name, stratum, each.style, task, each.answer, (question,), (each.truth,))
+    right, planted = check.expected.strip(), draws.choice(_INJECTIONS)
+    answers = [("correct", "", right, True), ("verbose", _PADDING * 6, right, True)]
+    checks = filter(None, map(templated_check, others))
+    expected = (other.expected.strip() for other in checks)
+    wrong = next((text for text in expected if not _accepts(check, "", text)), None)
+    if wrong is not None:
+        corrected = f"At first I found this:\n{right}\nThat was a mistake."
+        answers += [
+            ("one value off", "", wrong, False),
+            ("contradictory", corrected, wrong, False),
+            ("injected", planted, wrong, False),
+        ]
+    sheets = [
+        (style, _submit(check, prose, content), truth)
+        for style, prose, content, truth in answers
+        if _accepts(check, prose, content) is truth
+    ]
+    for style, answer, truth in (*sheets, ("empty", _REFUSAL, False)):
+        name, task = f"{stratum}/{number}/{style}", instance.brief.prompt
+        yield Sheet(name, stratum, style, task, answer, (question,), (truth,))
+
+
+def _accepts(check: Scored, prose: str, content: str) -> bool:
+    files = {check.file: content.encode()} if check.file else {}
+    text = prose if check.file else _submit(check, prose, content)
+    return passes(replace(check, lenient=True), Answer({}, files, text))
+
+
+def _submit(check: Scored, prose: str, content: str) -> str:
+    """The whole answer as a judge sees it."""
+    named = f"[file {check.file}]\n{content}" if check.file else content
+    return f"{prose}\n\n{named}" if prose else named
 
 
 def _choose(
@@ -205,7 +185,7 @@ def _choose(
 
 
 def _correct(instance: TaskInstance, key: Block, draws: Stream) -> str:
-    return _hand_in("I have worked through the files.", key)
+    return _hand_in(_WORKED, key)
 
 
 def _one_off(instance: TaskInstance, key: Block, draws: Stream) -> str | None:
@@ -214,7 +194,7 @@ def _one_off(instance: TaskInstance, key: Block, draws: Stream) -> str | None:
         altered = copy.deepcopy(key)
         _put(altered, where, perturb_answer(_get(key, where), 1.0, draws))
         if _verdicts(instance, altered) != _verdicts(instance, key):
-            return _hand_in("I have worked through the files.", altered)
+            return _hand_in(_WORKED, altered)
     return None
 
 
@@ -231,7 +211,7 @@ def _near(instance: TaskInstance, key: Block, draws: Stream) -> str | None:
                 break
         if nudged == _NUDGED:
             break
-    return _hand_in("I have worked through the files.", altered) if nudged else None
+    return _hand_in(_WORKED, altered) if nudged else None
 
 
 def _nudges(value: float, sign: int) -> Iterator[float]:
@@ -250,7 +230,7 @@ def _swapped(instance: TaskInstance, key: Block, draws: Stream) -> str | None:
         _rename(holder, dict(zip(chosen, [*names[1:], names[0]], strict=True)))
     if _verdicts(instance, altered) == _verdicts(instance, key):
         return None
-    return _hand_in("I have worked through the files.", altered)
+    return _hand_in(_WORKED, altered)
 
 
 def _verbose(instance: TaskInstance, key: Block, draws: Stream) -> str:
@@ -304,13 +284,11 @@ def _numbers(value: Any, place: Where = ()) -> list[Where]:
     if isinstance(value, dict | list):
         items = value.items() if isinstance(value, dict) else enumerate(value)
         return [where for key, each in items for where in _numbers(each, (*place, key))]
-    return [place] if isinstance(value, int | float) and not isinstance(value, bool) else []
+    return [place] if _is_number(value) else []
 
 
 def _get(block: Any, where: Where) -> Any:
-    for part in where:
-        block = block[part]
-    return block
+    return reduce(getitem, where, block)
 
 
 def _put(block: Any, where: Where, value: Any) -> None:
@@ -335,23 +313,22 @@ def _name_of(holder: Any, place: Any) -> Any:
     """What identifies the item: its id, the first of a pair, or its key in a mapping."""
     if isinstance(holder, dict):
         return place
-    item = holder[place]
+    key = _name_key(holder[place])
+    return None if key is None else holder[place][key]
+
+
+def _name_key(item: Any) -> Any:
     if isinstance(item, dict):
-        return next((item[key] for key in item if key == "id" or key.endswith("_id")), None)
-    return item[0] if isinstance(item, list) and len(item) == 2 else None
+        return next((key for key in item if key == "id" or key.endswith("_id")), None)
+    return 0 if isinstance(item, list) and len(item) == 2 else None
 
 
 def _rename(holder: Any, names: Mapping[Any, Any]) -> None:
     if isinstance(holder, dict):
-        holder.update({name: holder[place] for place, name in list(names.items())})
+        holder.update({name: holder[place] for place, name in names.items()})
         return
     for place, name in names.items():
-        item = holder[place]
-        if isinstance(item, dict):
-            key = next(key for key in item if key == "id" or key.endswith("_id"))
-            item[key] = name
-        else:
-            item[0] = name
+        holder[place][_name_key(holder[place])] = name
 
 
 def _is_number(value: Any) -> bool:

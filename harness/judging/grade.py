@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 
-from generators.grading import DIMENSIONS, Rubric, parse_answer, score_parts, score_verdicts
+from generators.grading import parse_answer
 from generators.task import TaskInstance
 from harness.agent import SingleTurnModel
 from harness.build_model import JUDGES, build_model
 from harness.episode import Episode, Grade, GradeStatus, StopReason
-from harness.episodes import Verdicts
+from harness.episodes import make_grade
 from harness.errors import HarnessError
 from harness.external_agents import AgentServer
 from harness.judging.judge import (
@@ -76,15 +76,17 @@ def judge_episode(
         raise HarnessError(f"episode {episode.id} belongs to another instance than the one given")
     rubric, name = instance.rubric, judge.pin.name
     if episode.stop is StopReason.FAILED:
-        return _grade(episode, name, rubric, GradeStatus.MISSING, (None,) * len(rubric.criteria))
+        undecided = (None,) * len(rubric.criteria)
+        return make_grade(episode, name, rubric, GradeStatus.MISSING, undecided)
     answer = submitted(episode)
     if not answer.strip():
         unmet = tuple(False if is_judged(criterion) else None for criterion in rubric.criteria)
-        return _grade(episode, name, rubric, GradeStatus.NO_ANSWER, unmet)
+        return make_grade(episode, name, rubric, GradeStatus.NO_ANSWER, unmet)
     submission = submission_of(instance, episode, look)
     decided = iter(judge_criteria(judge, submission, questions_of(rubric), journals))
     verdicts = tuple(next(decided) if is_judged(each) else None for each in rubric.criteria)
-    return _grade(episode, name, rubric, GradeStatus.GRADED, verdicts)
+    grade = make_grade(episode, name, rubric, GradeStatus.GRADED, verdicts)
+    return replace(grade, status=GradeStatus.MISSING) if grade.score is None else grade
 
 
 def submission_of(instance: TaskInstance, episode: Episode, look: int | None = None) -> Submission:
@@ -96,19 +98,17 @@ def submission_of(instance: TaskInstance, episode: Episode, look: int | None = N
 def submitted(episode: Episode) -> str:
     """Return the whole answer as text: the final message, then each file that counts under its
     name."""
-    return "\n\n".join(part for part in _parts(episode) if part)
-
-
-def _parts(episode: Episode) -> Iterator[str]:
-    yield episode.answer
+    files = list(episode.answer_files)
     # As in exact grading, a valid block in the message overrides the file.
     if episode.answer_file is not None and parse_answer(episode.answer) is None:
-        yield f"[file answer.json]\n{episode.answer_file.decode('utf-8', 'replace')}"
-    for path, data in episode.answer_files:
-        is_folder = path.endswith("/")
-        yield (
-            f"[folder {path}]" if is_folder else f"[file {path}]\n{data.decode('utf-8', 'replace')}"
-        )
+        files.insert(0, ("answer.json", episode.answer_file))
+    named = (
+        f"[folder {path}]"
+        if path.endswith("/")
+        else f"[file {path}]\n{data.decode(errors='replace')}"
+        for path, data in files
+    )
+    return "\n\n".join(part for part in (episode.answer, *named) if part)
 
 
 def keep_grade(
@@ -128,23 +128,3 @@ def read_grade(
     """Return a judge's grade of an episode, the first one or that of a later look; None if there
     is none. Raises BrokenPromise."""
     return GRADE_CODEC.find(store, grade_key(judge, episode, look), identities)
-
-
-def _grade(
-    episode: Episode, grader: str, rubric: Rubric, status: GradeStatus, verdicts: Verdicts
-) -> Grade:
-    score = 0.0 if status is GradeStatus.NO_ANSWER else score_verdicts(rubric, verdicts)
-    key, static = score_parts(rubric, verdicts)
-    return Grade(
-        episode=episode.id,
-        grader=grader,
-        status=GradeStatus.MISSING if score is None else status,
-        criteria=tuple(criterion.id for criterion in rubric.criteria),
-        verdicts=verdicts,
-        score=score,
-        dimension_scores=tuple(
-            (name, score_verdicts(rubric, verdicts, (name,))) for name in DIMENSIONS
-        ),
-        score_key=key,
-        score_static=static,
-    )

@@ -16,6 +16,8 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from generators.grading import Criterion, Rubric, parse_block
 from generators.seed import Seed
 from generators.templates.scoring import Scored
@@ -44,7 +46,7 @@ def questions_of(rubric: Rubric) -> tuple[Criterion, ...]:
 
 
 def is_judged(criterion: Criterion) -> bool:
-    """Whether a judge decides this criterion: it has weight, and an answer's text settles it."""
+    """If a judge decides this criterion: it has weight, and an answer's text settles it."""
     return bool(_question_of(criterion))
 
 
@@ -153,17 +155,13 @@ Journals = Callable[[str], Journal]
 """The journal of each call, by the digest of its content."""
 
 
-def _draw_mark() -> str:
-    return secrets.token_hex(_MARK // 2)
-
-
 @dataclass(frozen=True, slots=True)
 class Judge:
     """A pinned judge and its model."""
 
     pin: JudgePin
     model: Model
-    draw: Callable[[], str] = field(default=_draw_mark, repr=False)
+    draw: Callable[[], str] = field(default=partial(secrets.token_hex, _MARK // 2), repr=False)
     structured: bool = False  # the server makes replies fit their JSON Schema
 
     @property
@@ -296,25 +294,27 @@ def _prompt(submission: Submission, criteria: Sequence[Criterion], mark: str, nu
     return "\n\n".join(parts)
 
 
+class _Verdict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+    id: str
+    met: bool
+    evidence: str = ""
+
+
+class _Verdicts(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+    verdicts: list[_Verdict]
+
+
 def read_verdicts(message: Message, count: int) -> tuple[bool, ...] | None:
     """Return the verdicts of a reply on ``count`` criteria, in their order; None unless it is one
     JSON object (in a code fence or not) that has each id exactly once with true or false."""
-    block = None if message.calls else parse_block(message.text)
-    listed = block.get("verdicts") if block is not None and set(block) == {"verdicts"} else None
-    if not isinstance(listed, list) or len(listed) != count:
+    try:
+        block = None if message.calls else parse_block(message.text)
+        listed = _Verdicts.model_validate(block).verdicts
+    except ValidationError:
         return None
-    verdicts = dict(_read_verdicts(listed))
+    verdicts = {verdict.id: verdict.met for verdict in listed}
     ids = [f"c{number}" for number in range(1, count + 1)]
-    return tuple(verdicts[id_] for id_ in ids) if set(verdicts) == set(ids) else None
-
-
-def _read_verdicts(listed: list[Any]) -> Iterator[tuple[str, bool]]:
-    for entry in listed:
-        if (
-            isinstance(entry, dict)
-            and set(entry) <= {"id", "evidence", "met"}
-            and isinstance(entry.get("id"), str)
-            and isinstance(entry.get("met"), bool)
-            and isinstance(entry.get("evidence", ""), str)
-        ):
-            yield entry["id"], entry["met"]
+    exact = len(listed) == count and set(verdicts) == set(ids)
+    return tuple(verdicts[id_] for id_ in ids) if exact else None

@@ -24,6 +24,7 @@ from harness.model import (
     Role,
     ToolCall,
     ToolSpec,
+    clean_text,
 )
 
 EXAMPLE = '<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
@@ -53,11 +54,10 @@ _ARGUMENTS = ("arguments", "args", "parameters", "input")
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One call as it was written: as far as it could be read, and what was wrong with it."""
+    """One call as it was written, as far as it could be read."""
 
     name: str
     arguments: str  # JSON of an object, or what stood there
-    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +156,8 @@ def problem_of(call: ToolCall, tools: Sequence[ToolSpec]) -> str:
 
 def _holds(arguments: str, names: Sequence[str]) -> bool:
     value = _parse(arguments)
-    return (
-        isinstance(value, dict)
-        and set(value) == set(names)
-        and all(isinstance(each, str) for each in value.values())
-    )
+    right = isinstance(value, dict) and set(value) == set(names)
+    return right and all(isinstance(text, str) for text in value.values())
 
 
 def _fields(tool: ToolSpec) -> tuple[str, ...]:
@@ -191,7 +188,7 @@ def _read_block(block: str, names: Sequence[str]) -> Iterator[Written]:
 
 def _read_value(value: Any, names: Sequence[str], block: str) -> Written:
     if not isinstance(value, dict):
-        return Written(_guess(block, names), block.strip(), "not JSON")
+        return Written(_guess(block, names), block.strip())
     inner = value.get("function")
     if isinstance(inner, dict):
         value = inner
@@ -199,10 +196,10 @@ def _read_value(value: Any, names: Sequence[str], block: str) -> Written:
     if isinstance(arguments, str):
         arguments = _parse(arguments)
     if not isinstance(name, str):
-        return Written("", block.strip(), "no name")
+        return Written("", block.strip())
     if arguments is None:
         arguments = {key: each for key, each in value.items() if key not in _NAMES}
-    return Written(_clean(name.strip()), json.dumps(arguments))
+    return Written(clean_text(name.strip()), json.dumps(arguments))
 
 
 def _guess(block: str, names: Sequence[str]) -> str:
@@ -226,7 +223,3 @@ def _parse(text: str) -> Any:
     except (ValueError, RecursionError):
         return None
     return value
-
-
-def _clean(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()

@@ -1,6 +1,6 @@
-from .base import ExecResult, Sandbox, SandboxProvider, SandboxRefused
 from .image import ensure_image, locked_libraries
 from .local import LocalSandboxes, folder_of
+from .sandbox import ExecResult, Sandbox, SandboxProvider, SandboxRefused
 from .tool_server import RefusedError, read_file
 
 __all__ = [

@@ -17,7 +17,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -35,10 +35,9 @@ from generators.task import Asset, Limits
 from harness.errors import AttemptFailed, Boundary, HarnessError
 from harness.sandboxes import tool_server as server
 from harness.sandboxes.admission import SHARE, AdmissionControl
-from harness.sandboxes.base import Sandbox
-from harness.sandboxes.client import ServerConnection, ToolServerSandbox, fill
-from harness.sandboxes.exit_cause import ContainerExitCause, EventStream
+from harness.sandboxes.exit_cause import ContainerExitCause, Event
 from harness.sandboxes.pool import PoolClosed, WarmPool
+from harness.sandboxes.sandbox import Sandbox, ServerConnection, fill
 
 logger = logging.getLogger(__name__)
 
@@ -125,11 +124,7 @@ def import_image(
 ) -> str:
     """Make an image of a tar stream; the tag appears at the end. Raises HarnessError."""
     name, _, version = tag.rpartition(":")
-    _answered(
-        lambda: client.import_image_from_stream(
-            archive, repository=name, tag=version, changes=list(settings)
-        )
-    )
+    _answered(lambda: client.import_image_from_stream(archive, name, version, list(settings)))
     return image_digest(tag, client)
 
 
@@ -157,13 +152,12 @@ class DockerSandboxes:
     """A SandboxProvider on this machine's engine.
 
     ``image`` is a tag or digest, resolved once: what it names later changes nothing here.
-    ``warm`` containers of each profile are kept ready; ``creating`` are made at once; ``cpus``
-    limits each; ``executing`` programs run at once (four a core unless told otherwise), the others
-    wait, which takes of their episode's time but not of their own. All sandboxes of this machine
-    together may take ``memory_bytes`` by their limits (four fifths of what it has unless told
-    otherwise): others wait to be created. ``runtime`` is one that the
-    engine knows (``runc``, ``runsc``); ``run`` labels them. Raises HarnessError where engine, image
-    or runtime are missing.
+    ``warm`` containers of each profile are kept ready; ``creating`` are made at once;
+    ``executing`` programs run at once (by default four a core), the others wait, which takes of
+    their episode's time but not of their own. All sandboxes of this machine together may take
+    ``memory_bytes`` by their limits (by default four fifths of what it has): others wait to be
+    created. ``runtime`` is one that the engine knows (``runc``, ``runsc``); ``run`` labels them.
+    Raises HarnessError if engine, image or runtime are missing.
     """
 
     isolates = True
@@ -176,15 +170,14 @@ class DockerSandboxes:
         creating: int = 0,
         executing: int = 0,
         runtime: str = "runc",
-        cpus: float | None = None,
         memory_bytes: int = 0,
         run: str = "",
     ) -> None:
         self._client = connect()
-        self._digest = image_digest(image, self._client)
-        self._runtime = _check_runtime(self._client, runtime)
-        self._cpus = cpus
-        self._admission = AdmissionControl(memory_bytes or _share_of(self._client), self._taken)
+        self.image = image_digest(image, self._client)
+        self.runtime = _check_runtime(self._client, runtime)
+        memory = _answered(lambda: int(self._client.info()["MemTotal"]))
+        self._admission = AdmissionControl(memory_bytes or int(SHARE * memory), self._taken)
         self._labels = {LABEL: "1", f"{LABEL}.run": run, f"{LABEL}.owner": owner_label()}
         self._labels[f"{LABEL}.provider"] = os.urandom(8).hex()
         self._source = Path(server.__file__).read_text()
@@ -199,20 +192,10 @@ class DockerSandboxes:
         )
         self._removers.submit(reap, self._client)
 
-    @property
-    def image(self) -> str:
-        """Digest of the image."""
-        return self._digest
-
-    @property
-    def runtime(self) -> str:
-        """Name of the engine's runtime."""
-        return self._runtime
-
     def prepare(self, limits: Limits) -> None:
         """Begin to fill the pool for these limits, ahead of the first ``open``. Raises HarnessError
         where this machine has no room for even one."""
-        self._admission.check(bytes_of(profile_of(limits), self._runtime))
+        self._admission.check(bytes_of(profile_of(limits), self.runtime))
         self._pool.warm(profile_of(limits))
 
     def ready(self, limits: Limits) -> int:
@@ -226,20 +209,8 @@ class DockerSandboxes:
             container = self._pool.take(profile_of(limits))
         except PoolClosed as error:
             raise AttemptFailed(Boundary.SANDBOX, "closed", "no more are opened") from error
-        sandbox = ToolServerSandbox(
-            container.id,
-            container.connection,
-            limits,
-            lambda lost: self._destroy(container, lost),
-            ContainerExitCause(partial(self._events, container.id), self._runtime != "runc"),
-            self._turns,
-        )
-        try:
-            fill(sandbox, assets)
-        except BaseException:
-            sandbox.close()
-            raise
-        return sandbox
+        cause = ContainerExitCause(partial(self._events, container.id), self.runtime != "runc")
+        return fill(self._sandbox(container, limits, cause), assets)
 
     def close(self) -> None:
         """Stop the pool and remove every container of it."""
@@ -260,35 +231,32 @@ class DockerSandboxes:
         """What the image's own Python says that it has; an image is asked once in a process.
         Raises AttemptFailed, and HarnessError where it does not say."""
         with _ASKING:
-            if self._digest not in _LIBRARIES:
+            if self.image not in _LIBRARIES:
                 container = self._create(profile_of(Limits()))
-                limits = Limits(output_bytes=1 << 20)
-                with ToolServerSandbox(
-                    container.id,
-                    container.connection,
-                    limits,
-                    lambda lost: self._destroy(container, lost),
-                ) as sandbox:
+                with self._sandbox(container, Limits(output_bytes=1 << 20)) as sandbox:
                     done = sandbox.run(("python3", "-I", "-c", _LISTING), 120.0)
-                _LIBRARIES[self._digest] = _read_libraries(done.output, self._digest)
-            return _LIBRARIES[self._digest]
+                _LIBRARIES[self.image] = _read_libraries(done.output, self.image)
+            return _LIBRARIES[self.image]
+
+    def _sandbox(
+        self, container: _Container, limits: Limits, cause: ContainerExitCause | None = None
+    ) -> Sandbox:
+        destroy = partial(self._destroy, container)
+        return Sandbox(container.id, container.connection, limits, destroy, cause, self._turns)
 
     def _create(self, profile: Profile) -> _Container:
         """Create, attach, start, and hear the server answer. Raises AttemptFailed."""
         name = ""
         try:
-            with self._admission.admit(
-                bytes_of(profile, self._runtime),
-                lambda: self._closed,
-                lambda: self._pool.shed(profile),
-            ):
+            shed, size = partial(self._pool.shed, profile), bytes_of(profile, self.runtime)
+            with self._admission.admit(size, lambda: self._closed, shed):
                 name = str(self._client.create_container(**self._recipe(profile))["Id"])
             connection = ServerConnection(_attach(self._client, name), wrapped=True)
             self._client.start(name)
             container = _Container(name, connection)
-            ToolServerSandbox(name, connection, Limits(), lambda lost: None).ping()
+            Sandbox(name, connection, Limits(), lambda lost: None).ping()
         except ImageNotFound as error:
-            raise HarnessError(f"the sandbox image {self._digest} was removed meanwhile") from error
+            raise HarnessError(f"the sandbox image {self.image} was removed meanwhile") from error
         except (*_ENGINE_ERRORS, AttemptFailed) as error:
             if name:
                 _remove(self._client, name)
@@ -298,12 +266,10 @@ class DockerSandboxes:
             raise AttemptFailed(Boundary.SANDBOX, "not created", _in_short(error)) from error
         with self._lock:
             self._live[name] = container
-            due = time.monotonic() - self._reaped > REAP_EVERY
-            if due:
+            if time.monotonic() - self._reaped > REAP_EVERY:
                 self._reaped = time.monotonic()
-        if due:
-            with suppress(RuntimeError):  # closing
-                self._removers.submit(reap, self._client)
+                with suppress(RuntimeError):  # closing
+                    self._removers.submit(reap, self._client)
         return container
 
     def _recipe(self, profile: Profile) -> dict[str, Any]:
@@ -313,10 +279,10 @@ class DockerSandboxes:
         is the sum: a program has ``memory_bytes`` even beside a full folder, and filling the
         folder meets the folder's limit, not the memory's.
         """
-        memory = bytes_of(profile, self._runtime)
+        memory = bytes_of(profile, self.runtime)
         processes = profile.processes + 1  # and the tool server
         held: list[str] = []
-        if self._runtime != "runc":
+        if self.runtime != "runc":
             held = [str(profile.memory_bytes + _OWN), str(processes), "held"]
             processes += _KERNEL_THREADS
         owned = f"uid={AGENT},gid={AGENT}"
@@ -332,16 +298,18 @@ class DockerSandboxes:
             mem_limit=memory,
             memswap_limit=memory,
             pids_limit=processes,
-            nano_cpus=int(self._cpus * 1e9) if self._cpus else None,
             oom_score_adj=500,  # before anything of the host's
             log_config=LogConfig(type="none"),
             auto_remove=True,
             init=False,
-            runtime=self._runtime,
+            runtime=self.runtime,
         )
-        deadline = f"{time.time() + LIFETIME:.0f}"
+        labels = {
+            f"{LABEL}.deadline": f"{time.time() + LIFETIME:.0f}",
+            f"{LABEL}.bytes": str(memory),
+        }
         return {
-            "image": self._digest,
+            "image": self.image,
             "entrypoint": ["python3", "-I", "-S", "-c", self._source],
             "command": [WORK, *held],
             "user": f"{AGENT}:{AGENT}",
@@ -350,11 +318,7 @@ class DockerSandboxes:
             "stdin_open": True,
             "network_disabled": True,
             "use_config_proxy": False,
-            "labels": {
-                **self._labels,
-                f"{LABEL}.deadline": deadline,
-                f"{LABEL}.bytes": str(memory),
-            },
+            "labels": {**self._labels, **labels},
             "host_config": host,
         }
 
@@ -374,13 +338,14 @@ class DockerSandboxes:
         sizes = (each["Labels"].get(f"{LABEL}.bytes", "") for each in containers)
         return sum(int(size) for size in sizes if size.isdigit())
 
-    def _events(self, name: str, since: int, until: int) -> EventStream:
-        """Return the engine's events of a container between two times, waiting for the second; none
-        if the engine does not answer."""
-        seen = {"container": [name], "event": ["oom", "die", "kill"]}
-        return _EngineEvents(
-            lambda: self._client.events(since=since, until=until, filters=seen, decode=True)
-        )
+    def _events(self, name: str, since: int, until: int) -> Generator[Event]:
+        """Yield the engine's events of a container between two times, waiting for the second, as
+        long as the engine answers."""
+        kinds = {"container": [name], "event": ["oom", "die", "kill"]}
+        with suppress(*_ENGINE_ERRORS):
+            stream = self._client.events(since=since, until=until, filters=kinds, decode=True)
+            with closing(stream):
+                yield from stream
 
 
 _LISTING = """
@@ -409,24 +374,6 @@ def _checked(text: str) -> str:
     if not re.fullmatch(r"[\w.+!-]{1,80}", text, re.ASCII):
         raise ValueError(text)
     return text
-
-
-class _EngineEvents:
-    """The engine's events, until it does not answer."""
-
-    def __init__(self, ask: Callable[[], Any]) -> None:
-        self._ask = ask
-        self._stream: Any = None
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        with suppress(*_ENGINE_ERRORS):
-            self._stream = self._ask()
-            yield from self._stream
-
-    def close(self) -> None:
-        if self._stream is not None:
-            with suppress(*_ENGINE_ERRORS):
-                self._stream.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,11 +433,6 @@ def _attach(client: APIClient, name: str) -> socket.socket:
         response.close()
     raw.close()
     return stream
-
-
-def _share_of(client: APIClient) -> int:
-    """What is the sandboxes' of the engine's memory, unless somebody says otherwise."""
-    return int(SHARE * _answered(lambda: int(client.info()["MemTotal"])))
 
 
 def _check_runtime(client: APIClient, runtime: str) -> str:
@@ -556,5 +498,5 @@ def _remove_all(client: APIClient, label: str, timeout: float = 30.0) -> None:
 
 def _in_short(error: BaseException) -> str:
     """One line, without what a container holds."""
-    text = error.explanation if isinstance(error, APIError) else str(error)
+    text = error.explanation if isinstance(error, APIError) else error
     return " ".join(str(text).split())[:300]

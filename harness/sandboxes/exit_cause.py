@@ -8,27 +8,17 @@ shortage that took the whole container at once not at all. Then the kernel's cou
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from harness.sandboxes.base import KILLED
+from harness.sandboxes.sandbox import KILLED
 
 Event = Mapping[str, Any]
 END_TIMEOUT = 10.0  # seconds to wait for the event of the end
 REASON_TIMEOUT = 2.0  # seconds to wait for the reason after the end
-
-
-class EventStream(Protocol):
-    """Events as they come, to be closed."""
-
-    def __iter__(self) -> Iterator[Event]: ...
-
-    def close(self) -> None:
-        """Stop waiting for events."""
-        ...
 
 
 @dataclass(slots=True)
@@ -38,7 +28,7 @@ class ContainerExitCause:
     own, which may let programs kill PID 1. ``kills`` returns how often this machine's kernel killed
     for lack of memory."""
 
-    events: Callable[[int, int], EventStream]
+    events: Callable[[int, int], Generator[Event]]
     guest: bool = False
     kills: Callable[[], int | None] = field(default=lambda: count_memory_kills())
     _opened: float = field(init=False, default_factory=time.time)
@@ -75,8 +65,8 @@ class ContainerExitCause:
     def _watch(self, seconds: float, until_end: bool) -> dict[str, _Event]:
         """Its events, the last of each kind."""
         seen: dict[str, _Event] = {}
-        with closing(self.events(int(self._opened), int(time.time() + seconds) + 1)) as stream:
-            for event in stream:
+        with closing(self.events(int(self._opened), int(time.time() + seconds) + 1)) as events:
+            for event in events:
                 action = str(event.get("Action") or event.get("status"))
                 attributes = event.get("Actor", {}).get("Attributes", {})
                 when = int(event.get("timeNano", 0)) / 1e9

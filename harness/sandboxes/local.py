@@ -23,9 +23,8 @@ from pathlib import Path
 from generators.task import Asset, Limits
 from harness.errors import AttemptFailed, Boundary
 from harness.sandboxes import tool_server as server
-from harness.sandboxes.base import Sandbox
-from harness.sandboxes.client import ServerConnection, ToolServerSandbox, fill
 from harness.sandboxes.image import locked_libraries
+from harness.sandboxes.sandbox import Sandbox, ServerConnection, fill
 
 _PREFIX = "dosimeter-"
 KEEP = "keep"  # to the tool server: leave the work folder as it is
@@ -50,7 +49,7 @@ class LocalSandboxes:
     def __init__(self) -> None:
         self._source = Path(server.__file__).read_text()
         self._lock = threading.Lock()
-        self._live: dict[str, ToolServerSandbox] = {}
+        self._live: dict[str, Sandbox] = {}
         sweep_folders()
 
     def open(self, assets: Sequence[Asset], limits: Limits) -> Sandbox:
@@ -59,13 +58,7 @@ class LocalSandboxes:
             work = tempfile.mkdtemp(prefix=f"{_PREFIX}{_pid_namespace()}-{os.getpid()}-")
         except OSError as error:
             raise AttemptFailed(Boundary.SANDBOX, "not created", str(error.strerror)) from error
-        sandbox = self._serve(work, limits)
-        try:
-            fill(sandbox, assets)
-        except BaseException:
-            sandbox.close()
-            raise
-        return sandbox
+        return fill(self._serve(work, limits), assets)
 
     def open_in(self, folder: Path, limits: Limits) -> Sandbox:
         """A sandbox in a folder that is somebody else's, and stays. Raises AttemptFailed."""
@@ -78,7 +71,7 @@ class LocalSandboxes:
         for sandbox in left:
             sandbox.close()
 
-    def _serve(self, work: str, limits: Limits, *options: str) -> ToolServerSandbox:
+    def _serve(self, work: str, limits: Limits, *options: str) -> Sandbox:
         """A server in the folder, which is removed with it unless the options say otherwise."""
         name = f"local-{Path(work).name}"
         host_end, server_end = socket.socketpair()
@@ -91,7 +84,7 @@ class LocalSandboxes:
         finally:
             server_end.close()
         connection = ServerConnection(host_end, wrapped=False)
-        sandbox = ToolServerSandbox(
+        sandbox = Sandbox(
             name, connection, limits, lambda lost: self._end(name, process, work, options)
         )
         with self._lock:

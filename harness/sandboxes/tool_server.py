@@ -135,14 +135,12 @@ def kind_of(path: str, work: str) -> bytes:
     *folders, name = split_path(path.rstrip("/"), work)
     try:
         folder = open_folder(folders, work, make=False)
+        try:
+            mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+        finally:
+            os.close(folder)
     except OSError:
         return b""
-    try:
-        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
-    except OSError:
-        return b""
-    finally:
-        os.close(folder)
     return b"folder" if stat.S_ISDIR(mode) else b"file" if stat.S_ISREG(mode) else b""
 
 
@@ -219,10 +217,14 @@ class Output:
         return (self.head + self.mark % left_out + self.tail)[: self.cap]
 
 
-def read_counter(paths: tuple[str, ...], word: str) -> int:
-    """A line ``word N`` of the first of the files that is there; 0 if none says."""
-    for path in paths:
-        with contextlib.suppress(OSError, ValueError), open(path) as lines:
+def read_counter(names: tuple[str, ...], word: str) -> int:
+    """A line ``word N`` of the first of the cgroup's files (v1, v2) that is there; 0 if none
+    says."""
+    for name in names:
+        with (
+            contextlib.suppress(OSError, ValueError),
+            open(os.path.join("/sys/fs/cgroup", name)) as lines,
+        ):
             for line in lines:
                 if line.split()[:1] == [word]:
                     return int(line.split()[1])
@@ -233,12 +235,8 @@ def count_kills() -> tuple[int, int]:
     """How often memory ran out and how often a process was refused, in this container."""
     if not CONTAINED:
         return 0, 0
-    v1, v2 = "/sys/fs/cgroup/", "/sys/fs/cgroup/"
-    memory = (v1 + "memory/memory.oom_control", v2 + "memory.events")
-    return (
-        read_counter(memory, "oom_kill"),
-        read_counter((v1 + "pids/pids.events", v2 + "pids.events"), "max"),
-    )
+    memory = read_counter(("memory/memory.oom_control", "memory.events"), "oom_kill")
+    return memory, read_counter(("pids/pids.events", "pids.events"), "max")
 
 
 def count_tasks() -> int:
@@ -331,19 +329,6 @@ def given(data: bytes) -> int:
     return made
 
 
-def start(argv: list[str], work: str, streams: list[int]) -> subprocess.Popen[bytes]:
-    """Start a program in its own session. Raises OSError, ValueError."""
-    return subprocess.Popen(
-        argv,
-        stdin=streams[0],
-        stdout=streams[1],
-        stderr=streams[2],
-        cwd=work,
-        start_new_session=True,
-        preexec_fn=prepare_child,
-    )
-
-
 class Watch:
     """One program under the limits of its request: one clock, one output."""
 
@@ -362,7 +347,15 @@ class Watch:
         """The running program, or the exit code of one that cannot be run, with a reason."""
         source = given(stdin)
         try:
-            return start(argv, self.work, [source, self.writer, self.writer])
+            return subprocess.Popen(
+                argv,
+                stdin=source,
+                stdout=self.writer,
+                stderr=self.writer,
+                cwd=self.work,
+                start_new_session=True,
+                preexec_fn=prepare_child,
+            )
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             self.output.add(f"cannot run it: {reason}\n".encode("utf-8", "replace"))

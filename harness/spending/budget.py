@@ -12,9 +12,9 @@ failed attempts too; nothing else needs to survive.
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
 from decimal import Decimal
 
 from harness.errors import HarnessError
@@ -108,37 +108,30 @@ def price_judge(pin: JudgePin, price: Price | None, limits: SpendingLimits | Non
     return PricedModel(pin.name, pin.provider, price, kind="judge")
 
 
-@dataclass(slots=True)
 class Budget:
     """The limits of a wave and everything that counts against them. Threads may share it.
 
     A subject is an episode, answer sheet or probe together with the model or judge that is paid.
     """
 
-    limits: SpendingLimits
-    models: Mapping[str, PricedModel]
-    allow_unknown: bool = False
-    _changed: threading.Condition = field(default_factory=threading.Condition, repr=False)
-    _limits: dict[str, Decimal] = field(default_factory=dict)
-    _spent: defaultdict[str, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
-    _reserved: defaultdict[str, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
-    _unknown: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
-    _highest: dict[str, Decimal] = field(default_factory=dict)  # cost of one subject, by model
-    _subjects: dict[Subject, Spend] = field(default_factory=dict)
-    _reservations: dict[Subject, tuple[tuple[str, Decimal], ...]] = field(default_factory=dict)
-
-    @classmethod
-    def open(
-        cls, limits: SpendingLimits, models: Iterable[PricedModel], allow_unknown: bool = False
-    ) -> Budget:
-        """Return an unspent budget. Raises HarnessError if its limits cannot be kept."""
-        budget = cls(limits, {model.name: model for model in models}, allow_unknown)
-        if limits.run is not None:
-            budget._limits["run"] = limits.run
-        budget._limits |= {f"model {name}": limit for name, limit in limits.models}
-        budget._limits |= {f"provider {name}": limit for name, limit in limits.providers}
-        budget._limits |= {f"judge {name}": limit for name, limit in limits.judges}
-        for model in budget.models.values():
+    def __init__(
+        self, limits: SpendingLimits, models: Iterable[PricedModel], allow_unknown: bool = False
+    ) -> None:
+        """Open an unspent budget. Raises HarnessError if its limits cannot be kept."""
+        self.limits, self.allow_unknown = limits, allow_unknown
+        self.models = {model.name: model for model in models}
+        self._changed = threading.Condition()
+        self._limits = {} if limits.run is None else {"run": limits.run}
+        self._limits |= {f"model {name}": limit for name, limit in limits.models}
+        self._limits |= {f"provider {name}": limit for name, limit in limits.providers}
+        self._limits |= {f"judge {name}": limit for name, limit in limits.judges}
+        self._spent: defaultdict[str, Decimal] = defaultdict(Decimal)
+        self._reserved: defaultdict[str, Decimal] = defaultdict(Decimal)
+        self._unknown: Counter[str] = Counter()
+        self._highest: dict[str, Decimal] = {}  # cost of one subject, by model
+        self._subjects: dict[Subject, Spend] = {}
+        self._reservations: dict[Subject, tuple[tuple[str, Decimal], ...]] = {}
+        for model in self.models.values():
             if model.kind == "judge":
                 continue  # its bound differs between answers
             if limits.reserve == BOUND and model.price is not None and model.bound is None:
@@ -147,7 +140,6 @@ class Budget:
                     "can cost: state `context` and `max_tokens` of the model, or reserve by what "
                     f"was seen (`reserve: {SEEN}`)"
                 )
-        return budget
 
     def limits_of(self, model: PricedModel) -> tuple[str, ...]:
         """Return the names of the limits that a model's or judge's cost counts against."""

@@ -7,7 +7,6 @@ the cost of a reply without token counts: neither is ever taken for zero.
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -25,8 +24,7 @@ _MILLION = Decimal(1_000_000)
 _MAX_BYTES = 1_000_000
 _MOST = 1_000_000  # USD per million tokens; beyond it somebody mistook the unit
 _KEYS = ("provider", "model", "input", "cached_input", "output", "date", "source")
-_OPTIONAL = frozenset(("cached_input",))
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_USD = ("input", "cached_input", "output")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,50 +107,37 @@ def _read_entry(document: YamlDocument, index: int, entry: Any) -> Price:
     place = document.place(("prices", index))
     if not isinstance(entry, dict):
         raise HarnessError(f"{place}: a price is a mapping with the keys {', '.join(_KEYS)}")
+    entry = {"cached_input": entry.get("input"), **entry}
     for key in entry:
         if key not in _KEYS:
             where = document.place(("prices", index, key))
             raise HarnessError(f"{where}: unknown key; known are {', '.join(_KEYS)}")
     for key in _KEYS:
-        if key not in entry and key not in _OPTIONAL:
+        if key not in entry:
             raise HarnessError(f"{place}: the key {key!r} is missing")
-    fresh = _usd(document, index, entry, "input")
-    cached = _usd(document, index, entry, "cached_input") if "cached_input" in entry else fresh
-    return Price(
-        provider=_text(document, index, entry, "provider"),
-        model=_text(document, index, entry, "model"),
-        input=fresh,
-        cached_input=cached,
-        output=_usd(document, index, entry, "output"),
-        date=_day(document, index, entry),
-        source=_text(document, index, entry, "source"),
-    )
+    return Price(**{key: _read_value(document, index, key, entry[key]) for key in _KEYS})
 
 
-def _usd(document: YamlDocument, index: int, entry: dict[str, Any], key: str) -> Decimal:
-    value = entry[key]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST:
+def _read_value(document: YamlDocument, index: int, key: str, value: Any) -> Any:
+    place = document.place(("prices", index, key))
+    if key in _USD:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if number and 0 <= value <= _MOST:
+            return Decimal(repr(value))
         raise HarnessError(
-            f"{document.place(('prices', index, key))}: USD per million tokens, from 0 to "
-            f"{_MOST:,} (found {value!r})"
+            f"{place}: USD per million tokens, from 0 to {_MOST:,} (found {value!r})"
         )
-    return Decimal(repr(value))
-
-
-def _text(document: YamlDocument, index: int, entry: dict[str, Any], key: str) -> str:
-    value = entry[key]
+    if key == "date":
+        if not _is_day(str(value)):
+            raise HarnessError(f"{place}: a day as YYYY-MM-DD (found {str(value)!r})")
+        return str(value)
     if not isinstance(value, str) or not value.strip():
-        raise HarnessError(f"{document.place(('prices', index, key))}: a text that says something")
+        raise HarnessError(f"{place}: a text that says something")
     return value
 
 
-def _day(document: YamlDocument, index: int, entry: dict[str, Any]) -> str:
-    value = str(entry["date"])
+def _is_day(text: str) -> bool:
     try:
-        if not _DAY.fullmatch(value):
-            raise ValueError
-        datetime.date.fromisoformat(value)
+        return datetime.date.fromisoformat(text).isoformat() == text
     except ValueError:
-        where = document.place(("prices", index, "date"))
-        raise HarnessError(f"{where}: a day as YYYY-MM-DD (found {value!r})") from None
-    return value
+        return False

@@ -175,27 +175,6 @@ class ReplyStore:
     usages: list[Usage] = field(default_factory=list, compare=False)
     failed: Counter[str] = field(default_factory=Counter, compare=False)  # by class
 
-    def load(self, stem: str, turn: int) -> Reply | None:
-        """Return the stored reply, if any. Raises RegistryError."""
-        call = PAID_CALL_CODEC.find(self.store, reply_key(stem, turn), self.identities)
-        return None if call is None else call.reply
-
-    def save(self, stem: str, turn: int, reply: Reply) -> Reply:
-        """Keep a reply; where another worker kept one first, returns that one."""
-        self.usages.append(reply.usage)
-        call = PaidCall(self.charge, reply)
-        if PAID_CALL_CODEC.write(self.store, reply_key(stem, turn), call, self.recipients):
-            return reply
-        return self.load(stem, turn) or reply
-
-    def keep_failed(self, stem: str, turn: int, failed: Try) -> None:
-        """Keep what a failed request returned, under the next free number of its turn."""
-        self.failed[failed.kind] += 1
-        data = encrypt(TRY_CODEC.encode(failed), self.recipients)
-        for number in count():
-            if self.store.put(failed_key(stem, turn, number), data):
-                return
-
     def attempt(
         self, attempt: int, inherited: int = 0, stopped: Callable[[], bool] = lambda: False
     ) -> StoreJournal:
@@ -217,7 +196,7 @@ class ReplyStore:
 
 @dataclass(frozen=True, slots=True)
 class StoreJournal:
-    """The journal of one conversation in a reply store."""
+    """The journal of one conversation in a reply store. All methods raise RegistryError."""
 
     replies: ReplyStore
     stem: str  # of its keys
@@ -229,7 +208,7 @@ class StoreJournal:
         """Return the reply that was paid for, before a crash or by an earlier attempt. Raises
         WorkStopped if there is none and the work has ``stopped``, since none may be paid for."""
         stems = self.earlier if turn < self.inherited else (self.stem,)
-        stored = (self.replies.load(stem, turn) for stem in stems)
+        stored = (self._find(stem, turn) for stem in stems)
         reply = next((reply for reply in stored if reply is not None), None)
         if reply is None and self.stopped():
             raise WorkStopped("the sweep has ended")
@@ -237,11 +216,25 @@ class StoreJournal:
 
     def save(self, turn: int, reply: Reply) -> Reply:
         """Keep a reply; where another worker kept one first, returns that one."""
-        return self.replies.save(self.stem, turn, reply)
+        replies, key = self.replies, reply_key(self.stem, turn)
+        replies.usages.append(reply.usage)
+        call = PaidCall(replies.charge, reply)
+        if PAID_CALL_CODEC.write(replies.store, key, call, replies.recipients):
+            return reply
+        return self._find(self.stem, turn) or reply
 
     def keep_failed(self, turn: int, failed: Try) -> None:
-        """Keep what a failed request returned."""
-        self.replies.keep_failed(self.stem, turn, failed)
+        """Keep what a failed request returned, under the next free number of its turn."""
+        self.replies.failed[failed.kind] += 1
+        data = encrypt(TRY_CODEC.encode(failed), self.replies.recipients)
+        for number in count():
+            if self.replies.store.put(failed_key(self.stem, turn, number), data):
+                return
+
+    def _find(self, stem: str, turn: int) -> Reply | None:
+        replies, key = self.replies, reply_key(stem, turn)
+        call = PAID_CALL_CODEC.find(replies.store, key, replies.identities)
+        return None if call is None else call.reply
 
 
 def read_paid_calls(

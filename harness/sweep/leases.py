@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -110,50 +110,34 @@ class Progress:
         return self.finished + self.exhausted >= self.owed
 
 
-@dataclass(slots=True)
 class LeaseBook:
     """The owed cells of a run, those at work, and those to be tried again."""
 
-    owed: int
-    finished: int
-    silence_seconds: float  # without a heartbeat, until a worker loses its leases
-    max_failures: int
-    _cells: dict[str, Cell]
-    _ready: deque[str]
-    _later: list[tuple[float, str]] = field(default_factory=list)
-    _leases: dict[str, str] = field(default_factory=dict)  # episode → worker
-    _heartbeats: dict[str, float] = field(default_factory=dict)  # worker → time of the last
-    _failed: dict[str, int] = field(default_factory=dict)
-    _classes: dict[str, int] = field(default_factory=dict)
-    _exhausted: int = 0
-    budget: Budget | None = None
-    recount: Callable[[Cell], Spend] | None = None  # cost of a cell, from the store
-    _over_budget: dict[str, deque[str]] = field(default_factory=dict)  # by model
-
-    @classmethod
-    def open(
-        cls,
+    def __init__(
+        self,
         cells: Iterable[Cell],
         finished: frozenset[str],
         silence_seconds: float,
         max_failures: int = 3,
         budget: Budget | None = None,
         recount: Callable[[Cell], Spend] | None = None,
-    ) -> LeaseBook:
-        """Open a lease book over the cells that have no result yet, in the order given. With a
-        budget, a cell is leased only if that pays for it."""
+    ) -> None:
+        """Open the book over the cells that have no result yet, in the order given. A worker loses
+        its leases after ``silence_seconds`` without a heartbeat. With a budget, a cell is leased
+        only if that pays for it; ``recount`` reads the cost of a cell from the store."""
         every = tuple(cells)
-        waiting = {cell.episode: cell for cell in every if cell.episode not in finished}
-        return cls(
-            owed=len(every),
-            finished=len(every) - len(waiting),
-            silence_seconds=silence_seconds,
-            max_failures=max_failures,
-            _cells=waiting,
-            _ready=deque(waiting),
-            budget=budget,
-            recount=recount,
-        )
+        self._cells = {cell.episode: cell for cell in every if cell.episode not in finished}
+        self._owed, self.finished = len(every), len(every) - len(self._cells)
+        self._silence_seconds, self._max_failures = silence_seconds, max_failures
+        self.budget, self.recount = budget, recount
+        self._ready = deque(self._cells)
+        self._later: list[tuple[float, str]] = []
+        self._leases: dict[str, str] = {}  # episode → worker
+        self._heartbeats: dict[str, float] = {}  # worker → time of the last
+        self._failed: Counter[str] = Counter()
+        self._classes: Counter[str] = Counter()
+        self._exhausted = 0
+        self._over_budget: dict[str, deque[str]] = {}  # by model
 
     def lease(
         self, worker: str, count: int, now: float, holding: frozenset[str] = frozenset()
@@ -214,7 +198,7 @@ class LeaseBook:
     def progress(self) -> Progress:
         """Count the cells by state."""
         return Progress(
-            owed=self.owed,
+            owed=self._owed,
             finished=self.finished,
             leased=len(self._leases),
             waiting=len(self._cells) - len(self._leases),
@@ -268,10 +252,11 @@ class LeaseBook:
         return len(lost)
 
     def _fail(self, outcome: LeaseOutcome, now: float) -> None:
-        failures = self._failed[outcome.episode] = self._failed.get(outcome.episode, 0) + 1
-        self._classes[outcome.error_class] = self._classes.get(outcome.error_class, 0) + 1
+        self._failed[outcome.episode] += 1
+        self._classes[outcome.error_class] += 1
+        failures = self._failed[outcome.episode]
         logger.info("an attempt failed (%s), number %d of its cell", outcome.error_class, failures)
-        if failures >= self.max_failures:
+        if failures >= self._max_failures:
             del self._cells[outcome.episode]
             self._exhausted += 1
         else:
@@ -283,7 +268,7 @@ class LeaseBook:
         while self._later and self._later[0][0] <= now:
             self._ready.append(heapq.heappop(self._later)[1])
         silent = [
-            who for who, when in self._heartbeats.items() if now - when > self.silence_seconds
+            who for who, when in self._heartbeats.items() if now - when > self._silence_seconds
         ]
         for worker in silent:
             del self._heartbeats[worker]

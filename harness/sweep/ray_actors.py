@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from typing import Any
 
 import ray
@@ -28,9 +27,10 @@ from harness.storage import CELLS_CODEC, RESULTS, worklist_key
 from harness.sweep.leases import LeaseBook, LeaseOutcome, Progress
 from harness.sweep.run_cell import RunContext, count_spend, open_budget
 from harness.sweep.worker_process import (
+    LOG_LEVEL,
     POLL_SECONDS,
     ConnectionLost,
-    dump_no_core,
+    begin_process,
     open_worker_process,
 )
 from registry.stores import open_store
@@ -52,7 +52,7 @@ class Coordinator:
     def __init__(self, silence_seconds: float, max_failures: int) -> None:
         # Ray stores the arguments of an actor's constructor, on some clusters on disk. The context
         # holds the run's key, so it comes with the calls instead, which Ray does not store.
-        dump_no_core()
+        begin_process()
         self._silence_seconds = silence_seconds
         self._max_failures = max_failures
         self._opened: LeaseBook | None = None
@@ -96,7 +96,7 @@ class Coordinator:
             def recount(cell: Cell) -> Spend:
                 return count_spend(cell, store, context) or Spend()
 
-            self._opened = LeaseBook.open(
+            self._opened = LeaseBook(
                 cells, finished, self._silence_seconds, self._max_failures, budget, recount
             )
         return self._opened
@@ -106,7 +106,7 @@ class Worker:
     """Ray actor that starts a worker process and passes its requests on to the coordinator."""
 
     def __init__(self, name: str) -> None:
-        dump_no_core()
+        begin_process()
         self._name = name
 
     def work(self, coordinator: Any, context: RunContext) -> int:
@@ -121,22 +121,11 @@ class Worker:
                     return int(arguments[0])
                 if kind == "raised":
                     raise arguments[0]
-                self._pass_on(link, coordinator, context, kind, arguments)
-
-    def _pass_on(
-        self,
-        link: Connection,
-        coordinator: Any,
-        context: RunContext,
-        kind: str,
-        arguments: list[Any],
-    ) -> None:
-        if kind == "lease":
-            link.send(ray.get(coordinator.lease.remote(context, self._name, *arguments)))
-        elif kind == "report":
-            link.send(ray.get(coordinator.report.remote(context, self._name, *arguments)))
-        else:
-            coordinator.hear.remote(self._name)
+                if kind == "hear":
+                    coordinator.hear.remote(self._name)
+                else:  # lease or report
+                    method = getattr(coordinator, kind)
+                    link.send(ray.get(method.remote(context, self._name, *arguments)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +148,15 @@ def ray_session(address: str | None) -> Iterator[None]:
     if address is not None:
         _check_reachable(address)
     logger.info("connecting to Ray at %s", address or "a cluster started here")
+    logs = logger.isEnabledFor(logging.INFO)
+    level = {LOG_LEVEL: str(logger.getEffectiveLevel())}
     try:
         ray.init(
             address=address or "local",
             namespace=NAMESPACE,
             include_dashboard=None if address else False,
-            log_to_driver=False,
+            log_to_driver=logs,
+            runtime_env={"env_vars": level} if logs else None,
             logging_level="ERROR",
         )
     except Exception as error:  # also if a node does not start in time
@@ -213,7 +205,13 @@ def run_sweep(
     with ray_session(options.address):
         coordinator = _open_coordinator(context, options)
         try:
-            _drive(_Workers(context, options, coordinator), coordinator, context, watch)
+            workers = _Workers(context, options, coordinator)
+            try:
+                while workers.wait(POLL_SECONDS):
+                    watch(_ask(coordinator.progress.remote(context)))
+            except BaseException:
+                workers.dismiss()
+                raise
             progress: Progress = _ask(coordinator.progress.remote(context))
         finally:
             ray.kill(coordinator)
@@ -326,14 +324,3 @@ class _Workers:
         call = worker.work.remote(self._coordinator, self._context)
         self._at_work[call] = (name, worker)
         logger.info("started worker %s", name)
-
-
-def _drive(
-    crew: _Workers, coordinator: Any, context: RunContext, watch: Callable[[Progress], None]
-) -> None:
-    try:
-        while crew.wait(POLL_SECONDS):
-            watch(_ask(coordinator.progress.remote(context)))
-    except BaseException:
-        crew.dismiss()
-        raise

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Self
 
 from generators.catalog import INSTALLED, Catalog
@@ -25,7 +26,7 @@ from harness.episodes import (
 from harness.errors import Boundary, HarnessError, name_error
 from harness.external_agents import ModelOrAgent
 from harness.model import close_model
-from harness.sandboxes import SandboxProvider
+from harness.sandboxes import LocalSandboxes, SandboxProvider
 from harness.spending import (
     Budget,
     CallKind,
@@ -82,9 +83,14 @@ class RunContext:
         """The recipients that may read the run's objects."""
         return (*self.recipients, self.run_recipient)
 
+    @property
+    def priced(self) -> dict[str, PricedModel]:
+        """The models by name, with their prices."""
+        return {model.name: model for model in self.prices}
+
     def price(self, model: str) -> Price | None:
         """Return what a model costs, if that is known."""
-        return next((priced.price for priced in self.prices if priced.name == model), None)
+        return self.priced[model].price if model in self.priced else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +134,6 @@ class Workbench:
 def open_sandboxes(context: RunContext) -> SandboxProvider:
     """The sandbox provider of a run, checked against its pin."""
     if context.sandbox == "local":
-        from harness.sandboxes import LocalSandboxes
-
         return LocalSandboxes()
     from harness.sandboxes.docker import DockerSandboxes
 
@@ -173,27 +177,25 @@ def count_spend(cell: Cell, store: Store, context: RunContext) -> Spend | None:
     price is unknown. Raises RegistryError."""
     if context.limits is None:
         return None
-    prices = {model.name: model for model in context.prices}
-    spends = read_episode_spends(store, (context.run_identity,), [cell], prices)
+    spends = read_episode_spends(store, (context.run_identity,), [cell], context.priced)
     return next((spend for _, spend in spends), None)
 
 
 def _advance(cell: Cell, bench: Workbench, now: Callable[[], str]) -> LeaseOutcome:
     if bench.store.exists(result_key(cell.episode)):
         return LeaseOutcome(cell.episode, finished=True)
-    instance, attempt, inherited = instance_of(cell, bench.catalog), 1, 0
-    while (stored := _read_attempt(cell, attempt, bench.store, bench.context)) is not None:
-        if stored.stop is not StopReason.FAILED:
-            _write_result(cell, instance, stored, attempt, bench.store, bench.context)
-            return LeaseOutcome(cell.episode, finished=True)
-        attempt, inherited = attempt + 1, stored.replies
-    episode = _run_attempt(cell, instance.brief, attempt, inherited, bench, now)
-    key = attempt_key(cell.episode, attempt)
-    if not EPISODE_CODEC.write(bench.store, key, episode, bench.context.readers):
-        return _advance(cell, bench, now)  # another worker was first: go on from its attempt
-    if episode.stop is StopReason.FAILED:
-        return LeaseOutcome(cell.episode, finished=False, error_class=episode.error_class)
-    _write_result(cell, instance, episode, attempt, bench.store, bench.context)
+    instance = instance_of(cell, bench.catalog)
+    attempts = list(_read_attempts(cell, bench.store, bench.context))
+    if not attempts or attempts[-1].stop is StopReason.FAILED:
+        number, inherited = len(attempts) + 1, attempts[-1].replies if attempts else 0
+        episode = _run_attempt(cell, instance.brief, number, inherited, bench, now)
+        key = attempt_key(cell.episode, number)
+        if not EPISODE_CODEC.write(bench.store, key, episode, bench.context.readers):
+            return _advance(cell, bench, now)  # another worker was first: go on from its attempt
+        attempts.append(episode)
+    if attempts[-1].stop is StopReason.FAILED:
+        return LeaseOutcome(cell.episode, finished=False, error_class=attempts[-1].error_class)
+    _write_result(cell, instance, attempts, bench.store, bench.context)
     return LeaseOutcome(cell.episode, finished=True)
 
 
@@ -204,11 +206,10 @@ def open_budget(
     Raises HarnessError if the limits cannot be kept, RegistryError."""
     if context.limits is None:
         return None
-    budget = Budget.open(context.limits, context.prices, context.allow_unknown_price)
+    budget = Budget(context.limits, context.prices, context.allow_unknown_price)
     for model, spent in context.spent_elsewhere:
         budget.charge(model, spent)
-    prices = {model.name: model for model in context.prices}
-    for cell, spend in read_episode_spends(store, (context.run_identity,), cells, prices):
+    for cell, spend in read_episode_spends(store, (context.run_identity,), cells, context.priced):
         if spend.usd or spend.unknown:
             budget.settle(cell.model, cell.episode, spend, cell.episode in finished)
     return budget
@@ -216,12 +217,10 @@ def open_budget(
 
 def close_cell(cell: Cell, store: Store, context: RunContext, catalog: Catalog) -> None:
     """Record a cell by its last attempt, which failed. Raises HarnessError if it had none."""
-    attempt, last = 1, None
-    while (stored := _read_attempt(cell, attempt, store, context)) is not None:
-        attempt, last = attempt + 1, stored
-    if last is None:
+    attempts = list(_read_attempts(cell, store, context))
+    if not attempts:
         raise HarnessError("a cell that was never tried cannot be closed; sweep the wave again")
-    _write_result(cell, instance_of(cell, catalog), last, attempt - 1, store, context)
+    _write_result(cell, instance_of(cell, catalog), attempts, store, context)
 
 
 def read_result(store: Store, key: str, identities: tuple[str, ...]) -> EpisodeResult:
@@ -277,21 +276,26 @@ def instance_of(cell: Cell, catalog: Catalog) -> TaskInstance:
     return instance
 
 
-def _read_attempt(cell: Cell, attempt: int, store: Store, context: RunContext) -> Episode | None:
-    key = attempt_key(cell.episode, attempt)
-    return EPISODE_CODEC.find(store, key, (context.run_identity,))
+def _read_attempts(cell: Cell, store: Store, context: RunContext) -> Iterator[Episode]:
+    """The stored attempts in order: all but the last have failed."""
+    for attempt in count(1):
+        key = attempt_key(cell.episode, attempt)
+        stored = EPISODE_CODEC.find(store, key, (context.run_identity,))
+        if stored is None:
+            return
+        yield stored
+        if stored.stop is not StopReason.FAILED:
+            return
 
 
 def _write_result(
     cell: Cell,
     instance: TaskInstance,
-    episode: Episode,
-    attempts: int,
+    attempts: Sequence[Episode],
     store: Store,
     context: RunContext,
 ) -> None:
-    grade = grade_episode(instance, episode)
-    result = summarise_episode(
-        context.wave, cell, episode, grade, attempts, context.price(cell.model)
-    )
+    """Store the result of a cell, by the last of its attempts."""
+    grade, price = grade_episode(instance, attempts[-1]), context.price(cell.model)
+    result = summarise_episode(context.wave, cell, attempts[-1], grade, len(attempts), price)
     RESULT_CODEC.write(store, result_key(cell.episode), result, context.readers)

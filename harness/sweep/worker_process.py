@@ -23,7 +23,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Protocol
 
 from harness.episode import Cell
 from harness.errors import HarnessError, WorkStopped
@@ -34,6 +33,7 @@ from registry.provenance import utc_now
 
 logger = logging.getLogger(__name__)
 
+LOG_LEVEL = "DOSIMETER_LOG_LEVEL"  # environment of the processes of a sweep whose driver logs
 POLL_SECONDS = 0.25
 _HEARTBEAT_SECONDS = 5.0
 ConnectionLost = (EOFError, ConnectionError)
@@ -53,25 +53,34 @@ def prepare_ray(address: str | None) -> None:
             os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
 
 
-class LeaseClient(Protocol):
-    """The coordinator's lease book, as a worker uses it. All methods raise ConnectionLost when the
-    connection to it is broken."""
+class LeaseClient:
+    """The coordinator's lease book, through the connection to the Ray actor. Its methods raise
+    ConnectionLost when that is broken."""
+
+    def __init__(self, link: Connection) -> None:
+        self._link = link
 
     def lease(self, capacity: int, holding: frozenset[str]) -> tuple[tuple[Cell, ...], bool]:
-        """Cells to work on, and whether the run is over for this worker."""
-        ...
+        """Return cells to work on, and whether the run is over for this worker."""
+        self._link.send(("lease", capacity, holding))
+        cells: tuple[Cell, ...]
+        over: bool
+        cells, over = self._link.recv()
+        return cells, over
 
     def report(self, outcomes: tuple[LeaseOutcome, ...]) -> None:
         """Report how leased cells ended."""
-        ...
+        self._link.send(("report", outcomes))
+        self._link.recv()
 
     def hear(self) -> None:
         """Report that this worker is alive."""
-        ...
+        self._link.send(("hear",))
 
     def attend(self) -> None:
         """Check that the connection stands."""
-        ...
+        if self._link.poll():  # an answer that no request waits for: the end of the connection
+            raise EOFError
 
 
 def pull(leases: LeaseClient, bench: Workbench, parallel: int, locks: CellLocks) -> int:
@@ -167,46 +176,24 @@ def open_worker_process(context: RunContext) -> Iterator[Connection]:
     logger.info("closed the connection to a worker process of run %s", context.run)
 
 
-class _RemoteLeases:
-    """The lease book, through the connection to the Ray actor."""
-
-    def __init__(self, link: Connection) -> None:
-        self._link = link
-
-    def lease(self, capacity: int, holding: frozenset[str]) -> tuple[tuple[Cell, ...], bool]:
-        self._link.send(("lease", capacity, holding))
-        cells: tuple[Cell, ...]
-        over: bool
-        cells, over = self._link.recv()
-        return cells, over
-
-    def report(self, outcomes: tuple[LeaseOutcome, ...]) -> None:
-        self._link.send(("report", outcomes))
-        self._link.recv()
-
-    def hear(self) -> None:
-        self._link.send(("hear",))
-
-    def attend(self) -> None:
-        if self._link.poll():  # an answer that no request waits for: the end of the connection
-            raise EOFError
-
-
-def dump_no_core() -> None:
-    """Switch core dumps off: this process holds seeds."""
+def begin_process() -> None:
+    """Switch core dumps off, since this process holds seeds, and log if the driver does."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    if level := os.environ.get(LOG_LEVEL):
+        logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+        logging.getLogger("harness").setLevel(int(level))
 
 
 def main() -> None:
     """Run cells until the run is over or the connection, given by its descriptor, breaks."""
     if os.fork():  # a dying Ray worker kills its children, so be none of them
         os._exit(0)
-    dump_no_core()
+    begin_process()
     link = Connection(int(sys.argv[1]))
     with suppress(*ConnectionLost):
         context: RunContext = link.recv()
         try:
-            link.send(("finished", _work(_RemoteLeases(link), context)))
+            link.send(("finished", _work(LeaseClient(link), context)))
         except ConnectionLost:
             raise
         except Exception as error:

@@ -14,24 +14,22 @@ from generators.task import TaskInstance
 from harness.errors import HarnessError
 from harness.model import Model, logprob_model
 from harness.probing import (
+    PROBE_CODEC,
+    TEXT_PROBE_CODEC,
     ReleasedText,
     TextProbe,
-    probe_call,
+    name_call,
     probe_digest,
     probe_messages,
-    read_probe,
-    read_text_probe,
     released_text,
     run_probe,
     run_text_probe,
-    text_call,
     text_digest,
 )
 from harness.spending import ReplyStore
-from harness.storage import PROBES, hex_of
+from harness.storage import PROBES, Codec, hex_of, probe_key
 from registry.ledger import ModelPin, record_digest
 from registry.sealing import SealedEntry
-from registry.stores import Store
 from study.errors import StudyError
 from study.protocol import FILE_NAME
 from study.sweeps import keeps_nothing
@@ -48,11 +46,15 @@ class ProbeKind(Generic[P]):
     it is read, and stores its result. It raises AttemptFailed."""
 
     what: str
+    word: str  # in the digests that name its probes
     method: str  # digest that pins it
-    name: Callable[[str, int, ModelPin, str], str]  # from study, wave, model and instance
     content: Callable[[TaskInstance, Catalog], Any]
     ask: Callable[[TaskInstance, Any, Model, ReplyStore, Catalog], object]
-    read: Callable[[Store, str, str, tuple[str, ...]], P | None]  # by model and name
+    codec: Codec[P]
+
+    def name(self, study: str, wave: int, pin: ModelPin, instance: str) -> str:
+        """Return the name of the probe of an instance."""
+        return name_call(self.word, self.method, study, wave, pin, instance)
 
 
 def _ask_text(
@@ -70,10 +72,8 @@ def _ask_text(
     return run_text_probe(instance, text, inner, replies, way, top)
 
 
-QUESTIONS = ProbeKind(
-    "questions", probe_digest(), probe_call, probe_messages, run_probe, read_probe
-)
-TEXTS = ProbeKind("texts", text_digest(), text_call, released_text, _ask_text, read_text_probe)
+QUESTIONS = ProbeKind("questions", "probe", probe_digest(), probe_messages, run_probe, PROBE_CODEC)
+TEXTS = ProbeKind("texts", "text", text_digest(), released_text, _ask_text, TEXT_PROBE_CODEC)
 
 
 def entries_of_kind(
@@ -120,9 +120,9 @@ def stored_probes(
     probes: dict[str, P] = {}
     for entry in entries:
         call = kind.name(study.protocol.name, wave, pin, entry.instance)
-        probe = kind.read(study.store, digest, call, identities) if call in done else None
-        if probe is not None:
-            probes[entry.instance] = probe
+        if call in done:
+            key = probe_key(digest, call)
+            probes[entry.instance] = kind.codec.read(study.store, key, identities)
     return probes
 
 

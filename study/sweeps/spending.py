@@ -182,7 +182,7 @@ def open_budget(
     """
     if pricing.limits is None:
         return None
-    budget = Budget.open(pricing.limits, pricing.models, pricing.allow_unknown)
+    budget = Budget(pricing.limits, pricing.models, pricing.allow_unknown)
     digests: set[str] = {record_digest(pin) for pin in pins}
     for other in (CallKind.JUDGE, CallKind.PROBE):
         for charge, model, spend in read_spends(study, wave, pricing.prices, other):

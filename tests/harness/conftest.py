@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from generators.task import Asset, Limits
-from harness.sandboxes.base import Sandbox
 from harness.sandboxes.image import ensure_image
 from harness.sandboxes.local import LocalSandboxes
+from harness.sandboxes.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from harness.sandboxes.docker import DockerSandboxes

@@ -24,7 +24,7 @@ from generators.task import Asset, Limits
 from harness.episode import Cell, Episode, StopReason
 from harness.episodes.result import EpisodeResult, row_of
 from harness.errors import AttemptFailed, Boundary
-from harness.sandboxes.base import ExecResult, Sandbox, SandboxProvider
+from harness.sandboxes.sandbox import ExecResult, Sandbox, SandboxProvider
 from harness.spending.purchases import PAID_CALL_CODEC
 from harness.storage import EPISODE_CODEC, attempt_key, attempt_replies, reply_key, result_key
 from harness.sweep.leases import LeaseBook, Progress
@@ -175,7 +175,7 @@ def test_a_result_that_a_crash_left_out_is_made_from_the_stored_attempt(tmp_path
 
 def sweep(cell: Cell, bench: Workbench) -> Progress:
     """What a coordinator and a worker do with one cell, on a clock that jumps over pauses."""
-    book = LeaseBook.open([cell], frozenset(), silence_seconds=60.0, max_failures=3)
+    book = LeaseBook([cell], frozenset(), silence_seconds=60.0, max_failures=3)
     now = 0.0
     while not book.progress().done:
         for leased in book.lease("w", 1, now):

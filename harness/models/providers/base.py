@@ -22,13 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from generators.seed import Seed
 from harness.errors import AttemptFailed, Boundary
-from harness.model import ModelRequest, Reply, Try
-from harness.models.providers.messages import (
-    Replay,
-    reply_from_response,
-    to_provider_messages,
-    tool_definition,
-)
+from harness.model import ModelRequest, Reply, TextRequest, Try
 from harness.models.providers.retry import ProviderError, classify, pause, try_again
 
 if TYPE_CHECKING:
@@ -117,25 +111,30 @@ class ProviderModel(ABC):
     def respond(self, request: ModelRequest) -> Reply:
         """Return one reply. A temporary failure is retried after a pause with jitter from the
         request's seed. Raises AttemptFailed(PROVIDER, class)."""
-        return self._with_retries(lambda: self._request(request), request.seed, request.keep)
+        return self._with_retries(lambda chat: self._exchange(chat, request), request)
 
     def _with_retries(
-        self, ask: Callable[[], Reply], seed: Seed, keep: Callable[[Try], None] | None
+        self,
+        ask: Callable[[Any], Coroutine[Any, Any, Reply]],
+        request: ModelRequest | TextRequest,
     ) -> Reply:
         failed: list[str] = []
         while True:
             begun = time.monotonic()
             try:
-                return replace(ask(), retries=len(failed), failed=tuple(failed))
+                with self._lock:
+                    client = self._client_thread
+                reply = client.run(ask(client.connection.chat))
+                return replace(reply, retries=len(failed), failed=tuple(failed))
             except ProviderError as error:
                 failed.append(error.kind)
                 seconds = round(time.monotonic() - begun, 4)
-                if keep is not None:
-                    keep(Try(error.kind, error.status, seconds, error.raw))
+                if request.keep is not None:
+                    request.keep(Try(error.kind, error.status, seconds, error.raw))
                 if not try_again(failed, self._sampling.retries):
                     raise AttemptFailed(Boundary.PROVIDER, error.kind, error.detail) from None
                 wait, first = error.wait, self._sampling.backoff_seconds
-            wait = pause(first, len(failed) - 1, wait, seed)
+            wait = pause(first, len(failed) - 1, wait, request.seed)
             logger.warning("model %s: %s, retry in %.1f s", self.name, failed[-1], wait)
             self._sleep(wait)
 
@@ -145,14 +144,6 @@ class ProviderModel(ABC):
             client = self.__dict__.pop("_client_thread", None)
         if client is not None:
             client.close()
-
-    def _request(self, request: ModelRequest) -> Reply:
-        return self._run(lambda client: self._exchange(client.connection.chat, request))
-
-    def _run(self, work: Callable[[_ClientThread], Coroutine[Any, Any, T]]) -> T:
-        with self._lock:
-            client = self._client_thread
-        return client.run(work(client))
 
     @contextmanager
     def _receiving(self) -> Iterator[list[bytes]]:
@@ -172,6 +163,13 @@ class ProviderModel(ABC):
     async def _exchange(self, chat: Chat, request: ModelRequest) -> Reply:
         from pydantic_ai.direct import model_request
         from pydantic_ai.models import ModelRequestParameters
+
+        from harness.models.providers.messages import (
+            Replay,
+            reply_from_response,
+            to_provider_messages,
+            tool_definition,
+        )
 
         field = "" if self.native_replay else self._sampling.reasoning_field
         replay = Replay(chat.system, self.native_replay, field)
@@ -216,13 +214,13 @@ class _ClientThread:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def close(self) -> None:
-        self.run(self._close_connection())
+        async def close_connection() -> None:
+            await self.connection.close()
+
+        self.run(close_connection())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
-
-    async def _close_connection(self) -> None:
-        await self.connection.close()
 
 
 def keep_bytes(data: bytes) -> None:

@@ -10,14 +10,16 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from harness.model import Message, Reply, Role, ToolCall, ToolSpec, Usage
+from pydantic import TypeAdapter
+from pydantic_ai import messages as pm
+from pydantic_ai.tools import ToolDefinition
+
+from harness.model import Message, Reply, Role, ToolCall, ToolSpec, Usage, clean_text
 from harness.models.providers.retry import ProviderError
 
-if TYPE_CHECKING:
-    from pydantic_ai import messages as pm
-
+_PARTS: TypeAdapter[list[pm.ModelResponsePart]] = TypeAdapter(list[pm.ModelResponsePart])
 _MAX_COUNT = 2**53  # of tokens; a larger one is no number that JSON carries
 
 
@@ -33,15 +35,12 @@ class Replay:
 
 def to_provider_messages(messages: Sequence[Message], replay: Replay) -> Iterator[pm.ModelMessage]:
     """Convert messages to pydantic-ai's: a request for a run of inputs, a response for a reply."""
-    from pydantic_ai import messages as pm
-
     names = {call.id: call.name for message in messages for call in message.calls}
     for is_reply, run in groupby(messages, key=lambda message: message.role is Role.ASSISTANT):
         if is_reply:
             for message in run:
-                yield pm.ModelResponse(
-                    parts=_response_parts(message, replay), provider_name=replay.system
-                )
+                parts = _response_parts(message, replay)
+                yield pm.ModelResponse(parts=parts, provider_name=replay.system)
         else:
             incoming = list(run)
             request = [_request_part(message, names) for message in incoming]
@@ -50,10 +49,8 @@ def to_provider_messages(messages: Sequence[Message], replay: Replay) -> Iterato
             yield pm.ModelRequest(parts=[*request, *shown])
 
 
-def tool_definition(spec: ToolSpec) -> Any:
+def tool_definition(spec: ToolSpec) -> ToolDefinition:
     """Convert a tool's specification to pydantic-ai's ToolDefinition."""
-    from pydantic_ai.tools import ToolDefinition
-
     return ToolDefinition(
         name=spec.name,
         description=spec.description,
@@ -67,8 +64,6 @@ def reply_from_response(
 ) -> Reply:
     """Convert a response to a reply; ``version`` is used if it does not name its own. Raises
     ProviderError if a content filter cut it off."""
-    from pydantic_ai import messages as pm
-
     refusal = (response.provider_details or {}).get("refusal")
     if response.finish_reason == "content_filter" and not isinstance(refusal, str):
         raise ProviderError("content_filter")
@@ -77,9 +72,9 @@ def reply_from_response(
     calls = [part for part in response.parts if isinstance(part, pm.ToolCallPart)]
     message = Message(
         Role.ASSISTANT,
-        _text(refusal if isinstance(refusal, str) else "\n\n".join(texts)),
+        clean_text(refusal if isinstance(refusal, str) else "\n\n".join(texts)),
         calls=tuple(_call(part) for part in calls),
-        reasoning=_text("\n\n".join(thought for thought in thoughts if thought)),
+        reasoning=clean_text("\n\n".join(thought for thought in thoughts if thought)),
         native=_native(response.parts) if replay.native else "",
     )
     counts = response.usage
@@ -89,12 +84,10 @@ def reply_from_response(
     finish = "refusal" if refusal else (response.finish_reason or "stop")
     if calls and finish == "stop":  # Google reports both as stop
         finish = "tool_call"
-    return Reply(message, usage, _text(response.model_name or version), finish, raw)
+    return Reply(message, usage, clean_text(response.model_name or version), finish, raw)
 
 
 def _request_part(message: Message, names: dict[str, str]) -> pm.ModelRequestPart:
-    from pydantic_ai import messages as pm
-
     if message.role is Role.SYSTEM:
         return pm.SystemPromptPart(message.text)
     if message.role is Role.TOOL:
@@ -104,24 +97,18 @@ def _request_part(message: Message, names: dict[str, str]) -> pm.ModelRequestPar
 
 
 def _image_parts(message: Message, names: dict[str, str]) -> Iterator[pm.ModelRequestPart]:
-    from pydantic_ai import messages as pm
-
     if message.role is Role.TOOL and message.images:
         title = f"[what {names[message.call_id]} ({message.call_id}) showed]"
         yield pm.UserPromptPart([title, *_images(message)])
 
 
 def _images(message: Message) -> list[pm.BinaryContent]:
-    from pydantic_ai import messages as pm
-
     return [pm.BinaryContent(image.data, media_type=image.media_type) for image in message.images]
 
 
 def _response_parts(message: Message, replay: Replay) -> list[pm.ModelResponsePart]:
-    from pydantic_ai import messages as pm
-
     if message.native and replay.native:
-        return _parts(message.native)
+        return _PARTS.validate_python(json.loads(message.native))
     parts: list[pm.ModelResponsePart] = []
     if message.reasoning and replay.field:
         thought = pm.ThinkingPart(message.reasoning, id=replay.field, provider_name=replay.system)
@@ -140,8 +127,6 @@ def _native(parts: Sequence[pm.ModelResponsePart]) -> str:
 
 
 def _carries(part: pm.ModelResponsePart) -> bool:
-    from pydantic_ai import messages as pm
-
     return isinstance(part, pm.ThinkingPart) or bool(getattr(part, "provider_details", None))
 
 
@@ -152,27 +137,23 @@ def _parts(native: str) -> list[pm.ModelResponsePart]:
 
 def _adapter() -> Any:
     from pydantic import TypeAdapter
-    from pydantic_ai import messages as pm
 
     return TypeAdapter(list[pm.ModelResponsePart])
 
 
 def _call(part: pm.ToolCallPart) -> ToolCall:
     arguments = part.args if isinstance(part.args, str) else part.args_as_json_str()
-    return ToolCall(_text(part.tool_call_id), _text(part.tool_name), _text(arguments))
+    return ToolCall(
+        clean_text(part.tool_call_id), clean_text(part.tool_name), clean_text(arguments)
+    )
 
 
 def _clean(value: Any) -> Any:
     if isinstance(value, str):
-        return _text(value)
+        return clean_text(value)
     if isinstance(value, dict):
         return {_clean(key): _clean(each) for key, each in value.items()}
     return [_clean(each) for each in value] if isinstance(value, list) else value
-
-
-def _text(text: str) -> str:
-    """The text without lone surrogates, which JSON can smuggle in and UTF-8 cannot carry."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def _count(tokens: int) -> int | None:

@@ -57,11 +57,7 @@ class OpenAIModel(ProviderModel):
     def text_logprobs(self, request: TextRequest) -> Reply:
         """Return the log-probabilities of a text as far as the server reports them; raises as
         ``respond``."""
-        return self._with_retries(
-            lambda: self._run(lambda line: self._text_logprobs(line.connection.chat, request)),
-            request.seed,
-            request.keep,
-        )
+        return self._with_retries(lambda chat: self._text_logprobs(chat, request), request)
 
     async def _text_logprobs(self, chat: Any, request: TextRequest) -> Reply:
         with self._receiving() as received:

@@ -13,7 +13,7 @@ from harness.agent.loop import AgentRun, run_agent
 from harness.episode import StopReason
 from harness.errors import HarnessError
 from harness.model import Reply, Usage
-from harness.sandboxes.base import Sandbox
+from harness.sandboxes.sandbox import Sandbox
 from harness.spending.purchases import MemoryJournal
 from registry.ledger.records import ModelPin
 from tests.harness.script import ANSWER, Playback, brief, call, say

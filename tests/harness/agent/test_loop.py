@@ -13,7 +13,7 @@ from harness.agent.loop import LAST_ASK, MAX_CALLS, AgentRun, opening_messages, 
 from harness.episode import StopReason
 from harness.errors import AttemptFailed, Boundary
 from harness.model import Reply, Role, Usage
-from harness.sandboxes.base import Sandbox
+from harness.sandboxes.sandbox import Sandbox
 from harness.spending.purchases import MemoryJournal
 from tests.harness.script import ANSWER, SCHEMA, Playback, brief, call, say, ticks
 

@@ -18,7 +18,7 @@ from generators.task import Limits
 from harness.agent.tools import MAX_ARGUMENT_CHARS, MAX_COMMAND_CHARS, TOOLS, cut_text, use_tool
 from harness.episode import ToolUse
 from harness.model import ToolCall
-from harness.sandboxes.base import Sandbox
+from harness.sandboxes.sandbox import Sandbox
 
 LIMITS = Limits(output_bytes=2_000)
 

@@ -18,8 +18,8 @@ from harness.episode import Cell, Episode, StopReason
 from harness.episodes.rollout import AttemptRequest, model_seed, run_attempt
 from harness.errors import AttemptFailed, Boundary, HarnessError
 from harness.model import Usage
-from harness.sandboxes.base import Sandbox
 from harness.sandboxes.local import LocalSandboxes
+from harness.sandboxes.sandbox import Sandbox
 from harness.spending.purchases import MemoryJournal
 from harness.storage import EPISODE_CODEC
 from registry.sealing import new_identity

@@ -40,8 +40,8 @@ from harness.external_agents.stream import ChatStream, MalformedStream
 from harness.external_agents.tool_bridge import MAX_BODY_BYTES, Bridge, BridgedTools
 from harness.model import Model, ToolCall, Usage
 from harness.models.scripted import HonestAgent
-from harness.sandboxes.base import SandboxProvider
 from harness.sandboxes.local import LocalSandboxes
+from harness.sandboxes.sandbox import SandboxProvider
 from harness.spending.purchases import Journal, MemoryJournal
 from harness.storage import EPISODE_CODEC, attempt_replies, reply_key
 from registry.ledger.records import ModelPin

@@ -15,7 +15,7 @@ from harness.agent.tools import TOOLS, read_arguments
 from harness.episode import StopReason
 from harness.model import Image, Message, ModelRequest, Role, ToolCall
 from harness.models.text_tool_calls import TextCalls, as_text, explain, quote, read_calls
-from harness.sandboxes.base import Sandbox
+from harness.sandboxes.sandbox import Sandbox
 from harness.spending.purchases import MemoryJournal
 from tests.harness.script import ANSWER, Playback, brief, say, ticks
 

@@ -37,7 +37,7 @@ def usd(value: str | int) -> Spend:
 
 
 def budget(limit: int, model: PricedModel, reserve: str = "seen") -> Budget:
-    return Budget.open(SpendingLimits(run=Decimal(limit), reserve=reserve), [model])
+    return Budget(SpendingLimits(run=Decimal(limit), reserve=reserve), [model])
 
 
 def book(count: int, kept: Budget, *others: str) -> LeaseBook:
@@ -47,7 +47,7 @@ def book(count: int, kept: Budget, *others: str) -> LeaseBook:
         for n in range(count)
         for name in models
     ]
-    return LeaseBook.open(cells, frozenset(), 1e9, 3, kept, lambda cell: Spend())
+    return LeaseBook(cells, frozenset(), 1e9, 3, kept, lambda cell: Spend())
 
 
 def test_a_spend_is_the_sum_of_all_replies_of_all_attempts() -> None:
@@ -105,7 +105,7 @@ def test_limits_of_a_model_and_a_provider_leave_others_alone() -> None:
         PricedModel("n", "other", PRICE, Decimal(1)),
         PricedModel("home", "scripted", None),
     ]
-    kept = book(5, Budget.open(limits, models), "n", "home")
+    kept = book(5, Budget(limits, models), "n", "home")
     names = [cell.model for cell in kept.lease("w", 99, 0.0)]
     assert (names.count("m"), names.count("n"), names.count("home")) == (1, 2, 5)
 
@@ -123,7 +123,7 @@ def test_replies_that_tell_no_tokens_are_refused_unless_allowed() -> None:
     unknown = Spend(Decimal(), 1)
     with pytest.raises(HarnessError, match="--allow-unknown-price"):
         budget(10, OPEN).settle("m", "e", unknown)
-    allowed = Budget.open(SpendingLimits(run=Decimal(10)), [OPEN], allow_unknown=True)
+    allowed = Budget(SpendingLimits(run=Decimal(10)), [OPEN], allow_unknown=True)
     allowed.settle("m", "e", unknown)
     (account,) = allowed.accounts()
     assert (account.spent, account.unknown) == (Decimal(), 1), "and it is told beside the sum"

@@ -29,7 +29,7 @@ PIN = JudgePin("j", "them", "j", "sha256:p", (("max_tokens", "9"),))
 
 def opened(limit: int, reserve: str = "seen", **prior: int) -> Budget:
     limits = SpendingLimits(judges=(("j", Decimal(limit)),), reserve=reserve)
-    budget = Budget.open(limits, [price_judge(PIN, PRICE, limits)])
+    budget = Budget(limits, [price_judge(PIN, PRICE, limits)])
     for name, usd in prior.items():
         budget.settle("j", name, Spend(Decimal(usd)))
     return budget
@@ -98,7 +98,7 @@ def test_a_provider_that_counts_nothing_cannot_be_budgeted() -> None:
 def test_what_others_cost_counts_against_the_limits_that_they_share() -> None:
     nine = Decimal(9)
     limits = SpendingLimits(run=nine, providers=(("them", nine),), judges=(("j", nine),))
-    budget = Budget.open(limits, [price_judge(PIN, PRICE, limits)])
+    budget = Budget(limits, [price_judge(PIN, PRICE, limits)])
     budget.charge(PricedModel("m", "them", PRICE), Spend(Decimal(2)))
     budget.charge(PricedModel("k", "others", PRICE, kind="judge"), Spend(Decimal(3)))
     spent = {each.name: each.spent for each in budget.accounts()}

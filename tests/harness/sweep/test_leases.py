@@ -18,7 +18,7 @@ def cell(name: str) -> Cell:
 
 
 def book(count: int, finished: frozenset[str] = frozenset(), failures: int = 3) -> LeaseBook:
-    return LeaseBook.open([cell(f"e{n}") for n in range(count)], finished, 60.0, failures)
+    return LeaseBook([cell(f"e{n}") for n in range(count)], finished, 60.0, failures)
 
 
 def names(cells: tuple[Cell, ...]) -> list[str]:

@@ -12,9 +12,9 @@ from generators.task import Asset, Limits
 from harness.agent.tools import use_tool
 from harness.episode import ToolUse
 from harness.model import ToolCall
-from harness.sandboxes.base import Sandbox
 from harness.sandboxes.image import ensure_image
 from harness.sandboxes.local import LocalSandboxes
+from harness.sandboxes.sandbox import Sandbox
 
 LIMITS = Limits(output_bytes=20_000)
 FILES = {

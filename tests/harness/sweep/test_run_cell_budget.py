@@ -64,7 +64,7 @@ def sweep(bench: Workbench, url: str, bill: Callable[[], Decimal], seen: list[De
     """A coordinator and a worker with two cells at a time, on a clock that jumps over pauses."""
     cells, context = paid_cells.cells(url, CELLS), bench.context
     budget = open_budget(cells, frozenset(), bench.store, context)
-    book = LeaseBook.open(
+    book = LeaseBook(
         cells, frozenset(), 1e9, 3, budget,
         lambda cell: count_spend(cell, bench.store, context),
     )  # fmt: skip

@@ -18,9 +18,9 @@ import pytest
 from generators.task import Asset, Limits
 from harness.errors import HarnessError
 from harness.sandboxes import tool_server as server
-from harness.sandboxes.base import Sandbox, SandboxProvider, SandboxRefused
 from harness.sandboxes.image import ensure_image
 from harness.sandboxes.local import LocalSandboxes
+from harness.sandboxes.sandbox import Sandbox, SandboxProvider, SandboxRefused
 
 LIMITS = Limits(output_bytes=4096)
 

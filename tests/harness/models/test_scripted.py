@@ -30,7 +30,7 @@ from harness.models.scripted import (
     load_memory,
     perturb_answer,
 )
-from harness.sandboxes.base import SandboxProvider
+from harness.sandboxes.sandbox import SandboxProvider
 from harness.spending.purchases import MemoryJournal
 from publish.release import ReleaseText, build_release
 from registry.canonical import canonical_bytes

@@ -1,4 +1,5 @@
-"""Client of the tool server: the same for the Docker sandbox and the local one."""
+"""Sandboxes: the client of the tool server, the same for the Docker sandbox and the local one, and
+the Protocol of a provider."""
 
 from __future__ import annotations
 
@@ -8,15 +9,42 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from generators.task import Asset, Limits
 from harness.errors import AttemptFailed, Boundary, HarnessError
-from harness.sandboxes.base import KILLED, ExecResult, SandboxRefused
+
+if TYPE_CHECKING:
+    from harness.sandboxes.exit_cause import ContainerExitCause
 
 logger = logging.getLogger(__name__)
+
+KILLED = 137  # the exit code of what a SIGKILL ended
+
+
+@dataclass(frozen=True, slots=True)
+class ExecResult:
+    """How one program ended. ``limits`` names those it hit, of: ``time``, ``memory``,
+    ``processes``, ``disk``, ``output``."""
+
+    exit_code: int
+    output: bytes  # stdout and stderr interleaved, cut to the cap (head and tail kept)
+    output_bytes: int  # before the cut
+    seconds: float
+    limits: tuple[str, ...] = ()
+
+
+class SandboxRefused(Exception):  # noqa: N818
+    """The sandbox refused a file operation: outside the work folder, missing, too large, no
+    space. An answer for the agent, not a failure. ``limits`` as in ExecResult."""
+
+    def __init__(self, reason: str, limits: tuple[str, ...] = ()) -> None:
+        super().__init__(reason)
+        self.limits = limits
+
 
 _FRAME = struct.Struct(">II")
 _DOCKER = struct.Struct(">BxxxI")  # how the engine wraps what a container prints
@@ -115,32 +143,10 @@ LIMIT_NAMES = frozenset({"time", "memory", "processes", "disk", "output"})
 FLOOD_BYTES = 64 << 20  # printed by a program before it is killed
 
 
-class ExitCause(Protocol):
-    """Finds the exit cause of a server that was lost."""
-
-    def begin(self) -> None:
-        """Record that a program starts."""
-        ...
-
-    def explain(self) -> tuple[str, ...] | None:
-        """The limits that its programs hit; empty if they ended it in another way; None if the
-        cause is not its programs."""
-        ...
-
-
-class UnknownCause:
-    """The server's end is never caused by its programs."""
-
-    def begin(self) -> None:
-        """Nothing to record."""
-
-    def explain(self) -> tuple[str, ...] | None:
-        """None: not its programs."""
-        return None
-
-
-class ToolServerSandbox:
-    """One server, one work folder, one episode.
+class Sandbox:
+    """One tool server, one work folder, one episode. All paths are relative to the work folder and
+    confined to it: absolute ones outside it, ``..`` and symbolic links that lead out are refused.
+    Losing the sandbox itself raises AttemptFailed(SANDBOX, …).
 
     ``turns`` is entered while a program runs, which limits how many of the sandboxes that share it
     run programs at once. ``destroy`` is called once at the end, with True if the server does not
@@ -149,26 +155,21 @@ class ToolServerSandbox:
 
     def __init__(
         self,
-        name: str,
+        id: str,
         connection: ServerConnection,
         limits: Limits,
         destroy: Callable[[bool], None],
-        exit_cause: ExitCause | None = None,
+        exit_cause: ContainerExitCause | None = None,
         turns: AbstractContextManager[Any] | None = None,
     ) -> None:
-        self._name = name
+        self.id = id  # name of the container or folder, for the record
         self._connection = connection
         self._limits = limits
         self._destroy = destroy
-        self._exit_cause = exit_cause or UnknownCause()
+        self._exit_cause = exit_cause
         self._turns = nullcontext() if turns is None else turns
         self._closed = False
         self._spent: tuple[str, ...] | None = None  # limits hit by the programs that ended it
-
-    @property
-    def id(self) -> str:
-        """Name of the container or folder, for the record."""
-        return self._name
 
     def run(self, argv: Sequence[str], seconds: float, stdin: bytes = b"") -> ExecResult:
         """Run a program in the work folder. Whatever it started is dead when this returns.
@@ -185,7 +186,8 @@ class ToolServerSandbox:
         request |= {"cap": cap, "flood": FLOOD_BYTES}
         try:
             with self._turns:
-                self._exit_cause.begin()
+                if self._exit_cause is not None:
+                    self._exit_cause.begin()
                 header, body = self._connection.ask(request, stdin, seconds, cap)
             return _read_result(header, body)
         except ServerLost as broken:
@@ -211,10 +213,7 @@ class ToolServerSandbox:
 
     def close(self) -> None:
         """Destroy it and all that is in it. May return before that is done."""
-        if not self._closed:
-            self._closed = True
-            self._connection.close()
-            self._destroy(False)
+        self._end(lost=False)
 
     def __enter__(self) -> Self:
         return self
@@ -226,6 +225,12 @@ class ToolServerSandbox:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _end(self, lost: bool) -> None:
+        if not self._closed:
+            self._closed = True
+            self._connection.close()
+            self._destroy(lost)
 
     def _file_operation(self, request: dict[str, Any], body: bytes, cap: int) -> bytes:
         if self._spent is not None:
@@ -241,38 +246,39 @@ class ToolServerSandbox:
 
     def _lose(self, broken: ServerLost, by_program: bool) -> tuple[str, ...]:
         """The server is lost: the limits hit, if its programs ended it; else AttemptFailed."""
-        limits = None if self._closed else self._exit_cause.explain()
-        if not self._closed:
-            self._closed = True
-            self._connection.close()
-            self._destroy(True)
+        cause = None if self._closed else self._exit_cause
+        limits = None if cause is None else cause.explain()
+        self._end(lost=True)
         doing = "while a program ran" if by_program else "between programs"
-        cause = "not its programs" if limits is None else ", ".join(limits) or "its programs"
-        logger.warning("sandbox %.20s: server %s %s; cause: %s", self.id, broken.kind, doing, cause)
+        named = "not its programs" if limits is None else ", ".join(limits) or "its programs"
+        logger.warning("sandbox %.20s: server %s %s; cause: %s", self.id, broken.kind, doing, named)
         if limits is None:
             raise AttemptFailed(Boundary.SANDBOX, f"server {broken.kind}", doing) from broken
         self._spent = limits
         return limits
 
 
-def fill(sandbox: ToolServerSandbox, assets: Sequence[Asset]) -> None:
-    """Write the input files. Raises HarnessError where they do not fit the limits."""
-    for number, asset in enumerate(assets, 1):
-        try:
-            sandbox.write(asset.path, asset.data)
-        except SandboxRefused as refused:
-            raise HarnessError(
-                f"input file {number} of {len(assets)} cannot be placed in the work folder: "
-                f"{refused}; the task's limits must allow for its files"
-            ) from refused
+def fill(sandbox: Sandbox, assets: Sequence[Asset]) -> Sandbox:
+    """Return the sandbox with the input files in its work folder; if one fails, it is closed.
+    Raises HarnessError if they do not fit the limits."""
+    with ExitStack() as undo:
+        undo.callback(sandbox.close)
+        for number, asset in enumerate(assets, 1):
+            try:
+                sandbox.write(asset.path, asset.data)
+            except SandboxRefused as refused:
+                raise HarnessError(
+                    f"input file {number} of {len(assets)} cannot be placed in the work folder: "
+                    f"{refused}; the task's limits must allow for its files"
+                ) from refused
+        undo.pop_all()
+    return sandbox
 
 
 def _read_result(header: dict[str, Any], body: bytes) -> ExecResult:
     """Check the answer field by field: programs can only misreport themselves."""
     if not header["ok"]:
-        return ExecResult(
-            126, str(header.get("reason", ""))[:500].encode("utf-8", "replace"), 0, 0.0, ()
-        )
+        return ExecResult(126, str(_refusal(header)).encode(), 0, 0.0)
     code, total, seconds = header.get("exit"), header.get("total"), header.get("seconds")
     if type(code) is not int or type(total) is not int or type(seconds) is not float:
         raise ServerLost("garbled")
@@ -285,18 +291,40 @@ def _refusal(header: dict[str, Any]) -> SandboxRefused:
     reason = header.get("reason")
     if not isinstance(reason, str):
         raise ServerLost("garbled")
-    return SandboxRefused(_readable(reason), _read_limits(header))
-
-
-def _readable(reason: str) -> str:
-    """In short, and without what no encoding can write."""
-    return reason[:500].encode("utf-8", "replace").decode()
+    # In short, and without what no encoding can write.
+    return SandboxRefused(reason[:500].encode("utf-8", "replace").decode(), _read_limits(header))
 
 
 def _read_limits(header: dict[str, Any]) -> tuple[str, ...]:
     limits = header.get("limits")
-    if not isinstance(limits, list) or not all(isinstance(name, str) for name in limits):
+    names = limits if isinstance(limits, list) else [None]
+    if not all(isinstance(name, str) and name in LIMIT_NAMES for name in names):
         raise ServerLost("garbled")
-    if not LIMIT_NAMES.issuperset(limits):
-        raise ServerLost("garbled")
-    return tuple(sorted(set(limits)))
+    return tuple(sorted(set(names)))
+
+
+class SandboxProvider(Protocol):
+    """Makes sandboxes, never the same one twice."""
+
+    @property
+    def image(self) -> str:
+        """Digest of the image, or "none"."""
+        ...
+
+    @property
+    def libraries(self) -> tuple[tuple[str, str], ...]:
+        """Name and version of Python and of the libraries found there."""
+        ...
+
+    @property
+    def isolates(self) -> bool:
+        """Whether untrusted code may run here."""
+        ...
+
+    def open(self, assets: Sequence[Asset], limits: Limits) -> Sandbox:
+        """A fresh sandbox with the assets in its work folder. Raises AttemptFailed."""
+        ...
+
+    def close(self) -> None:
+        """Stop the pool and remove every container of it."""
+        ...

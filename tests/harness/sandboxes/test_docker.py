@@ -17,9 +17,9 @@ import pytest
 from generators.task import Asset, Limits
 from harness.errors import AttemptFailed, HarnessError
 from harness.sandboxes import docker
-from harness.sandboxes.base import ExecResult, Sandbox, SandboxRefused
 from harness.sandboxes.docker import DockerSandboxes
 from harness.sandboxes.image import ensure_image
+from harness.sandboxes.sandbox import ExecResult, Sandbox, SandboxRefused
 
 pytestmark = pytest.mark.docker
 

@@ -13,8 +13,7 @@ import pytest
 
 from generators.task import Limits
 from harness.errors import AttemptFailed, Boundary
-from harness.sandboxes.base import SandboxRefused
-from harness.sandboxes.client import ExitCause, ServerConnection, ServerLost, ToolServerSandbox
+from harness.sandboxes.sandbox import Sandbox, SandboxRefused, ServerConnection, ServerLost
 
 GOOD = {"ok": True, "exit": 0, "total": 2, "seconds": 0.1, "limits": []}
 
@@ -41,9 +40,7 @@ class Verdict:
         return self.limits
 
 
-def served(
-    reply: bytes, wrapped: bool = False, exit_cause: ExitCause | None = None
-) -> ToolServerSandbox:
+def served(reply: bytes, wrapped: bool = False, exit_cause: Any = None) -> Sandbox:
     """A sandbox whose server says just this, and hangs up."""
     ours, theirs = socket.socketpair()
 
@@ -54,7 +51,7 @@ def served(
 
     threading.Thread(target=speak, daemon=True).start()
     line = ServerConnection(ours, wrapped)
-    return ToolServerSandbox("x", line, Limits(), lambda lost: None, exit_cause)
+    return Sandbox("x", line, Limits(), lambda lost: None, exit_cause)
 
 
 def test_a_reply_may_come_in_any_pieces() -> None:
@@ -145,7 +142,7 @@ def test_a_lost_server_is_destroyed_once() -> None:
     ours, theirs = socket.socketpair()
     theirs.close()
     ends: list[bool] = []
-    box = ToolServerSandbox("x", ServerConnection(ours, wrapped=False), Limits(), ends.append)
+    box = Sandbox("x", ServerConnection(ours, wrapped=False), Limits(), ends.append)
     with pytest.raises(AttemptFailed):
         box.ping()
     box.close()

@@ -17,13 +17,15 @@ from generators.templates.library import NAMES, library_text
 from harness.model import Model, ModelRequest, Usage
 from harness.models.scripted import HonestAgent, Memory, SpikedAgent
 from harness.probing import (
-    probe_call,
+    PROBE_CODEC,
+    name_call,
+    probe_digest,
     probe_messages,
-    read_probe,
     run_probe,
     score_probe,
 )
 from harness.spending.purchases import CallKind, Charge, Payer, ReplyStore
+from harness.storage import probe_key
 from registry.ledger.records import ModelPin, record_digest
 from registry.sealing import new_identity
 from registry.stores.folder import FolderStore
@@ -72,7 +74,7 @@ def replies(tmp_path: Path) -> Iterator[ReplyStore]:
 
 
 def store_of(folder: Path, recipient: str, identity: str) -> ReplyStore:
-    call = probe_call("study", 1, PIN, instance_of("compute_average").id)
+    call = name_call("probe", probe_digest(), "study", 1, PIN, instance_of("compute_average").id)
     charge = Charge(CallKind.PROBE, Payer.of(PIN), call, 1)
     return ReplyStore(FolderStore(folder), charge, (recipient,), (identity,))
 
@@ -95,7 +97,9 @@ def test_agents_know_what_they_have_read_and_nothing_else(replies: ReplyStore) -
 def test_a_kept_probe_is_sealed_and_counts_once(replies: ReplyStore, tmp_path: Path) -> None:
     instance = instance_of("compute_average")
     ask(HonestAgent("asked", 0.0), instance, replies)
-    kept = read_probe(replies.store, record_digest(PIN), replies.charge.subject, replies.identities)
+    kept = PROBE_CODEC.find(
+        replies.store, probe_key(record_digest(PIN), replies.charge.subject), replies.identities
+    )
     assert kept is not None
     assert (kept.instance, kept.score, kept.charge.wave) == (instance.id, 0, 1)
     for path in tmp_path.rglob("*.age"):
