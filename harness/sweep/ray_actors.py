@@ -149,14 +149,14 @@ def ray_session(address: str | None) -> Iterator[None]:
         _check_reachable(address)
     logger.info("connecting to Ray at %s", address or "a cluster started here")
     logs = logger.isEnabledFor(logging.INFO)
-    level = {LOG_LEVEL: str(logger.getEffectiveLevel())}
+    if logs:  # the processes of a cluster that is started here inherit it
+        os.environ[LOG_LEVEL] = str(logger.getEffectiveLevel())
     try:
         ray.init(
             address=address or "local",
             namespace=NAMESPACE,
             include_dashboard=None if address else False,
             log_to_driver=logs,
-            runtime_env={"env_vars": level} if logs else None,
             logging_level="ERROR",
         )
     except Exception as error:  # also if a node does not start in time
