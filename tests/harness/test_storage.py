@@ -17,7 +17,7 @@ from harness.episode import Cell, Episode, Grade, GradeStatus, StopReason, ToolU
 from harness.episodes.result import RESULT_CODEC, summarise_episode
 from harness.model import Image, Message, Reply, Role, ToolCall, Usage
 from harness.models.token_logprobs import Membership
-from harness.probing import _PROBE, _TEXT_PROBE, Probe, TextProbe
+from harness.probing import PROBE_CODEC, TEXT_PROBE_CODEC, Probe, TextProbe
 from harness.spending.purchases import PAID_CALL_CODEC, PaidCall
 from harness.storage import CELLS_CODEC, EPISODE_CODEC, GRADE_CODEC
 from registry.canonical import canonical_bytes
@@ -55,8 +55,8 @@ KINDS: dict[str, tuple[Any, Callable[[Any], bytes], Callable[[bytes, str], Any]]
     "episode": (EPISODE, EPISODE_CODEC.encode, EPISODE_CODEC.decode),
     "grade": (GRADE, GRADE_CODEC.encode, GRADE_CODEC.decode),
     "paid-call": (PaidCall(CHARGE, REPLY), PAID_CALL_CODEC.encode, PAID_CALL_CODEC.decode),
-    "probe": (PROBE, _PROBE.encode, _PROBE.decode),
-    "text-probe": (TEXT_PROBE, _TEXT_PROBE.encode, _TEXT_PROBE.decode),
+    "probe": (PROBE, PROBE_CODEC.encode, PROBE_CODEC.decode),
+    "text-probe": (TEXT_PROBE, TEXT_PROBE_CODEC.encode, TEXT_PROBE_CODEC.decode),
     "cells": ((CELL, CELL), CELLS_CODEC.encode, CELLS_CODEC.decode),
     "result": (RESULT, RESULT_CODEC.encode, RESULT_CODEC.decode),
 }
