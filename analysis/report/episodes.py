@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.data import ResultTable, SeedMeans, make_seed_means, one_of
+from analysis.data import ResultTable, SeedMeans, codes_of, make_seed_means, one_of
 from analysis.plan import DIMENSIONS
 from analysis.stats import estimate_mean
 from registry.ledger import Plan
@@ -80,11 +80,13 @@ class DimensionMean:
 
 def count_rows(*columns: NDArray[Any]) -> dict[tuple[Any, ...], int]:
     """The number of rows with each combination of values, in the order of the values."""
-    import pandas as pd
-
-    frame = pd.DataFrame(dict(enumerate(columns)))
-    counts = frame.groupby([*frame.columns]).size().reset_index(name="rows")
-    return {row[:-1]: row[-1] for row in counts.itertuples(index=False, name=None)}
+    key = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        values, codes = codes_of(column)
+        key = codes_of(key * len(values) + codes)[1]  # coded again, so that it stays small
+    _, first, counts = np.unique(key, return_index=True, return_counts=True)
+    cells = zip(*(column[first].tolist() for column in columns), strict=True)
+    return dict(zip(cells, counts.tolist(), strict=True))
 
 
 def count_losses(table: ResultTable) -> tuple[Loss, ...]:
