@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -37,10 +37,9 @@ def show(
     attempt: int | None,
     grade: bool,
     listing: bool,
-    wave: int | None,
-    model: str | None,
     arm: bool,
     as_json: bool,
+    **filters: Any,
 ) -> None:
     """Print the transcript of an EPISODE, named by the beginning of its digest.
 
@@ -57,12 +56,12 @@ def show(
         raise click.UsageError("give an EPISODE, or --list")
     if listing and (attempt or grade):
         raise click.UsageError("--attempt and --grade go with an EPISODE")
-    if not listing and (model is not None or wave is not None):
+    if not listing and any(value is not None for value in filters.values()):
         raise click.UsageError("--wave and --model go with --list")
     if arm:
         click.echo("warning: this shows arms; keep it from blind judges and reviewers", err=True)
     if episode is None:
-        records = transcripts.list_records(study, wave, model, arm)
+        records = transcripts.list_records(study, arms=arm, **filters)
         print_records(records, as_json, title="Episodes")
         return
     transcript = transcripts.open_transcript(study, episode, attempt, grade)
