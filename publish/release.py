@@ -28,7 +28,7 @@ from registry.canonical import Digest, canonical_bytes, digest_bytes
 from registry.errors import RegistryError
 from registry.ledger import SealedSet
 from registry.result_row import Arm
-from registry.sealing import SealedEntry, commitments_of, commitments_root
+from registry.sealing import DrawnInstance, commitments_of, commitments_root
 
 SHARD_BYTES = 256 << 20  # of content, before compression
 ROW_GROUP = 64
@@ -58,7 +58,7 @@ class ReleaseManifest:
 
 def build_release(
     folder: Path,
-    entries: Sequence[SealedEntry],
+    entries: Sequence[DrawnInstance],
     sealed: SealedSet,
     find_family: FindFamily,
     text: ReleaseText,
@@ -117,7 +117,7 @@ def _checksums(folder: Path) -> dict[str, str]:
 # -- what goes in -----------------------------------------------------------------------------
 
 
-def _leaves(entries: Sequence[SealedEntry], sealed: SealedSet) -> list[int]:
+def _leaves(entries: Sequence[DrawnInstance], sealed: SealedSet) -> list[int]:
     """The place of each entry's commitment in the draw. Raises PublishError."""
     if not entries:
         raise PublishError("a release needs at least one public instance")
@@ -136,7 +136,7 @@ def _leaves(entries: Sequence[SealedEntry], sealed: SealedSet) -> list[int]:
     return [places[commitment] for commitment in opened]
 
 
-_Drawn = tuple[int, SealedEntry]
+_Drawn = tuple[int, DrawnInstance]
 
 
 def _in_order(drawn: Iterable[_Drawn]) -> list[_Drawn]:
@@ -150,7 +150,7 @@ def _in_order(drawn: Iterable[_Drawn]) -> list[_Drawn]:
     return sorted(drawn, key=place)
 
 
-def _row(leaf: int, entry: SealedEntry, find_family: FindFamily) -> dict[str, Any]:
+def _row(leaf: int, entry: DrawnInstance, find_family: FindFamily) -> dict[str, Any]:
     instance, key = regenerate(entry, find_family)
     images = [asset for asset in instance.brief.assets if asset.media_type.startswith("image/")]
     return {

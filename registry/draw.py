@@ -1,4 +1,5 @@
-"""The draw: random seeds for each stratum, and a random half of them to each arm.
+"""The draw: random seeds for each stratum, a random half of them to each arm, sealed in the store
+and committed to in the ledger (``seal_draw``).
 
 Allocation, which anyone can recompute from its recorded seed: the indices of a stratum stand in
 the order of ``SHA-256(tag ‖ seed ‖ stratum ‖ index)``, where each part stands after its length as
@@ -21,7 +22,7 @@ from registry.canonical import digest_bytes
 from registry.errors import RegistryError
 from registry.ledger import Ledger, SealedSet
 from registry.result_row import Arm
-from registry.sealing import SealedEntry, commitments_of, commitments_root, seal_entries
+from registry.sealing import DrawnInstance, commitments_of, commitments_root, seal_entries
 from registry.stores import Store
 
 Identify = Callable[[str, str, str, bytes], str]  # family, version, difficulty, seed → instance id
@@ -95,7 +96,7 @@ class Draw:
 
     strata: tuple[str, ...]
     seeds_per_arm: int
-    entries: tuple[SealedEntry, ...] = field(repr=False)
+    entries: tuple[DrawnInstance, ...] = field(repr=False)
     allocation_seed: str  # hex
     entropy: str
     reserve: tuple[int, ...] = ()  # seeds per arm of each reserve tranche
@@ -129,7 +130,7 @@ def draw(
     places = allocate(names, seeds_per_arm, seed.hex(), reserve)
     size = 2 * (seeds_per_arm + sum(reserve))  # of a stratum
     taken: set[str] = set()
-    entries: list[SealedEntry] = []
+    entries: list[DrawnInstance] = []
     for number, place in enumerate(places):
         stratum, index = ordered[number // size], number % size
         entries.append(_draw_one(stratum, index, place, entropy, identify, taken))
@@ -202,7 +203,7 @@ def _draw_one(
     entropy: Entropy,
     identify: Identify,
     taken: set[str],
-) -> SealedEntry:
+) -> DrawnInstance:
     for attempt in range(_REDRAWS):
         path = (*stratum, index, attempt)
         seed = entropy.draw(32, "seed", *path)
@@ -210,7 +211,7 @@ def _draw_one(
         if taken.isdisjoint((instance, seed.hex())):
             taken.update((instance, seed.hex()))
             nonce = entropy.draw(32, "nonce", *path).hex()
-            return SealedEntry(
+            return DrawnInstance(
                 instance, *stratum, seed.hex(), place.arm, nonce, tranche=place.tranche
             )
     raise RegistryError(

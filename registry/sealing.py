@@ -33,7 +33,7 @@ _FORMAT = "dosimeter/sealed-set/1"
 
 
 @dataclass(frozen=True, slots=True)
-class SealedEntry:
+class DrawnInstance:
     """One instance of a draw, with what opens its commitment. Its repr shows no secret."""
 
     instance: str = field(repr=False)
@@ -126,7 +126,7 @@ def commit(nonce: bytes, instance: str, seed: bytes) -> str:
     return hmac.new(nonce, message, hashlib.sha256).hexdigest()
 
 
-def commitments_of(entries: Iterable[SealedEntry]) -> tuple[str, ...]:
+def commitments_of(entries: Iterable[DrawnInstance]) -> tuple[str, ...]:
     """The commitment of each entry, in order."""
     return tuple(
         commit(bytes.fromhex(entry.nonce), entry.instance, bytes.fromhex(entry.seed))
@@ -139,13 +139,13 @@ def commitments_root(commitments: Iterable[str]) -> str:
     return merkle_root(bytes.fromhex(commitment) for commitment in commitments).hex()
 
 
-def seal_entries(entries: Iterable[SealedEntry], recipients: Sequence[str]) -> bytes:
+def seal_entries(entries: Iterable[DrawnInstance], recipients: Sequence[str]) -> bytes:
     """The entries, in order, as one age file."""
     value = {"format": _FORMAT, "entries": [_body(entry) for entry in entries]}
     return encrypt(canonical_bytes(value), recipients)
 
 
-def _body(entry: SealedEntry) -> dict[str, Any]:
+def _body(entry: DrawnInstance) -> dict[str, Any]:
     """An entry as plain values; one of the panel says nothing of tranches, as before there were
     any."""
     body = asdict(entry)
@@ -156,7 +156,7 @@ def _body(entry: SealedEntry) -> dict[str, Any]:
 
 def open_entries(
     ciphertext: bytes, identities: Sequence[str], place: str
-) -> tuple[SealedEntry, ...]:
+) -> tuple[DrawnInstance, ...]:
     """Return the entries that ``seal_entries`` sealed. Raises as ``decrypt`` does, and
     BrokenPromise for content of another form."""
     value = parse_canonical(decrypt(ciphertext, identities, place), place)
@@ -171,7 +171,7 @@ def open_entries(
 @dataclass(frozen=True, slots=True)
 class _Entries:
     format: str
-    entries: tuple[SealedEntry, ...]
+    entries: tuple[DrawnInstance, ...]
 
 
 def _identity(text: str, place: str) -> x25519.Identity:

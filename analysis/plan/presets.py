@@ -1,4 +1,5 @@
-"""The presets of a registered Plan, the options that they allow, and its validation."""
+"""The presets of a registered Plan, the options that they allow, its validation, and the alpha of
+each look (``look_alpha``)."""
 
 from __future__ import annotations
 

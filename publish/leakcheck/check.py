@@ -21,7 +21,7 @@ from publish.errors import PublishError
 from publish.leakcheck.secrets import Needles, Secret, needles_of
 from publish.leakcheck.unpack import Chunk, Unreadable, pieces
 from registry.result_row import Arm
-from registry.sealing import SealedEntry
+from registry.sealing import DrawnInstance
 
 CONTROLS = 8  # throw-away instances in each stratum
 _CONTROL_SEED = Seed(hashlib.sha256(b"dosimeter/leak-check/control").digest())
@@ -77,7 +77,7 @@ def find_leaks(folder: Path, needles: Needles) -> tuple[LeakFound, ...]:
     return tuple(sorted(leaks, key=str))
 
 
-def release_needles(entries: Sequence[SealedEntry], find_family: FindFamily) -> Needles:
+def release_needles(entries: Sequence[DrawnInstance], find_family: FindFamily) -> Needles:
     """Return what to look for, from the whole draw in its order. Raises PublishError."""
     private = [(leaf, entry) for leaf, entry in enumerate(entries) if entry.arm is Arm.PRIVATE]
     public = [entry for entry in entries if entry.arm is Arm.PUBLIC]
@@ -89,7 +89,7 @@ def release_needles(entries: Sequence[SealedEntry], find_family: FindFamily) -> 
     return needles_of(secrets, _corpus(public, [entry for _, entry in private], find_family))
 
 
-def regenerate(entry: SealedEntry, find_family: FindFamily) -> Instance:
+def regenerate(entry: DrawnInstance, find_family: FindFamily) -> Instance:
     """The instance of an entry and its answer key. Raises PublishError, which says nothing of
     the seed, where today's generators do not make the instance that was sealed."""
     try:
@@ -106,7 +106,7 @@ def regenerate(entry: SealedEntry, find_family: FindFamily) -> Instance:
 
 
 def _corpus(
-    public: Iterable[SealedEntry], private: Iterable[SealedEntry], find_family: FindFamily
+    public: Iterable[DrawnInstance], private: Iterable[DrawnInstance], find_family: FindFamily
 ) -> Iterator[Instance]:
     """Yield instances that are no secret: the public arm's, and those of seeds that nobody drew."""
     for entry in public:

@@ -29,7 +29,7 @@ from harness.probing import (
 from harness.spending import ReplyStore
 from harness.storage import PROBES, Codec, hex_of, probe_key
 from registry.ledger import ModelPin, record_digest
-from registry.sealing import SealedEntry
+from registry.sealing import DrawnInstance
 from study.errors import StudyError
 from study.protocol import FILE_NAME
 from study.sweeps import keeps_nothing
@@ -78,7 +78,7 @@ TEXTS = ProbeKind("texts", "text", text_digest(), released_text, _ask_text, TEXT
 
 def entries_of_kind(
     study: Study, kind: ProbeKind[P]
-) -> tuple[tuple[SealedEntry, ...], tuple[str, ...]]:
+) -> tuple[tuple[DrawnInstance, ...], tuple[str, ...]]:
     """Return the instances of both arms that a kind of probe can be made about, and the strata
     without such."""
     entries = study.entries()
@@ -92,15 +92,15 @@ def entries_of_kind(
 
 
 def entries_of_model(
-    study: Study, wave: int, pin: ModelPin, entries: Iterable[SealedEntry]
-) -> tuple[SealedEntry, ...]:
+    study: Study, wave: int, pin: ModelPin, entries: Iterable[DrawnInstance]
+) -> tuple[DrawnInstance, ...]:
     """Return those of the entries that are in tranches that a model runs at a wave: a question
     would burn the others as a run does (spec/statistics.md, B1)."""
     tranches = study.protocol.wave_tranches(wave)[pin.name]
     return tuple(entry for entry in entries if entry.tranche in tranches)
 
 
-def instance_of(entry: SealedEntry, catalog: Catalog) -> TaskInstance:
+def instance_of(entry: DrawnInstance, catalog: Catalog) -> TaskInstance:
     """Return the instance of an entry. Raises HarnessError if it differs from the one drawn."""
     family = catalog.family(entry.family, entry.version)
     made = family.generate(entry.difficulty, Seed.from_hex(entry.seed))
@@ -113,7 +113,7 @@ def instance_of(entry: SealedEntry, catalog: Catalog) -> TaskInstance:
 
 
 def stored_probes(
-    study: Study, wave: int, pin: ModelPin, entries: Iterable[SealedEntry], kind: ProbeKind[P]
+    study: Study, wave: int, pin: ModelPin, entries: Iterable[DrawnInstance], kind: ProbeKind[P]
 ) -> dict[str, P]:
     """Return a model's stored probes of a kind at a wave, by instance. Needs the study's key."""
     done, identities, digest = done_calls(study, pin), study.identities(), record_digest(pin)

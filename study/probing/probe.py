@@ -24,7 +24,7 @@ from registry.ledger import (
     record_digest,
     write_inventory,
 )
-from registry.sealing import SealedEntry
+from registry.sealing import DrawnInstance
 from study.errors import StudyError
 from study.probing.kinds import (
     QUESTIONS,
@@ -195,7 +195,7 @@ class _Prober:
     watch: Watch
     now: Callable[[], str]
 
-    def probe_all(self, kind: ProbeKind[Any], entries: Iterable[SealedEntry]) -> ProbeOutcome:
+    def probe_all(self, kind: ProbeKind[Any], entries: Iterable[DrawnInstance]) -> ProbeOutcome:
         """Make the probes of a kind that were not made before, as far as the budget goes, and
         promise them in the ledger if nothing more is owed."""
         study, wave, pin = self.study, self.request.wave, self.pin
@@ -235,7 +235,7 @@ class _Prober:
         return outcome
 
     def _probe(
-        self, kind: ProbeKind[Any], caller: Caller, call: str, entry: SealedEntry
+        self, kind: ProbeKind[Any], caller: Caller, call: str, entry: DrawnInstance
     ) -> CallResult:
         """Make one probe, if the budget pays for it."""
         study = self.study

@@ -15,7 +15,7 @@ from harness.probing import NOT_REPORTED
 from harness.storage import PROBES
 from registry.ledger import ModelPin, Plan
 from registry.result_row import Arm
-from registry.sealing import SealedEntry
+from registry.sealing import DrawnInstance
 from study.probing.kinds import (
     QUESTIONS,
     TEXTS,
@@ -95,12 +95,12 @@ def _complete_columns(
     study: Study,
     wave: int,
     kind: ProbeKind[P],
-    entries: Sequence[SealedEntry],
+    entries: Sequence[DrawnInstance],
     measures: Mapping[str, Callable[[P], float | None]],
-) -> dict[tuple[SealedEntry, ...], Columns]:
+) -> dict[tuple[DrawnInstance, ...], Columns]:
     """Return the measures that models have of every instance that they run, grouped by these
     instances: models of a group are tested together."""
-    groups: dict[tuple[SealedEntry, ...], Columns] = defaultdict(dict)
+    groups: dict[tuple[DrawnInstance, ...], Columns] = defaultdict(dict)
     for pin in study.protocol.wave_models(wave):
         asked = entries_of_model(study, wave, pin, entries)
         probes = stored_probes(study, wave, pin, asked, kind)
@@ -114,7 +114,7 @@ def _complete_columns(
     return groups
 
 
-def _labels(entries: Sequence[SealedEntry]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _labels(entries: Sequence[DrawnInstance]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return stratum and arm of each entry."""
     strata = sorted({entry.stratum for entry in entries})
     stratum = np.array([strata.index(entry.stratum) for entry in entries], dtype=np.int64)

@@ -23,7 +23,7 @@ from harness.spending import OWN_PROVIDERS
 from registry.errors import BrokenPromise
 from registry.ledger import Entry, Graded, JudgePin, Leak, ModelPin, Probed, Regraded, RunManifest
 from registry.result_row import Arm, ResultRow
-from registry.sealing import SealedEntry, commitments_of
+from registry.sealing import DrawnInstance, commitments_of
 from study.errors import StudyError
 from study.protocol import MAX_BYTES, read_bounded
 from study.workspace import Study, StudySnapshot, WaveSnapshot
@@ -149,7 +149,7 @@ def exact_table(study: StudySnapshot, waves: Iterable[WaveSnapshot]) -> ResultTa
     return make_table(exact_rows(study, waves))
 
 
-def join_draw(row: ResultRow, entry: SealedEntry, burned: Burned) -> ResultRow:
+def join_draw(row: ResultRow, entry: DrawnInstance, burned: Burned) -> ResultRow:
     """Return the row with the tranche of its instance, and whether that is burned for its model."""
     lost = entry.arm is Arm.PRIVATE and entry.tranche in burned.get((row.wave, row.model), ())
     return replace(row, tranche=entry.tranche, burned=int(lost)) if entry.tranche or lost else row
@@ -191,17 +191,17 @@ def declare_leak(
     return record, fresh
 
 
-def _named(study: Study, path: Path) -> list[SealedEntry]:
+def _named(study: Study, path: Path) -> list[DrawnInstance]:
     """Return the private entries that a file names."""
     try:
         lines = read_bounded(path, MAX_BYTES, "such a list").decode().splitlines()
     except (FileNotFoundError, UnicodeDecodeError):
         raise StudyError(f"{path}: no readable text file") from None
     private = [entry for entry in study.entries() if entry.arm is Arm.PRIVATE]
-    by_name: dict[str, SealedEntry] = {}
+    by_name: dict[str, DrawnInstance] = {}
     for entry in private:
         by_name[entry.instance] = by_name[entry.seed] = entry
-    named: dict[str, SealedEntry] = {}
+    named: dict[str, DrawnInstance] = {}
     for number, line in enumerate(lines, start=1):
         if name := line.strip():
             if name not in by_name:

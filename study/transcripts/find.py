@@ -18,7 +18,7 @@ from harness.storage import ATTEMPTS, EPISODE_CODEC, attempt_key, hex_of, result
 from harness.sweep import read_result
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger import RunManifest, record_digest
-from registry.sealing import SealedEntry
+from registry.sealing import DrawnInstance
 from study.errors import StudyError
 from study.workspace import Study, StudySnapshot
 
@@ -155,7 +155,7 @@ def find_result(study: Study, episode: str) -> EpisodeResult | None:
     return read_result(study.store, key, study.identities()) if study.store.exists(key) else None
 
 
-def locate(study: Study, episode: Episode) -> tuple[RunManifest, SealedEntry]:
+def locate(study: Study, episode: Episode) -> tuple[RunManifest, DrawnInstance]:
     """Return the run and the instance of an attempt. Raises BrokenPromise where the ledger has
     none."""
     records = (entry.record for entry in study.ledger.find("run-manifest"))
@@ -166,7 +166,7 @@ def locate(study: Study, episode: Episode) -> tuple[RunManifest, SealedEntry]:
     return manifest, entry
 
 
-def instance_of(study: Study, entry: SealedEntry) -> TaskInstance | None:
+def instance_of(study: Study, entry: DrawnInstance) -> TaskInstance | None:
     """Make the instance of an entry anew; None if this code makes another one."""
     try:
         family = study.protocol.catalog.family(entry.family, entry.version)

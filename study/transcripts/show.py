@@ -19,7 +19,7 @@ from harness.model import Image, Message, ToolCall, Usage
 from harness.storage import EPISODE_CODEC, hex_of
 from registry.canonical import digest_bytes
 from registry.ledger import RunManifest
-from registry.sealing import SealedEntry
+from registry.sealing import DrawnInstance
 from study.judging import grades_of
 from study.transcripts.find import (
     Listed,
@@ -49,7 +49,7 @@ class Transcript:
 
     episode: Episode
     manifest: RunManifest
-    entry: SealedEntry
+    entry: DrawnInstance
     seed: int
     attempts: tuple[int, ...]
     result: EpisodeResult | None

@@ -18,7 +18,7 @@ from harness.storage import ATTEMPTS, RESULTS, result_key
 from harness.sweep import WaveInstance, read_result, schedule_cells
 from registry.errors import BrokenPromise
 from registry.ledger import Entry, Ledger, RunManifest, WaveClosed, record_digest
-from registry.sealing import SealedEntry
+from registry.sealing import DrawnInstance
 from study.workspace.study import Study
 
 logger = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class StudySnapshot(Study):
         """Return the age identities that open what is sealed. Raises RegistryError."""
         return self._identities
 
-    def entries(self) -> tuple[SealedEntry, ...]:
+    def entries(self) -> tuple[DrawnInstance, ...]:
         """Return the seeds of both arms. Raises RegistryError."""
         return self._sealed_entries
 
@@ -90,7 +90,7 @@ class StudySnapshot(Study):
         return super().identities()
 
     @cached_property
-    def _sealed_entries(self) -> tuple[SealedEntry, ...]:
+    def _sealed_entries(self) -> tuple[DrawnInstance, ...]:
         entries = super().entries()
         logger.debug("sealed draw: %d seeds", len(entries))
         return entries
@@ -176,7 +176,7 @@ def closing_manifest(ledger: Ledger, closed: WaveClosed) -> RunManifest:
     )
 
 
-def cells_of(entries: Iterable[SealedEntry], manifest: RunManifest) -> tuple[Cell, ...]:
+def cells_of(entries: Iterable[DrawnInstance], manifest: RunManifest) -> tuple[Cell, ...]:
     """Return every cell of a wave in the order of its schedule, for the entries of the draw."""
     subjects = (
         WaveInstance(

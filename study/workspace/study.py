@@ -10,7 +10,7 @@ from pathlib import Path
 from registry.canonical import digest_bytes
 from registry.errors import BrokenPromise
 from registry.ledger import Ledger, SealedSet
-from registry.sealing import SealedEntry, open_entries, read_identities, recipient_of
+from registry.sealing import DrawnInstance, open_entries, read_identities, recipient_of
 from registry.stores import Store, open_store
 from study.errors import StudyError
 from study.protocol import FILE_NAME, Protocol, read_protocol
@@ -52,7 +52,7 @@ class Study:
         sealed: SealedSet = entry.record
         return sealed
 
-    def entries(self) -> tuple[SealedEntry, ...]:
+    def entries(self) -> tuple[DrawnInstance, ...]:
         """Return the seeds of both arms. Needs the study's key. Raises RegistryError."""
         sealed = self.sealed_set()
         ciphertext = self.store.get(sealed.uri)

@@ -36,7 +36,7 @@ from publish.leakcheck.secrets import Needles
 from publish.release import ReleaseManifest, ReleaseText, build_release
 from registry.ledger.records import SealedSet
 from registry.result_row import Arm
-from registry.sealing import SealedEntry, commitments_of, commitments_root
+from registry.sealing import DrawnInstance, commitments_of, commitments_root
 
 TEXT = ReleaseText(study="letters", title="Letters and numbers")
 SCHEMA = '{"properties":{"total":{"type":"number"}},"type":"object"}'
@@ -88,15 +88,15 @@ class Noise:
 class Draw:
     """A sealed draw, opened: two strata with four instances in each arm."""
 
-    entries: tuple[SealedEntry, ...]
+    entries: tuple[DrawnInstance, ...]
     sealed: SealedSet
 
     @property
-    def public(self) -> tuple[SealedEntry, ...]:
+    def public(self) -> tuple[DrawnInstance, ...]:
         return tuple(each for each in self.entries if each.arm is Arm.PUBLIC)
 
     @property
-    def private(self) -> tuple[SealedEntry, ...]:
+    def private(self) -> tuple[DrawnInstance, ...]:
         return tuple(each for each in self.entries if each.arm is Arm.PRIVATE)
 
 
@@ -120,7 +120,7 @@ def make_draw(
             instance = family.generate(difficulty, own)
             nonce = own.child("nonce").hex
             entries.append(
-                SealedEntry(
+                DrawnInstance(
                     instance.id, family.name, family.version, difficulty, own.hex, arm, nonce
                 )
             )

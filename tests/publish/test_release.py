@@ -126,7 +126,7 @@ from pathlib import Path
 from generators.catalog import INSTALLED
 from publish.release import ReleaseText, build_release
 from registry.ledger.records import SealedSet, read_record
-from registry.sealing import SealedEntry
+from registry.sealing import DrawnInstance
 
 given = json.load(sys.stdin)
 place = Path(given["place"])
@@ -136,7 +136,7 @@ def deadly(name):
         os.kill(os.getpid(), signal.SIGKILL)
     return INSTALLED.family(name)
 
-entries = [read_record(SealedEntry, each, "entry") for each in given["entries"]]
+entries = [read_record(DrawnInstance, each, "entry") for each in given["entries"]]
 sealed = read_record(SealedSet, given["sealed"], "sealed")
 build_release(place, entries, sealed, deadly, ReleaseText("letters", "Letters and numbers"))
 """

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from registry.errors import BrokenPromise, RegistryError
 from registry.result_row import Arm
 from registry.sealing import (
-    SealedEntry,
+    DrawnInstance,
     commit,
     commitments_of,
     decrypt,
@@ -32,8 +32,8 @@ IDENTITY, RECIPIENT = new_identity()
 OTHER, OTHER_RECIPIENT = new_identity()
 SEED, NONCE = bytes(range(32)), bytes(range(32, 64))
 ENTRIES = (
-    SealedEntry("sha256:aa", "count", "1", "easy", SEED.hex(), Arm.PUBLIC, NONCE.hex()),
-    SealedEntry("sha256:bb", "count", "1", "easy", NONCE.hex(), Arm.PRIVATE, SEED.hex()),
+    DrawnInstance("sha256:aa", "count", "1", "easy", SEED.hex(), Arm.PUBLIC, NONCE.hex()),
+    DrawnInstance("sha256:bb", "count", "1", "easy", NONCE.hex(), Arm.PRIVATE, SEED.hex()),
 )
 
 

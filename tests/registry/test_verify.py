@@ -41,7 +41,7 @@ from registry.ledger.records import (
 )
 from registry.result_row import Arm
 from registry.sealing import (
-    SealedEntry,
+    DrawnInstance,
     commitments_of,
     commitments_root,
     encrypt,
@@ -434,7 +434,7 @@ def test_a_wave_closed_without_an_inventory_is_said_to_be_unchecked() -> None:
     assert any("closed without an inventory" in each for each in found.unchecked)
 
 
-def _forge(change: Callable[[SealedSet, tuple[SealedEntry, ...]], object]) -> Verification:
+def _forge(change: Callable[[SealedSet, tuple[DrawnInstance, ...]], object]) -> Verification:
     """A study whose sealed set was made dishonestly from the start, so that digests agree."""
     store = MemoryStore()
     drawn = draw(
@@ -452,12 +452,12 @@ def _forge(change: Callable[[SealedSet, tuple[SealedEntry, ...]], object]) -> Ve
     return verify_study(store, [IDENTITY])
 
 
-def _recommit(record: SealedSet, entries: tuple[SealedEntry, ...]) -> SealedSet:
+def _recommit(record: SealedSet, entries: tuple[DrawnInstance, ...]) -> SealedSet:
     made = commitments_of(entries)
     return replace(record, commitments=made, root=commitments_root(made), count=len(made))
 
 
-def _flip_arm(entries: tuple[SealedEntry, ...]) -> tuple[SealedEntry, ...]:
+def _flip_arm(entries: tuple[DrawnInstance, ...]) -> tuple[DrawnInstance, ...]:
     other = {Arm.PUBLIC: Arm.PRIVATE, Arm.PRIVATE: Arm.PUBLIC}
     return (replace(entries[0], arm=other[entries[0].arm]), *entries[1:])
 
@@ -492,12 +492,14 @@ def _flip_arm(entries: tuple[SealedEntry, ...]) -> tuple[SealedEntry, ...]:
     ],
 )
 def test_a_dishonest_sealed_set_is_found_with_the_key(
-    change: Callable[[SealedSet, tuple[SealedEntry, ...]], object], problem: str
+    change: Callable[[SealedSet, tuple[DrawnInstance, ...]], object], problem: str
 ) -> None:
     assert problem in str(_forge(change).problems)
 
 
-def _with_reserve(change: Callable[[SealedEntry], SealedEntry]) -> tuple[SealedSet, MemoryStore]:
+def _with_reserve(
+    change: Callable[[DrawnInstance], DrawnInstance],
+) -> tuple[SealedSet, MemoryStore]:
     """A study with a reserve tranche, its first entry changed; its arms and commitments hold."""
     store = MemoryStore()
     drawn = draw(

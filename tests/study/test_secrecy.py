@@ -22,7 +22,7 @@ from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Asset
 from registry.result_row import Arm
-from registry.sealing import SealedEntry
+from registry.sealing import DrawnInstance
 from study import pipeline
 from study.workspace.setup import init_study
 from study.workspace.study import Study
@@ -81,12 +81,12 @@ def start(study: Study, rooms: Path, *arguments: str) -> subprocess.Popen[bytes]
     )
 
 
-def files_of(entry: SealedEntry) -> tuple[Asset, ...]:
+def files_of(entry: DrawnInstance) -> tuple[Asset, ...]:
     instance = INSTALLED.family(entry.family).generate(entry.difficulty, Seed.from_hex(entry.seed))
     return instance.brief.assets
 
 
-def secrets_of(entries: tuple[SealedEntry, ...]) -> Iterator[tuple[bytes, str]]:
+def secrets_of(entries: tuple[DrawnInstance, ...]) -> Iterator[tuple[bytes, str]]:
     """What of the private arm must stand nowhere, and what it is."""
     public = [f.data for e in entries if e.arm is Arm.PUBLIC for f in files_of(e)]
     for entry in (entry for entry in entries if entry.arm is Arm.PRIVATE):
@@ -110,7 +110,7 @@ def secrets_of(entries: tuple[SealedEntry, ...]) -> Iterator[tuple[bytes, str]]:
 class Listener:
     """Looks for secrets in bytes."""
 
-    def __init__(self, entries: tuple[SealedEntry, ...]) -> None:
+    def __init__(self, entries: tuple[DrawnInstance, ...]) -> None:
         self._names = dict(secrets_of(entries))
         self._pattern = re.compile(b"|".join(map(re.escape, self._names)))
         self.heard: set[tuple[str, str]] = set()

@@ -36,7 +36,7 @@ from publish.release import ReleaseText, build_release
 from registry.canonical import canonical_bytes
 from registry.ledger.records import SealedSet
 from registry.result_row import Arm
-from registry.sealing import SealedEntry, commitments_of, commitments_root
+from registry.sealing import DrawnInstance, commitments_of, commitments_root
 from tests.harness.script import noon
 
 FAMILIES = {each.name: each for each in INSTALLED.families()}
@@ -218,7 +218,7 @@ def test_one_known_file_among_others_is_not_recognised() -> None:
 def publish_release(folder: Path, drawn: Sequence[tuple[TaskInstance, Seed]]) -> None:
     """The release of a draw of these instances, all of them public."""
     entries = [
-        SealedEntry(
+        DrawnInstance(
             instance=instance.id,
             family=instance.spec.family,
             version=instance.spec.version,

@@ -33,7 +33,7 @@ from publish.leakcheck.check import (
 )
 from publish.leakcheck.secrets import Needles
 from publish.release import ReleaseManifest, ReleaseText, build_release
-from registry.sealing import SealedEntry
+from registry.sealing import DrawnInstance
 
 Find = Callable[[str], Family]
 
@@ -42,7 +42,7 @@ Find = Callable[[str], Family]
 class Made:
     """A private entry and all that it makes."""
 
-    entry: SealedEntry
+    entry: DrawnInstance
     leaf: int
     instance: TaskInstance
     key: dict[str, Any]
@@ -263,7 +263,7 @@ def test_what_public_instances_or_any_other_seed_yield_is_no_leak(
 def test_easy_strata_with_colliding_small_tables_are_not_refused(
     basics_draw: Any, text: ReleaseText, tmp_path: Path
 ) -> None:
-    def truths(entries: tuple[SealedEntry, ...]) -> set[str]:
+    def truths(entries: tuple[DrawnInstance, ...]) -> set[str]:
         circles = (each for each in entries if each.family == "count_circles")
         family = INSTALLED.family("count_circles")
         made = [family.generate(each.difficulty, Seed.from_hex(each.seed)) for each in circles]
