@@ -29,7 +29,8 @@ from generators.seed import Seed
 from generators.task import Asset, Limits, TaskInstance
 from harness.build_model import build_model
 from harness.episode import Cell
-from harness.episodes.result import RESULT_CODEC, grade_episode, summarise_episode
+from harness.episodes.grading import grade_episode
+from harness.episodes.result import RESULT_CODEC, summarise_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.sandboxes.sandbox import ExecResult, Sandbox, SandboxRefused
 from harness.spending.purchases import MemoryJournal

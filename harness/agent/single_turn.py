@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from generators.seed import Seed
 from generators.task import Asset, Brief
+from harness.agent.images import ImageInfo, ImageRefused, check_image
 from harness.agent.loop import AgentRun, buy_reply
-from harness.agent.tools import ImageInfo, ImageRefused, check_image
 from harness.episode import SECONDS_DIGITS, StopReason, Turn
 from harness.errors import AttemptFailed, HarnessError
 from harness.model import Image, Message, Model, ModelRequest, ModelWrapper, Reply, Role

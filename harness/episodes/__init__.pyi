@@ -1,14 +1,5 @@
-from .result import (
-    DETERMINISTIC,
-    LENIENT,
-    RESULT_CODEC,
-    EpisodeResult,
-    grade_episode,
-    judged_row,
-    make_grade,
-    rows_of,
-    summarise_episode,
-)
+from .grading import DETERMINISTIC, grade_episode, make_grade
+from .result import LENIENT, RESULT_CODEC, EpisodeResult, judged_row, rows_of, summarise_episode
 from .rollout import AttemptRequest, run_attempt
 
 __all__ = [

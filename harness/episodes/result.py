@@ -1,78 +1,14 @@
-"""The result of an episode: its grade by the rubric's exact checks, and the row that the analysis
-reads."""
+"""From an episode and its grade to the row that the analysis reads."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from generators.grading import (
-    DIMENSIONS,
-    Answer,
-    Rubric,
-    check_answer,
-    parse_answer,
-    score_parts,
-    score_verdicts,
-)
-from generators.task import TaskInstance
-from harness.episode import Cell, Episode, Grade, GradeStatus, StopReason
-from harness.errors import HarnessError
+from harness.episode import Cell, Episode, Grade, GradeStatus
 from harness.spending import Price, total_cost
 from harness.storage import Codec
 from registry.result_row import Arm, EpisodeColumns, ResultRow, Status
-
-DETERMINISTIC = "deterministic"
-
-Verdicts = tuple[bool | None, ...]
-
-
-def grade_episode(instance: TaskInstance, episode: Episode) -> Grade:
-    """The grade that follows from the answer alone: the last valid block of the final message,
-    else ``answer.json``; the message itself and the collected files where no block is asked for.
-
-    An attempt that the infrastructure failed has no score; a model that left no valid answer
-    scores 0. Raises HarnessError for an episode of another instance.
-    """
-    if episode.instance != instance.id:
-        raise HarnessError(f"episode {episode.id} belongs to another instance than the one given")
-    rubric = instance.rubric
-    if episode.stop is StopReason.FAILED:
-        undecided = (None,) * len(rubric.criteria)
-        return make_grade(episode, DETERMINISTIC, rubric, GradeStatus.MISSING, undecided)
-    answer = _answer_of(instance, episode)
-    status = GradeStatus.NO_ANSWER if answer is None else GradeStatus.GRADED
-    return make_grade(episode, DETERMINISTIC, rubric, status, check_answer(rubric, answer))
-
-
-def _answer_of(instance: TaskInstance, episode: Episode) -> Answer | None:
-    files = dict(episode.answer_files)
-    if not instance.brief.answer_schema:
-        return Answer({}, files, episode.answer)
-    answer = parse_answer(episode.answer, episode.answer_file)
-    return None if answer is None else answer.with_files(files)
-
-
-def make_grade(
-    episode: Episode, grader: str, rubric: Rubric, status: GradeStatus, verdicts: Verdicts
-) -> Grade:
-    """Return the grade that follows from a grader's verdicts; 0 if there is no answer."""
-    score = 0.0 if status is GradeStatus.NO_ANSWER else score_verdicts(rubric, verdicts)
-    key, static = score_parts(rubric, verdicts)
-    return Grade(
-        episode=episode.id,
-        grader=grader,
-        status=status,
-        criteria=tuple(criterion.id for criterion in rubric.criteria),
-        verdicts=verdicts,
-        score=score,
-        dimension_scores=tuple(
-            (name, score_verdicts(rubric, verdicts, (name,))) for name in DIMENSIONS
-        ),
-        score_key=key,
-        score_static=static,
-    )
-
 
 LENIENT = "lenient/0"  # the criterion of that column; it has no weight in the score
 

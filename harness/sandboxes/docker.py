@@ -1,9 +1,10 @@
 """Sandboxes as hardened single-use containers. The one module that knows Docker.
 
 Each container runs the tool server as PID 1 and nothing else: no network, a read-only root, a
-sized work folder in memory, no capabilities, no new privileges, limits on memory, processes and
-time. It is spoken to over its attached standard input and output; when that connection closes the
-server exits and the engine removes the container, whatever closed it.
+sized work folder in memory, no capabilities, no new privileges, limits on memory and processes,
+and a lifetime. The tool server (``tool_server.py``) limits the time and output of each program. It
+is spoken to over its attached standard input and output; when that connection closes the server
+exits and the engine removes the container, whatever closed it.
 """
 
 from __future__ import annotations

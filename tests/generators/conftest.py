@@ -7,21 +7,10 @@ import os
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from generators.catalog import INSTALLED
 from generators.task import DIFFICULTIES, Family, TaskInstance
 from generators.validation.validate import NULL_SEEDS, public_seeds
-
-# The same examples on every run, nothing written into the checkout, no timed tests.
-settings.register_profile(
-    "repeatable",
-    derandomize=True,
-    database=None,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("repeatable")
 
 SOLVED = 20  # seeds that the reference solver is run on (spec/physics.md, §8)
 # Families that draw and solve for seconds an instance are held to the bounds on so many in

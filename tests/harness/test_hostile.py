@@ -29,7 +29,8 @@ from generators.catalog import INSTALLED
 from generators.seed import Seed
 from generators.task import Limits, TaskSpec
 from harness.episode import Cell, Episode, GradeStatus, StopReason
-from harness.episodes.result import RESULT_CODEC, EpisodeResult, grade_episode, summarise_episode
+from harness.episodes.grading import grade_episode
+from harness.episodes.result import RESULT_CODEC, EpisodeResult, summarise_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.model import Model, Reply
 from harness.models.scripted import HonestAgent

@@ -12,7 +12,7 @@ from generators.task import DIFFICULTIES, Family, TaskSpec
 from generators.validation.result import SOLVER_SCORE
 from generators.validation.validate import public_seeds
 from harness.episode import Cell, StopReason
-from harness.episodes.result import grade_episode
+from harness.episodes.grading import grade_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.models.scripted import HonestAgent
 from harness.spending.purchases import MemoryJournal

@@ -24,7 +24,7 @@ from harness.agent.single_turn import (
 )
 from harness.build_model import build_model
 from harness.episode import Cell, StopReason
-from harness.episodes.result import grade_episode
+from harness.episodes.grading import grade_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.errors import AttemptFailed, Boundary, HarnessError
 from harness.model import Role

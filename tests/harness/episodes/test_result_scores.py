@@ -16,7 +16,8 @@ from generators.grading.rubric import Criterion, Rubric
 from generators.seed import Seed
 from generators.task import Asset, Brief, GroundTruth, Limits, TaskInstance, TaskSpec
 from harness.episode import Cell, Episode, GradeStatus, StopReason
-from harness.episodes.result import grade_episode, judged_row, row_of, summarise_episode
+from harness.episodes.grading import grade_episode
+from harness.episodes.result import judged_row, row_of, summarise_episode
 from harness.judging.grade import judge_episode
 from harness.judging.judge import Judge
 from harness.model import Message, ModelRequest, Reply, Role, Usage

@@ -31,7 +31,8 @@ from generators.templates.library import library_text
 from harness.agent.tools import TOOLS
 from harness.build_model import build_model
 from harness.episode import Cell, Episode, StopReason
-from harness.episodes.result import grade_episode, row_of, summarise_episode
+from harness.episodes.grading import grade_episode
+from harness.episodes.result import row_of, summarise_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.errors import HarnessError
 from harness.external_agents.client import AgentServer, AgentServerSettings

@@ -16,7 +16,7 @@ from generators.seed import Seed
 from generators.task import TaskInstance
 from generators.templates import template_family
 from harness.episode import Episode, Grade, GradeStatus, StopReason
-from harness.episodes.result import grade_episode
+from harness.episodes.grading import grade_episode
 from harness.errors import AttemptFailed, HarnessError
 from harness.judging.grade import build_judge, judge_episode, pin_judge
 from harness.judging.judge import (

@@ -20,7 +20,7 @@ from generators.seed import Seed
 from generators.task import Brief, Limits
 from harness.build_model import build_model
 from harness.episode import Cell, Episode, StopReason
-from harness.episodes.result import grade_episode
+from harness.episodes.grading import grade_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.model import Message, ModelRequest, Role, TextRequest, logprob_model
 from harness.models.local import WEIGHTS, LocalModel

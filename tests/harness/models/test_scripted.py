@@ -18,7 +18,7 @@ from generators.seed import Seed
 from generators.task import Family, TaskInstance
 from harness.agent.tools import TOOLS
 from harness.episode import Cell, Episode, GradeStatus, StopReason
-from harness.episodes.result import grade_episode
+from harness.episodes.grading import grade_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.errors import HarnessError
 from harness.model import Message, Model, ModelRequest, Role

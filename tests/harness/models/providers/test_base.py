@@ -15,7 +15,7 @@ from generators.catalog import INSTALLED
 from generators.seed import Seed
 from harness.agent.tools import TOOLS
 from harness.episode import Cell, StopReason
-from harness.episodes.result import grade_episode
+from harness.episodes.grading import grade_episode
 from harness.episodes.rollout import AttemptRequest, run_attempt
 from harness.errors import AttemptFailed, Boundary
 from harness.model import Image, Message, ModelRequest, Role, Try, Usage

@@ -12,7 +12,7 @@ from generators.grading.rubric import DIMENSIONS
 from generators.seed import Seed
 from generators.task import Family, TaskInstance
 from harness.episode import Episode, GradeStatus, StopReason
-from harness.episodes.result import grade_episode
+from harness.episodes.grading import grade_episode
 from harness.errors import HarnessError
 from harness.model import Usage
 from tests.harness.script import noon
