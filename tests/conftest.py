@@ -27,17 +27,20 @@ settings.register_profile(
 settings.load_profile("repeatable")
 
 
+def _group_of(item: pytest.Item) -> str:
+    """Tests of engines and clusters, those of the finished study (tests/study/conftest.py), or
+    those of a file."""
+    if any(item.get_closest_marker(mark) for mark in ("docker", "ray")):
+        return "engines"
+    return "finished" if "finished" in getattr(item, "fixturenames", ()) else item.location[0]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With `--dist loadgroup`: tests of engines and clusters one at a time, those of the finished
-    study (tests/study/conftest.py) where it is made, the others by file."""
+    """With `--dist loadgroup`, one test of a group at a time; engines first, they take longest."""
     for item in items:
-        group = item.location[0]
-        if any(item.get_closest_marker(mark) for mark in ("docker", "ray")):
-            group = "engines"
-        elif "finished" in getattr(item, "fixturenames", ()):
-            group = "finished"
-        item.add_marker(pytest.mark.xdist_group(group))
+        item.add_marker(pytest.mark.xdist_group(_group_of(item)))
+    items.sort(key=lambda item: _group_of(item) != "engines")
 
 
 @pytest.fixture(scope="session")
