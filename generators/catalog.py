@@ -19,7 +19,7 @@ Loader = Callable[[], Family]
 
 
 def _load(module: str) -> Family:
-    """A built-in family, whose module is imported when the family is asked for."""
+    """Import the module of a built-in family and return the family."""
     family: Family = import_module(module).FAMILY
     return family
 
@@ -29,8 +29,8 @@ def _made(family: Family) -> Loader:
     return lambda: family
 
 
-# A published version stays as it is for good: what changes a byte is a new version, listed
-# after the one that it follows.
+# A published version never changes: a change of any byte is a new version, listed after the one
+# that it follows.
 _BUILT_IN: Mapping[str, Loader] = MappingProxyType(
     {
         "compute_average@1": partial(_load, "generators.basics.compute_average"),

@@ -1,4 +1,4 @@
-"""What a generator refuses."""
+"""Exceptions of generators, raised for input that they reject."""
 
 from __future__ import annotations
 

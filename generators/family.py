@@ -82,7 +82,7 @@ class InputFiles:
         self.digests.append((path, self.assets[-1].digest))
 
     def add_picture(self, path: str, png: bytes, pixels: Any) -> None:
-        """Append a PNG file, whose decoded pixels are in the buffer ``pixels``."""
+        """Append a PNG file. The buffer ``pixels`` holds its decoded pixels."""
         self.add_text(path, "image/png", png)
         digest = hashlib.sha256(pixels).hexdigest()
         self.digests.append((f"{path}#pixels", f"sha256:{digest}"))

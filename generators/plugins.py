@@ -61,7 +61,7 @@ _PARTS = ("name", "version", "summary", "parameters", "generate", "key", "nulls"
 
 
 def installed_families(reserved: Collection[str]) -> Mapping[str, Callable[[], Family]]:
-    """What loads each installed family, by ``name@version``; loads none.
+    """Return a loader for each installed family, by ``name@version``; loads none.
 
     Raises GeneratorError, which names the distribution, for an entry that is not of that form,
     that takes a reserved name, or that two distributions give.

@@ -87,7 +87,7 @@ class SeedStreams:
     family: str
     version: str
     difficulty: str
-    # What the names of all streams begin with: an instance may have thousands.
+    # Common start of the names of all streams, computed once: an instance may have thousands.
     _start: bytes = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

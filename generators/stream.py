@@ -1,4 +1,4 @@
-"""Random draws whose bytes depend on no library's distribution code.
+"""Random draws that depend on no library's distribution code.
 
 Only raw 64-bit words are taken from PCG64; every distribution is made here
 (decision 1 of the design; spec/physics.md, R1).
@@ -43,7 +43,7 @@ def _pcg64_of_words() -> Callable[[bytes], PCG64]:
     from numpy.random.bit_generator import ISeedSequence
 
     class Words(ISeedSequence):
-        """Four words for a generator that asks for as many."""
+        """The four words that seed a PCG64 generator."""
 
         def __init__(self, digest: bytes) -> None:
             self._words = np.frombuffer(digest, dtype="<u8").astype(np.uint64)
@@ -67,8 +67,8 @@ class Stream:
     @staticmethod
     def of_digest(digest: bytes) -> Stream:
         """The stream whose PCG64 begins with these 256 bits, as they are, for state and increment:
-        digests need no stirring, and this is made in a seventh of the time. Not the stream that
-        ``Stream(digest)`` is."""
+        digests need no stirring, and this is made in a seventh of the time. It differs from
+        ``Stream(digest)``."""
         return _DigestStream(digest)
 
     def word(self) -> int:
@@ -131,8 +131,8 @@ class Stream:
 
 
 class _DigestStream(Stream):
-    """What ``Stream.of_digest`` gives. The first single words are computed here: many a stream
-    gives no more than two or three, and numpy's generator costs as much as six to make."""
+    """Stream that ``Stream.of_digest`` returns. It computes the first single words itself: many
+    streams give no more than two or three, and numpy's generator costs as much as six to make."""
 
     __slots__ = ("_bulk", "_digest", "_drawn", "_increment", "_state")
 

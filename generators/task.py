@@ -1,8 +1,8 @@
-"""The values that pass along the line from a seed to an instance, and the canonical JSON (RFC 8785)
-whose digest is an instance's id.
+"""The values that lead from a seed to an instance, and canonical JSON (RFC 8785). The digest of
+an instance's canonical JSON is its id.
 
-registry/canonical.py has the same rule: the two packages do not know each other, and each is held
-to the reference implementation by its own tests.
+registry/canonical.py has the same rule: the two packages do not import each other, and the tests
+of both compare them with the reference implementation.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Asset:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one episode may use. Seconds are wall time, sizes are bytes."""
+    """Resource limits of one episode. Seconds are wall time, sizes are bytes."""
 
     turns: int = 10
     tool_seconds: float = 60.0
@@ -91,7 +91,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
-    """Which task: a family at a version and difficulty, with the parameters that follow."""
+    """A task: a family at a version and difficulty, with the parameters that follow from them."""
 
     family: str
     version: str
@@ -133,7 +133,7 @@ class Brief:
 
 @dataclass(frozen=True, slots=True)
 class GroundTruth:
-    """What is true of an instance: named tables, tolerances, digests of the files' content."""
+    """Ground truth of an instance: named tables, tolerances, digests of the files' content."""
 
     tables: tuple[tuple[str, TruthTable], ...]
     tolerances: tuple[tuple[str, float], ...] = ()
@@ -154,7 +154,7 @@ class GroundTruth:
 
 @dataclass(frozen=True, slots=True)
 class TaskInstance:
-    """What a seed makes. Its id pins every byte of it and cannot be guessed from them."""
+    """Instance made from a seed. Its id pins every byte of it and cannot be guessed from them."""
 
     id: str
     spec: TaskSpec
@@ -199,7 +199,7 @@ class Family(Protocol):
         ...
 
     def parameters(self, difficulty: str) -> Mapping[str, int | float | str]:
-        """What a difficulty means here. Raises GeneratorError for an unknown one."""
+        """Return the parameters of a difficulty. Raises GeneratorError for an unknown one."""
         ...
 
     def generate(self, difficulty: str, seed: Seed) -> TaskInstance:
@@ -227,7 +227,7 @@ class StatesInputs(Protocol):
 
     @property
     def given(self) -> tuple[str, ...]:
-        """Columns of the truth, each as ``table.column``: what is read, not derived."""
+        """Columns of the truth to be read, not derived, each as ``table.column``."""
         ...
 
 
@@ -256,12 +256,12 @@ _encode = json.JSONEncoder(
 
 
 class _NotPlain(Exception):  # noqa: N818 - never leaves this module
-    """Where the standard encoder's text might not be the canonical one."""
+    """Raised for a value that the standard encoder might write differently from canonical JSON."""
 
 
 def canonical_bytes(value: Any) -> bytes:
-    """The bytes of ``rfc8785.dumps``, in a tenth of its time for values on whose text the
-    standard encoder agrees with it. Raises what that raises."""
+    """Return the bytes of ``rfc8785.dumps``, in a tenth of its time for values that the standard
+    encoder writes in the same way. Raises the same errors."""
     try:
         return _MARKED.sub(r"\1", _encode(_settle(value))).encode()
     except (_NotPlain, UnicodeEncodeError, RecursionError):

@@ -18,7 +18,7 @@ MAX_DEPTH = 32
 _MAX_VALUES = 100_000  # aliases written out
 _MAX_ANCHORS = 1_000
 _MAX_DIRECTIVES = 16  # the C parser compares each with all before it
-_LONGEST_NUMBER = 400  # characters; what is longer is text
+_LONGEST_NUMBER = 400  # characters; a longer one is text
 
 # The tags that are understood; `!foo` and Python's own are not.
 _YAML = "tag:yaml.org,2002:"
@@ -37,7 +37,7 @@ class YamlError(GeneratorError):
 
 @dataclass(frozen=True, slots=True)
 class YamlLimits:
-    """How much a kind of file may hold."""
+    """Limits on the content of one kind of file."""
 
     kind: str  # as errors call it: "a protocol"
     bytes: int
@@ -47,7 +47,7 @@ class YamlLimits:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong at a line, though the rest of the file could be read."""
+    """Problem at a line of a file, the rest of which could be read."""
 
     line: int
     what: str
@@ -125,7 +125,7 @@ def _line(event: yaml.Event) -> int:
 
 @dataclass(slots=True)
 class _Anchored:
-    """What an anchor stands for. Open until its end is read: it cannot hold itself."""
+    """Value of an anchor. Open until its end is read: it cannot contain itself."""
 
     value: Any = None
     size: int = 0

@@ -47,8 +47,8 @@ NUMBER_TOLERANCE = 0.5 / UNIT  # half of the last decimal that is written
 
 @dataclass(frozen=True, slots=True)
 class Parameters(FamilyParameters):
-    """How many numbers; how many of them repeat another, are negative at the least, and are
-    written in exponent form."""
+    """Counts of an instance's numbers: all, those that repeat another, negative ones (at
+    least), and those in exponent form."""
 
     numbers: int
     repeats: int
@@ -97,7 +97,7 @@ def _units(parameters: Parameters, streams: Streams, attempt: int) -> tuple[int,
 
 
 def is_degenerate(units: Sequence[int]) -> bool:
-    """Whether the mean lies within 1 of zero, or within 10⁻⁴ of a tie of two-decimal rounding:
+    """True if the mean lies within 1 of zero, or within 10⁻⁴ of a tie of two-decimal rounding:
     a guess of zero or a rounded answer would then meet the tolerance, or miss it, by luck."""
     count, total = len(units), sum(units)
     doubled_way_to_tie = abs(2 * (total % (count * _CENT)) - count * _CENT)

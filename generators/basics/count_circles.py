@@ -55,7 +55,7 @@ AVERAGE_TOLERANCE = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Parameters(FamilyParameters):
-    """How many images, and how many discs at most in each."""
+    """Number of images, and largest number of discs in an image."""
 
     files: int
     most: int

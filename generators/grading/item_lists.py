@@ -22,7 +22,7 @@ MAX_ITEMS = 200_000
 PAIRS = "[0]"  # as ``key``: items are pairs [identifier, value]
 TEXTS = ""  # as ``key``: items are their own identifiers
 
-# What is known of an item: its fields, or None where it is listed twice with different values.
+# Fields of an item, or None if it is listed twice with different values.
 Fields = Mapping[str, Any] | None
 
 

@@ -143,8 +143,9 @@ def is_static(criterion: Criterion) -> bool:
 def score_parts(
     rubric: Rubric, verdicts: tuple[bool | None, ...]
 ) -> tuple[float | None, float | None]:
-    """The score over the criteria that need the answer key, and over static ones, whose gap
-    between the arms is a negative control (spec/statistics.md, S2); None where none is decided."""
+    """Score over the criteria that need the answer key, and over static criteria. The gap of
+    the second between the arms is a negative control (spec/statistics.md, S2). None for a part
+    without a decided criterion."""
     static = tuple(map(is_static, rubric.criteria))
 
     def over(wanted: bool) -> float | None:

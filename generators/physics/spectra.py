@@ -49,7 +49,7 @@ LAB_LINES: tuple[tuple[float, float], ...] = (
     (438.3, 0.1),
 )
 
-# What makes a spectrum readable.
+# Conditions for a readable spectrum.
 FEWEST_LINES = 3
 WIDEST_PAIR = 30.0  # nm, at least, between the outermost lines
 LARGEST_Z = 0.08  # no second redshift up to here may explain all lines
@@ -98,7 +98,7 @@ def lab_spectrum() -> tuple[Line, ...]:
 
 
 def keep_lines(stream: Stream, probability: float) -> tuple[bool, ...]:
-    """Which of the lab lines a spectrum shows: each with the same probability."""
+    """Draw the lab lines that a spectrum shows, each with the same probability."""
     return tuple(stream.chance(probability) for _ in LAB_LINES)
 
 
@@ -136,7 +136,7 @@ def distinct_ids(prefix: str, count: int, stream: Stream) -> tuple[str, ...]:
 
 
 def is_identifiable(z: float, kept: Iterable[bool]) -> bool:
-    """Whether the positions of the lines alone give the redshift: there are at least three, two
+    """True if the positions of the lines alone give the redshift: there are at least three, two
     of them 30 nm apart, and no second redshift from 0 to 0.08 puts a lab line within 0.06 nm of
     each of them."""
     seen = sorted(line.wavelength for line in observe(z, kept))

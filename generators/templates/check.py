@@ -107,7 +107,7 @@ class TemplateReport:
 
     @property
     def holds(self) -> bool:
-        """Whether the items meet the check."""
+        """True if the items meet the check."""
         return not self.errors
 
     @property
@@ -209,7 +209,7 @@ class _Finder:
             self.error(question.place, _inner(str(error)))
             return bare
 
-    # -- what can be said of the texts alone ----------------------------------------------------
+    # -- checks of the texts alone --------------------------------------------------------------
 
     def placeholders(self, question: Question) -> None:
         structured = bool(question.expected_structure)
@@ -232,7 +232,7 @@ class _Finder:
                 if all(problem.place != (*component.place, *place) for problem in self.errors):
                     self.error((*component.place, *place), what)
 
-    # -- what can be said of samples ------------------------------------------------------------
+    # -- checks of samples ----------------------------------------------------------------------
 
     def simulation(self, question: Question, bare: QuestionReport) -> QuestionReport:
         compiled = compile_question(self.file, question)
@@ -337,7 +337,7 @@ class _Finder:
 
 
 def constant_guess(answers: Sequence[str]) -> float:
-    """How often a constant guess is right: each half's most frequent answer, tried on the other.
+    """Share of right constant guesses: each half's most frequent answer, tried on the other.
 
     Unlike the most frequent answer's share it is not above chance merely because the answer was
     chosen after the samples were seen.
@@ -367,7 +367,7 @@ def _answer(sample: Prepared) -> str:
 
 
 def _faults(sample: Prepared) -> Iterator[str]:
-    """What makes a key one that nothing meets, or that everything does."""
+    """Find the faults that make a key impossible to meet, or met by every answer."""
     key = sample.key
     if key.paths:
         return

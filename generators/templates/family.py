@@ -121,7 +121,7 @@ class TemplateFamily:
         )
 
     def key(self, truth: GroundTruth) -> dict[str, Any]:
-        """What a perfect agent would do: its response, the files and folders that it leaves."""
+        """A perfect agent's result: its response, and the files and folders that it leaves."""
         row = truth.table("key").records()[0]
         expected, file = str(row["expected"]), str(row["file"])
         paths = [str(path) for path in truth.table("paths").column("path")]

@@ -47,7 +47,7 @@ R = TypeVar("R")
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
-VERSION = "1"  # of how samples are drawn: what changes a byte of any sample is a new one
+VERSION = "1"  # of how samples are drawn: a change of any byte of a sample needs a new one
 ATTEMPTS = 20  # at a sample that has a key
 EDIT = "readfile_jsonedit"
 ARTIFACTS = "artifacts"  # the same neutral folder in every sandbox
@@ -91,7 +91,7 @@ class ComponentPlan:
 
 @dataclass(frozen=True, slots=True)
 class CompiledQuestion:
-    """A question whose texts are ready to be filled: what ``prepare`` takes."""
+    """A question with texts ready to be filled, as ``prepare`` takes it."""
 
     file: str  # the template's name, which is in every stream's path
     question: Question
@@ -452,6 +452,6 @@ def written_components(question: Question) -> list[dict[str, Any]]:
 
 
 def precheck_writer(question: Question) -> Callable[[Prepared], str]:
-    """What writes the samples of a question as lines of ``precheck.jsonl``."""
+    """Return a writer of the question's samples as lines of ``precheck.jsonl``."""
     components = written_components(question)
     return lambda prepared: _ENCODER.encode(precheck_record(prepared, components))

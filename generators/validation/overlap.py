@@ -34,11 +34,11 @@ def rising_scores(validations: Sequence[Validation]) -> Iterator[str]:
     for (name, version), levels in by_family.items():
         levels.sort(key=lambda item: DIFFICULTIES.index(item.difficulty))
         for easier, harder in pairwise(levels):
-            for who, low, high in _comparable(easier, harder):
+            for answer, low, high in _comparable(easier, harder):
                 noise = RISE_DEVIATIONS * (low.error**2 + high.error**2) ** 0.5
                 if high.mean - low.mean > RISE + noise:
                     yield (
-                        f"{name}@{version}: {who} scores {low.mean:.3f} at {easier.difficulty} "
+                        f"{name}@{version}: {answer} scores {low.mean:.3f} at {easier.difficulty} "
                         f"and {high.mean:.3f} at {harder.difficulty}"
                     )
 

@@ -1,4 +1,4 @@
-"""Results of a validation, and the bounds that they are held to (spec/physics.md, R9)."""
+"""Results of a validation, and the bounds that they must meet (spec/physics.md, R9)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KEY_SCORE = 1.0
 SOLVER_SCORE = 0.98
 CRITERION_RATE = 0.9  # of any one metarubric the solver meets, as far as its interval can tell
 NULL_SCORE = 0.15
-# How much a score may rise with difficulty: chance, and the gates (R8), which a perturbed key
+# Largest rise of a score with difficulty, by chance and the gates (R8), which a perturbed key
 # of few items misses more often than one of many.
 RISE = 0.05
 
@@ -23,7 +23,7 @@ class Validation:
 
     ``key`` and ``solver`` are the lowest scores of any of ``seeds`` seeds. ``nulls`` holds,
     for each null answer, the mean over ``null_seeds`` seeds of its score outside
-    instructions-following: what a guess earns in expectation, since on few it may be luck.
+    instructions-following: the expected score of a guess, since on few seeds it may be luck.
     ``perturbed`` is that mean for the key with PERTURBED_RATE of its numbers wrong. ``prints`` are
     the identifying values of the instances of the seeds.
     """

@@ -2,7 +2,7 @@
 
 Numbers of five digits or more meet by chance in large files. So a column of the truth is
 suspect only where its values stand in the prompt and files of their own instance clearly more
-often than in those of another one; what every instance states alike is a constant, no leak.
+often than in those of another one; a value that every instance states is a constant, no leak.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _PNG = b"\x89PNG\r\n\x1a\n"
 _PNG_NOTES = frozenset({b"tEXt", b"zTXt", b"iTXt", b"tIME", b"eXIf"})
 
-Written = Mapping[int, frozenset[str]]  # significant digits → the numbers written with so many
+Written = Mapping[int, frozenset[str]]  # significant digits → the numbers written with that many
 
 
 @dataclass(slots=True)
 class _Tally:
-    """Of a column's values: how many there are, found in their own inputs, in another's."""
+    """Number of a column's values: all, found in their own inputs, found in another's."""
 
     total: int = 0
     in_own: int = 0
@@ -65,7 +65,7 @@ class LeakSearch:
         self._before = written
 
     def leaks(self) -> tuple[str, ...]:
-        """Return the leaks, a line each. The first instance is held against the last."""
+        """Return the leaks, a line each. The first instance is compared with the last."""
         if self._first is not None and self._before is not self._first[1]:
             assert self._before is not None  # noqa: S101 - there is a first
             self._count(*self._first, self._before)
@@ -80,9 +80,9 @@ class LeakSearch:
         for column, how in suspect.items():
             yield f"values of {column} stand in the inputs ({how})"
 
-    def _count(self, instance: TaskInstance, own: Written, other: Written) -> None:
+    def _count(self, instance: TaskInstance, inputs: Written, other_inputs: Written) -> None:
         for column, value in telling_numbers(instance.truth, given_columns(self.family)):
-            here, there = _longest_match(value, own), _longest_match(value, other)
+            here, there = _longest_match(value, inputs), _longest_match(value, other_inputs)
             for floor in FLOORS:
                 tally = self._columns.setdefault((column, floor), _Tally())
                 tally.total += 1

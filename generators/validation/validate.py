@@ -109,7 +109,7 @@ class _Solved:
 
 def validate(family: Family, difficulty: str, seeds: int = 20) -> Validation:
     """Measure a family on ``seeds`` public seeds, and guesses on at least NULL_SEEDS, instance by
-    instance: none of them is kept.
+    instance, so that memory holds one at a time.
 
     Raises GeneratorError for no seeds, for an unknown difficulty and for a solver that fails.
     """

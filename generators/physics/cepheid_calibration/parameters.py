@@ -1,4 +1,4 @@
-"""What each difficulty means (spec/physics.md, §2; docs/decisions/0005)."""
+"""Parameters of each difficulty (spec/physics.md, §2; docs/decisions/0005)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DECOYS = 30  # criteria at most for Cepheids that lack a spectrum
 
 @dataclass(frozen=True, slots=True)
 class Parameters(FamilyParameters):
-    """How many galaxies; the probabilities that one has a Cepheid and a spectrum; the tolerance
+    """Number of galaxies; the probabilities that one has a Cepheid and a spectrum; the tolerance
     of slope and offset in standard errors, and of these errors as a share."""
 
     galaxies: int

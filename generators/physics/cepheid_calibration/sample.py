@@ -52,7 +52,7 @@ class Galaxy:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that the task needs of the galaxy is given."""
+        """True if all values of the galaxy that the task needs are given."""
         return None not in (self.z, self.cepheid, self.magnitude, self.period)
 
 
@@ -146,7 +146,7 @@ def draw_galaxy(
 
 
 def is_degenerate(galaxies: Sequence[Galaxy]) -> bool:
-    """Whether fewer than 8 rows are complete, or their log10 P spread by less than 0.5."""
+    """True if fewer than 8 rows are complete, or their log10 P spread by less than 0.5."""
     periods = [math.log10(galaxy.period or 1.0) for galaxy in galaxies if galaxy.is_complete]
     return len(periods) < FEWEST_ROWS or spread(periods) < SMALLEST_SPREAD
 
@@ -157,7 +157,7 @@ def _decoys(galaxies: Sequence[Galaxy], streams: Streams) -> tuple[str, ...]:
 
 
 def write_table(galaxies: tuple[Galaxy, ...]) -> bytes:
-    """One line a galaxy; what is missing is left empty."""
+    """One line per galaxy; missing values are left empty."""
     rows = (
         f"{galaxy.id},{galaxy.cepheid or ''},{_write(galaxy.magnitude)},{_write(galaxy.period)}\n"
         for galaxy in galaxies

@@ -1,4 +1,4 @@
-"""What is true of the instance as it is written, and the answer that says so.
+"""Ground truth of an instance as it is written, and the answer that states it.
 
 The fit uses ``math`` on scalars and exactly rounded sums only, so that all machines agree.
 """
@@ -19,7 +19,7 @@ from generators.physics.cepheid_calibration.parameters import (
 from generators.physics.cepheid_calibration.sample import Galaxy, Sample, distance_of, spread
 from generators.task import GroundTruth, Scalar, TruthTable
 
-# Decimals that are kept of what logarithms lead to: the last bits of those depend on the C library.
+# Decimals of values computed with logarithms: their last bits depend on the C library.
 _DECIMALS = 9
 
 _VALUES = ("a", "b", "sigma_a", "sigma_b")
@@ -142,8 +142,8 @@ def _fit(complete: Sequence[Galaxy], shift: float) -> Fit:
     )
 
 
-def _shift(value: float, *others: float) -> float:
-    return max(abs(other - value) for other in others)
+def _shift(value: float, *refits: float) -> float:
+    return max(abs(refit - value) for refit in refits)
 
 
 def _tolerances(results: TruthTable) -> tuple[tuple[str, float], ...]:

@@ -1,4 +1,4 @@
-"""What each difficulty means (spec/physics.md, §3; docs/decisions/0006)."""
+"""Parameters of each difficulty (spec/physics.md, §3; docs/decisions/0006)."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ GATE_TOLERANCE = 0.001
 
 @dataclass(frozen=True, slots=True)
 class Parameters(FamilyParameters):
-    """How many galaxies, what they have with which probability, how many must be usable, how
-    near an answer must come (of the constant and its error: relative)."""
+    """Number of galaxies, probability of each of their data, least number of usable ones, and
+    tolerances of answers (of the constant and its error: relative)."""
 
     galaxies: int
     p_cepheid: float

@@ -79,7 +79,7 @@ def make_rubric(truth: GroundTruth) -> Rubric:
 
 
 def _sections() -> tuple[Metarubric, ...]:
-    """That the answer has its parts: 0.45 of 28.45."""
+    """Criteria on the parts that an answer must have: 0.45 of 28.45."""
     some = ItemPrecision(_REDSHIFTS, ("any",), share=0.0)
     return (
         Metarubric(

@@ -66,7 +66,7 @@ class Sample:
 
 
 class _Presence(NamedTuple):
-    """What there is of a galaxy: usable with all of it."""
+    """Flags of the data present for a galaxy; it is usable if all are."""
 
     spectrum: bool
     cepheid: bool
@@ -121,7 +121,7 @@ def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
 def _presences(
     parameters: Parameters, streams: Streams, attempt: int
 ) -> tuple[_Presence, ...] | None:
-    """What there is of each galaxy; None where too few are usable for a fit."""
+    """Draw the data present for each galaxy; None if too few are usable for a fit."""
     present = tuple(
         _presence(parameters, streams.at("presence", index, attempt))
         for index in range(parameters.galaxies)
@@ -152,7 +152,7 @@ def _cepheid(
 
 
 def write_table(sample: Sample) -> bytes:
-    """A row for each galaxy; what it lacks is left empty."""
+    """A row for each galaxy; missing values are left empty."""
     lines = [",".join(COLUMNS), *(_row(galaxy) for galaxy in sample.galaxies)]
     return ("\n".join(lines) + "\n").encode("ascii")
 

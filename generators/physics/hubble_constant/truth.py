@@ -1,4 +1,4 @@
-"""What is true of the galaxies as they are written, and the answer that says so."""
+"""Ground truth of the galaxies as they are written, and the answer that states it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from generators.physics.hubble_constant.parameters import NAME, Parameters
 from generators.physics.hubble_constant.sample import Sample, distance, velocity
 from generators.task import GroundTruth, TruthTable
 
-# Decimals that are kept of what logarithms and powers give: the last bits of those depend on
-# the C library.
+# Decimals of values computed with logarithms and powers: their last bits depend on the C library.
 _DECIMALS = 9
 
 _GALAXIES = ("galaxy_ID", "z", "z_min", "z_max", "distance_Mpc", "velocity_km_s")
@@ -86,8 +85,8 @@ def _analyzed(
 def _margins(
     parameters: Parameters, zs: Sequence[float], distances: Sequence[float], fit: Fit
 ) -> tuple[float, float]:
-    """How far the constant and its error may be off: a share of each, and as much as it moves
-    where all redshifts are off together by their tolerance (R8d)."""
+    """Tolerances of the constant and of its error: a share of each, plus its change if all
+    redshifts are off together by their tolerance (R8d)."""
     moved = [
         fit_constant(distances, [velocity(z + offset) for z in zs])
         for offset in (-parameters.z_tolerance, parameters.z_tolerance)

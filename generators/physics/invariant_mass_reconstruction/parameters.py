@@ -1,4 +1,4 @@
-"""What each difficulty means (spec/physics.md, §4; docs/decisions/0007)."""
+"""Parameters of each difficulty (spec/physics.md, §4; docs/decisions/0007)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SOUGHT_WIDTHS = (0.5, 20.0)
 RADIUS_TOLERANCE = 0.0005
 SIGMAS = 1.5  # of the reference fit that a final value may be off
 SAMPLED_EVENTS = 200
-GATE_TOLERANCES = 10.0  # an event's mass within so many tolerances is a reading (R8e)
+GATE_TOLERANCES = 10.0  # tolerances: an event's mass within them is a reading (R8e)
 GATE_SHARE = 0.5
 
 MOST_WIDTH_ERROR = 0.35  # σ_Γ/Γ
@@ -45,7 +45,7 @@ LEAST_LEAD = 6.0  # in −ln L over the second peak
 
 @dataclass(frozen=True, slots=True)
 class Parameters(FamilyParameters):
-    """What one difficulty draws from, and what it grants."""
+    """Ranges that one difficulty draws from, its tolerance, and the help that its task gives."""
 
     events: int
     signal_fraction: float
@@ -63,7 +63,7 @@ class Parameters(FamilyParameters):
 
     @property
     def precision(self) -> int:
-        """One part in so many that an event's mass is asked for."""
+        """Precision asked of an event's mass: one part in this number."""
         return round(1 / self.event_tolerance)
 
     def described(self) -> dict[str, int | float | str]:

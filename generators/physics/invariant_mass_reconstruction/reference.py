@@ -89,11 +89,11 @@ def fit_reference(
     if not sought:
         return None
     best = min(sought, key=lambda fit: fit.loss)
-    # Where the fit leaves the ranges, the edge of the range still counts as another peak.
+    # If the fit leaves the ranges, the edge of the range still counts as another peak.
     edges = [at for at, fit in zip(places, fits, strict=True) if fit is None or not _sought(fit)]
     peaks: tuple[_Fit | _Place, ...] = (*sought, *edges)
-    others = (peak.loss for peak in peaks if not _same(peak, best))
-    return _report(best, min(others, default=math.inf) - best.loss)
+    other_losses = (peak.loss for peak in peaks if not _same(peak, best))
+    return _report(best, min(other_losses, default=math.inf) - best.loss)
 
 
 def _report(best: _Fit, lead: float) -> Reference:
@@ -205,8 +205,8 @@ def _loss(values: Array, theta: Array) -> tuple[float, Array]:
 
 
 def _places(values: Array, slope: float, best: float) -> list[_Place]:
-    """Where the likelihood, with the background's slope as given, has a local
-    maximum in M that comes near the best; the nearest first."""
+    """Find the local maxima in M of the likelihood, with the background's slope as given, that
+    come near the best; the nearest first."""
     maxima = []
     for width in _WIDTHS:
         edges = np.linspace(LOW_MASS, HIGH_MASS, round((HIGH_MASS - LOW_MASS) / (_BIN * width)) + 1)

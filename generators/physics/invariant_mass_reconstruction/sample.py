@@ -198,7 +198,7 @@ def _draw_pair(
 
 
 def decay(mass: float, stream: Stream) -> Pair:
-    """A pair of this mass whose parent flies at random and decays isotropically."""
+    """A pair of this mass from a parent that flies at random and decays isotropically."""
     pt = -MEAN_PT * math.log(stream.uniform())
     eta = stream.uniform(-MOST_ETA, MOST_ETA)
     phi = stream.uniform(0.0, 2 * math.pi)
@@ -225,14 +225,14 @@ def boost(rest: Momentum, mass: float, parent: Momentum) -> tuple[Momentum, floa
 
 
 def seen(electron: Electron, detector: Detector) -> bool:
-    """Whether it crosses every layer within the detector's length."""
+    """True if the electron crosses every layer within the detector's length."""
     px, py, pz = electron.momentum
     pt = math.sqrt(px * px + py * py)
     return pt > REACH * detector.field * detector.calorimeter and abs(pz) < pt * math.sinh(MOST_ETA)
 
 
 def crossing(electron: Electron, radius: float, field: float) -> tuple[float, float, float]:
-    """Where the electron's helix first crosses the cylinder of this radius (m)."""
+    """Point at which the electron's helix first crosses the cylinder of this radius (m)."""
     px, py, pz = electron.momentum
     pt = math.sqrt(px * px + py * py)
     bend = pt / (BEND * field)

@@ -1,4 +1,4 @@
-"""What is true of the files, and the answer that says so."""
+"""Ground truth of the files, and the answer that states it."""
 
 from __future__ import annotations
 

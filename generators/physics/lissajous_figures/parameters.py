@@ -1,4 +1,4 @@
-"""What each difficulty means (spec/physics.md, §5; docs/decisions/0008)."""
+"""Parameters of each difficulty (spec/physics.md, §5; docs/decisions/0008)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Ratio:
 
     @property
     def is_good(self) -> bool:
-        """Whether some coil of the product line has 377 Ω at this frequency."""
+        """True if some coil of the product line has 377 Ω at this frequency."""
         low, high = IMPEDANCE_OHM
         angular = 2 * math.pi * float(self.hertz)
         return any(low <= angular * coil < high for coil in COILS_H)
@@ -54,10 +54,10 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Parameters(FamilyParameters):
-    """How much there is of everything.
+    """Numbers of units, days, batches and faults, and the ratios of the figures.
 
-    ``faults`` has a range for each machine: how many of its ``tested`` units fail.
-    ``zeros`` is how many faulty units have an identifier that begins with 0, at least.
+    ``faults`` has a range for each machine: the number of its ``tested`` units that fail.
+    ``zeros`` is the least number of faulty units with an identifier that begins with 0.
     """
 
     units: int
@@ -71,7 +71,7 @@ class Parameters(FamilyParameters):
 
     @property
     def machines(self) -> int:
-        """How many machines there are."""
+        """Number of machines."""
         return len(self.faults)
 
     @property

@@ -45,7 +45,7 @@ ANSWER_SCHEMA = answer_schema(
 
 @dataclass(frozen=True, slots=True)
 class _Gates:
-    """What keeps guesses from earning anything."""
+    """Gates that keep guesses from earning anything."""
 
     supplies_precise: ItemPrecision  # R8a: a list of everything is no finding
     supplies_found: ItemRecall  # R8a: nor is an empty one

@@ -1,4 +1,4 @@
-"""What is true of the supplies as they are written, and the answer that says so."""
+"""Ground truth of the supplies as they are written, and the answer that states it."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ __all__ = ["COMPONENTS", "Given", "compile_component", "draw_tree"]
 
 
 class Writer(Protocol):
-    """What the single file of a component is written by."""
+    """Writer of the single file of a component."""
 
     @property
     def log10_space(self) -> float:
@@ -59,7 +59,7 @@ class ComponentMaker:
         return self.writer.log10_space + (self.distractors.log10_space if self.distractors else 0.0)
 
     def make(self, stream: Stream, target: str) -> tuple[MadeFile, ...]:
-        """The file, or the tree whose folder is the target, and distractors."""
+        """The file, or the tree with the target as its folder, and distractors."""
         if isinstance(self.writer, Tree):
             files = self.writer.make(stream, target)
         elif isinstance(self.writer, CsvTable):
@@ -72,7 +72,7 @@ class ComponentMaker:
 
 
 def compile_component(component: Component) -> Maker:
-    """The maker of a component whose placeholders have been replaced (by ``Given`` text, where a
+    """Return the maker of a component with its placeholders replaced (by ``Given`` text, if a
     schema holds them).
 
     A component's own draws come before those of its distractors, so that these change no key.

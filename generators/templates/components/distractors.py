@@ -32,10 +32,10 @@ _PATTERN = re.compile(r"(\*\*/)?\*(\.[A-Za-z0-9]{1,10})")
 
 @dataclass(frozen=True, slots=True)
 class Distractors:
-    """So many files of these kinds in the target's folder, or one folder below it.
+    """Distractor files: ``count`` of these kinds in the target's folder, or one folder below it.
 
     Their names end in four digits before the ending, so that they are never the file that a
-    question asks for; what stands in the way is stepped over.
+    question asks for; names that are taken are skipped.
     """
 
     count: int

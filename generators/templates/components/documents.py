@@ -29,7 +29,7 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./@()&+-]*(?: [A-Za-z0-9_./@()+-]+)*", 
 _NOT_TEXT = frozenset(
     ["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf", "none"]
 )  # in any case, for readers of every age
-# What YAML does not allow unescaped between double quotes, beside what JSON escapes.
+# Characters that YAML does not allow unescaped in double quotes, beside those that JSON escapes.
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 

@@ -4,7 +4,7 @@ Taken: plain characters, escapes of punctuation, ``\\d \\w``, ``.`` (a letter or
 ``[a-z_]`` and ``[^…]`` (of printable ASCII), groups ``(…)`` and ``(?:…)``, alternatives ``|``, and
 ``? * + {n} {n,} {n,m}`` (``*``, ``+`` and ``{n,}`` add at most eight), ``^`` and ``$`` at the ends.
 All else is refused: look-around, back-references, named groups, lazy and possessive repeats, flags,
-``\\b \\s`` and kin; and any pattern whose text could pass 1,000 characters.
+``\\b \\s`` and kin; and any pattern that could match more than 1,000 characters.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ def _times(piece: Piece, least: int, most: int) -> Piece:
 
 
 def log10_sum(logs: Iterable[float]) -> float:
-    """log10 of a sum whose terms' logarithms these are."""
+    """Return log10 of the sum of terms that are given by their log10."""
     terms = list(logs)
     greatest = max(terms)
     return greatest + math.log10(sum(math.pow(10.0, term - greatest) for term in terms))

@@ -1,4 +1,4 @@
-"""The language of schemas: what ``create_json``, ``create_yaml`` and ``create_xml`` draw values by.
+"""The schema language by which ``create_json``, ``create_yaml`` and ``create_xml`` draw values.
 
 A mapping without ``type`` is an object of its keys; text names a data type; numbers, truth values,
 null and lists stand for themselves; a mapping whose ``type`` is text is one of the kinds below or a
@@ -89,13 +89,13 @@ class Object:
 
     @property
     def values(self) -> int:
-        """How many values an object holds at the most, itself included."""
+        """Largest number of values in an object, itself included."""
         extra = 0 if self.extra is None else MOST_EXTRAS * self.extra.values
         return 1 + extra + sum(node.values for node in self.nodes)
 
     @property
     def size(self) -> int:
-        """How many bytes an object takes at the most."""
+        """Largest size of an object in bytes."""
         keys = sum(2 * len(key.encode()) + 12 for key in self.keys)
         extra = 0 if self.extra is None else MOST_EXTRAS * (self.extra.size + 30)
         return 12 + keys + extra + sum(node.size for node in self.nodes)
@@ -132,12 +132,12 @@ class Array:
 
     @property
     def values(self) -> int:
-        """How many values an array holds at the most, itself included."""
+        """Largest number of values in an array, itself included."""
         return 1 + self.most * self.items.values
 
     @property
     def size(self) -> int:
-        """How many bytes an array takes at the most."""
+        """Largest size of an array in bytes."""
         return 12 + self.most * (self.items.size + 2 * len(self.element) + 12)
 
     def draw(self, stream: Stream, count: int) -> list[Any]:
@@ -280,12 +280,12 @@ def _text(path: str, value: str, xml: bool) -> str:
 
 
 def is_xml_text(text: str) -> bool:
-    """Whether XML 1.0 may hold it."""
+    """True if XML 1.0 allows every character of the text."""
     return _XML_TEXT.fullmatch(text) is not None
 
 
 def is_xml_name(name: str) -> bool:
-    """Whether an element may be called so: ASCII letters, digits, ``_ - .``, no colon."""
+    """True for a name that an element may have: ASCII letters, digits, ``_ - .``, no colon."""
     plain = name.replace("_", "a").replace("-", "1").replace(".", "1")
     return plain.isascii() and plain.isalnum() and plain[0].isalpha()
 
@@ -377,7 +377,7 @@ def _integer(path: str, written: Mapping[str, Any]) -> Leaf:
 
 
 def _bounds(path: str, written: Mapping[str, Any], low: float, high: float) -> tuple[float, float]:
-    """What is said of a range; where one end is not, the usual one or a thousand on."""
+    """Return the ends of a range; a missing end is the usual one or a thousand away."""
     asked_low, asked_high = written.get("minimum"), written.get("maximum")
     if asked_low is not None:
         low = number(f"{path}.minimum", asked_low)

@@ -135,7 +135,7 @@ _MEASURE = re.compile(r"\s*([0-9]{1,9})([lsp])\s*")
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """Text that stands as it is, and so many units of filler after it, over and over."""
+    """Parts of fixed text, each followed by a number of units of filler."""
 
     parts: tuple[tuple[str, Filler, int], ...]
     end: str
@@ -199,7 +199,7 @@ _MOST_FILE_LINES = 4  # of a file
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """``depth`` levels of folders below the target, each folder with so many in it, and files."""
+    """``depth`` levels of folders below the target; ranges of folders and files in each folder."""
 
     depth: int
     breadth: tuple[int, int]

@@ -33,11 +33,11 @@ FUNCTIONS: dict[str, Function] = {**TEXT, **CSV, **SQLITE, **TREE, **XML, **ARIT
 
 
 def call_function(name: str, arguments: Sequence[str], file: OpenFile | None) -> str:
-    """What a function says of its arguments and the file.
+    """Return a function's answer for its arguments and the file.
 
     Arguments are texts with nothing left to fill in, the file not among them, as many as the
     function takes. Raises TemplateError that names the function, its arguments, the file's path
-    and the reason; where that is a bound that was struck, TemplateLimitError.
+    and the reason; TemplateLimitError if the reason is an exceeded bound.
     """
     try:
         answer = FUNCTIONS[name].compute(arguments, file)

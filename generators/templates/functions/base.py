@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from generators.errors import TemplateError, TemplateLimitError
 
-# How filters compare: texts, or numbers where both are.
+# Comparisons of filters: of numbers if both are numbers, else of texts.
 ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -62,7 +62,7 @@ _DEPTHS = {"[": 1, "(": 1, "{": 1, "]": -1, ")": -1, "}": -1}
 
 
 def parts_paths(starts: str) -> Callable[[str], list[str]]:
-    """What parts a text into the paths in it, of which all but the first begin with ``starts``."""
+    """Return a splitter of a text into its paths, all but the first beginning with ``starts``."""
 
     def part(text: str) -> list[str]:
         masked = _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), text)
@@ -92,10 +92,10 @@ class _Closable(Protocol):
 
 
 class OpenFile:
-    """The bytes at a path, and what parsers read from them, each once.
+    """The bytes at a path, and the results of parsers, each of which reads them once.
 
-    Parsers raise TemplateError for bytes of another format, and for more than MAX_BYTES. What they
-    open is closed by ``close``, or at the end of a ``with`` block.
+    Parsers raise TemplateError for bytes of another format, and for more than MAX_BYTES. Resources
+    that they open are closed by ``close``, or at the end of a ``with`` block.
     """
 
     def __init__(self, path: str, data: bytes, known: Mapping[Any, object] | None = None) -> None:
@@ -117,7 +117,7 @@ class OpenFile:
 
     @cached_property
     def lines(self) -> list[str]:
-        """Its lines without their ends; what follows the last line end is a line if not empty."""
+        """Its lines without their ends; text after the last line end is a line if not empty."""
         text = self.text
         if "\r" in text:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -128,11 +128,11 @@ class OpenFile:
 
     @cached_property
     def words(self) -> list[str]:
-        """What stands between white space."""
+        """Words of the text, as white space separates them."""
         return self.text.split()
 
     def parsed(self, parse: Callable[[OpenFile], T]) -> T:
-        """The file as a parser reads it; each parser reads it once. Raises what that raises."""
+        """The file as a parser reads it; each parser reads it once. Raises the parser's errors."""
         if parse not in self._parsed:
             self._parsed[parse] = parse(self)
         made: T = self._parsed[parse]

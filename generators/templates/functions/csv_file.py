@@ -51,8 +51,8 @@ class CsvRows:
 
     @classmethod
     def of_columns(cls, header: Sequence[str], columns: Sequence[Cells]) -> CsvRows:
-        """The table of a file whose cells are known, one column of them for each header, which
-        all have names of their own: what ``read_table`` would make of it."""
+        """The table of a file whose cells are known, one column of them for each header, all
+        with different names. Equal to the result of ``read_table``."""
         return cls(header, dict(zip(header, columns, strict=True)))
 
     @cached_property
@@ -72,7 +72,7 @@ class CsvRows:
         return cells
 
     def place(self, header: str) -> int:
-        """Which column it is, from 0."""
+        """Index of the column with this header, from 0."""
         if not self._header and not self.rows:
             raise TemplateError("the file has no rows, not even a header")
         if header not in self._places:
@@ -147,17 +147,17 @@ def _of_filtered(verb: str) -> Function:
 
 
 def select_cells(table: CsvRows, header: str, filtered: str, sign: str, value: str) -> Cells:
-    """The cells below ``header`` in rows whose cell below ``filtered`` passes; none is empty."""
+    """The cells below ``header`` in rows that pass the filter on ``filtered``; none is empty."""
     passes = make_filter(sign, value)
-    cells, others = table.column(header), table.column(filtered)
-    pairs = [(cell, other) for cell, other in zip(cells, others, strict=True) if cell.strip()]
-    # What is filtered by has often few values, such as departments: each is looked at once.
+    cells, filter_cells = table.column(header), table.column(filtered)
+    pairs = [(cell, other) for cell, other in zip(cells, filter_cells, strict=True) if cell.strip()]
+    # A filter column often has few values, such as departments: each is tested once.
     kept = {other for other in {other for _, other in pairs} if other.strip() and passes(other)}
     return [cell for cell, other in pairs if other in kept]
 
 
 def make_filter(sign: str, value: str) -> Callable[[str], bool]:
-    """Whether a cell passes: compared as numbers where both are, else as texts.
+    """Return a test of cells: compares numbers if both are numbers, else texts.
 
     No operator at all means ``==`` (the paper's form, ``DEPT_CD::Engineering``).
     """

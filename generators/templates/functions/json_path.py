@@ -6,7 +6,7 @@ A path is ``$`` (may be left out) and steps:
 ``.name``, ``name``    the value of a key; a name holds anything but ``.`` ``[`` ``]``
 ``['a.b']``            the same, for any key; double quotes work too
 ``[3]``, ``[-1]``      an item of a list, from 0; from its end
-``[*]``                every item of a list; what is no list stands for itself
+``[*]``                every item of a list; any other value stands for itself
 ``.*``                 every value of an object, every item of a list
 ``[?f>v]``             the items that pass
 =====================  ====================================================================
@@ -63,7 +63,7 @@ class JsonStep:
 
     @property
     def is_single(self) -> bool:
-        """Whether it leads to one value at most."""
+        """True if it leads to at most one value."""
         return self.kind in ("key", "index")
 
 
@@ -76,18 +76,18 @@ class Path:
 
     @property
     def is_single(self) -> bool:
-        """Whether the whole path leads to one value."""
+        """True if the whole path leads to one value."""
         return self.single == len(self.steps)
 
     def after(self, count: int) -> Path:
-        """What is left of it after so many steps."""
+        """Rest of the path after its first ``count`` steps."""
         steps = self.steps[count:]
         single = next((i for i, step in enumerate(steps) if not step.is_single), len(steps))
         return Path(steps, single)
 
     @property
     def filters(self) -> bool:
-        """Whether it has a filter."""
+        """True if the path has a filter."""
         return any(step.kind == "filter" for step in self.steps)
 
 
@@ -112,7 +112,7 @@ def compile_path(text: str) -> Path:
 
 
 def follow(value: Any, steps: Sequence[JsonStep]) -> Any:
-    """Where single steps lead. Raises TemplateError at the first that leads nowhere."""
+    """Return the value that single steps lead to. Raises TemplateError if a step leads nowhere."""
     for step in steps:
         step_value = _one(value, step)
         if step_value is _MISSING:
@@ -169,7 +169,7 @@ def _missing(value: Any, step: JsonStep) -> str:
 
 
 def name_kind(value: Any) -> str:
-    """What a value is, in words: an object, a list, a text, a number…"""
+    """Name the kind of a value in words: an object, a list, a text, a number…"""
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):
@@ -180,7 +180,7 @@ def name_kind(value: Any) -> str:
 
 
 def _closing(text: str, start: int) -> int:
-    """Where the bracket that opens here closes, brackets in quotes and within not counted."""
+    """Find the close of the bracket that opens here, not counting those in quotes and within."""
     masked, depth = _mask(text), 0
     for at in range(start, len(text)):
         depth += {"[": 1, "]": -1}.get(masked[at], 0)

@@ -158,13 +158,13 @@ def parse_yaml(file: OpenFile) -> Any:
     return read_yaml(file.text)
 
 
-# --- Labels of JSON and YAML values: whose value is the largest, whose list is the longest ---
+# --- Labels of JSON and YAML values: of the largest value, of the longest list ---
 
 Read = Callable[[Any, Path], list[Any]]
 
 
 def label_of_extreme(value: Any, labels: Path, values: Path, read: Read, largest: bool) -> Any:
-    """The label whose value is the largest (or smallest). Raises TemplateError for no number."""
+    """The label of the largest (or smallest) value. Raises TemplateError for no number."""
     best: tuple[float, Any] | None = None
     for item, label, rest in _things(value, labels, values, read):
         matches = read(item, rest)
@@ -246,7 +246,7 @@ def find_one(value: Any, path: Path) -> str:
 
 
 def count(value: Any, path: Path) -> str:
-    """How many items a list or keys an object has; of many values, how many they are."""
+    """Number of items of a list or keys of an object; for a path to many values, their number."""
     if not path.is_single:
         return str(len(expand([value], path.steps)))
     target = follow(value, path.steps)
@@ -269,7 +269,7 @@ def collect(value: Any, path: Path) -> str:
 
 
 def count_where(value: Any, path: Path) -> str:
-    """How many values pass the filter."""
+    """Number of values that pass the filter."""
     return str(len(_filtered(value, path)))
 
 

@@ -115,7 +115,7 @@ def to_index(text: str, what: str) -> int:
 
 
 def find_extreme(texts: Sequence[str], numbers: Sequence[float | None], largest: bool) -> str:
-    """The text whose number is the largest (or smallest), the first of equals.
+    """The text of the largest (or smallest) number, the first of equals.
 
     Raises TemplateError where there is no number: a value that is missing is not zero.
     """
@@ -181,9 +181,9 @@ def math_abs(arguments: Sequence[str], _: object) -> str:
 
 
 def math_round(arguments: Sequence[str], _: object) -> str:
-    """Rounded to so many places (0 where not said, then a whole number), halves away from zero.
+    """Round to the given places (0, to a whole number, if not given), halves away from zero.
 
-    So do people, spreadsheets and SQL; Python's ``round`` takes halves to the even digit.
+    Spreadsheets and SQL do the same; Python's ``round`` takes halves to the even digit.
     """
     places = _places(arguments[1]) if len(arguments) > 1 else 0
     rounded = _rounded(arguments[0], places)
@@ -191,7 +191,7 @@ def math_round(arguments: Sequence[str], _: object) -> str:
 
 
 def math_fixed(arguments: Sequence[str], _: object) -> str:
-    """Rounded likewise, and written with exactly so many places: 3.1 to 2 places is 3.10."""
+    """Round likewise, and write exactly the given places: 3.1 to 2 places is 3.10."""
     rounded = _rounded(arguments[0], _places(arguments[1]))
     return f"{rounded if rounded else abs(rounded):f}"
 

@@ -1,4 +1,4 @@
-"""Answers of a SQLite database, which is held in memory and can only be read.
+"""Answers of a read-only SQLite database in memory.
 
 A query may be anything that reads. Refused are statements that write, attach, open a
 transaction or load an extension, more than one statement, PRAGMAs other than those that
@@ -52,8 +52,8 @@ class Clock:
         return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
 
     def bind(self, connection: sqlite3.Connection) -> None:
-        """Have the connection ask these functions instead of SQLite's own. What they answer
-        follows from their arguments, so that SQLite need not ask again."""
+        """Replace SQLite's own functions on the connection by these. Their results depend on their
+        arguments alone, so that SQLite need not call them again."""
         for name in _FUNCTIONS:
             connection.create_function(name, -1, self._function(name), deterministic=True)
         if _HAS_DIFFERENCE:
@@ -255,7 +255,7 @@ _idle: list[OpenDatabase] = []
 def _schema_of(data: bytes) -> bytes:
     """All of a file's first page but what each change of its rows changes (its counters, how many
     pages there are). Where that page holds the whole schema, files that are alike in it have the
-    same tables, columns and root pages: what is prepared for one is right for the other."""
+    same tables, columns and root pages: queries prepared for one fit the other."""
     size = int.from_bytes(data[_PAGE_SIZE], "big")
     return data[16:24] + data[40:92] + data[_HEADER:size]
 

@@ -60,7 +60,7 @@ def xpath_attr(arguments: Sequence[str], file: OpenFile) -> str:
 
 
 def xpath_count(arguments: Sequence[str], file: OpenFile) -> str:
-    """How many matches there are."""
+    """Number of matches."""
     return str(len(_matches(arguments[0], file)))
 
 
@@ -89,7 +89,7 @@ def _matches(path: str, file: OpenFile) -> list[XPathNode]:
 
 
 def _document(path: str, file: OpenFile) -> XmlDocument:
-    _check([path])  # first: what is wrong in every file is said before all else
+    _check([path])  # first: errors of the path itself are reported before those of a file
     return file.parsed(parse_document)
 
 

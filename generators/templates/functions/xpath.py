@@ -188,7 +188,7 @@ def read_document(text: str) -> XmlDocument:
 
 
 def _has_doctype(text: str) -> bool:
-    """Whether one stands where it may: before the root, among comments and instructions."""
+    """True if the text has a doctype before its root, among comments and instructions."""
     at = 0
     while True:
         at = text.find("<", at)
@@ -234,9 +234,9 @@ class _Context(XPathContext):
         return self._counted(super().iter_descendants(axis))
 
     def iter_matching_nodes(self, name: str, default_namespace: str | None = None) -> Iterator[Any]:
-        first, *others = self.source.full_names(name)
+        first, *more_names = self.source.full_names(name)
         for node in self.iter_children_or_self():
-            names = (first, *others) if isinstance(node, ElementNode) else (first,)
+            names = (first, *more_names) if isinstance(node, ElementNode) else (first,)
             if any(node.match_name(full_name) for full_name in names):
                 yield node
 

@@ -202,7 +202,7 @@ class SandboxForm(Form):
     def files(self, components: tuple[Component, ...]) -> None:
         """Refuse two components that make one file, or one inside the other's."""
         seen: dict[str, str] = {}
-        holding: dict[str, str] = {}  # of these, the files: what is no folder
+        holding: dict[str, str] = {}  # those that are files, not folders
         for component in components:
             path, place = component.target_file, (*component.place, "target_file")
             if not path:
@@ -237,7 +237,7 @@ class SandboxForm(Form):
         return tuple(names[name] for name in order)
 
     def needs(self, component: Component, known: Mapping[str, Component]) -> set[str]:
-        """What a component waits for: what it depends on, and files that its content reads."""
+        """Components to make before this one: those it depends on, and those its content reads."""
         place = (*component.place, "depends_on")
         for name in component.depends_on:
             if name not in known:
@@ -271,8 +271,8 @@ class SandboxForm(Form):
 
 
 def _target_names(value: Any, place: Place) -> Iterator[tuple[Place, str | None]]:
-    """Where ``TARGET_FILE`` is a function's file, and the name in its brackets: "" for none, None
-    for brackets that hold none."""
+    """Find the places with ``TARGET_FILE`` as a function's file, and the name in its brackets:
+    "" without brackets, None for brackets without a name."""
     if isinstance(value, str):
         if "{{" not in value:
             return

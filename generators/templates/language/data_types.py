@@ -125,8 +125,8 @@ def indices(units: Units, size: int) -> list[int]:
 
 
 def drawn_columns(kinds: Sequence[DataType], sizes: Units, units: Units) -> list[Any]:
-    """What ``at`` takes, for a column of each kind, from a row of uniforms for each of them.
-    ``sizes`` is as ``sizes_of`` has them."""
+    """Compute the arguments of ``at`` for a column of each kind, from a row of uniforms for each.
+    ``sizes`` is the result of ``sizes_of``."""
     places = (units * sizes).astype("int64")
     return [places[row] if kind.size else units[row] for row, kind in enumerate(kinds)]
 
@@ -344,7 +344,7 @@ def _all() -> dict[str, DataType]:
 
 DATA_TYPES: Mapping[str, DataType] = MappingProxyType(_all())
 
-# What database columns without a data type hold (not to be asked for by name).
+# Types of database columns without a data type (not to be asked for by name).
 CALENDAR = DATA_TYPES["date"]
 MOMENT = DataType(
     "datetime",

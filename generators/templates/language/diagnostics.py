@@ -1,4 +1,4 @@
-"""Values of a template file, read and checked: what is wrong with them, and where.
+"""Values of a template file, read and checked, and the problems found in them by line.
 
 ``Form`` gathers problems by their line, as a file is read. The functions read what a component
 holds; they raise TemplateError, which begins with the path of the key.
@@ -58,7 +58,7 @@ def foremost(errors: Iterable[Problem]) -> tuple[Problem, ...]:
 
 @dataclass(slots=True)
 class Form:
-    """One reading of a document: what was found wrong so far. Mutable."""
+    """One reading of a document, with the problems found so far. Mutable."""
 
     document: YamlDocument
     errors: list[Problem] = field(default_factory=list)

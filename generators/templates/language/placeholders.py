@@ -46,7 +46,7 @@ Text = tuple[Part, ...]
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a sample's placeholders stand for."""
+    """Values that replace a sample's placeholders."""
 
     values: Mapping[str, str]  # of variables by key, and of constants by name
     open_file: Callable[[str], OpenFile]  # a path, or TARGET_FILE…; raises TemplateError
@@ -65,7 +65,8 @@ Fill = Callable[[Scope], str]
 
 
 def compile_text(text: Text) -> Fill:
-    """What fills a text in each sample. It raises TemplateError if a function has no answer."""
+    """Return a filler of the text, for each sample. It raises TemplateError if a function has no
+    answer."""
     if is_plain(text):
         whole = "".join(map(str, text))
         return lambda _: whole
@@ -117,7 +118,7 @@ def calls_of(text: Text) -> Iterator[Call]:
 
 
 def is_plain(text: Text) -> bool:
-    """Whether there is nothing to fill."""
+    """True if the text has no placeholders."""
     return all(isinstance(part, str) for part in text)
 
 
@@ -134,7 +135,7 @@ def _compile_part(part: Variable | Constant | Call) -> Fill:
 
 
 def outermost(text: str) -> Iterator[tuple[int, int]]:
-    """Where the outermost placeholders start and end, by their braces alone."""
+    """Find the start and end of each outermost placeholder, by the braces alone."""
     depth = start = 0
     for match in re.finditer(r"\{\{|\}\}", text):
         if match[0] == "{{":
@@ -176,7 +177,7 @@ def _parts(text: str, keep_lorem: bool, depth: int) -> Iterator[Part]:
 
 
 def _end_of(text: str, start: int) -> int:
-    """Where the placeholder that starts here closes."""
+    """Find the end of the placeholder that starts here. Raises TemplateError if there is none."""
     free = _is_free(text[start : start + 64])
     for quoted in (True, False):  # an odd quote is a quote, not an opening one
         end = _scan(text, start, quoted, free)
@@ -267,7 +268,7 @@ def _count(function: Function) -> str:
 
 
 def _is_free(body: str) -> bool:
-    """Whether the placeholder that starts so is a function with free text, such as SQL."""
+    """True if the placeholder that starts so is a function with free text, such as SQL."""
     name = _NAME.match(body.lstrip())
     return name is not None and name[0] in FUNCTIONS and FUNCTIONS[name[0]].rest
 

@@ -82,7 +82,7 @@ class MadeFile:
 
     path: str
     data: bytes
-    # What reading the bytes as CSV gives, where their writer knows it.
+    # The bytes read as CSV, if their writer knows the table.
     table: CsvRows | None = field(default=None, compare=False, repr=False)
 
 

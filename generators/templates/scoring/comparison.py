@@ -83,7 +83,7 @@ def same_json(expected: Any, actual: Any) -> bool:
 
 
 def differences(expected: Any, actual: Any, most: int = MOST_DIFFERENCES) -> list[str]:
-    """Where the two differ and how, at most so many, from the top down: ``$.a[0]: …``."""
+    """List at most ``most`` differences of the two, from the top down: ``$.a[0]: …``."""
     lines: list[str] = []
     rest = deque([] if _same_scalar(expected, actual) else [("$", expected, actual)])
     while rest and len(lines) < most:
@@ -157,7 +157,7 @@ _AFTER = _BEFORE + ".,;:!"
 
 
 def same_text_leniently(expected: str, text: str) -> bool:
-    """Whether a cleaned text says what is expected, by rules 1, 2 and 4 to 6."""
+    """True if a cleaned text states the expected answer, by rules 1, 2 and 4 to 6."""
     wanted = plain(expected)
     if wanted == "":  # nothing but signs, which then do count
         return text.strip() == expected.strip()
@@ -166,7 +166,7 @@ def same_text_leniently(expected: str, text: str) -> bool:
 
 
 def same_json_leniently(expected: Any, text: str) -> bool:
-    """Whether a cleaned text holds the JSON value that is expected, by rules 1 and 3 to 6."""
+    """True if a cleaned text contains the expected JSON value, by rules 1 and 3 to 6."""
     if any(same_value_leniently(expected, value) for value in json_values(text, type(expected))):
         return True
     spelt = isinstance(expected, str | int | float) and not isinstance(expected, bool)
@@ -174,7 +174,7 @@ def same_json_leniently(expected: Any, text: str) -> bool:
 
 
 def same_value_leniently(expected: Any, actual: Any) -> bool:
-    """Whether two JSON values are one by rules 4 to 6. Recurses nowhere."""
+    """True if two JSON values are equal by rules 4 to 6. Does not recurse."""
     rest = [(expected, actual)]
     while rest:
         wanted, given = rest.pop()
@@ -214,7 +214,7 @@ def as_number(value: Any) -> int | float | None:
 
 
 def same_number(wanted: int | float, given: int | float) -> bool:
-    """Whether two numbers are one within the tolerances."""
+    """True if two numbers are equal within the tolerances."""
     try:
         return math.isclose(wanted, given, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
     except OverflowError:  # an integer beyond the floats
@@ -255,7 +255,7 @@ def _same_plain(wanted: str, number: int | float | None, given: str) -> bool:
 
 
 def _texts(text: str, number: int | float | None) -> Iterator[str]:
-    """What may be meant as the answer, the whole first."""
+    """Yield the parts of a text that may be meant as the answer, the whole first."""
     if len(text) > _MOST_READ:
         return
     yield text
@@ -309,7 +309,7 @@ def _whole(text: str) -> Iterator[Any]:
 
 
 def _inside(text: str) -> list[Any]:
-    """The objects and lists in a text; none where so many tries do not reach its end."""
+    """The objects and lists in a text; none if ``_MOST_TRIES`` tries do not reach its end."""
     values: list[Any] = []
     place = 0
     for _ in range(_MOST_TRIES):

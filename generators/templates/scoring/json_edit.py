@@ -168,7 +168,7 @@ class _Filter:
             place = match.end()
 
     def test(self) -> Test | None:
-        """What the filter asks of an item; None for one that cannot be read."""
+        """Return the filter's test of an item; None for a filter that cannot be read."""
         try:
             test = self._either()
         except _UnreadableError:
@@ -238,7 +238,7 @@ class _Filter:
 
 
 def _field(part: re.Match[str]) -> Callable[[Any], Any]:
-    """What reads a field of an item: a value, or ``_MISSING``."""
+    """Return a reader of a field of an item, which returns its value or ``_MISSING``."""
     text = part["word"] or (part["field"] or "").rpartition(".indexOf(")[0]
     names = [name for name in text.removeprefix("@").split(".") if name]
     if not text or (not names and text != "@"):
@@ -333,13 +333,13 @@ def score_edit(key: Key, response: str, workspace: Workspace) -> AnswerScore:
     if same_json(expected, actual):
         return AnswerScore(True, details={**details, "edits_missing": [], "other_changes": []})
     missing = [place for place, steps in places.items() if not _same_at(steps, expected, actual)]
-    others = differences(_masked(expected, edited), _masked(actual, edited))
+    other_changes = differences(_masked(expected, edited), _masked(actual, edited))
     reasons = [f"not made: {', '.join(missing[:10])}"] * bool(missing)
-    reasons += [f"changed too: {', '.join(others[:10])}"] * bool(others)
+    reasons += [f"changed too: {', '.join(other_changes[:10])}"] * bool(other_changes)
     return AnswerScore(
         False,
         f"{key.file}: {'; '.join(reasons)}",
-        {**details, "edits_missing": missing, "other_changes": others},
+        {**details, "edits_missing": missing, "other_changes": other_changes},
     )
 
 

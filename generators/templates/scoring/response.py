@@ -1,4 +1,4 @@
-"""What is taken off a response before it is compared: a model's reasoning, and its markers.
+"""Cleaning of a response before it is compared: a model's reasoning and its markers are removed.
 
 The rules and their order are those of the run folders that people have (spec/templates.md,
 Cleaning); strict verdicts agree only if nothing more is cleaned.
@@ -70,8 +70,8 @@ def _after_orphan(text: str) -> str:
     return text[end:]
 
 
-MOST_RESPONSE = 1 << 21  # characters; what is longer is wrong
-MOST_READ = 1 << 24  # bytes of a file; what is longer is wrong
+MOST_RESPONSE = 1 << 21  # characters; a longer one is wrong
+MOST_READ = 1 << 24  # bytes of a file; a longer one is wrong
 _MOST_QUOTED = 200  # characters of an answer in a reason
 _MOST_KEPT = 4000  # characters of an answer in the details
 

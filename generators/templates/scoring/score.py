@@ -2,7 +2,7 @@
 
 The strict verdicts of the six types are those of the public implementation (spec/templates.md,
 Scoring types), verdict for verdict; the reasons are in our words. The lenient ones forgive what
-``generators.templates.scoring.comparison`` lists; what is right strictly is right leniently.
+``generators.templates.scoring.comparison`` lists; a strictly right answer is leniently right too.
 Answers are untrusted: nothing here raises, and nothing takes long.
 
     key = Key("stringmatch", expected="amber")
@@ -80,7 +80,7 @@ class Scored:
     lenient: bool = False
 
     def passes(self, answer: Answer) -> bool:
-        """Whether the answer meets the check."""
+        """True if the answer meets the check."""
         judge = score_leniently if self.lenient else score
         key = Key(self.scoring_type, self.expected, self.file, self.paths)
         return judge(key, answer.text, answer).correct
@@ -259,7 +259,7 @@ def _compare_json(expected: str, text: str, what: str, details: dict[str, Any]) 
 
 
 def _details(key: Key, response: object, answer: str, expected: str) -> dict[str, Any]:
-    """What is recorded of an answer; ``expected`` is the name of the key's text."""
+    """Details to record of an answer; ``expected`` is the field name of the key's text."""
     if _reads_file(key):
         return {
             "expected_file": key.file,

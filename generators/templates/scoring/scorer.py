@@ -32,7 +32,7 @@ SCORING_TYPES = (
 
 
 class Workspace(Protocol):
-    """What an agent left behind, as scorers see it. Paths are as the key has them."""
+    """Files that an agent left, as scorers read them. Paths are written as in the key."""
 
     def read(self, path: str) -> bytes | None:
         """A regular file's bytes; None where there is none, or it leads out of the sandbox."""
@@ -45,7 +45,7 @@ class Workspace(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a sample's answer is compared with: complete, nothing left to compute."""
+    """Answer key of a sample: complete, nothing left to compute."""
 
     scoring_type: str
     expected: str = ""  # of stringmatch, jsonmatch, and the content of the read-file kinds
@@ -55,7 +55,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class AnswerScore:
-    """Whether one answer is right, and if not, why."""
+    """Score of one answer: right or wrong, and if wrong, why."""
 
     correct: bool
     error: str = ""
@@ -70,9 +70,9 @@ _ENTRY = re.compile(r"[a-z][a-z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class Scorer:
-    """How answers of one type are scored.
+    """Scoring of the answers of one type.
 
-    ``leniently`` is asked about what ``score`` found wrong; without it the type has one verdict.
+    ``leniently`` judges the answers that ``score`` rejects; without it the type has one verdict.
     Answers are untrusted: both return quickly and raise nothing.
     """
 
@@ -82,10 +82,10 @@ class Scorer:
 
 
 def installed_scorers(reserved: Collection[str]) -> Mapping[str, Callable[[], Scorer]]:
-    """What loads each installed scorer, by its name; loads none.
+    """Return a loader for each installed scorer, by its name; loads none.
 
-    Raises TemplateError, which names the distribution, for an entry whose name is none, is
-    reserved, or is given by two distributions.
+    Raises TemplateError, which names the distribution, for an entry with a name that is invalid,
+    reserved, or given by two distributions.
     """
     entries = gather(
         GROUP,

@@ -34,7 +34,7 @@ SEQUENCE = "CREATE TABLE sqlite_sequence(name,seq)"
 
 @dataclass(frozen=True, slots=True)
 class SqliteColumn:
-    """One column: what its values are made from, and how its affinity would store them."""
+    """One column: the source of its values, and how its affinity would store them."""
 
     kind: DataType | None  # None for row numbers and references
     parent: tuple[int, int] | None  # the table and column that it refers to
@@ -45,7 +45,7 @@ class SqliteColumn:
 
     @property
     def drawn(self) -> bool:
-        """Whether the values are drawn, and not the numbers of the rows."""
+        """True if the values are drawn, and not the numbers of the rows."""
         return self.kind is not None or self.parent is not None
 
 
@@ -54,7 +54,7 @@ class SqliteTable:
     root: int
     rows: int
     columns: tuple[SqliteColumn, ...]
-    order: tuple[int, ...]  # of drawing: what refers to this table's own columns comes after them
+    order: tuple[int, ...]  # of drawing: references within the table come after the rest
     sizes: Units  # of the columns that are drawn, in that order, one below the other
 
 
@@ -110,7 +110,7 @@ def _values(column: SqliteColumn, drawn: Any, made: list[list[list[Any]]]) -> li
 
 @cache
 def _encoded_words(name: str) -> Callable[[Any], Encoded]:
-    """What encodes the texts of a data type, by their indices."""
+    """Return an encoder of a data type's texts, by their indices."""
     import numpy as np
 
     texts = DATA_TYPES[name].texts
@@ -201,7 +201,7 @@ def _column(spec: ColumnSpec, specs: Sequence[TableSpec], asked: bool) -> Sqlite
 def _store(
     affinity: str, drawn: str, kind: DataType | None
 ) -> Callable[[list[Any]], list[Any]] | None:
-    """What SQLite itself would do to values of a type on their way into a column."""
+    """Return SQLite's conversion of values of a type when it stores them; None if they stay."""
     if affinity == "TEXT" and drawn != "TEXT":
         write = text if kind is None else kind.write
         return lambda values: list(map(write, values))

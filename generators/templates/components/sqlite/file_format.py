@@ -19,7 +19,7 @@ _HEADER = 100  # bytes before the first page's own header
 _MOST_LOCAL = PAGE - 35  # bytes of a row that a leaf holds before the rest overflows
 _LEAST_LOCAL = (PAGE - 12) * 32 // 255 - 23
 _MOST_CHILDREN = 250  # of an interior page; at most 15 bytes each
-# What the file says it was last written by. Readers do not use it; it must only never change.
+# SQLite version that the file names as its last writer. Readers ignore it; it must never change.
 _VERSION = 3_040_001
 
 _ONE_BYTE = [bytes((value,)) for value in range(128)]
@@ -65,7 +65,7 @@ def encoded(values: Sequence[Any]) -> Encoded:
 
 
 def nothing(rows: int) -> Encoded:
-    """As many nulls: what stands in the place of a row's own number, too."""
+    """This number of nulls, which also stand in place of a row's own number."""
     return bytes(rows), [b""] * rows
 
 
@@ -136,7 +136,7 @@ def _row_numbers() -> Any:
 
 @cache
 def _lengths() -> Any:
-    """How many bytes a value of each kind below 128 has."""
+    """Number of bytes of a value of each kind below 128."""
     import numpy as np
 
     numbers = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0)
@@ -218,7 +218,7 @@ class Pages:
         ]
 
     def _spilt(self, row: bytes) -> bytes:
-        """A row too long for a leaf: what stays there, and the page that the rest begins on."""
+        """A row too long for a leaf: the part that stays there, and the first page of the rest."""
         fits = _LEAST_LOCAL + (len(row) - _LEAST_LOCAL) % (PAGE - 4)
         local = fits if fits <= _MOST_LOCAL else _LEAST_LOCAL
         parts = [row[at : at + PAGE - 4] for at in range(local, len(row), PAGE - 4)]
@@ -267,7 +267,7 @@ def _filled(
     rightmost: bytes,
     before: int,
 ) -> bytes:
-    """A page of cells that take so many bytes, given from the last to the first."""
+    """A page of cells that take ``taken`` bytes, given from the last to the first."""
     place = PAGE - taken
     head = pack(f">BHHHB{len(rightmost)}s", kind, 0, len(pointers) // 2, place, 0, rightmost)
     start = b"".join((bytes(before), head, pointers)).ljust(place, b"\0")

@@ -1,4 +1,4 @@
-"""What a template says of a database's tables: read, checked, and put in an order that works."""
+"""A template's database tables: read, checked, and ordered so that references can be drawn."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ColumnSpec:
 
     @property
     def is_number(self) -> bool:
-        """Whether its values are the rows' own numbers."""
+        """True if its values are the rows' own numbers."""
         return self.kind is None and self.asked is None
 
 
@@ -77,7 +77,7 @@ class TableSpec:
         return places[0] if places else None
 
     def refers_to_itself(self, index: int) -> bool:
-        """Whether a column refers to a column of its own table."""
+        """True if a column refers to a column of its own table."""
         reference = self.columns[index].reference
         return reference is not None and reference[0] == self.name
 
@@ -193,7 +193,7 @@ def _type(path: str, value: Any) -> str:
 
 
 def _kind(path: str, name: str, type_: str, data_type: Any) -> DataType:
-    """What a column's values are: as said, or as its type and name suggest."""
+    """Return a column's data type: the given one, or the one that its type and name suggest."""
     if data_type is not None:
         return type_at(f"{path}.data_type", data_type)
     if type_ == "INTEGER":
@@ -201,8 +201,8 @@ def _kind(path: str, name: str, type_: str, data_type: Any) -> DataType:
         if "age" in lower:
             return DATA_TYPES["age"]
         return _AMOUNT if "amount" in lower or "price" in lower else _SMALL
-    others = {"REAL": _REAL, "BOOLEAN": DATA_TYPES["boolean"], "DATE": CALENDAR, "DATETIME": MOMENT}
-    return others.get(type_) or DATA_TYPES[infer_type(name)]
+    types = {"REAL": _REAL, "BOOLEAN": DATA_TYPES["boolean"], "DATE": CALENDAR, "DATETIME": MOMENT}
+    return types.get(type_) or DATA_TYPES[infer_type(name)]
 
 
 def _check_names(tables: Sequence[TableSpec]) -> None:
