@@ -1,4 +1,4 @@
-"""The catalogue: the task families that can be asked for, by ``name@version``.
+"""The catalogue: the available task families, by ``name@version``.
 
 The repository's own are listed here. Installed packages may bring others (plugins.py), and a study
 its template files: ``Catalog.built_in().with_plugins().with_templates(...)``.

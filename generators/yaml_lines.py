@@ -150,7 +150,7 @@ class _Reader:
         self.scalars = yaml.SafeLoader("")
 
     def read(self) -> Any:
-        """The value of the only document; None where there is none."""
+        """The value of the only document; None if there is none."""
         next(self.events)  # the start of the stream
         start = next(self.events)
         if isinstance(start, yaml.StreamEndEvent):

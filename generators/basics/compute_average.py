@@ -77,7 +77,7 @@ class Sample:
 
 
 def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
-    """Raises GuardExhausted where a draw stays degenerate."""
+    """Raises GuardExhausted if a draw stays degenerate."""
     units, redraws = redraw(lambda attempt: _units(parameters, streams, attempt), "numbers")
     ordered = streams.at("order").shuffle(units)
     places = streams.at("exponents").shuffle(range(len(units)))[: parameters.exponents]
@@ -85,7 +85,7 @@ def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
 
 
 def _units(parameters: Parameters, streams: Streams, attempt: int) -> tuple[int, ...] | None:
-    """Uniform numbers, then copies of some; None where they are degenerate."""
+    """Uniform numbers, then copies of some; None if they are degenerate."""
     fresh = [
         streams.at("number", index, attempt).integer(1 - BOUND * UNIT, BOUND * UNIT - 1)
         for index in range(parameters.numbers - parameters.repeats)

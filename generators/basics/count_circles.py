@@ -88,7 +88,7 @@ class Sample:
 
 
 def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
-    """Raises GuardExhausted where a draw stays degenerate."""
+    """Raises GuardExhausted if a draw stays degenerate."""
     counts, redraws = redraw(lambda attempt: _counts(parameters, streams, attempt), "counts")
     images = []
     for index, count in enumerate(counts):
@@ -101,7 +101,7 @@ def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
 
 
 def _counts(parameters: Parameters, streams: Streams, attempt: int) -> tuple[int, ...] | None:
-    """Uniform on 1…most; None where all are equal, since one guess would then meet them all."""
+    """Uniform on 1…most; None if all are equal, since one guess would then meet them all."""
     counts = tuple(
         streams.at("count", index, attempt).integer(1, parameters.most)
         for index in range(parameters.files)
@@ -114,7 +114,7 @@ def _centres(count: int, streams: Streams, index: int, attempt: int) -> Centres 
 
 
 def place(count: int, stream: Stream) -> Centres | None:
-    """So many centres, uniform but never closer than GAP; None where they found no room."""
+    """Centres, uniform but never closer than GAP; None if there is no room for them."""
     centres: list[tuple[float, float]] = []
     for _ in range(_TRIES_PER_DISC * count):
         if len(centres) == count:

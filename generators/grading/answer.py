@@ -43,11 +43,11 @@ class Answer:
         return Answer(self.block, MappingProxyType(dict(files)), self.text)
 
     def read(self, path: str) -> bytes | None:
-        """The bytes of a collected file, None where there was none."""
+        """The bytes of a collected file, None if there was none."""
         return self.files.get(path)
 
     def kind(self, path: str) -> str | None:
-        """``file``, ``folder``, or None where there was neither."""
+        """``file``, ``folder``, or None if there was neither."""
         if path in self.files and not path.endswith("/"):
             return "file"
         return "folder" if path.rstrip("/") + "/" in self.files else None
@@ -91,7 +91,7 @@ def _spans(tag: re.Pattern[str], text: str) -> list[tuple[int, int]]:
 
 
 def parse_block(text: str) -> Mapping[str, Any] | None:
-    """One JSON object, or None where it is not valid."""
+    """One JSON object, or None if it is not valid."""
     try:
         value = json.loads(
             _strip_fence(text),

@@ -169,7 +169,7 @@ def _field(items: Mapping[str, Fields], name: str, field: str) -> Any:
 
 
 def items_at(answer: Answer, where: ItemList) -> Mapping[str, Fields] | None:
-    """The items of a list by identifier, read once an answer; None where there is no list."""
+    """The items of a list by identifier, read once an answer; None if there is no list."""
 
     def read() -> Mapping[str, Fields] | None:
         *outer, name = where.path
@@ -214,7 +214,7 @@ def _read_csv(data: bytes) -> Iterable[tuple[str, Mapping[str, Any]]]:
 
 
 def _collect(items: Iterable[tuple[str, Mapping[str, Any]]]) -> Mapping[str, Fields] | None:
-    """None where there are more than MAX_ITEMS: no honest answer is as long."""
+    """None if there are more than MAX_ITEMS: no honest answer is as long."""
     by_name: dict[str, Fields] = {}
     for count, (name, fields) in enumerate(items, 1):
         if count > MAX_ITEMS:

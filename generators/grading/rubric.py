@@ -102,7 +102,7 @@ def fill_rubric(metarubrics: tuple[Metarubric, ...], tables: Mapping[str, TruthT
 
 
 def check_answer(rubric: Rubric, answer: Answer | None) -> tuple[bool | None, ...]:
-    """The deterministic verdict on each criterion; None where only a judge can decide."""
+    """The deterministic verdict on each criterion; None if only a judge can decide."""
     gates: dict[int, bool] = {}  # one gate may guard hundreds of criteria: decided once
 
     def decide(check: Check) -> bool:
@@ -119,7 +119,7 @@ def score_verdicts(
     rubric: Rubric, verdicts: tuple[bool | None, ...], dimensions: tuple[str, ...] = DIMENSIONS
 ) -> float | None:
     """Weighted mean of the metarubrics' pass shares over the decided criteria of the given
-    dimensions; None where none is decided (missing is never zero)."""
+    dimensions; None if none is decided (missing is never zero)."""
     decided: dict[str, list[bool]] = {}
     weights: dict[str, float] = {}
     for criterion, verdict in zip(rubric.criteria, verdicts, strict=True):

@@ -67,7 +67,7 @@ class QuestionReport:
     """One question: how many instances it has, and how often a constant guess is right.
 
     Sizes are log10 of distinct configurations (the paper, section 5): of the variables, and of
-    the contents of its files. The last four are of simulated samples; the shares are None where
+    the contents of its files. The last four are of simulated samples; the shares are None if
     there are fewer than 20.
     """
 

@@ -376,7 +376,7 @@ def _fill_value(value: Any, scope: Scope, name: str = "") -> Any:
 
 
 def _number(text: str) -> Any:
-    """The number of a text; the text itself where it is none, for the component to refuse."""
+    """The number of a text; the text itself if it is none, for the component to refuse."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -396,7 +396,7 @@ def _texts_in(value: Any) -> Iterator[Text]:
             yield from _texts_in(inner)
 
 
-# -- what a precheck file says ------------------------------------------------------------------
+# -- records of a precheck file -----------------------------------------------------------------
 
 
 def _before(question: Question, written: str, variables: tuple[Variable, ...]) -> Text:

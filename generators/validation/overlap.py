@@ -58,7 +58,7 @@ _SHORTEST_TELLING_TEXT = 8
 
 
 def shared_among(prints: Iterable[frozenset[str]]) -> frozenset[str]:
-    """Return the values that stand in two or more of the sets."""
+    """Return the values that are in two or more of the sets."""
     seen: set[str] = set()
     shared: set[str] = set()
     for prints_of_one in prints:

@@ -128,7 +128,7 @@ class Validation:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """All that was asked for, and what can only be seen across difficulties and families."""
+    """All validations asked for, and findings across difficulties and families."""
 
     strata: tuple[Validation, ...]
     across: tuple[str, ...]

@@ -85,7 +85,7 @@ def key_score(family: Family, instance: TaskInstance) -> float:
 def solver_answer(family: Family, instance: TaskInstance) -> Answer | None:
     """Return the answer of the reference solver, run as a program of its own on the files alone.
 
-    Raises GeneratorError where it fails or writes no answer.
+    Raises GeneratorError if it fails or writes no answer.
     """
     with tempfile.TemporaryDirectory(prefix="dosimeter-") as folder:
         for asset in instance.brief.assets:

@@ -91,7 +91,7 @@ class LeakSearch:
 
 
 def _longest_match(value: float, written: Written) -> int:
-    """To how many digits the value stands among the numbers; 0 where it does not."""
+    """Largest number of digits to which the value is among the numbers; 0 if to none."""
     lengths = (length for length, those in written.items() if significand(value, length) in those)
     return max(lengths, default=0)
 

@@ -63,7 +63,7 @@ ARTEFACTS = re.compile(
 def survey(
     families: Sequence[Family], seeds: int = 20, watch: Watch | None = None, jobs: int = 1
 ) -> Survey:
-    """Validate each family at each difficulty, and hold them against each other.
+    """Validate each family at each difficulty, and compare them with each other.
 
     ``watch`` receives the work at hand, the strata done and all strata; ``jobs``
     processes share the work.

@@ -82,7 +82,7 @@ def spread(values: Sequence[float]) -> float:
 
 
 def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
-    """Raises GuardExhausted where a draw stays degenerate."""
+    """Raises GuardExhausted if a draw stays degenerate."""
     relation = _relation(streams.at("relation"))
     galaxies, redraws = redraw(
         lambda attempt: _galaxies(parameters, relation, streams, attempt), "complete rows"
@@ -110,7 +110,7 @@ def _relation(stream: Stream) -> Relation:
 def _galaxies(
     parameters: Parameters, relation: Relation, streams: Streams, attempt: int
 ) -> tuple[Galaxy, ...] | None:
-    """All galaxies; None where too few rows are complete, or too alike in period."""
+    """All galaxies; None if too few rows are complete, or too alike in period."""
     names = distinct_ids("G_", parameters.galaxies, streams.at("galaxy-ids", 0, attempt))
     cepheids = distinct_ids("CEPH_", parameters.galaxies, streams.at("cepheid-ids", 0, attempt))
     galaxies = tuple(

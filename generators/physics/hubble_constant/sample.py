@@ -40,7 +40,7 @@ class Spectrum:
 
 @dataclass(frozen=True, slots=True)
 class Cepheid:
-    """Its mean magnitude and period (days) as they are written; None where not measured."""
+    """Its mean magnitude and period (days) as they are written; None if not measured."""
 
     id: str
     magnitude: float | None
@@ -96,7 +96,7 @@ def distance(magnitude: float, period: float) -> float:
 
 
 def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
-    """Raises GuardExhausted where a draw stays degenerate."""
+    """Raises GuardExhausted if a draw stays degenerate."""
     constant = streams.at("constant").uniform(*CONSTANT_RANGE)
     present, redraws = redraw(
         lambda attempt: _presences(parameters, streams, attempt), "usable galaxies"

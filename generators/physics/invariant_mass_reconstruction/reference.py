@@ -76,7 +76,7 @@ class _Place:
 def fit_reference(
     masses: Sequence[float], start: tuple[float, float, float, float]
 ) -> Reference | None:
-    """The best fit with mass and width in the ranges that the prompt names; None where the
+    """The best fit with mass and width in the ranges that the prompt names; None if the
     search from ``start`` (M, Γ, λ, f) or from the other peaks of a scan reaches no maximum."""
     values = np.array(masses)
     first = _fit(values, _theta(*start))
@@ -122,7 +122,7 @@ def _same(peak: _Fit | _Place, best: _Fit) -> bool:
 
 
 def _fit(values: Array, theta: Array) -> _Fit | None:
-    """The minimum of −ln L near ``theta``, by damped Newton steps; None where there is none."""
+    """The minimum of −ln L near ``theta``, by damped Newton steps; None if there is none."""
     loss, gradient = _loss(values, theta)
     damping = 1e-3
     for _ in range(_MOST_STEPS):

@@ -95,7 +95,7 @@ class Sample:
 
 
 def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
-    """Raises GuardExhausted where a draw stays degenerate."""
+    """Raises GuardExhausted if a draw stays degenerate."""
     detector = draw_detector(parameters, streams)
     spectrum, redraws = redraw(
         lambda attempt: draw_spectrum(parameters, streams, attempt), "spectrum"
@@ -169,7 +169,7 @@ def _draw_mass(signal_fraction: float, particle: Particle, stream: Stream) -> fl
 
 
 def draw_spectrum(parameters: Parameters, streams: Streams, attempt: int) -> Spectrum | None:
-    """None where the masses do not determine the particle (R4)."""
+    """None if the masses do not determine the particle (R4)."""
     particle = draw_particle(parameters, streams, attempt)
     masses = draw_masses(parameters, particle, streams, attempt)
     start = (particle.mass, particle.width, particle.slope, parameters.signal_fraction)

@@ -17,7 +17,7 @@ FOLDER = "oscilloscope_output"
 
 REFERENCE_HZ = 100
 COILS_H = (6.0, 3.0, 2.0, 1.5, 1.2, 1.0)
-IMPEDANCE_OHM = (376.5, 377.5)  # what rounds to 377: low included, high not
+IMPEDANCE_OHM = (376.5, 377.5)  # values that round to 377: low included, high not
 WORST_RATE = Fraction(1, 10)  # of failures among a machine's tested units, before it is faulty
 FREQUENCY_TOLERANCE = 0.5  # of a frequency asked for to the integer
 

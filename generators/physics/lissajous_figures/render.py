@@ -31,7 +31,7 @@ _GREY = (90, 90, 90)
 _GRID_STEP = 3 * UNIT // 2
 _POINTS = 4096  # along the curve for each of its p cycles: at most two fine pixels apart
 _SHIFT = COSINE_BITS + 1  # from quarters of a pixel to fine pixels
-# A round pen, four fine pixels wide: fine pixels whose middles lie within 2 of its own middle.
+# A round pen, four fine pixels wide: all fine pixels with middles within 2 of its own middle.
 _PEN = tuple(
     (x, y) for x in range(-2, 2) for y in range(-2, 2) if (x + 0.5) ** 2 + (y + 0.5) ** 2 <= 4
 )

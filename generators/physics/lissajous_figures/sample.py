@@ -77,7 +77,7 @@ class _Slot:
 
 
 def draw_sample(parameters: Parameters, streams: Streams) -> Sample:
-    """Raises GuardExhausted where a draw stays degenerate."""
+    """Raises GuardExhausted if a draw stays degenerate."""
     tested = tuple(_tested(parameters, streams))
     slots = (*tested, *_untested(parameters, streams))
     faulty = [slot for slot in tested if slot.fails]
@@ -167,7 +167,7 @@ def _figures(
 def _ratios(
     parameters: Parameters, streams: Streams, tested: Sequence[_Slot], attempt: int
 ) -> tuple[Ratio, ...] | None:
-    """Uniform among the good or the faulty ones; None where all faulty units share one, since
+    """Uniform among the good or the faulty ones; None if all faulty units share one, since
     one guess would then meet them all."""
     ratios = tuple(
         slot.stream(streams, "frequency", attempt).choice(
@@ -184,7 +184,7 @@ def _figure(streams: Streams, slot: _Slot, ratio: Ratio, attempt: int) -> Figure
 
 
 def draw_figure(ratio: Ratio, stream: Stream) -> Figure | None:
-    """A figure of this ratio; None where two of its tips are too close to tell apart."""
+    """A figure of this ratio; None if two of its tips are too close to tell apart."""
     openness = stream.uniform(*OPENNESS) * stream.choice((-1, 1))
     # q·delta is so far from a multiple of half a turn.
     halves = stream.integer(0, 2 * ratio.q - 1) + openness

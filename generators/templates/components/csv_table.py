@@ -34,7 +34,7 @@ class CsvTable:
     """A header line, and rows of values of the columns' types. Lines end as RFC 4180 says."""
 
     header: str
-    names: tuple[str, ...] | None  # as they are read from that line; None where they cannot be
+    names: tuple[str, ...] | None  # as they are read from that line; None if they cannot be
     types: tuple[DataType, ...]
     sizes: Any
     rows: int
@@ -118,7 +118,7 @@ def _header_line(headers: tuple[str, ...]) -> str:
 
 def _names(header: str) -> tuple[str, ...] | None:
     """The headers as whoever reads the file has them: a byte order mark is no part of the first.
-    None where the csv module refuses them, or two are the same without that mark."""
+    None if the csv module refuses them, or two are the same without that mark."""
     try:
         names = tuple(OpenFile("", f"{header}\r\n".encode()).parsed(parse_table).rows[0])
     except TemplateError:

@@ -84,7 +84,7 @@ def _content(stream: Stream, kind: str) -> bytes:
 
 
 def compile_distractors(config: Mapping[str, Any]) -> Distractors | None:
-    """The distractors that a component's ``config`` asks for; None where it asks for none.
+    """The distractors that a component's ``config`` asks for; None if it asks for none.
 
     ``clutter: true`` is five files, a number is as many, a mapping has ``count`` and ``pattern``
     (``**/*.txt`` or ``*.txt``: files of that ending, with or without folders of their own);

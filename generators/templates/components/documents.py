@@ -67,7 +67,7 @@ def _yaml_entry(head: str, value: Any, indent: str, in_mapping: bool) -> Iterato
 
 
 def _yaml_scalar(value: Any) -> str | None:
-    """A value that stands on one line; None for what needs more."""
+    """A value on one line; None for one that needs more lines."""
     if isinstance(value, str):
         return _yaml_string(value)
     if isinstance(value, dict | list):

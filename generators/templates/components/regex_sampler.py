@@ -18,7 +18,7 @@ from typing import NoReturn
 from generators.templates.language import refuse
 
 LONGEST_PATTERN, LONGEST_TEXT, DEEPEST = 200, 1000, 20
-OPEN_END = 8  # what * + {n,} add at most
+OPEN_END = 8  # repeats that * + {n,} add at most
 
 _PRINTABLE = "".join(map(chr, range(0x20, 0x7F)))
 _WORD = ascii_letters + digits + "_"

@@ -228,7 +228,7 @@ def _count_within(unit: float, bounds: tuple[int, int]) -> int:
 
 
 def _distinct(units: Any) -> list[str]:
-    """As many words, each of another kind (the start of Fisher and Yates)."""
+    """One word for each unit, no two alike (the start of Fisher and Yates)."""
     words = list(_WORDS)
     for place, unit in enumerate(units.tolist()):
         other = place + int(unit * (len(words) - place))
@@ -267,8 +267,8 @@ def _log10_folder(folders: int, files: int) -> float:
 
 # --- A set of paths drawn as a tree, as ``{{expected_structure}}`` shows it ---
 
-_Folder = dict[str, Any]  # what is in it, by name; a file holds nothing
-_EMPTY = ""  # the name of nothing, which says that what holds it is a folder
+_Folder = dict[str, Any]  # its content, by name; a file is empty
+_EMPTY = ""  # name of an empty entry, which marks its parent as a folder
 
 
 def draw_tree(paths: Sequence[str]) -> str:

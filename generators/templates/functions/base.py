@@ -139,7 +139,7 @@ class OpenFile:
         return made
 
     def check_size(self, most: int) -> None:
-        """Raise TemplateLimitError where there are more bytes than that."""
+        """Raise TemplateLimitError if there are more bytes than that."""
         if len(self.data) > most:
             raise TemplateLimitError(
                 f"the file has {len(self.data)} bytes; at most {most} are read"

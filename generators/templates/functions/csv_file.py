@@ -52,7 +52,7 @@ class CsvRows:
     @classmethod
     def of_columns(cls, header: Sequence[str], columns: Sequence[Cells]) -> CsvRows:
         """The table of a file whose cells are known, one column of them for each header, all
-        with different names. Equal to the result of ``read_table``."""
+        with different names. Equals the result of ``read_table``."""
         return cls(header, dict(zip(header, columns, strict=True)))
 
     @cached_property

@@ -181,7 +181,7 @@ def label_of_extreme(value: Any, labels: Path, values: Path, read: Read, largest
 
 def label_of_most(value: Any, labels: Path, values: Path, read: Read) -> Any:
     """The label that has the most: items of a list, keys of an object, or values of a path with
-    ``[*]``. Raises TemplateError where there is no label."""
+    ``[*]``. Raises TemplateError if there is no label."""
     best: tuple[int, Any] | None = None
     for item, label, rest in _things(value, labels, values, read):
         if len(label) == 1:
@@ -344,7 +344,7 @@ def _extreme(largest: bool) -> Answer:
     return answer
 
 
-_ANSWERS: dict[str, tuple[int, Answer]] = {  # arguments at least, and what is computed
+_ANSWERS: dict[str, tuple[int, Answer]] = {  # least number of arguments, and the computation
     "path": (1, find_one),
     "value": (1, find_one),
     "count": (0, count),

@@ -18,14 +18,14 @@ from typing import Any
 from generators.errors import TemplateError
 from generators.templates.functions.base import Function, table_of
 
-# --- Numbers in texts, and what is made of many of them ---
+# --- Numbers in texts, and aggregates of them ---
 
 _INDEX = re.compile(r"[0-9]{1,9}(?: *[+-] *[0-9]{1,9}){0,9}")
 _TERM = re.compile(r"[+-]?[0-9]+")
 
 
 def to_number(text: str) -> float | None:
-    """The finite number that a text is, white space around it allowed; None where it is none.
+    """The finite number that a text is, white space around it allowed; None if it is none.
 
     As Python's ``float`` reads it, but ``nan``, ``inf`` and ``1_000`` are words here: the
     public implementation takes a person called Nan for a number, and spoils the sum.
@@ -45,7 +45,7 @@ def to_number(text: str) -> float | None:
 
 
 def number_of(value: Any) -> float | None:
-    """The number that a JSON or YAML value is, or that its text is; None where it is none.
+    """The number that a JSON or YAML value is, or that its text is; None if it is none.
 
     True and false are no numbers; texts of numbers are, as in the public implementation.
     """
@@ -117,7 +117,7 @@ def to_index(text: str, what: str) -> int:
 def find_extreme(texts: Sequence[str], numbers: Sequence[float | None], largest: bool) -> str:
     """The text of the largest (or smallest) number, the first of equals.
 
-    Raises TemplateError where there is no number: a value that is missing is not zero.
+    Raises TemplateError if there is no number: a value that is missing is not zero.
     """
     candidates = [
         (number, text) for number, text in zip(numbers, texts, strict=True) if number is not None

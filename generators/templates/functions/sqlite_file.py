@@ -73,7 +73,7 @@ class Clock:
 
 
 def refuse_call(name: str, values: tuple[Value, ...]) -> str:
-    """Why a key must not ask for this; nothing where it may."""
+    """Return why a key must not use this; nothing if it may."""
     first = 1 if name == "strftime" else 0  # its format stands before the time
     times = values if name == _DIFFERENCE else values[first : first + 1]
     if not times or any(_text(time) in _NOW for time in times):
@@ -122,7 +122,7 @@ _REFUSED = {
     **dict.fromkeys(_ABOUT_ITSELF, "depends on the version of SQLite; a key must not"),
     **dict.fromkeys(_UNSAFE, "is not for queries"),
 }
-_STATEMENTS_RUN = "sqlite_stmt"  # a table of what this connection has run, and its memory
+_STATEMENTS_RUN = "sqlite_stmt"  # table of the statements run on this connection, and their memory
 # Behind what SQLite skips: An authorizer is not asked about EXPLAIN.
 _EXPLAIN = re.compile(r"(?:[\s;\ufeff]|--[^\n]*(?:\n|$)|/\*.*?(?:\*/|$))*explain\b", re.I | re.S)
 # A width is padded to in a single step, which cannot be stopped.
@@ -187,7 +187,7 @@ class OpenDatabase:
             self._connection.close()
 
     def first(self, sql: str, values: Sequence[str | int] = ()) -> tuple[object, ...] | None:
-        """The first row of a query, None where there is none. Raises TemplateError."""
+        """The first row of a query, None if there is none. Raises TemplateError."""
         self._begin()
         cursor = self._connection.cursor()
         try:
@@ -262,7 +262,7 @@ def _schema_of(data: bytes) -> bytes:
 
 @lru_cache(maxsize=64)
 def _mark_of(schema: bytes) -> str:
-    """The comment that marks statements of a schema; none where the first page does not hold all
+    """The comment that marks statements of a schema; none if the first page does not hold all
     of it, or where a virtual table keeps what it knows of a file's rows."""
     page = schema[_KEPT:]
     if page[:1] != _LEAF or b"virtual" in page.lower():
@@ -296,7 +296,7 @@ def parse_database(file: OpenFile) -> OpenDatabase:
 
 
 def open_database(data: bytes) -> OpenDatabase:
-    """The database of a file's bytes. Raises TemplateError where they are none."""
+    """The database of a file's bytes. Raises TemplateError if they are none."""
     if not data.startswith(_MAGIC) or len(data) < 100:
         raise TemplateError("the file is not a SQLite database")
     if 2 in data[_JOURNAL]:

@@ -141,7 +141,7 @@ def place_in(complaint: str, *roots: str) -> tuple[Place, str]:
 
 
 def refusal_of_path(path: str) -> str | None:
-    """Why a path may not stand in a template; None for one that may.
+    """Return why a template may not use a path; None if it may.
 
     A placeholder counts as a word: no pool or data type gives a value with ``..`` in it.
     """
@@ -284,7 +284,7 @@ def span(path: str, value: Any, least: int = 0) -> tuple[int, int]:
 
 
 def check_size(path: str, values: int, size: int) -> None:
-    """Raises TemplateError where a component may grow past what memory should hold."""
+    """Raises TemplateError if a component may grow past what memory should hold."""
     if values > MOST_VALUES:
         refuse(path, f"up to {_count(values)} values; at most {MOST_VALUES:,} are allowed")
     if size > MOST_BYTES:

@@ -137,7 +137,7 @@ _MOST_READ = 1 << 20
 _MOST_SEARCHED = 1 << 16
 _MOST_TRIES = 100  # at finding JSON in a text
 _MOST_DIGITS = 64
-_LONGEST_LINE = 4096  # of which what leads to an answer is looked for
+_LONGEST_LINE = 4096  # characters at the end of the last line that are searched for an answer
 
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 _MARKED = (

@@ -448,7 +448,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _as_number(value: Any) -> Any:
-    """The number that a text is; the value itself where it is none."""
+    """The number that a text is; the value itself if it is none."""
     try:
         number = read_json(value.strip()) if isinstance(value, str) else value
     except NotJson:

@@ -47,7 +47,7 @@ def clean_telling(text: str) -> tuple[str, bool]:
 
 
 def _without_pairs(text: str) -> str:
-    for opening, closing in _PAIRS:  # what is removed may join the two halves of another tag
+    for opening, closing in _PAIRS:  # a removal may join the two halves of another tag
         text = _without(text, opening, closing)
     return text
 
@@ -77,7 +77,7 @@ _MOST_KEPT = 4000  # characters of an answer in the details
 
 
 def cleaned_response(response: object) -> str | AnswerScore:
-    """The answer in a response, cleaned, or why there is none. Whatever is given, it holds."""
+    """The answer in a response, cleaned, or why there is none. Accepts any value."""
     if isinstance(response, bytes) and len(response) <= 4 * MOST_RESPONSE:
         try:
             response = response.decode()

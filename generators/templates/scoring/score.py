@@ -49,7 +49,7 @@ from generators.templates.scoring.scorer import (
 class Failure(Enum):
     """Why a strict score is wrong, as far as the lenient one shows."""
 
-    FORMATTING = "formatting failure"  # the task was done, the answer not put as was asked
+    FORMATTING = "formatting failure"  # the task was done, but the answer has another form
     TASK = "task failure"
 
 
@@ -62,7 +62,7 @@ class Scores:
 
     @property
     def failure(self) -> Failure | None:
-        """None where the strict score is right."""
+        """None if the strict score is right."""
         if self.strict.correct:
             return None
         return Failure.FORMATTING if self.lenient.correct else Failure.TASK
@@ -192,7 +192,7 @@ def _score_structure(key: Key, response: str, workspace: Workspace) -> AnswerSco
     return AnswerScore(not reasons, "; ".join(reasons), details)
 
 
-# --- the same, leniently: called for what is strictly wrong
+# --- the same, leniently: called for strictly wrong answers
 
 
 def _text_leniently(key: Key, response: str, workspace: Workspace) -> bool:

@@ -35,11 +35,11 @@ class Workspace(Protocol):
     """Files that an agent left, as scorers read them. Paths are written as in the key."""
 
     def read(self, path: str) -> bytes | None:
-        """A regular file's bytes; None where there is none, or it leads out of the sandbox."""
+        """A regular file's bytes; None if there is none, or it leads out of the sandbox."""
         ...
 
     def kind(self, path: str) -> str | None:
-        """``file``, ``folder``, or None where there is neither."""
+        """``file``, ``folder``, or None if there is neither."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""``create_sqlite``: a database of tables in which every reference holds."""
+"""``create_sqlite``: a database of tables in which every reference is valid."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class SqliteColumn:
     kind: DataType | None  # None for row numbers and references
     parent: tuple[int, int] | None  # the table and column that it refers to
     parent_rows: int  # where those are row numbers; 0 elsewhere
-    store: Callable[[list[Any]], list[Any]] | None  # None where values are stored as drawn
-    size: int  # of the index that a value is made from; 0 where it takes a uniform
+    store: Callable[[list[Any]], list[Any]] | None  # None if values are stored as drawn
+    size: int  # of the index that a value is made from; 0 if it takes a uniform
     words: bool  # whether its values are few texts, which are encoded beforehand
 
     @property

@@ -95,7 +95,7 @@ def records(columns: Sequence[Encoded]) -> list[bytes]:
 
 
 def _single_leaf(columns: Sequence[Encoded], rows: int, before: int) -> bytes | None:
-    """The page of a table that one page holds, all cells at once; None where one does not, or
+    """The page of a table that one page holds, all cells at once; None if one does not, or
     where a number before a row needs more than a byte."""
     import numpy as np
 

@@ -51,7 +51,7 @@ class ColumnSpec:
     affinity: str
     kind: DataType | None  # None for auto_id and references
     path: str
-    asked: Any = None  # what stands under foreign_key
+    asked: Any = None  # the value of foreign_key
     reference: tuple[str, int] | None = None  # a table's name and the place of its column
     choices: int = 0  # how many values a reference chooses among, at most
     width: int = 9  # bytes of a value, at most
