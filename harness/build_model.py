@@ -1,4 +1,4 @@
-"""From a pinned model to one that responds."""
+"""Build the model of a pin: one that responds."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class _Settings:
         return value
 
     def values(self, cls: Any, names: Iterable[str]) -> dict[str, Any]:
-        """The values of these fields of a dataclass, whose types and defaults hold."""
+        """Return the values of these fields of a dataclass, with its types and defaults."""
         hints = get_type_hints(cls)
         defaults = {each.name: each.default for each in fields(cls)}
         kinds = {name: getattr(hints[name], "__args__", (hints[name],))[0] for name in names}
@@ -157,7 +157,7 @@ class _Settings:
                 raise self.refusal(_unknown("setting", name, expected))
 
     def needs(self, extra: str, libraries: Iterable[str]) -> None:
-        """Refuse a model whose libraries are not installed."""
+        """Refuse a model if its libraries are not installed."""
         for library in libraries:
             if importlib.util.find_spec(library) is None:
                 raise self.refusal(
@@ -226,7 +226,7 @@ def _build_hosted(settings: _Settings, environment: Mapping[str, str]) -> Model:
 
 
 def _spell_calls(model: Model, settings: _Settings, usual: str = TOOL_FORMS[0]) -> Model:
-    """The model, with its tool calls written in text where the pin says so."""
+    """The model, with its tool calls written in text if the pin asks for that."""
     from harness.models import TextCalls
 
     form = settings.get("tools", usual)

@@ -13,7 +13,7 @@ SECONDS_DIGITS = 4  # durations are recorded to a tenth of a millisecond
 
 
 class StopReason(StrEnum):
-    """Why an episode ended."""
+    """Reason for the end of an episode."""
 
     ANSWERED = "answered"
     TURN_LIMIT = "turn_limit"
@@ -74,7 +74,7 @@ class Episode:
 
 
 class GradeStatus(StrEnum):
-    """Whether an episode has a score."""
+    """Outcome of grading an episode: a score, or the reason for having none."""
 
     GRADED = "graded"
     NO_ANSWER = "no_answer"  # the model's own failure: score 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class HarnessError(Exception):
-    """Bad input or a broken promise: names the place, what is wrong and the remedy."""
+    """Bad input or a broken promise: names the place, the error and the remedy."""
 
 
 class WorkStopped(HarnessError):  # noqa: N818

@@ -150,12 +150,12 @@ class Model(Protocol):
 
     @property
     def trusted(self) -> bool:
-        """Whether it is built in, so that it may run in the local sandbox."""
+        """True if it is built in, so that it may run in the local sandbox."""
         ...
 
     @property
     def paid(self) -> bool:
-        """Whether each reply costs; then it is stored before it is acted on."""
+        """True if each reply costs money; then it is stored before it is acted on."""
         ...
 
     def respond(self, request: ModelRequest) -> Reply:

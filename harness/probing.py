@@ -50,7 +50,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class TextProbe:
-    """The result of a text probe: how likely a model finds the text of one instance."""
+    """The result of a text probe: the likelihood of one instance's text under a model."""
 
     charge: Charge
     instance: str = field(repr=False)
@@ -260,7 +260,8 @@ def _listed(asset: Asset) -> str:
 
 @lru_cache(maxsize=1024)
 def _shared_of(spec: TaskSpec, catalog: Catalog) -> tuple[str, bool]:
-    """How the texts of a stratum begin, and whether they differ, by a few of public seeds."""
+    """Return the common beginning of a stratum's texts, and True if they differ, in a few texts
+    of public seeds."""
     texts = [_text_of(instance) for instance in example_instances(spec, catalog)]
     return reduce(_shared_opening, texts), len(set(texts)) > 1
 

@@ -69,7 +69,7 @@ def failed_key(stem: str, turn: int, number: int) -> str:
 
 
 def is_reply(key: str) -> bool:
-    """Whether a key is that of a paid reply, and not of a failed request or of a probe's result."""
+    """Return True for the key of a paid reply, not of a failed request or of a probe's result."""
     return key.rpartition("/")[2].count("-") == 1
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 COMMIT_ATTEMPTS = 4
-# The Hub adds this file to every repository, to say which files are kept as LFS objects.
+# The Hub adds this file to every repository, to list the files that are stored as LFS objects.
 _HUBS_OWN = frozenset({".gitattributes"})
 
 Check = Callable[[Path], object]  # raises PublishError where a folder must not go out
@@ -267,7 +267,7 @@ def _explained(target: _Target) -> Iterator[None]:
         raise PublishError(_remote_reason(target, error)) from error
     except OSError as error:
         raise PublishError(f"cannot read or write the release: {error.strerror}") from error
-    except (RuntimeError, ValueError) as error:  # how the client wraps a failed LFS upload
+    except (RuntimeError, ValueError) as error:  # the client's types for a failed LFS upload
         raise PublishError(_remote_reason(target, error)) from error
 
 

@@ -34,11 +34,11 @@ class Entropy(Protocol):
     """Source of the randomness of a draw."""
 
     def draw(self, size: int, *path: str | int) -> bytes:
-        """Return ``size`` bytes, 32 at the most, for what the path names."""
+        """Return ``size`` bytes, at most 32, for the place that the path names."""
         ...
 
     def describe(self) -> str:
-        """For the record: "operating system", or "fixed"."""
+        """Return the source's name for the record: "operating system", or "fixed"."""
         ...
 
 

@@ -2,7 +2,7 @@
 
 
 class RegistryError(Exception):
-    """Bad input or a broken promise: names the place, what is wrong and the remedy."""
+    """Bad input or a broken promise: names the place, the error and the remedy."""
 
 
 class BrokenPromise(RegistryError):  # noqa: N818 - the house's word

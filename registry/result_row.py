@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-GRADER = "deterministic"  # the exact grader, whose rows a plan tests; others are exploratory
+GRADER = "deterministic"  # the exact grader; a plan tests its rows, others are exploratory
 
 
 class Arm(StrEnum):
@@ -63,8 +63,8 @@ class ResultRow(EpisodeColumns):
     """One episode with what is joined to its results with the study's key."""
 
     arm: Arm
-    tranche: int = 0  # that the instance is of; 0 is the panel
-    burned: int = 0  # 1 where the model's provider may have kept this private instance before
+    tranche: int = 0  # number of the instance's tranche; 0 is the panel
+    burned: int = 0  # 1 if the model's provider may have stored this private instance before
 
 
 _NAMES = [field.name for field in fields(ResultRow) if field.name != "arm"]

@@ -146,8 +146,7 @@ def seal_entries(entries: Iterable[DrawnInstance], recipients: Sequence[str]) ->
 
 
 def _body(entry: DrawnInstance) -> dict[str, Any]:
-    """An entry as plain values; one of the panel says nothing of tranches, as before there were
-    any."""
+    """An entry as plain values; one of the panel has no tranche, as before there were any."""
     body = asdict(entry)
     if not entry.tranche:
         del body["tranche"]

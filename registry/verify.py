@@ -4,7 +4,7 @@ Without a key: the ledger's chain and the form of its records, the commitments' 
 of the sealed set, and of every object of a closed wave against its inventory and the roots in
 the ledger. With the study's key also: that the sealed set opens to what was committed to, that
 its arms follow from the allocation seed, and that every ciphertext can be opened. age does not
-show who encrypted: what no record names yet ("open") is only known to be whole.
+show who encrypted: an object that no record names yet ("open") is only known to be whole.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _SEALED = re.compile(r"sealed/[0-9a-f]{64}\.age")
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """Result of a verification: what was checked, what is broken, what could not be checked."""
+    """Result of a verification: the checks made, the errors, and the checks not possible."""
 
     head: str  # digest of the ledger's newest record
     counts: tuple[tuple[str, int], ...]
@@ -92,7 +92,7 @@ def verify_study(
     """Check all that the store holds, reading each object once, one in memory at a time.
 
     ``identities`` are the study's; ``expected_head`` is a head of the ledger that was noted
-    elsewhere. What is broken is listed and does not stop the rest. Raises StoreError where the
+    elsewhere. Errors are listed and do not stop the rest. Raises StoreError if the
     store itself cannot be read, RegistryError for a malformed identity.
     """
     entries, broken = inspect_chain(store, expected_head)
@@ -117,7 +117,7 @@ def verify_study(
 
 @dataclass(slots=True)
 class _Check:
-    """The records of a study's ledger, and what has come to light so far."""
+    """The records of a study's ledger, and the findings so far."""
 
     store: Store
     identities: Sequence[str] | None
@@ -152,7 +152,7 @@ class _Check:
                 yield f"objects of wave {record.wave}: closed without an inventory"
 
     def check_identities(self) -> None:
-        """One error for a wrong key, instead of one for each object."""
+        """Report one error for a wrong key, instead of one for each object."""
         if self.identities is None:
             return
         given = {recipient_of(identity) for identity in self.identities}
@@ -166,7 +166,7 @@ class _Check:
     # -- what records say of each other ---------------------------------------------------------
 
     def check_links(self) -> None:
-        """Each record names ones that stand in the ledger before it."""
+        """Check that each record names ones that stand in the ledger before it."""
         roots, plans, closed, graded = set[str](), set[str](), set[str](), set[str]()
         manifests: dict[str, RunManifest] = {}
         drawn: SealedSet | None = None
@@ -205,7 +205,7 @@ class _Check:
     def _check_tranches(
         self, entry: Entry, tranches: Sequence[Sequence[int]], models: int, drawn: SealedSet | None
     ) -> None:
-        """A record names tranches that were drawn, for each model those that it runs."""
+        """Check that a record names tranches that were drawn, for each model those that it runs."""
         last = 0 if drawn is None else len(drawn.reserve)
         for tranche in sorted(set(chain.from_iterable(tranches))):
             if not 0 <= tranche <= last:
@@ -214,7 +214,7 @@ class _Check:
             self.add(entry.place, f"{entry.kind}: its tranches are not those of its models")
 
     def _check_leak(self, entry: Entry, leak: Leak, drawn: SealedSet | None) -> None:
-        """Each leaked commitment is of the draw, private and in that tranche."""
+        """Check that each leaked commitment is of the draw, private and in that tranche."""
         if drawn is None or not leak.commitments:
             return
         places = allocate(drawn.strata, drawn.seeds_per_arm, drawn.allocation_seed, drawn.reserve)
@@ -314,7 +314,7 @@ class _Check:
             self.add(promise.place, str(error))
 
     def _check_object(self, key: str, promised: set[str]) -> None:
-        """One object of the store; ``promised`` are the digests that inventories give it."""
+        """Check one object of the store; ``promised`` are the digests that inventories give it."""
         if _SEALED.fullmatch(key) or key.startswith((PARTS, CHECKS, CALIBRATIONS)):
             promised.add("sha256:" + key.rpartition("/")[2].partition(".")[0])
         data = self.store.get(key)
@@ -332,7 +332,7 @@ class _Check:
 
 
 def _grading(record: Graded | Regraded) -> str:
-    """Name the judge and the run whose answers it graded."""
+    """Name the judge and the run that it graded."""
     return f"of {record.manifest} by judge {record.judge.name} ({record_digest(record.judge)})"
 
 

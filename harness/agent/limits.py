@@ -1,7 +1,7 @@
 """Limits of an episode on tokens and cost.
 
 A request carries the whole conversation, so the next one costs at least as much as the last one.
-That much is reserved for a last question, without tools, before a limit is reached.
+The cost of the last one is reserved for a last question, without tools, before a limit is reached.
 """
 
 from __future__ import annotations

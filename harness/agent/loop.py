@@ -273,14 +273,14 @@ class _Session:
         return stop
 
     def _close_shortened(self, turn: int, messages: list[Message], steps: list[Turn]) -> StopReason:
-        """The last question where the conversation has become too long: without what the last
-        tools answered, since the model took all that was before. It is asked once."""
+        """Ask the last question of a conversation that is too long, once: without the results of
+        the last tools, since the model took all messages before them."""
         if self._seconds_left() <= 0:
             return StopReason.TIME_LIMIT
         answered = len(steps[-1].uses)
-        kept = messages[: len(messages) - answered]
-        short = [replace(each, text=_LEFT_OUT, images=()) for each in messages[len(kept) :]]
-        step = self._ask_last(turn, kept + short, StopReason.CONTEXT_LIMIT, steps)
+        earlier = messages[: len(messages) - answered]
+        short = [replace(each, text=_LEFT_OUT, images=()) for each in messages[len(earlier) :]]
+        step = self._ask_last(turn, earlier + short, StopReason.CONTEXT_LIMIT, steps)
         if step.reply.finish != OVERFLOW:
             steps.append(step)
         return StopReason.CONTEXT_LIMIT
@@ -342,6 +342,6 @@ def _with_turns_left(uses: tuple[ToolUse, ...], left: int) -> tuple[ToolUse, ...
     """The uses; the last result also states how many turns are left."""
     if not uses:
         return uses
-    *others, last = uses
+    *earlier, last = uses
     text = f"{last.result.text}\n\n[{left} turn{'' if left == 1 else 's'} left]"
-    return (*others, replace(last, result=replace(last.result, text=text)))
+    return (*earlier, replace(last, result=replace(last.result, text=text)))

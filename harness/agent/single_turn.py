@@ -1,6 +1,6 @@
 """The single-turn form of a task: one message that holds prompt and input files, no tools.
 
-How many tokens it takes is estimated before it is sent, on the safe side:
+Its number of tokens is estimated before it is sent, on the safe side:
 
 - text: a token for every four letters and blanks, and for every two bytes of anything else,
   since tokenizers split digits and signs into shorter pieces;
@@ -25,7 +25,7 @@ from harness.errors import AttemptFailed, HarnessError
 from harness.model import Image, Message, Model, ModelRequest, ModelWrapper, Reply, Role
 from harness.spending import Journal
 
-REPLY_TOKENS = 4096  # of the context, kept for the answer
+REPLY_TOKENS = 4096  # of the context, reserved for the answer
 
 SYSTEM = """\
 You are working on a task on your own, without tools: what the task calls your work folder is \

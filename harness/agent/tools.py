@@ -22,11 +22,11 @@ MAX_ARGUMENT_CHARS = 1_000_000
 # As one argument of a program it must fit Linux's 128 KiB, whatever characters it has.
 MAX_COMMAND_CHARS = 20_000
 MAX_TEXT_BYTES = 4_000_000  # of a file that read_file will look at
-MAX_IMAGE_BYTES = 5_000_000  # what the strictest large provider takes
+MAX_IMAGE_BYTES = 5_000_000  # limit of the strictest large provider
 
 
 class BadCall(Exception):  # noqa: N818 - an answer for the model, not our own error
-    """A call that cannot be carried out: says what is wrong and what would be right."""
+    """A call that cannot be carried out: states the error and a right call."""
 
 
 @dataclass(frozen=True, slots=True)

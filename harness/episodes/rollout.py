@@ -90,14 +90,14 @@ def run_attempt(
 
 
 def _may_run(model: ModelOrAgent, sandboxes: SandboxProvider) -> bool:
-    """Whether what the model runs is kept in, or is not ours to keep."""
+    """Return True if the model is trusted, is isolated, or runs no code in these sandboxes."""
     if isinstance(model, AgentServer):
         return sandboxes.isolates or model.folders is not None
     return model.trusted or sandboxes.isolates or isinstance(model, SingleTurnModel)
 
 
 def _provider_of(model: ModelOrAgent, sandboxes: SandboxProvider) -> SandboxProvider:
-    """Where the model works: in the sandboxes of the run, unless it has folders of its own."""
+    """Return the sandboxes that the model works in: the run's, unless it has its own folders."""
     folders = model.folders if isinstance(model, AgentServer) else None
     return sandboxes if folders is None else folders
 
@@ -110,7 +110,7 @@ def model_seed(cell: Cell, attempt: int) -> Seed:
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """What an agent left for its graders."""
+    """Answer and files that an agent left for its graders."""
 
     answer: bytes | None = None
     files: tuple[tuple[str, bytes], ...] = ()
@@ -172,8 +172,8 @@ def _collect(brief: Brief, agent_run: AgentRun, sandbox: Sandbox) -> _Left:
 
 
 def _collect_paths(brief: Brief, sandbox: Sandbox) -> Iterator[tuple[str, bytes]]:
-    """What lies at the brief's paths: files, with their bytes where graders read them, and
-    folders under a name that ends in ``/``."""
+    """Yield the files and folders at the brief's paths: files with their bytes if graders read
+    them, folders with a name that ends in ``/``."""
     for path in (*brief.collect, *brief.exists):
         try:
             kind = sandbox.kind(path)

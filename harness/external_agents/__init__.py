@@ -1,4 +1,4 @@
-"""Agents with a loop of their own, spoken to over HTTP."""
+"""Agents with a loop of their own, reached over HTTP."""
 
 import lazy_loader
 

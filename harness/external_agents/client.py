@@ -1,7 +1,7 @@
 """Agent servers: a model and its loop behind ``POST /api/chat``, as docs/agent-servers.md has it.
 
 Either the server works in a folder of this host (``tree: host``), or it calls the tools of a
-sandbox of this host over the bridge (``tree: bridge``). What it streams is read as rounds until it
+sandbox of this host over the bridge (``tree: bridge``). Its stream is read as rounds until it
 closes, until its rounds are used up, or until the task's time is.
 """
 
@@ -80,8 +80,8 @@ class AgentServerSettings:
     silence_seconds: float = 300.0  # without a byte, before it is given up
     retries: int = 3  # before the first byte
     backoff_seconds: float = 1.0  # before the first retry; doubled for each further one
-    bridge: str = "127.0.0.1:0"  # where the bridge listens
-    bridge_url: str = ""  # where the server finds it, if not there
+    bridge: str = "127.0.0.1:0"  # address that the bridge listens at
+    bridge_url: str = ""  # address that the server uses, if another
 
 
 class AgentServer:
@@ -172,8 +172,8 @@ class AgentServer:
         tick: Callable[[], float],
         untouched: Callable[[], bool],
     ) -> _Conversation:
-        """What the server streams. A try that fails before the first byte, and before anything is
-        done to the files, may be made again."""
+        """Return the conversation that the server streams. A try that fails before the first byte,
+        and before anything is done to the files, may be repeated."""
         for tried in count():
             conversation = _Conversation(ChatStream(self._terms.rounds), tick, tick(), tried)
             try:
@@ -243,41 +243,42 @@ class AgentServer:
         if conversation.error or tree is None:
             return
         given = {(asset.path, asset.data) for asset in brief.assets}
-        kept = ConversationSnapshot(
+        snapshot = ConversationSnapshot(
             conversation.ending,
             tuple(conversation.seconds()),
             conversation.retries,
             bytes(conversation.received),
             conversation.calls,
-            tuple(each for each in tree if each not in given),
+            tuple(entry for entry in tree if entry not in given),
             tuple(path for path, data in tree if (path, data) in given),
         )
         message = Message(Role.ASSISTANT, conversation.final)
         usage = reduce(add, (each.usage for each in conversation.stream.rounds), _NOTHING)
-        journal.save(0, Reply(message, usage, self._version, conversation.ending, pack(kept)))
+        journal.save(0, Reply(message, usage, self._version, conversation.ending, pack(snapshot)))
 
     def _recall(
         self,
-        kept: ConversationSnapshot,
+        snapshot: ConversationSnapshot,
         brief: Brief,
         sandbox: Sandbox,
         folder: Path | None,
         tick: Callable[[], float],
     ) -> _Conversation:
-        """A conversation that was had before a crash, and the sandbox as it left it."""
-        conversation = _Conversation(ChatStream(self._terms.rounds), tick, tick(), kept.retries)
+        """Return a conversation stored before a crash, and bring the sandbox to its state then."""
+        conversation = _Conversation(ChatStream(self._terms.rounds), tick, tick(), snapshot.retries)
         # Bytes after the last round need not follow the protocol.
         with suppress(MalformedStream):
-            if not conversation.take(kept.stream[:MAX_STREAM_BYTES]) and kept.ending == CLOSED:
+            stopped = conversation.take(snapshot.stream[:MAX_STREAM_BYTES])
+            if not stopped and snapshot.ending == CLOSED:
                 conversation.end()
-        conversation.ending, conversation.calls = kept.ending, kept.calls
-        conversation.stored_seconds = kept.seconds
+        conversation.ending, conversation.calls = snapshot.ending, snapshot.calls
+        conversation.stored_seconds = snapshot.seconds
         if folder is not None:
-            same = [(a.path, a.data) for a in brief.assets if a.path in kept.unchanged]
-            lay_out((*kept.tree, *same), folder)
+            same = [(a.path, a.data) for a in brief.assets if a.path in snapshot.unchanged]
+            lay_out((*snapshot.tree, *same), folder)
         limits = brief.limits
         conversation.uses = tuple(
-            use_tool(call, sandbox, limits, limits.tool_seconds, tick) for call in kept.calls
+            use_tool(call, sandbox, limits, limits.tool_seconds, tick) for call in snapshot.calls
         )
         return conversation
 
@@ -302,12 +303,12 @@ class AgentServer:
 
 
 ModelOrAgent: TypeAlias = Model | AgentServer
-"""What a cell may name: a model for the built-in agent loop, or an agent behind a server."""
+"""Subject of a cell: a model for the built-in agent loop, or an agent behind a server."""
 
 
 def ask(brief: Brief, folder: Path | None) -> str:
-    """The one message that a server is sent: where it works, the task, and what an answer is
-    where the task does not say so itself."""
+    """The one message that a server is sent: its folder, the task, and the form of an answer
+    if the task does not state it."""
     place = "" if folder is None else FOLDER_LINE.format(folder=folder)
     rules = ANSWER_RULES.format(schema=brief.answer_schema) if brief.answer_schema else ""
     return f"{place}{brief.prompt}{rules}"
@@ -333,7 +334,7 @@ class _Conversation:
     begun: float
     retries: int = 0
     received: bytearray = field(default_factory=bytearray)
-    marks: list[float] = field(default_factory=list)  # when each round was done
+    marks: list[float] = field(default_factory=list)  # time at which each round was done
     ending: str = ""
     error: str = ""  # "<boundary>:<class>"
     calls: tuple[ToolCall, ...] = ()  # over the bridge
@@ -341,7 +342,7 @@ class _Conversation:
     stored_seconds: tuple[float, ...] = ()  # of the rounds of a stored conversation
 
     def take(self, data: bytes) -> bool:
-        """Read on; whether to stop. Raises MalformedStream."""
+        """Read on; return True to stop. Raises MalformedStream."""
         self.received += data
         stop = self.stream.take(data)
         self.marks += [self.tick()] * (self.stream.done - len(self.marks))
@@ -350,14 +351,14 @@ class _Conversation:
         return stop
 
     def end(self) -> None:
-        """The server has closed the stream. Raises MalformedStream, _ServerError."""
+        """Record that the server closed the stream. Raises MalformedStream, _ServerError."""
         if not self.stream.end():
             raise _ServerError("connection")
         self.marks += [self.tick()] * (self.stream.done - len(self.marks))
         self.ending = ROUNDS_USED if self.stream.stopped else CLOSED
 
     def seconds(self) -> list[float]:
-        """How long each round took, the tools before it included."""
+        """Return the seconds that each round took, the tools before it included."""
         if self.stored_seconds:
             return list(self.stored_seconds)
         marks = [self.begun, *self.marks]
@@ -378,9 +379,9 @@ def share_uses(
     """The calls of the bridge by rounds: as many to each as the stream reported results after it,
     and to the last what is left."""
     shares, at = [], 0
-    for each in rounds[:-1]:
-        shares.append(uses[at : at + len(each.results)])
-        at += len(each.results)
+    for earlier in rounds[:-1]:
+        shares.append(uses[at : at + len(earlier.results)])
+        at += len(earlier.results)
     return (*shares, uses[at:]) if rounds else ()
 
 
@@ -396,7 +397,7 @@ def _reported_uses(rounds: tuple[Round, ...]) -> tuple[tuple[ToolUse, ...], ...]
 
 
 class _ServerError(Exception):
-    """What came of one try, by what to do about it. It quotes nothing of what the server said."""
+    """Failure of one try; its kind decides on a retry. It quotes nothing that the server sent."""
 
     def __init__(self, kind: str, wait: float | None = None) -> None:
         super().__init__(kind)

@@ -142,7 +142,7 @@ def _size(path: Path) -> int:
 
 
 def holds(folder: Path, assets: Sequence[Asset]) -> bool:
-    """Whether a folder holds the files of a task, unchanged, and nothing else."""
+    """Return True if a folder holds the files of a task, unchanged, and nothing else."""
     files = {asset.path: asset.data for asset in assets}
     folders = {f"{each}/" for path in files for each in PurePosixPath(path).parents}
     try:

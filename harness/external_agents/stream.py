@@ -63,12 +63,12 @@ class ChatStream:
 
     @property
     def done(self) -> int:
-        """How many rounds are done."""
+        """Number of rounds that are done."""
         return len(self._closed)
 
     @property
     def full(self) -> bool:
-        """As many rounds are done as may be."""
+        """True if as many rounds are done as are allowed."""
         return len(self._closed) >= self._limit
 
     def take(self, data: bytes) -> bool:
@@ -96,7 +96,7 @@ class ChatStream:
         return False
 
     def end(self) -> bool:
-        """The connection was closed; whether the stream is whole. Raises MalformedStream."""
+        """Take the end; return True if the stream is whole. Raises MalformedStream."""
         rest, self._rest = b"".join(self._rest), []
         if rest.strip():
             try:
@@ -164,7 +164,7 @@ def _is_text(event: Mapping[str, Any], key: str) -> bool:
 
 
 def _usage(value: Any) -> Usage:
-    """Tokens, where the server says: an extension of the protocol."""
+    """Return the tokens that the server reports: an extension of the protocol."""
     given = value if isinstance(value, dict) else {}
     return Usage(_count(given.get("input_tokens")), _count(given.get("output_tokens")))
 

@@ -109,7 +109,7 @@ class BridgedTools:
     calls: list[ToolCall] = field(default_factory=list)
     uses: list[ToolUse] = field(default_factory=list)
     lost: AttemptFailed | None = None
-    touched: bool = False  # whether a call was begun
+    touched: bool = False  # True once a call was begun
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _open: bool = True
 
@@ -270,7 +270,7 @@ class _Handler(DeadlineHandler):
         return body
 
     def _refuse(self, status: int, reason: str) -> None:
-        self.close_connection = True  # what was sent along has not been read
+        self.close_connection = True  # its body has not been read
         self._send(status, json.dumps({"error": reason}).encode())
 
     def _send(self, status: int, body: bytes) -> None:

@@ -41,7 +41,7 @@ Where = tuple[str | int, ...]
 _ROOT = Seed(hashlib.sha256(b"dosimeter/judge-sheets/1").digest())
 _NUDGES = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 _NUDGED = 4  # values of a sheet
-_OTHERS = 3  # instances whose answers are tried as wrong ones
+_OTHERS = 3  # other instances, to try their answers as wrong ones
 _LINES = 40  # of prose about a block
 _WORKED = "I have worked through the files."
 _REFUSAL = "I could not finish the analysis in the time that I was given."
@@ -62,7 +62,7 @@ _INJECTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """One answer, some criteria of its task, and whether it meets each."""
+    """One answer, some criteria of its task, and the truth of each."""
 
     id: str
     stratum: str
@@ -101,10 +101,10 @@ def _of_instance(
     seed = _ROOT.child(name, version, difficulty, number)
     instance = family.generate(difficulty, seed)
     if (check := templated_check(instance.rubric)) is not None:
-        others = (
-            family.generate(difficulty, seed.child("other", each)).rubric for each in range(_OTHERS)
+        rubrics = (
+            family.generate(difficulty, seed.child("other", n)).rubric for n in range(_OTHERS)
         )
-        yield from _of_template(instance, number, check, others, seed.child("sheet").rng())
+        yield from _of_template(instance, number, check, rubrics, seed.child("sheet").rng())
         return
     key = family.key(instance.truth)
     for style, write in STYLES.items():
@@ -128,15 +128,15 @@ def _of_instance(
 
 
 def _of_template(
-    instance: TaskInstance, number: int, check: Scored, others: Iterable[Rubric], draws: Stream
+    instance: TaskInstance, number: int, check: Scored, rubrics: Iterable[Rubric], draws: Stream
 ) -> Iterator[Sheet]:
-    """Sheets of a templated question, with one criterion each. Right answers to other instances are
-    wrong here. A sheet is left out if the lenient scorer disagrees with its style: its truth is
-    unknown."""
+    """Sheets of a templated question, with one criterion each. ``rubrics`` are those of other
+    instances: right answers to them are wrong here. A sheet is left out if the lenient scorer
+    disagrees with its style: its truth is unknown."""
     stratum, (question, *_) = instance.spec.stratum, questions_of(instance.rubric)
     right, planted = check.expected.strip(), draws.choice(_INJECTIONS)
     answers = [("correct", "", right, True), ("verbose", _PADDING * 6, right, True)]
-    checks = filter(None, map(templated_check, others))
+    checks = filter(None, map(templated_check, rubrics))
     expected = (other.expected.strip() for other in checks)
     wrong = next((text for text in expected if not _accepts(check, "", text)), None)
     if wrong is not None:
@@ -174,8 +174,8 @@ def _choose(
     """Up to ``most`` criteria in the rubric's order, half of them met as far as possible."""
     known = [
         (number, verdict)
-        for number, (each, verdict) in enumerate(zip(criteria, verdicts, strict=True))
-        if verdict is not None and is_judged(each)
+        for number, (criterion, verdict) in enumerate(zip(criteria, verdicts, strict=True))
+        if verdict is not None and is_judged(criterion)
     ]
     met = draws.shuffle([number for number, verdict in known if verdict])
     unmet = draws.shuffle([number for number, verdict in known if not verdict])
@@ -189,7 +189,7 @@ def _correct(instance: TaskInstance, key: Block, draws: Stream) -> str:
 
 
 def _one_off(instance: TaskInstance, key: Block, draws: Stream) -> str | None:
-    """One value is wrong, clearly."""
+    """Make one value clearly wrong."""
     for where in draws.shuffle(_numbers(key))[:20]:
         altered = copy.deepcopy(key)
         _put(altered, where, perturb_answer(_get(key, where), 1.0, draws))
@@ -280,7 +280,7 @@ def _lines(block: Block) -> list[str]:
 
 
 def _numbers(value: Any, place: Where = ()) -> list[Where]:
-    """Where the numbers of a block stand."""
+    """Return the place of each number in a block."""
     if isinstance(value, dict | list):
         items = value.items() if isinstance(value, dict) else enumerate(value)
         return [where for key, each in items for where in _numbers(each, (*place, key))]
@@ -301,8 +301,8 @@ def _identified(value: Any) -> Iterator[tuple[Any, list[Any]]]:
         numbers = [key for key, each in value.items() if _is_number(each)]
         if len(numbers) >= 2 and len(numbers) == len(value):
             yield value, numbers
-        for each in value.values():
-            yield from _identified(each)
+        for nested in value.values():
+            yield from _identified(nested)
     elif isinstance(value, list):
         places = [place for place in range(len(value)) if _name_of(value, place) is not None]
         if len(places) >= 2:
@@ -310,7 +310,7 @@ def _identified(value: Any) -> Iterator[tuple[Any, list[Any]]]:
 
 
 def _name_of(holder: Any, place: Any) -> Any:
-    """What identifies the item: its id, the first of a pair, or its key in a mapping."""
+    """Return the name of an item: its id, the first of a pair, or its key in a mapping."""
     if isinstance(holder, dict):
         return place
     key = _name_key(holder[place])

@@ -46,7 +46,7 @@ def questions_of(rubric: Rubric) -> tuple[Criterion, ...]:
 
 
 def is_judged(criterion: Criterion) -> bool:
-    """If a judge decides this criterion: it has weight, and an answer's text settles it."""
+    """True if a judge decides this criterion: it has weight, and an answer's text settles it."""
     return bool(_question_of(criterion))
 
 
@@ -176,8 +176,8 @@ class Judge:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What a judge reads: the task as it was set, and the untrusted answer. ``salt`` makes the
-    name of a call impossible to guess from its content."""
+    """Input of a judge: the task as it was set, and the untrusted answer. ``salt`` makes the name
+    of a call impossible to guess from its content."""
 
     task: str
     answer: str
@@ -189,8 +189,8 @@ def judge_criteria(
 ) -> tuple[bool | None, ...]:
     """Return the verdict on each criterion, None if the judge gave none that can be read.
 
-    Each reply is kept before it is read, and none is requested twice. Raises AttemptFailed if the
-    provider fails, StoreError if a reply cannot be kept.
+    Each reply is stored before it is read, and none is requested twice. Raises AttemptFailed if the
+    provider fails, StoreError if a reply cannot be stored.
     """
     if len(submission.answer) > MAX_CHARS:
         return (None,) * len(criteria)

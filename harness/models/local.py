@@ -50,7 +50,7 @@ WEIGHTS: Mapping[str, Weights] = {
 
 
 def weights_path(name: str) -> Path:
-    """Where a model's weights lie or would lie, in the user's cache."""
+    """Return the path of a model's weights in the user's cache, downloaded or not."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "dosimeter" / "models" / name / Path(WEIGHTS[name].file).name
 
@@ -73,7 +73,7 @@ def find_weights(name: str) -> Path:
 
 
 def holds(path: Path, weights: Weights) -> bool:
-    """Whether a file has the pinned digest."""
+    """Return True if a file has the pinned digest."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest() == weights.sha256
 
@@ -115,7 +115,7 @@ class LocalModel(OpenAIModel):
         return await super()._connect()
 
     def text_logprobs(self, request: TextRequest) -> Reply:
-        """How likely the model finds each token from ``start`` on, and the moments of the whole
+        """Return the log-probability of each token from ``start`` on, and the moments of the whole
         vocabulary there: exact. One text at a time, since each token goes on from the one before;
         about a second a token. As ``respond``."""
         with self._scoring:
@@ -202,7 +202,7 @@ class LocalServer:
 
 
 def start_server(path: Path, alias: str, key: str, threads: int, context: int) -> LocalServer:
-    """Serve the weights at the path, for who holds the key. Raises HarnessError."""
+    """Serve the weights at the path to clients that send the key. Raises HarnessError."""
     parameters: dict[str, Any] = {"path": str(path), "alias": alias, "key": key}
     parameters |= {"threads": threads, "context": context}
     process = subprocess.Popen(
@@ -226,7 +226,7 @@ def main() -> None:
     """Serve until standard input ends; its first line has the parameters as JSON."""
     settings = json.loads(sys.stdin.readline())
     line = os.dup(1)
-    os.dup2(2, 1)  # what the library prints must not mix with the reply
+    os.dup2(2, 1)  # output of the library must not mix with the reply
     from xllamacpp import CommonParams, Server
 
     params = CommonParams()

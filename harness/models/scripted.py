@@ -45,7 +45,7 @@ class Memory:
     questions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def recall(self, seen: Iterable[str]) -> Mapping[str, Any] | None:
-        """The answer to a released instance, all of whose files are among those seen."""
+        """The answer to a released instance if all its files are among those seen."""
         digests = frozenset(seen)
         return next((answer for files, answer in self.answers.items() if files <= digests), None)
 
@@ -60,8 +60,8 @@ class Memory:
         return None if words is None else self.questions[words]
 
     def thin(self, share: float, name: str) -> Memory:
-        """What is left where each instance was kept with probability ``share``: by a digest of
-        it and of who remembers, so that it is the same wherever the agent is made."""
+        """Return a memory that keeps each instance with probability ``share``, by a digest of it
+        and of the agent's name, so that it is the same wherever the agent is made."""
         return Memory(
             {
                 files: answer
@@ -166,7 +166,7 @@ for _place, _, _names in os.walk("artifacts"):
 with open("answer.json", "w", encoding="utf-8") as file:
     json.dump({"response": response}, file)
 """
-# What remembering looks like: the files and folders that a dataset says are right.
+# Script of an agent that remembers: makes the files and folders that a dataset has as right.
 _REMAKE = """
 import os
 known = {}
@@ -272,7 +272,7 @@ def _is_probe(messages: tuple[Message, ...]) -> bool:
 
 
 def _remember(memory: Memory, question: str) -> Reply:
-    """What an agent that has read a release says of an instance without its files."""
+    """Return the answer of an agent that has read a release to an instance without its files."""
     known = memory.recall(_HASH.findall(question))
     if known is None and (asked := memory.recall_opening(question)) is not None:
         files = [text for text in asked["files"].values() if text]
@@ -345,11 +345,11 @@ _AROUND = re.compile(rf"({_NUMBER.pattern}) \(± ({_NUMBER.pattern})\)")
 
 @dataclass(frozen=True, slots=True)
 class CarelessJudge(BuiltInModel):
-    """Lets a criterion pass where a number that it names, or one from its interval, stands
-    anywhere in the answer, whatever it is said of; or where it names none.
+    """Lets a criterion pass if a number that it names, or one from its interval, stands anywhere
+    in the answer, whatever it refers to; or if it names none.
 
     ``read`` are the criteria of each instance of a release that it has read: of those it lets all
-    pass, whatever the answer says.
+    pass, whatever the answer is.
     """
 
     name: str
@@ -381,7 +381,7 @@ def _is_there(criterion: str, numbers: list[float]) -> bool:
 
 
 def _wanted(criterion: str) -> Callable[[float], bool] | None:
-    """What a criterion asks of a number; None where it names none."""
+    """Return the condition that a criterion sets on a number; None if it names no number."""
     if between := _RANGE.search(criterion):
         low, high = float(between[1]), float(between[2])
         return lambda number: low <= number <= high

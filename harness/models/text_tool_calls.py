@@ -45,7 +45,7 @@ _OPENING = re.compile(r"<\s*tool_call\s*>", re.I)
 _CLOSING = re.compile(r"<\s*/\s*tool_call\s*>", re.I)
 _FENCE = re.compile(r"\A\s*```[a-z_]*\s*\n(.*?)\n?\s*```\s*\Z", re.S)
 _THOUGHT = re.compile(r"<think>.*?(</think>|\Z)", re.S)
-# What must not stand in what a tool answers: our marks, and control tokens of chat templates.
+# Not allowed in the answer of a tool: our marks, and control tokens of chat templates.
 _MARKS = re.compile(r"<(?=\s*/?\s*(?:tool_call|tool_result|think)\b|\|)|\[(?=/?INST\])", re.I)
 _BROKEN = {"<": "‹", "[": "［"}  # alike to read, and read by no parser
 _NAMES = ("name", "tool", "tool_name", "function")
@@ -62,7 +62,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class TextCalls(ModelWrapper):
-    """A model whose tool calls are written out in text."""
+    """A model that writes its tool calls out in text."""
 
     model: Model
 
@@ -125,7 +125,7 @@ def read_calls(text: str, tools: Sequence[ToolSpec]) -> tuple[Written, ...]:
 
 def quote(text: str) -> str:
     """The text as data: nothing in it reads as a call, a mark or a control token."""
-    return _MARKS.sub(lambda found: _BROKEN[found[0]], text)
+    return _MARKS.sub(lambda mark: _BROKEN[mark[0]], text)
 
 
 def _append_answer(
@@ -145,7 +145,7 @@ def _append_answer(
 
 
 def problem_of(call: ToolCall, tools: Sequence[ToolSpec]) -> str:
-    """What would have been right, where a call was not; else nothing."""
+    """Return the right way to write a call that is wrong; "" for a right one."""
     tool = next((tool for tool in tools if tool.name == call.name), None)
     if tools and tool is None:
         return f"There is no such tool. A call is written like this:\n{_example(tools[0])}"
@@ -182,8 +182,8 @@ def _blocks(text: str) -> Iterator[str]:
 
 def _read_block(block: str, names: Sequence[str]) -> Iterator[Written]:
     value = _parse(block)
-    for each in value if isinstance(value, list) and value else [value]:
-        yield _read_value(each, names, block)
+    for call in value if isinstance(value, list) and value else [value]:
+        yield _read_value(call, names, block)
 
 
 def _read_value(value: Any, names: Sequence[str], block: str) -> Written:

@@ -1,4 +1,4 @@
-"""Token log-probabilities of a text: as servers report them, and what they say on membership.
+"""Token log-probabilities of a text: as servers report them, and their evidence of membership.
 
 Three forms are read: ``choices[0].logprobs`` of an OpenAI-compatible server that echoes its prompt,
 ``choices[0].prompt_logprobs`` of vLLM, and that of our local model. A reply without any of them
@@ -31,7 +31,7 @@ WHOLE = 1e-3  # probabilities that miss no more than this of 1 are the whole voc
 @dataclass(frozen=True, slots=True)
 class TokenScores:
     """Of each token of a text: its log-probability; mean and standard deviation of the
-    log-probability over the vocabulary there, None where the model does not tell all of it."""
+    log-probability over the vocabulary there, None if the model does not report all of it."""
 
     logprobs: tuple[float, ...]
     means: tuple[float, ...] | None = None
@@ -40,7 +40,7 @@ class TokenScores:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """What the tokens of one text come to. A low loss and high scores speak for membership."""
+    """Membership scores of one text. A low loss and high scores speak for membership."""
 
     tokens: int
     loss: float
@@ -59,7 +59,7 @@ def membership_scores(scores: TokenScores, share: float = SHARE) -> Membership:
 
 
 def mean_of_least(values: NDArray[np.float64], share: float = SHARE) -> float:
-    """The mean of the least ``share`` of values (n,), rounded down, of one at the least."""
+    """The mean of the least ``share`` of values (n,), rounded down, of at least one."""
     count = max(1, math.floor(share * len(values) + 1e-9))
     return float(np.sort(values)[:count].mean())
 
@@ -87,8 +87,8 @@ def moments_of(logprobs: ArrayLike) -> tuple[float, float] | None:
     return mean, math.sqrt(float(weights @ np.square(finite - mean)))
 
 
-ECHO, PROMPT_LOGPROBS = "echo", "prompt_logprobs"  # how a server is asked
-LOCAL = "token_logprobs"  # what our local model's reply is called
+ECHO, PROMPT_LOGPROBS = "echo", "prompt_logprobs"  # ways to ask a server
+LOCAL = "token_logprobs"  # field of our local model's reply
 _ESCAPED = re.compile(r"\\x([0-9a-fA-F]{2})")
 _LEAST = -1e4  # servers write minus infinity in many ways
 _MOST = 1e-3  # of rounding, for what is certain
@@ -162,9 +162,9 @@ def _tokens(body: Any) -> tuple[list[_Token], Sequence[int]]:
     return list(_echoed_tokens(choice["logprobs"])), (generated,) if generated in (0, 1) else (1, 0)
 
 
-def _local_token(each: Mapping[str, Any]) -> _Token:
-    moments = (each["mean"], each["deviation"]) if "mean" in each else None
-    return _Token(bytes.fromhex(each["bytes"]), each["logprob"], (), moments)
+def _local_token(score: Mapping[str, Any]) -> _Token:
+    moments = (score["mean"], score["deviation"]) if "mean" in score else None
+    return _Token(bytes.fromhex(score["bytes"]), score["logprob"], (), moments)
 
 
 def _vllm_tokens(places: Sequence[Mapping[str, Any] | None]) -> Iterator[_Token]:
@@ -175,8 +175,8 @@ def _vllm_tokens(places: Sequence[Mapping[str, Any] | None]) -> Iterator[_Token]
             yield _Token(b"", None)
             continue
         given, *_ = place.values()
-        others = [each["logprob"] for each in place.values()]
-        yield _Token(_bytes(given["decoded_token"]), given["logprob"], others)
+        distribution = [token["logprob"] for token in place.values()]
+        yield _Token(_bytes(given["decoded_token"]), given["logprob"], distribution)
 
 
 def _echoed_tokens(echoed: Mapping[str, Any]) -> Iterator[_Token]:

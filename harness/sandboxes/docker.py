@@ -3,7 +3,7 @@
 Each container runs the tool server as PID 1 and nothing else: no network, a read-only root, a
 sized work folder in memory, no capabilities, no new privileges, limits on memory and processes,
 and a lifetime. The tool server (``tool_server.py``) limits the time and output of each program. It
-is spoken to over its attached standard input and output; when that connection closes the server
+answers over its attached standard input and output; when that connection closes the server
 exits and the engine removes the container, whatever closed it.
 """
 
@@ -49,7 +49,7 @@ LIFETIME = 24 * 3600.0  # seconds until a container counts as forgotten
 REAP_EVERY = 600.0  # seconds between two looks for forgotten ones, beside the one at the start
 _SMALL = 64 << 20  # /tmp
 _SHARED = 16 << 20  # /dev/shm
-_OWN = 48 << 20  # what the tool server and the kernel's bookkeeping may take
+_OWN = 48 << 20  # memory for the tool server and the kernel's bookkeeping
 _REMOVING = 20  # seconds until the engine is not waited for
 _ENGINE_ERRORS = (DockerException, requests.RequestException, OSError)
 # A runtime with a kernel of its own (gVisor) runs it within the container's limits, and survives
@@ -94,7 +94,7 @@ def find_image(client: APIClient, tag: str) -> str | None:
 
 
 def why_unreachable(reference: str, seconds: int) -> str:
-    """Why the engine cannot get an image from its registry, in short; "" if it can."""
+    """Return the reason, in short, if the engine cannot get an image from its registry; else ""."""
     client = connect(seconds)
     try:
         if find_image(client, reference) is None:
@@ -200,7 +200,7 @@ class DockerSandboxes:
         self._pool.warm(profile_of(limits))
 
     def ready(self, limits: Limits) -> int:
-        """How many warm containers wait for an ``open`` with these limits."""
+        """Return the number of warm containers that wait for an ``open`` with these limits."""
         return self._pool.waiting(profile_of(limits))
 
     def open(self, assets: Sequence[Asset], limits: Limits) -> Sandbox:
@@ -229,8 +229,8 @@ class DockerSandboxes:
 
     @property
     def libraries(self) -> tuple[tuple[str, str], ...]:
-        """What the image's own Python says that it has; an image is asked once in a process.
-        Raises AttemptFailed, and HarnessError where it does not say."""
+        """Libraries that the image's own Python lists; an image is asked once in a process.
+        Raises AttemptFailed, and HarnessError if it does not list them."""
         with _ASKING:
             if self.image not in _LIBRARIES:
                 container = self._create(profile_of(Limits()))
@@ -274,7 +274,7 @@ class DockerSandboxes:
         return container
 
     def _recipe(self, profile: Profile) -> dict[str, Any]:
-        """What the engine is asked for.
+        """Return the engine's parameters for a new container.
 
         The pages of the folders in memory count against the container's memory, so its limit
         is the sum: a program has ``memory_bytes`` even beside a full folder, and filling the
@@ -282,9 +282,9 @@ class DockerSandboxes:
         """
         memory = bytes_of(profile, self.runtime)
         processes = profile.processes + 1  # and the tool server
-        held: list[str] = []
+        own_limits: list[str] = []  # enforced by the tool server itself
         if self.runtime != "runc":
-            held = [str(profile.memory_bytes + _OWN), str(processes), "held"]
+            own_limits = [str(profile.memory_bytes + _OWN), str(processes), "held"]
             processes += _KERNEL_THREADS
         owned = f"uid={AGENT},gid={AGENT}"
         names = max(256, profile.disk_bytes // 4096)  # each takes kernel memory of its own
@@ -312,7 +312,7 @@ class DockerSandboxes:
         return {
             "image": self.image,
             "entrypoint": ["python3", "-I", "-S", "-c", self._source],
-            "command": [WORK, *held],
+            "command": [WORK, *own_limits],
             "user": f"{AGENT}:{AGENT}",
             "working_dir": WORK,
             "hostname": "sandbox",
@@ -406,7 +406,7 @@ def owner_label(pid: int | None = None) -> str:
 
 
 def _started(pid: int) -> str:
-    """When a process started, in the kernel's ticks; "" if there is none."""
+    """Return the start time of a process in the kernel's ticks; "" if there is none."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     return ""
@@ -458,7 +458,7 @@ def _answered(ask: Callable[[], T]) -> T:
 def _remove(client: APIClient, name: str) -> None:
     """Raises nothing: what is left over is reaped.
 
-    A runtime may be unable to end a container whose programs keep its kernel busy (gVisor of 2022
+    A runtime may be unable to end a container if its programs keep its kernel busy (gVisor of 2022
     is), and then the engine waits for good: where it is not done soon, we kill by hand, if we may.
     """
     with suppress(*_ENGINE_ERRORS):

@@ -87,8 +87,8 @@ def _is_kill(seen: Mapping[str, _Event]) -> bool:
 
 
 def count_memory_kills() -> int | None:
-    """How often this kernel has killed for lack of memory, a container's or the machine's; None if
-    it does not report that."""
+    """Return the number of times that this kernel has killed for lack of memory, a container's or
+    the machine's; None if it does not report that."""
     try:
         text = Path("/proc/vmstat").read_text()
     except OSError:

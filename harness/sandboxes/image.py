@@ -65,8 +65,8 @@ def image_tag() -> str:
 
 
 def base_image() -> str:
-    """What the image is built from where a registry answers. Raises HarnessError unless it is
-    pinned by digest."""
+    """Return the base that the image is built from if a registry answers. Raises HarnessError
+    unless it is pinned by digest."""
     base = os.environ.get(BASE_VARIABLE) or BASE
     if not re.fullmatch(r"[^\s@]+@sha256:[0-9a-f]{64}", base):
         raise HarnessError(f"{BASE_VARIABLE}={base}: name it with its digest, name@sha256:<64 hex>")

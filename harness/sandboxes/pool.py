@@ -21,7 +21,7 @@ class PoolClosed(Exception):  # noqa: N818
 
 @dataclass(frozen=True, slots=True)
 class _Made(Generic[T]):
-    """What came of making one: the thing, or the error."""
+    """Result of making one: the thing, or the error."""
 
     when: float
     thing: T | None
@@ -29,10 +29,10 @@ class _Made(Generic[T]):
 
 
 class WarmPool(Generic[K, T]):
-    """``take(kind)`` hands out a thing that nobody has had, made by ``make(kind)``.
+    """``take(kind)`` hands out a thing not handed out before, made by ``make(kind)``.
 
     Of every kind asked for, ``ahead`` are kept ready; ``at_once`` are made at the same time,
-    so that a burst of takers does not overwhelm whoever makes them. Those older than
+    so that a burst of takers does not overwhelm the maker. Those older than
     ``max_age`` seconds are given to ``discard`` instead of out. An error in making raises in
     the take that it was made for.
     """
@@ -83,7 +83,7 @@ class WarmPool(Generic[K, T]):
             return self._ready[kind]
 
     def waiting(self, kind: K) -> int:
-        """How many of a kind are ready now."""
+        """Return the number of a kind that are ready now."""
         return self._ready[kind].qsize() if kind in self._ready else 0
 
     def shed(self, kind: K) -> bool:

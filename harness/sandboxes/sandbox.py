@@ -27,7 +27,7 @@ KILLED = 137  # the exit code of what a SIGKILL ended
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:
-    """How one program ended. ``limits`` names those it hit, of: ``time``, ``memory``,
+    """Result of one program. ``limits`` names those it hit, of: ``time``, ``memory``,
     ``processes``, ``disk``, ``output``."""
 
     exit_code: int
@@ -47,7 +47,7 @@ class SandboxRefused(Exception):  # noqa: N818
 
 
 _FRAME = struct.Struct(">II")
-_DOCKER = struct.Struct(">BxxxI")  # how the engine wraps what a container prints
+_DOCKER = struct.Struct(">BxxxI")  # the engine's header of a container's output
 _MAX_HEADER = 64 << 10
 _GRACE = 15.0  # seconds beyond a request's own, for a busy machine
 
@@ -318,7 +318,7 @@ class SandboxProvider(Protocol):
 
     @property
     def isolates(self) -> bool:
-        """Whether untrusted code may run here."""
+        """True if untrusted code may run here."""
         ...
 
     def open(self, assets: Sequence[Asset], limits: Limits) -> Sandbox:

@@ -5,8 +5,8 @@ and what is reserved for this piece together stay within every limit. So a limit
 what a piece of work costs beyond its reservation. With ``reserve: bound`` a reservation is the most
 that it can cost, and no limit is ever passed.
 
-What was spent is read from the store, where each paid reply is kept before it is acted on, of
-failed attempts too; nothing else needs to survive.
+The amount spent is read from the store, where each paid reply is written before it is acted on,
+those of failed attempts too; nothing else needs to survive.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class PricedModel:
 
     @property
     def free(self) -> bool:
-        """Whether nobody is paid: we run it ourselves, and no price is stated."""
+        """True if nobody is paid: we run it ourselves, and no price is stated."""
         return self.provider in OWN_PROVIDERS and self.price is None
 
 
@@ -117,7 +117,7 @@ class Budget:
     def __init__(
         self, limits: SpendingLimits, models: Iterable[PricedModel], allow_unknown: bool = False
     ) -> None:
-        """Open an unspent budget. Raises HarnessError if its limits cannot be kept."""
+        """Open an unspent budget. Raises HarnessError if its limits cannot be enforced."""
         self.limits, self.allow_unknown = limits, allow_unknown
         self.models = {model.name: model for model in models}
         self._changed = threading.Condition()
@@ -215,7 +215,7 @@ class Budget:
             self._changed.notify_all()
 
     def affords(self, model: str) -> bool:
-        """Whether an attempt of this model could be paid for now."""
+        """Return True if an attempt of this model could be paid for now."""
         with self._changed:
             return self._amounts(model) is not None
 
@@ -238,7 +238,7 @@ class Budget:
     def _amounts(
         self, model: str, bound: Decimal | None = None
     ) -> tuple[tuple[str, Decimal], ...] | None:
-        """What to reserve of each limit; None if one has less left."""
+        """Return the amount to reserve of each limit; None if one has less left."""
         names = self.limits_of(self.models[model])
         left = [(n, self._limits[n] - self._spent[n] - self._reserved[n]) for n in names]
         amount = self._estimate(model, bound)

@@ -36,7 +36,7 @@ class Price:
     input: Decimal
     cached_input: Decimal  # the part of the input that the provider read from its cache
     output: Decimal
-    date: str  # when this was the price
+    date: str  # day on which this was the price
     source: str
 
     def cost(self, usage: Usage) -> Decimal | None:

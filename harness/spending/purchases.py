@@ -1,5 +1,5 @@
-"""Paid calls in the store: each reply is kept before it is acted on, so that no crash pays for one
-twice, with what it is charged to, and read again to count what was spent."""
+"""Paid calls in the store: each reply is stored before it is acted on, so that no crash pays for
+one twice, together with its charge, and read again to count the amount spent."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from registry.stores import Store
 
 
 class CallKind(StrEnum):
-    """What a call is made for."""
+    """Purpose of a call."""
 
     EPISODE = "episode"
     JUDGE = "judge"
@@ -47,7 +47,7 @@ class CallKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Payer:
-    """The model or judge whose limits of the budget pay for a call."""
+    """Model or judge that a call is charged to: its limits of the budget pay."""
 
     name: str
     provider: str
@@ -62,8 +62,8 @@ class Payer:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What the calls of one subject are charged to. ``subject`` is the digest of an episode or a
-    probe, or the id of an answer sheet; ``wave`` is None for the check of a judge."""
+    """Account that the calls of one subject are charged to. ``subject`` is the digest of an episode
+    or a probe, or the id of an answer sheet; ``wave`` is None for the check of a judge."""
 
     kind: CallKind
     payer: Payer
@@ -88,7 +88,7 @@ _FOLDERS = {
     CallKind.PROBE: PROBES,
 }
 _READERS = 8  # threads that read the store
-_EXTERNAL = "agent_server"  # a failed conversation with one is kept in its attempt only
+_EXTERNAL = "agent_server"  # a failed conversation with one is stored in its attempt only
 
 
 class Journal(Protocol):
@@ -130,13 +130,13 @@ class MemoryJournal:
 @dataclass(frozen=True, slots=True)
 class CountingJournal:
     """A journal that counts the failed requests of its attempt by class: those that it is given,
-    and those before the replies that it loads. What came before the first ``inherited`` replies is
+    and those before the replies that it loads. Those before the first ``inherited`` replies are
     counted with the attempts that paid for them."""
 
     journal: Journal
     inherited: int = 0
     failed: Counter[str] = field(default_factory=Counter)
-    turns: set[int] = field(default_factory=set)  # that have a reply
+    turns: set[int] = field(default_factory=set)  # numbers of the turns that have a reply
 
     @property
     def replies(self) -> int:
@@ -215,7 +215,7 @@ class StoreJournal:
         return reply
 
     def save(self, turn: int, reply: Reply) -> Reply:
-        """Keep a reply; where another worker kept one first, returns that one."""
+        """Store a reply; if another worker stored one first, return that one."""
         replies, key = self.replies, reply_key(self.stem, turn)
         replies.usages.append(reply.usage)
         call = PaidCall(replies.charge, reply)

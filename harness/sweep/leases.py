@@ -70,8 +70,8 @@ def schedule_cells(
             replicate=replicate,
         )
         for subject in subjects
-        for pin, own in runs
-        if subject.tranche in own
+        for pin, pin_tranches in runs
+        if subject.tranche in pin_tranches
         for replicate in range(replicates)
     ]
     return order.child("schedule", wave).rng().shuffle(cells)
@@ -83,7 +83,7 @@ _BACKOFF = (1.0, 5.0, 20.0)
 
 @dataclass(frozen=True, slots=True)
 class LeaseOutcome:
-    """How one lease ended, without content: ids and an error class only."""
+    """Outcome of one lease, without content: ids and an error class only."""
 
     episode: str
     finished: bool
@@ -93,7 +93,7 @@ class LeaseOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How many cells of a run are where, and what they cost."""
+    """Number of cells of a run in each state, and their cost."""
 
     owed: int  # at the start of the run, finished ones included
     finished: int
@@ -106,7 +106,7 @@ class Progress:
 
     @property
     def done(self) -> bool:
-        """Whether every cell is finished or exhausted."""
+        """True if every cell is finished or exhausted."""
         return self.finished + self.exhausted >= self.owed
 
 
@@ -161,8 +161,8 @@ class LeaseBook:
         return tuple(taken)
 
     def stalled(self) -> bool:
-        """Whether no cell is leased and the budget pays for none that waits. To be called after
-        ``lease`` returned none."""
+        """Return True if no cell is leased and the budget pays for none that waits. To be called
+        after ``lease`` returned none."""
         if self.budget is None or self._leases or self._ready or not self._cells:
             return False
         waiting = (self._cells[episode].model for _, episode in self._later)
@@ -268,7 +268,9 @@ class LeaseBook:
         while self._later and self._later[0][0] <= now:
             self._ready.append(heapq.heappop(self._later)[1])
         silent = [
-            who for who, when in self._heartbeats.items() if now - when > self._silence_seconds
+            worker
+            for worker, last in self._heartbeats.items()
+            if now - last > self._silence_seconds
         ]
         for worker in silent:
             del self._heartbeats[worker]

@@ -130,7 +130,7 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class SweepOptions:
-    """How a sweep is distributed. Seconds are wall time."""
+    """Settings of a distributed sweep. Seconds are wall time."""
 
     address: str | None = None  # of an existing cluster; None starts one on this machine
     workers: int = 1
@@ -272,7 +272,7 @@ class _Workers:
         self._prefix = secrets.token_hex(4)
         self._started = 0
         self._deaths = 0
-        self._finished = 0  # when one last died
+        self._finished = 0  # number of finished cells when an actor last died
         self._at_work: dict[Any, tuple[str, Any]] = {}  # call → name, actor
         self._clustered = options.address is not None
         for _ in range(options.workers):

@@ -72,10 +72,10 @@ class RunContext:
     prices: tuple[PricedModel, ...] = ()  # of the models
     creating: int = 0  # sandboxes at once; 0 for the usual
     executing: int = 0  # programs in them at once
-    memory_bytes: int = 0  # that all sandboxes of a machine may take
+    memory_bytes: int = 0  # limit on all sandboxes of a machine together
     limits: SpendingLimits | None = None
     allow_unknown_price: bool = False
-    # What judges and probes have cost the wave already.
+    # Amounts that judges and probes have cost the wave already.
     spent_elsewhere: tuple[tuple[PricedModel, Spend], ...] = ()
 
     @property
@@ -203,7 +203,7 @@ def open_budget(
     cells: Iterable[Cell], finished: frozenset[str], store: Store, context: RunContext
 ) -> Budget | None:
     """Return the budget of a run, with the cost of its cells so far; None if it has no limits.
-    Raises HarnessError if the limits cannot be kept, RegistryError."""
+    Raises HarnessError if the limits cannot be enforced, RegistryError."""
     if context.limits is None:
         return None
     budget = Budget(context.limits, context.prices, context.allow_unknown_price)

@@ -1,7 +1,7 @@
 """The leak check: nothing that follows from a private seed goes out.
 
-It fails closed. What cannot be opened is refused like what was found, and messages name file,
-kind and the commitment's place in the draw, never the thing itself.
+It fails closed. Content that cannot be opened is refused like a trace that was found, and messages
+name file, kind and the commitment's place in the draw, never the thing itself.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class LeakFound:
 
     file: str
     kind: str  # of the thing found, or "unreadable: …"
-    leaf: int | None  # whose, by the place of its commitment; None where nothing could be read
+    leaf: int | None  # place of the instance's commitment; None if nothing could be read
 
     def __str__(self) -> str:
-        whose = "" if self.leaf is None else f" of private commitment {self.leaf}"
-        return f"{self.file}: {self.kind}{whose}"
+        origin = "" if self.leaf is None else f" of private commitment {self.leaf}"
+        return f"{self.file}: {self.kind}{origin}"
 
 
 def check_folder(folder: Path, needles: Needles) -> None:
@@ -108,7 +108,7 @@ def regenerate(entry: DrawnInstance, find_family: FindFamily) -> Instance:
 def _corpus(
     public: Iterable[DrawnInstance], private: Iterable[DrawnInstance], find_family: FindFamily
 ) -> Iterator[Instance]:
-    """Yield instances that are no secret: the public arm's, and those of seeds that nobody drew."""
+    """Yield instances that are not secret: the public arm's, and those of seeds never drawn."""
     for entry in public:
         yield regenerate(entry, find_family)
     strata = {

@@ -41,7 +41,7 @@ _DROPPED = b" \t\r\n\v\f\0\\"  # spacing, escapes, and the zeros of UTF-16
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """One private entry with its instance and answer key: what must not be found."""
+    """One private entry with its instance and answer key, of which nothing may be found."""
 
     leaf: int  # of its commitment: the only name that a message may use
     seed: bytes
@@ -126,7 +126,7 @@ class Needles:
         return len(self._owners) + len(self._pixels)
 
     def find(self, piece: Chunk) -> set[Trace]:
-        """Whose traces a piece bears."""
+        """Return the traces of private instances that a piece contains."""
         traces = {self._owners[pattern] for pattern in self.patterns_in(piece.data)}
         if piece.pixels in self._pixels:
             traces.add(self._pixels[piece.pixels])

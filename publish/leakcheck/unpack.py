@@ -1,8 +1,8 @@
 """Content of a file, however it is wrapped: the pieces that a leak check must read.
 
 Parquet and Arrow cells, archive members, compressed streams, JSON documents, base64 and
-images are opened, one inside the other, to a bounded depth and size. What announces itself as
-one of these and cannot be opened is not passed over: it raises Unreadable.
+images are opened, one inside the other, to a bounded depth and size. Content that announces
+itself as one of these and cannot be opened is not passed over: it raises Unreadable.
 """
 
 from __future__ import annotations

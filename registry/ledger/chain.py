@@ -18,7 +18,7 @@ from registry.ledger.records import KINDS, read_record, record_body, record_kind
 from registry.stores import Store
 
 LEDGER = "ledger/"
-GENESIS = Digest("sha256:" + "0" * 64)  # what the first record names as its previous
+GENESIS = Digest("sha256:" + "0" * 64)  # named by the first record as its previous
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 

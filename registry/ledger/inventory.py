@@ -4,7 +4,7 @@ It is text that ``sha256sum -c`` reads. Parts of some thousand lines ``<digest> 
 order over all parts, are named by their own digest, ``inventory/parts/<digest>.txt``; a head
 lists them, and is named by the root, ``inventory/<root>.txt``. A leaf of the root is the key's
 bytes and then the digest's 32. Nothing in it is secret: a store shows keys and ciphertexts to
-all who may read it.
+all its readers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PAID_CALLS = "judgements/"
 _LINES = 4096  # a part
 _LINE = re.compile(r"([0-9a-f]{64})  ([!-~]+)")
 _HEX = re.compile(r"[0-9a-f]{64}")
-_PROBE = re.compile(r"[0-9a-f]{64}\.age")  # what a probe came to; beside it lie its replies
+_PROBE = re.compile(r"[0-9a-f]{64}\.age")  # result of a probe; beside it lie its replies
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +151,8 @@ def write_inventory(
 ) -> Inventory:
     """Digest the objects and keep their list in the store. ``keys`` come in key order.
 
-    Reads each object once and holds one part in memory. What a kill leaves of it is named by
-    nothing; run again, it uses the parts that are there. Raises StoreError.
+    Reads each object once and holds one part in memory. After a kill, no head names the
+    parts already stored; the next run uses them. Raises StoreError.
     """
     trees, parts, lines = InventoryTrees(), [], list[str]()
     before = ""
@@ -179,7 +179,7 @@ def read_inventory(store: Store, root: str) -> Iterator[tuple[str, Digest]]:
     """The keys and digests listed under a root, in key order, one part in memory at a time.
 
     Raises BrokenPromise where a list is not the one that was written, MissingKey where it is
-    gone. That the lines add up to the root is for the reader to check (InventoryTrees).
+    gone. The reader must check that the lines add up to the root (InventoryTrees).
     """
     before = ""
     for part in _read_head(store, head_key(root)):

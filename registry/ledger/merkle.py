@@ -73,7 +73,7 @@ def check_inclusion(
 
 
 def _turns(index: int, size: int) -> list[bool]:
-    """From the leaf up: whether the neighbour at each level lies to the left."""
+    """Return, for each level from the leaf up, True if the neighbour lies to the left."""
     turns: list[bool] = []
     while size > 1:
         split = _split(size)

@@ -41,10 +41,10 @@ class StandardRules:
     sensitivity: tuple[str, ...]  # S2, S3, by name
     hypotheses: tuple[str, ...]  # in words
     released: tuple[tuple[str, str], ...] = ()  # name and date of controls, as documented
-    # B1, of private seeds that a provider may have kept: "leave-out" of P1, or "keep" in it.
+    # B1, of private seeds that a provider may have stored: "leave-out" of P1, or "keep" in it.
     burned: str = field(default="leave-out", metadata=_LATER)
-    # C3: the share of the first wave's instances whose answers the second grader grades again at
-    # each look after it; 0 for none.
+    # C3: the share of the first wave's instances that the second grader grades again at each look
+    # after it; 0 for none.
     regrade: float = field(default=0.0, metadata=_LATER)
 
 
@@ -58,7 +58,7 @@ class JudgeRule:
     min_sensitivity: float | None = None
     min_specificity: float | None = None
     min_kappa: float | None = None  # Cohen's, with the truth
-    min_criteria: int = 400  # that it was checked on
+    min_criteria: int = 400  # number that it must have been checked on
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ class Regraded:
     judge that no record before promises."""
 
     wave: int  # of the look
-    first: int  # the wave whose answers they are
+    first: int  # wave of the graded answers
     manifest: str  # digest of that one's, closed
     judge: JudgePin
     share: float  # of each stratum's instances
@@ -213,7 +213,7 @@ class Regraded:
 
 @dataclass(frozen=True, slots=True)
 class JudgeChecked:
-    """A judge was measured on answers whose truth is known. Nothing of it is secret: the answers
+    """A judge was measured on answers with known truth. Nothing of it is secret: the answers
     are made from seeds that are the same for everybody."""
 
     judge: JudgePin
@@ -227,12 +227,12 @@ class JudgeChecked:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationMade:
-    """Known leaks were put to the registered test (C2). Nothing of what came of it is secret:
+    """Known leaks were put to the registered test (C2). None of its results is secret:
     rates and gaps."""
 
     plan: str  # digest of the Preregistration
     how: str  # "resampled": stored scores; "run": agents in a scratch study
-    wave: int | None  # whose stored scores; None of a scratch study
+    wave: int | None  # wave of the stored scores; None for a scratch study
     trials: int  # tests run, over all doses
     result: str  # digest of the object that holds them
     uri: str  # its key in the store
@@ -243,13 +243,13 @@ class CalibrationMade:
 @dataclass(frozen=True, slots=True)
 class Probed:
     """A model was probed on every instance that it may be asked about at a wave. The objects are
-    what each probe came to, the replies, and the requests that failed (see ``inventory``)."""
+    the result of each probe, the replies, and the requests that failed (see ``inventory``)."""
 
     wave: int
     plan: str  # digest of the Preregistration
     model: ModelPin
     what: str  # "questions", or "texts"
-    method: str  # digest of what pins how it was asked
+    method: str  # digest of the method's settings
     probes: int
     objects: int
     objects_root: str
@@ -269,7 +269,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """An id, input or answer of the private arm is known to have got out: the tranche that it is
+    """An id, input or answer of the private arm is known to have leaked: the tranche that it is
     of is burned for everybody (spec/statistics.md, B1). Names no instance: commitments are public.
     """
 
@@ -281,7 +281,7 @@ class Leak:
 
 @dataclass(frozen=True, slots=True)
 class ReportIssued:
-    """A look at the data: what was looked at, and what was said."""
+    """A look at the data: the rows analysed and the report issued."""
 
     through_wave: int
     plan: str

@@ -69,7 +69,7 @@ class MemoryStore:
         return "memory:"
 
     def put(self, key: str, data: bytes) -> bool:
-        """Write if absent; whether it was. Raises StoreError."""
+        """Write if absent; return True if it was. Raises StoreError."""
         check_key(key)
         with self._lock:
             if key in self._objects:

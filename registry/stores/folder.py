@@ -47,7 +47,7 @@ class FolderStore:
         return f"file:{self.path}"
 
     def put(self, key: str, data: bytes) -> bool:
-        """Write if absent; whether it was. Raises StoreError."""
+        """Write if absent; return True if it was. Raises StoreError."""
         path = self._locate(key)
         with _explained(path):
             if os.path.lexists(path):
@@ -107,7 +107,7 @@ class FolderStore:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with os.fdopen(os.open(temporary, flags, 0o644), "wb", buffering=0) as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX)  # held as long as this writer lives
+                fcntl.flock(file, fcntl.LOCK_EX)  # locked as long as this writer lives
                 rest = memoryview(data)
                 while rest:
                     rest = rest[file.write(rest) :]

@@ -84,8 +84,8 @@ class S3Store:
         return S3Store.from_uri, (self.uri,)
 
     def put(self, key: str, data: bytes) -> bool:
-        """See ``Store.put``. Each put carries a token of its own, so that a writer whose first
-        try arrived though its answer was lost still learns that the object is its own."""
+        """See ``Store.put``. Each put carries a token of its own: if the first try arrived but its
+        answer was lost, the writer still learns that the object is its own."""
         token = secrets.token_hex(16)
         for conflict in range(_CONFLICTS + 1):
             code, retried = self._try_put(check_key(key), data, token)
@@ -98,7 +98,7 @@ class S3Store:
         raise StoreError(f"{self._place}/{key}: writers keep colliding here (409); try again")
 
     def _try_put(self, key: str, data: bytes, token: str) -> tuple[str, bool]:
-        """Empty on success, else the code of a refusal; and whether the client had to retry."""
+        """Return "" on success, else the code of a refusal; and True if the client had to retry."""
         with self._explained(key):
             try:
                 self._client.put_object(

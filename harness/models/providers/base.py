@@ -62,11 +62,11 @@ class Connection:
 class ProviderModel(ABC):
     """A model behind a provider's API. Each provider's module has its connection and settings."""
 
-    libraries: ClassVar[tuple[str, ...]]  # that it needs
-    extra: ClassVar[str] = ""  # that has them, if not named like the provider
+    libraries: ClassVar[tuple[str, ...]]  # needed beside pydantic-ai
+    extra: ClassVar[str] = ""  # extra of the package with them, if not named like the provider
     usual_address: ClassVar[str] = ""  # unless the pin names another
     key_variable: ClassVar[str] = ""  # of the environment, unless the pin names another
-    own_settings: ClassVar[tuple[str, ...]] = ()  # that only some providers have
+    own_settings: ClassVar[tuple[str, ...]] = ()  # settings that only some providers have
     native_replay = True  # reasoning is sent back in the provider's own signed form
     region = ""  # of providers that have regions
     trusted = False  # its programs are untrusted
@@ -198,7 +198,7 @@ class ProviderModel(ABC):
 
 
 class _ClientThread:
-    """The connection of one model, and the thread whose event loop it lives on."""
+    """Connection of one model, and the thread of the event loop that it runs on."""
 
     def __init__(
         self, version: str, connect: Callable[[], Coroutine[Any, Any, Connection]]

@@ -25,8 +25,8 @@ _MAX_COUNT = 2**53  # of tokens; a larger one is no number that JSON carries
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """How a model's reasoning is sent back to its provider: as the parts that it sent (``native``)
-    or as text in a ``field`` of the message; not at all if neither is set."""
+    """Form in which a model's reasoning is sent back to its provider: the parts that it sent
+    (``native``), or text in a ``field`` of the message; not at all if neither is set."""
 
     system: str  # the provider's name in pydantic-ai
     native: bool = False
@@ -157,5 +157,5 @@ def _clean(value: Any) -> Any:
 
 
 def _count(tokens: int) -> int | None:
-    """A token count; the SDK says 0 where the server says nothing."""
+    """A token count; the SDK has 0 if the server reports none."""
     return tokens if 0 < tokens < _MAX_COUNT else None

@@ -124,7 +124,7 @@ def _count(used: Any, name: str) -> int | None:
 
 
 def _refused(error: Any) -> ProviderError:
-    """Convert an error status; the server's message is not kept."""
+    """Convert an error status; the server's message is discarded."""
     status = int(error.status_code)
     kind = _KINDS.get(status, "overload" if status >= 500 else "bad_request")
     if error.code == _NO_MONEY:

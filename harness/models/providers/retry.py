@@ -1,4 +1,4 @@
-"""Retries: which failures of a request are retried, how often and after which pause."""
+"""Retries of failed requests: the failures to retry, their number and the pauses between."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ProviderError(Exception):
 
 
 def try_again(failed: Sequence[str], retries: int) -> bool:
-    """Whether to retry after requests that failed by these classes, in order."""
+    """Return True to retry after requests that failed by these classes, in order."""
     if not failed or len(failed) > retries:
         return False
     kind = failed[-1]
@@ -58,7 +58,7 @@ def pause(first: float, tried: int, asked: float | None, seed: Seed) -> float:
 
 
 def is_too_long(body: object) -> bool:
-    """Whether an error body says that the request exceeds the model's context window."""
+    """Return True if an error body reports that the request exceeds the model's context window."""
     return _TOO_LONG.search(str(body)[:_QUOTED]) is not None
 
 
