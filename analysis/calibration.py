@@ -2,7 +2,7 @@
 
 spec/statistics.md, C2. A clean model's stored scores are the ground. In every replicate the arms
 are dealt anew, which changes nothing where there is no leak, and each public instance is known with
-probability f: its outcomes become what knowing is worth. The plan's rule of one look is run on
+probability f: its outcomes become those of a known instance. The plan's rule of one look is run on
 each. So the rate at dose 0 is the test's size, and no luck of one draw or one run of the model
 stays in the others.
 
@@ -84,7 +84,7 @@ class Calibration:
     """Scores as shares of 1. ``se`` is that of the gap without a leak (P2), ``spread`` the SD of
     the blanks' gaps; ``blank`` and ``limit`` are 1.645 and 3.29 SE, ``limit_dose`` the dose whose
     gap that is, None where no dose makes it. ``enough`` is the dose detected with probability 0.8;
-    None where that lies beyond what was tried, as an end of ``enough_interval`` (95 %) is. p is
+    None if that lies beyond the doses tried, as an end of ``enough_interval`` (95 %) is. p is
     adjusted over ``family`` models. Aliases are the keys of ``calibration.json``."""
 
     alpha: float
@@ -152,7 +152,7 @@ def inject(
     stream: np.random.Generator,
 ) -> DoseTrials:
     """A study for each of the doses, each with arms dealt anew and known instances of its own.
-    What is missing stays missing: knowing an answer mends no server."""
+    A missing score stays missing: knowing an answer does not repair a server."""
     values, labels = [], []
     scores, count = ground.scores.values[:, 0], len(doses)
     codes = np.unique(ground.stratum, return_inverse=True)[1].reshape(-1)
@@ -188,9 +188,9 @@ def one_model_studies(
     takes the place of one of them, of each in turn.
     """
     count = model.values.shape[1]
-    others = 0 if companions is None else companions.values.shape[1]
+    beside = 0 if companions is None else companions.values.shape[1]
     kept = [
-        [o for o in range(others) if not replaces or o != study % others] for study in range(count)
+        [o for o in range(beside) if not replaces or o != study % beside] for study in range(count)
     ]
     members = np.array([[study, *(count + o for o in kept[study])] for study in range(count)])
     scores = model if companions is None else model.join(companions)
@@ -271,7 +271,7 @@ def fit_detection(
     doses: Floats, hits: Ints, tried: Ints, alpha: float
 ) -> tuple[float | None, tuple[float | None, float | None]]:
     """The dose that is detected with probability 0.8, and its 95 % interval by the likelihood
-    ratio. None for what lies beyond 1, or where the rates do not bound it."""
+    ratio. None for a value beyond 1, or if the rates do not bound it."""
     from scipy.special import log_ndtr
 
     grid = np.geomspace(1e-4, 1e3, 14_001)
@@ -362,7 +362,7 @@ class RecordedCalibration:
 def read_calibration(
     body: Mapping[str, Any], place: str, result: str, made: str
 ) -> RecordedCalibration:
-    """Read what ``calibrate --json`` wrote. Raises AnalysisError where it has not that form."""
+    """Read the output of ``calibrate --json``. Raises AnalysisError if it has another form."""
     try:
         return RecordedCalibration(
             how=str(body["how"]),

@@ -2,5 +2,5 @@
 
 
 class AnalysisError(Exception):
-    """A table or plan that cannot be analysed: names the file, row or field, what is wrong and
-    what would be right. Holds no instance id, seed or grade."""
+    """A table or plan that cannot be analysed: names the file, row or field, the fault and
+    the valid form. Contains no instance id, seed or grade."""

@@ -42,7 +42,7 @@ _LOCAL_TASKS = "[compute_average/easy]"
 _LOCAL_MODEL = "models:\n  {name}: {{provider: local, model: {name}, max_tokens: 200}}\n"
 _LOCAL_WAVE = "[before-1, honest-2, mild-2, strong-2, {name}]"
 
-# A judge whose verdicts come to nothing: what it finds is no reason to believe anything.
+# A judge without meaningful verdicts: nothing follows from its grades.
 _AGENTS_TEXT = "one that remembers all of it.\n"
 _JUDGE_TEXT = """\
   A judge is asked for a second opinion. It reads carelessly and, as its maker changes what is
@@ -77,7 +77,7 @@ class DemoRequest:
 
 @dataclass(frozen=True, slots=True)
 class Display:
-    """Where a demo shows what it does: a line of text, the progress of a step or of a sweep."""
+    """Output of a demo: a line of text, the progress of a step or of a sweep."""
 
     line: Callable[[str], None]
     progress: Callable[[str], AbstractContextManager[Callable[[str, int, int], None]]]
@@ -136,7 +136,7 @@ def _protocol(request: DemoRequest) -> str:
 
 
 def _calibrate(study: Study) -> None:
-    """How large a leak the first wave's scores would show: known before anything is released."""
+    """Record the size of leak that the first wave's scores would show, before any release."""
     made = calibrate_study(study, CalibrateRequest(wave=0, model=_GROUND))
     record_calibration(study, made, utc_now())
     write_calibration(study.folder / FOLDER, made)
@@ -201,7 +201,7 @@ def _measure(study: Study, pin: JudgePin, display: Display) -> None:
 
 
 def _sweep(study: Study, wave: int, display: Display) -> None:
-    # A demo is run from wherever its reader stands: what is not as registered is recorded.
+    # A demo may run in any working tree: deviations from the registration are recorded.
     request = SweepRequest(wave, allow_dirty=True)
     with display.sweep(f"wave {wave}: {', '.join(study.protocol.waves[wave])}") as watch:
         pipeline.sweep(study, request, watch)

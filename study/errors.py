@@ -2,4 +2,4 @@
 
 
 class StudyError(Exception):
-    """Bad input: names the place, what is wrong and the remedy."""
+    """Bad input: names the place, the fault and the remedy."""

@@ -3,7 +3,7 @@ grading by judges, and the regrading of the first wave.
 
 The intervals come from pilots. A pilot is a finished episode of the same model in any wave, or of
 another model if the caller names one; for a judge, an episode that it has graded. Its tokens are
-those of every paid reply, of failed attempts too. The interval is for what is owed: a t interval
+those of every paid reply, of failed attempts too. The interval is for the owed work: a t interval
 for a sum of future draws, by stratum, which covers both the error of the mean and the scatter of
 single episodes; replicates of an instance are taken as dependent. With fewer than two pilots there
 are bounds only: from a model's limits, and for a judge from an example of each stratum."""
@@ -69,7 +69,7 @@ class Forecast:
     basis: str  # "pilots", "bounds", or "free": run by ourselves
     price: Price | None
     pilots: int = 0
-    pilot_model: str = ""  # whose pilots they are
+    pilot_model: str = ""  # the model of the pilots
     pooled: tuple[str, ...] = ()  # strata with fewer than two pilots, estimated from all
     input_tokens: Interval | None = None
     cached_tokens: Interval | None = None
@@ -122,7 +122,7 @@ Pilots = tuple[str, Sequence[Pilot]]
 
 
 def estimate_wave(study: Study, wave: int, pilot: str | None = None) -> Estimate:
-    """Estimate what a wave still takes. ``pilot`` names a model with pilots that count for the
+    """Estimate the rest of a wave. ``pilot`` names a model with pilots that count for the
     models of the wave without any. Raises StudyError, HarnessError, RegistryError."""
     snapshot, protocol = take_snapshot(study), study.protocol
     pins = protocol.wave_models(wave)
@@ -152,7 +152,7 @@ def _judge_forecast(study: StudySnapshot, pin: JudgePin, owed: Owed) -> Forecast
 
 
 def _regrading_forecast(study: StudySnapshot, wave: int) -> Forecast | None:
-    """Return what it still takes to have the second grader grade the first wave's answers again;
+    """Return the forecast for the second grader's regrading of the first wave's answers;
     None if the plan has no regrading at this wave."""
     plan = study.protocol.registered_plan()
     tested = set(study.protocol.waves[wave]) - control_models(plan)

@@ -69,7 +69,7 @@ def verify(study: Study, head: str | None, watch: Watch) -> Verification:
 
 
 def status(study: Study) -> list[dict[str, object]]:
-    """Return what is done, and what is owed, one record a step."""
+    """Return the finished and the owed work, one record a step."""
     return reporting.read_status(study)
 
 

@@ -41,7 +41,7 @@ from study.workspace import is_study, open_study, take_snapshot
 Watch = Callable[[str, int, int], None]
 
 STRATA, SEEDS, LOOKS, MODELS, BEFORE = 4, 64, 8, 3, 4  # defaults without study and option
-_CONFIRM = 2.5  # times the replications, of what would keep verdicts from being withheld
+_CONFIRM = 2.5  # times the replications, for remedies against withheld verdicts
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Results from elsewhere: a CSV or Parquet file as a Table (docs/result-rows.md).
 
-At the least ``model``, ``arm``, ``stratum``, ``instance`` and ``score``; what else is known of an
-episode may stand beside them. Errors name the file and a row, counted from 1 after the header.
+Required are ``model``, ``arm``, ``stratum``, ``instance`` and ``score``; other columns of an
+episode are optional. Errors name the file and a row, counted from 1 after the header.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from analysis.errors import AnalysisError
 from registry.result_row import GRADER, Status
 
 REQUIRED = ("model", "arm", "stratum", "instance", "score")
-RENAMED: Mapping[str, str] = {"look": "wave"}  # what people call it: what we do
+RENAMED: Mapping[str, str] = {"look": "wave"}  # common name: name in the table
 _DERIVED = ("family", "difficulty", "status")  # from other columns, where they are not given
 _ZEROS: Mapping[str, Any] = {"int64": 0, "float64": 0.0, "string": ""}
 _DEFAULTS: Mapping[str, Any] = {
@@ -31,9 +31,9 @@ _CONTROLS = r"[\p{Cc}\x{2028}\x{2029}\x{202A}-\x{202E}\x{2066}-\x{2069}]"
 def read_result_file(path: Path, *, grader: str | None = None, second: str = "") -> ResultTable:
     """The table of a CSV (``.csv``, ``.csv.gz``) or Parquet file.
 
-    An empty score is a missing run; ``status`` may say otherwise. One grader's rows are kept, as
+    An empty score is a missing run, unless ``status`` differs. One grader's rows are read, as
     those that the plan tests, and those of ``second`` beside them: ``grader`` names the first
-    where the file has several others. Raises AnalysisError for a file that cannot be read, a
+    if the file has several others. Raises AnalysisError for a file that cannot be read, a
     lacking or unknown column, several graders without a choice, control characters in a name, and
     what ``check_table`` refuses.
     """
@@ -43,7 +43,7 @@ def read_result_file(path: Path, *, grader: str | None = None, second: str = "")
 def read_graded_file(
     path: Path, *, grader: str | None = None, second: str = ""
 ) -> tuple[ResultTable, str]:
-    """The same, and whose scores are tested, by the name that the file has for it."""
+    """Return the same, and the file's name for the grader with the tested scores."""
     arrow = _rename(_read(path), path)
     lacking = [name for name in REQUIRED if name not in arrow.column_names]
     if lacking:
@@ -111,7 +111,7 @@ def _rename(arrow: Any, path: Path) -> Any:
 
 def _one_grader(arrow: Any, path: Path, wanted: str | None, second: str) -> tuple[Any, str]:
     """The rows of one grader, called as the plan calls the one that it tests, and of a second; and
-    what the file calls the first."""
+    the file's name for the first."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -124,9 +124,9 @@ def _one_grader(arrow: Any, path: Path, wanted: str | None, second: str) -> tupl
     column = _cast(arrow["grader"], "grader", pa.string(), path)
     graders = sorted(str(name) for name in pc.unique(column).to_pylist() if name is not None)
     if second and (second not in graders or second == wanted):
-        others = ", ".join(name for name in graders if name != wanted)
+        other_graders = ", ".join(name for name in graders if name != wanted) or "no others"
         raise AnalysisError(
-            f"{path}: no rows by the second grader {second!r}; there are {others or 'no others'}"
+            f"{path}: no rows by the second grader {second!r}; there are {other_graders}"
         )
     if wanted is None:
         wanted = _only_grader([name for name in graders if name != second], path)

@@ -67,7 +67,7 @@ _LATER = {f.name: f.default for f in fields(ResultRow) if f.default is not MISSI
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResultTable:
-    """Validated result rows by column, read-only. Text is held as objects, whole numbers as
+    """Validated result rows by column, read-only. Text is stored as objects, whole numbers as
     int64; columns that may be null are float64 with NaN for null."""
 
     columns: Mapping[str, NDArray[Any]]
@@ -177,7 +177,7 @@ def _check_burned(table: ResultTable, place: str) -> None:
 
 
 def one_of(values: NDArray[Any], names: Iterable[Any]) -> Bools:
-    """Which values are among the names. Texts are hashed: to sort a million takes seconds."""
+    """True for each value that is among the names. Texts are hashed: sorting takes seconds."""
     import pandas as pd
 
     series = pd.Series(values, dtype=values.dtype, copy=False)  # objects as they are, not as texts
@@ -217,7 +217,7 @@ def _refuse(place: str, bad: Bools, why: str) -> None:
 
 
 def _repeats(columns: list[NDArray[Any]]) -> Bools:
-    """Which rows repeat an earlier one in all columns."""
+    """True for each row that repeats an earlier one in all columns."""
     key = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
         distinct, codes = codes_of(column)
@@ -228,7 +228,7 @@ def _repeats(columns: list[NDArray[Any]]) -> Bools:
 
 
 def _straddles(instance: NDArray[Any], other: NDArray[Any]) -> Bools:
-    """Which rows give their instance another value than its first row does."""
+    """True for each row that gives its instance another value than its first row does."""
     _, codes = codes_of(instance)
     _, values = codes_of(other)
     first = np.unique(codes, return_index=True)[1]

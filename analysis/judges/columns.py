@@ -130,8 +130,8 @@ def judge_column(
 def judge_departures(
     plan: Plan, columns: Iterable[JudgeColumn], waves: Sequence[int], published: str = ""
 ) -> list[str]:
-    """Departures of judges from what was promised of them, a sentence each. ``published`` is the
-    day of the first release."""
+    """Deviations of judges from the plan and the ledger's promises, a sentence each.
+    ``published`` is the day of the first release."""
     ruled = {rule.name for rule in plan.judges}
     departures = []
     for column in columns:

@@ -43,13 +43,13 @@ from registry.result_row import Arm
 
 @dataclass(frozen=True, slots=True)
 class JudgeRates:
-    """A judge as `judge check` measured it on answers whose truth is known."""
+    """Error rates of a judge, measured by `judge check` on answers with known truth."""
 
     judge: str
     digest: str  # of its pin
     criteria: int
-    sensitivity: Rate  # of what is met, the share that it says is
-    specificity: Rate  # of what is not met, the share that it says is not
+    sensitivity: Rate  # share of the met criteria that it marks as met
+    specificity: Rate  # share of the unmet criteria that it marks as unmet
     kappa: float | None  # Cohen's, with the truth
 
 
@@ -65,7 +65,7 @@ class CorrectedGap:
 
 def read_rates(body: Mapping[str, Any], place: str) -> JudgeRates:
     """The rates that the verdicts of a stored check come to, worked out anew. Raises
-    AnalysisError for what is no result of a check."""
+    AnalysisError for anything but the result of a check."""
     try:
         verdicts = [(str(v["sheet"]), v["truth"], v["verdict"]) for v in body["verdicts"]]
         name, digest = str(body["judge"]["name"]), str(body["digest"])
@@ -107,8 +107,8 @@ def correct_estimate(gap: GapEstimate, rates: JudgeRates) -> CorrectedGap | None
     By the delta method Var g' = Var g / J² + g² (Var se + Var sp) / J⁴, with the variances of the
     rates from Wilson's intervals, which know that a rate of 1 is not certain, and of the sheets.
     The interval has Student's t with Satterthwaite's degrees of freedom, of which only Var g has
-    few. What the judge was never asked about (answers that are not there) scores 0 without error
-    and is stretched with the rest: where an arm has many such, g' is too large.
+    few. Answers that are not there, about which the judge was never asked, score 0 without error
+    and are stretched with the rest: if an arm has many such, g' is too large.
 
     None where the rates are unknown, or do not rule out a judge that does no better than chance.
     """
@@ -139,7 +139,7 @@ GROUPS = ("task", "dimension", "style")
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One criterion of one answer sheet: what is true of it, and what a judge said."""
+    """One criterion of one answer sheet, with the truth and a judge's verdict."""
 
     sheet: str
     task: str
@@ -294,7 +294,7 @@ class ErrorsByArm:
 
     @property
     def differing(self) -> tuple[str, ...]:
-        """The rates that are shown to differ; each p is held against half of .05."""
+        """The rates that are shown to differ; each p is compared with half of .05."""
         p = {"sensitivity": self.p_sensitivity, "specificity": self.p_specificity}
         return tuple(name for name, p_value in p.items() if p_value < LEVEL / 2)
 
@@ -419,8 +419,8 @@ def errors_by_arm(plan: Plan, labels: Labels, judge: str, registration: str) -> 
 
 
 def arm_shortfall(rule: JudgeRule | None, errors: ErrorsByArm | None) -> str:
-    """Why no gap is corrected by arm, in words; "" where it may be. ``rule`` is what the plan asks
-    of the judge: it holds in either arm."""
+    """Return the reason why no gap is corrected by arm; "" if it may be. ``rule`` is the plan's
+    requirement on the judge: it applies in either arm."""
     if errors is None:
         return "no criterion of known truth in both arms of every stratum"
     return "; ".join(_shortfalls(rule, errors))

@@ -27,7 +27,7 @@ GOOD, POOR, APART = 0.90, 0.25, 0.20  # of ``weakness_pattern``
 
 @dataclass(frozen=True, slots=True)
 class QuestionFacts:
-    """What the template says of a question, as the tables need it."""
+    """Facts of a question that the tables need, from its template."""
 
     question: str
     scoring_type: str
@@ -53,7 +53,7 @@ class AnswerRow:
 
 
 class Subject(NamedTuple):
-    """Whose answers a row is about."""
+    """Wave, arm and model whose answers a row counts."""
 
     wave: int
     arm: str
@@ -130,7 +130,7 @@ class FailureMode:
 
     @property
     def clear(self) -> bool | None:
-        """Whether the gap's interval leaves out zero; None where there is no gap to speak of."""
+        """True if the gap's interval leaves out zero; None if there is no gap or no interval."""
         if self.gap_interval is None:
             return None
         return self.gap_interval[0] > 0 or self.gap_interval[1] < 0
@@ -234,7 +234,7 @@ def count_rounds(subject: Subject, question: str, rows: Sequence[AnswerRow]) -> 
 def failure_modes(
     subject: Subject, rates: Mapping[str, Rate], facts: Mapping[str, QuestionFacts]
 ) -> list[FailureMode]:
-    """A row for each task that is asked for in several formats, of what a subject answered.
+    """A row for each task that is asked for in several formats, from a subject's answers.
 
     A format of several questions is their mean, an output the mean of its formats, and all the
     mean of all formats, each weighing alike. A question that was not answered leaves its
@@ -252,7 +252,7 @@ def weakness_pattern(file: float | None, direct: float | None) -> str:
     """The pattern of two averages in 0…1, by the first rule that holds:
 
     1. both ≥ 0.90: ``None``
-    2. both < 0.25: ``Both, or Task``: what fails is not shown to be the format
+    2. both < 0.25: ``Both, or Task``: the failure is not shown to come from the format
     3. 0.20 or more apart: the output that is worse
     4. else ``Balanced``
 

@@ -1,6 +1,6 @@
 """The breakdown as plain tables: the rows of the CSV files, of ``report.json`` and of the page.
 
-Shares, intervals and widths are fractions of 1, rounded to 6 decimals; what is not known is empty
+Shares, intervals and widths are fractions of 1, rounded to 6 decimals; unknown values are empty
 (CSV) or null (JSON), never 0.
 """
 
@@ -35,7 +35,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableSet:
-    """All that is said of answers to templated questions. ``tables`` holds rows by table name."""
+    """All tables on the answers to templated questions. ``tables`` holds rows by table name."""
 
     breakdown: Breakdown
     curves: tuple[Curve, ...]

@@ -1,4 +1,4 @@
-"""How many samples a question needs: progressive sampling (the PICARD paper, section 6.3).
+"""Number of samples that a question needs: progressive sampling (PICARD paper, section 6.3).
 
 The curve: from the samples that were answered, many random subsets of n = 5, 10, 15, … are taken,
 and the mean width of the 95 % interval in them is set against n. Its *elbow* is the point that
@@ -30,7 +30,7 @@ _MOST = 10**9  # samples: beyond it a width is not worth asking for
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """What subsets of so many samples say."""
+    """Estimates from random subsets of one size."""
 
     samples: int
     mean: float  # of the estimates of all subsets
@@ -41,7 +41,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class SampleNeed:
-    """How many samples give an interval of a width, by what is known of a question."""
+    """Number of samples for an interval of a width, from the answers to a question so far."""
 
     width: float  # of the whole interval, 0…1
     samples: int  # if the true rate is the one seen

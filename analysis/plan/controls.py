@@ -132,11 +132,11 @@ def positive_controls(
 def second_opinion(
     wave: int, grader: str, first: Sequence[PrimaryResult], second: Sequence[PrimaryResult]
 ) -> Iterator[ControlResult]:
-    """C3 at a look: the second grader's verdict on each model is that of the first, and what has
-    not been graded does not pass."""
-    others = {result.model: result.verdict for result in second}
+    """C3 at a look: the second grader's verdict on each model is that of the first, and a model
+    without second grades does not pass."""
+    second_verdicts = {result.model: result.verdict for result in second}
     for result in first:
-        other = others.get(result.model)
+        other = second_verdicts.get(result.model)
         control = ControlResult("C3", f"graded by {grader}", wave, (result.model,), False)
         if other is None:
             yield replace(control, says=f"{grader} has not graded {result.model}.")
@@ -163,8 +163,8 @@ def graded_exactly(wave: int, scored_by: str) -> ControlResult:
 def drift_control(
     rules: StandardRules, wave: int, first: int, drifts: Sequence[Drift]
 ) -> ControlResult:
-    """C3 at a look: what the second grader says again of the answers of wave ``first`` has moved
-    neither arm more than the other. What was not graded again does not pass."""
+    """C3 at a look: grading the answers of wave ``first`` again has moved the second grader's
+    scores in neither arm more than the other. Without a regrading it does not pass."""
     judge = rules.second_grader
     drift = next((d for d in drifts if (d.judge, d.wave) == (judge, wave)), None)
     control = ControlResult("C3", "answers graded again", wave, (), False)

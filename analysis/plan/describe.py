@@ -1,4 +1,4 @@
-"""A plan in words, for who reads what was registered."""
+"""A registered plan in words, for its readers."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def analyse(
     """Run the registered plan over every wave of the table.
 
     With basic-v1 each wave is one look; with standard-v1 each that has a model which is no
-    control, and ``published``, the day of the first release, is held against the dates of those;
+    control, and ``published``, the day of the first release, is compared with the dates of those;
     ``drifts`` and ``scored_by`` are as ``run_standard`` takes them.
 
     ``registration`` is the digest of the Preregistration: it seeds the permutations. Waves

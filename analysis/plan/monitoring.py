@@ -49,8 +49,8 @@ class Onset:
 
 @dataclass(frozen=True, slots=True)
 class Monitored:
-    """``alpha`` is what P4 may spend; ``rejected_at`` the wave at which it rejected, ``window`` the
-    waves whose gap did it. ``note`` says why there is nothing, where there is nothing."""
+    """Result of P4. ``alpha`` is its error rate; ``rejected_at`` the wave at which it rejected,
+    ``window`` the waves of the gap that led to it. ``note`` is the reason if looks are left out."""
 
     alpha: float
     looks: tuple[MonitoredLook, ...]
@@ -86,7 +86,7 @@ def monitor_looks(registered: RegisteredPlan, looks: Sequence[tuple[int, LookDat
 
 
 def _sound(looks: Sequence[tuple[int, LookData]]) -> tuple[list[tuple[int, LookData]], str]:
-    """The looks that have models, up to the first whose gap cannot be had; and why it ends."""
+    """The looks that have models, up to the first without a gap; and the reason for the end."""
     sound: list[tuple[int, LookData]] = []
     for wave, data in looks:
         if np.isnan(data.means.values[:, :, :1]).all():  # no model, or no run that has a score

@@ -80,8 +80,8 @@ def pooled_control(
     ``values`` (n, models, outcomes) are their scores, *not* adjusted by a covariate that is made
     of these same models: that would take off the gap that is looked for. The models are averaged
     over each seed, each taken from its mean in the stratum, so that one model's missing score does
-    not move the average. ``tranche`` (n,) is what the instances were drawn into, None where that
-    is one. Passes if p ≥ the level and the 90 % interval lies inside ± margin; ``small`` is the
+    not move the average. ``tranche`` (n,) is the tranche of each instance, None if there is only
+    one. Passes if p ≥ the level and the 90 % interval lies inside ± margin; ``small`` is the
     interval of a larger pool to take instead (``pooled_interval``).
     """
     if not values.shape[1]:

@@ -152,7 +152,7 @@ class MissingTest:
     p: Floats
 
     def needs_bound(self, rules: StandardRules) -> Bools:
-        """Which claims must survive the adverse bound (D4, ii)."""
+        """True for each claim that must survive the adverse bound (D4, ii)."""
         most = np.fmax(self.share_public, self.share_private)
         return np.asarray((self.p < rules.missing_alpha) | (most > rules.missing_share))
 
@@ -173,7 +173,7 @@ class Decisions:
 
     @property
     def contaminated(self) -> Bools:
-        """Which models the plan calls contaminated (B, M)."""
+        """True for each model that the plan calls contaminated (B, M)."""
         return self.claimed & ~self.unbound
 
 

@@ -231,8 +231,8 @@ def leave_one_out(
     (n, models, outcomes); ``group`` (n,) is one to a stratum.
 
     Strata are permuted apart from each other, so that a row's gap without some is made of the
-    parts of the others: it costs little more than the test itself. What is left is enumerated if
-    that is small enough. Raises AnalysisError if nothing would be left.
+    parts of the others: it costs little more than the test itself. The remaining strata
+    are enumerated if they are small enough. Raises AnalysisError if nothing would be left.
     """
     codes = np.unique(group)
     if len(codes) < 2:

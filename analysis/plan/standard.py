@@ -1,7 +1,7 @@
 """The plan standard-v1: its looks, controls, monitoring and sensitivity analyses.
 
-spec/statistics.md, §5. Each function takes what is registered and the table; nothing is chosen
-by what the data say.
+spec/statistics.md, §5. Each function takes the registered plan and the table; nothing is chosen
+after a look at the data.
 """
 
 from __future__ import annotations
@@ -284,8 +284,8 @@ def _judge_controls(
     if not rules.second_grader:
         yield graded_exactly(look.wave, judged.scored_by)
         return
-    others = judged.second.get(look.wave, ())
-    yield from second_opinion(look.wave, rules.second_grader, look.results, others)
+    second_results = judged.second.get(look.wave, ())
+    yield from second_opinion(look.wave, rules.second_grader, look.results, second_results)
     first = min(column.wave for column in means.columns)
     if rules.regrade and look.wave > first:
         yield drift_control(rules, look.wave, first, judged.drifts)
@@ -293,7 +293,7 @@ def _judge_controls(
 
 def _baseline(rules: StandardRules, means: SeedMeans, first: int | None) -> list[int]:
     """The columns of pre-exposure models of the waves before the first look; where there are none,
-    of the earliest wave that has any. Later waves do not change what it says."""
+    of the earliest wave that has any. Later waves do not change its result."""
     every = [
         place for place, column in enumerate(means.columns) if column.model in rules.pre_exposure
     ]

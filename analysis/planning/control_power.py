@@ -3,8 +3,8 @@
 
 The rule is that of ``analysis.plan.controls``, put together as in ``analysis.plan.standard``:
 verdicts of a look are withheld where the models from before the publication fail, or the frozen
-ones at the look, whose interval is that of all of them together. What shows itself only in the
-data, such as lost runs, is not simulated.
+ones at the look, whose interval is that of all of them together. Events that appear only in
+the data, such as lost runs, are not simulated.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from analysis.planning.variance_components import (
 from analysis.stats import Bools, Floats, Ints, t_quantile
 from registry.ledger import Plan
 
-TARGET = 0.10  # what a remedy brings the share of withheld looks to
+TARGET = 0.10  # share of withheld looks that a remedy aims at
 ALARM = 0.20  # a larger share is warned of
 MOST_SEEDS = 20_000  # an arm and stratum
 MOST_MODELS = 64  # before publication
@@ -53,18 +53,18 @@ class NegativeControls:
 
     @property
     def covariate(self) -> tuple[int, ...]:
-        """The places among ``columns`` whose scores make the covariate: of models that are
-        pre-exposure ones."""
+        """The places among ``columns`` of the pre-exposure models: their scores make the
+        covariate."""
         return tuple(i for i, name in enumerate(self.columns) if name in self.baseline)
 
     @property
     def models(self) -> float:
-        """So many different models would make a covariate of as little of their own."""
+        """Effective number of models in the covariate: different models with as little noise."""
         names = [self.columns[place] for place in self.covariate]
         return len(names) ** 2 / sum(names.count(name) for name in names)
 
     def runs(self, replicates: int) -> int:
-        """On each instance, of what makes the covariate."""
+        """Number of runs on each instance that make the covariate."""
         return replicates * len(self.covariate)
 
 

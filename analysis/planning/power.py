@@ -1,12 +1,12 @@
 """Power and sample size, by simulation of the plan's own test (spec/statistics.md, sections 3, 5).
 
-Seed means are drawn from variance components; each study is adjusted (D5), permuted and held
-against the look's alpha over its models by the functions that the plan runs (P1, P3), and the
-monitoring over looks likewise (P4). Formulas stand beside, and tell where to look.
+Seed means are drawn from variance components; each study is adjusted (D5), permuted and tested
+at the look's alpha over its models by the functions that the plan runs (P1, P3), and the
+monitoring over looks likewise (P4). Formulas give the range to simulate.
 
 One of a look's models is inflated where power for a model is asked, so that the step-down over
 models gives it nothing; all models from the onset on where it is asked for the study. Where the
-plan names negative controls, they are drawn on the same instances and held to C1 by its own rule.
+plan names negative controls, they are drawn on the same instances and tested by the rule of C1.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from registry.ledger import Plan
 Watch = Callable[[int, int], None]  # steps done, of
 
 MOST_SEEDS = 20_000  # an arm and stratum: beyond it a number is not worth having
-_LADDER = (0.7, 0.85, 1.0, 1.2, 1.45)  # of what the formula says
+_LADDER = (0.7, 0.85, 1.0, 1.2, 1.45)  # times the number by the formula
 _LEAST, _MOST = 0.02, 0.98  # powers that a straight line through probits may rest on
 
 
@@ -75,7 +75,7 @@ class PowerSetting:
 @dataclass(frozen=True, slots=True)
 class PowerDesign:
     """A planned study: the plan's strata, seeds, runs, looks, alpha and outcomes; the components of
-    the variance; and what is varied beside the plan."""
+    the variance; and the settings that vary beside the plan."""
 
     plan: Plan
     components: Components
@@ -120,9 +120,9 @@ class PowerDesign:
 
 @dataclass(frozen=True, slots=True)
 class PowerPoint:
-    """One design. Powers are simulated, with their Monte-Carlo errors; ``formula`` is what
-    (gap / SE − z) gives for the least noisy outcome that is inflated, alpha shared equally by the
-    look's models."""
+    """One design. Powers are simulated, with their Monte-Carlo errors; ``formula`` is
+    the power from (gap / SE − z) for the least noisy inflated outcome, with alpha shared equally
+    by the look's models."""
 
     seeds: int  # an arm and stratum
     gap: float
@@ -185,7 +185,7 @@ def power_at(design: PowerDesign, effort: SimulationSize, *, study: bool = True)
     error = rate_error(power, replications)
     formula = formula_power(design)
     point = PowerPoint(plan.seeds_per_arm, design.setting.gap, power, error, formula)
-    if outcome is not None:  # what C1 leaves of the power
+    if outcome is not None:  # the power that C1 leaves
         lost, issued = float(outcome.withheld.mean()), float((named & ~outcome.withheld).mean())
         point = replace(
             point,
@@ -219,8 +219,8 @@ def _with_seeds(design: PowerDesign, seeds: int) -> PowerDesign:
 def seeds_curve(
     design: PowerDesign, effort: SimulationSize, target: float, watch: Watch = _unwatched
 ) -> PowerCurve:
-    """Power over seeds an arm and stratum, and how many reach the target: simulated about what
-    the formula says, a line through the probits over √seeds, and simulated again there."""
+    """Power over seeds an arm and stratum, and the number that reaches the target: simulated
+    about the formula's, a line through the probits over √seeds, and simulated again there."""
     start = formula_seeds(design, target)
     if start > MOST_SEEDS:
         return PowerCurve(target, (), None, None)
@@ -300,7 +300,7 @@ def claims(
     public: Bools,
     seed: int,
 ) -> Bools:
-    """Which models of which studies the plan names (B, models): D5, P1, P3 of one look.
+    """True for each model that the plan names in a study (B, models): D5, P1, P3 of one look.
 
     ``values`` (n, B, models, outcomes) are seed means of B studies on the same allocation;
     ``covariate`` (n, B, outcomes). The studies share the permutations.

@@ -1,8 +1,8 @@
 """Variance components of scores (instances, models, runs), and seed means drawn from them.
 
 Within a stratum the score of model m on run r of instance s is a mean plus shared_s + own_sm +
-run_smr: what makes an instance hard for every model, for this one, and the luck of a run. All of
-it is estimated blind to the arms, so to look at it is no look at the data.
+run_smr: the difficulty of an instance for every model, for this one, and the luck of a run. All
+are estimated blind to the arms, so estimating them is no look at the data.
 """
 
 from __future__ import annotations
@@ -160,8 +160,8 @@ def _run_variance(y: Floats, unit: Ints) -> tuple[float | None, int]:
 def _shared_covariance(
     centred: Floats, unit: Ints, instance: Ints, model: Ints
 ) -> tuple[float, int]:
-    """The mean product of two models' means on one instance, of whatever waves, and how many such
-    pairs there are. A model's runs at two waves are no pair: they share what is its own too."""
+    """The mean product of two models' means on one instance, of whatever waves, and the number of
+    such pairs. A model's runs at two waves are no pair: they share its own part too."""
     count = np.bincount(unit)
     mean = np.bincount(unit, weights=centred) / count
     first = np.unique(unit, return_index=True)[1]
@@ -178,7 +178,7 @@ def _products(mean: Floats, codes: Ints) -> tuple[float, int]:
 
 
 _CELLS = 1 << 21  # scores at a time
-_SHARING = 20  # replications on one draw of permutations, whose own error they then share
+_SHARING = 20  # replications on one draw of permutations; they share its error
 
 
 def allocation(plan: Plan) -> tuple[Ints, Bools]:

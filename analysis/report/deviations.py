@@ -1,4 +1,4 @@
-"""Where what was done departs from what was promised."""
+"""Deviations of the runs and of the table from the registered plan."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def deviations(
     grader: str = GRADER,
     reserve: Sequence[int] = (),
 ) -> tuple[str, ...]:
-    """Where what was done departs from what was promised, one sentence each.
+    """Return the deviations of the runs and the table from the plan, one sentence each.
 
     ``runs`` are the manifests of the waves; ``entropy`` is the sealed set's; ``dirty`` says
     whether any other record (registration, draw) was made on a dirty tree; ``reserve`` the seeds
@@ -44,7 +44,7 @@ def deviations(
 
 
 def table_departures(plan: Plan, table: ResultTable) -> tuple[str, ...]:
-    """Where a table from elsewhere departs from a plan, one sentence each."""
+    """Return the deviations of a table from elsewhere from a plan, one sentence each."""
     return (*_sample_departures(plan, table), *_row_departures(plan, table))
 
 
@@ -70,7 +70,7 @@ def _provenance_departures(runs: Sequence[RunManifest], entropy: str, dirty: boo
 
 
 def burned_departures(plan: Plan, burned: Iterable[BurnedSeeds]) -> Iterator[str]:
-    """Models in whose test burned instances stay that the plan would have left out."""
+    """Models tested with burned instances that the plan would have left out."""
     kept = plan.standard is not None and plan.standard.burned == KEEP
     for seeds in burned:
         if seeds.staying and not kept:

@@ -23,8 +23,8 @@ from registry.result_row import Arm, Status
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Episodes of one model in one arm that came to no score of their own, and by what cause: the
-    class of the error where infrastructure failed, else how the model's attempt stopped."""
+    """Episodes of one model in one arm without a score of their own, by cause: the class of
+    the error if infrastructure failed, else the way in which the model's attempt stopped."""
 
     wave: int
     model: str
@@ -36,7 +36,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What a model's episodes took, in means an episode; missing ones are left out."""
+    """Rounds, calls and seconds of a model's episodes, as means; missing ones are left out."""
 
     wave: int
     model: str

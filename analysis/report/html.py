@@ -184,7 +184,7 @@ def _templated(templates: TableSet) -> dict[str, Any]:
 
 
 def _need_rows(curves: Sequence[Curve]) -> list[dict[str, Any]]:
-    """The most samples that each question asks for, over all who were asked it."""
+    """The most samples that each question asks for, over all models that were asked it."""
     by_question: dict[str, list[Curve]] = {}
     for curve in curves:
         by_question.setdefault(curve.question, []).append(curve)

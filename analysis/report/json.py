@@ -133,7 +133,7 @@ class Changes:
     turned: tuple[Turned, ...]
     added: tuple[tuple[str, int, str], ...]  # model, wave, verdict
     deviations: tuple[str, ...]  # new
-    settled: tuple[str, ...]  # deviations that are no longer told
+    settled: tuple[str, ...]  # deviations that are no longer reported
     study: str
 
 

@@ -1,4 +1,4 @@
-"""What a study cannot say, in plain words (spec/statistics.md, section 7)."""
+"""Limits of a study's conclusions, in plain words (spec/statistics.md, section 7)."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _control_limits(rules: StandardRules, calibrated: Sequence[str]) -> Iterator
 
 
 def _without_spiked(calibrated: Sequence[str]) -> str:
-    """What stands in for an agent with public keys, where the plan has none."""
+    """Return the limit of a plan without an agent that was given public keys."""
     lacking = "No agent that was given public keys is part of the plan: that a leak of known size "
     if RUN in calibrated:
         return f"{lacking}is found is shown by agents of a scratch study (Calibration), not here."

@@ -1,4 +1,4 @@
-"""The report: what a study found, as a frozen value, and its form as JSON.
+"""The report: the results of a study, as a frozen value, and its form as JSON.
 
 It holds aggregates only. No instance id, seed or per-seed score of either arm enters a Report.
 """
@@ -53,7 +53,7 @@ from registry.result_row import GRADER, Arm, Status
 
 @dataclass(frozen=True, slots=True)
 class FunnelRow:
-    """What became of the episodes that one model owed in one arm."""
+    """Outcomes of the episodes that one model owed in one arm."""
 
     wave: int
     model: str
@@ -77,13 +77,13 @@ class ServedModel:
     asked: str
     served: tuple[str, ...]
     tranches: tuple[int, ...] = (0,)  # that it ran; 0 is the panel
-    retention: str = ""  # what its provider keeps, as the manifest has it; "" where not stated
+    retention: str = ""  # the provider's data retention, by the manifest; "" where not stated
     settings: Pairs = ()  # values as canonical JSON text
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFact:
-    """What is documented of a model: dates in ISO 8601; "" where it is not known."""
+    """Documented facts of a model: dates in ISO 8601; "" where unknown."""
 
     model: str
     family: TextOrNull = ""
@@ -152,7 +152,7 @@ class Report:
         object.__setattr__(self, "limits", limits)
 
     def fact(self, model: str) -> ModelFact:
-        """What is documented of a model, empty where nothing is."""
+        """Return the documented facts of a model; empty ones if there are none."""
         return next((fact for fact in self.facts if fact.model == model), ModelFact(model))
 
 
@@ -301,7 +301,7 @@ def _deviations(request: ReportRequest) -> tuple[str, ...]:
 
 
 def _owed(plan: Plan, sealed: SealedSet, runs: Sequence[RunManifest]) -> Callable[[ArmCount], int]:
-    """How many episodes a model owed in an arm of a wave, by the tranches that it was to run."""
+    """Return a function: episodes owed in an arm of a wave, by the tranches to be run."""
     sizes = (plan.seeds_per_arm, *sealed.reserve)
     ran = {(run.wave, name): drawn for run in runs for name, drawn in _tranches(run).items()}
 

@@ -1,4 +1,4 @@
-"""How models use their tools: counts by tool, task and seed, rounds, seconds, failures; and the
+"""Tool use of models: counts by tool, task and seed, rounds, seconds, failures; and the
 page of these tables with plots, and CSV beside it.
 
 A description of conduct, blind to the arms: no registered test reads any of it.
@@ -20,7 +20,7 @@ from analysis.files import write_whole
 from analysis.picard import table_csv
 from analysis.report.figures import Bar, css_variables, plot_bar_grid, plot_bars
 
-# Names are what models called, so they may be anything.
+# Names are those that models called, so they may be anything.
 OTHER = "(other)"
 MOST_TOOLS = 12
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,39}")

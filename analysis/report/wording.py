@@ -138,7 +138,7 @@ def control_count(verdict: Verdict, controls: Sequence[ControlResult]) -> str:
 
 
 def cite_words(report: Report) -> str:
-    """How the report is cited."""
+    """Return the sentence by which the report is cited."""
     if report.registered is None:
         return (
             f"Cite as: {report.study}, a table analysed by dosimeter with the plan "

@@ -25,7 +25,7 @@ _ENDINGS = {TABLES: ".csv", FIGURES: ".svg", TEMPLATES: ".csv"}
 
 def report_files(report: Report) -> dict[str, str]:
     """Every file of a report by its path below the report's folder, the page last. Nothing is
-    written: what goes out can be looked through before it lies anywhere."""
+    written, so that the files can be inspected first."""
     body = report_json(report)
     files = {f"{TABLES}/{name}": text for name, text in tables_csv(body).items()}
     if report.templates is not None:
@@ -61,8 +61,8 @@ def write_files(folder: Path, files: Mapping[str, str]) -> tuple[Path, Path]:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise AnalysisError for a folder that no report can go into: that cannot be made, or whose
-    tables or figures are somebody else's, which a report would replace."""
+    """Raise AnalysisError for a folder that no report can go into: one that cannot be made, or
+    that has other tables or figures, which a report would replace."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -93,7 +93,7 @@ _TOOLS = ("models", "by_tool", "by_task")
 def tables_csv(body: Body) -> dict[str, str]:
     """The tables of a body as ``report_json`` makes it, as CSV by file name; none without rows.
 
-    Pairs are two columns, ``…_low`` and ``…_high``; what is not known is empty.
+    Pairs are two columns, ``…_low`` and ``…_high``; unknown values are empty.
     """
     looks, judges, monitoring = body["looks"], body["judges"], body["monitoring"]
     tested = [model for look in looks for model in look["models"]]

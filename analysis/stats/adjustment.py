@@ -33,7 +33,7 @@ class Adjusted:
 
 
 def adjust(values: Floats, covariate: Floats, stratum: Ints) -> Adjusted:
-    """Scores without what the covariate predicts (spec/statistics.md, D5), blind to the arms.
+    """Return scores minus the covariate's prediction (spec/statistics.md, D5), blind to the arms.
 
     ``values`` (n, models, outcomes), NaN where missing; ``covariate`` (n, outcomes), or
     (n, models, outcomes) where models have their own. One beta for each model and outcome, pooled
@@ -84,7 +84,7 @@ def pre_exposure_means(values: Floats, runs: Ints, least: int = LEAST_RUNS) -> F
 
 
 def centre_within(values: Floats, stratum: Ints) -> Floats:
-    """Values (n, …) minus the mean of what is there in their stratum; NaN stays."""
+    """Values (n, …) minus the mean of their stratum's known values; NaN stays."""
     codes = np.unique(stratum, return_inverse=True)[1].reshape(-1)
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
@@ -106,7 +106,7 @@ def lost_share(missing: Ints, runs: Ints) -> Floats:
 def adverse_bounds(
     values: Floats, public: Bools, share: Floats | None = None
 ) -> tuple[Floats, Floats]:
-    """Scores with what is missing filled against the claim and for it (spec/statistics.md, D4, ii).
+    """Scores with missing ones filled against the claim and for it (spec/statistics.md, D4, ii).
 
     ``values`` (n, models, outcomes), NaN where all runs are missing. The first array puts 0 for
     public and 1 for private, which gives the lowest gap that the lost runs allow; the second

@@ -66,7 +66,7 @@ class Shrunk:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GeeFit:
-    """Parameters, their covariance, and what statsmodels warned of."""
+    """Parameters, their covariance, and statsmodels' warnings."""
 
     parameters: Floats
     covariance: Floats

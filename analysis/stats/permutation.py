@@ -30,10 +30,10 @@ Keys = NDArray[np.unsignedinteger[Any]]  # (rows, n)
 _SHORT, _LONG = np.dtype("<u2"), np.dtype("<u4")
 _SHORT_UP_TO = 1 << 12  # units: with more, too many rows would hold equal keys of 16 bits
 _PERIOD = 1 << 128  # of PCG64
-_CHUNK = 1 << 16  # labels at a time: what a processor's cache holds
+_CHUNK = 1 << 16  # labels at a time: as many as fit in a processor's cache
 _PRODUCT = 1 << 18  # multiplications at a time: up to here, OpenBLAS starts no threads
-_CHUNKS_A_THREAD = 4  # at the least: fewer are not worth a thread
-_ROWS = 16  # at a time at the least, where a product is cut; thinner ones are slow
+_CHUNKS_A_THREAD = 4  # at least: fewer are not worth a thread
+_ROWS = 16  # at a time at least, if a product is cut; thinner ones are slow
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,8 @@ def draw_labels(seed: int, blocks: Sequence[Block], first: int, rows: int) -> It
 
 
 def smallest(keys: Keys, count: int) -> tuple[Bools, NDArray[np.intp]]:
-    """Which ``count`` keys of each row are smallest; and the rows that cannot say, because equal
-    keys straddle the count: there, more are flagged."""
+    """Flag the ``count`` smallest keys of each row; return also the rows without a clear answer,
+    because equal keys straddle the count: there, more are flagged."""
     if count in (0, keys.shape[1]):
         return np.full(keys.shape, count > 0), np.empty(0, dtype=np.intp)
     last = np.partition(keys, count - 1, axis=1)[:, count - 1, None]
@@ -292,7 +292,7 @@ def _differences(part: _Stratum, labels: Floats, shape: tuple[int, ...]) -> Floa
     both = public * (there - public)
     weights = there / np.where(both > 0.5, both, np.inf)  # 1/public + 1/private
     chosen = product(labels, part.sums).reshape(len(labels), *shape)
-    chosen *= weights[:, :, None]  # what one arm gains on the centre, the other has lost
+    chosen *= weights[:, :, None]  # each gain of one arm over the centre is a loss of the other
     return chosen.reshape(len(labels), -1)
 
 
@@ -406,8 +406,8 @@ def _restore(values: Floats, order: Ints) -> Floats:
 
 
 def in_chunks(work: Callable[[int, int], None], rows: int, step: int) -> None:
-    """``work(first, count)`` for every ``step`` of ``rows``, in any order and some at once. What
-    it raises is raised. It must leave Python's lock alone (as numpy does) to gain from this."""
+    """``work(first, count)`` for every ``step`` of ``rows``, in any order and some at once. Its
+    exceptions are raised. It must release Python's lock (as numpy does) to gain from this."""
     firsts = range(0, rows, step)
     threads = min(cores(), len(firsts) // _CHUNKS_A_THREAD)
     chunks = ((first, min(step, rows - first)) for first in firsts)

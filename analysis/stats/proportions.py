@@ -78,7 +78,7 @@ def rate_of_counts(right: Floats, total: Floats, missing: int = 0) -> Rate:
 def effective_answers(right: Floats, total: Floats) -> Floats:
     """The effective number of answers in the first 1, 2, … instances of each row.
 
-    ``right`` and ``total`` are (rows, instances), each total at least 1; so is what comes back.
+    ``right`` and ``total`` are (rows, instances), each total at least 1; so is the result.
     """
     y, m = np.cumsum(right, 1), np.cumsum(total, 1)
     squares = np.cumsum(total**2, 1)
@@ -94,7 +94,7 @@ def effective_answers(right: Floats, total: Floats) -> Floats:
 
 
 def mean_of(rates: Sequence[Rate], weights: Sequence[float] | None = None) -> Rate:
-    """The mean of some questions' rates, each weighing alike, or by what is given.
+    """The mean of some questions' rates, with equal weights, or with those given.
 
     Nothing where one of them has no answers: an average of some is not that of all.
     """

@@ -1,13 +1,13 @@
 """Study-level monitoring over looks by joint randomisation (spec/statistics.md, P4).
 
 One permutation row gives every unit (an instance) one label for all looks, so that looks that
-share units stay as dependent under permutation as they are in truth. Nothing is kept between
-looks: ``monitor`` on looks 1…k repeats what it said of looks 1…k-1.
+share units stay as dependent under permutation as they are in truth. Nothing is stored between
+looks: ``monitor`` on looks 1…k repeats its result for looks 1…k-1.
 
-How that is kept: units are permuted in blocks of one stratum, one tranche and one look of entry
+For this, units are permuted in blocks of one stratum, one tranche and one look of entry
 (the first at which a unit is listed, with a score or with NaN), and each block draws from a
-stream of its own, whose seed follows from the registered seed and the block's name. What enters
-later makes new blocks and moves no earlier row. List a tranche whole from its first look on; a
+stream of its own, with a seed from the registered seed and the block's name. Units that enter
+later make new blocks and move no earlier row. List a tranche whole from its first look on; a
 unit that comes late is permuted among those that come with it. Counts by arm are fixed in each
 block; a block with one arm only keeps its labels.
 
@@ -84,7 +84,7 @@ class LookStep:
 @dataclass(frozen=True, slots=True)
 class Monitoring:
     """P4 over the looks so far. ``rejected_at`` is the look at which the observed row was
-    removed, ``window`` the looks (first, last) whose summed gap did it."""
+    removed, ``window`` the looks (first, last) of the summed gap that led to it."""
 
     looks: tuple[LookStep, ...]
     rejected_at: int | None
@@ -239,7 +239,7 @@ def _largest_window(sums: Floats) -> tuple[Floats, Ints]:
 
 
 def _gather(looks: Sequence[LookScores]) -> _Panel:
-    """Units with what is fixed of them, in blocks, and their scores by look."""
+    """Units with their fixed properties, in blocks, and their scores by look."""
     units: dict[Any, tuple[str, str, int, bool]] = {}
     for k, look in enumerate(looks, start=1):
         _admit(units, look, k)
@@ -260,7 +260,7 @@ def _gather(looks: Sequence[LookScores]) -> _Panel:
 
 
 def _admit(units: dict[Any, tuple[str, str, int, bool]], look: LookScores, k: int) -> None:
-    """Take in the units of look k; those known must be what they were."""
+    """Take in the units of look k; known ones must be unchanged."""
     if len(set(look.unit.tolist())) != len(look.unit):
         raise AnalysisError(f"look {k}: a unit stands twice; give each unit of a look one score")
     fixed = zip(
@@ -316,7 +316,7 @@ def _draw_block(columns: Floats, public: Bools, permutations: int, seed: int) ->
 
 
 def _difference(part: _Sums) -> Floats:
-    """Public minus private mean. Scores are centred: what one arm gains, the other has lost."""
+    """Public minus private mean. Scores are centred: a gain of one arm is a loss of the other."""
     private = part.total - part.public
     both = (part.public > 0.5) & (private > 0.5)
     one, other = (1 / np.where(both, count, np.inf) for count in (part.public, private))
@@ -324,7 +324,7 @@ def _difference(part: _Sums) -> Floats:
 
 
 def _mean(values: Floats) -> Floats:
-    """Means down the columns of what is there; NaN where nothing is."""
+    """Means down the columns without NaN; NaN if a column has no value."""
     there = ~np.isnan(values)
     count = there.sum(axis=0)
     mean = np.where(there, values, 0.0).sum(axis=0) / np.maximum(count, 1)
@@ -349,10 +349,10 @@ def _check_arms(panel: _Panel) -> None:
 #
 # S_k = g_k I_k, I_k = 1/SE_k², of cumulative seed means: a score and the information in it, whose
 # increments are independent in large samples (asymptotic, not exact as the joint randomisation is).
-# Where a look brings no information (its I is no larger than the last, or cannot be estimated), S
+# If a look brings no information (its I is no larger than the last, or cannot be estimated), S
 # and I stay as they were: nothing is bet on it.
 
-RHO = 1 / 0.05**2  # precision of the mixture over the gap, whose SD is five points
+RHO = 1 / 0.05**2  # precision of the mixture over the gap, with an SD of five points
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,7 +397,7 @@ def onset_process(
 def cumulative_gaps(looks: Sequence[LookScores]) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Gaps and SEs (P2) of the units' means over looks 1…k, for each k; NaN where none can be
     estimated. Scores are centred in each
-    stratum of a look first, blind to the arms, so that what differs between looks adds no noise
+    stratum of a look first, blind to the arms, so that differences between looks add no noise
     to units that were there at some of them only."""
     place: dict[object, int] = {}
     for look in looks:

@@ -62,8 +62,8 @@ def _unwatched(step: str, done: int, of: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """A calibration by agents that remember a share of a release. None keeps what study.yaml
-    says."""
+    """A calibration by agents that remember a share of a release. None leaves study.yaml's
+    value."""
 
     doses: tuple[float, ...] = DOSES
     replicates: int = 1

@@ -162,7 +162,7 @@ def make_clean_scores(
     """Return the scores of the model and of its companions, each with the covariate that a new
     model would have at this wave; and the share of instances that have one."""
     column = means.where(wave, [model])
-    others = [place for name in companions.models for place in means.where(wave, [name])]
+    companion_columns = [place for name in companions.models for place in means.where(wave, [name])]
     rows = means.rows(column)
 
     def scores(columns: list[int]) -> ModelScores:
@@ -178,7 +178,7 @@ def make_clean_scores(
         means.stratum[rows],
         means.public[rows],
         means.tranche[rows],
-        scores(others) if others else None,
+        scores(companion_columns) if companion_columns else None,
         companions.instead,
     )
     x = clean.scores.covariate
@@ -336,8 +336,8 @@ def _notes(
 
 
 def record_calibration(study: Study, made: Calibrated, now: str) -> CalibrationMade:
-    """Keep what a calibration found in the store, and promise it. The same again is the record
-    that there is."""
+    """Store the result of a calibration, and record it in the ledger. An equal result returns the
+    record that there is."""
     data = canonical_bytes(plain_values(made.as_json()))
     digest = digest_bytes(data)
     key = calibration_key(digest)
@@ -370,7 +370,7 @@ def calibrations_of(
 ) -> tuple[RecordedCalibration, ...]:
     """Return the calibrations that a report through a wave shows: of stored scores and of agents
     one each, on the newest wave, of such the one with most trials, of such the last. Raises
-    BrokenPromise where one is not what the ledger promises."""
+    BrokenPromise if one differs from the ledger's record."""
     made = [
         entry
         for entry in study.ledger.find("calibrated")

@@ -1,4 +1,4 @@
-"""The command line: parse, call one function, print. What it refuses exits with 2."""
+"""The command line: parse, call one function, print. Refused input exits with 2."""
 
 from __future__ import annotations
 

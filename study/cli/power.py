@@ -151,7 +151,7 @@ def _premises(answer: PowerAnswer) -> list[str]:
     from analysis.plan import look_alpha
 
     plan, setting, components = answer.plan, answer.setting, answer.components
-    everyone, own, run = components.parts
+    every_model, one_model, one_run = components.parts
     deviations = zip(components.sd, plan.outcomes, strict=False)
     spread = " and ".join(f"{deviation:.3f} ({outcome})" for deviation, outcome in deviations)
     runs = setting.covariate_runs
@@ -160,9 +160,9 @@ def _premises(answer: PowerAnswer) -> list[str]:
         f"Plan {plan.name}: {len(plan.strata)} strata × {plan.seeds_per_arm} instances an arm × "
         f"{stats.counted(plan.replicates, 'run')}; {plan.looks} looks of {setting.models} new "
         f"models; one-sided alpha {plan.alpha:g}, {look_alpha(plan):.3g} a look; {adjusted}.",
-        f"Variance from {answer.source}: SD of a run {spread}; {100 * everyone:.1f} % of the "
-        f"variance is the instance's for every model, {100 * own:.1f} % for one model, "
-        f"{100 * run:.1f} % the run's.",
+        f"Variance from {answer.source}: SD of a run {spread}; {100 * every_model:.1f} % of the "
+        f"variance is the instance's for every model, {100 * one_model:.1f} % for one model, "
+        f"{100 * one_run:.1f} % the run's.",
     ]
     if answer.pilot is not None:
         pilot = answer.pilot
@@ -197,7 +197,7 @@ def _findings(answer: PowerAnswer) -> list[str]:
 
 
 def _control_words(answer: PowerAnswer, gap: str) -> list[str]:
-    """What control C1 leaves of a look's verdicts."""
+    """Return the lines on the verdicts that control C1 leaves at a look."""
     planned, rules, controls = answer.planned, answer.plan.standard, answer.setting.controls
     if rules is None or controls is None or planned.withheld is None or planned.half_width is None:
         return ["No negative control is named: C1 withholds nothing."]

@@ -91,8 +91,8 @@ def sweep(
         print_json(_outcome_json(outcome, wave))
     else:
         _print_outcome(outcome, wave)
-    held = outcome.progress.held if outcome.progress else 0
-    exit_by(outcome.closed is not None, over_budget=held > 0)
+    unpaid = outcome.progress.held if outcome.progress else 0
+    exit_by(outcome.closed is not None, over_budget=unpaid > 0)
 
 
 def _outcome_json(outcome: SweepOutcome, wave: int) -> dict[str, Any]:
@@ -219,9 +219,9 @@ def _print_estimate(made: Estimate, as_json: bool) -> None:
     if again is not None:
         judges = (*judges, replace(again, model=f"{again.model}, wave 0 again"))
     title = f"What wave {made.wave} still owes"
-    print_records([_forecast_row(each, "model") for each in made.forecasts], title=title)
+    print_records([_forecast_row(forecast, "model") for forecast in made.forecasts], title=title)
     if judges:
-        rows = [_forecast_row(each, "judge") for each in judges]
+        rows = [_forecast_row(forecast, "judge") for forecast in judges]
         print_records(rows, title="To have it graded by judges")
     for line in (*_notes(made), *_judge_notes(judges)):
         print_line(line)

@@ -16,7 +16,7 @@ from study.cli.output import PATH, json_option, print_records, print_step, study
 if TYPE_CHECKING:
     from study.workspace import Study
 
-# --- The command ``dosimeter leak``: what is known to have got out of the private arm ---
+# --- The command ``dosimeter leak``: known leaks of the private arm ---
 
 
 @click.command()

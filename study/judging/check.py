@@ -76,8 +76,8 @@ def check_judge(
     """Measure a judge on sheets from the study's tasks. Returns the result and its file in the
     study's folder; the store keeps the measurement and the ledger promises it.
 
-    Replies are kept as in grading: killed, it resumes when called again. Raises StudyError if the
-    provider fails, BudgetSpentError, HarnessError, RegistryError.
+    Replies are stored as in grading: if killed, it resumes when called again. Raises StudyError if
+    the provider fails, BudgetSpentError, HarnessError, RegistryError.
     """
     pin = judge_pin(study, request.judge)
     pricing = price_pins(study, [pin], request.allow_unknown_price)
@@ -186,11 +186,11 @@ def _compared(
     """Return the agreement with the study's other judges, and the bias towards its own family: the
     latter rests on episodes of the study, and stays in the study's folder."""
     decided = [verdict for sheet in verdicts for verdict in sheet]
-    others = _others(study, name, _sheets_digest(sheets))
+    by_judge = _others(study, name, _sheets_digest(sheets))
     bias = _bias(study, name)
     return {
-        "others": {other: cohen_kappa(decided, theirs) for other, theirs in others.items()},
-        "alpha": krippendorff_alpha([decided, *others.values()]) if others else None,
+        "others": {other: cohen_kappa(decided, theirs) for other, theirs in by_judge.items()},
+        "alpha": krippendorff_alpha([decided, *by_judge.values()]) if by_judge else None,
         "same_family": list(relatives_of(study.protocol, name)),
         "family_bias": None if bias is None else asdict(bias),
     }
@@ -214,7 +214,7 @@ def _rate(rate: Rate) -> dict[str, Any]:
 
 def _others(study: Study, name: str, sheets: str) -> dict[str, list[bool | None]]:
     """Return the verdicts of the study's other judges on sheets with this digest, by name."""
-    others = {}
+    by_judge = {}
     for pin in study.protocol.judges:
         path = study.folder / FOLDER / f"{pin.name}.json"
         if pin.name == name or not path.is_file():
@@ -222,12 +222,12 @@ def _others(study: Study, name: str, sheets: str) -> dict[str, list[bool | None]
         try:
             body = json.loads(path.read_text(encoding="utf-8"))
             if (body["digest"], body["sheets"]) == (record_digest(pin), sheets):
-                others[pin.name] = [row["verdict"] for row in body["verdicts"]]
+                by_judge[pin.name] = [row["verdict"] for row in body["verdicts"]]
         except (ValueError, KeyError, TypeError):
             raise StudyError(
                 f"{path}: not the result of a judge check; run `dosimeter judge check {pin.name}`"
             ) from None
-    return others
+    return by_judge
 
 
 def _bias(study: Study, name: str) -> FamilyBias | None:
@@ -244,7 +244,7 @@ def _bias(study: Study, name: str) -> FamilyBias | None:
             if grade is None or cell.model not in families:
                 continue
             exact = read_result(study.store, result_key(cell.episode), identities).grade
-            # By how much the judge marks as met beyond the truth, of what both decided.
+            # Excess of the judge's met marks over the truth, among criteria decided by both.
             shifts = [
                 verdict - truth
                 for verdict, truth in zip(grade.verdicts, exact.verdicts, strict=True)

@@ -99,7 +99,7 @@ class GradeOutcome:
 
     @property
     def over_budget(self) -> bool:
-        """True if the budget does not pay for what is still owed."""
+        """True if the budget does not pay for the episodes still owed."""
         return any(OVER_BUDGET in dict(judge.failures) for judge in self.judges)
 
 
@@ -217,8 +217,8 @@ class _Grading:
         results: Sequence[Sequence[CallResult]],
         now: Callable[[], str],
     ) -> tuple[tuple[JudgeOutcome, ...], float | None]:
-        """Return what was graded, and how the graders agree on it; record waves in the ledger that
-        are graded whole."""
+        """Return the outcome of each judge, and the graders' agreement; record waves in the ledger
+        that are graded whole."""
         store, episodes = (
             self.study.store,
             [c.episode for cells in self.waves.values() for c in cells],

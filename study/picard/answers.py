@@ -112,7 +112,7 @@ def report_runs(
 
 
 def digest_answers(answers: Answers) -> str:
-    """The digest of what the tables are made from, but for the names of instances."""
+    """The digest of the tables' source values, without the names of instances."""
     names = ("model", "question", "replicate", "strict", "lenient", "rounds", "answered")
     return digest_value([[getattr(row, name) for name in names] for row in answers.rows])
 
@@ -125,7 +125,7 @@ def answers_of_runs(
 ) -> tuple[Answers, list[str]]:
     """Return the scored answers in run folders, and warnings about the folders.
 
-    Each folder is ``DIR``, whose name is the model's, or ``MODEL=DIR``; one model may have
+    Each folder is ``DIR``, with the model's name, or ``MODEL=DIR``; one model may have
     several. A response that is not there is wrong. ``templates`` are files, or names of the
     library, by which questions count as one task; without any, the prechecks are used.
     Raises StudyError, TemplateError.

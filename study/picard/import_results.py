@@ -77,8 +77,8 @@ def import_parametr(folders: Sequence[Path], arm: Arm, look: int) -> Imported:
     where there are no others, partial ones. A row is a task and seed as one judge graded it;
     the same again, from another file of that judge, is a replicate.
 
-    Raises StudyError that names file and key for what is not such a file, and where the overall
-    score of a file is not the one that it states.
+    Raises StudyError that names file and key for any other file, and if the overall score
+    of a file is not the one that it states.
     """
     rows: list[ResultRow] = []
     overall: list[Overall] = []
@@ -106,7 +106,7 @@ def _picard_row(result: Result, run: ModelRun, arm: Arm, look: int) -> ResultRow
         model=run.model,
         arm=arm,
         stratum=f"picard/q{sample.id[0]}",
-        # A sample's number is reused by every preparation; what it asks is not.
+        # A sample's number is reused by every preparation; its question is not.
         instance=str(digest_value([sample.qs_id, repr(sample.key)])),
         replicate=run.replicate,
         grader=GRADER,
@@ -216,7 +216,7 @@ def _get(place: str, body: Any, key: str, kind: Any) -> Any:
 
 
 def _overall(path: Path, body: dict[str, Any], tasks: Sequence[_Task]) -> Overall:
-    """The original's overall score and interval, held against what the file states."""
+    """The original's overall score and interval, checked against the file's own."""
     parts = [part for task in tasks for part in task.parts]
     weight, score = sum(part.weight for part in parts), _mean(parts)
     if score is None:

@@ -29,9 +29,9 @@ SANDBOX = "sandbox"
 
 def prepare_template(file: str, seed: str, out: Path, samples: int | None, watch: Watch) -> int:
     """Write ``sandbox/q<id>_s<n>/artifacts/…`` for each sample, a tree of its own, and
-    ``precheck.jsonl`` beside them, out of reach of what works in a tree; the number of samples.
+    ``precheck.jsonl`` beside them, out of reach of programs in a tree. Return the count of samples.
 
-    ``samples`` overrides what the file says for each question. Same seed, same bytes. Nothing is
+    ``samples`` overrides the file's number for each question. Same seed, same bytes. Nothing is
     left half-written. Raises TemplateError, GeneratorError for a bad seed, StudyError.
     """
     root = Seed.from_hex(seed)

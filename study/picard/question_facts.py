@@ -34,7 +34,7 @@ _BEFORE = (
     "expected_content_before_template_functions",
 )
 _COMPONENT = ("type", "name", "target_file", "content", "config")
-Task = str | None  # what a question asks for whatever its format; None where it computes nothing
+Task = str | None  # the task of a question in any format; None if it computes nothing
 
 
 def facts_of_template(
@@ -58,8 +58,8 @@ def facts_of_precheck(records: Iterable[Mapping[str, Any]]) -> tuple[QuestionFac
     """Return the facts of the questions of a ``precheck.jsonl``, by the first sample of each.
 
     Groups are as in ``facts_of_template`` if the file keeps the keys as they were before their
-    functions; it has the values of variables in them, so that questions whose functions are
-    given such values are recognised by the template only.
+    functions; it has the values of variables in them, so that questions with functions of
+    such values are recognised by the template only.
     """
     first: dict[str, Mapping[str, Any]] = {}
     for record in records:
@@ -83,12 +83,12 @@ def merge_facts(parts: Iterable[Iterable[QuestionFacts]]) -> dict[str, QuestionF
     """Return the facts by question. Raises StudyError if two sources differ on one."""
     merged: dict[str, QuestionFacts] = {}
     for part in parts:
-        for each in part:
-            if merged.setdefault(each.question, each) != each:
-                other = merged[each.question]
+        for facts in part:
+            if merged.setdefault(facts.question, facts) != facts:
+                other = merged[facts.question]
                 raise StudyError(
-                    f"question {each.question}: {_describe(other)} in one run folder, "
-                    f"{_describe(each)} in another; compare run folders of one template"
+                    f"question {facts.question}: {_describe(other)} in one run folder, "
+                    f"{_describe(facts)} in another; compare run folders of one template"
                 )
     return merged
 

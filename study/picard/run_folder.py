@@ -5,7 +5,7 @@ A path of a key is looked up
 
 - below NEW, where ``--remap OLD=NEW`` names a folder that it lies in (the longest counts);
 - where it is, if it is absolute and inside the run folder;
-- if it is relative, in the run folder's tree: what begins with ``artifacts/`` in that of its own
+- if it is relative, in the run folder's tree: with ``artifacts/`` at its start in that of its own
   sample, ``sandbox/q<id>_s<n>/``; else in ``sandbox/`` or ``test_artifacts/``, or the one zip
   named ``sandbox…``, a leading ``test_artifacts/`` taken off.
 
@@ -39,7 +39,7 @@ from study.errors import StudyError
 from study.picard.run_tree import RunFiles, SampleFiles, parse_remap
 
 PRECHECK, RESPONSES, SCORES = "precheck.jsonl", "responses.jsonl", "scores.json"
-BEFORE = "scores.before.json"  # the scores of another program, kept
+BEFORE = "scores.before.json"  # the earlier scores of another program
 MISSING = "missing response"
 _MOST_LINE = 1 << 29
 _BY_RESPONSE = ("stringmatch", "jsonmatch")
@@ -55,7 +55,7 @@ Id = tuple[Any, Any]  # question_id and sample_number, as they are written
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A line of ``precheck.jsonl``: what is asked, and the key to it."""
+    """A line of ``precheck.jsonl``: the question, and the key to it."""
 
     line: int
     id: Id
@@ -69,7 +69,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How one sample was answered; without scores where there is no response."""
+    """Result of one sample; without scores if there is no response."""
 
     sample: Sample
     scores: Scores | None
@@ -126,12 +126,12 @@ class RunScores:
                     **_tally(results),
                     "scoring_type": results[0].sample.key.scoring_type,
                 }
-                for question, results in _grouped(self.results, lambda each: each.sample.id[0])
+                for question, results in _grouped(self.results, lambda result: result.sample.id[0])
             },
             "by_scoring_type": {
                 name: _tally(results)
                 for name, results in _grouped(
-                    self.results, lambda each: each.sample.key.scoring_type
+                    self.results, lambda result: result.sample.key.scoring_type
                 )
             },
         }
@@ -139,19 +139,19 @@ class RunScores:
     def details(self) -> Iterator[dict[str, Any]]:
         """The detailed results, in the order of the precheck."""
         at = self.at.isoformat()
-        for each in self.results:
-            strict = each.strict
-            question, number = each.sample.id
+        for result in self.results:
+            strict = result.strict
+            question, number = result.sample.id
             yield {
                 "question_id": question,
                 "sample_number": number,
-                "scoring_type": each.sample.key.scoring_type,
+                "scoring_type": result.sample.key.scoring_type,
                 "correct": strict.correct,
                 "error_message": strict.error or None,
                 "details": strict.details,
                 "timestamp": at,
-                "lenient_correct": each.lenient.correct,
-                "failure": each.failure,
+                "lenient_correct": result.lenient.correct,
+                "failure": result.failure,
             }
 
 
@@ -172,7 +172,7 @@ def score_run(run: Path, at: datetime, remaps: Sequence[str] = ()) -> RunScores:
 
 
 def named_folders(texts: Iterable[str]) -> list[tuple[str, Path]]:
-    """``MODEL=DIR`` or ``DIR``, whose name the model then bears. Raises StudyError for a name
+    """Parse ``MODEL=DIR``, or ``DIR`` with the model's name. Raises StudyError for a name
     that cannot be printed."""
     named = []
     for text in texts:
@@ -214,10 +214,10 @@ def score_runs(
 
 
 def write_scores(run: Path, scores: RunScores) -> Path:
-    """Put ``scores.json`` at once, whole. Scores that another program left there are kept as
+    """Write ``scores.json`` atomically. Scores of another program are saved as
     ``scores.before.json``. Raises StudyError."""
     head = json.dumps(scores.as_json(), indent=2)[:-2]
-    rows = ",\n".join([f"    {json.dumps(each, default=repr)}" for each in scores.details()])
+    rows = ",\n".join([f"    {json.dumps(row, default=repr)}" for row in scores.details()])
     path = run / SCORES
     try:
         if _is_anothers(path) and not (run / BEFORE).exists():
@@ -238,14 +238,14 @@ def disagreements(run: Path, scores: RunScores) -> list[str] | None:
     rows = json.loads(before.read_bytes())["detailed_results"]
     for row in rows if isinstance(rows, list) else ():
         values = [row.get(name) for name in _COMPARED] if isinstance(row, dict) else [None]
-        if len(values) == len(_COMPARED) and all(isinstance(each, _ID) for each in values):
+        if len(values) == len(_COMPARED) and all(isinstance(value, _ID) for value in values):
             theirs[values[0], values[1]] = values[2]
     if not theirs:
         return None
     return [
-        f"{each.sample.qs_id}: {'right' if each.strict.correct else 'wrong'} here"
-        for each in scores.results
-        if theirs.get(each.sample.id, each.strict.correct) != each.strict.correct
+        f"{result.sample.qs_id}: {'right' if result.strict.correct else 'wrong'} here"
+        for result in scores.results
+        if theirs.get(result.sample.id, result.strict.correct) != result.strict.correct
     ]
 
 
@@ -291,7 +291,7 @@ def read_rounds(run: Path) -> dict[str, int | None]:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """An object of a file, one a line. What is read of it raises StudyError that names the line."""
+    """An object of a file, one a line. A wrong field raises StudyError that names the line."""
 
     path: Path
     number: int
@@ -380,7 +380,7 @@ def _key(line: _Line, kind: str) -> Key:
 
 
 def _edit_key(line: _Line) -> Key:
-    """Their experimental type for edits, as ours; it keeps what theirs does not yet check."""
+    """Return the original's experimental type for edits as a key, unchecked fields included."""
     lacking = [name for name in TARGETED_KEYS if name not in line.entry]
     if lacking:
         raise line.error(f"lacks {lacking[0]}")
@@ -393,7 +393,7 @@ def _edit_key(line: _Line) -> Key:
 
 
 def _is_writable(value: object) -> bool:
-    """Whether JSON and UTF-8 can hold it: no NaN, no infinity, no half of a character."""
+    """True if JSON and UTF-8 can represent it: no NaN, no infinity, no half of a character."""
     if isinstance(value, float):
         return isfinite(value)
     return not isinstance(value, str) or value.encode(errors="replace").decode() == value
@@ -438,11 +438,11 @@ def _left_over(samples: Sequence[Sample], responses: Mapping[Id, Any]) -> list[s
 
 
 def _tally(results: Sequence[Result]) -> dict[str, int]:
-    failures = [each.failure for each in results]
+    failures = [result.failure for result in results]
     return {
-        "correct": sum(each.strict.correct for each in results),
+        "correct": sum(result.strict.correct for result in results),
         "total": len(results),
-        "lenient_correct": sum(each.lenient.correct for each in results),
+        "lenient_correct": sum(result.lenient.correct for result in results),
         "formatting_failures": failures.count(Failure.FORMATTING.value),
         "task_failures": failures.count(Failure.TASK.value),
         "missing_responses": failures.count(MISSING),
@@ -451,8 +451,8 @@ def _tally(results: Sequence[Result]) -> dict[str, int]:
 
 def _grouped(results: Sequence[Result], name: Any) -> Iterator[tuple[Any, list[Result]]]:
     groups: dict[Any, list[Result]] = {}
-    for each in results:
-        groups.setdefault(name(each), []).append(each)
+    for result in results:
+        groups.setdefault(name(result), []).append(result)
     return iter(groups.items())
 
 
@@ -461,7 +461,7 @@ def _percentage(part: int, total: int) -> float:
 
 
 def _is_anothers(path: Path) -> bool:
-    """Whether there are scores in their shape that we did not write."""
+    """True if the file holds scores in the original's shape that dosimeter did not write."""
     try:
         scores = json.loads(path.read_bytes())
         return "detailed_results" in scores and scores["metadata"].get("scorer") != "dosimeter"

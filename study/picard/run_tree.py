@@ -1,4 +1,4 @@
-"""Where the files of a run folder lie, in a tree or in a zip: read, and never led out of it."""
+"""Files of a run folder, in a tree or in a zip, read without following links out of it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class FolderTree:
         return "folder" if stat.S_ISDIR(mode) else "file" if mode else None
 
     def _place(self, path: str) -> str | None:
-        """Where a path is, links in its last part left alone."""
+        """Return the place of a path, without following a link in its last part."""
         if path == "":
             return self.root
         parent, _, name = path.rpartition("/")
@@ -84,7 +84,7 @@ class FolderTree:
         return folder
 
     def _inside(self, place: str) -> str | None:
-        """What a link leads to, if that is in the tree."""
+        """Return the target of a link, if it is in the tree."""
         try:
             real = os.path.realpath(place, strict=True)
         except OSError:  # it leads to nothing, or to itself
@@ -95,7 +95,7 @@ class FolderTree:
 class ZipTree:
     """A zip, or a folder in it. Links in it lead nowhere.
 
-    Raises StudyError for what is no zip, says that it holds more than 4 GiB or a million entries,
+    Raises StudyError for a file that is no zip, declares more than 4 GiB or a million entries,
     has an entry that would lead out of it, or is broken or encrypted where it is read.
     """
 

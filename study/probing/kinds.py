@@ -41,7 +41,7 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True)
 class ProbeKind(Generic[P]):
-    """A kind of probe with results of type ``P``. ``content`` returns what is sent about an
+    """A kind of probe with results of type ``P``. ``content`` returns the text sent about an
     instance, None if its stratum has nothing of this kind; ``ask`` sends it, keeps the reply before
     it is read, and stores its result. It raises AttemptFailed."""
 

@@ -93,7 +93,7 @@ class ProbeOutcome:
 
     @property
     def over_budget(self) -> bool:
-        """True if the budget does not pay for what is still owed."""
+        """True if the budget does not pay for the probes still owed."""
         return OVER_BUDGET in dict(self.failures)
 
 
@@ -116,7 +116,7 @@ class ProbedWave:
 
     @property
     def over_budget(self) -> bool:
-        """True if the budget does not pay for what is still owed."""
+        """True if the budget does not pay for the probes still owed."""
         return any(outcome.over_budget for outcome in (*self.models, *self.texts))
 
 

@@ -122,7 +122,7 @@ def _labels(entries: Sequence[DrawnInstance]) -> tuple[NDArray[np.int64], NDArra
 
 
 def _text_notes(study: Study, wave: int, pin: ModelPin, measures: Collection[str]) -> list[str]:
-    """Return what a report notes on a model that lacks some of the measures."""
+    """Return a report's notes on a model that lacks some of the measures."""
     who = f"{pin.name}, wave {wave}"
     if "min_k_plus" in measures:
         return []

@@ -1,4 +1,4 @@
-"""Checks of study.yaml that its types do not make: names, unknown keys, and what goes together."""
+"""Checks of study.yaml that its types do not make: names, unknown keys, combinations of keys."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def spell_out_tasks(document: YamlDocument) -> None:
 
 
 def refuse_agents(document: YamlDocument) -> None:
-    """Refuse a built-in agent as a judge, before its keys are held against those of one."""
+    """Refuse a built-in agent as a judge, before its keys are checked against those of one."""
     judges = document.value.get("judges")
     for name, section in judges.items() if isinstance(judges, dict) else []:
         given = section if isinstance(section, dict) else {}
@@ -85,8 +85,8 @@ def refuse_agents(document: YamlDocument) -> None:
 def explain(document: YamlDocument, error: ValidationError) -> StudyError:
     """Return the first error in words: of unknown keys and providers, if there are any."""
     errors = error.errors()
-    unknown = [each for each in errors if each["type"] in ("extra_forbidden", "union_tag_invalid")]
-    first = min(unknown, key=lambda each: len(each["loc"])) if unknown else errors[0]
+    unknown = [e for e in errors if e["type"] in ("extra_forbidden", "union_tag_invalid")]
+    first = min(unknown, key=lambda e: len(e["loc"])) if unknown else errors[0]
     location = first["loc"]
     # Within a model or judge, pydantic names the provider after the model.
     place = location[:2] + location[3:] if location[0] in ("models", "judges") else location

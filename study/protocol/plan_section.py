@@ -24,7 +24,7 @@ class Section(BaseModel):
 
 
 class JudgeRuleSection(Section):
-    """What a judge must reach in `judge check` before a report shows its column."""
+    """Results that a judge must reach in `judge check` before a report shows its column."""
 
     min_sensitivity: float | None = Field(default=None, ge=0, le=1)
     min_specificity: float | None = Field(default=None, ge=0, le=1)
@@ -51,7 +51,7 @@ class MissingSection(Section):
 
 
 class PlanSection(Section):
-    """What is left out is as the preset has it."""
+    """Settings of the plan; a key that is left out has the preset's value."""
 
     preset: Literal["basic-v1", "standard-v1"] = "basic-v1"
     alpha: float = Field(default=0.025, gt=0, lt=0.5)
@@ -87,7 +87,7 @@ STANDARD_ONLY = tuple(
 
 
 class PlanFile(PlanSection):
-    """A plan in a file of its own, for results from elsewhere. What it leaves open is taken from
+    """A plan in a file of its own, for results from elsewhere. Keys left open are taken from
     the shape of the table."""
 
     strata: Names | None = None
@@ -143,7 +143,7 @@ def make_plan(
             "controls.regrade: it is the second grader that grades answers again; name a "
             "`second_grader`"
         )
-    # What the preset asks for, where a judge has a part in the verdict (spec/statistics.md, C3).
+    # The preset's demand if a judge has a part in the verdict (spec/statistics.md, C3).
     options |= {"regrade": 1.0 if section.second_grader else 0.0} | options
     dated = sorted({*controls.pre_exposure, *controls.frozen} & set(released))
     facts = [(name, released[name].isoformat()) for name in dated]
@@ -151,7 +151,7 @@ def make_plan(
 
 
 def plan_options(section: PlanSection) -> dict[str, Any]:
-    """What the section says, as the preset's function takes it."""
+    """Return the section's values as keyword arguments of the preset's function."""
     names = _OF_EVERY_PRESET
     parts: dict[str, Any] = {}
     if section.preset == "standard-v1":

@@ -1,4 +1,4 @@
-"""``study.yaml``: what a study is, checked whole before anything runs."""
+"""``study.yaml``: the definition of a study, checked whole before anything runs."""
 
 from __future__ import annotations
 
@@ -142,9 +142,11 @@ class Protocol:
 def relatives_of(protocol: Protocol, judge: str) -> tuple[str, ...]:
     """Return the models of a judge's own family, if families are given."""
     families = dict(protocol.families)
-    own = families.get(judge)
+    family = families.get(judge)
     return tuple(
-        pin.name for pin in protocol.models if own is not None and families.get(pin.name) == own
+        pin.name
+        for pin in protocol.models
+        if family is not None and families.get(pin.name) == family
     )
 
 
@@ -226,12 +228,12 @@ def _check_tasks(
     for index, section in enumerate(parsed.tasks):
         place = document.place(("tasks", index))
         if section.template is None:
-            found = [_catalogued(document, index, section)]
+            section_tasks = [_catalogued(document, index, section)]
         else:
-            name, text, family, found = _templated(document, index, section, folder)
+            name, text, family, section_tasks = _templated(document, index, section, folder)
             templates[name] = text
             families.append(family)
-        for task in found:
+        for task in section_tasks:
             if task.stratum in [other.stratum for other in tasks]:
                 raise StudyError(f"{place}: {task.stratum} is there twice")
             tasks.append(task)

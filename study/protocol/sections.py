@@ -36,7 +36,7 @@ class _ModelSection(Section):
     structured: bool | None = None  # of judges: the server holds replies to a JSON Schema
     released: date | None = None  # as documented
     cutoff: date | None = None  # of its training data, as documented
-    # What its provider does with what it is sent, as documented: docs/waves.md.
+    # The provider's documented handling of data sent to the model: docs/waves.md.
     retention: Literal["none", "kept", "training", "unknown"] | None = None
 
 
@@ -57,7 +57,7 @@ class ScriptedJudgeSection(_ModelSection):
 
 
 class _ServedSection(_ModelSection):
-    """Settings of models of all providers; what is left out is left to the provider."""
+    """Settings of models of all providers; the provider decides keys that are left out."""
 
     model: str
     base_url: str | None = Field(default=None, pattern=URL)
@@ -80,8 +80,8 @@ class OpenAISection(_ServedSection):
     reasoning_effort: str | None = None  # type: ignore[assignment]  # each server has its own
     reasoning_field: str | None = Field(default=None, pattern=r"^[a-z_]+$")
     send_seed: bool | None = None
-    # How the server reports log-probabilities of a given text, and of how many of the
-    # likeliest tokens beside the text's own: docs/probes.md.
+    # Form in which the server reports log-probabilities of a given text, and the number of
+    # likeliest tokens reported beside the text's own: docs/probes.md.
     logprobs: Literal["echo", "prompt_logprobs"] | None = None
     top_logprobs: int | None = Field(default=None, ge=1, le=1_000_000)
 
@@ -112,7 +112,7 @@ class LocalSection(_ModelSection):
 
 class AgentServerSection(_ModelSection):
     provider: Literal["agent_server"]
-    model: str = "unknown"  # what the server says that it serves
+    model: str = "unknown"  # the server's name for its model
     base_url: str = Field(pattern=URL)
     tree: Literal["host", "bridge"]
     api_key_env: str | None = Field(default=None, pattern=r"^[A-Z_][A-Z0-9_]*$")
@@ -147,7 +147,7 @@ class SandboxSection(Section):
     # In one worker; defaults: as many as there are cores, and four times as many.
     creating: Annotated[int, Field(ge=1, le=256)] | None = None  # containers made at once
     executing: Annotated[int, Field(ge=1, le=10_000)] | None = None  # programs run at once
-    # All sandboxes of a machine, by their limits; default: four fifths of what it has.
+    # All sandboxes of a machine, by their limits; default: four fifths of its own.
     memory_gb: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
 
 
@@ -196,7 +196,7 @@ class ProtocolFile(Section):
     sandbox: SandboxSection = SandboxSection()
     sweep: SweepSection = SweepSection()
     release: ReleaseSection = ReleaseSection()
-    prices: Annotated[str, Field(min_length=1)] | None = None  # a file: what models cost
+    prices: Annotated[str, Field(min_length=1)] | None = None  # a file: the models' prices
     budget: BudgetSection | None = None
     store: str = "store"
     keys: str = "keys/study.txt"  # age identity file

@@ -14,7 +14,7 @@ from study.errors import StudyError
 MAX_BYTES = 1_000_000
 _LIMITS = YamlLimits("a protocol", MAX_BYTES)
 
-# What is right, by the type of pydantic's error; its own context fills the braces.
+# Description of a valid value by the type of pydantic's error, whose context fills the braces.
 _RIGHT: Mapping[str, str] = {
     "less_than": "a number below {lt}",
     "less_than_equal": "a number up to {le}",
@@ -38,7 +38,7 @@ _LONGEST = 80  # characters of a value that are shown
 
 
 def read_yaml(path: Path) -> YamlDocument:
-    """Return the document of a file. Raises StudyError that names file, line and what is wrong."""
+    """Return the document of a file. Raises StudyError that names file, line and fault."""
     try:
         data = read_bounded(path, MAX_BYTES, _LIMITS.kind)
     except FileNotFoundError:
@@ -54,7 +54,7 @@ def read_yaml(path: Path) -> YamlDocument:
 
 def explain_fault(document: YamlDocument, place: Place, fault: Mapping[str, Any]) -> StudyError:
     """Return one of pydantic's errors about a value of a document in words: its place, the value,
-    and what would be right."""
+    and a description of a valid one."""
     if fault["type"] == "missing":
         *above, key = place
         return StudyError(f"{document.place(tuple(above))}: the key {key!r} is missing")
@@ -64,8 +64,8 @@ def explain_fault(document: YamlDocument, place: Place, fault: Mapping[str, Any]
         shown = f" (found {_short(value)})" if plain else ""
         return StudyError(f"{where}: {fault['msg']}{shown}")
     right = right.format_map({key: _number(bound) for key, bound in fault.get("ctx", {}).items()})
-    found = f"{_short(value)}: " if plain else "nothing stands here: " if value is None else ""
-    return StudyError(f"{where}: {found}{right} is right")
+    prefix = f"{_short(value)}: " if plain else "nothing stands here: " if value is None else ""
+    return StudyError(f"{where}: {prefix}{right} is right")
 
 
 def _short(value: object) -> str:

@@ -54,11 +54,11 @@ def analyze_table(
     _check_models(plan, first, path)
     registration = digest_value(record_body(plan))
     try:
-        found = analyse(plan, table, registration, scored_by=scored_by)
+        result = analyse(plan, table, registration, scored_by=scored_by)
     except AnalysisError as error:
         raise AnalysisError(f"{path}: {error}") from error
     deviations = (*notes, *more, *table_departures(plan, first))
-    return build_table_report(path.name, table, found, deviations, now)
+    return build_table_report(path.name, table, result, deviations, now)
 
 
 def _read_plan(path: Path | None) -> tuple[PlanFile, list[str]]:

@@ -81,7 +81,7 @@ def report_study(study: Study, through: int | None, now: str) -> tuple[Report, P
         table=look.table,
         report=digest_bytes(data.read_bytes()),
         deviations=report.deviations,
-        calibrations=tuple(each.result for each in report.calibrations),
+        calibrations=tuple(calibration.result for calibration in report.calibrations),
     )
 
     def is_same(entry: Entry) -> bool:
@@ -126,7 +126,7 @@ def build_look(study: StudySnapshot, through: int | None, now: str) -> StudyLook
     entries = known_before(entries, issue)
     published = published_on(entries)
     table = make_table(rows)
-    drifts = tuple(measure_drift(registered.plan, each, plan_digest) for each in regradings)
+    drifts = tuple(measure_drift(registered.plan, r, plan_digest) for r in regradings)
     judges = _judge_columns(study, registered.plan, table, plan_digest, labels, drifts)
     texts, text_notes = texts_of(study, registered.plan, plan_digest, numbers)
     request = ReportRequest(
@@ -170,8 +170,8 @@ def _digest(rows: Sequence[ResultRow], regradings: Sequence[Regrading]) -> str:
     if not regradings:
         return digest_value(columns)
     regraded = [
-        [each.judge, each.wave, columns_of(each.before), columns_of(each.after)]
-        for each in regradings
+        [regrading.judge, regrading.wave, columns_of(regrading.before), columns_of(regrading.after)]
+        for regrading in regradings
     ]
     return digest_value([columns, regraded])
 
@@ -185,7 +185,7 @@ def _judge_columns(
     drifts: Sequence[Drift],
 ) -> tuple[JudgeColumn, ...]:
     """Return the columns of judges that graded a whole wave or have a rule in the plan."""
-    released = {each.name: each.released for each in study.protocol.judge_facts}
+    released = {facts.name: facts.released for facts in study.protocol.judge_facts}
     wanted = {*table["grader"].tolist(), *(rule.name for rule in plan.judges)}
     return tuple(
         judge_column(
@@ -244,8 +244,8 @@ def graded_rows(
     study: StudySnapshot, waves: Sequence[WaveSnapshot], labels: Mapping[str, Labels] | None = None
 ) -> Iterator[ResultRow]:
     """Yield the rows of some waves as the exact grader and the judges scored them. Needs the
-    study's key. ``labels``, by judge, count what each judge said of criteria whose truth the exact
-    grader knows."""
+    study's key. ``labels``, by judge, count each judge's verdicts on criteria with a truth that
+    the exact grader knows."""
     yield from exact_rows(study, waves)
     entries = {entry.instance: entry for entry in study.entries()}
     burned = burned_tranches(study.ledger.entries())

@@ -31,13 +31,13 @@ def tool_tables(study: Study, wave: int | None) -> ToolUseTables:
 
 def tools_of_waves(study: StudySnapshot, waves: Iterable[WaveSnapshot]) -> ToolUseTables:
     """Return the same tables for some waves."""
-    return _tables(study, [each for wave in waves for each in list_episodes(study, wave.number)])
+    return _tables(study, [e for wave in waves for e in list_episodes(study, wave.number)])
 
 
 def _tables(study: StudySnapshot, episodes: Iterable[Listed]) -> ToolUseTables:
-    finished = [each for each in episodes if each.result is not None]
+    finished = [episode for episode in episodes if episode.result is not None]
     whole = [e for e in finished if e.result and e.result.status is not Status.MISSING]
-    return tabulate_tools((_read(study, each) for each in whole), len(finished) - len(whole))
+    return tabulate_tools((_read(study, episode) for episode in whole), len(finished) - len(whole))
 
 
 def model_records(tables: ToolUseTables) -> list[dict[str, object]]:

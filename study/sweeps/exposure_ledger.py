@@ -2,9 +2,9 @@
 (spec/statistics.md, B1), and the rows of results, joined to them.
 
 A tranche's private seeds are burned for a provider once a run has sent them to a model of it, a
-judge of it has read answers to them, or a model of it was probed on them, unless what is documented
-of it says that nothing is kept; and for everybody from the day on which any of them is declared to
-have leaked.
+judge of it has read answers to them, or a model of it was probed on them, unless its documented
+retention is that nothing is kept; and for everybody from the day on which any of them is declared
+to have leaked.
 """
 
 from __future__ import annotations

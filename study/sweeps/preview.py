@@ -80,7 +80,7 @@ class RenderedJudge:
     calls: int
     tokens: int  # of this call, without the answer
     every: int  # tokens of all calls, each with this answer
-    usd: tuple[float, float | None] | None  # of an episode: what is sent, and with longest replies
+    usd: tuple[float, float | None] | None  # of an episode: input alone, and with longest replies
 
 
 def render_wave(study: Study, wave: int) -> tuple[tuple[Rendered, ...], tuple[RenderedJudge, ...]]:

@@ -142,7 +142,7 @@ def _limits(section: BudgetSection | None) -> SpendingLimits | None:
 def read_spends(
     study: Study, wave: int | None, prices: PriceList, kind: CallKind
 ) -> Iterator[tuple[Charge, PricedModel, Spend]]:
-    """Yield what judges or probes have cost a wave, by answer or probe; or the checks of judges, if
+    """Yield the cost of judges or probes to a wave, by answer or probe; or the checks of judges, if
     ``wave`` is None. Needs the study's key. Raises RegistryError."""
     usages: dict[Charge, list[Usage]] = defaultdict(list)
     for call in read_paid_calls(study.store, study.identities(), kind):
@@ -159,7 +159,7 @@ def read_spends(
 def sum_spends(
     study: Study, wave: int, prices: PriceList, *kinds: CallKind
 ) -> tuple[tuple[PricedModel, Spend], ...]:
-    """Return what judges or probes have cost a wave, a sum for each judge or model."""
+    """Return the cost of judges or probes to a wave, a sum for each judge or model."""
     sums: dict[PricedModel, Spend] = defaultdict(Spend)
     for kind in kinds:
         for _, model, spend in read_spends(study, wave, prices, kind):
@@ -178,7 +178,7 @@ def open_budget(
     """Return the budget of a wave with all that was spent on it, for more calls of a kind by
     ``pins``; or that of a judge check, if ``wave`` is None; None without limits.
 
-    Raises HarnessError if the limits cannot be kept, RegistryError.
+    Raises HarnessError if the limits cannot be enforced, RegistryError.
     """
     if pricing.limits is None:
         return None
@@ -206,7 +206,7 @@ def lock_budget(study: Study, waves: Iterable[int], stack: ExitStack) -> None:
 
 
 def _episode_spends(study: Study, wave: int, budget: Budget) -> Iterator[tuple[PricedModel, Spend]]:
-    """Yield what the wave's episodes have cost, for the models that have a limit."""
+    """Yield the cost of the wave's episodes, for the models that have a limit."""
     manifest = manifest_of(study.ledger, wave)
     if manifest is None:
         return

@@ -128,7 +128,7 @@ def sweep_wave(
         progress = None
         if owed:
             progress = _run_owed(study, request, context, watch)
-            # Held back by the budget, an episode was never tried: it is never closed as missing.
+            # An episode that the budget does not cover was never tried: never close it as missing.
             if progress.held or (progress.exhausted and not request.close_missing):
                 return SweepOutcome(None, progress)
         return SweepOutcome(close_wave(study, context, manifest, now), progress)
@@ -234,7 +234,7 @@ def context_of(
     pricing: Pricing = NO_PRICING,
     spent_elsewhere: tuple[tuple[PricedModel, Spend], ...] = (),
 ) -> RunContext:
-    """Return what the workers of a run need. Needs the study's key, which decrypts the run's."""
+    """Return the context that a run's workers need. Needs the study's key, to decrypt the run's."""
     sealed_key = study.store.get(manifest.run_key)
     identity = decrypt(sealed_key, study.identities(), manifest.run_key).decode()
     return RunContext(

@@ -45,7 +45,7 @@ class Wave:
     wave: int
     models: tuple[str, ...]
     tranches: dict[str, Tranches]  # that each model runs; 0 is the panel
-    burned: dict[str, Tranches]  # of these, what its provider may have kept or has leaked
+    burned: dict[str, Tranches]  # of these, those that its provider may store or has leaked
     state: str
     look: int | None
     beyond: bool  # the plan's looks

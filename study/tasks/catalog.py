@@ -1,4 +1,4 @@
-"""``dosimeter tasks``: what families there are, and instances of them for people."""
+"""``dosimeter tasks``: list of the families, and instances of them for people."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def list_tasks() -> list[dict[str, Any]]:
     """One record a family."""
     return [
         {
-            "name": each.name,
-            "version": each.version,
+            "name": family.name,
+            "version": family.version,
             "difficulties": list(DIFFICULTIES),
-            "summary": each.summary,
+            "summary": family.summary,
         }
-        for each in INSTALLED.families()
+        for family in INSTALLED.families()
     ]
 
 
@@ -102,22 +102,22 @@ def make_task(
     context: int | None = None,
 ) -> tuple[int, int | None]:
     """Write an instance as an agent sees it, or, in the single-turn form, as the one message
-    that a model is sent; the number of files, and of that message's tokens. Nothing is left
-    half-written.
+    that a model is sent; return the numbers of files and of that message's tokens. No partial
+    output remains after a failure.
 
     Raises GeneratorError for a bad name, difficulty or seed, HarnessError for an instance that
-    has no single-turn form or does not fit a context of so many tokens, StudyError for a folder
+    has no single-turn form or does not fit a context of that many tokens, StudyError for a folder
     that is there already or cannot be written.
     """
-    found, drawn = INSTALLED.family(name), Seed.from_hex(seed)
+    family, drawn = INSTALLED.family(name), Seed.from_hex(seed)
     with new_folder(out) as draft:
-        instance = found.generate(difficulty, drawn)
+        instance = family.generate(difficulty, drawn)
         if form == FORMS[0]:
             files, tokens = _write_brief(draft, instance.brief), None
         else:
             files, tokens = 1, _write_message(draft, instance.brief, context)
         if with_truth:
-            _write_truth(draft, instance, found.key(instance.truth))
+            _write_truth(draft, instance, family.key(instance.truth))
         return files + with_truth, tokens
 
 

@@ -58,7 +58,7 @@ def render_page(survey: Survey) -> str:
         else f'<p class="bad">{len(survey.problems)} out of bounds:</p>'
         + _list(survey.problems, "bad")
     )
-    families = dict.fromkeys(f"{each.family}@{each.version}" for each in survey.strata)
+    families = dict.fromkeys(f"{stratum.family}@{stratum.version}" for stratum in survey.strata)
     sections = (
         _family_section(name, [s for s in survey.strata if f"{s.family}@{s.version}" == name])
         for name in families
@@ -80,19 +80,19 @@ def _table(strata: Sequence[Validation]) -> str:
     heads = ("key", "solver", "best guess", "", "noisy", "redrawn", "same bytes", "distinct")
     head = "".join(f"<th>{name}</th>" for name in heads)
     rows = []
-    for each in strata:
-        guess, earned = each.best_guess
+    for stratum in strata:
+        guess, earned = stratum.best_guess
         cells = (
-            _mark(f"{each.key:.3f}", each.key == 1),
-            _mark(f"{each.solver:.3f}", each.solver >= SOLVER_SCORE),
+            _mark(f"{stratum.key:.3f}", stratum.key == 1),
+            _mark(f"{stratum.solver:.3f}", stratum.solver >= SOLVER_SCORE),
             _mark(f"{earned:.3f}", earned <= NULL_SCORE),
             f'<span class="soft">{escape(guess)}</span>',
-            "–" if each.perturbed is None else f"{each.perturbed.mean:.3f}",
-            _redraws(each.redraws),
-            _mark("yes" if each.same_elsewhere else "no", each.same_elsewhere),
-            _mark("yes" if each.distinct else "no", each.distinct),
+            "–" if stratum.perturbed is None else f"{stratum.perturbed.mean:.3f}",
+            _redraws(stratum.redraws),
+            _mark("yes" if stratum.same_elsewhere else "no", stratum.same_elsewhere),
+            _mark("yes" if stratum.distinct else "no", stratum.distinct),
         )
-        name = f"{escape(each.family)} {escape(each.difficulty)}"
+        name = f"{escape(stratum.family)} {escape(stratum.difficulty)}"
         rows.append(
             f'<tr><td class="text">{name}</td>'
             + "".join(f"<td>{cell}</td>" for cell in cells)

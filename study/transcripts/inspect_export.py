@@ -1,7 +1,7 @@
 """Export of episodes as Inspect AI's logs: one for each model, task and wave.
 
 They hold transcripts in plain text, by default those of the public arm only. Inspect's own
-library (the extra ``inspect``) writes them. What models wrote is kept as text: the arguments of a
+library (the extra ``inspect``) writes them. Models' output stays text: the arguments of a
 call never go deeper than one object.
 """
 
@@ -153,7 +153,7 @@ def _write_logs(study: StudySnapshot, folder: Path, chosen: list[Listed]) -> Ite
 
     for (wave, model, stratum), group in groupby(sorted(chosen, key=key), key=key):
         episodes = list(group)
-        logged = [_read_logged(study, each, each.result) for each in episodes if each.result]
+        logged = [_read_logged(study, e, e.result) for e in episodes if e.result]
         if logged:
             header = _header(study, episodes)
             write_log(folder / header.file_name, header, logged)
@@ -170,7 +170,7 @@ def _read_logged(study: Study, listed: Listed, result: EpisodeResult) -> LoggedE
 def _header(study: StudySnapshot, episodes: list[Listed]) -> LogHeader:
     cell = episodes[0].cell
     manifest = study.waves[episodes[0].wave].manifest
-    entry = next(each for each in study.entries() if each.instance == cell.instance)
+    entry = next(drawn for drawn in study.entries() if drawn.instance == cell.instance)
     instance = instance_of(study, entry)
     begun = study.ledger.find("run-manifest")
     return LogHeader(
@@ -218,11 +218,11 @@ def _copy_undated(source: Path, target: Path) -> None:
 
 def _log_json(header: LogHeader, logged: list[LoggedEpisode]) -> Json:
     """The log as Inspect's EvalLog."""
-    graders = dict.fromkeys(name for each in logged for name, _ in each.grades)
+    graders = dict.fromkeys(name for sample in logged for name, _ in sample.grades)
     return {
         "version": 2,
         "status": "success" if header.complete else "cancelled",
-        "eval": _spec(header, sorted({each.seed for each in logged})),
+        "eval": _spec(header, sorted({sample.seed for sample in logged})),
         "results": {
             "total_samples": len(logged),
             "completed_samples": sum(e.episode.stop is not StopReason.FAILED for e in logged),
@@ -230,10 +230,10 @@ def _log_json(header: LogHeader, logged: list[LoggedEpisode]) -> Json:
         },
         "stats": {
             "started_at": header.created,
-            "completed_at": max(_at(each.episode, each.episode.seconds) for each in logged),
-            "model_usage": _model_usage(header, *(each.episode.usage for each in logged)),
+            "completed_at": max(_at(sample.episode, sample.episode.seconds) for sample in logged),
+            "model_usage": _model_usage(header, *(sample.episode.usage for sample in logged)),
         },
-        "samples": [_sample(header, each) for each in logged],
+        "samples": [_sample(header, sample) for sample in logged],
     }
 
 
@@ -280,7 +280,7 @@ def _spec(header: LogHeader, seeds: list[int]) -> Json:
 
 def _mean_score(grader: str, logged: list[LoggedEpisode]) -> Json:
     """The mean of one grader's scores; episodes without a score are counted, and in no mean."""
-    grades = [grade for each in logged for name, grade in each.grades if name == grader]
+    grades = [grade for sample in logged for name, grade in sample.grades if name == grader]
     scores = [grade.score for grade in grades if grade.score is not None]
     mean = {"mean": {"name": "mean", "value": sum(scores) / len(scores)}} if scores else {}
     return {
@@ -331,7 +331,7 @@ def _sample(header: LogHeader, logged: LoggedEpisode) -> Json:
         "total_time": episode.seconds,
         "working_time": episode.seconds,
         "uuid": _hex(episode.id),
-        "error_retries": [_error(each) for each in logged.failed],
+        "error_retries": [_error(attempt) for attempt in logged.failed],
         "turn_count": len(episode.steps),
     }
     if episode.stop is StopReason.FAILED:
@@ -549,4 +549,4 @@ def _at(episode: Episode, seconds: float) -> str:
 
 
 def _hex(*path: object) -> str:
-    return digest_value([str(each) for each in path]).removeprefix("sha256:")[:32]
+    return digest_value([str(part) for part in path]).removeprefix("sha256:")[:32]

@@ -83,8 +83,8 @@ def list_records(study: Study, wave: int | None, model: str | None, arms: bool) 
     study = take_snapshot(study)
     known = {entry.instance: str(entry.arm) for entry in study.entries()} if arms else {}
     return [
-        _list_record(each) | ({"arm": known[each.cell.instance]} if arms else {})
-        for each in list_episodes(study, wave, model)
+        _list_record(listed) | ({"arm": known[listed.cell.instance]} if arms else {})
+        for listed in list_episodes(study, wave, model)
     ]
 
 
@@ -321,8 +321,8 @@ def _print_grade(page: _Page, transcript: Transcript) -> None:
     judged = [(judge, dict(_verdicts(grade))) for judge, grade in transcript.judged]
     for name, verdict in _verdicts(result.grade):
         word, style = _VERDICT[verdict]
-        others = " · ".join(f"{judge} {_VERDICT[given.get(name)][0]}" for judge, given in judged)
-        page.note(f"{word}  {name}" + (f"   {others}" if others else ""), style)
+        by_judges = " · ".join(f"{judge} {_VERDICT[given.get(name)][0]}" for judge, given in judged)
+        page.note(f"{word}  {name}" + (f"   {by_judges}" if by_judges else ""), style)
         if text := transcript.asks.get(name):
             page.block(text, "dim", indent="      ")
 

@@ -1,4 +1,4 @@
-"""A study at one moment: what a command reads once and passes on. Its waves as ledger and store
+"""A study at one moment, read once by a command and passed on. Its waves as ledger and store
 have them: manifests, cells, finished episodes."""
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class StudySnapshot(Study):
     ledger: LedgerSnapshot
 
     def identities(self) -> tuple[str, ...]:
-        """Return the age identities that open what is sealed. Raises RegistryError."""
+        """Return the age identities that decrypt sealed files. Raises RegistryError."""
         return self._identities
 
     def entries(self) -> tuple[DrawnInstance, ...]:

@@ -21,7 +21,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent.parent
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """An opened study: what its steps need, without its secrets."""
+    """An opened study: all that its steps need, without its secrets."""
 
     folder: Path
     protocol: Protocol
@@ -35,7 +35,7 @@ class Study:
         return Path(named) if named else self.folder / self.protocol.keys
 
     def identities(self) -> tuple[str, ...]:
-        """Return the age identities that open what is sealed. Raises RegistryError."""
+        """Return the age identities that decrypt sealed files. Raises RegistryError."""
         return read_identities(self.key_file)
 
     def recipients(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""How often a leak is found: by calculation (power), and of leaks that are known (calibration)."""
+"""Figures of how often a leak is found: calculated (power), and for known leaks (calibration)."""
 
 from __future__ import annotations
 

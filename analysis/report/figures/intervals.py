@@ -128,7 +128,7 @@ def _canvas(width: float, labels: Sequence[str], marks: Sequence[Any]) -> tuple[
 
 
 def _label(model: str, wave: int, width: float) -> str:
-    """Model and wave, cut to what the margin holds."""
+    """Return model and wave, cut to the width of the margin."""
     if width > style.NARROW:
         return f"{style.cut(model, 32)}, wave {wave}"
     return f"{style.cut(model, 14)} · {wave}"

@@ -1,4 +1,4 @@
-"""SVG from matplotlib whose colours are the page's, so that it follows its light and dark.
+"""SVG from matplotlib in the page's colours, so that it follows its light and dark modes.
 
 Bytes are deterministic: no date, ids from a fixed salt, text as text.
 """
@@ -166,7 +166,7 @@ def add_key(figure: Any, marks: Sequence[Any], columns: int) -> None:
 
 def draw_svg(figure: Any, name: str, title: str, words: str) -> str:
     """The figure as an ``<svg>`` element for a page: ids of its own, the page's colours, a title
-    and a description that says in ``words`` what it shows."""
+    and ``words``, a description of its content."""
     buffer = io.StringIO()
     none = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     figure.savefig(buffer, format="svg", metadata=none, transparent=True)
@@ -275,5 +275,5 @@ def slug(width: float) -> str:
 
 
 def cut(text: str, room: int) -> str:
-    """A text cut to what there is room for."""
+    """Return a text cut to ``room`` characters."""
     return text if len(text) <= room else text[: room - 1] + "…"

@@ -153,7 +153,7 @@ def _draw_point(axes: Any, point: Point, x: float) -> None:
 
 
 def _apart(points: Sequence[Point], limits: tuple[float, float]) -> list[float]:
-    """Where the points of a panel are drawn: those of one time side by side."""
+    """Return the x position of each point of a panel: those of one time side by side."""
     step = 0.035 * (limits[1] - limits[0])
     places = []
     for place, point in enumerate(points):
