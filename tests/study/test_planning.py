@@ -76,18 +76,18 @@ def test_words_and_a_plot(tmp_path: Path) -> None:
     assert "not withheld by C1" in words
 
 
-def test_controls_are_those_of_the_studys_waves() -> None:
-    demo = Path(str(files("study") / "demo"))
-    answer = _setting(PowerRequest(study=demo))
+def test_controls_are_those_of_the_studys_waves(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text((files("study") / "demo.yaml").read_text())
+    answer = _setting(PowerRequest(study=tmp_path))
     assert answer.controls == NegativeControls(
         ("before-1", "before-2", "before-3", "before-4"), ("before-1",)
     )
     assert answer.covariate_runs == 5  # at the first look
-    more = _setting(PowerRequest(study=demo, pre_exposure=2, frozen=0))
+    more = _setting(PowerRequest(study=tmp_path, pre_exposure=2, frozen=0))
     assert more.controls == NegativeControls(("before 1", "before 2"))
     assert more.covariate_runs == 0  # fewer than the plan adjusts by
     with pytest.raises(AnalysisError, match="only 2 are from before"):
-        _setting(PowerRequest(study=demo, pre_exposure=2, frozen=3))
+        _setting(PowerRequest(study=tmp_path, pre_exposure=2, frozen=3))
 
 
 def _setting(request: PowerRequest) -> PowerSetting:
@@ -97,7 +97,7 @@ def _setting(request: PowerRequest) -> PowerSetting:
 
 
 def test_a_plan_without_controls_says_so(tmp_path: Path) -> None:
-    demo = (Path(str(files("study") / "demo")) / "study.yaml").read_text()
+    demo = (files("study") / "demo.yaml").read_text()
     (tmp_path / "study.yaml").write_text(demo[: demo.index("plan:")] + "entropy: system\n")
     result = _run("--study", str(tmp_path), "--gap", "0.4", *QUICK)
     assert result.exit_code == 0, result.output
