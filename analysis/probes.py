@@ -143,7 +143,7 @@ def test_exposure(
 test_exposure.__test__ = False  # type: ignore[attr-defined]  # its name is not pytest's
 
 
-# By name: what it is called, and whether trained text has more of it or less.
+# By name: the title, and 1 if trained text has more of it, -1 if less.
 MEASURES: Mapping[str, tuple[str, int]] = {
     "loss": ("Loss", -1),
     "min_k": ("Min-K%", 1),

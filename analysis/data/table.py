@@ -86,7 +86,7 @@ class ResultTable:
 
 
 def make_table(rows: Iterable[ResultRow]) -> ResultTable:
-    """The table of some rows. Raises AnalysisError for what ``check_table`` refuses."""
+    """The table of some rows. Raises AnalysisError for rows that ``check_table`` refuses."""
     return table_of_columns(_arrow_table(rows, "rows"), "rows")
 
 

@@ -87,7 +87,7 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Right and wrong of some answers, wrong ones by what failed."""
+    """Counts of right and wrong answers, wrong ones by failure."""
 
     subject: Subject
     name: str  # a question, a scoring type; "" for all

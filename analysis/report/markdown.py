@@ -111,7 +111,7 @@ def _plain(text: str) -> str:
 
 
 def _exposure_lines(report: Report, tables: Sequence[ReportTable]) -> Iterator[str]:
-    """Tables of what models know without an instance's data; nothing if no model was asked."""
+    """Tables of models' knowledge without an instance's data; nothing if no model was asked."""
     if report.exposure or report.texts or report.text_notes:
         yield from ("## Exposure", "")
     for table in tables:

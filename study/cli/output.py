@@ -253,7 +253,7 @@ def _probability(value: float | None) -> str:
 
 
 def print_verification(verification: Verification, as_json: bool) -> None:
-    """Print the checks that were made, the problems, and what was left out."""
+    """Print the checks that were made, the problems, and the omitted checks."""
     if as_json:
         print_json(ledger.record_body(verification))
         return

@@ -175,7 +175,7 @@ class _Grading:
     identities: tuple[str, ...] = field(repr=False)
 
     def grade_by(self, judge: Judge, parallel: int, watch: Watch) -> list[CallResult]:
-        """Grade, wave by wave, what a judge has not graded; return the result of each episode."""
+        """Grade, wave by wave, a judge's ungraded episodes; return the result of each episode."""
         name = judge.pin.name
         done = graded_by(self.study, judge.digest, self.look)
         total = sum(map(len, self.waves.values()))

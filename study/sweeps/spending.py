@@ -1,4 +1,4 @@
-"""Prices, budget and paid calls of a wave: what its models and judges cost, what was spent on it,
+"""Prices, budget and paid calls of a wave: prices of its models and judges, its spending,
 and calls of judges and probes, several at once, within its budget."""
 
 from __future__ import annotations
