@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -27,20 +31,31 @@ settings.register_profile(
 settings.load_profile("repeatable")
 
 
-def _group_of(item: pytest.Item) -> str:
-    """Tests of engines and clusters, those of the finished study (tests/study/conftest.py), or
-    those of a file."""
-    if any(item.get_closest_marker(mark) for mark in ("docker", "ray")):
+@cache
+def _group_of(file: str) -> str:
+    """The group of tests that a file belongs to, by its text: one for engines and clusters, one for
+    the finished study (tests/study/conftest.py), otherwise its own."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    if re.search(r"mark\.(docker|ray)\b", text):
         return "engines"
-    return "finished" if "finished" in getattr(item, "fixturenames", ()) else item.location[0]
+    return "finished" if "finished: Study" in text else file
 
 
-@pytest.hookimpl(tryfirst=True)
+class GroupScheduling(LoadScopeScheduling):
+    """Runs the tests of a group one at a time, on one worker."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _group_of(nodeid.split("::")[0])
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
+    """Schedule by groups. The option `--dist loadgroup` of xdist 3.8 does nothing with pytest 9."""
+    return GroupScheduling(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With `--dist loadgroup`, one test of a group at a time; engines first, they take longest."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group_of(item)))
-    items.sort(key=lambda item: _group_of(item) != "engines")
+    """Begin with engines and clusters: they take longest."""
+    items.sort(key=lambda item: _group_of(item.location[0]) != "engines")
 
 
 @pytest.fixture(scope="session")

@@ -488,13 +488,12 @@ def _remove_all(client: APIClient, label: str, timeout: float = 30.0) -> None:
     begun = time.monotonic()
     with suppress(*_ENGINE_ERRORS):
         while time.monotonic() - begun < timeout:
-            with suppress(APIError):  # one failed answer must not leave the others
-                left = client.containers(all=True, filters={"label": label})
-                if not left:
-                    return
-                if time.monotonic() - begun > 1.0:
-                    for container in left:
-                        _remove(client, container["Id"])
+            left = client.containers(all=True, filters={"label": label})
+            if not left:
+                return
+            if time.monotonic() - begun > 1.0:
+                for container in left:
+                    _remove(client, container["Id"])
             time.sleep(0.05)
 
 

@@ -11,10 +11,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from docker.errors import APIError
 
 from generators.task import Asset, Limits
 from harness.errors import AttemptFailed, HarnessError
@@ -384,21 +382,3 @@ def test_an_image_that_is_not_there_is_told_with_the_remedy() -> None:
 def test_an_unknown_runtime_is_told_with_the_remedy() -> None:
     with pytest.raises(HarnessError, match=r"no runtime 'quantum', only .*runc.*daemon.json"):
         DockerSandboxes(ensure_image().tag, runtime="quantum")
-
-
-def test_closing_waits_though_the_engine_fails_to_list_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    opened = DockerSandboxes(ensure_image().tag, warm=0, run="fails-once")
-    opened.open((), Limits())
-    listed, failures = opened._client.containers, iter([APIError("no such container")])
-
-    def fail_once(**options: Any) -> Any:
-        for failure in failures:
-            raise failure
-        return listed(**options)
-
-    monkeypatch.setattr(opened._client, "containers", fail_once)
-    opened.close()
-    assert next(failures, None) is None
-    assert containers("dosimeter.run=fails-once") == []
