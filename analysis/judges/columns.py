@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field, PlainSerializer
 
 from analysis.data import ResultTable, make_seed_means, one_of
-from analysis.files import TextOrNull
+from analysis.json_values import TextOrNull
 from analysis.judges.error_rates import (
     ErrorsBody,
     ErrorsByArm,

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter
 
 from analysis.data import ArmCount, ResultTable, one_of
-from analysis.files import Pairs, TextOrNull, plain_values
+from analysis.json_values import Pairs, TextOrNull, plain_values
 from analysis.judges import JudgeColumn, judge_departures
 from analysis.plan import (
     Analysis,

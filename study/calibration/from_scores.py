@@ -23,7 +23,7 @@ from analysis.calibration import (
     read_calibration,
 )
 from analysis.data import ResultTable, SeedMeans, make_seed_means, one_of
-from analysis.files import plain_values
+from analysis.json_values import plain_values
 from analysis.plan import ModelScores, control_models, keep_rows
 from analysis.stats import Bools, Floats, Ints, pre_exposure_means
 from harness.storage import calibration_key

@@ -28,13 +28,17 @@ from typing import Any
 
 from analysis.files import write_whole
 from generators.errors import TemplateError
-from generators.templates.language import (
+from generators.templates.scoring import (
     JSON_EDIT,
     TARGETED_EDIT,
     TARGETED_KEYS,
+    AnswerScore,
+    Failure,
+    Key,
+    Scores,
+    score_both,
     translate_edit,
 )
-from generators.templates.scoring import AnswerScore, Failure, Key, Scores, score_both
 from study.errors import StudyError
 from study.picard.run_tree import RunFiles, SampleFiles, parse_remap
 

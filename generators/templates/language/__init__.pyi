@@ -33,14 +33,10 @@ from .diagnostics import (
     writable,
 )
 from .parse import (
-    JSON_EDIT,
     MAX_BYTES,
-    TARGETED_EDIT,
-    TARGETED_KEYS,
     ParsedTemplate,
     parse_template,
     read_template,
-    translate_edit,
 )
 from .placeholders import (
     CONSTANTS,
@@ -66,13 +62,10 @@ __all__ = [
     "CONSTANTS",
     "CONTENT_KEYS",
     "DATA_TYPES",
-    "JSON_EDIT",
     "LATIN",
     "MAX_BYTES",
     "MOMENT",
     "POOLS",
-    "TARGETED_EDIT",
-    "TARGETED_KEYS",
     "Call",
     "Component",
     "Constant",
@@ -117,7 +110,6 @@ __all__ = [
     "span",
     "target_name",
     "text",
-    "translate_edit",
     "variables_of",
     "whole",
     "writable",

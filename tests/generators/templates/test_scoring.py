@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generators.errors import TemplateError
-from generators.templates.language.parse import translate_edit
+from generators.templates.scoring import translate_edit
 from generators.templates.scoring.comparison import (
     as_number,
     differences,

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from analysis.data.seed_means import make_seed_means
 from analysis.data.table import make_table
-from analysis.files import plain_values
+from analysis.json_values import plain_values
 from analysis.plan.presets import look_alpha
 from analysis.report.report import report_json
 from registry.canonical import digest_value
