@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from urllib.parse import urlsplit
 
 from harness.agent import SETTINGS
-from harness.errors import HarnessError
+from harness.errors import HarnessError, ModelUnavailable
 from harness.model import Model
 from registry.ledger import ModelPin
 
@@ -58,9 +58,11 @@ def build_model(
     environment = os.environ if environment is None else environment
     if pin.provider == "agent_server":
         return _build_agent_server(settings, environment)
+    single_turn = settings.choice("mode", MODES[0], MODES) != MODES[0]
+    if single_turn:
+        _check_one_turn(settings)
     model = _build_any(settings, environment, Path(folder))
-    mode = settings.choice("mode", MODES[0], MODES)
-    return model if mode == MODES[0] else _in_one_turn(model, settings)
+    return _in_one_turn(model, settings) if single_turn else model
 
 
 def _build_any(settings: _Settings, environment: Mapping[str, str], folder: Path) -> Model:
@@ -74,15 +76,19 @@ def _build_any(settings: _Settings, environment: Mapping[str, str], folder: Path
     raise settings.refusal(_unknown("provider", provider, PROVIDERS))
 
 
+def _check_one_turn(settings: _Settings) -> None:
+    if settings.pin.provider == "scripted" and settings.get("agent", "honest") != "trivial":
+        raise settings.wrong("mode", "the built-in agents work through tools: use agentic")
+    if settings.get("context", 0) < 1:
+        raise settings.wrong("context", "a single turn needs the model's context in tokens")
+
+
 def _in_one_turn(model: Model, settings: _Settings) -> Model:
     from harness.agent import REPLY_TOKENS, SingleTurnModel
 
-    if settings.pin.provider == "scripted" and settings.get("agent", "honest") != "trivial":
-        raise settings.wrong("mode", "the built-in agents work through tools: use agentic")
-    context = settings.get("context", 0)
-    if context < 1:
-        raise settings.wrong("context", "a single turn needs the model's context in tokens")
-    return SingleTurnModel(model, context, settings.get("max_tokens", REPLY_TOKENS))
+    return SingleTurnModel(
+        model, settings.get("context", 0), settings.get("max_tokens", REPLY_TOKENS)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +147,9 @@ class _Settings:
         variable = self.get("api_key_env", usual)
         key = environment.get(variable, "").strip() if variable else ""
         if variable and not key:
-            raise self.refusal(f"the environment variable {variable} is not set: export {advice}")
+            raise self.lacks(f"the environment variable {variable} is not set: export {advice}")
         if not (key.isascii() and key.isprintable()):
-            raise self.refusal(
+            raise self.lacks(
                 f"the environment variable {variable} holds what no HTTP header can carry: a key "
                 "is printable ASCII"
             )
@@ -160,13 +166,16 @@ class _Settings:
         """Refuse a model if its libraries are not installed."""
         for library in libraries:
             if importlib.util.find_spec(library) is None:
-                raise self.refusal(
+                raise self.lacks(
                     f"its provider needs {library}, which is not installed: install "
                     f"dosimeter[{extra}]"
                 )
 
     def wrong(self, name: str, reason: str) -> HarnessError:
         return self.refusal(f"setting {name!r}: {reason}")
+
+    def lacks(self, reason: str) -> ModelUnavailable:
+        return ModelUnavailable(f"model {self.pin.name!r}: {reason}")
 
     def refusal(self, reason: str) -> HarnessError:
         return HarnessError(f"model {self.pin.name!r}: {reason}")

@@ -11,6 +11,10 @@ class HarnessError(Exception):
     """Bad input or a broken promise: names the place, the error and the remedy."""
 
 
+class ModelUnavailable(HarnessError):  # noqa: N818
+    """A model needs a key, a library or weights that this machine lacks."""
+
+
 class WorkStopped(HarnessError):  # noqa: N818
     """The sweep is over for this process, so it must not buy anything more."""
 

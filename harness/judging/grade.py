@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from generators.grading import parse_answer
@@ -38,9 +39,12 @@ def pin_judge(pin: ModelPin) -> JudgePin:
     )
 
 
-def build_judge(pin: JudgePin, folder: str = ".") -> Judge:
-    """Return the judge of a pin. Raises HarnessError for what cannot be asked one question:
-    built-in agents, agent servers, single-turn forms."""
+def build_judge(
+    pin: JudgePin, folder: str = ".", environment: Mapping[str, str] | None = None
+) -> Judge:
+    """Return the judge of a pin; keys come from the environment, as those of models do. Raises
+    HarnessError for what cannot be asked one question: built-in agents, agent servers, single-turn
+    forms."""
     if pin.prompt != prompt_digest():
         raise HarnessError(f"judge {pin.name!r} is pinned with another prompt than this code's")
     settings = dict(pin.settings)
@@ -51,7 +55,7 @@ def build_judge(pin: JudgePin, folder: str = ".") -> Judge:
         )
     structured = settings.pop("structured", "false") == "true"
     model_pin = ModelPin(pin.name, pin.provider, pin.version, tuple(settings.items()))
-    model = build_model(model_pin, folder=folder)
+    model = build_model(model_pin, environment, folder)
     if isinstance(model, AgentServer | SingleTurnModel):
         raise HarnessError(
             f"judge {pin.name!r}: a judge is a plain model: no agent server, and no `mode`"

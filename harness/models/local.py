@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.seed import Seed
-from harness.errors import HarnessError
+from harness.errors import HarnessError, ModelUnavailable
 from harness.model import Message, Reply, Role, TextRequest, Usage
 from harness.models.providers import Connection, OpenAIModel, ProviderError, Sampling, post_json
 from harness.models.token_logprobs import LOCAL, moments_of
@@ -61,7 +61,7 @@ def find_weights(name: str) -> Path:
         raise HarnessError(f"unknown local model {name!r}; known: {', '.join(WEIGHTS)}")
     path = weights_path(name)
     if not path.is_file():
-        raise HarnessError(
+        raise ModelUnavailable(
             f"the weights of {name!r} are not on this machine: `dosimeter models fetch {name}`"
         )
     if not holds(path, WEIGHTS[name]):

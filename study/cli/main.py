@@ -13,6 +13,7 @@ from registry.provenance import PACKAGES, utc_now, verify_packages
 from study import pipeline, reporting, workspace
 from study.cli.calibrate import calibrate
 from study.cli.judges import grade, judge
+from study.cli.lint import lint
 from study.cli.output import (
     PATH,
     json_option,
@@ -175,6 +176,7 @@ def init(folder: Path | None, study: Path | None) -> None:
 main.add_command(models)
 main.add_command(tasks)
 main.add_command(template)
+main.add_command(lint)
 main.add_command(power)
 
 

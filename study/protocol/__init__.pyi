@@ -1,4 +1,5 @@
-from .plan_section import ControlsSection, PlanFile, plan_options, refuse_idle_keys
+from .lint import lint_protocol
+from .plan_section import ControlsSection, PlanFile, idle_keys, plan_options
 from .protocol import FILE_NAME, Protocol, Task, read_protocol, relatives_of
 from .sections import PANEL, BudgetSection, Tranches, write_tranches
 from .yaml import MAX_BYTES, explain_fault, read_bounded, read_template, read_yaml
@@ -14,12 +15,13 @@ __all__ = [
     "Task",
     "Tranches",
     "explain_fault",
+    "idle_keys",
+    "lint_protocol",
     "plan_options",
     "read_bounded",
     "read_protocol",
     "read_template",
     "read_yaml",
-    "refuse_idle_keys",
     "relatives_of",
     "write_tranches",
 ]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterator
-from itertools import chain
+from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -12,13 +12,14 @@ from generators.yaml_lines import Place, YamlDocument
 from harness.build_model import JUDGES
 from harness.episodes import DETERMINISTIC
 from harness.spending import OWN_PROVIDERS
-from study.errors import StudyError
+from study.errors import StudyFileError
 from study.protocol.plan_section import (
     SECTIONS,
     ControlsSection,
+    Faults,
     JudgeRuleSection,
     Section,
-    refuse_idle_keys,
+    idle_keys,
 )
 from study.protocol.sections import (
     ADDRESS,
@@ -35,10 +36,12 @@ from study.protocol.sections import (
     ScriptedSection,
     TaskSection,
 )
-from study.protocol.yaml import explain_fault
+from study.protocol.yaml import explain_fault, fault_at
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 GRADERS = (DETERMINISTIC, "lenient")  # columns that every study may have
-Faults = Iterator[tuple[Place, str]]
 _FORMS = {
     NAME: "a name has lower-case letters, digits, . _ and -, at most 63",
     URL: "an address is http(s)://HOST[:PORT]/PATH, without a user or password: keys come from the "
@@ -49,9 +52,9 @@ _FORMS = {
 }
 
 
-def spell_out_tasks(document: YamlDocument) -> None:
-    """``family/difficulty``, ``family@version/difficulty`` or ``FILE.yml``, as the mapping that
-    it is short for."""
+def spell_out_tasks(document: YamlDocument) -> Faults:
+    """Replace ``family/difficulty``, ``family@version/difficulty`` and ``FILE.yml`` by the mapping
+    that each is short for. Yield the texts that are none of them."""
     tasks = document.value.get("tasks")
     for index, task in enumerate(tasks if isinstance(tasks, list) else []):
         if not isinstance(task, str):
@@ -62,48 +65,50 @@ def spell_out_tasks(document: YamlDocument) -> None:
         named, slash, difficulty = task.partition("/")
         family, at, version = named.partition("@")
         if not slash:
-            raise StudyError(
-                f"{document.place(('tasks', index))}: {task!r}: write family/difficulty, for "
-                "instance count_circles/medium"
-            )
+            message = f"{task!r}: write family/difficulty, for instance count_circles/medium"
+            yield ("tasks", index), message
+            continue
         pinned = {"version": version} if at else {}
         tasks[index] = {"family": family, "difficulty": difficulty, **pinned}
 
 
-def refuse_agents(document: YamlDocument) -> None:
-    """Refuse a built-in agent as a judge, before its keys are checked against those of one."""
+def refuse_agents(document: YamlDocument) -> Faults:
+    """Yield built-in agents as judges, before their keys are checked against those of one."""
     judges = document.value.get("judges")
     for name, section in judges.items() if isinstance(judges, dict) else []:
         given = section if isinstance(section, dict) else {}
         if given.get("provider") == "scripted" and given.get("agent") not in JUDGES:
-            raise StudyError(
-                f"{document.place(('judges', name))}: a judge is a plain model: no built-in agent, "
-                f"but for {', '.join(JUDGES)}, which is none to trust"
-            )
+            message = f"a judge is a plain model: no built-in agent, but for {', '.join(JUDGES)}"
+            yield ("judges", name), f"{message}, which is none to trust"
 
 
-def explain(document: YamlDocument, error: ValidationError) -> StudyError:
-    """Return the first error in words: of unknown keys and providers, if there are any."""
+def explain(document: YamlDocument, error: ValidationError) -> list[StudyFileError]:
+    """Return the errors in words: unknown keys and providers first, which may cause the others."""
+    unknown = ("extra_forbidden", "union_tag_invalid")
     errors = error.errors()
-    unknown = [e for e in errors if e["type"] in ("extra_forbidden", "union_tag_invalid")]
-    first = min(unknown, key=lambda e: len(e["loc"])) if unknown else errors[0]
-    location = first["loc"]
+    first = sorted((e for e in errors if e["type"] in unknown), key=lambda e: len(e["loc"]))
+    rest = [e for e in errors if e["type"] not in unknown]
+    return [_explain_one(document, e) for e in (*first, *rest)]
+
+
+def _explain_one(document: YamlDocument, error: ErrorDetails) -> StudyFileError:
+    location = error["loc"]
     # Within a model or judge, pydantic names the provider after the model.
     place = location[:2] + location[3:] if location[0] in ("models", "judges") else location
-    match first["type"]:
+    match error["type"]:
         case "extra_forbidden":
             known = _section_at(location[:-1]).model_fields
             message = f"unknown key{_nearest(str(location[-1]), known)}"
         case "union_tag_invalid":
-            place, tag = (*place, "provider"), first["ctx"]["tag"]
+            place, tag = (*place, "provider"), error["ctx"]["tag"]
             providers = MODEL_SECTIONS if location[0] == "models" else JUDGE_SECTIONS
             message = f"unknown provider {tag!r}{_nearest(tag, providers)}"
-        case "string_pattern_mismatch" if (pattern := first["ctx"]["pattern"]) in _FORMS:
+        case "string_pattern_mismatch" if (pattern := error["ctx"]["pattern"]) in _FORMS:
             hidden = pattern == URL  # it may hold a password
-            message = _FORMS[pattern] + ("" if hidden else f" (found {first['input']!r})")
+            message = _FORMS[pattern] + ("" if hidden else f" (found {error['input']!r})")
         case _:
-            return explain_fault(document, place, first)
-    return StudyError(f"{document.place(place)}: {message}")
+            return explain_fault(document, place, error)
+    return fault_at(document, place, message)
 
 
 def _section_at(location: Place) -> type[Section]:
@@ -127,16 +132,15 @@ def _nearest(word: str, known: Collection[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)}"
 
 
-def check_sections(document: YamlDocument, parsed: ProtocolFile) -> None:
-    """Raise StudyError, naming line and key, for sections that do not fit together."""
-    _refuse(document, chain(_wave_faults(parsed), _model_faults(parsed), _judge_faults(parsed)))
-    refuse_idle_keys(document, parsed.plan)
-    _refuse(document, chain(_plan_faults(parsed), _budget_faults(parsed), _setting_faults(parsed)))
-
-
-def _refuse(document: YamlDocument, faults: Faults) -> None:
-    for place, message in faults:
-        raise StudyError(f"{document.place(place)}: {message}")
+def section_faults(parsed: ProtocolFile) -> Faults:
+    """Yield the sections and keys that do not fit together."""
+    yield from _wave_faults(parsed)
+    yield from _model_faults(parsed)
+    yield from _judge_faults(parsed)
+    yield from idle_keys(parsed.plan)
+    yield from _plan_faults(parsed)
+    yield from _budget_faults(parsed)
+    yield from _setting_faults(parsed)
 
 
 def _wave_faults(parsed: ProtocolFile) -> Faults:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from generators.yaml_lines import YamlDocument
+from generators.yaml_lines import Place
 from registry.ledger import Plan
-from study.errors import StudyError
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Rate = Annotated[float, Field(gt=0, lt=1)]
 Names = tuple[str, ...]
+Faults = Iterator[tuple[Place, str]]  # places in a file, and what is wrong there
 
 
 class Section(BaseModel):
@@ -95,20 +95,17 @@ class PlanFile(PlanSection):
     replicates: Count | None = None
 
 
-def refuse_idle_keys(
-    document: YamlDocument, section: PlanSection, place: tuple[str, ...] = ("plan",)
-) -> None:
-    """Raise StudyError for a key that would do nothing; ``place`` is the section's."""
+def idle_keys(section: PlanSection, place: tuple[str, ...] = ("plan",)) -> Faults:
+    """Yield the keys that would do nothing; ``place`` is the section's."""
     for key in STANDARD_ONLY if section.preset != "standard-v1" else ():
         if getattr(section, key) is not None:
-            raise StudyError(
-                f"{document.place((*place, key))}: the preset {section.preset} has no {key!r}; "
-                "write `preset: standard-v1`"
-            )
+            message = f"the preset {section.preset} has no {key!r}; write `preset: standard-v1`"
+            yield (*place, key), message
     if section.onset_looks is not None and not section.onset_alpha:
-        raise StudyError(
-            f"{document.place((*place, 'onset_looks'))}: without `onset_alpha` no e-process for an "
-            "onset is run; give it one (0.005 is usual), or leave `onset_looks` out"
+        yield (
+            (*place, "onset_looks"),
+            "without `onset_alpha` no e-process for an onset is run; give it one (0.005 is usual), "
+            "or leave `onset_looks` out",
         )
 
 

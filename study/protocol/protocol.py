@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -18,8 +18,8 @@ from generators.templates import template_family
 from generators.yaml_lines import YamlDocument
 from harness.judging import pin_judge
 from registry.ledger import JudgePin, JudgeRule, ModelPin, Plan, record_digest
-from study.errors import StudyError
-from study.protocol.checks import check_sections, explain, refuse_agents, spell_out_tasks
+from study.errors import StudyError, StudyFileError
+from study.protocol.checks import explain, refuse_agents, section_faults, spell_out_tasks
 from study.protocol.plan_section import PlanSection, make_plan
 from study.protocol.sections import (
     PANEL,
@@ -35,8 +35,9 @@ from study.protocol.sections import (
     Tranches,
     planned_tranches,
     spell_out_waves,
+    stated_tranches,
 )
-from study.protocol.yaml import read_template, read_yaml
+from study.protocol.yaml import fault_at, load_yaml, read_template, yaml_faults
 
 FILE_NAME = "study.yaml"
 
@@ -152,28 +153,78 @@ def relatives_of(protocol: Protocol, judge: str) -> tuple[str, ...]:
 
 def read_protocol(folder: Path, name: str = FILE_NAME) -> Protocol:
     """Return the protocol of a study's folder. Raises StudyError naming file, line and key."""
-    document = read_yaml(folder / name)
+    protocol, faults = examine_protocol(folder, name)
+    if protocol is None:
+        raise faults[0]
+    return protocol
+
+
+def examine_protocol(
+    folder: Path, name: str = FILE_NAME
+) -> tuple[Protocol | None, list[StudyFileError]]:
+    """Return the protocol of a study's folder; or None and what is wrong with it, all that can be
+    known at once, the error to mend first in front. Raises StudyError if the file is no YAML."""
+    document = load_yaml(folder / name)
     if not isinstance(document.value, dict):
-        raise StudyError(f"{document.path}:1: a protocol is a mapping that starts with `study:`")
-    spell_out_tasks(document)
-    stated = spell_out_waves(document)
-    refuse_agents(document)
+        message = "a protocol is a mapping that starts with `study:`"
+        raise StudyFileError(document.path, 1, "", message)
+    stated = stated_tranches(document)
+    faults = [*yaml_faults(document), *_form_faults(document)]
+    lines = {fault.line for fault in faults}  # later checks do not repeat what is wrong there
     try:
         # As JSON, since strict validation then takes a list for a tuple and nothing else odd.
         parsed = ProtocolFile.model_validate_json(json.dumps(document.value, default=str))
     except ValidationError as error:
-        raise explain(document, error) from error
-    tasks, templates, catalog = _check_tasks(document, parsed, folder)
-    check_sections(document, parsed)
+        return None, [*faults, *(f for f in explain(document, error) if f.line not in lines)]
+    tasks = _Tasks(document, folder)
+    for index, section in enumerate(parsed.tasks):
+        try:
+            tasks.add(index, section)
+        except StudyFileError as error:
+            faults.append(error)
+    between = (fault_at(document, *fault) for fault in section_faults(parsed))
+    faults += [fault for fault in between if fault.line not in lines]
     reserve = parsed.reserve
     sizes = () if reserve is None else (reserve.seeds_per_arm,) * reserve.tranches
+    tranches = []
+    for number, models in enumerate(parsed.waves):
+        try:
+            wave = planned_tranches(document, number, models, stated.get(number), len(sizes))
+            tranches.append(wave)
+        except StudyFileError as error:
+            faults.append(error)
+    if faults:
+        return None, faults
+    protocol = _protocol_of(parsed, tasks, sizes, tuple(tranches))
+    try:
+        protocol.registered_plan()
+    except AnalysisError as error:
+        return None, [fault_at(document, ("plan",), str(error))]
+    return protocol, []
+
+
+def _form_faults(document: YamlDocument) -> Iterator[StudyFileError]:
+    """Spell out what may be written short, and yield what is wrong with it."""
+    for place, message in spell_out_tasks(document):
+        yield fault_at(document, place, message)
+    yield from spell_out_waves(document)
+    for place, message in refuse_agents(document):
+        yield fault_at(document, place, message)
+
+
+def _protocol_of(
+    parsed: ProtocolFile,
+    tasks: _Tasks,
+    reserve: tuple[int, ...],
+    tranches: tuple[tuple[Tranches, ...], ...],
+) -> Protocol:
     buyers = (*parsed.models.items(), *parsed.judges.items())
     values = vars(parsed) | {
-        "tasks": tasks,
-        "templates": templates,
-        "catalog": catalog,
-        "reserve": sizes,
-        "tranches": planned_tranches(document, parsed.waves, stated, sizes),
+        "tasks": tuple(tasks.strata),
+        "templates": tuple(tasks.templates.items()),
+        "catalog": INSTALLED.with_templates(tasks.families),
+        "reserve": reserve,
+        "tranches": tranches,
         "models": tuple(_pin(name, section) for name, section in parsed.models.items()),
         "judges": tuple(pin_judge(_pin(name, section)) for name, section in parsed.judges.items()),
         "facts": _facts(parsed.models),
@@ -186,12 +237,7 @@ def read_protocol(folder: Path, name: str = FILE_NAME) -> Protocol:
             if isinstance(section, OpenAISection) and section.logprobs
         ),
     }
-    protocol = Protocol(name=values.pop("study"), **values)
-    try:
-        protocol.registered_plan()
-    except AnalysisError as error:
-        raise StudyError(f"{document.place(('plan',))}: {error}") from error
-    return protocol
+    return Protocol(name=values.pop("study"), **values)
 
 
 # Documented of a model, and no part of its pin, since no request depends on it.
@@ -214,69 +260,63 @@ def _pin(name: str, section: ModelSection | JudgeSection) -> ModelPin:
     return ModelPin(name, provider, version, settings)
 
 
-_Templates = tuple[tuple[str, str], ...]
+@dataclass(slots=True)
+class _Tasks:
+    """The strata, the template files that some of them come from, and these files' families."""
 
+    document: YamlDocument
+    folder: Path
+    strata: list[Task] = field(default_factory=list)
+    templates: dict[str, str] = field(default_factory=dict)
+    families: list[Family] = field(default_factory=list)
 
-def _check_tasks(
-    document: YamlDocument, parsed: ProtocolFile, folder: Path
-) -> tuple[tuple[Task, ...], _Templates, Catalog]:
-    """The strata, the template files that some of them come from, and the catalogue with the
-    families of these files."""
-    tasks: list[Task] = []
-    templates: dict[str, str] = {}
-    families: list[Family] = []
-    for index, section in enumerate(parsed.tasks):
-        place = document.place(("tasks", index))
+    def add(self, index: int, section: TaskSection) -> None:
+        """Add the strata of a section. Raises StudyFileError."""
         if section.template is None:
-            section_tasks = [_catalogued(document, index, section)]
+            section_tasks = [self.catalogued(index, section)]
         else:
-            name, text, family, section_tasks = _templated(document, index, section, folder)
-            templates[name] = text
-            families.append(family)
+            section_tasks = self.templated(index, section)
         for task in section_tasks:
-            if task.stratum in [other.stratum for other in tasks]:
-                raise StudyError(f"{place}: {task.stratum} is there twice")
-            tasks.append(task)
-    return tuple(tasks), tuple(templates.items()), INSTALLED.with_templates(families)
+            if task.stratum in [other.stratum for other in self.strata]:
+                raise self.fault(index, f"{task.stratum} is there twice")
+            self.strata.append(task)
 
+    def fault(self, index: int, message: object, *key: str) -> StudyFileError:
+        return fault_at(self.document, ("tasks", index, *key), str(message))
 
-def _catalogued(document: YamlDocument, index: int, section: TaskSection) -> Task:
-    """The stratum of a family of the catalogue."""
-    place = document.place(("tasks", index))
-    if section.questions is not None:
-        raise StudyError(f"{place}: `questions` are those of a `template`")
-    if section.family is None or section.difficulty is None:
-        missing = "family" if section.family is None else "difficulty"
-        raise StudyError(
-            f"{place}: the key {missing!r} is missing: give family and difficulty, or template"
-        )
-    try:
-        family = INSTALLED.family(section.family, section.version)
-    except GeneratorError as error:
-        key = "version" if "version" in str(error) and section.version else "family"
-        raise StudyError(f"{document.place(('tasks', index, key))}: {error}") from error
-    try:
-        family.parameters(section.difficulty)
-    except GeneratorError as error:
-        raise StudyError(f"{document.place(('tasks', index, 'difficulty'))}: {error}") from error
-    return Task(family.name, family.version, section.difficulty)
+    def catalogued(self, index: int, section: TaskSection) -> Task:
+        """The stratum of a family of the catalogue."""
+        if section.questions is not None:
+            raise self.fault(index, "`questions` are those of a `template`")
+        if section.family is None or section.difficulty is None:
+            missing = "family" if section.family is None else "difficulty"
+            message = f"the key {missing!r} is missing: give family and difficulty, or template"
+            raise self.fault(index, message)
+        try:
+            family = INSTALLED.family(section.family, section.version)
+        except GeneratorError as error:
+            key = "version" if "version" in str(error) and section.version else "family"
+            raise self.fault(index, error, key) from error
+        try:
+            family.parameters(section.difficulty)
+        except GeneratorError as error:
+            raise self.fault(index, error, "difficulty") from error
+        return Task(family.name, family.version, section.difficulty)
 
-
-def _templated(
-    document: YamlDocument, index: int, section: TaskSection, folder: Path
-) -> tuple[str, str, Family, list[Task]]:
-    """A template file's name, text and family, and a stratum for each of its questions."""
-    place = document.place(("tasks", index, "template"))
-    for key in ("family", "version", "difficulty"):
-        if getattr(section, key) is not None:
-            raise StudyError(f"{place}: a template has no `{key}`: it names `questions`, if any")
-    try:
-        name, text = read_template(folder, str(section.template))
-        family = template_family(name, text)
-        chosen = [str(question) for question in section.questions or family.questions]
-        for question in chosen:
-            family.compiled(question)
-    except (GeneratorError, StudyError) as error:
-        raise StudyError(f"{place}: {error}") from error
-    strata = [Task(family.name, family.version, question) for question in chosen]
-    return name, text, family, strata
+    def templated(self, index: int, section: TaskSection) -> list[Task]:
+        """A stratum for each of a template file's questions."""
+        for key in ("family", "version", "difficulty"):
+            if getattr(section, key) is not None:
+                message = f"a template has no `{key}`: it names `questions`, if any"
+                raise self.fault(index, message, "template")
+        try:
+            name, text = read_template(self.folder, str(section.template))
+            family = template_family(name, text)
+            chosen = [str(question) for question in section.questions or family.questions]
+            for question in chosen:
+                family.compiled(question)
+        except (GeneratorError, StudyError) as error:
+            raise self.fault(index, error, "template") from error
+        self.templates[name] = text
+        self.families.append(family)
+        return [Task(family.name, family.version, question) for question in chosen]

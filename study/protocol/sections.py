@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from generators.yaml_lines import YamlDocument
-from study.errors import StudyError
+from generators.yaml_lines import Place, YamlDocument
+from study.errors import StudyFileError
 from study.protocol.plan_section import Count, PlanSection, Section
+from study.protocol.yaml import fault_at
 
 NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 URL = r"^https?://[^/@\s]+(/[^@\s]*)?$"  # without a user or password: it goes into the ledger
@@ -21,6 +22,8 @@ Name = Annotated[str, Field(pattern=NAME)]
 Usd = Annotated[float, Field(gt=0, le=1_000_000_000)]
 Tranches = tuple[int, ...]
 PANEL: Tranches = (0,)
+_Tranche = Annotated[int, Field(ge=0)]
+_Tranches = _Tranche | Annotated[tuple[_Tranche, ...], Field(min_length=1)]
 
 
 class TaskSection(Section):
@@ -227,54 +230,47 @@ JUDGE_SECTIONS: Mapping[str, type[Section]] = {**MODEL_SECTIONS, "scripted": Scr
 # --- The tranches of the waves ---
 
 
-def spell_out_waves(document: YamlDocument) -> dict[int, Any]:
-    """Replace each wave ``{models: […], tranches: …}`` by the list of its models, and return the
-    tranches as they are written, by wave. Raises StudyError for other keys."""
+class WaveSection(Section):
+    """A wave that states its tranches: for all of its models, or by model."""
+
+    models: tuple[str, ...]
+    tranches: _Tranches | dict[str, _Tranches] | None = None
+
+
+def spell_out_waves(document: YamlDocument) -> Iterator[StudyFileError]:
+    """Replace each wave ``{models: […], tranches: …}`` by the list of its models, and yield what is
+    wrong with its keys."""
     waves = document.value.get("waves")
-    stated: dict[int, Any] = {}
     for number, wave in enumerate(waves if isinstance(waves, list) else []):
         if not isinstance(wave, dict):
             continue
         for key in wave:
-            if key not in ("models", "tranches"):
-                place = document.place(("waves", number, key))
-                raise StudyError(f"{place}: unknown key; a wave has models and tranches")
+            if key not in WaveSection.model_fields:
+                message = "unknown key; a wave has models and tranches"
+                yield fault_at(document, ("waves", number, key), message)
         if "models" not in wave:
-            place = document.place(("waves", number))
-            raise StudyError(f"{place}: the key 'models' is missing")
-        stated[number] = wave.get("tranches")
-        waves[number] = wave["models"]
-    return stated
+            yield fault_at(document, ("waves", number), "the key 'models' is missing")
+        waves[number] = wave.get("models", [])
+
+
+def stated_tranches(document: YamlDocument) -> dict[int, Any]:
+    """Return the tranches as they are written, by wave."""
+    waves = document.value.get("waves")
+    numbered = enumerate(waves if isinstance(waves, list) else [])
+    return {number: wave.get("tranches") for number, wave in numbered if isinstance(wave, dict)}
 
 
 def planned_tranches(
-    document: YamlDocument,
-    waves: Sequence[Sequence[str]],
-    stated: Mapping[int, Any],
-    reserve: Sequence[int],
-) -> tuple[tuple[Tranches, ...], ...]:
-    """Return by wave the tranches of each of its models, in order; () for a wave that runs
-    the panel alone. Raises StudyError for a tranche that is not drawn and an unknown model."""
-    return tuple(
-        _of_wave(document, number, models, stated.get(number), len(reserve))
-        for number, models in enumerate(waves)
-    )
-
-
-def write_tranches(tranches: Mapping[str, Tranches]) -> str:
-    """Return the mapping as one line of YAML."""
-    return f"{{{', '.join(f'{name}: {list(numbers)}' for name, numbers in tranches.items())}}}"
-
-
-def _of_wave(
     document: YamlDocument, wave: int, models: Sequence[str], stated: Any, last: int
 ) -> tuple[Tranches, ...]:
-    """Return the tranches of each model: stated for all of them, or by name."""
+    """Return the tranches of each model of a wave, in order; () if it runs the panel alone.
+    ``stated`` are those of all of its models or by name, ``last`` is the last one that is drawn.
+    Raises StudyFileError for a tranche that is not drawn and an unknown model."""
     named = stated if isinstance(stated, dict) else {}
     for name in named:
         if name not in models:
-            place = document.place(("waves", wave, "tranches", name))
-            raise StudyError(f"{place}: the wave has no model {name!r}; it has {', '.join(models)}")
+            message = f"the wave has no model {name!r}; it has {', '.join(models)}"
+            raise fault_at(document, ("waves", wave, "tranches", name), message)
     every = PANEL
     if not isinstance(stated, dict | None):
         every = _read(document, (wave, "tranches"), stated, last)
@@ -285,17 +281,23 @@ def _of_wave(
     return () if set(chosen) == {PANEL} else chosen
 
 
-def _read(document: YamlDocument, place: tuple[str | int, ...], stated: Any, last: int) -> Tranches:
-    """Return one number, or a list of them, as a sorted tuple. Raises StudyError."""
+def write_tranches(tranches: Mapping[str, Tranches]) -> str:
+    """Return the mapping as one line of YAML."""
+    return f"{{{', '.join(f'{name}: {list(numbers)}' for name, numbers in tranches.items())}}}"
+
+
+def _read(document: YamlDocument, place: Place, stated: Any, last: int) -> Tranches:
+    """Return one number, or a list of them, as a sorted tuple. Raises StudyFileError."""
     numbers = stated if isinstance(stated, list) else [stated]
-    where = document.place(("waves", *place))
+    place = ("waves", *place)
     if not numbers or not all(type(number) is int for number in numbers):
-        raise StudyError(f"{where}: a tranche is a whole number, or a list of them: 0 is the panel")
+        message = "a tranche is a whole number, or a list of them: 0 is the panel"
+        raise fault_at(document, place, message)
     if len(set(numbers)) < len(numbers):
-        raise StudyError(f"{where}: a tranche is named twice")
+        raise fault_at(document, place, "a tranche is named twice")
     for number in numbers:
         if not 0 <= number <= last:
             known = "0, the panel: a reserve is drawn with the seeds, by `reserve:`"
             known = f"0 (the panel) and 1 to {last}" if last else known
-            raise StudyError(f"{where}: there is no tranche {number}; there is {known}")
+            raise fault_at(document, place, f"there is no tranche {number}; there is {known}")
     return tuple(sorted(numbers))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from generators.templates.language import MAX_BYTES as MAX_TEMPLATE_BYTES
 from generators.templates.library import NAMES, library_text
-from generators.yaml_lines import Place, YamlDocument, YamlError, YamlLimits, parse_yaml
-from study.errors import StudyError
+from generators.yaml_lines import Place, YamlDocument, YamlError, YamlLimits, key_of, parse_yaml
+from study.errors import StudyError, StudyFileError
 
 MAX_BYTES = 1_000_000
 _LIMITS = YamlLimits("a protocol", MAX_BYTES)
@@ -39,33 +39,52 @@ _LONGEST = 80  # characters of a value that are shown
 
 def read_yaml(path: Path) -> YamlDocument:
     """Return the document of a file. Raises StudyError that names file, line and fault."""
+    document = load_yaml(path)
+    for fault in yaml_faults(document):
+        raise fault
+    return document
+
+
+def load_yaml(path: Path) -> YamlDocument:
+    """Return the document of a file, which may have faults. Raises StudyError if it is no YAML."""
     try:
         data = read_bounded(path, MAX_BYTES, _LIMITS.kind)
     except FileNotFoundError:
         raise StudyError(f"{path}: no such file; `dosimeter init DIR` writes one") from None
     try:
-        document = parse_yaml(data, str(path), _LIMITS)
+        return parse_yaml(data, str(path), _LIMITS)
     except YamlError as error:
-        raise StudyError(str(error)) from error
+        line, _, message = str(error).removeprefix(f"{path}:").partition(": ")
+        if not line.isdigit():
+            raise StudyError(str(error)) from error
+        raise StudyFileError(str(path), int(line), "", message) from error
+
+
+def yaml_faults(document: YamlDocument) -> Iterator[StudyFileError]:
+    """Yield the faults of a document as YAML, such as repeated keys."""
     for fault in document.faults:
-        raise StudyError(f"{path}:{fault.line}: {fault.what}")
-    return document
+        yield StudyFileError(document.path, fault.line, "", fault.what)
 
 
-def explain_fault(document: YamlDocument, place: Place, fault: Mapping[str, Any]) -> StudyError:
+def fault_at(document: YamlDocument, place: Place, message: str) -> StudyFileError:
+    """Return the error for a place of a document."""
+    return StudyFileError(document.path, document.line(place), key_of(place), message)
+
+
+def explain_fault(document: YamlDocument, place: Place, fault: Mapping[str, Any]) -> StudyFileError:
     """Return one of pydantic's errors about a value of a document in words: its place, the value,
     and a description of a valid one."""
     if fault["type"] == "missing":
         *above, key = place
-        return StudyError(f"{document.place(tuple(above))}: the key {key!r} is missing")
-    where, value = document.place(place), fault.get("input")
+        return fault_at(document, tuple(above), f"the key {key!r} is missing")
+    value = fault.get("input")
     plain = isinstance(value, str | int | float)
     if (right := _RIGHT.get(fault["type"])) is None:
         shown = f" (found {_short(value)})" if plain else ""
-        return StudyError(f"{where}: {fault['msg']}{shown}")
+        return fault_at(document, place, f"{fault['msg']}{shown}")
     right = right.format_map({key: _number(bound) for key, bound in fault.get("ctx", {}).items()})
     prefix = f"{_short(value)}: " if plain else "nothing stands here: " if value is None else ""
-    return StudyError(f"{where}: {prefix}{right} is right")
+    return fault_at(document, place, f"{prefix}{right} is right")
 
 
 def _short(value: object) -> str:

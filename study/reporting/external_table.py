@@ -22,9 +22,9 @@ from study.protocol import (
     ControlsSection,
     PlanFile,
     explain_fault,
+    idle_keys,
     plan_options,
     read_yaml,
-    refuse_idle_keys,
 )
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ def _read_plan(path: Path | None) -> tuple[PlanFile, list[str]]:
         plan_file = PlanFile.model_validate_json(json.dumps(section, default=str))
     except ValidationError as error:
         raise _explain(document, error, inside=inside) from error
-    refuse_idle_keys(document, plan_file, ("plan",) if inside else ())
+    for place, message in idle_keys(plan_file, ("plan",) if inside else ()):
+        raise StudyError(f"{document.place(place)}: {message}")
     notes = [
         f"The plan is that of {path.name}; no ledger shows that it was registered before the data "
         "were seen."

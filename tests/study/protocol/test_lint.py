@@ -1,0 +1,182 @@
+"""`dosimeter lint`: every error of a study file at once, by line, and nothing else is done."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from study.cli.main import main
+from study.protocol.lint import Finding, lint_protocol
+
+GOOD = """\
+study: pilot
+tasks: [count_circles/easy, compute_average/hard]
+seeds_per_arm: 8
+models:
+  honest: {provider: scripted, agent: honest, error_rate: 0.2}
+  remote:
+    provider: openai
+    model: some-model
+    base_url: http://127.0.0.1:8000/v1
+    api_key_env: PILOT_KEY
+waves:
+  - [honest]
+  - [honest, remote]
+prices: prices.yaml
+"""
+PRICES = """\
+prices:
+  - {provider: openai, model: some-model, input: 1, output: 2, date: 2026-11-01, source: list}
+"""
+KEY = {"PILOT_KEY": "secret"}
+
+
+def lint(folder: Path, text: str, environment: dict[str, str] = KEY) -> list[Finding]:
+    (folder / "study.yaml").write_text(text)
+    (folder / "prices.yaml").write_text(PRICES)
+    return lint_protocol(folder / "study.yaml", environment)
+
+
+def lines(findings: list[Finding], level: str = "error") -> list[tuple[int, str]]:
+    return [(finding.line, finding.key) for finding in findings if finding.level == level]
+
+
+def test_a_good_file_has_no_findings(tmp_path: Path) -> None:
+    assert lint(tmp_path, GOOD) == []
+
+
+def test_errors_within_sections_are_reported_together(tmp_path: Path) -> None:
+    text = (
+        GOOD.replace("seeds_per_arm: 8", "seeds_per_arm: eight")
+        .replace("error_rate: 0.2", "error_rate: 2")
+        .replace("api_key_env", "api_key_environment")
+        .replace("count_circles/easy", "count_circles")
+        + "plan: {alpha: 3, presett: basic-v1}\n"
+    )
+    assert lines(lint(tmp_path, text)) == [
+        (2, "tasks[0]"),
+        (3, "seeds_per_arm"),
+        (5, "models.honest.error_rate"),
+        (10, "models.remote.api_key_environment"),
+        (15, "plan.presett"),
+        (15, "plan.alpha"),
+    ]
+
+
+def test_errors_between_sections_are_reported_together(tmp_path: Path) -> None:
+    text = (
+        GOOD.replace("compute_average/hard", "compute_averag/hard")
+        .replace("  - [honest]\n", "  - [honset]\n")
+        .replace("- [honest, remote]", "- {models: [honest, remote], tranches: 3}")
+        + "budget: {models: {remot: 3}}\nplan: {study_alpha: 0.02}\n"
+    )
+    assert lines(lint(tmp_path, text)) == [
+        (2, "tasks[1].family"),
+        (12, "waves[0][0]"),
+        (13, "waves[1].tranches"),
+        (15, "budget.models.remot"),
+        (16, "plan.study_alpha"),
+    ]
+
+
+def test_a_problem_is_reported_once_where_it_starts(tmp_path: Path) -> None:
+    text = GOOD.replace("  - [honest]\n", "  - {model: [honest]}\n")
+    findings = lint(tmp_path, text)
+    assert [finding.message for finding in findings] == [
+        "unknown key; a wave has models and tranches",
+        "the key 'models' is missing",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("study: [\n", 2, "not valid YAML"),
+        ("- a\n", 1, "a protocol is a mapping"),
+        (GOOD + "study: twice\n", 15, "on line 1 already"),
+        (GOOD + "plan: {preset: standard-v1}\n", 15, "pre_exposure"),
+        (GOOD.replace("api_key_env: PILOT_KEY", "mode: single_turn"), 6, "'context'"),
+        (GOOD + "sandbox: {kind: local}\n", 6, "does not isolate"),
+        (GOOD.replace("prices: prices.yaml", "prices: none.yaml"), 14, "none.yaml"),
+    ],
+    ids=["syntax", "list", "repeated", "controls", "single turn", "sandbox", "prices"],
+)
+def test_what_a_later_step_would_refuse_is_an_error(
+    tmp_path: Path, text: str, line: int, words: str
+) -> None:
+    errors = [finding for finding in lint(tmp_path, text) if finding.level == "error"]
+    assert [error.line for error in errors] == [line]
+    assert words in errors[0].message
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "line", "words"),
+    [
+        (GOOD, {}, 6, "PILOT_KEY is not set"),
+        (GOOD.replace("prices: prices.yaml\n", ""), KEY, 6, "no `prices:` file is named"),
+        (GOOD.replace("some-model", "other-model"), KEY, 6, "no price is known for other-model"),
+        (GOOD.replace(", remote]", "]"), KEY, 6, "it is in no wave"),
+    ],
+    ids=["key", "prices", "price", "idle"],
+)
+def test_what_can_still_be_mended_is_a_warning(
+    tmp_path: Path, text: str, environment: dict[str, str], line: int, words: str
+) -> None:
+    findings = lint(tmp_path, text, environment)
+    assert [(finding.level, finding.line) for finding in findings] == [("warning", line)]
+    assert words in findings[0].message
+
+
+def test_a_key_of_the_environment_is_not_printed(tmp_path: Path) -> None:
+    findings = lint(tmp_path, GOOD, {"PILOT_KEY": "sécret-key"})
+    assert [finding.level for finding in findings] == ["warning"]
+    assert "cret" not in str(findings[0])
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["lint", *arguments], env=KEY)
+
+
+def test_the_command_prints_all_and_writes_nothing(tmp_path: Path) -> None:
+    lint(tmp_path, GOOD)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    good = run(str(tmp_path))
+    assert good.exit_code == 0, good.output
+    assert good.output == f"{tmp_path}/study.yaml: no errors\n"
+    other = tmp_path / "other.yaml"
+    other.write_text(GOOD.replace("seeds_per_arm: 8", "seeds_per_arm: 0\nreplicate: 2"))
+    bad = run(str(other))
+    assert bad.exit_code == 2
+    assert bad.output == (
+        f"{other}:3: seeds_per_arm: 0: a number from 1 on is right\n"
+        f"{other}:4: replicate: unknown key; did you mean 'replicates'?\n"
+        f"{other}: 2 errors\n"
+    )
+    other.unlink()
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_the_findings_as_json(tmp_path: Path) -> None:
+    lint(tmp_path, GOOD.replace("alpha", "") + "entropy: dice\n")
+    result = run(str(tmp_path), "--json")
+    assert result.exit_code == 2
+    assert json.loads(result.output) == [
+        {
+            "level": "error",
+            "file": f"{tmp_path}/study.yaml",
+            "line": 15,
+            "key": "entropy",
+            "message": "'system', or 'fixed:' and 64 hexadecimal digits for a demonstration "
+            "(found 'dice')",
+        }
+    ]
+
+
+def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
+    result = run(str(tmp_path / "absent"))
+    assert result.exit_code == 2
+    assert result.output.startswith("dosimeter: ")
+    assert "no such file" in result.output
