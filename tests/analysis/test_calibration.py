@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.special import ndtri
-from scipy.stats import norm
+from scipy.special import ndtr, ndtri
+from scipy.stats import beta, norm
 
 from analysis.calibration import (
     DOSES,
@@ -28,7 +29,6 @@ from analysis.plan.presets import basic_plan, look_alpha
 from analysis.plan.primary import ModelScores
 from analysis.report.figures.detection import plot_calibration
 from analysis.stats.intervals import estimate_gap
-from benchmarks.statistics.simulate_process import REGIMES, Design, Effect, simulate
 from registry.ledger.records import Plan
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -41,16 +41,29 @@ def _plan(looks: int = 1, outcomes: tuple[str, ...] = ("score",), permutations: 
     return basic_plan(strata, 64, looks=looks, permutations=permutations, outcomes=outcomes)
 
 
-def _ground(tasks: int = 4, seeds: int = 64) -> CleanScores:
-    stream = np.random.default_rng(3)
-    made = simulate(Design(tasks, seeds), REGIMES["A"], Effect(), 1, stream)
-    return CleanScores(ModelScores(made.means[0][:, None, :1]), made.stratum, made.public)
+def _ground(
+    tasks: int = 4, seeds: int = 64, seed: int = 3, *, models: int = 1, shared: float = 0.0
+) -> list[CleanScores]:
+    """Scores of models on the same instances with a mean of .5 and an SD of .267, as published
+    results have; ``shared`` of the variance is the instance's, for these models and the mean of
+    four others before exposure, which is the covariate where there is a share."""
+    stream = np.random.default_rng(seed)
+    n = 2 * tasks * seeds
+    stratum, public = np.arange(n) // (2 * seeds), np.arange(n) % (2 * seeds) < seeds
+    difficulty = np.sqrt(shared) * stream.standard_normal(n)
+
+    def scores(runs: int) -> NDArray[np.float64]:
+        z = difficulty + np.sqrt((1 - shared) / runs) * stream.standard_normal(n)
+        return np.asarray(beta(1.25, 1.25).ppf(ndtr(z))[:, None])
+
+    x = scores(4) if shared else None
+    return [CleanScores(ModelScores(scores(1)[:, None], x), stratum, public) for _ in range(models)]
 
 
 @pytest.fixture(scope="module")
 def regime_a() -> Calibration:
     return calibrate(
-        _plan(), _ground(), doses=FINE, replicates=150, registration="sha256:r", place="m|0"
+        _plan(), _ground()[0], doses=FINE, replicates=150, registration="sha256:r", place="m|0"
     )
 
 
@@ -82,7 +95,7 @@ def test_the_blank_is_found_as_often_as_alpha_allows(regime_a: Calibration) -> N
 def test_more_looks_make_the_instrument_blunter() -> None:
     one, eight = (
         calibrate(
-            _plan(looks), _ground(), doses=FINE, replicates=40, registration="r", place="m|0"
+            _plan(looks), _ground()[0], doses=FINE, replicates=40, registration="r", place="m|0"
         ).enough
         for looks in (1, 8)
     )
@@ -91,10 +104,10 @@ def test_more_looks_make_the_instrument_blunter() -> None:
 
 
 def test_several_models_in_a_look_make_it_blunter_and_share_its_alpha() -> None:
-    made = simulate(Design(2, 24), REGIMES["A"], Effect(), 6, np.random.default_rng(6))
-    alone = CleanScores(ModelScores(made.means[0][:, None, :1]), made.stratum, made.public)
+    alone, *rest = _ground(2, 24, 6, models=6)
     none = np.zeros((96, 5), dtype=np.int64)
-    others = ModelScores(made.means[1:, :, :1].swapaxes(0, 1), None, none, none + 1)
+    values = np.concatenate([other.scores.values for other in rest], axis=1)
+    others = ModelScores(values, None, none, none + 1)
     plan = basic_plan(["h0", "h1"], 24, permutations=499, outcomes=("score",))
     one, six = (
         calibrate(plan, g, doses=(0.2, 0.4), replicates=60, registration="r", place="m|0")
@@ -114,20 +127,18 @@ def test_several_models_in_a_look_make_it_blunter_and_share_its_alpha() -> None:
 
 
 def test_a_covariate_sharpens_it() -> None:
-    made = simulate(Design(2, 24, 1, 4), REGIMES["C"], Effect(), 1, np.random.default_rng(5))
-    plain = CleanScores(ModelScores(made.means[0][:, None, :1]), made.stratum, made.public)
-    assert made.covariate is not None
-    adjusted = replace(plain, scores=replace(plain.scores, covariate=made.covariate[0][:, :1]))
+    adjusted = _ground(2, 24, 5, shared=0.5)[0]
+    plain = replace(adjusted, scores=replace(adjusted.scores, covariate=None))
     plan = basic_plan(["h0", "h1"], 24, permutations=999, outcomes=("score",))
     before, after = (
         calibrate(plan, g, doses=(0.5,), replicates=10, registration="r", place="m|0").se or 0.0
         for g in (plain, adjusted)
     )
-    assert 0 < after < 0.92 * before  # regime C saves a third of the variance
+    assert 0 < after < 0.92 * before  # a third of the variance is saved
 
 
 def test_it_follows_from_the_registration_alone() -> None:
-    ground = _ground(4, 8)
+    ground = _ground(4, 8)[0]
     options = {"doses": (0.2,), "replicates": 5}
     one, same, other = (
         calibrate(_plan(), ground, registration=r, place="m|0", **options)  # type: ignore[arg-type]
@@ -137,7 +148,7 @@ def test_it_follows_from_the_registration_alone() -> None:
 
 
 def test_only_public_instances_are_known_and_only_scores_move() -> None:
-    ground = _ground(2, 8)
+    ground = _ground(2, 8)[0]
     ground.scores.values[3, 0, 0] = np.nan
     trials = inject(ground, [0.0, 1.0], None, np.random.default_rng(1))
     values, public = trials.studies.scores.values[:, :, 0], trials.studies.public
@@ -155,7 +166,7 @@ def test_only_public_instances_are_known_and_only_scores_move() -> None:
 
 
 def test_what_knowing_brings_may_be_an_agents_scores_in_the_stratum() -> None:
-    ground = _ground(2, 8)
+    ground = _ground(2, 8)[0]
     pools = [np.array([[0.9], [0.8]]), np.array([[0.7]])]
     trials = inject(ground, [1.0], pools, np.random.default_rng(1))
     scores, public = trials.studies.scores.values[:, 0, 0], trials.studies.public[:, 0]
@@ -164,7 +175,7 @@ def test_what_knowing_brings_may_be_an_agents_scores_in_the_stratum() -> None:
 
 
 def test_agents_that_were_run_are_measured_by_the_same_test() -> None:
-    ground = _ground(4, 16)
+    ground = _ground(4, 16)[0]
     trials = inject(ground, [0.0, 0.0, 1.0], None, np.random.default_rng(2))
     labels = np.repeat(ground.public[:, None], 3, axis=1)  # one draw of arms, as of real agents
     studies = replace(trials.studies, public=labels)
@@ -219,13 +230,13 @@ def test_what_the_rates_do_not_bound_is_not_told(
 def test_doses_that_are_none(doses: tuple[float, ...], replicates: int, said: str) -> None:
     with pytest.raises(AnalysisError, match=said):
         calibrate(
-            _plan(), _ground(4, 4), doses=doses, replicates=replicates,
+            _plan(), _ground(4, 4)[0], doses=doses, replicates=replicates,
             registration="r", place="",
         )  # fmt: skip
 
 
 def test_constant_scores_and_one_arm_are_handled() -> None:
-    ground = _ground(2, 4)
+    ground = _ground(2, 4)[0]
     flat = replace(ground, scores=ModelScores(np.full_like(ground.scores.values, 0.5)))
     found = calibrate(_plan(), flat, doses=(1.0,), replicates=3, registration="r", place="")
     assert found.se is None
