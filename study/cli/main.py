@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from registry.provenance import PACKAGES, utc_now, verify_packages
-from study import pipeline, reporting, workspace
+from study import pipeline, reporting
 from study.cli.calibrate import calibrate
+from study.cli.init import init
 from study.cli.judges import grade, judge
 from study.cli.lint import lint
 from study.cli.output import (
@@ -157,22 +158,7 @@ def demo(
     print_verdicts(report, path, as_json)
 
 
-@main.command()
-@click.argument("folder", required=False, type=PATH)
-@click.option("--study", type=PATH, help="The same, as elsewhere.")
-def init(folder: Path | None, study: Path | None) -> None:
-    """Write a new study's FOLDER (default: here): study.yaml to edit, and a fresh age key.
-
-    \b
-    Example:
-      dosimeter init my-study
-    """
-    place = folder or study or Path()
-    path = workspace.init_study(place)
-    click.echo(f"wrote {path}; edit it, then `dosimeter draw --study {place}`")
-    click.echo(f"the key in {place / 'keys'} opens all that the study seals: keep a copy elsewhere")
-
-
+main.add_command(init)
 main.add_command(models)
 main.add_command(tasks)
 main.add_command(template)

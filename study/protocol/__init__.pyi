@@ -1,13 +1,16 @@
 from .lint import lint_protocol
 from .plan_section import ControlsSection, PlanFile, idle_keys, plan_options
 from .protocol import FILE_NAME, Protocol, Task, read_protocol, relatives_of
-from .sections import PANEL, BudgetSection, Tranches, write_tranches
+from .sections import NAME, PANEL, URL, VARIABLE, BudgetSection, Tranches, write_tranches
 from .yaml import MAX_BYTES, explain_fault, read_bounded, read_template, read_yaml
 
 __all__ = [
     "FILE_NAME",
     "MAX_BYTES",
+    "NAME",
     "PANEL",
+    "URL",
+    "VARIABLE",
     "BudgetSection",
     "ControlsSection",
     "PlanFile",

@@ -15,6 +15,7 @@ from study.protocol.yaml import fault_at
 
 NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 URL = r"^https?://[^/@\s]+(/[^@\s]*)?$"  # without a user or password: it goes into the ledger
+VARIABLE = r"^([A-Z_][A-Z0-9_]*)?$"  # of the environment; "" for none
 ADDRESS = r"^([\w.-]+|\[[0-9a-fA-F:]+\]):[0-9]{1,5}$"
 RECIPIENT = r"^age1[02-9ac-hj-np-z]{58}$"
 ENTROPY = r"^(system|fixed:[0-9a-f]{64})$"
@@ -65,7 +66,7 @@ class _ServedSection(_ModelSection):
     model: str
     base_url: str | None = Field(default=None, pattern=URL)
     # "" for a server that takes no key, and for boto3 to find its credentials
-    api_key_env: str | None = Field(default=None, pattern=r"^([A-Z_][A-Z0-9_]*)?$")
+    api_key_env: str | None = Field(default=None, pattern=VARIABLE)
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, gt=0, le=1)
     max_tokens: int | None = Field(default=None, ge=1)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,16 +13,16 @@ from generators.seed import Seed
 from registry.draw import Entropy, FixedEntropy, Identify, SystemEntropy, draw, seal_draw
 from registry.errors import BrokenPromise
 from registry.ledger import Ledger, Plan, Preregistration, SealedSet, record_body
-from registry.provenance import read_provenance
+from registry.provenance import read_provenance, utc_now
 from registry.sealing import write_identity
 from study.errors import StudyError
 from study.protocol import FILE_NAME, Protocol, read_protocol
+from study.workspace.new_study import PRICES_NAME, NewStudy, prices_text, study_name, study_text
 from study.workspace.study import CHECKOUT, Study
 
 logger = logging.getLogger(__name__)
 Watch = Callable[[str, int, int], None]  # what, done, of
 
-TEMPLATE = Path(__file__).with_name("new_study.yaml")
 NO_IMAGE = "none"
 
 
@@ -34,29 +35,64 @@ class PinnedImage:
 
 
 def init_study(folder: Path, protocol: str | None = None) -> Path:
-    """Write a new study's folder: ``study.yaml``, a fresh key, a .gitignore for both secrets and
-    store. The protocol, which makes a folder a study, is written last, so that no half of one is
-    left. Raises StudyError if the folder holds a study."""
+    """Write a new study's folder: ``study.yaml`` of this text, a fresh key, a .gitignore for both
+    secrets and store. Without a text, a study of two waves with its price file. Raises StudyError
+    as ``create_study``."""
+    if protocol is not None:
+        return _write_folder(folder, protocol, {})
+    return create_study(folder, NewStudy(study_name(folder), any_price=True), utc_now())
+
+
+def create_study(folder: Path, new: NewStudy, now: str) -> Path:
+    """Write the folder of a new study with its price file. Either all of it is written, or nothing
+    is left. Raises StudyError if the folder holds a study or a price file."""
+    return _write_folder(folder, study_text(new), {PRICES_NAME: prices_text(new, now[:10])})
+
+
+def check_new(folder: Path) -> None:
+    """Raise StudyError if the folder holds a study or a price file."""
+    if (folder / FILE_NAME).exists():
+        raise StudyError(f"{folder / FILE_NAME}: a study is there already")
+    if (folder / PRICES_NAME).exists():
+        raise StudyError(f"{folder / PRICES_NAME}: a price file is there already; move it away")
+
+
+def _write_folder(folder: Path, protocol: str, files: Mapping[str, str]) -> Path:
+    """Write the folder. The protocol, which makes a folder a study, is written last; whatever stops
+    the writing, all that it has made is removed."""
     path = folder / FILE_NAME
     if path.exists():
         raise StudyError(f"{path}: a study is there already")
-    text = protocol or TEMPLATE.read_text("utf-8").replace("{name}", _study_name(folder))
+    if files:
+        check_new(folder)
+    key, draft = folder / "keys" / "study.txt", folder / f".{FILE_NAME}.new"
     try:
-        (folder / "keys").mkdir(parents=True, exist_ok=True)
-        key = folder / "keys" / "study.txt"
-        if not key.exists():
-            write_identity(key)
-        _ignore(folder / ".gitignore", ("keys/", "store/", ".sweep-*.lock", ".grade.lock"))
-        draft = folder / f".{FILE_NAME}.new"
-        try:
-            draft.write_text(text, encoding="utf-8")
+        with ExitStack() as undo:
+            for place in (*reversed(folder.parents), folder, key.parent):
+                if not place.exists():
+                    place.mkdir(exist_ok=True)
+                    undo.callback(_remove, place)
+            for made in (key, folder / ".gitignore"):
+                if not made.exists():
+                    undo.callback(_remove, made)
+            if not key.exists():
+                write_identity(key)
+            _ignore(folder / ".gitignore", ("keys/", "store/", ".sweep-*.lock", ".grade.lock"))
+            for made, text in (*((folder / n, t) for n, t in files.items()), (draft, protocol)):
+                undo.callback(_remove, made)
+                made.write_text(text, encoding="utf-8")
             read_protocol(folder, draft.name)  # a protocol that does not hold makes no study
             draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
+            undo.pop_all()
     except OSError as error:
         raise StudyError(f"{folder}: {error.strerror}; give a folder that you may write") from error
     return path
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or an empty folder, if it is there."""
+    with suppress(OSError):
+        path.rmdir() if path.is_dir() else path.unlink()
 
 
 def _ignore(path: Path, names: tuple[str, ...]) -> None:
@@ -208,8 +244,3 @@ def _check_drawn(study: Study) -> SealedSet:
             f"but {drawn} were drawn: restore them; another draw needs a new study"
         )
     return sealed
-
-
-def _study_name(folder: Path) -> str:
-    name = "".join(c if c.isalnum() else "-" for c in folder.resolve().name.lower()).strip("-")
-    return name[:63] if name and name.isascii() else "my-study"

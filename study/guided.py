@@ -1,0 +1,103 @@
+"""The size and the cost of a study that is about to be written, for ``dosimeter init --guided``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from analysis.planning import ARTICLE, PowerDesign, SimulationSize, seeds_curve
+from harness.model import Usage
+from harness.spending import Price
+from study.errors import StudyError
+from study.planning import PowerRequest, plan_setting
+from study.protocol import FILE_NAME
+from study.sweeps import price_pins, render_wave
+from study.workspace import PRICES_NAME, NewStudy, Study, open_study, prices_text, study_text
+
+Watch = Callable[[str, int, int], None]
+POWER = 0.8
+_SPARE = 0.04  # two Monte-Carlo errors of a simulation, so that another one passes too
+
+
+@dataclass(frozen=True, slots=True)
+class ModelForecast:
+    """The episodes of a model in a wave. ``first_usd`` is the cost of the first request of each,
+    which is a part of the whole; None if the price is unknown or nobody is paid."""
+
+    wave: int
+    model: str
+    episodes: int
+    free: bool
+    first_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class StudyForecast:
+    """A new study with the seeds that its target gap needs, its power and its episodes."""
+
+    new: NewStudy
+    power: float
+    models: tuple[ModelForecast, ...]
+
+    def episodes(self, wave: int) -> int:
+        """Return the episodes of a wave."""
+        return sum(model.episodes for model in self.models if model.wave == wave)
+
+    def first_usd(self, wave: int) -> float | None:
+        """Return the cost of the first requests of a wave; None if it is unknown."""
+        paid = [model.first_usd for model in self.models if model.wave == wave and not model.free]
+        known = [usd for usd in paid if usd is not None]
+        return math.fsum(known) if len(known) == len(paid) else None
+
+
+def forecast_study(new: NewStudy, now: str, watch: Watch) -> StudyForecast:
+    """Find the seeds that the target gap needs by simulating the plan, and count the episodes.
+    Raises StudyError if no reachable number is enough, and as reading the study does."""
+    with _draft(new, now) as study:
+        plan = study.protocol.registered_plan()
+        setting = plan_setting(PowerRequest(gap=new.gap), plan, study.protocol)
+    design = PowerDesign(plan, ARTICLE, setting)
+    needed = seeds_curve(design, SimulationSize(), POWER + _SPARE, partial(watch, "simulating"))
+    if needed.value is None:
+        raise StudyError(
+            f"a gap of {100 * new.gap:g} points needs more instances than anybody runs: give a "
+            "larger target gap, or fewer looks"
+        )
+    power = next(point.power for point in needed.points if point.seeds == needed.value)
+    basis = f"So many find a gap of {100 * new.gap:g} points in a model with a chance of 80 %."
+    sized = replace(new, seeds_per_arm=int(needed.value), basis=basis)
+    with _draft(sized, now) as study:
+        return StudyForecast(sized, power, tuple(_forecast_models(study)))
+
+
+@contextmanager
+def _draft(new: NewStudy, now: str) -> Iterator[Study]:
+    """Open the study as it would be written, in a temporary folder."""
+    with TemporaryDirectory(prefix="dosimeter-") as name:
+        folder = Path(name)
+        (folder / FILE_NAME).write_text(study_text(new), encoding="utf-8")
+        (folder / PRICES_NAME).write_text(prices_text(new, now[:10]), encoding="utf-8")
+        yield open_study(folder)
+
+
+def _forecast_models(study: Study) -> Iterator[ModelForecast]:
+    protocol = study.protocol
+    for wave in range(len(protocol.waves)):
+        requests, _ = render_wave(study, wave)
+        pins = protocol.wave_models(wave)
+        for priced in price_pins(study, pins, allow_unknown=True).models:
+            sizes = [request.tokens for request in requests if request.model == priced.name]
+            runs = 2 * protocol.seeds_per_arm * protocol.replicates
+            usd = None if priced.price is None else _cost(priced.price, runs * sum(sizes))
+            episodes = runs * len(protocol.tasks)
+            yield ModelForecast(wave, priced.name, episodes, priced.free, usd)
+
+
+def _cost(price: Price, tokens: int) -> float:
+    return float(price.cost(Usage(tokens, 0)) or Decimal())
