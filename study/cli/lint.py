@@ -41,3 +41,16 @@ def lint(path: Path, as_json: bool) -> None:
             counts += f", {warnings} warning{'s' * (warnings != 1)}"
         click.echo(f"{file}: {counts}")
     sys.exit(2 if any(finding.level == "error" for finding in findings) else 0)
+
+
+@click.command()
+def schema() -> None:
+    """Print the JSON Schema of study.yaml, for editors that complete and check YAML.
+
+    The first line of study.yaml names it: # yaml-language-server: $schema=study.schema.json
+
+    \b
+    Example:
+      dosimeter schema > study.schema.json
+    """
+    print_json(protocols.study_schema())

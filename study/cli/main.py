@@ -14,7 +14,7 @@ from study import pipeline, reporting
 from study.cli.calibrate import calibrate
 from study.cli.init import init
 from study.cli.judges import grade, judge
-from study.cli.lint import lint
+from study.cli.lint import lint, schema
 from study.cli.output import (
     PATH,
     json_option,
@@ -163,6 +163,7 @@ main.add_command(models)
 main.add_command(tasks)
 main.add_command(template)
 main.add_command(lint)
+main.add_command(schema)
 main.add_command(power)
 
 

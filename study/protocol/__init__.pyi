@@ -1,6 +1,7 @@
 from .lint import lint_protocol
 from .plan_section import ControlsSection, PlanFile, idle_keys, plan_options
 from .protocol import FILE_NAME, Protocol, Task, read_protocol, relatives_of
+from .schema import study_schema
 from .sections import NAME, PANEL, URL, VARIABLE, BudgetSection, Tranches, write_tranches
 from .yaml import MAX_BYTES, explain_fault, read_bounded, read_template, read_yaml
 
@@ -26,5 +27,6 @@ __all__ = [
     "read_template",
     "read_yaml",
     "relatives_of",
+    "study_schema",
     "write_tranches",
 ]

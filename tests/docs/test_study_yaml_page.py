@@ -1,4 +1,4 @@
-"""The reference of study.yaml is what the code says."""
+"""The reference of study.yaml is what the code says, and the program accepts its examples."""
 
 from __future__ import annotations
 
@@ -6,10 +6,121 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+import jsonschema
 import pytest
+import yaml
+
+from generators.templates.library import library_text
+from study.errors import StudyError
+from study.protocol.plan_section import STANDARD_ONLY
+from study.protocol.protocol import read_protocol
+from study.protocol.reference import WORDS, Reference, sections
+from study.protocol.schema import study_schema
 
 ROOT = Path(__file__).resolve().parents[2]
+SERVED = {"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:8000/v1"}
+BASE: dict[str, Any] = {
+    "study": "pilot",
+    "tasks": ["count_circles/easy"],
+    "seeds_per_arm": 8,
+    "reserve": {"tranches": 8, "seeds_per_arm": 8},
+    "models": {
+        "old-1": {**SERVED, "released": "2025-01-01"},
+        "old-2": {**SERVED, "released": "2025-01-01"},
+        "new-1": SERVED,
+        "reader": {"provider": "scripted", "agent": "spiked", "error_rate": 0, "release": "r"},
+    },
+    "judges": {"haiku": {"provider": "anthropic", "model": "claude-haiku-4-5"}},
+    "waves": [["old-1", "old-2"], ["old-1", "new-1"]],
+    "prices": "prices.yaml",
+}
+# What a key needs beside it.
+SPIKED = {"agent": "spiked", "release": "release"}
+COMPANIONS: dict[str, dict[str, Any]] = {
+    "tasks.family": {"difficulty": "easy"},
+    "tasks.version": {"family": "count_circles", "difficulty": "easy"},
+    "tasks.difficulty": {"family": "count_circles"},
+    "tasks.questions": {"template": "mine.yml"},
+    "models.scripted.release": SPIKED,
+    "models.scripted.share": SPIKED,
+    "models.openai.top_logprobs": {"logprobs": "echo"},
+    "plan.onset_looks": {"onset_alpha": 0.005},
+}
+STANDARD = {"preset": "standard-v1", "second_grader": "haiku"}
+CONTROLS = {"pre_exposure": ["old-1", "old-2"]}
+# Keys that the classes have and the program refuses with a reason.
+REFUSED = {
+    "models.scripted.structured",
+    "models.agent_server.structured",
+    "models.scripted.retention",
+    "models.local.retention",
+    "judges.scripted.retention",
+}
+
+
+def study_with(path: str, key: str, examples: dict[str, Any], required: set[str]) -> dict[str, Any]:
+    """A study that has a key with its example, beside those that its section requires."""
+    exact = f"{path}.{key}".lstrip(".")
+    needed = {name: examples[name] for name in required}
+    section = needed | COMPANIONS.get(exact, {}) | {key: examples[key]}
+    match path.split("."):
+        case [""] if isinstance(examples[key], dict) and key in BASE:
+            return BASE | {key: BASE[key] | examples[key]}
+        case [""]:
+            return BASE | {key: examples[key]}
+        case ["tasks"]:
+            return BASE | {"tasks": [section]}
+        case ["waves"]:
+            return BASE | {"waves": [["old-1", "old-2"], section]}
+        case ["models", _] if key == "structured" and exact not in REFUSED:
+            return BASE | {"judges": {**BASE["judges"], "tried": section}}
+        case ["models" | "judges" as kind, _]:
+            return BASE | {kind: {**BASE[kind], "tried": section}}
+        case ["plan"] if key in (*STANDARD_ONLY, "preset"):
+            return BASE | {"plan": STANDARD | {"controls": CONTROLS} | section}
+        case ["plan"]:
+            return BASE | {"plan": section}
+        case ["plan", "judges"]:
+            return BASE | {"plan": {"judges": {"haiku": section}}}
+        case ["plan", "controls"]:
+            return BASE | {"plan": STANDARD | {"controls": CONTROLS | section}}
+        case ["plan", inner]:
+            return BASE | {"plan": STANDARD | {"controls": CONTROLS, inner: section}}
+    return BASE | {path: section}
+
+
+# The keys of other judges are those of models.
+OWN = [s for s in sections() if s.path == "judges.scripted" or not s.path.startswith("judges.")]
+
+
+@pytest.mark.parametrize("section", OWN, ids=lambda section: section.path or "top")
+def test_the_program_accepts_every_example(section: Any, tmp_path: Path) -> None:
+    (tmp_path / "mine.yml").write_text(library_text("past"))
+    keys = {key.name: key for key in Reference().keys(section)}
+    examples = {name: yaml.safe_load(key.example) for name, key in keys.items()}
+    required = {name for name, key in keys.items() if key.field.is_required() and section.path}
+    validator = jsonschema.Draft202012Validator(study_schema())
+    for name in keys:
+        study = study_with(section.path, name, examples, required)
+        (tmp_path / "study.yaml").write_text(yaml.safe_dump(study))
+        if f"{section.path}.{name}" in REFUSED:
+            with pytest.raises(StudyError):
+                read_protocol(tmp_path)
+            continue
+        read_protocol(tmp_path)
+        errors = [error.message for error in validator.iter_errors(dates_as_text(study))]
+        assert errors == [], name
+
+
+def dates_as_text(value: Any) -> Any:
+    """A value of YAML as editors see it."""
+    if isinstance(value, dict):
+        return {key: dates_as_text(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [dates_as_text(inner) for inner in value]
+    return value.isoformat() if hasattr(value, "isoformat") else value
 
 
 @pytest.fixture(scope="module")
@@ -30,28 +141,28 @@ def test_the_page_is_up_to_date(page_script: ModuleType) -> None:
     assert page_script.PAGE.read_text() == page, "run `make reference`"
 
 
-def test_a_key_without_a_sentence_is_refused(
-    page_script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('"tasks.family" = "Name', "no keys entry for 'tasks.family'"),
+        ('"sweep.address" = "Address', "no keys entry for 'sweep.address'"),
+        ('"sweep.address" = "ray', "no examples entry for 'sweep.address'"),
+        ('sweep = "How', "no introduction of 'sweep'"),
+    ],
+)
+def test_a_key_without_words_is_refused(
+    page_script: ModuleType, tmp_path: Path, line: str, message: str
 ) -> None:
-    sentences = page_script.SENTENCES.read_text()
-    for line, message in (
-        ('"tasks.family" = ', "no sentence for 'tasks.family'"),
-        ('"sweep.address" = ', "no sentence for 'sweep.address'"),
-    ):
-        (tmp_path / "short.toml").write_text(
-            "\n".join(row for row in sentences.splitlines() if not row.startswith(line))
-        )
-        monkeypatch.setattr(page_script, "SENTENCES", tmp_path / "short.toml")
-        with pytest.raises(LookupError, match=message):
-            page_script.render_page()
+    rows = WORDS.read_text().splitlines()
+    kept = [row for row in rows if not row.startswith(line)]
+    assert len(kept) == len(rows) - 1
+    (tmp_path / "short.toml").write_text("\n".join(kept))
+    with pytest.raises(LookupError, match=message):
+        page_script.render_page(Reference(tmp_path / "short.toml"))
 
 
-def test_a_sentence_without_a_key_is_refused(
-    page_script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "long.toml").write_text(
-        page_script.SENTENCES.read_text() + '\n"tasks.colour" = "Colour."\n'
-    )
-    monkeypatch.setattr(page_script, "SENTENCES", tmp_path / "long.toml")
-    with pytest.raises(LookupError, match=r"no key: tasks\.colour"):
-        page_script.render_page()
+def test_words_on_no_key_are_refused(page_script: ModuleType, tmp_path: Path) -> None:
+    text = WORDS.read_text() + '\n"tasks.colour" = "red"\n'
+    (tmp_path / "long.toml").write_text(text)
+    with pytest.raises(LookupError, match=r"on no key: examples: tasks\.colour"):
+        page_script.render_page(Reference(tmp_path / "long.toml"))

@@ -1,0 +1,164 @@
+"""`dosimeter schema`: a JSON Schema that accepts and refuses what the program does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from generators.templates.library import library_text
+from study.cli.main import main
+from study.errors import StudyError
+from study.protocol.protocol import read_protocol
+from study.protocol.reference import sections
+from study.protocol.schema import DIALECT, study_schema
+from study.workspace import init_study
+
+ROOT = Path(__file__).resolve().parents[3]
+SCHEMA = study_schema()
+SERVED = "provider: openai, model: m, base_url: 'http://127.0.0.1:8000/v1'"
+GOOD = f"""\
+study: pilot
+tasks:
+  - {{family: count_circles, difficulty: easy}}
+  - compute_average@1/hard
+  - mine.yml
+seeds_per_arm: 8
+reserve: {{tranches: 2, seeds_per_arm: 4}}
+models:
+  honest: {{provider: scripted, agent: honest, error_rate: 0}}
+  old: {{{SERVED}, released: 2025-03-01, family: llama}}
+  new: {{{SERVED}, temperature: 0.7, retries: 0, api_key_env: ''}}
+judges:
+  haiku: {{provider: anthropic, model: claude-haiku-4-5}}
+  careless: {{provider: scripted, agent: careless}}
+waves:
+  - [honest, old]
+  - {{models: [old, new], tranches: {{new: 1, old: [0, 2]}}}}
+  - {{models: [new], tranches: [1, 2]}}
+plan:
+  preset: standard-v1
+  looks:
+  controls: {{pre_exposure: [old]}}
+  judges: {{haiku: {{min_kappa: 0.5}}}}
+budget: {{run: 50, models: {{new: 20}}}}
+prices: prices.yaml
+"""
+
+
+def parsed(text: str, folder: Path) -> bool:
+    """Whether the program accepts a study file."""
+    (folder / "mine.yml").write_text(library_text("past"))
+    (folder / "study.yaml").write_text(text)
+    try:
+        read_protocol(folder)
+    except StudyError:
+        return False
+    return True
+
+
+def valid(text: str) -> bool:
+    """Whether the schema accepts it. Dates are text to editors."""
+    value = json.loads(json.dumps(yaml.safe_load(text), default=str))
+    validator = jsonschema.Draft202012Validator(SCHEMA, format_checker=jsonschema.FormatChecker())
+    return bool(validator.is_valid(value))
+
+
+def test_it_is_a_schema_of_the_stated_dialect() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert SCHEMA["$schema"] == DIALECT
+    result = CliRunner().invoke(main, ["schema"])
+    assert result.exit_code == 0
+    assert json.loads(result.output) == SCHEMA
+
+
+def test_every_form_of_a_key_is_accepted(tmp_path: Path) -> None:
+    assert parsed(GOOD, tmp_path)
+    assert valid(GOOD)
+
+
+def test_studies_of_the_repository_are_accepted(tmp_path: Path) -> None:
+    assert valid((ROOT / "study/demo.yaml").read_text())
+    assert valid(init_study(tmp_path / "mine").read_text())
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("seeds_per_arm: 8", "seeds_per_am: 8"),
+        ("seeds_per_arm: 8", "seeds_per_arm: eight"),
+        ("seeds_per_arm: 8", "seeds_per_arm: 0"),
+        ("seeds_per_arm: 8", "seeds_per_arm: 2.5"),
+        ("seeds_per_arm: 8", "seeds_per_arm:"),
+        ("seeds_per_arm: 8\n", ""),
+        ("study: pilot", "study: Pilot Study"),
+        ("study: pilot", "study: 2026"),
+        ("difficulty: easy", "dificulty: easy"),
+        ("family: count_circles, ", ""),
+        ("family: count_circles", "template: mine.yml"),
+        ("family: count_circles", "questions: [101], family: count_circles"),
+        ("compute_average@1/hard", "compute_average"),
+        ("tranches: 2,", "tranches: 0,"),
+        ("  honest:", "  Honest:"),
+        ("agent: honest", "agent: honset"),
+        ("agent: careless", "agent: honest"),
+        ("error_rate: 0", "error_rate: 1.5"),
+        (", error_rate: 0", ""),
+        ("provider: anthropic", "provider: antropic"),
+        ("provider: anthropic, ", ""),
+        ("http://127", "http://me:secret@127"),
+        ("2025-03-01", "March"),
+        ("temperature: 0.7", "temperature: hot"),
+        ("temperature: 0.7", "temprature: 0.7"),
+        ("retries: 0", "retries: true"),
+        ("  - [honest, old]", "  - []"),
+        ("  - [honest, old]", "  - honest"),
+        ("models: [old, new]", "model: [old, new]"),
+        ("new: 1,", "new: one,"),
+        ("new: 1,", "new: -1,"),
+        ("tranches: [1, 2]", "tranches: []"),
+        ("preset: standard-v1", "preset: standard"),
+        ("pre_exposure: [old]", "pre_exposure: old"),
+        ("pre_exposure: [old]", "preexposure: [old]"),
+        ("min_kappa: 0.5", "min_kappa: 2"),
+        ("run: 50", "run: -1"),
+        ("run: 50", "runs: 50"),
+        ("prices: prices.yaml", "prices: ''"),
+        ("prices: prices.yaml", "prices: prices.yaml\nentropy: dice"),
+        ("prices: prices.yaml", "prices: prices.yaml\nrecipients: [age1abc]"),
+        ("prices: prices.yaml", "prices: prices.yaml\nsandbox: {kind: vm}"),
+        ("prices: prices.yaml", "prices: prices.yaml\nsweep: {parallel: 0}"),
+        ("prices: prices.yaml", "prices: prices.yaml\nrelease: {repository: pilot}"),
+    ],
+)
+def test_mistakes_are_refused_by_both(tmp_path: Path, old: str, new: str) -> None:
+    assert old in GOOD
+    text = GOOD.replace(old, new)
+    assert not valid(text)
+    assert not parsed(text, tmp_path)
+
+
+def objects(node: Any) -> list[dict[str, Any]]:
+    """The schemas of sections inside a schema."""
+    inner = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    own = (
+        [node]
+        if isinstance(node, dict) and "additionalProperties" in node and "properties" in node
+        else []
+    )
+    return own + [found for value in inner for found in objects(value)]
+
+
+def test_no_section_takes_an_unknown_key_and_each_key_is_explained() -> None:
+    found = objects(SCHEMA)
+    assert len(found) == len({section.model for section in sections()})
+    for section in found:
+        assert section["additionalProperties"] is False
+        for key, schema in section["properties"].items():
+            assert schema["description"], key
+            assert schema["examples"], key
