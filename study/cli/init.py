@@ -245,16 +245,21 @@ def _address(answer: str) -> str:
     return answer.strip()
 
 
-def _day(needed: bool) -> Callable[[str], date | None]:
+def _day(control: bool) -> Callable[[str], date | None]:
+    """Return a reader of days; that of a control is needed, and lies in the past."""
+
     def read(answer: str) -> date | None:
         from datetime import date
 
-        if answer.strip() == "-" and not needed:
+        if answer.strip() == "-" and not control:
             return None
         try:
-            return date.fromisoformat(answer.strip())
+            day = date.fromisoformat(answer.strip())
         except ValueError:
             raise click.UsageError("give a day, such as 2025-01-31") from None
+        if control and day >= date.fromisoformat(utc_now()[:10]):
+            raise click.UsageError("a control model was released before today")
+        return day
 
     return read
 

@@ -62,6 +62,11 @@ class NewModel:
         """True if a provider runs the model, so that a sweep needs its price."""
         return self.provider not in OWN_PROVIDERS
 
+    @property
+    def priced(self) -> bool:
+        """True if both prices are known."""
+        return self.input_price is not None and self.output_price is not None
+
 
 def on_this_machine(base_url: str) -> bool:
     """Report whether an address is one of this machine's own."""
@@ -124,7 +129,7 @@ def study_text(study: NewStudy) -> str:
         tested=tested,
         frozen=_names(study.controls[:2]),
         looks=study.looks,
-        budget=f"{study.budget:g}",
+        budget=_budget_line(study),
     )
 
 
@@ -149,7 +154,7 @@ def prices_text(study: NewStudy, today: str) -> str:
 
 
 def _price_lines(model: NewModel, pattern: str, today: str) -> list[str]:
-    known = model.input_price is not None and model.output_price is not None
+    known = model.priced
     free = known and not model.input_price and not model.output_price
     source = "a server of our own, which costs nothing" if free else "stated at dosimeter init"
     if not known:
@@ -165,6 +170,14 @@ def _price_lines(model: NewModel, pattern: str, today: str) -> list[str]:
     lines = [f"    {key}: {value}" for key, value in values.items()]
     lines[0] = f"  - {lines[0].lstrip()}"
     return lines if known else [f"# {line}" for line in lines]
+
+
+def _budget_line(study: NewStudy) -> str:
+    """Return the budget; as a comment while a price is unknown, since no limit holds then."""
+    line = f"budget: {{run: {study.budget:g}}}"
+    if all(model.priced for model in study.models if model.paid):
+        return f"{line:24}# USD, the most that a wave may cost"
+    return f"# {line}   # USD a wave, to be switched on when prices.yaml has every price"
 
 
 def _task_line(task: str) -> str:

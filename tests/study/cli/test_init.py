@@ -40,8 +40,8 @@ ANSWERS = {  # one a question, in their order
     "old-1: environment variable": "OLD_KEY",
     "old-1: what the provider keeps": "kept",
     "old-1: documented day": "2024-05-13",
-    "old-1: USD per million input": "",
-    "old-1: USD per million output": "",
+    "old-1: USD per million input": "0.25",
+    "old-1: USD per million output": "-",
     "old-2: provider": "",
     "old-3: provider": "",
     "old-4: provider": "",
@@ -73,6 +73,8 @@ def test_without_questions_it_writes_a_study_of_two_waves(tmp_path: Path) -> Non
     assert plan.standard.pre_exposure == protocol.waves[0]
     assert len(protocol.waves[0]) == 4
     assert protocol.waves[1] == ("my-model",)
+    assert protocol.budget is not None
+    assert protocol.budget.run == 50
     prices = read_prices(tmp_path / "new" / "prices.yaml")
     assert prices.of("openai", "whatever") is not None
     assert (tmp_path / "new" / "keys" / "study.txt").stat().st_mode & 0o777 == 0o600
@@ -105,8 +107,8 @@ def test_the_answers_are_in_the_study(tmp_path: Path) -> None:
     facts = {fact.name: str(fact.released) for fact in protocol.facts}
     assert (facts["nova-1"], facts["old-1"], facts["ours"]) == ("2026-11-01", "2024-05-13", "None")
     assert protocol.registered_plan().looks == 3
-    assert protocol.budget is not None
-    assert protocol.budget.run == 12.5
+    assert protocol.budget is None  # no limit holds while a price is unknown
+    assert "# budget: {run: 12.5}" in (folder / "study.yaml").read_text()
     prices = read_prices(folder / "prices.yaml")
     price = prices.of("anthropic", "nova-1-20261101")
     assert price is not None
@@ -128,6 +130,7 @@ def test_the_answers_are_in_the_study(tmp_path: Path) -> None:
         ("nova-1: documented day", "last year", "2025-01-31"),
         ("nova-1: USD per million input", "-1", "from 0"),
         ("old-1: documented day", "-", "2025-01-31"),
+        ("old-1: documented day", "2199-01-01", "before today"),
         ("old-1: address", "models.example.org", "http(s)://"),
         ("Tasks", "hubble_constant", "family/difficulty"),
         ("Tasks", "hubble/easy", "hubble_constant"),
