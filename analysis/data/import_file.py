@@ -7,8 +7,12 @@ episode are optional. Errors name the file and a row, counted from 1 after the h
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from analysis.data.table import SCHEMA, ResultTable, arrow_schema, table_of_columns
 from analysis.errors import AnalysisError
@@ -16,6 +20,7 @@ from registry.result_row import GRADER, Status
 
 REQUIRED = ("model", "arm", "stratum", "instance", "score")
 RENAMED: Mapping[str, str] = {"look": "wave"}  # common name: name in the table
+DATE = "date"  # of a run; no part of the table
 _DERIVED = ("family", "difficulty", "status")  # from other columns, where they are not given
 _ZEROS: Mapping[str, Any] = {"int64": 0, "float64": 0.0, "string": ""}
 _DEFAULTS: Mapping[str, Any] = {
@@ -28,6 +33,16 @@ MAX_BYTES = 4_000_000_000
 _CONTROLS = r"[\p{Cc}\x{2028}\x{2029}\x{202A}-\x{202E}\x{2066}-\x{2069}]"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class GradedFile:
+    """A file's rows of the grader that the plan tests, called ``scored_by`` in the file, and of the
+    second one. ``days`` (datetime64[D]) has the date of each row; None without that column."""
+
+    table: ResultTable
+    scored_by: str
+    days: NDArray[np.datetime64] | None
+
+
 def read_result_file(path: Path, *, grader: str | None = None, second: str = "") -> ResultTable:
     """The table of a CSV (``.csv``, ``.csv.gz``) or Parquet file.
 
@@ -37,13 +52,11 @@ def read_result_file(path: Path, *, grader: str | None = None, second: str = "")
     lacking or unknown column, several graders without a choice, control characters in a name, and
     what ``check_table`` refuses.
     """
-    return read_graded_file(path, grader=grader, second=second)[0]
+    return read_graded_file(path, grader=grader, second=second).table
 
 
-def read_graded_file(
-    path: Path, *, grader: str | None = None, second: str = ""
-) -> tuple[ResultTable, str]:
-    """Return the same, and the file's name for the grader with the tested scores."""
+def read_graded_file(path: Path, *, grader: str | None = None, second: str = "") -> GradedFile:
+    """Return the same with the file's name for the grader of the tested scores, and the dates."""
     arrow = _rename(_read(path), path)
     lacking = [name for name in REQUIRED if name not in arrow.column_names]
     if lacking:
@@ -60,7 +73,7 @@ def read_graded_file(
     for shown, name in (("look", "wave"), ("replicate", "replicate")):
         if (below := table[name] < 0).any():
             raise AnalysisError(f"{path}: row {int(below.argmax()) + 1}: {shown} lies below 0")
-    return table, tested
+    return GradedFile(table, tested, _days(arrow, path))
 
 
 def _read(path: Path) -> Any:
@@ -105,7 +118,7 @@ def _rename(arrow: Any, path: Path) -> Any:
             close = difflib.get_close_matches(name, [*SCHEMA, *RENAMED], n=1, cutoff=0.75)
             if close:
                 raise AnalysisError(f"{path}: unknown column {given!r}; is {close[0]!r} meant?")
-    known = [name for name in names if name in SCHEMA]
+    known = [name for name in names if name in SCHEMA or name == DATE]
     return arrow.rename_columns(names).select(known)
 
 
@@ -161,7 +174,7 @@ def _refuse_controls(arrow: Any, path: Path) -> None:
     import pyarrow.compute as pc
 
     for name in arrow.column_names:
-        if SCHEMA[name] != "string":
+        if SCHEMA.get(name) != "string":
             continue
         column = _cast(arrow[name], name, pa.string(), path)
         distinct = pc.unique(column)
@@ -195,6 +208,27 @@ def _cast(column: Any, name: str, kind: Any, path: Path) -> Any:
         raise AnalysisError(
             f"{path}: column {shown} has type {column.type}; {wanted} are wanted "
             f"({str(error).splitlines()[0]})"
+        ) from error
+
+
+def _days(arrow: Any, path: Path) -> NDArray[np.datetime64] | None:
+    """The dates of the rows. Raises AnalysisError for a row without one, or with another form."""
+    import pyarrow as pa
+
+    if DATE not in arrow.column_names:
+        return None
+    column = arrow[DATE]
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.date32(), safe=False)
+    if pa.types.is_null(column.type) or column.null_count:
+        row = column.is_null().to_numpy().argmax() + 1
+        raise AnalysisError(f"{path}: row {row} has no date: give every row one, or leave it out")
+    try:
+        return np.asarray(column.cast(pa.date32()).to_numpy()).astype("datetime64[D]")
+    except pa.ArrowException as error:
+        row = _first_unlike(column, pa.date32()) or 1
+        raise AnalysisError(
+            f"{path}: row {row}: date: a day such as 2026-06-01 is wanted"
         ) from error
 
 

@@ -1,6 +1,7 @@
 from .burned import BurnedSeeds, burned_words, keep_rows
 from .controls import ControlResult
 from .describe import describe_plan
+from .history import NO_HISTORY, EarlyGap, WaveHistory
 from .judge_drift import Drift, Regrading, drift_json, drift_words, measure_drift
 from .look import Analysis, ArmMean, analyse, explore
 from .monitoring import Monitored, Onset
@@ -26,6 +27,7 @@ __all__ = [
     "DIMENSIONS",
     "INCONCLUSIVE",
     "KEEP",
+    "NO_HISTORY",
     "NO_INFLATION",
     "SENSITIVITY",
     "STANDARD",
@@ -36,6 +38,7 @@ __all__ = [
     "ControlResult",
     "ControlSettings",
     "Drift",
+    "EarlyGap",
     "LookResult",
     "ModelScores",
     "Monitored",
@@ -45,6 +48,7 @@ __all__ = [
     "SensitivityResult",
     "Studies",
     "Verdict",
+    "WaveHistory",
     "Word",
     "analyse",
     "apply_rule",

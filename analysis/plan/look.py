@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 
 import numpy as np
 
 from analysis.data import ArmCount, ResultTable, SeedMeans, count_arms, make_seed_means, one_of
 from analysis.errors import AnalysisError
 from analysis.plan.burned import BurnedSeeds, keep_rows, note_burned
+from analysis.plan.history import NO_HISTORY, EarlyGap, WaveHistory, early_gaps
 from analysis.plan.judge_drift import Drift
 from analysis.plan.presets import KEEP, STANDARD, control_models, validate_plan
 from analysis.plan.primary import look_data, look_results
@@ -43,6 +43,7 @@ class Analysis:
     counts: tuple[ArmCount, ...]
     standard: StandardResult | None = None  # of a plan standard-v1
     burned: tuple[BurnedSeeds, ...] = ()  # of the models that have any
+    before: tuple[EarlyGap, ...] = ()  # of waves before the publication
 
 
 def analyse(
@@ -51,15 +52,16 @@ def analyse(
     registration: str,
     *,
     grader: str = GRADER,
-    published: date | None = None,
+    history: WaveHistory = NO_HISTORY,
     drifts: Sequence[Drift] = (),
     scored_by: str = GRADER,
 ) -> Analysis:
     """Run the registered plan over every wave of the table.
 
     With basic-v1 each wave is one look; with standard-v1 each that has a model which is no
-    control, and ``published``, the day of the first release, is compared with the dates of those;
-    ``drifts`` and ``scored_by`` are as ``run_standard`` takes them.
+    control. By ``history``, waves before the publication are no looks, and looks of waves that
+    were begun and not closed are spent. ``drifts`` and ``scored_by`` are as ``run_standard`` takes
+    them.
 
     ``registration`` is the digest of the Preregistration: it seeds the permutations. Waves
     beyond the registered looks are marked exploratory, as is any grader but the registered one.
@@ -68,11 +70,12 @@ def analyse(
     if plan.name == STANDARD and grader == GRADER:
         validate_plan(plan)
         result = run_standard(
-            plan, table, registration, published=published, drifts=drifts, scored_by=scored_by
+            plan, table, registration, history=history, drifts=drifts, scored_by=scored_by
         )
-        return _with_means(plan, table, registration, result)
+        return _with_means(plan, table, registration, result, history)
     hypothesis = "primary" if grader == GRADER else f"grader {grader}"
-    return _analyse(plan, table, registration, grader, hypothesis, exploratory=grader != GRADER)
+    other = grader != GRADER
+    return _analyse(plan, table, registration, grader, hypothesis, history, exploratory=other)
 
 
 def explore(
@@ -84,17 +87,22 @@ def explore(
     outcomes: Sequence[str] | None = None,
     strata: Sequence[str] | None = None,
     grader: str = GRADER,
+    history: WaveHistory = NO_HISTORY,
 ) -> Analysis:
     """The same test with other outcomes, strata or grader. Each Verdict says that it is
     exploratory, and carries the label. Raises AnalysisError as ``analyse`` does."""
     other = replace(
         plan, outcomes=tuple(outcomes or plan.outcomes), strata=tuple(strata or plan.strata)
     )
-    return _analyse(other, table, registration, grader, label, exploratory=True)
+    return _analyse(other, table, registration, grader, label, history, exploratory=True)
 
 
 def _with_means(
-    plan: Plan, table: ResultTable, registration: str, result: StandardResult
+    plan: Plan,
+    table: ResultTable,
+    registration: str,
+    result: StandardResult,
+    history: WaveHistory,
 ) -> Analysis:
     graded = table.where((table["grader"] == GRADER) & one_of(table["stratum"], plan.strata))
     means: list[ArmMean] = []
@@ -102,7 +110,14 @@ def _with_means(
         means += _arm_means(make_seed_means(graded, plan.outcomes, plan.strata, wave=wave))
     counts = count_arms(graded)
     return Analysis(
-        plan, registration, result.verdicts, tuple(means), counts, result, result.burned
+        plan,
+        registration,
+        result.verdicts,
+        tuple(means),
+        counts,
+        result,
+        result.burned,
+        tuple(early_gaps(plan, graded, history)),
     )
 
 
@@ -112,6 +127,7 @@ def _analyse(
     registration: str,
     grader: str,
     hypothesis: str,
+    history: WaveHistory,
     *,
     exploratory: bool,
 ) -> Analysis:
@@ -128,21 +144,30 @@ def _analyse(
     clean = graded.where(kept.primary)
     verdicts: list[Verdict] = []
     means: list[ArmMean] = []
-    for number, wave in enumerate(sorted(set(graded["wave"].tolist()))):
+    waves = sorted(set(graded["wave"].tolist()))
+    looks = history.number_looks(waves)
+    for wave in waves:
         here = make_seed_means(clean, plan.outcomes, plan.strata, wave=wave)
-        results = look_results(
-            bare,
-            look_data(here, range(len(here.columns))),
-            registration,
-            hypothesis=hypothesis,
-            exploratory=exploratory or number >= plan.looks,
-        )
-        verdicts += (note_burned(r.verdict, seeds.get((wave, r.model))) for r in results)
+        if wave in looks:
+            results = look_results(
+                bare,
+                look_data(here, range(len(here.columns))),
+                registration,
+                hypothesis=hypothesis,
+                exploratory=exploratory or looks[wave] > plan.looks,
+            )
+            verdicts += (note_burned(r.verdict, seeds.get((wave, r.model))) for r in results)
         if clean is not graded:
             here = make_seed_means(graded, plan.outcomes, plan.strata, wave=wave)
         means += _arm_means(here)
     return Analysis(
-        plan, registration, tuple(verdicts), tuple(means), count_arms(graded), burned=kept.seeds
+        plan,
+        registration,
+        tuple(verdicts),
+        tuple(means),
+        count_arms(graded),
+        burned=kept.seeds,
+        before=tuple(early_gaps(plan, graded, history)),
     )
 
 

@@ -25,6 +25,7 @@ from analysis.plan.controls import (
     positive_controls,
     second_opinion,
 )
+from analysis.plan.history import NO_HISTORY, WaveHistory
 from analysis.plan.judge_drift import Drift
 from analysis.plan.monitoring import Monitored, monitor_looks
 from analysis.plan.presets import EXCLUSIONS, RegisteredPlan, control_models, look_alpha
@@ -88,13 +89,13 @@ def run_standard(
     table: ResultTable,
     registration: str,
     *,
-    published: date | None = None,
+    history: WaveHistory = NO_HISTORY,
     drifts: Sequence[Drift] = (),
     scored_by: str = GRADER,
 ) -> StandardResult:
     """Run standard-v1 on all waves of the table.
 
-    ``published`` is the day of the first release of the public arm, None where there was none;
+    ``history`` has the release of the public arm, and the waves that are no looks or spent ones;
     ``drifts`` are the judges' second grades of archived answers; ``scored_by`` names the grader of
     the tested rows, which may be a judge if the table is from elsewhere.
     Raises AnalysisError where no row can be tested, a negative control was released after the
@@ -103,14 +104,14 @@ def run_standard(
     if plan.standard is None:
         raise AnalysisError(f"plan {plan.name!r} has no rules of standard-v1")
     registered = RegisteredPlan(plan, plan.standard, registration)
-    check_dates(registered.rules, published)
+    check_dates(registered.rules, history.published)
     graded = table.where(table["grader"] == GRADER)
     if not len(graded):
         raise AnalysisError(f"no rows by grader {GRADER!r}: nothing to test")
     whole, kept, means = _retain(registered, graded)
     clean = whole.where(kept.primary)
-    looks = list(_looks(registered, graded, means, kept.seeds))
-    judged = _Judged(_second(registered, table), tuple(drifts), scored_by)
+    looks = list(_looks(registered, graded, means, kept.seeds, history))
+    judged = _Judged(_second(registered, table, history), tuple(drifts), scored_by)
     controls = tuple(_controls(registered, means, looks, judged))
     results = [look for look, _ in looks]
     return StandardResult(
@@ -151,13 +152,17 @@ def check_dates(rules: StandardRules, published: date | None) -> None:
 
 
 def _looks(
-    registered: RegisteredPlan, table: ResultTable, means: SeedMeans, burned: Sequence[BurnedSeeds]
+    registered: RegisteredPlan,
+    table: ResultTable,
+    means: SeedMeans,
+    burned: Sequence[BurnedSeeds],
+    history: WaveHistory,
 ) -> Iterator[tuple[LookResult, LookData]]:
     plan, rules = registered.plan, registered.rules
     seeds = {(entry.wave, entry.model): entry for entry in burned}
     controls = control_models(plan)
-    waves = sorted({column.wave for column in means.columns if column.model not in controls})
-    for number, wave in enumerate(waves, start=1):
+    waves = {column.wave for column in means.columns if column.model not in controls}
+    for wave, number in history.number_looks(waves).items():
         here = [column.model for column in means.columns if column.wave == wave]
         fresh = [model for model in here if model not in controls]
         excluded = tuple(_excluded(plan, table, wave, fresh))
@@ -199,7 +204,8 @@ def _watched(
     kept: RetainedRows,
     looks: Sequence[tuple[LookResult, LookData]],
 ) -> list[tuple[int, LookData]]:
-    """The looks of P4: as P1, but for single burned instances, which stay."""
+    """The registered looks of P4: as P1, but for single burned instances, which stay."""
+    looks = [(look, data) for look, data in looks if not look.beyond]
     if np.array_equal(kept.primary, kept.monitored):
         return [(look.wave, data) for look, data in looks]
     plan = registered.plan
@@ -244,13 +250,15 @@ def _excluded(
             yield model, EXCLUSIONS["mostly-missing"]
 
 
-def _second(registered: RegisteredPlan, table: ResultTable) -> dict[int, tuple[PrimaryResult, ...]]:
+def _second(
+    registered: RegisteredPlan, table: ResultTable, history: WaveHistory
+) -> dict[int, tuple[PrimaryResult, ...]]:
     """The same test on the second grader's scores, by wave."""
     graded = table.where(table["grader"] == registered.rules.second_grader)
     if not registered.rules.second_grader or not len(graded):
         return {}
     whole, kept, means = _retain(registered, graded)
-    looks = _looks(registered, whole, means, kept.seeds)
+    looks = _looks(registered, whole, means, kept.seeds, history)
     return {look.wave: look.results for look, _ in looks}
 
 

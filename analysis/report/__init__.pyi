@@ -1,7 +1,8 @@
 from .calibration import calibration_words
 from .deviations import table_departures
+from .facts import ModelFact
 from .json import changes_since
-from .report import ModelFact, Report, ReportRequest, build_report, build_table_report, report_json
+from .report import Report, ReportRequest, build_report, build_table_report, report_json
 from .tool_use import Conduct, ToolUseTables, Use, tabulate_tools, write_tool_files
 from .write import DATA, check_folder, report_files, write_files, write_report
 

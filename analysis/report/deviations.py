@@ -6,7 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from analysis.data import ResultTable
-from analysis.plan import KEEP, BurnedSeeds, burned_words, control_models
+from analysis.plan import (
+    KEEP,
+    NO_HISTORY,
+    BurnedSeeds,
+    WaveHistory,
+    burned_words,
+    control_models,
+)
 from analysis.report.episodes import count_rows
 from analysis.stats import counted
 from registry.ledger import Plan, RunManifest
@@ -24,12 +31,13 @@ def deviations(
     dirty: bool = False,
     grader: str = GRADER,
     reserve: Sequence[int] = (),
+    history: WaveHistory = NO_HISTORY,
 ) -> tuple[str, ...]:
     """Return the deviations of the runs and the table from the plan, one sentence each.
 
     ``runs`` are the manifests of the waves; ``entropy`` is the sealed set's; ``dirty`` says
     whether any other record (registration, draw) was made on a dirty tree; ``reserve`` the seeds
-    per arm of each reserve tranche. Names no instance.
+    per arm of each reserve tranche; ``history`` the waves that are no looks. Names no instance.
     """
     manifests = list(runs)
     graded = table.where(table["grader"] == grader)
@@ -38,20 +46,22 @@ def deviations(
         *_provenance_departures(manifests, entropy, dirty),
         *_sample_departures(plan, graded, reserve),
         *_run_departures(plan, graded, manifests),
-        *_row_departures(plan, graded),
+        *_row_departures(plan, graded, history),
         *([other] if grader != GRADER else []),
     )
 
 
-def table_departures(plan: Plan, table: ResultTable) -> tuple[str, ...]:
+def table_departures(
+    plan: Plan, table: ResultTable, history: WaveHistory = NO_HISTORY
+) -> tuple[str, ...]:
     """Return the deviations of a table from elsewhere from a plan, one sentence each."""
-    return (*_sample_departures(plan, table), *_row_departures(plan, table))
+    return (*_sample_departures(plan, table), *_row_departures(plan, table, history))
 
 
-def _row_departures(plan: Plan, table: ResultTable) -> Iterator[str]:
+def _row_departures(plan: Plan, table: ResultTable, history: WaveHistory) -> Iterator[str]:
     yield from _served_departures(table)
     yield from _missing_departures(table)
-    yield from _look_departures(plan, table)
+    yield from _look_departures(plan, table, history)
 
 
 def _provenance_departures(runs: Sequence[RunManifest], entropy: str, dirty: bool) -> Iterator[str]:
@@ -132,12 +142,13 @@ def _missing_departures(table: ResultTable) -> Iterator[str]:
         )
 
 
-def _look_departures(plan: Plan, table: ResultTable) -> Iterator[str]:
+def _look_departures(plan: Plan, table: ResultTable, history: WaveHistory) -> Iterator[str]:
     controls = control_models(plan)
     models = count_rows(table["wave"], table["model"])
-    waves = sorted({wave for wave, model in models if model not in controls})
-    for wave in waves[plan.looks :]:
-        yield (
-            f"Wave {wave} is a look beyond the {plan.looks} registered: its alpha is spent, and "
-            "its results are exploratory."
-        )
+    waves = {wave for wave, model in models if model not in controls}
+    for wave, number in history.number_looks(waves).items():
+        if number > plan.looks:
+            yield (
+                f"Wave {wave} is a look beyond the {plan.looks} registered: its alpha is spent, "
+                "and its results are exploratory."
+            )

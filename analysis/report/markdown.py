@@ -39,6 +39,11 @@ def _lines(report: Report) -> Iterator[str]:
         word = f"**{_plain(verdict.model)}**, wave {verdict.wave}: **{verdict.verdict}**."
         yield f"- {word} {_plain(finding(verdict, report.controls))}"
     yield ""
+    if report.remarks:
+        yield from (*_bullets(report.remarks), "")
+    if report.before_publication:
+        early = tables["before_publication"]
+        yield from ("### Before publication", "", early.caption, "", *_table(early), "")
     if words := monitored_words(report.monitoring):
         words = f"{words} {onset_words(report.monitoring)}".rstrip()
         yield from ("## The study as a whole", "", words, "", *_table(tables["monitoring"]), "")

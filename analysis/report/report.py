@@ -16,10 +16,13 @@ from analysis.data import ArmCount, ResultTable, one_of
 from analysis.json_values import Pairs, TextOrNull, plain_values
 from analysis.judges import JudgeColumn, judge_departures
 from analysis.plan import (
+    NO_HISTORY,
     Analysis,
     ControlResult,
+    EarlyGap,
     Monitored,
     SensitivityResult,
+    WaveHistory,
     describe_plan,
 )
 from analysis.probes import Exposure, TextExposure
@@ -34,6 +37,7 @@ from analysis.report.episodes import (
     dimension_means,
     measure_effort,
 )
+from analysis.report.facts import ModelFact, remarks_on
 from analysis.report.json import (
     BurnedBody,
     CalibrationBody,
@@ -81,16 +85,6 @@ class ServedModel:
     settings: Pairs = ()  # values as canonical JSON text
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFact:
-    """Documented facts of a model: dates in ISO 8601; "" where unknown."""
-
-    model: str
-    family: TextOrNull = ""
-    released: TextOrNull = ""
-    cutoff: TextOrNull = ""  # of its training data
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """All that the report says, and nothing that it may not.
@@ -113,6 +107,7 @@ class Report:
     plan_in_words: tuple[str, ...] = ()
     verdicts: Annotated[tuple[VerdictBody, ...], Field(serialization_alias="models")]
     exploratory: tuple[ExploratoryBody, ...]
+    before_publication: tuple[EarlyGap, ...] = ()  # of waves begun before it: no verdicts
     deviations: tuple[str, ...]  # a sentence each
     means: Annotated[tuple[MeanBody, ...], Field(serialization_alias="scores")]
     funnel: Annotated[tuple[FunnelRow, ...], Field(serialization_alias="episodes")]
@@ -132,6 +127,7 @@ class Report:
     published: TextOrNull = ""  # day of the first release of the public arm
     ledger_head: TextOrNull = ""  # digest of the newest record when this look was first reported
     facts: tuple[ModelFact, ...] = ()
+    remarks: tuple[str, ...] = ()  # on doubtful verdicts; they follow from the rest
     changes: Changes | None = None  # since the report before
     burned: tuple[BurnedBody, ...] = ()  # of the models that have any
     exposure: tuple[Exposure, ...] = ()  # probes from memory, of models asked about everything
@@ -150,6 +146,8 @@ class Report:
         object.__setattr__(self, "through_wave", max(row.wave for row in self.funnel))
         object.__setattr__(self, "plan_in_words", tuple(describe_plan(self.plan).split("\n")))
         object.__setattr__(self, "limits", limits)
+        remarks = remarks_on(self.verdicts, self.facts, self.published)
+        object.__setattr__(self, "remarks", tuple(remarks))
 
     def fact(self, model: str) -> ModelFact:
         """Return the documented facts of a model; empty ones if there are none."""
@@ -163,7 +161,9 @@ def report_json(report: Report) -> dict[str, Any]:
     where not testable), ``interval`` [lo, hi], ``upper``, ``p``, ``p_adjusted``, ``n_public``,
     ``n_private``, ``alpha``, ``note``. ``exploratory`` lists others in the same form, with their
     ``hypothesis``. ``templates`` holds the tables of the templated strata, where there are any.
-    ``burned`` counts private instances that are (B1), by model and wave. ``exposure`` are the
+    ``before_publication`` has ``model``, ``wave``, ``gap``, ``interval`` and the numbers of
+    instances of waves that give no verdict. ``burned`` counts private instances that are (B1), by
+    model and wave. ``exposure`` are the
     probes from memory (S1), ``calibration`` is in the form of ``calibrate --json`` (C2).
     """
     without = {"tools": {"tools", "by_seed"}}
@@ -196,6 +196,7 @@ class ReportRequest:
     tools: ToolUseTables | None = None
     free: Collection[str] = ()
     published: str = ""
+    history: WaveHistory = NO_HISTORY
 
 
 def build_report(request: ReportRequest) -> Report:
@@ -233,15 +234,22 @@ def build_report(request: ReportRequest) -> Report:
 
 
 def build_table_report(
-    name: str, table: ResultTable, analysis: Analysis, departures: Sequence[str], issued: str
+    name: str,
+    table: ResultTable,
+    analysis: Analysis,
+    departures: Sequence[str],
+    issued: str,
+    published: str = "",
 ) -> Report:
     """The report of an analysis of a table from elsewhere, ``name``: without a ledger or waves of
-    this study. ``departures`` are added to the deviations."""
+    this study. ``departures`` are added to the deviations; ``published`` is the day of the
+    publication, ISO 8601, "" if unknown."""
     plan = analysis.plan
     return Report(
         study=name,
         issued=issued,
         plan=plan,
+        published=published,
         deviations=(*departures, *burned_departures(plan, analysis.burned)),
         **_results(analysis, (), lambda count: _owed_by_table(plan, table, count)),
         **_episode_parts(plan, table, ()),
@@ -260,6 +268,7 @@ def _results(
         "means": analysis.means,
         "funnel": tuple(_funnel_row(count, owed(count)) for count in analysis.counts),
         "burned": analysis.burned,
+        "before_publication": analysis.before,
     }
     if (result := analysis.standard) is not None:
         parts |= {
@@ -291,6 +300,7 @@ def _deviations(request: ReportRequest) -> tuple[str, ...]:
         entropy=sealed.entropy,
         dirty=registered.provenance.dirty,
         reserve=sealed.reserve,
+        history=request.history,
     )
     for run in request.runs:
         if run.plan != analysis.registration:

@@ -314,6 +314,19 @@ _SPECS = (
         },
     ),
     PageTable(
+        "before_publication",
+        "Before publication: models of waves that were begun before the public arm was released. "
+        "Gap: as above, without a covariate, in points of 100. Nothing had been published that a "
+        "model could know: there is no test, no verdict, and no alpha is spent.",
+        lambda report: report.before_publication,
+        {
+            **_MODEL,
+            "#Gap": lambda e: _signed(e.gap),
+            "#95 % interval": lambda e: range_words(None if e.gap is None else e.interval),
+            "#Instances": lambda e: f"{e.n_public} + {e.n_private}",
+        },
+    ),
+    PageTable(
         "exploratory",
         "Exploratory: not registered. Gap in points of 100.",
         lambda report: report.exploratory,

@@ -62,6 +62,10 @@ def _controls_of(verdict: Verdict, controls: Sequence[ControlResult]) -> list[Co
 def conclusion(report: Report) -> str:
     """The number of tests with each verdict, and the models that are contaminated."""
     verdicts, kind = report.verdicts, "registered test" if report.registered else "test"
+    if not verdicts and report.before_publication:
+        return (
+            f"No {kind} has a result yet: every wave was begun before the public arm was released."
+        )
     if not verdicts:
         return f"No {kind} has a result yet."
     contaminated = [verdict.model for verdict in verdicts if verdict.verdict == CONTAMINATED]

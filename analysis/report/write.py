@@ -84,7 +84,17 @@ def write_report(folder: Path, report: Report) -> tuple[Path, Path]:
 
 # Tables that are lists of rows in the body, under the name of their file.
 _LISTS = (
-    *("exploratory", "scores", "dimensions", "episodes", "causes", "effort", "costs", "controls"),
+    *(
+        "exploratory",
+        "before_publication",
+        "scores",
+        "dimensions",
+        "episodes",
+        "causes",
+        "effort",
+        "costs",
+        "controls",
+    ),
     *("sensitivity", "served", "exposure", "burned", "texts", "runs"),
 )
 _TOOLS = ("models", "by_tool", "by_task")
@@ -113,6 +123,7 @@ def tables_csv(body: Body) -> dict[str, str]:
         "judge_gaps": _inner_rows(judges, "gaps", "judge"),
         "judge_drift": _inner_rows(judges, "drift", "judge"),
         "deviations": [{"deviation": line} for line in body["deviations"]],
+        "remarks": [{"remark": line} for line in body["remarks"]],
         "changes": list(_changes(body)),
         "calibration": [_without(calibration, "doses") for calibration in body["calibration"]],
         "calibration_doses": _inner_rows(body["calibration"], "doses", "how"),

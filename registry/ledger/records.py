@@ -289,6 +289,8 @@ class ReportIssued:
     report: str  # digest of report.json
     deviations: tuple[str, ...]
     calibrations: tuple[str, ...] = field(default=(), metadata=_LATER)  # results that it shows
+    # Waves that were begun and not closed, each with the number of its episodes stored by then.
+    unclosed: tuple[tuple[int, int], ...] = field(default=(), metadata=_LATER)
 
 
 KINDS: dict[str, type[Any]] = {

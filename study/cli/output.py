@@ -229,14 +229,29 @@ def print_verdicts(report: Report, path: Path | None, as_json: bool) -> None:
         for row in body["models"]
     ]
     title = f"Verdicts of {body['study']}: public minus private, in points"
-    print_records(rows, title=title, right=("gap (95 %)", "adj. p", "seeds"))
+    if rows or not body["before_publication"]:
+        print_records(rows, title=title, right=("gap (95 %)", "adj. p", "seeds"))
+    if early := [_early_row(row) for row in body["before_publication"]]:
+        title = "Before publication: no verdicts; public minus private, in points"
+        print_records(early, title=title, right=("gap (95 %)", "seeds"))
     for note in dict.fromkeys(row["note"] for row in body["models"] if row["note"]):
         about = (f"{r['model']} at wave {r['wave']}" for r in body["models"] if r["note"] == note)
         print_line(note, f"{', '.join(about)}:", "yellow")
+    for remark in body["remarks"]:
+        print_line(remark, "remark:", "yellow")
     for deviation in body["deviations"]:
         print_line(deviation, "deviation:", "yellow")
     if path is not None:
         print_line(f"report: {path}")
+
+
+def _early_row(row: Mapping[str, Any]) -> dict[str, object]:
+    return {
+        "wave": row["wave"],
+        "model": row["model"],
+        "gap (95 %)": _gap(row["gap"], row["interval"]),
+        "seeds": f"{row['n_public']}/{row['n_private']}",
+    }
 
 
 def _gap(estimate: float | None, interval: Sequence[float] | None) -> str:

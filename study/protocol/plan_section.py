@@ -93,6 +93,7 @@ class PlanFile(PlanSection):
     strata: Names | None = None
     seeds_per_arm: Count | None = None
     replicates: Count | None = None
+    published: date | None = None  # the day on which the public instances were released
 
 
 def idle_keys(section: PlanSection, place: tuple[str, ...] = ("plan",)) -> Faults:

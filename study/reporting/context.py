@@ -41,13 +41,24 @@ def free_models(protocol: Protocol) -> frozenset[str]:
 
 
 def first_issue(
-    entries: Sequence[Entry], through: int, table: str, calibrations: tuple[str, ...]
+    entries: Sequence[Entry],
+    through: int,
+    table: str,
+    calibrations: tuple[str, ...],
+    unclosed: tuple[int, ...] | None,
 ) -> Entry | None:
-    """Return the record of the first report of this very look, if there is one."""
+    """Return the record of the first report of this very look, if there is one: of the reports
+    that name the waves ``unclosed`` as begun and not closed; None for those that the newest report
+    of the look names."""
     look = (through, table, calibrations)
     reports = ((entry, entry.record) for entry in entries if entry.kind == "report")
-    same = (e for e, r in reports if (r.through_wave, r.table, r.calibrations) == look)
-    return next(same, None)
+    same = [
+        (entry, tuple(wave for wave, _ in r.unclosed))
+        for entry, r in reports
+        if (r.through_wave, r.table, r.calibrations) == look
+    ]
+    named = same[-1][1] if same and unclosed is None else unclosed
+    return next((entry for entry, waves in same if waves == named), None)
 
 
 def known_before(entries: Sequence[Entry], issue: Entry | None) -> tuple[Entry, ...]:

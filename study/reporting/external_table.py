@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from analysis.data import ResultTable, codes_of, one_of, read_graded_file
 from analysis.errors import AnalysisError
-from analysis.plan import STANDARD, analyse, basic_plan, standard_plan
+from analysis.plan import STANDARD, WaveHistory, analyse, basic_plan, standard_plan
 from analysis.report import Report, build_table_report, table_departures
 from generators.yaml_lines import YamlDocument
 from registry.canonical import digest_value
@@ -46,19 +47,45 @@ def analyze_table(
     """
     section, notes = _read_plan(plan_path)
     second = section.second_grader or ""
-    table, scored_by = read_graded_file(path, grader=grader, second=second)
+    read = read_graded_file(path, grader=grader, second=second)
+    table = read.table
     first = table.where(table["grader"] == GRADER)
     if pre_exposure:
         section = _with_controls(section, pre_exposure)
-    plan, more = _plan_of(section, first, plan_path)
+    history = _history_of(section, table, read.days)
+    plan, more = _plan_of(section, first, plan_path, history)
     _check_models(plan, first, path)
     registration = digest_value(record_body(plan))
     try:
-        result = analyse(plan, table, registration, scored_by=scored_by)
+        result = analyse(plan, table, registration, history=history, scored_by=read.scored_by)
     except AnalysisError as error:
         raise AnalysisError(f"{path}: {error}") from error
-    deviations = (*notes, *more, *table_departures(plan, first))
-    return build_table_report(path.name, table, result, deviations, now)
+    if section.published is None or read.days is None:
+        more.append(
+            "That the public instances were published before each wave could not be checked: that "
+            "takes `published` in the plan and a column `date` in the table."
+        )
+    deviations = (*notes, *more, *table_departures(plan, first, history))
+    published = "" if section.published is None else section.published.isoformat()
+    return build_table_report(path.name, table, result, deviations, now, published)
+
+
+def _history_of(
+    section: PlanFile, table: ResultTable, days: NDArray[np.datetime64] | None
+) -> WaveHistory:
+    """Return the waves before the publication: those with a run of a model under test on an earlier
+    day. Nothing is known of a table without dates."""
+    if section.published is None or days is None:
+        return WaveHistory(section.published)
+    early = days < np.datetime64(section.published)
+    if names := _control_names(section):
+        early &= ~one_of(table["model"], names)
+    return WaveHistory(section.published, frozenset(table["wave"][early].tolist()))
+
+
+def _control_names(section: PlanFile) -> set[str]:
+    controls = section.controls or ControlsSection()
+    return {*controls.pre_exposure, *controls.frozen, *controls.spiked}
 
 
 def _read_plan(path: Path | None) -> tuple[PlanFile, list[str]]:
@@ -109,7 +136,9 @@ def _with_controls(section: PlanFile, pre_exposure: Sequence[str]) -> PlanFile:
     return section.model_copy(update={"controls": made})
 
 
-def _plan_of(section: PlanFile, table: ResultTable, path: Path | None) -> tuple[Plan, list[str]]:
+def _plan_of(
+    section: PlanFile, table: ResultTable, path: Path | None, history: WaveHistory
+) -> tuple[Plan, list[str]]:
     """Return the plan for this table: values that its file leaves open come from the table's
     shape, and notes on them."""
     strata = section.strata or tuple(codes_of(table["stratum"])[0])
@@ -126,9 +155,7 @@ def _plan_of(section: PlanFile, table: ResultTable, path: Path | None) -> tuple[
         )
     seeds = section.seeds_per_arm or _most_seeds(table)
     options["replicates"] = section.replicates or int(table["replicate"].max()) + 1
-    controls = section.controls or ControlsSection()
-    control_names = {*controls.pre_exposure, *controls.frozen, *controls.spiked}
-    options["looks"] = section.looks or _count_looks(table, control_names)
+    options["looks"] = section.looks or _count_looks(table, _control_names(section), history)
     make = standard_plan if section.preset == STANDARD else basic_plan
     try:
         if section.preset == STANDARD:
@@ -157,11 +184,11 @@ def _most_seeds(table: ResultTable) -> int:
     return int(np.bincount(cells).max())
 
 
-def _count_looks(table: ResultTable, control_names: set[str]) -> int:
+def _count_looks(table: ResultTable, control_names: set[str], history: WaveHistory) -> int:
     fresh = (
         ~one_of(table["model"], control_names) if control_names else np.ones(len(table), dtype=bool)
     )
-    return max(1, len(np.unique(table["wave"][fresh])))
+    return max(1, len(history.number_looks(table["wave"][fresh].tolist())))
 
 
 def _check_models(plan: Plan, table: ResultTable, path: Path) -> None:

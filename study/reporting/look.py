@@ -11,13 +11,20 @@ import zipfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import date
 from pathlib import Path
 
 from analysis.data import ResultTable, make_table
 from analysis.judges import JudgeColumn, JudgeFacts, Labels, judge_column
 from analysis.picard import TableSet, make_tables, table_csv
-from analysis.plan import Analysis, Drift, Regrading, analyse, explore, measure_drift
+from analysis.plan import (
+    Analysis,
+    Drift,
+    Regrading,
+    WaveHistory,
+    analyse,
+    explore,
+    measure_drift,
+)
 from analysis.report import Report, ReportRequest, build_report, report_files, write_files
 from harness.episodes import judged_row
 from registry.canonical import digest_bytes, digest_value
@@ -42,7 +49,16 @@ from study.reporting.context import (
     published_on,
 )
 from study.reporting.tool_use import tools_of_waves
-from study.sweeps import burned_tranches, exact_rows, join_draw
+from study.sweeps import (
+    burned_tranches,
+    check_listed,
+    count_stored,
+    exact_rows,
+    history_of,
+    join_draw,
+    unclosed_waves,
+    unclosed_words,
+)
 from study.workspace import Study, StudySnapshot, WaveSnapshot, registration_of, take_snapshot
 
 logger = logging.getLogger(__name__)
@@ -53,11 +69,13 @@ ROWS = "rows.csv"
 @dataclass(frozen=True, slots=True)
 class StudyLook:
     """A report and its rows, which name instances and arms, so only holders of the key may see
-    them. ``table`` is the digest of the rows."""
+    them. ``table`` is the digest of the rows; ``unclosed`` are the waves that were begun and not
+    closed, each with its number of stored episodes."""
 
     report: Report
     rows: tuple[ResultRow, ...]
     table: str
+    unclosed: tuple[tuple[int, int], ...]
 
 
 def report_study(study: Study, through: int | None, now: str) -> tuple[Report, Path]:
@@ -82,6 +100,7 @@ def report_study(study: Study, through: int | None, now: str) -> tuple[Report, P
         report=digest_bytes(data.read_bytes()),
         deviations=report.deviations,
         calibrations=tuple(calibration.result for calibration in report.calibrations),
+        unclosed=look.unclosed,
     )
 
     def is_same(entry: Entry) -> bool:
@@ -111,6 +130,7 @@ def write_internal(study: Study, through: int | None, path: Path, now: str) -> P
 def build_look(study: StudySnapshot, through: int | None, now: str) -> StudyLook:
     """Return a look at the closed waves. Nothing is written."""
     registered = registration_of(study)
+    check_listed(study)
     waves = _closed_waves(study, through)
     numbers = [wave.number for wave in waves]
     last = numbers[-1]
@@ -122,9 +142,12 @@ def build_look(study: StudySnapshot, through: int | None, now: str) -> StudyLook
     plan_digest = digest_value(record_body(registered))
     entries = study.ledger.entries()
     calibrations = calibrations_of(study, plan_digest, last)
-    issue = first_issue(entries, last, table_digest, tuple(c.result for c in calibrations))
+    now_unclosed = unclosed_waves(entries) if through is None else None
+    shown = tuple(c.result for c in calibrations)
+    issue = first_issue(entries, last, table_digest, shown, now_unclosed)
+    unclosed = count_stored(study) if issue is None else issue.record.unclosed
     entries = known_before(entries, issue)
-    published = published_on(entries)
+    history = history_of(entries, registered.plan)
     table = make_table(rows)
     drifts = tuple(measure_drift(registered.plan, r, plan_digest) for r in regradings)
     judges = _judge_columns(study, registered.plan, table, plan_digest, labels, drifts)
@@ -138,20 +161,29 @@ def build_look(study: StudySnapshot, through: int | None, now: str) -> StudyLook
             registered.plan,
             table,
             plan_digest,
-            published=date.fromisoformat(published) if published else None,
+            history=history,
             drifts=drifts,
         ),
         issued=issue.time if issue else now,
-        explored=_by_judges(registered.plan, table, plan_digest, judges),
+        explored=_by_judges(registered.plan, table, plan_digest, judges, history),
         judges=judges,
         tools=tools_of_waves(study, waves),
         free=free_models(study.protocol),
-        published=published,
+        published=published_on(entries),
+        history=history,
     )
     report = build_report(request)
     report = replace(
         report,
-        deviations=tuple(dict.fromkeys((*report.deviations, *drift_of(registered, waves)))),
+        deviations=tuple(
+            dict.fromkeys(
+                (
+                    *unclosed_words(entries, registered.plan, unclosed),
+                    *report.deviations,
+                    *drift_of(registered, waves),
+                )
+            )
+        ),
         templates=_templated(study, rows, table_digest),
         facts=facts_of(study.protocol),
         ledger_head=entries[-1].digest,
@@ -161,7 +193,7 @@ def build_look(study: StudySnapshot, through: int | None, now: str) -> StudyLook
         texts=tuple(texts),
         text_notes=tuple(text_notes),
     )
-    return StudyLook(add_changes(study, entries, report), tuple(rows), table_digest)
+    return StudyLook(add_changes(study, entries, report), tuple(rows), table_digest, unclosed)
 
 
 def _digest(rows: Sequence[ResultRow], regradings: Sequence[Regrading]) -> str:
@@ -208,11 +240,22 @@ def _judge_columns(
 
 
 def _by_judges(
-    plan: Plan, table: ResultTable, registration: str, columns: Sequence[JudgeColumn]
+    plan: Plan,
+    table: ResultTable,
+    registration: str,
+    columns: Sequence[JudgeColumn],
+    history: WaveHistory,
 ) -> list[Analysis]:
     """Return the registered test on the scores of each judge with a shown column: exploratory."""
     return [
-        explore(plan, table, registration, f"graded by {column.judge}", grader=column.judge)
+        explore(
+            plan,
+            table,
+            registration,
+            f"graded by {column.judge}",
+            grader=column.judge,
+            history=history,
+        )
         for column in columns
         if column.waves and not column.withheld
     ]
@@ -259,13 +302,16 @@ def graded_rows(
 
 
 def _closed_waves(study: StudySnapshot, through: int | None) -> list[WaveSnapshot]:
-    """Return the waves to look at: closed, without a gap, up to ``through``."""
+    """Return the waves to look at: those closed up to ``through``, which must be closed. Each
+    earlier one must have been begun."""
     planned = len(study.protocol.waves)
     if through is not None and through >= planned:
         raise StudyError(f"--through {through}: study.yaml plans waves 0 to {planned - 1}")
     wanted = range(planned if through is None else through + 1)
     closed = [wave for wave in study.closed_waves if wave.number in wanted]
-    missing = sorted({*wanted} - {wave.number for wave in closed})
+    missing = [wave for wave in wanted if wave not in {wave.number for wave in closed}]
+    if through is not None:
+        missing = [wave for wave in missing if wave == through or wave not in study.waves]
     if not closed or (through is not None and missing):
         first = missing[0]
         raise StudyError(

@@ -7,6 +7,7 @@ from .exposure_ledger import (
     join_draw,
     keeps_nothing,
 )
+from .history import check_listed, count_stored, history_of, unclosed_waves, unclosed_words
 from .preview import Rendered, RenderedJudge, judge_json, render_wave, rendered_json, share_texts
 from .spending import (
     ALLOW,
@@ -37,11 +38,14 @@ __all__ = [
     "attempt_turns",
     "burned_of_wave",
     "burned_tranches",
+    "check_listed",
     "close_wave_now",
+    "count_stored",
     "declare_leak",
     "exact_rows",
     "exact_table",
     "example_of",
+    "history_of",
     "join_draw",
     "judge_json",
     "keeps_nothing",
@@ -55,4 +59,6 @@ __all__ = [
     "share_texts",
     "sum_calls",
     "sweep_wave",
+    "unclosed_waves",
+    "unclosed_words",
 ]

@@ -101,7 +101,8 @@ def sweep_wave(
     watch: Callable[[Progress], None],
     now: Callable[[], str],
 ) -> SweepOutcome:
-    """Run the episodes that a wave still owes, and close it when all have results.
+    """Run the episodes that a wave still owes, and close it when all have results. To close it with
+    missing ones, those that failed are run once more first.
 
     Raises StudyError, RegistryError (drifted pins), HarnessError (no engine, no cluster).
     """
@@ -128,6 +129,8 @@ def sweep_wave(
         progress = None
         if owed:
             progress = _run_owed(study, request, context, watch)
+            if progress.exhausted and not progress.held and request.close_missing:
+                progress = _run_owed(study, request, context, watch)  # before they are given up
             # An episode that the budget does not cover was never tried: never close it as missing.
             if progress.held or (progress.exhausted and not request.close_missing):
                 return SweepOutcome(None, progress)

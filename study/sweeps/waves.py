@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from harness.storage import hex_of
 from registry.errors import BrokenPromise
-from registry.ledger import Plan, WaveClosed
+from registry.ledger import Entry, Plan, WaveClosed
 from study.errors import StudyError
 from study.files import exclusive
 from study.protocol import (
@@ -40,7 +40,8 @@ from study.workspace import (
 @dataclass(frozen=True, slots=True)
 class Wave:
     """One wave: ``state`` is planned, begun or closed; ``look`` its place among the looks that
-    the plan counts, None where all of its models are controls; times are UTC, "" for not yet."""
+    the plan counts, None where all of its models are controls or it was begun before the release
+    of the public arm; times are UTC, "" for not yet."""
 
     wave: int
     models: tuple[str, ...]
@@ -65,7 +66,7 @@ def list_waves(study: Study) -> list[Wave]:
     closed = {entry.body["wave"]: entry for entry in reversed(ledger.find("wave-closed"))}
     reports = [(entry.record.through_wave, entry.time) for entry in ledger.find("report")]
     plan = study.protocol.registered_plan()
-    looks = _looks(study.protocol, plan)
+    looks = _looks(study.protocol, plan, entries)
     waves = []
     for wave, models in enumerate(study.protocol.waves):
         record = closed[wave].record if wave in closed else None
@@ -144,13 +145,15 @@ def close_wave_now(study: Study, wave: int, now: Callable[[], str]) -> tuple[Wav
         return close_wave(study, context, manifest, now), True
 
 
-def _looks(protocol: Protocol, plan: Plan) -> dict[int, int]:
-    """Return the number of the look at each wave, counted from 1."""
+def _looks(protocol: Protocol, plan: Plan, entries: Sequence[Entry]) -> dict[int, int]:
+    """Return the number of the look at each wave, counted from 1. Waves that were begun before the
+    release are none; planned ones are taken to come after it."""
     from analysis.plan import control_models
+    from study.sweeps.history import history_of
 
     controls = control_models(plan)
     waves = [wave for wave, models in enumerate(protocol.waves) if set(models) - controls]
-    return {wave: number for number, wave in enumerate(waves, start=1)}
+    return history_of(entries, plan).number_looks(waves)
 
 
 def _check_models(study: Study, models: Sequence[str]) -> None:

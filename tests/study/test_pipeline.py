@@ -32,10 +32,10 @@ def copied(finished: Study, tmp_path: Path) -> Path:
 def test_the_spiked_model_is_found_and_the_honest_one_is_not(finished: Study) -> None:
     report = json.loads(run("report", "--study", str(finished.folder), "--json").stdout)
     verdicts = {(row["model"], row["wave"]): row for row in report["models"]}
-    assert verdicts.keys() == {("honest", 0), ("honest", 1), ("spiked", 1)}
+    assert verdicts.keys() == {("honest", 1), ("spiked", 1)}
+    assert [(row["model"], row["wave"]) for row in report["before_publication"]] == [("honest", 0)]
     assert verdicts["spiked", 1]["verdict"] == "contaminated"
     assert verdicts["spiked", 1]["estimate"] > 0.3
-    assert verdicts["honest", 0]["verdict"] != "contaminated"
     assert verdicts["honest", 1]["verdict"] != "contaminated"
     for row in verdicts.values():
         assert row["n_public"] == row["n_private"] == 12

@@ -39,7 +39,7 @@ def test_a_study_runs_in_a_bucket(tmp_path: Path, seaweedfs: Any) -> None:
     outcome = pipeline.sweep(study, request, lambda progress: None)
     assert outcome.closed is not None
     assert outcome.closed.finished == 6
-    assert pipeline.report(study)[0].verdicts
+    assert pipeline.report(study)[0].before_publication
     verification = verify_study(study.store, study.identities())
     assert verification.holds, verification.problems
     assert not (tmp_path / "store").exists()

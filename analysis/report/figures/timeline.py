@@ -9,8 +9,9 @@ from datetime import date
 from typing import Any
 
 from analysis.plan import Verdict
+from analysis.report.facts import ModelFact
 from analysis.report.figures import style
-from analysis.report.report import ModelFact, Report
+from analysis.report.report import Report
 from analysis.stats import signed
 
 _ACROSS = {style.WIDE: 3, style.NARROW: 1}  # panels

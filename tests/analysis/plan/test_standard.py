@@ -10,6 +10,7 @@ import pytest
 
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
+from analysis.plan.history import WaveHistory
 from analysis.plan.look import analyse
 from analysis.plan.presets import SENSITIVITY, standard_plan
 from analysis.report.wording import monitored_words
@@ -371,12 +372,12 @@ def test_a_look_without_a_score_is_passed_over(rows):
 def test_a_control_that_came_after_the_publication_is_refused(rows):
     plan = plan_of(released=[("old-1", "2026-05-01")])
     table = make_table(rows)
-    analyse(plan, table, REGISTRATION, published=date(2026, 6, 1))
+    analyse(plan, table, REGISTRATION, history=WaveHistory(date(2026, 6, 1)))
     with pytest.raises(AnalysisError, match="'old-1' was released on 2026-05-01, and the public"):
-        analyse(plan, table, REGISTRATION, published=date(2026, 4, 1))
+        analyse(plan, table, REGISTRATION, history=WaveHistory(date(2026, 4, 1)))
     late = plan_of(frozen=["honest"], released=[("honest", "2026-05-01")])
     with pytest.raises(AnalysisError, match="plan: frozen: 'honest' was released on 2026-05-01"):
-        analyse(late, table, REGISTRATION, published=date(2026, 4, 1))
+        analyse(late, table, REGISTRATION, history=WaveHistory(date(2026, 4, 1)))
 
 
 def test_looks_beyond_the_registered_ones_are_exploratory(rows):

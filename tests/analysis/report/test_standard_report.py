@@ -26,12 +26,12 @@ from analysis.errors import AnalysisError
 from analysis.plan.look import analyse
 from analysis.plan.presets import basic_plan, standard_plan
 from analysis.probes import Exposure
+from analysis.report.facts import ModelFact
 from analysis.report.html import render_html
 from analysis.report.json import changes_since
 from analysis.report.limits import ALWAYS, limits_of
 from analysis.report.markdown import render_markdown
 from analysis.report.report import (
-    ModelFact,
     Report,
     ReportRequest,
     build_report,

@@ -120,6 +120,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Ser
         study = pipeline.open_study(folder)
         pipeline.draw(study)
         pipeline.register(study)
+        pipeline.publish(study, None, lambda *step: None)
         run_wave(study)
         yield folder, served
 

@@ -225,3 +225,58 @@ def test_constant_scores_and_single_seeds_give_no_warning(tmp_path: Path) -> Non
         body = json.loads(out)
         assert body["models"][0]["verdict"] == "inconclusive"
         assert "interval not estimable" in body["models"][0]["note"]
+
+
+def dated(table: Path, folder: Path, days: dict[str, str]) -> Path:
+    """The table with a column of dates, by look."""
+    path = folder / "dated.csv"
+    with table.open(encoding="utf-8") as source, path.open("w", encoding="utf-8") as file:
+        file.write(f"{source.readline().rstrip()},date\n")
+        for line in source:
+            file.write(f"{line.rstrip()},{days[line.partition(',')[0]]}\n")
+    return path
+
+
+@pytest.mark.parametrize("preset", ["basic-v1", "standard-v1"])
+def test_a_look_before_the_publication_gives_no_verdict(
+    table: Path, tmp_path: Path, preset: str
+) -> None:
+    days = {"0": "2026-01-05", "1": "2026-05-31", "2": "2026-06-01"}
+    path, plan = dated(table, tmp_path, days), tmp_path / "plan.yaml"
+    controls = f"controls: {{pre_exposure: [{', '.join(OLD)}]}}\n" * (preset == "standard-v1")
+    text = f"preset: {preset}\npermutations: 1999\n{controls}"
+    plan.write_text(f"{text}published: 2026-06-01\n")
+    code, out, err = run(str(path), "--plan", str(plan), "--json")
+    assert code == 0, err
+    body = json.loads(out)
+    assert body["published"] == "2026-06-01"
+    assert body["plan"]["looks"] == 1, "the only look after it"
+    assert {row["wave"] for row in body["models"]} == {2}
+    words = {row["model"]: row["verdict"] for row in body["models"]}
+    assert words["told"] == "contaminated"
+    early = {(row["wave"], row["model"]) for row in body["before_publication"]}
+    assert {(1, "honest"), (1, "told")} <= early
+    assert ((0, "old-1") in early) == (preset == "basic-v1"), "controls are no tested models"
+    assert not any("could not be checked" in line for line in body["deviations"])
+    for given in (text, f"{text}published: 2026-06-01\n"):
+        plan.write_text(given)
+        other = table if "published" in given else path
+        body = json.loads(run(str(other), "--plan", str(plan), "--json")[1])
+        assert {1, 2} <= {row["wave"] for row in body["models"]}
+        assert any("could not be checked" in line for line in body["deviations"])
+
+
+@pytest.mark.parametrize(
+    ("day", "message"),
+    [
+        ("", "row 1 has no date: give every row one"),
+        ("June", "row 1: date: a day such as 2026-06-01 is wanted"),
+    ],
+)
+def test_a_date_that_is_none_is_refused(
+    table: Path, tmp_path: Path, day: str, message: str
+) -> None:
+    path = dated(table, tmp_path, {"0": day, "1": "2026-05-31", "2": "2026-06-01"})
+    code, _, err = run(str(path))
+    assert code == 2
+    assert message in " ".join(err.split())

@@ -1,18 +1,28 @@
-"""Models that are asked once: what would not fit is refused before anything is paid for."""
+"""Models that are asked once: what would not fit is refused before anything is paid for. Episodes
+that infrastructure failed are run again before a wave is closed."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from generators.catalog import INSTALLED
 from harness.agent.single_turn import SingleTurnModel
+from harness.model import ModelRequest, Reply
 from harness.models.scripted import HonestAgent, TrivialAgent
+from harness.sweep.leases import Progress
+from harness.sweep.run_cell import RunContext, Workbench, run_cell
+from registry.provenance import utc_now
 from study.errors import StudyError
 from study.protocol.protocol import Task
-from study.sweeps.sweep import check_context_windows
+from study.sweeps.sweep import SweepRequest, check_context_windows, sweep_wave
+from study.workspace.snapshot import take_snapshot
+from study.workspace.study import Study
 from tests.study.conftest import make_study, sweep
+
+OPEN = SweepRequest(0, allow_dirty=True)
 
 CIRCLES = Task("count_circles", "1", "hard")
 STUDY = """\
@@ -62,3 +72,57 @@ def test_a_sweep_that_would_not_fit_is_not_begun(
         sweep(study, 0)
     kinds = [entry.kind for entry in study.ledger.entries()]
     assert kinds == ["sealed-set", "preregistration"]
+
+
+class Lost:
+    """A model with a provider that answers nobody."""
+
+    name = "honest"
+    trusted = True
+    paid = False
+
+    def respond(self, request: ModelRequest) -> Reply:
+        raise ConnectionError
+
+
+@pytest.fixture
+def rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Sweeps in this process instead of Ray's. Three episodes fail in the first round and the
+    second; the number of episodes that each round ran."""
+    ran: list[int] = []
+
+    def run_owed(
+        study: Study, request: SweepRequest, context: RunContext, watch: object
+    ) -> Progress:
+        cells = take_snapshot(study).waves[request.wave].owed_cells
+        bench = Workbench.open(context)
+        lost = replace(bench, models={"honest": Lost()}) if len(ran) < 2 else bench
+        ends = [run_cell(cell, lost, utc_now) for cell in cells[:3]]
+        ends += [run_cell(cell, bench, utc_now) for cell in cells[3:]]
+        bench.close()
+        ran.append(len(cells))
+        finished = sum(end.finished for end in ends)
+        return Progress(24, 24 - len(cells) + finished, 0, 0, len(ends) - finished, ())
+
+    monkeypatch.setattr("study.sweeps.sweep._run_owed", run_owed)
+    return ran
+
+
+def test_episodes_that_failed_are_run_again_by_the_next_sweep(
+    tmp_path: Path, rounds: list[int]
+) -> None:
+    study = make_study(tmp_path / "study")
+    assert [sweep_wave(study, OPEN, lambda p: None, utc_now).closed for _ in range(2)] == [None] * 2
+    closed = sweep_wave(study, OPEN, lambda p: None, utc_now).closed
+    assert closed is not None
+    assert (closed.finished, closed.missing, rounds) == (24, 0, [24, 3, 3])
+
+
+def test_episodes_are_run_once_more_before_they_are_closed_as_missing(
+    tmp_path: Path, rounds: list[int]
+) -> None:
+    study = make_study(tmp_path / "study")
+    giving_up = replace(OPEN, close_missing=True)
+    closed = sweep_wave(study, giving_up, lambda p: None, utc_now).closed
+    assert closed is not None
+    assert (closed.finished, closed.missing, rounds) == (21, 3, [24, 3])

@@ -1,0 +1,114 @@
+"""The waves in the order of the ledger: begun before or after the release of the public arm, closed
+or not (spec/verdicts.md, 3). Times of records play no part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from analysis.plan import WaveHistory, control_models
+from harness.storage import hex_of
+from registry.errors import BrokenPromise
+from registry.ledger import Entry, Plan, Release
+from registry.result_row import Arm
+from study.protocol import FILE_NAME
+from study.workspace import StudySnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class BegunWave:
+    """A wave that was begun, by the first of its manifests."""
+
+    wave: int
+    models: tuple[str, ...]
+    begun: str  # UTC, ISO 8601
+    published: bool  # before it was begun
+    closed: bool
+
+    def tests(self, plan: Plan) -> bool:
+        """Report whether the wave has a model that is no control."""
+        return bool(set(self.models) - control_models(plan))
+
+
+def begun_waves(entries: Sequence[Entry]) -> tuple[BegunWave, ...]:
+    """Return every wave that the ledger has a manifest of, by number."""
+    closed = {entry.record.wave for entry in entries if entry.kind == "wave-closed"}
+    released = _first_release(entries)
+    waves: dict[int, BegunWave] = {}
+    for entry in entries:
+        if entry.kind == "run-manifest" and entry.record.wave not in waves:
+            wave, models = entry.record.wave, tuple(pin.name for pin in entry.record.models)
+            published = released is not None and released.sequence < entry.sequence
+            waves[wave] = BegunWave(wave, models, entry.time, published, wave in closed)
+    return tuple(waves[number] for number in sorted(waves))
+
+
+def history_of(entries: Sequence[Entry], plan: Plan) -> WaveHistory:
+    """Return the order of waves and release that decides which waves are looks of a plan."""
+    released, waves = _first_release(entries), begun_waves(entries)
+    return WaveHistory(
+        None if released is None else date.fromisoformat(released.time[:10]),
+        frozenset(wave.wave for wave in waves if not wave.published),
+        frozenset(
+            wave.wave for wave in waves if wave.published and not wave.closed and wave.tests(plan)
+        ),
+    )
+
+
+def unclosed_waves(entries: Sequence[Entry]) -> tuple[int, ...]:
+    """Return the waves that were begun and are not closed."""
+    return tuple(wave.wave for wave in begun_waves(entries) if not wave.closed)
+
+
+def count_stored(study: StudySnapshot) -> tuple[tuple[int, int], ...]:
+    """Return each wave that was begun and is not closed, with the number of its episodes that have
+    a stored attempt. Needs the study's key."""
+    return tuple(
+        (
+            number,
+            sum(study.attempts[hex_of(cell.episode)] > 0 for cell in study.waves[number].cells),
+        )
+        for number in unclosed_waves(study.ledger.entries())
+    )
+
+
+def unclosed_words(
+    entries: Sequence[Entry], plan: Plan, stored: Sequence[tuple[int, int]]
+) -> Iterator[str]:
+    """A sentence for each wave that was begun and is not closed; ``stored`` as ``count_stored``
+    returns it."""
+    waves = {wave.wave: wave for wave in begun_waves(entries)}
+    for number, count in stored:
+        wave = waves[number]
+        if not wave.tests(plan):
+            look = "It has control models only and is no look."
+        elif not wave.published:
+            look = "It was begun before the publication and is no look."
+        else:
+            look = "Its look is spent."
+        yield (
+            f"Wave {number} ({', '.join(wave.models)}) was begun on {wave.begun[:10]} and is not "
+            f"closed, with {count} episodes stored: none of its results is shown. {look}"
+        )
+
+
+def check_listed(study: StudySnapshot) -> None:
+    """Raise BrokenPromise if study.yaml no longer lists a wave that was begun."""
+    listed = len(study.protocol.waves)
+    for wave in begun_waves(study.ledger.entries()):
+        if wave.wave >= listed:
+            raise BrokenPromise(
+                f"{study.folder / FILE_NAME}: waves: wave {wave.wave} "
+                f"({', '.join(wave.models)}) was begun on {wave.begun[:10]} and is not listed: "
+                "restore its line; a report leaves out no wave that was begun"
+            )
+
+
+def _first_release(entries: Sequence[Entry]) -> Entry | None:
+    for entry in entries:
+        if entry.kind == "release":
+            release: Release = entry.record
+            if release.arm == Arm.PUBLIC:
+                return entry
+    return None
