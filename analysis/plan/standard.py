@@ -113,11 +113,12 @@ def run_standard(
     looks = list(_looks(registered, graded, means, kept.seeds, history))
     judged = _Judged(_second(registered, table, history), tuple(drifts), scored_by)
     controls = tuple(_controls(registered, means, looks, judged))
+    watched = [each for each in looks if not (history.dropped and each[0].beyond)]
     results = [look for look, _ in looks]
     return StandardResult(
         tuple(_judge_look(look, controls) for look in results),
         controls,
-        monitor_looks(registered, _watched(registered, whole, kept, looks)),
+        monitor_looks(registered, _watched(registered, whole, kept, watched)),
         (
             *_sensitivity_results(registered, clean, looks),
             *_burn_tests(registered, whole, kept.seeds, results),
@@ -204,8 +205,7 @@ def _watched(
     kept: RetainedRows,
     looks: Sequence[tuple[LookResult, LookData]],
 ) -> list[tuple[int, LookData]]:
-    """The registered looks of P4: as P1, but for single burned instances, which stay."""
-    looks = [(look, data) for look, data in looks if not look.beyond]
+    """The looks of P4: as P1, but for single burned instances, which stay."""
     if np.array_equal(kept.primary, kept.monitored):
         return [(look.wave, data) for look, data in looks]
     plan = registered.plan

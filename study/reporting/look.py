@@ -269,7 +269,9 @@ def _templated(study: Study, rows: list[ResultRow], seed: str) -> TableSet | Non
 
 def drift_of(registered: Preregistration, waves: Iterable[WaveSnapshot]) -> tuple[str, ...]:
     """Return a sentence for each manifest of a wave with other code or another image than
-    registered."""
+    registered. Frozen models that ran with it bridge the change (spec/verdicts.md, 7)."""
+    rules = registered.plan.standard
+    frozen = set() if rules is None else set(rules.frozen)
     sentences: list[str] = []
     for number, manifests in ((wave.number, wave.manifests) for wave in waves):
         for manifest in manifests:
@@ -277,8 +279,10 @@ def drift_of(registered: Preregistration, waves: Iterable[WaveSnapshot]) -> tupl
                 sentences.append(f"Wave {number} ran from a working tree with uncommitted changes.")
             clean = replace(manifest.provenance, dirty=False)
             pins = check_pins(clean, registered.provenance, allow_dirty=True)
+            ran = [pin.name for pin in manifest.models if pin.name in frozen]
+            bridge = f"{', '.join(ran)}, run again, bridges it" if ran else "nothing bridges it"
             sentences.extend(
-                f"Wave {number} ran with another pin than registered: {p}." for p in pins
+                f"Wave {number} ran with another pin than registered: {p}; {bridge}." for p in pins
             )
     return tuple(sentences)
 

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import product
 
 from generators.catalog import Catalog
+from generators.seed import Seed
 from harness.agent import SingleTurnModel, fit_context, single_turn
 from harness.build_model import build_model
 from harness.errors import HarnessError
@@ -150,6 +151,8 @@ def begin_wave(
     provenance = read_provenance(CHECKOUT, image.digest)
     check_pins(provenance, registered.provenance, request.allow_dirty)
     begun = manifest_of(study.ledger, request.wave)
+    if begun is None or begun.provenance != provenance:
+        check_instances(study, request.wave)
     if begun is None:
         first = _new_manifest(study, request, registered, provenance, prices)
         entry, fresh = study.ledger.append_unless(
@@ -172,6 +175,22 @@ def begin_wave(
     if record != begun:
         study.ledger.append(record, now())
     return record
+
+
+def check_instances(study: Study, wave: int) -> None:
+    """Raise BrokenPromise if an instance of a wave would be generated otherwise than it was drawn:
+    files, prompt, answer key and rubric, which its id pins. Needs the study's key."""
+    tranches = {0}.union(*study.protocol.wave_tranches(wave).values())
+    catalog = study.protocol.catalog
+    for entry in study.entries():
+        if entry.tranche in tranches:
+            family = catalog.family(entry.family, entry.version)
+            if family.generate(entry.difficulty, Seed.from_hex(entry.seed)).id != entry.instance:
+                raise BrokenPromise(
+                    f"wave {wave} is not begun: {entry.family}/{entry.difficulty} is generated "
+                    "otherwise than it was drawn; run the commit and library versions that the "
+                    "study is registered with"
+                )
 
 
 def _new_manifest(

@@ -15,11 +15,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from generators.seed import Seed
+from generators.task import TaskInstance
 from harness.sweep.run_cell import Workbench, run_cell
 from registry.errors import BrokenPromise
 from registry.ledger.chain import Ledger
 from registry.ledger.records import RunManifest
 from registry.provenance import utc_now
+from registry.result_row import Arm
 from registry.stores.base import Store
 from registry.verify import verify_study
 from study import pipeline
@@ -169,6 +172,30 @@ def test_a_wave_that_went_on_at_another_commit_is_whole_and_the_report_says_so(
     assert first.provenance.commit in told[0]
     assert second.provenance.commit in told[0]
     assert verify_study(study.store, study.identities()).holds
+
+
+def test_no_wave_is_begun_on_instances_that_are_generated_otherwise(
+    registered: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change of one answer key, of one stratum, in the private arm."""
+    drawn = next(e for e in registered.entries() if e.arm is Arm.PRIVATE)
+    catalog = registered.protocol.catalog
+    family = type(catalog.family(drawn.family, drawn.version))
+    whole = family.generate
+
+    def altered(self: object, difficulty: str, seed: Seed) -> TaskInstance:
+        instance = whole(self, difficulty, seed)
+        if seed.hex != drawn.seed:
+            return instance
+        return replace(instance, id="sha256:" + "0" * 64)
+
+    monkeypatch.setattr(family, "generate", altered)
+    with pytest.raises(BrokenPromise, match=r"wave 0 is not begun: .* otherwise than it was drawn"):
+        begin(registered)
+    assert "run-manifest" not in kinds(registered)
+    monkeypatch.undo()
+    begin(registered)
+    assert "run-manifest" in kinds(registered)
 
 
 def test_a_report_shows_the_run_that_the_close_names(registered: Study) -> None:

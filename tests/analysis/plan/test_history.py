@@ -102,4 +102,6 @@ def test_monitoring_does_not_take_up_the_alpha_of_dropped_looks(
     assert [look.wave for look in whole.standard.monitored.looks] == [1, 3, 5]
     looks = fewer.standard.monitored.looks
     assert [look.wave for look in looks] == [1, 3]
-    assert looks == whole.standard.monitored.looks[:2]
+    first, second, _ = whole.standard.monitored.looks
+    assert [look.spent for look in looks] == [first.spent, second.spent]
+    assert second.spent == pytest.approx(2 / 3 * 0.025)
