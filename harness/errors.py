@@ -23,6 +23,10 @@ class CoordinatorLost(HarnessError):  # noqa: N818
     """The coordinator ended before its sweep did."""
 
 
+class WorkersLost(HarnessError):  # noqa: N818
+    """Worker processes died again and again, and no work was finished."""
+
+
 class Boundary(StrEnum):
     """The boundary that a failure crossed. A failed attempt is data."""
 

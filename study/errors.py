@@ -1,4 +1,5 @@
-"""Errors of the command line. Printed as one line; the exit code is 2."""
+"""Errors of the command line. Each is printed as one line; docs/reference/cli.md has the exit
+codes."""
 
 from __future__ import annotations
 
@@ -19,3 +20,7 @@ class StudyFileError(StudyError):
 
     def __reduce__(self) -> tuple[type[StudyFileError], tuple[str, int, str, str]]:
         return type(self), (self.file, self.line, self.key, self.message)
+
+
+class WorkOwedError(StudyError):
+    """Work that was begun and is still owed: a provider failed, or the budget is spent."""

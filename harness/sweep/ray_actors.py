@@ -21,7 +21,7 @@ import ray
 from ray.exceptions import RayActorError, RayTaskError
 
 from harness.episode import Cell
-from harness.errors import CoordinatorLost, HarnessError
+from harness.errors import CoordinatorLost, HarnessError, WorkersLost
 from harness.spending import Spend
 from harness.storage import CELLS_CODEC, RESULTS, worklist_key
 from harness.sweep.leases import LeaseBook, LeaseOutcome, Progress
@@ -305,7 +305,7 @@ class _Workers:
         logger.warning("worker %s died, number %d since a cell was finished", name, self._deaths)
         if self._deaths > self.MAX_DEATHS:
             self.dismiss()
-            raise HarnessError(
+            raise WorkersLost(
                 f"workers died {self._deaths} times and finished nothing; the last: "
                 f"{str(error).splitlines()[0]}"
             ) from error

@@ -342,7 +342,7 @@ def read_record(cls: type[R], body: Any, place: str) -> R:
     except ValidationError as error:
         first = error.errors(include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        problem = f"{place}: not a {cls.__name__}: {where}: {first['msg']}"
+        problem = f"{place}: not a {cls.__name__}: its field {where!r} does not hold what it must"
     raise BrokenPromise(problem)  # out here, so that no traceback shows what the body held
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import lazy_loader
 
-from registry.stores.base import MemoryStore, Store
+from registry.stores.base import MemoryStore, Store, check_scheme
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
@@ -12,6 +12,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 def open_store(uri: str) -> Store:
     """The store of a URI: ``memory:``, a folder's path (or ``file:`` and a path), or
     ``s3://bucket/prefix[?endpoint=http://host:port&region=name]``. Raises StoreError."""
+    check_scheme(uri)
     if uri.startswith("s3://"):
         from registry.stores.s3 import S3Store  # boto3 is an extra
 

@@ -12,6 +12,30 @@ from registry.errors import MissingKey, StoreError
 
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*")
 
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_KNOWN = (
+    "a folder's path, file:/PATH, or s3://bucket/prefix[?endpoint=http://host:port&region=name]"
+)
+
+
+def check_scheme(uri: str) -> None:
+    """Raise StoreError for the URI of a store that there is not, and for one that is not written
+    as its scheme asks."""
+    named = _SCHEME.match(uri)
+    if named is None or uri == "memory:":
+        return
+    scheme, rest = named[1], uri[named.end() :]
+    if scheme == "s3" and rest.startswith("//") and rest.strip("/"):
+        return
+    if scheme == "file" and rest.startswith("/"):
+        return
+    if scheme in ("s3", "file"):
+        raise StoreError(f"{uri!r} is not the URI of a store: write {_KNOWN}")
+    raise StoreError(
+        f"there are no stores of the scheme {scheme!r}: write {_KNOWN}; a folder with a colon in "
+        "its name begins with ./"
+    )
+
 
 class Store(Protocol):
     """Write once, read often. ``put`` is the heart: of any number of racing writers of one

@@ -27,7 +27,7 @@ from registry.ledger import Plan, record_digest
 from registry.provenance import utc_now
 from registry.result_row import GRADER
 from study.calibration.from_scores import Calibrated
-from study.errors import StudyError
+from study.errors import WorkOwedError
 from study.protocol import FILE_NAME, read_yaml
 from study.release import publish_arm
 from study.sweeps import SweepRequest, exact_table, sweep_wave
@@ -135,7 +135,7 @@ def _sweep(scratch_study: Study, wave: int, request: RunRequest, watching: Watch
     with watching(f"wave {wave} of the scratch study") as watch:
         outcome = sweep_wave(scratch_study, wanted, watch, utc_now)
     if outcome.closed is None:
-        raise StudyError(
+        raise WorkOwedError(
             f"{scratch_study.folder}: wave {wave}: episodes failed on every attempt; the same "
             f"command tries them again, and `dosimeter sweep --wave {wave} --close-missing` gives "
             "them up"

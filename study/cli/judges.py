@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,8 +53,8 @@ def grade(study: Study, judges: tuple[str, ...], as_json: bool, **options: Any) 
     """Have judges grade the stored episodes, in addition to exact grading. No episode is run again.
 
     Interrupt it at will; run it again to resume. No request is paid for twice. Exits with 1 while
-    episodes are ungraded because a provider failed, and with 3 if the budget in study.yaml does not
-    pay for them.
+    episodes are ungraded because a provider failed or the budget in study.yaml does not pay for
+    them.
 
     \b
     Examples:
@@ -80,7 +79,7 @@ def grade(study: Study, judges: tuple[str, ...], as_json: bool, **options: Any) 
         )
     else:
         _print_grading(outcome)
-    exit_by(outcome.complete, outcome.over_budget)
+    exit_by(outcome.complete)
 
 
 def _print_grading(outcome: GradeOutcome) -> None:
@@ -131,7 +130,7 @@ def check(study: Study, name: str, as_json: bool, **options: Any) -> None:
     """Measure the judge NAME on fresh answers with known verdicts.
 
     Writes judges/NAME.json in the study's folder, keeps the result in the store and records it in
-    the ledger. Run again after a failure, it resumes. Exits with 3 if the budget in study.yaml does
+    the ledger. Run again after a failure, it resumes. Exits with 1 if the budget in study.yaml does
     not pay for it.
 
     \b
@@ -140,12 +139,8 @@ def check(study: Study, name: str, as_json: bool, **options: Any) -> None:
       dosimeter judge check haiku --criteria 2000 --json | jq .kappa
     """
     request = judging.CheckRequest(name, **options)
-    try:
-        with progress_watch("checking") as watch:
-            body, path = judging.check_judge(study, request, watch, utc_now)
-    except judging.BudgetSpentError as spent:
-        click.echo(str(spent), err=True)
-        sys.exit(3)
+    with progress_watch("checking") as watch:
+        body, path = judging.check_judge(study, request, watch, utc_now)
     if as_json:
         print_json({key: value for key, value in body.items() if key != "verdicts"})
     else:

@@ -1,4 +1,4 @@
-"""The command line: parse, call one function, print. Refused input exits with 2."""
+"""The command line: parse, call one function, print. Exit codes: docs/reference/cli.md."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.errors import AttemptFailed, CoordinatorLost, WorkersLost, WorkStopped
+from registry.errors import BrokenPromise
 from registry.provenance import PACKAGES, utc_now, verify_packages
 from study import pipeline, reporting
 from study.cli.calibrate import calibrate
+from study.cli.encoding import replace_in_streams
 from study.cli.init import init
 from study.cli.judges import grade, judge
 from study.cli.lint import lint, schema
 from study.cli.output import (
     PATH,
+    Exit,
     json_option,
     print_log,
     print_records,
@@ -36,20 +40,30 @@ from study.cli.tasks import models, tasks
 from study.cli.templates import template
 from study.cli.transcripts import export, show, tools
 from study.cli.waves import leak, wave
+from study.errors import WorkOwedError
 
 if TYPE_CHECKING:
     from study.workspace import Study
 
+_OF_OWED_WORK = (AttemptFailed, CoordinatorLost, WorkersLost, WorkStopped, WorkOwedError)
+
 
 class Commands(click.Group):
-    """Commands in the order of a study; errors of our packages as one line with exit code 2."""
+    """Commands in the order of a study; errors of our packages as one line, with the exit codes of
+    docs/reference/cli.md."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order in which they were added."""
         return list(self.commands)
 
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Run the program, on a terminal or pipe of any encoding."""
+        replace_in_streams()
+        return super().main(*arguments, **options)
+
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; exit with 2 and one line on stderr for an error of our packages."""
+        """Run a command; for an error of our packages, exit with its code and one line on
+        stderr."""
         try:
             return super().invoke(ctx)
         except Exception as error:
@@ -60,16 +74,23 @@ class Commands(click.Group):
             else:
                 raise
             click.echo(f"dosimeter: {message}", err=True)
-            ctx.exit(2)
+            ctx.exit(_exit_code(error))
         except KeyboardInterrupt:
             click.echo("\ninterrupted; finished work is kept: run the same command again", err=True)
-            ctx.exit(130)
+            ctx.exit(Exit.INTERRUPTED)
 
 
 def _is_own_error(error: Exception) -> bool:
     """Report whether an error class is of one of our packages."""
     module = type(error).__module__
     return module.endswith(".errors") and module.split(".")[0] in PACKAGES
+
+
+def _exit_code(error: Exception) -> Exit:
+    """Return the exit code of a command that an error ended."""
+    if isinstance(error, BrokenPromise):
+        return Exit.BROKEN
+    return Exit.OWED if isinstance(error, _OF_OWED_WORK) else Exit.BAD_INPUT
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -283,7 +304,7 @@ main.add_command(export)
 def verify(study: Study, head: str | None, as_json: bool) -> None:
     """Recompute the ledger, the commitments and the digest of every stored object.
 
-    Without the key it checks what it can, and lists what it left out. Exits with 1 if something
+    Without the key it checks what it can, and lists what it left out. Exits with 3 if something
     does not hold.
 
     \b
@@ -293,7 +314,7 @@ def verify(study: Study, head: str | None, as_json: bool) -> None:
     with progress_watch("verifying") as watch:
         verification = pipeline.verify(study, head, watch)
     print_verification(verification, as_json)
-    sys.exit(0 if verification.holds else 1)
+    sys.exit(Exit.DONE if verification.holds else Exit.BROKEN)
 
 
 @main.command()

@@ -4,23 +4,26 @@ stderr."""
 from __future__ import annotations
 
 import functools
-import json
 import logging
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import click
 
 from analysis import report as reports
 from registry import ledger
 from study import workspace
+from study.cli.encoding import plain_json
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
     from rich.text import Text
 
     from analysis.report import Report
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 Watch = Callable[[str, int, int], None]  # what, done, of
 LOG_SECONDS = 30.0  # between two lines of progress where no terminal is
 PATH = click.Path(path_type=Path)
+_GAP = 2  # characters between two columns, or beside the first and the last
+_UNBROKEN = 24  # characters of a word that a narrow column does not break; of models, all
 
 _VERDICT_STYLES = {
     "contaminated": "bold red",
@@ -81,19 +86,29 @@ def unknown_price_option(models: str) -> Callable[[Callable[..., None]], Callabl
     )
 
 
-def exit_by(complete: bool, over_budget: bool) -> NoReturn:
-    """Exit with 0 for complete work, 3 if the budget does not pay for the rest, else 1."""
-    sys.exit(0 if complete else 3 if over_budget else 1)
+class Exit(IntEnum):
+    """The exit codes of every command: docs/reference/cli.md."""
+
+    DONE = 0
+    OWED = 1
+    BAD_INPUT = 2
+    BROKEN = 3
+    INTERRUPTED = 130
+
+
+def exit_by(complete: bool) -> NoReturn:
+    """Exit with 0 for complete work, and with 1 if some is owed or has failed."""
+    sys.exit(Exit.DONE if complete else Exit.OWED)
 
 
 # --- Output ---
 
 
-def stdout() -> Console:
-    """Return the console for results. In a file or a pipe, lines are wide."""
+def stdout(width: int | None = None) -> Console:
+    """Return the console for results. In a file or a pipe, lines are as wide as ``width``."""
     from rich.console import Console  # not for --help, which is to be fast
 
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 140)
+    return Console(highlight=False, width=None if sys.stdout.isatty() else width or 140)
 
 
 def styled(text: str, style: str = "") -> Text:
@@ -129,7 +144,7 @@ def show_logs(level: int) -> Iterator[None]:
 
 def print_json(value: Any) -> None:
     """Print a value as indented JSON."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    print(plain_json(value))
 
 
 def print_records(
@@ -139,29 +154,95 @@ def print_records(
     right: Collection[str] = (),
 ) -> None:
     """Print rows that share their keys as a table without frames, or as JSON. Columns of numbers
-    and those named in ``right`` are aligned to the right; a cell may be a styled Text."""
+    and those named in ``right`` are aligned to the right; a cell may be a styled Text.
+
+    Nothing is cut off: a file or a pipe gets the whole width, and a terminal that is too narrow
+    for the columns gets a block of lines for each row."""
     if as_json:
         print_json(list(records))
         return
-    from rich.box import SIMPLE_HEAD
+    if title:
+        print_line("", title, "bold")
+    if not records:
+        print_line("none")
+        return
+    columns = [_column(name, [record[name] for record in records], right) for name in records[0]]
+    whole = [column.most for column in columns]
+    widths = _fit(columns, stdout().width) if sys.stdout.isatty() else whole
+    if widths is None:
+        _print_blocks(records)
+    else:
+        stdout(sum(widths) + _GAP * len(widths)).print(_table(columns, widths))
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of a table: ``least`` is the width in which no word is broken, ``most`` that in
+    which no line is."""
+
+    header: str
+    cells: tuple[Text, ...]
+    right: bool
+    least: int
+    most: int
+
+
+def _column(name: str, values: Sequence[Any], right: Collection[str]) -> _Column:
+    from rich.cells import cell_len
+
+    header, cells = name.replace("_", " "), tuple(map(_cell, values))
+    texts = [header, *(cell.plain for cell in cells)]
+    most = max(cell_len(line) for text in texts for line in text.splitlines() or [""])
+    if all(isinstance(value, int | float) for value in values) or name in right:
+        least = max(map(cell_len, [*header.split(), *texts[1:]]))
+        return _Column(header, cells, True, least, most)
+    longest = max((cell_len(word) for text in texts for word in text.split()), default=1)
+    return _Column(
+        header, cells, False, longest if name == "model" else min(longest, _UNBROKEN), most
+    )
+
+
+def _fit(columns: Sequence[_Column], width: int) -> list[int] | None:
+    """Return the width of each column in a table of a width; None if words would be broken."""
+    room = width - _GAP * len(columns)
+    spare = room - sum(column.least for column in columns)
+    wanted = sum(column.most - column.least for column in columns)
+    if spare < 0:
+        return None
+    share = min(1.0, spare / wanted) if wanted else 0.0
+    return [column.least + int(share * (column.most - column.least)) for column in columns]
+
+
+def _table(columns: Sequence[_Column], widths: Sequence[int]) -> Table:
+    from rich.box import SIMPLE_HEAD, Box
     from rich.table import Table
 
-    table = Table(
-        title=styled(title, "bold") if title else None,
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
+    # Rich would take a wider box itself where lines cannot be drawn.
+    plain = stdout().options.ascii_only
+    box = (
+        Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
+        if plain
+        else SIMPLE_HEAD
     )
-    for name in records[0] if records else ():
-        numeric = all(isinstance(record[name], int | float) for record in records)
-        if numeric or name in right:
-            table.add_column(name.replace("_", " "), justify="right")
-        else:
-            table.add_column(name.replace("_", " "), overflow="fold")
-    for record in records:
-        table.add_row(*(_cell(value) for value in record.values()))
-    stdout().print(table)
+    table = Table(box=box, padding=(0, 1, 0, 0), pad_edge=False)
+    for column, width in zip(columns, widths, strict=True):
+        justify: Literal["left", "right"] = "right" if column.right else "left"
+        table.add_column(column.header, justify=justify, overflow="fold", width=width)
+    for row in zip(*(column.cells for column in columns), strict=True):
+        table.add_row(*row)
+    return table
+
+
+def _print_blocks(records: Sequence[Mapping[str, Any]]) -> None:
+    """Print each row as lines of name and value, the first of them as a heading."""
+    for number, record in enumerate(records):
+        if number:
+            print_line("")
+        (first, heading), *rest = record.items()
+        print_line(_cell(heading).plain, first.replace("_", " "), "bold")
+        for name, value in rest:
+            line = styled(f"  {name.replace('_', ' ')}: ").append_text(_cell(value))
+            stdout().print(line, overflow="fold")
 
 
 def _cell(value: Any) -> Text:

@@ -51,7 +51,7 @@ def probe(study: Study, wave: int, models: tuple[str, ...], as_json: bool, **opt
     Shows exposure if inflation is too small to see. The question is the task as it was set, with
     names and SHA-256 of its files. Both arms are treated alike; `dosimeter report` distinguishes
     them. Interrupt it at will; run it again to resume. Exits with 1 while probes are owed because a
-    provider failed, and with 3 if the budget does not pay for them.
+    provider failed or the budget does not pay for them.
 
     With --texts, models with log-probabilities also receive what a release shows of each instance,
     private ones too; without --burn this is refused for providers that do not have
@@ -80,7 +80,7 @@ def probe(study: Study, wave: int, models: tuple[str, ...], as_json: bool, **opt
         )
     else:
         _print(made)
-    exit_by(made.complete, made.over_budget)
+    exit_by(made.complete)
 
 
 def _print(made: ProbedWave) -> None:

@@ -61,8 +61,8 @@ def sweep(
 ) -> None:
     """Run every episode that a wave still owes. Interrupt it at will; run it again to resume.
 
-    Exits with 1 while cells are owed because their attempts failed, and with 3 if the budget in
-    study.yaml does not pay for them.
+    Exits with 1 while episodes are owed because their attempts failed or the budget in study.yaml
+    does not pay for them.
 
     \b
     Examples:
@@ -91,8 +91,7 @@ def sweep(
         print_json(_outcome_json(outcome, wave))
     else:
         _print_outcome(outcome, wave)
-    unpaid = outcome.progress.held if outcome.progress else 0
-    exit_by(outcome.closed is not None, over_budget=unpaid > 0)
+    exit_by(outcome.closed is not None)
 
 
 def _outcome_json(outcome: SweepOutcome, wave: int) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import click
 from study import tasks as families
 from study.cli.output import (
     PATH,
+    exit_by,
     json_option,
     print_json,
     print_line,
@@ -167,7 +167,7 @@ def tasks_check(
     if page is not None:
         families.write_page(survey, page)
     print_survey(survey, as_json)
-    sys.exit(0 if survey.holds else 1)
+    exit_by(survey.holds)
 
 
 def print_survey(survey: Survey, as_json: bool) -> None:

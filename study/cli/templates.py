@@ -13,6 +13,7 @@ import click
 from study import picard
 from study.cli.output import (
     PATH,
+    Exit,
     json_option,
     print_json,
     print_line,
@@ -55,7 +56,7 @@ def template_check(files: tuple[str, ...], as_json: bool) -> None:
     else:
         for report in reports:
             _print_template_report(report)
-    sys.exit(0 if all(report.holds for report in reports) else 2)
+    sys.exit(Exit.DONE if all(report.holds for report in reports) else Exit.BAD_INPUT)
 
 
 def _print_template_report(report: TemplateReport) -> None:

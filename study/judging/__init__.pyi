@@ -1,4 +1,4 @@
-from .check import BudgetSpentError, CheckRequest, check_judge
+from .check import CheckRequest, check_judge
 from .grade import GradeOutcome, GradeRequest, grade_study
 from .records import (
     FIRST,
@@ -15,7 +15,6 @@ from .records import (
 
 __all__ = [
     "FIRST",
-    "BudgetSpentError",
     "CheckRequest",
     "GradeOutcome",
     "GradeRequest",

@@ -36,7 +36,7 @@ from harness.storage import result_key
 from harness.sweep import read_result
 from registry.canonical import digest_value
 from registry.ledger import JudgePin, record_body, record_digest
-from study.errors import StudyError
+from study.errors import StudyError, WorkOwedError
 from study.judging.records import finished_waves, judge_pin, record_checked
 from study.protocol import relatives_of
 from study.sweeps import (
@@ -66,18 +66,14 @@ class CheckRequest:
     allow_unknown_price: bool = False
 
 
-class BudgetSpentError(StudyError):
-    """The budget does not pay for the rest of a check."""
-
-
 def check_judge(
     study: Study, request: CheckRequest, watch: Watch, now: Callable[[], str]
 ) -> tuple[dict[str, Any], Path]:
     """Measure a judge on sheets from the study's tasks. Returns the result and its file in the
     study's folder; the store keeps the measurement and the ledger promises it.
 
-    Replies are stored as in grading: if killed, it resumes when called again. Raises StudyError if
-    the provider fails, BudgetSpentError, HarnessError, RegistryError.
+    Replies are stored as in grading: if killed, it resumes when called again. Raises
+    WorkOwedError if the provider fails or the budget is spent, HarnessError, RegistryError.
     """
     pin = judge_pin(study, request.judge)
     pricing = price_pins(study, [pin], request.allow_unknown_price)
@@ -119,12 +115,12 @@ def _grade_sheets(
     results: list[CallResult] = []
     for result in caller.call_each(grade, sheets, parallel):
         if result.failure == OVER_BUDGET:
-            raise BudgetSpentError(
+            raise WorkOwedError(
                 f"judge {name!r}: the budget does not pay for the rest of its check; raise "
                 "`budget:` in study.yaml and run this again: no request is paid for twice"
             )
         if result.failure:
-            raise StudyError(
+            raise WorkOwedError(
                 f"judge {name!r}: {result.error or result.failure}; run this again to go on where "
                 "it stopped"
             )

@@ -12,6 +12,8 @@ from generators.yaml_lines import Place, YamlDocument
 from harness.build_model import JUDGES
 from harness.episodes import DETERMINISTIC
 from harness.spending import OWN_PROVIDERS
+from registry.errors import StoreError
+from registry.stores import check_scheme
 from study.errors import StudyFileError
 from study.protocol.plan_section import (
     SECTIONS,
@@ -106,6 +108,7 @@ def _explain_one(document: YamlDocument, error: ErrorDetails) -> StudyFileError:
         case "string_pattern_mismatch" if (pattern := error["ctx"]["pattern"]) in _FORMS:
             hidden = pattern == URL  # it may hold a password
             message = _FORMS[pattern] + ("" if hidden else f" (found {error['input']!r})")
+            place = place[:-1] if place[-1] == "[key]" else place
         case _:
             return explain_fault(document, place, error)
     return fault_at(document, place, message)
@@ -238,7 +241,14 @@ def _budget_faults(parsed: ProtocolFile) -> Faults:
 
 
 def _setting_faults(parsed: ProtocolFile) -> Faults:
-    """Yield settings that a local sandbox, a local model or a server has no use for."""
+    """Yield a store that there is not, and settings that a local sandbox, a local model or a server
+    has no use for."""
+    try:
+        check_scheme(parsed.store)
+    except StoreError as error:
+        yield ("store",), str(error)
+    if parsed.store == "memory:":
+        yield ("store",), "a store in memory ends with the command: give a folder's path"
     for key in ("creating", "executing", "memory_gb"):
         if parsed.sandbox.kind == "local" and getattr(parsed.sandbox, key) is not None:
             yield (

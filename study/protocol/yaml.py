@@ -33,7 +33,22 @@ _RIGHT: Mapping[str, str] = {
     "dict_type": "a mapping, with `key: value` on each line,",
     "model_type": "a mapping, with `key: value` on each line,",
     "literal_error": "{expected}",
+    "date_type": "a day as YYYY-MM-DD",
+    "date_parsing": "a day as YYYY-MM-DD",
+    "date_from_datetime_parsing": "a day as YYYY-MM-DD",
+    "date_from_datetime_inexact": "a day as YYYY-MM-DD",
+    "int_parsing_size": "a whole number of fewer digits",
 }
+# Description of a valid text by the key, where a pattern decides.
+_FORMS: Mapping[str, str] = {
+    "api_key_env": "the name of an environment variable, in capitals, such as MY_API_KEY,",
+    "reasoning_field": "the name of a field, in lower-case letters and _,",
+    "region": "a region, such as eu-central-1,",
+    "runtime": "the name of a container runtime, such as runc,",
+    "repository": "owner/name of a data set on the Hub",
+}
+# Parts of a place that pydantic adds: the member of a union, the key of a mapping.
+_ADDED = ("str", "int", "[key]")
 _LONGEST = 80  # characters of a value that are shown
 
 
@@ -74,15 +89,16 @@ def fault_at(document: YamlDocument, place: Place, message: str) -> StudyFileErr
 def explain_fault(document: YamlDocument, place: Place, fault: Mapping[str, Any]) -> StudyFileError:
     """Return one of pydantic's errors about a value of a document in words: its place, the value,
     and a description of a valid one."""
-    if fault["type"] == "missing":
-        *above, key = place
+    if fault["type"] in ("missing", "union_tag_not_found"):
+        *above, key = (*place, "provider") if fault["type"] == "union_tag_not_found" else place
         return fault_at(document, tuple(above), f"the key {key!r} is missing")
     value = fault.get("input")
-    plain = isinstance(value, str | int | float)
-    if (right := _RIGHT.get(fault["type"])) is None:
-        shown = f" (found {_short(value)})" if plain else ""
-        return fault_at(document, place, f"{fault['msg']}{shown}")
+    place = place[:-1] if place and place[-1] in _ADDED else place
+    right = _RIGHT.get(fault["type"], "a value of the type that docs/reference/study-yaml.md names")
+    if fault["type"] == "string_pattern_mismatch":
+        right = _FORMS.get(str(place[-1]), right)
     right = right.format_map({key: _number(bound) for key, bound in fault.get("ctx", {}).items()})
+    plain = isinstance(value, str | int | float)
     prefix = f"{_short(value)}: " if plain else "nothing stands here: " if value is None else ""
     return fault_at(document, place, f"{prefix}{right} is right")
 

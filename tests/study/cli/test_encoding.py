@@ -1,0 +1,105 @@
+"""Output in encodings that lack characters of our texts: replaced, never an error."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from registry.provenance import PACKAGES
+from study.cli.encoding import PLAIN
+from study.workspace.setup import init_study
+
+ROOT = Path(__file__).resolve().parents[3]
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+LATIN = {"PYTHONIOENCODING": "latin-1", "LC_ALL": "C"}
+STUDY = """\
+study: plain
+description: "ĝ – √2 ≤ 日本"
+tasks: [{family: compute_average, difficulty: easy}]
+seeds_per_arm: 2
+models:
+  honest: {provider: scripted, agent: honest, error_rate: 0.3}
+waves: [[honest]]
+plan: {permutations: 199}
+sandbox: {kind: local}
+"""
+
+
+def run(environment: dict[str, str], *arguments: str) -> tuple[int, bytes, bytes]:
+    """Run the command in a process of its own, with an environment."""
+    command = [sys.executable, "-m", "study.cli.main", *arguments]
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("LC_", "LANG"))}
+    done = subprocess.run(
+        command, capture_output=True, env={**inherited, **environment}, timeout=200
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("environment", [ASCII, {"LC_ALL": "C"}, LATIN], ids=str)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--help",),
+        ("tasks", "show", "hubble_constant", "--difficulty", "easy"),
+        ("tasks", "show", "no–such"),
+        ("tasks", "list"),
+        ("template", "check", "past"),
+    ],
+    ids=" ".join,
+)
+def test_commands_do_not_fail_for_an_encoding(
+    environment: dict[str, str], words: tuple[str, ...]
+) -> None:
+    code, out, err = run(environment, *words)
+    assert code == (2 if "no–such" in words else 0), err
+    assert b"Traceback" not in err
+    if environment is ASCII:
+        assert out.isascii()
+        assert err.isascii()
+        assert out + err
+    elif environment is LATIN:
+        for replaced in (b"\xe2\x80", b"\\u20"):  # neither UTF-8 nor escapes
+            assert replaced not in out + err
+
+
+def test_plain_equivalents_stand_for_what_ascii_lacks(tmp_path: Path) -> None:
+    init_study(tmp_path, STUDY)
+    assert run({}, "draw", "--study", str(tmp_path))[0] == 0
+    words = ("wave", "list", "--study", str(tmp_path))
+    code, plain, _ = run(ASCII, *words)
+    assert code == 0
+    assert plain.isascii()
+    _, full, _ = run({"PYTHONUTF8": "1"}, *words)
+    assert "─" in full.decode()
+    assert plain.decode() == full.decode().replace("─", "-")
+
+
+@pytest.mark.parametrize("environment", [ASCII, LATIN], ids=str)
+def test_json_keeps_every_character(environment: dict[str, str]) -> None:
+    words = ("tasks", "show", "hubble_constant", "--difficulty", "easy", "--json")
+    code, plain, _ = run(environment, *words)
+    assert code == 0
+    _, full, _ = run({"PYTHONUTF8": "1"}, *words)
+    assert json.loads(plain.decode("latin-1")) == json.loads(full.decode())
+
+
+def test_our_own_characters_have_plain_equivalents() -> None:
+    """Every character of a text in the program, but for those of tasks and names of people."""
+    used = {
+        character
+        for package in PACKAGES
+        for path in (ROOT / package / "cli").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for character in node.value
+        if not character.isascii()
+    }
+    assert {"–", "…", "×", "−"} <= used
+    assert used - PLAIN.keys() == set()
+    assert "".join(PLAIN.values()).isascii()

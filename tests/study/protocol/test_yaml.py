@@ -1,0 +1,168 @@
+"""Every fault of a value is named in our words, with file, line and key."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import pytest
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from study.errors import StudyError
+from study.protocol import read_protocol
+from study.protocol.plan_section import PlanSection
+from study.protocol.sections import JUDGE_SECTIONS, MODEL_SECTIONS, ProtocolFile
+from study.reporting.external_table import _read_plan
+
+BAD = [None, True, -1, 0, 0.5, 1e9, float("nan"), "", "x", "12", "2027-13-41", "http://a:b@c", "ß"]
+BAD += [[], {}, [1], ["a", 2, None], {"a": 1}, [{}], "9" * 5000, 10**4000, "a\tb"]
+# The beginnings of pydantic's own messages, from its catalogue of errors.
+RAW = re.compile(
+    "Input should|Field required|String should|Input tag|Unable to extract|Extra inputs|Value error"
+    "|Value should|should have at|Tuple should|List should|Unable to parse|validation error"
+    "|Datetimes? |Invalid |type=|expected a (mapping|dict)|at \\[key\\]|greater than or equal"
+    "|keys? should|Object has no"
+)
+STUDY: dict[str, Any] = {
+    "study": "words",
+    "tasks": [{"family": "compute_average", "difficulty": "easy"}],
+    "seeds_per_arm": 2,
+    "models": {"honest": {"provider": "scripted", "agent": "honest", "error_rate": 0.2}},
+    "waves": [["honest"]],
+    "sandbox": {"kind": "local"},
+}
+SERVED = {"base_url": "http://127.0.0.1:1/v1", "model": "m", "tree": "host", "agent": "honest"}
+_GOOD = SERVED | {"error_rate": 0.1}
+
+
+def sections_of(kind: Any) -> Iterator[type[BaseModel]]:
+    """The sections that an annotation names."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        yield kind
+    elif get_origin(kind) in (Annotated, Union, UnionType):
+        for part in get_args(kind):
+            yield from sections_of(part)
+
+
+def places(model: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The path of each key of a section and of those in it."""
+    for name, field in model.model_fields.items():
+        yield (*path, name)
+        for inner in sections_of(field.annotation):
+            yield from places(inner, (*path, name))
+
+
+def in_models() -> Iterator[tuple[str, ...]]:
+    for provider, section in MODEL_SECTIONS.items():
+        yield from ((f"models:{provider}", name) for name in section.model_fields)
+    for name in JUDGE_SECTIONS["scripted"].model_fields:
+        yield ("judges:scripted", name)
+
+
+def with_value(path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    """The study with one value in place of another."""
+    made: dict[str, Any] = json.loads(json.dumps(STUDY))
+    kind, _, provider = path[0].partition(":")
+    if provider:
+        known = {**MODEL_SECTIONS, **JUDGE_SECTIONS}[provider].model_fields
+        entry = {key: good for key, good in _GOOD.items() if key in known}
+        made.setdefault(kind, {})["one"] = {"provider": provider, **entry, path[1]: value}
+        return made
+    target = made
+    for key in path[:-1]:
+        if not isinstance(target.get(key), dict):
+            target[key] = {}
+        target = target[key]
+    target[path[-1]] = value
+    return made
+
+
+def write(path: Path, value: Any) -> None:
+    path.write_text(yaml.dump(value, Dumper=yaml.CSafeDumper, allow_unicode=True))
+
+
+def check_words(message: str, file: Path) -> None:
+    assert re.match(rf"{re.escape(str(file))}:\d+", message), message
+    assert RAW.search(message) is None, message
+    assert "\n" not in message
+
+
+KEYS = [*places(ProtocolFile), *in_models(), ("waves",), ("tasks",), ("budget", "models", "x")]
+
+
+@pytest.mark.parametrize("path", KEYS, ids=".".join)
+def test_no_value_of_any_key_gets_a_message_of_pydantic(
+    tmp_path: Path, path: tuple[str, ...]
+) -> None:
+    refused = 0
+    for value in BAD:
+        file = tmp_path / "study.yaml"
+        write(file, with_value(path, value))
+        try:
+            read_protocol(tmp_path)
+        except StudyError as error:
+            refused += 1
+            check_words(str(error), file)
+    assert refused > 3
+
+
+@pytest.mark.parametrize("path", list(places(PlanSection)), ids=".".join)
+def test_no_value_of_a_plan_file_gets_a_message_of_pydantic(
+    tmp_path: Path, path: tuple[str, ...]
+) -> None:
+    file, refused = tmp_path / "plan.yaml", 0
+    for value in BAD:
+        body: Any = value
+        for key in reversed(path):
+            body = {key: body}
+        write(file, {"preset": "standard-v1", **body})
+        try:
+            _read_plan(file)
+        except StudyError as error:
+            refused += 1
+            check_words(str(error), file)
+    assert refused > 3
+
+
+def test_the_messages_that_are_looked_for_are_those_of_pydantic() -> None:
+    messages = set()
+    for path in KEYS:
+        for value in BAD:
+            try:
+                ProtocolFile.model_validate_json(json.dumps(with_value(path, value)))
+            except (ValidationError, ValueError) as error:
+                if isinstance(error, ValidationError):
+                    messages |= {fault["msg"] for fault in error.errors()}
+    assert len(messages) > 15
+    assert [message for message in messages if RAW.search(message) is None] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (("models:openai", "api_key_env"), "my-key", "such as MY_API_KEY, is right"),
+        (("models:openai", "released"), "soon", "'soon': a day as YYYY-MM-DD is right"),
+        (("models:bedrock", "region"), "Here!", "a region, such as eu-central-1, is right"),
+        (("release", "repository"), "mine", "'mine': owner/name of a data set on the Hub is right"),
+        (("sandbox", "runtime"), "a b", "a container runtime, such as runc, is right"),
+        (("models",), {"Bad Name": STUDY["models"]["honest"]}, "a name has lower-case letters"),
+        (("models",), {"one": {"agent": "honest"}}, "models.one: the key 'provider' is missing"),
+        (("store",), "gs://bucket/x", "store: there are no stores of the scheme 'gs': write a fol"),
+        (("store",), "foo://bar", "store: there are no stores of the scheme 'foo'"),
+        (("store",), "s3:/x", "store: 's3:/x' is not the URI of a store: write a folder's path"),
+        (("store",), "s3://", "store: 's3://' is not the URI of a store"),
+        (("store",), "memory:", "store: a store in memory ends with the command"),
+    ],
+)
+def test_the_right_value_is_named(
+    tmp_path: Path, path: tuple[str, ...], value: Any, words: str
+) -> None:
+    write(tmp_path / "study.yaml", with_value(path, value))
+    with pytest.raises(StudyError) as refused:
+        read_protocol(tmp_path)
+    assert words in str(refused.value)
