@@ -75,7 +75,7 @@ class Dose:
     interval: tuple[float, float]  # Wilson, 95 %
     gap: float
     fitted: float | None
-    # not detected since the claim hung on missing runs (D4)
+    # not detected since missing runs could undo the claim
     unbound: Annotated[int, Field(alias="lost_to_missing_runs")] = 0
 
 
@@ -209,7 +209,7 @@ def measure(plan: Plan, trials: DoseTrials, seed: int) -> Calibration:
             raise AnalysisError(_ONE_ARMED)
         estimates.append(estimate_gap(scores, studies.stratum, public))
     decisions = apply_rule(plan, studies, values, seed, first_only=True)
-    detected, unbound = decisions.contaminated[:, 0], decisions.unbound[:, 0]
+    detected, unbound = decisions.contaminated[:, 0], decisions.undone[:, 0]
     alpha, family = look_alpha(plan), studies.members.shape[1]
     size = shared_alpha(alpha, family)
     doses, trial_dose = np.unique(trials.doses, return_inverse=True)
@@ -355,8 +355,10 @@ class RecordedCalibration:
     made: str
 
     def as_json(self) -> dict[str, Any]:
-        """As a report's JSON has it."""
-        return {"result": self.result, "made": self.made, **self.body}
+        """As a report's JSON has it: shares are written as 0.0 and 1.0, which the stored, canonical
+        JSON has as whole numbers."""
+        found = calibration_json(self.found)
+        return {"result": self.result, "made": self.made, **self.body, **found}
 
 
 def read_calibration(

@@ -8,6 +8,7 @@ from .monitoring import Monitored, Onset
 from .negative_controls import ControlSettings, clean_controls, control_settings, pool_models
 from .presets import (
     KEEP,
+    OUTCOME_WORDS,
     SENSITIVITY,
     STANDARD,
     basic_plan,
@@ -17,7 +18,9 @@ from .presets import (
     standard_plan,
     validate_plan,
 )
-from .primary import ModelScores, PrimaryResult, Studies, apply_rule, look_data
+from .primary import ModelScores, Studies, look_data
+from .results import PrimaryResult
+from .rule import apply_rule
 from .sensitivity import DIMENSIONS, SensitivityResult
 from .standard import LookResult, bears_on
 from .verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict, Word
@@ -29,6 +32,7 @@ __all__ = [
     "KEEP",
     "NO_HISTORY",
     "NO_INFLATION",
+    "OUTCOME_WORDS",
     "SENSITIVITY",
     "STANDARD",
     "WITHHELD",

@@ -14,7 +14,8 @@ from analysis.plan.negative_controls import (
     pooled_interval,
 )
 from analysis.plan.presets import RegisteredPlan, look_alpha
-from analysis.plan.primary import PrimaryResult, family_tests, look_data
+from analysis.plan.primary import family_tests, look_data
+from analysis.plan.results import OutcomeGap, PrimaryResult
 from analysis.stats import p_words, signed
 from registry.ledger import StandardRules
 from registry.result_row import GRADER
@@ -132,22 +133,44 @@ def positive_controls(
 def second_opinion(
     wave: int, grader: str, first: Sequence[PrimaryResult], second: Sequence[PrimaryResult]
 ) -> Iterator[ControlResult]:
-    """C3 at a look: the second grader's verdict on each model is that of the first, and a model
-    without second grades does not pass."""
-    second_verdicts = {result.model: result.verdict for result in second}
+    """C3 at a look: the second grader agrees with the first on a model if its 95 % interval of the
+    gap, in the outcome of the first one's verdict, overlaps the first one's. A model without second
+    grades does not pass."""
+    second_results = {result.model: result for result in second}
     for result in first:
-        other = second_verdicts.get(result.model)
+        other = second_results.get(result.model)
         control = ControlResult("C3", f"graded by {grader}", wave, (result.model,), False)
-        if other is None:
+        gap = None if other is None else _gap_in(other, result.verdict.outcome)
+        if result.verdict.estimate is None:
+            yield replace(control, passed=None, says=f"{result.model} is not tested.")
+            continue
+        if other is None or gap is None:
             yield replace(control, says=f"{grader} has not graded {result.model}.")
-        else:
-            yield replace(
-                control,
-                passed=other.verdict == result.verdict.verdict,
-                gap=other.estimate,
-                p=other.p_adjusted,
-                says=f"{grader} says of {result.model}: {other.verdict}.",
-            )
+            continue
+        (low, high), (least, most) = _ends(gap), result.verdict.interval
+        agrees = low <= most and least <= high
+        words = "overlaps" if agrees else "does not overlap"
+        yield replace(
+            control,
+            passed=agrees,
+            gap=gap.gap,
+            p=other.verdict.p_adjusted,
+            says=(
+                f"{grader} finds a gap of {signed(gap.gap)} points of {result.model} "
+                f"({signed(low)} to {signed(high)}), which {words} "
+                f"{signed(least)} to {signed(most)}."
+            ),
+        )
+
+
+def _ends(gap: OutcomeGap) -> tuple[float, float]:
+    """The interval of a gap; the gap alone where scores without spread give none."""
+    return (gap.gap, gap.gap) if gap.interval == (-1.0, 1.0) else gap.interval
+
+
+def _gap_in(result: PrimaryResult, outcome: str) -> OutcomeGap | None:
+    """A result's gap in an outcome; None if it was not tested."""
+    return next((gap for gap in result.outcomes if gap.outcome == outcome), None)
 
 
 def graded_exactly(wave: int, scored_by: str) -> ControlResult:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from analysis.plan.presets import BURNED, EXCLUSIONS, SENSITIVITY, look_alpha
+from analysis.plan.clearing import LEVEL, SMALL
+from analysis.plan.presets import BURNED, EXCLUSIONS, OUTCOME_WORDS, SENSITIVITY, look_alpha
 from analysis.stats import counted
 from registry.ledger import JudgeRule, Plan
 
@@ -19,7 +20,7 @@ def describe_plan(plan: Plan) -> str:
             _verdict_words(plan),
             *_control_words(plan),
             *_judge_words(plan),
-            f"Missing data. {plan.missing}{_missing_words(plan)}",
+            f"Missing data. {plan.missing}",
             *_burned_words(plan),
             f"Exclusions. {_exclusion_words(plan)}",
             *_sensitivity_words(plan),
@@ -61,7 +62,6 @@ def _design_words(plan: Plan) -> str:
 
 
 def _test_words(plan: Plan) -> str:
-    words = {"score": "weighted score", "fraction": "fraction of criteria passed"}
     several = (
         ""
         if len(plan.outcomes) == 1
@@ -72,8 +72,8 @@ def _test_words(plan: Plan) -> str:
     )
     return (
         "Test. For each model: does it score higher on public than on private instances? "
-        f"One-sided, on the {' and the '.join(words[name] for name in plan.outcomes)}, as the "
-        f"difference of arm means averaged over strata{_covariate_words(plan)}. Arm labels are "
+        f"One-sided, on the {' and the '.join(map(OUTCOME_WORDS.__getitem__, plan.outcomes))}, as "
+        f"the difference of arm means averaged over strata{_covariate_words(plan)}. Arm labels are "
         f"permuted within strata with each arm's count fixed, {plan.permutations:,} times, or all "
         f"allocations are enumerated where there are {plan.enumerate_up_to:,} or fewer{several}."
     )
@@ -94,11 +94,15 @@ def _error_words(plan: Plan) -> str:
 
 
 def _verdict_words(plan: Plan) -> str:
+    every = "the gap" if len(plan.outcomes) == 1 else "the gap in every outcome"
     return (
-        "Verdicts. “Contaminated” where the adjusted p-value is at most the look's alpha. "
-        "Otherwise “no material inflation” where the one-sided 95 % upper bound of the gap in the "
-        f"{plan.outcomes[0]} lies below {plan.margin:g} (t interval, Satterthwaite's degrees of "
-        "freedom). Otherwise “inconclusive”: a test that does not reject proves nothing."
+        "Verdicts. “Contaminated” where the adjusted p-value is at most the look's alpha; the gap "
+        "is that of the outcome with the largest statistic. Otherwise “no material inflation” "
+        f"where the upper bound of {every} lies below {plan.margin:g} (one-sided t, "
+        f"Satterthwaite's degrees of freedom; by Holm's method at {LEVEL:g} over the models of the "
+        f"look), with fewer than {SMALL} instances an arm also the lower bound of the 90 % "
+        f"interval above −{plan.margin:g}. Otherwise “inconclusive”: a test that does not reject "
+        "proves nothing."
     )
 
 
@@ -156,7 +160,10 @@ def _control_words(plan: Plan) -> tuple[str, ...]:
     else:
         words += " Positive: none is registered."
     if rules.second_grader:
-        words += f" A second grader, {rules.second_grader}, must give the same verdict."
+        words += (
+            f" A second grader, {rules.second_grader}, must find the same gap: its 95 % interval "
+            "overlaps that of the first."
+        )
     if rules.regrade:
         whose = "all" if rules.regrade == 1 else f"a share of {rules.regrade:g}"
         words += (
@@ -164,16 +171,6 @@ def _control_words(plan: Plan) -> tuple[str, ...]:
             "instances; the change must be alike in the arms, by the rule of the negative control."
         )
     return (f"{words} Where one fails, verdicts are withheld and the reason is given.",)
-
-
-def _missing_words(plan: Plan) -> str:
-    if plan.standard is None:
-        return ""
-    return (
-        f" (A permutation p below {plan.standard.missing_alpha:g}, or a share above "
-        f"{plan.standard.missing_share:g}.) A verdict of no material inflation must then hold with "
-        "the converse."
-    )
 
 
 def _burned_words(plan: Plan) -> tuple[str, ...]:

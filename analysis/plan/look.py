@@ -13,7 +13,8 @@ from analysis.plan.burned import BurnedSeeds, keep_rows, note_burned
 from analysis.plan.history import NO_HISTORY, EarlyGap, WaveHistory, early_gaps
 from analysis.plan.judge_drift import Drift
 from analysis.plan.presets import KEEP, STANDARD, control_models, validate_plan
-from analysis.plan.primary import look_data, look_results
+from analysis.plan.primary import look_data
+from analysis.plan.results import look_results
 from analysis.plan.standard import StandardResult, run_standard
 from analysis.plan.verdict import Verdict
 from analysis.stats import MeanEstimate, estimate_mean

@@ -15,15 +15,23 @@ from registry.ledger import Plan, StandardRules
 
 BASIC, STANDARD = "basic-v1", "standard-v1"
 OUTCOMES = ("score", "fraction")
+OUTCOME_WORDS: Mapping[str, str] = MappingProxyType(
+    {"score": "weighted score", "fraction": "fraction of criteria passed"}
+)
 MULTIPLICITY = ("westfall-young", "holm")
 MISSING = (
     "A model's own failure (refusal, turn limit, unreadable answer) scores 0. An episode that "
     "infrastructure failed on every attempt is missing; a seed is dropped only when all of its "
     "runs are missing. Missing episodes are counted by arm and reported."
 )
-MISSING_BOUNDS = MISSING + (
-    " Where missingness differs between the arms, or much is missing, a claim must hold also with "
-    "every missing public run counted 0 and every missing private one 1."
+MISSING_TIPPING = MISSING + (
+    " A verdict of contamination, or of no material inflation, must hold whatever the missing runs "
+    "of the model were: each is filled with a mixture of its stratum's mean over both arms and of "
+    "the score that speaks most against the verdict (0 public and 1 private against contamination, "
+    "the converse against its absence). The smallest share of the latter that undoes the verdict "
+    "is its tipping point; where there is one, the verdict is inconclusive. Rates of loss, and the "
+    "control models' scores on the instances that lost runs, are compared between the arms, and "
+    "decide nothing."
 )
 SENSITIVITY: Mapping[str, str] = MappingProxyType(
     {
@@ -80,8 +88,6 @@ _STANDARD_DEFAULTS: Mapping[str, Any] = {
     "study_alpha": 0.025,
     "onset_alpha": 0.0,
     "onset_looks": None,
-    "missing_alpha": 0.05,
-    "missing_share": 0.05,
     "control_alpha": 0.05,
     "control_margin": 0.05,
     "second_grader": "",
@@ -116,7 +122,7 @@ def standard_plan(strata: Sequence[str], seeds_per_arm: int, **options: Any) -> 
             STANDARD,
             tuple(strata),
             seeds_per_arm,
-            missing=MISSING_BOUNDS,
+            missing=MISSING_TIPPING,
             standard=standard,
             **given,
         )
@@ -179,6 +185,11 @@ def _complaints(plan: Plan) -> Iterator[str]:
     for field in ("seeds_per_arm", "replicates", "looks"):
         if getattr(plan, field) < 1:
             yield f"{field}: {getattr(plan, field)} is not a count; give 1 or more"
+    if plan.seeds_per_arm == 1 and len(plan.strata) == 1:
+        yield (
+            "seeds_per_arm: one instance an arm in one stratum leaves nothing to estimate an "
+            "interval from; give 2 or more, or more strata"
+        )
     yield from _number_complaints(plan)
     yield from _name_complaints("outcomes", plan.outcomes, OUTCOMES)
     if not plan.outcomes:
@@ -205,7 +216,7 @@ def _standard_complaints(plan: Plan) -> Iterator[str]:
     if rules is None:
         yield f"standard: the preset {STANDARD} has rules for controls and looks; give them"
         return
-    if plan.missing != MISSING_BOUNDS:
+    if plan.missing != MISSING_TIPPING:
         yield f"missing: {STANDARD} has one rule for missing data; leave its text as it is"
     yield from _name_complaints("exclusions", plan.exclusions, EXCLUSIONS)
     yield from _name_complaints("sensitivity", rules.sensitivity, SENSITIVITY)
@@ -247,7 +258,7 @@ def _rate_complaints(plan: Plan, rules: StandardRules) -> Iterator[str]:
         yield f"regrade: {rules.regrade} is no share; 0 for none, 1 for all answers"
     if rules.regrade and not rules.second_grader:
         yield "regrade: it is the second grader that grades answers again, and none is named"
-    for field in ("missing_alpha", "missing_share", "control_alpha", "control_margin"):
+    for field in ("control_alpha", "control_margin"):
         if not 0 < getattr(rules, field) < 1:
             yield f"{field}: {getattr(rules, field)} must lie between 0 and 1 (0.05 is usual)"
 

@@ -14,7 +14,8 @@ from analysis.data import ResultTable, SeedMeans, codes_of, outcome_of
 from analysis.errors import AnalysisError
 from analysis.plan.negative_controls import LEVEL as CONTROL_LEVEL
 from analysis.plan.presets import plan_draws
-from analysis.plan.primary import LookData, PrimaryResult
+from analysis.plan.primary import LookData
+from analysis.plan.results import PrimaryResult
 from analysis.stats import (
     Bools,
     Draws,

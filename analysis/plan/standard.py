@@ -29,7 +29,8 @@ from analysis.plan.history import NO_HISTORY, WaveHistory
 from analysis.plan.judge_drift import Drift
 from analysis.plan.monitoring import Monitored, monitor_looks
 from analysis.plan.presets import EXCLUSIONS, RegisteredPlan, control_models, look_alpha
-from analysis.plan.primary import LookData, PrimaryResult, look_data, look_results
+from analysis.plan.primary import LookData, look_data
+from analysis.plan.results import PrimaryResult, look_results
 from analysis.plan.sensitivity import (
     DIMENSIONS,
     PARTS,

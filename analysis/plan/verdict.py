@@ -1,4 +1,5 @@
-"""Verdicts on models, and the rule that gives them (spec/statistics.md, P3, P5, P6)."""
+"""Verdicts on models, and the rule that gives them (spec/statistics.md, P3, P6; spec/verdicts.md,
+section 5)."""
 
 from __future__ import annotations
 
@@ -26,13 +27,45 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
+class Bound:
+    """What decides whether a model is cleared: the largest upper ``value`` over the outcomes, that
+    of ``outcome``, at the level that Holm's method leaves the model; with fewer than 50 instances
+    an arm also the ``lower`` bound. ``p`` is adjusted over the models."""
+
+    value: float
+    outcome: str
+    lower: float | None
+    p: float
+    cleared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The numbers of a model that its verdict rests on, the gap that of ``outcome``. ``p_floor`` is
+    the least adjusted p that the permutations can show."""
+
+    outcome: str
+    gap: GapEstimate
+    p: float
+    p_adjusted: float
+    p_floor: float
+    bound: Bound
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
-    """One model at one wave. ``estimate`` is None if an arm of a stratum has no scored seed."""
+    """One model at one wave. ``estimate`` is None if an arm of a stratum has no scored seed.
+
+    Estimate, interval and ``upper`` are those of ``outcome``: the one with the largest z, which
+    drives p, or if the model is cleared the one with the largest bound. ``deciding_bound`` lies
+    below the margin, and ``deciding_lower``, where there is one, above −margin, if and only if the
+    data clear the model.
+    """
 
     model: str
     wave: int
     verdict: Word
-    estimate: float | None  # public minus private, of the first outcome
+    estimate: float | None  # public minus private
     interval: tuple[float, float]  # two-sided 95 %
     upper: float  # one-sided 95 % bound
     p: float  # one-sided, public above private
@@ -44,20 +77,33 @@ class Verdict:
     exploratory: bool = False
     note: str = ""
     se: float | None = None  # of the estimate
+    outcome: str = ""
+    deciding_bound: float = 1.0
+    bound_outcome: str = ""
+    deciding_lower: float | None = None
+    p_clear: float = 1.0  # of a gap at the margin or above, adjusted over the models
+    p_floor: float = 0.0  # the least p_adjusted that the permutations can show
 
 
-def decide(
-    model: str, wave: int, gap: GapEstimate, p: float, p_adjusted: float, rule: Rule
-) -> Verdict:
-    """Contaminated if p_adjusted ≤ alpha; else no material inflation if the upper bound lies
-    below the margin; else inconclusive. Both true is contaminated, with a note."""
-    detected, below = p_adjusted <= rule.alpha, gap.upper < rule.margin
-    word = CONTAMINATED if detected else NO_INFLATION if below else INCONCLUSIVE
+def decide(model: str, wave: int, found: Evidence, rule: Rule) -> Verdict:
+    """Contaminated if p_adjusted ≤ alpha; else no material inflation if the bounds clear the
+    model; else inconclusive. Both true is contaminated, with a note."""
+    gap, bound = found.gap, found.bound
+    detected = found.p_adjusted <= rule.alpha
+    word = CONTAMINATED if detected else NO_INFLATION if bound.cleared else INCONCLUSIVE
     note = ""
-    if detected and below:
+    if detected and bound.cleared:
         note = "detectable but below the margin"
     elif gap.se is None:
-        note = "interval not estimable: one seed in an arm of a stratum, or scores without spread"
+        note = (
+            "interval not estimable: one instance in an arm of a single stratum, or scores without "
+            "spread"
+        )
+    elif word == INCONCLUSIVE and bound.value < rule.margin:
+        note = (
+            "the bound lies below the margin, but with fewer than 50 instances an arm a gap so far "
+            "below zero clears nothing"
+        )
     return Verdict(
         model,
         wave,
@@ -65,8 +111,8 @@ def decide(
         gap.gap,
         gap.interval,
         gap.upper,
-        p,
-        p_adjusted,
+        found.p,
+        found.p_adjusted,
         gap.n_public,
         gap.n_private,
         rule.alpha,
@@ -74,6 +120,12 @@ def decide(
         rule.exploratory,
         note,
         gap.se,
+        found.outcome,
+        bound.value,
+        bound.outcome,
+        bound.lower,
+        bound.p,
+        found.p_floor,
     )
 
 

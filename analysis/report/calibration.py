@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.calibration import RUN, RecordedCalibration
+from analysis.plan import OUTCOME_WORDS
 from analysis.report.tables import NONE, ReportTable, tabulate
 from analysis.stats import points, signed
 
@@ -16,16 +17,32 @@ def calibration_words(made: RecordedCalibration) -> tuple[str, ...]:
     if result.se is not None and result.blank is not None and result.limit is not None:
         dose = result.limit_dose
         at = (
-            "more than a model makes that knows every public instance"
+            "more than a model gains there that knows every public instance"
             if dose is None
             else f"the gap of a model that knows {100 * dose:.0f} % of the public instances"
         )
         sentences.append(
-            f"The gap's standard error is {points(result.se)} points: limit of blank "
-            f"{points(result.blank)} points, which 5 % of clean models exceed; limit of detection "
-            f"{points(result.limit)} points, {at}."
+            f"By the {_first_outcome(made)} alone the gap's standard error is {points(result.se)} "
+            f"points: limit of blank {points(result.blank)} points, which 5 % of clean models "
+            f"exceed; limit of detection {points(result.limit)} points, {at}."
         )
+        if len(_outcomes(made)) > 1:
+            sentences.append(
+                f"The registered test takes the largest of {len(_outcomes(made))} outcomes, each "
+                "over its own spread, and finds leaks below that limit where another outcome shows "
+                "them better: the table has what it found."
+            )
     return (*sentences, _enough_words(made), *made.notes)
+
+
+def _outcomes(made: RecordedCalibration) -> Sequence[str]:
+    """The outcomes of the plan; the weighted score if the record does not name them."""
+    return made.body["plan"].get("outcomes") or ("score",)
+
+
+def _first_outcome(made: RecordedCalibration) -> str:
+    name = _outcomes(made)[0]
+    return OUTCOME_WORDS.get(name, name)
 
 
 def _ground_words(made: RecordedCalibration) -> str:

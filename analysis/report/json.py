@@ -22,7 +22,8 @@ from registry.ledger import RunManifest, record_body
 
 _VERDICT = (
     *("model", "wave", "verdict", "estimate", "interval", "upper", "p", "p_adjusted"),
-    *("n_public", "n_private", "alpha", "note"),
+    *("n_public", "n_private", "alpha", "note", "outcome", "deciding_bound", "bound_outcome"),
+    *("deciding_lower", "p_clear", "p_floor"),
 )
 _PROVENANCE = ("commit", "dirty", "lock", "image", "python")
 

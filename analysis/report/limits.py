@@ -72,7 +72,7 @@ def _control_limits(rules: StandardRules, calibrated: Sequence[str]) -> Iterator
     if not rules.spiked:
         yield _without_spiked(calibrated)
     if not rules.second_grader:
-        yield "No second grader is asked for the same verdict."
+        yield "No second grader is asked for the same gap."
     elif not rules.regrade:
         yield (
             f"The second grader, {rules.second_grader}, is not asked to grade archived answers "

@@ -18,6 +18,7 @@ from analysis.plan import (
     Onset,
     PrimaryResult,
     SensitivityResult,
+    Verdict,
     look_alpha,
 )
 from analysis.probes import MEASURES, TextExposure
@@ -211,8 +212,30 @@ def _settings(pairs: Iterable[tuple[str, str]]) -> str:
     return ", ".join(f"{name} {json.loads(value)}" for name, value in pairs) or NONE
 
 
-def _missing(result: PrimaryResult) -> str:
-    return ", ".join(map(_percent, (result.missing.share_public, result.missing.share_private)))
+def _ranks(result: PrimaryResult) -> str:
+    ranks = result.missing.rank_public, result.missing.rank_private
+    return ", ".join(NONE if rank is None else f"{rank:.2f}" for rank in ranks)
+
+
+def _tipping(result: PrimaryResult) -> str:
+    missing = result.missing
+    if missing.tipping is None:
+        return NONE
+    if missing.tipping.share is None:
+        return "none"
+    return f"{missing.tipping.runs} of {missing.public + missing.private}"
+
+
+def _bound(verdict: Verdict) -> str:
+    if verdict.estimate is None:
+        return NONE
+    lower = verdict.deciding_lower
+    upper = signed(verdict.deciding_bound)
+    return upper if lower is None else f"{signed(lower)} to {upper}"
+
+
+def _verdict_p(name: str) -> Callable[[Verdict], str]:
+    return lambda v: p_words(getattr(v, name), v.p_floor)
 
 
 # -- rows that are joined from several parts of a report
@@ -235,10 +258,13 @@ def _verdict_caption(report: Report) -> str:
     adjusted = ", adjusted for the instances' difficulty"
     return (
         "Gap: mean score on public minus mean score on private instances, averaged over strata, "
-        f"in points of 100{adjusted if any(look.covered for look in report.looks) else ''}. "
+        f"of the outcome with the largest statistic, or of a cleared model the largest bound, in "
+        f"points of 100{adjusted if any(look.covered for look in report.looks) else ''}. "
         "p is one-sided; adjusted p is held against "
-        f"{look_alpha(report.plan):.4g} in each look. Controls: of those that the verdict rests "
-        "on. Instances: public + private."
+        f"{look_alpha(report.plan):.4g} in each look. Bound: the largest upper bound over the "
+        f"outcomes, which must lie below {signed(report.plan.margin)} points to clear a model "
+        "(with fewer than 50 instances an arm the lower one above its negative, too). Controls: of "
+        "those that the verdict rests on. Instances: public + private."
     )
 
 
@@ -307,8 +333,10 @@ _SPECS = (
         lambda report: {
             **_MODEL,
             "Verdict": lambda v: StatusCell(v.verdict),
+            "Outcome": lambda v: v.outcome or NONE,
             **_GAP,
-            **_P,
+            "#Bound": _bound,
+            "#Adjusted p": _verdict_p("p_adjusted"),
             "#Controls passed": lambda v: control_count(v, report.controls),
             "#Instances": lambda v: f"{v.n_public} + {v.n_private}",
         },
@@ -335,14 +363,15 @@ _SPECS = (
             "Test": lambda v: f"{v.hypothesis} (exploratory)",
             "Would be": "verdict",
             **_GAP,
-            "#Adjusted p": lambda v: p_words(v.p_adjusted),
+            "#Adjusted p": _verdict_p("p_adjusted"),
         },
     ),
     PageTable(
         "controls",
         "Controls at their waves. C1: models that cannot have seen the published instances show no "
         "gap. C2: an agent that was given public keys is found. C3: all is graded exactly; or a "
-        "second grader says the same, and what it now says of archived answers moved no arm alone.",
+        "second grader finds the same gap, and what it now says of archived answers moved no arm "
+        "alone.",
         lambda report: report.controls,
         {
             "Control": lambda c: f"{c.kind}, {c.what}",
@@ -513,9 +542,9 @@ _SPECS = (
     PageTable(
         "tests",
         "Further numbers: the gap without the covariate; the share of variance that the "
-        "covariate takes off; equivalence, whose 90 % interval is held against the margin; missing "
-        "runs by arm, p of a difference, and, where that asks for it, adjusted p with them filled "
-        "against the claim.",
+        "covariate takes off; the 90 % interval, of two one-sided tests at 5 %; and p of a gap at "
+        "the margin or above, by Holm over the models of the look, which clears a model below "
+        "0.05.",
         lambda report: [result for look in report.looks for result in look.results],
         {
             "Model": "verdict.model",
@@ -524,11 +553,38 @@ _SPECS = (
             "#Its adjusted p": lambda r: _p(r.unadjusted and r.p_adjusted_unadjusted),
             "#Variance taken off": lambda r: _percent(r.outcomes[0].rho2) if r.outcomes else NONE,
             "#90 % interval": lambda r: range_words(r.equivalence and r.equivalence.interval90),
-            "#Missing, public and private": _missing,
-            "#p of missing": lambda r: p_words(r.missing.p),
-            "#Adverse bound, p": lambda r: _p(r.missing.bound_p_adjusted),
+            "#p of the gap": lambda r: p_words(r.verdict.p, r.verdict.p_floor),
+            "#p of clearing": lambda r: p_words(r.verdict.p_clear),
         },
         fold="Behind each verdict",
+    ),
+    PageTable(
+        "missing",
+        "Missing runs of tested models by arm, and p of a difference in their share. Ranks: means, "
+        "public and private, of the instances that lost runs among the control models' scores (0 "
+        "hardest, 1 easiest), and p of their difference; gap and adjusted p with each missing run "
+        "at its stratum's mean over both arms. Tipping point: the least number of missing runs "
+        "that undoes the verdict if they are as adverse as can be and the others at that mean; "
+        "where there is one, the verdict is inconclusive.",
+        lambda report: [
+            result
+            for look in report.looks
+            for result in look.results
+            if result.missing.public or result.missing.private
+        ],
+        {
+            "Model": "verdict.model",
+            "#Wave": "verdict.wave",
+            "#Public": lambda r: f"{r.missing.public} ({_percent(r.missing.share_public)})",
+            "#Private": lambda r: f"{r.missing.private} ({_percent(r.missing.share_private)})",
+            "#p": lambda r: p_words(r.missing.p),
+            "#Ranks": _ranks,
+            "#p of ranks": lambda r: _p(r.missing.rank_p),
+            "#Gap, filled": lambda r: _signed(r.missing.blind_gap),
+            "#Adjusted p, filled": lambda r: _p(r.missing.blind_p),
+            "#Tipping point": _tipping,
+        },
+        fold="Missing runs",
     ),
     PageTable(
         "excluded",

@@ -8,6 +8,7 @@ from analysis.plan import (
     CONTAMINATED,
     INCONCLUSIVE,
     NO_INFLATION,
+    OUTCOME_WORDS,
     WITHHELD,
     ControlResult,
     Monitored,
@@ -30,17 +31,21 @@ def summarise(verdict: Verdict) -> str:
     gap, (low, high) = verdict.estimate, verdict.interval
     direction = "higher" if gap >= 0 else "lower"
     text = f"Scores {points(abs(gap))} points {direction} on public than on private instances"
+    if verdict.outcome:
+        text += f", by the {OUTCOME_WORDS.get(verdict.outcome, verdict.outcome)}"
     text += f" (95 % interval {signed(low)} to {signed(high)})."
     if verdict.verdict == WITHHELD:
         return f"{text} No verdict is issued; {verdict.note}."
     if verdict.verdict == CONTAMINATED:
-        more = f" By chance alone so large a gap has probability {p_words(verdict.p_adjusted)}"
+        more = " By chance alone so large a gap has probability "
+        more += p_words(verdict.p_adjusted, verdict.p_floor)
         text += f"{more}, adjusted for the models of this look."
     elif verdict.verdict == NO_INFLATION:
-        bound = f"An inflation above {points(verdict.upper)} points"
-        text += f" {bound if verdict.upper > 0 else 'Any inflation'} is ruled out (95 % bound)."
+        bound = f"An inflation above {points(verdict.deciding_bound)} points"
+        bound = bound if verdict.deciding_bound > 0 else "Any inflation"
+        text += f" {bound} is ruled out in every outcome, adjusted for the models of this look."
     else:
-        upper = points(max(verdict.upper, 0.0))
+        upper = points(max(verdict.deciding_bound, 0.0))
         text += f" The data are compatible with no inflation and with up to {upper} points."
     return text + (f" Note: {verdict.note}." if verdict.note else "")
 

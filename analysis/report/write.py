@@ -112,11 +112,13 @@ def tables_csv(body: Body) -> dict[str, str]:
         "models": body["facts"],
         "looks": [_look_row(look) for look in looks],
         "tests": [
-            {"look": look["number"], **_without(model, "outcomes")}
+            {"look": look["number"], **_without(model, "outcomes", "missing")}
             for look in looks
             for model in look["models"]
         ],
         "outcomes": _inner_rows(tested, "outcomes", "wave", "model"),
+        "missing": [_missing_row(model) for model in tested if _lost(model)],
+        "tipping": list(_tipping_rows(tested)),
         "monitoring": monitoring["looks"] if monitoring else [],
         "onset": list(_onset_rows(monitoring and monitoring["onset"])),
         "judges": [_without(judge, "gaps", "drift") for judge in judges],
@@ -140,6 +142,27 @@ def _inner_rows(rows: Iterable[Body], inner: str, *names: str) -> list[Row]:
     return [
         {name: row[name] for name in names} | inner_row for row in rows for inner_row in row[inner]
     ]
+
+
+def _lost(model: Body) -> bool:
+    missing = model["missing"]
+    return bool(missing["public"] or missing["private"])
+
+
+def _missing_row(model: Body) -> Row:
+    missing = dict(model["missing"])
+    tipping = missing.pop("tipping")
+    nothing = {"decision": None, "share": None, "runs": None}
+    rest = _without(tipping, "curve") if tipping else nothing
+    return {"wave": model["wave"], "model": model["model"], **missing, "tipping": rest}
+
+
+def _tipping_rows(tested: Iterable[Body]) -> Iterator[Row]:
+    for model in tested:
+        tipping = model["missing"]["tipping"]
+        for step in tipping["curve"] if tipping else ():
+            decision = tipping["decision"]
+            yield {"wave": model["wave"], "model": model["model"], "decision": decision, **step}
 
 
 def _look_row(look: Body) -> Row:

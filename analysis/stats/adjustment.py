@@ -1,4 +1,4 @@
-"""Scores before the test: adjusted by a covariate, and with lost runs filled against a claim.
+"""Scores before the test, adjusted by a covariate.
 
 The covariate is how hard an instance was before anybody could have seen it.
 spec/statistics.md, D5: with x the mean score of models released before publication, and both x
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.errors import AnalysisError
-from analysis.stats.permutation import Bools, Floats, Ints
+from analysis.stats.permutation import Floats, Ints
 
 LEAST_RUNS = 4  # of pre-exposure models on an instance (D5)
 _NO_SPREAD = 1e-20  # a sum of squares below this is rounding of a constant
@@ -93,30 +93,3 @@ def centre_within(values: Floats, stratum: Ints) -> Floats:
     count = np.add.reduceat(there[order].astype(np.float64), starts, axis=0)
     centred: Floats = values - (total / np.maximum(count, 1.0))[codes]
     return centred
-
-
-def lost_share(missing: Ints, runs: Ints) -> Floats:
-    """The share of each instance's owed runs that is missing (n, models), NaN where none was
-    owed."""
-    share = np.full(missing.shape, np.nan)
-    np.divide(missing, runs, out=share, where=runs > 0)
-    return share
-
-
-def adverse_bounds(
-    values: Floats, public: Bools, share: Floats | None = None
-) -> tuple[Floats, Floats]:
-    """Scores with missing ones filled against the claim and for it (spec/statistics.md, D4, ii).
-
-    ``values`` (n, models, outcomes), NaN where all runs are missing. The first array puts 0 for
-    public and 1 for private, which gives the lowest gap that the lost runs allow; the second
-    the converse. With ``share`` (n, models), as of ``lost_share``, a mean of some runs is moved by
-    those that it lacks, and a NaN of ``share`` (nothing owed) stays NaN; without it, every NaN
-    of ``values`` is filled.
-    """
-    lost = np.isnan(values).astype(np.float64)
-    if share is not None:
-        lost = np.where(np.isnan(values) & ~np.isnan(share)[:, :, None], 1.0, share[:, :, None])
-    filled = np.where(np.isnan(values), 0.0, values) * (1.0 - lost)
-    arm = public[:, None, None]
-    return filled + np.where(arm, 0.0, lost), filled + np.where(arm, lost, 0.0)

@@ -61,8 +61,8 @@ class GapEstimate:
     """Public minus private mean, averaged over strata.
 
     ``interval`` is two-sided 95 %, ``upper`` the one-sided 95 % bound. Where the variance cannot
-    be estimated (one seed in an arm of a stratum, or no spread at all), ``se`` and ``df`` are
-    None and the bounds are those of the scale, -1…1: nothing is known beyond them.
+    be estimated (one instance in an arm of a single stratum, or no spread at all), ``se`` and
+    ``df`` are None and the bounds are those of the scale, -1…1: nothing is known beyond them.
     """
 
     gap: float
@@ -72,6 +72,29 @@ class GapEstimate:
     upper: float
     n_public: int
     n_private: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GapEstimates:
+    """Gaps of many columns at once, ``gap``, ``se`` and ``df`` in the shape of the columns; ``se``
+    and ``df`` are NaN where the variance cannot be estimated. ``n_public`` and ``n_private`` count
+    the instances that have a score."""
+
+    gap: Floats
+    se: Floats
+    df: Floats
+    n_public: Ints
+    n_private: Ints
+
+    def one(self, *place: int) -> GapEstimate:
+        """The estimate of one column with its intervals."""
+        gap, se, df = (float(part[place]) for part in (self.gap, self.se, self.df))
+        instances = int(self.n_public[place]), int(self.n_private[place])
+        if math.isnan(se):
+            return GapEstimate(gap, None, None, (-1.0, 1.0), 1.0, *instances)
+        half = t_quantile(0.975, df) * se
+        upper = gap + t_quantile(0.95, df) * se
+        return GapEstimate(gap, se, df, (gap - half, gap + half), upper, *instances)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,22 +108,54 @@ class MeanEstimate:
 
 
 def estimate_gap(scores: Floats, stratum: Ints, public: Bools) -> GapEstimate:
-    """g ± t_nu SE, with SE² = K⁻² Σ_h (s²_pub/n_pub + s²_prv/n_prv) and Satterthwaite's nu.
-    ``scores`` (n,) are seed means, NaN if missing; each stratum has scores in both arms."""
+    """g ± t_nu SE of one column; as ``estimate_gaps``. ``scores`` (n,) are seed means, NaN if
+    missing; each stratum has scores in both arms."""
     scored = ~np.isnan(scores)
-    scores, stratum, public = scores[scored], stratum[scored], public[scored]
-    (mean, variance, n), (mean_private, variance_private, n_private) = (
-        _cells(scores, stratum, arm) for arm in (public, ~public)
-    )
-    gap = float((mean - mean_private).mean())
-    variances, counts = np.append(variance, variance_private), np.append(n, n_private)
-    se, df = _satterthwaite(variances, counts, len(mean))
-    instances = int(n.sum()), int(n_private.sum())
-    if se is None or df is None:
-        return GapEstimate(gap, None, None, (-1.0, 1.0), 1.0, *instances)
-    half = t_quantile(0.975, df) * se
-    upper = gap + t_quantile(0.95, df) * se
-    return GapEstimate(gap, se, df, (gap - half, gap + half), upper, *instances)
+    return estimate_gaps(scores[scored, None], stratum[scored], public[scored]).one(0)
+
+
+def estimate_gaps(scores: Floats, stratum: Ints, public: Bools) -> GapEstimates:
+    """Gap, SE and degrees of freedom of each column of ``scores`` (n, …), NaN if missing.
+
+    SE² = K⁻² Σ_h (s²_pub/n_pub + s²_prv/n_prv), with Satterthwaite's nu. Strata that have one
+    instance in an arm have no s² there: such strata are collapsed (Wolter 2007, 2.5), so that the
+    spread of their gaps takes the place of the sum, which errs on the side of a wide interval. For
+    pairs, K strata of one instance an arm, this is the paired t. One such stratum alone has no
+    variance. Gaps are NaN if a stratum lacks an arm.
+    """
+    gaps, counts, variances = _stratum_gaps(scores, stratum, public)
+    k, (n_public, n_private) = len(gaps), counts.sum(axis=1)
+    single = (counts == 1).any(axis=0)
+    alone = single.sum(axis=0)
+    variances = np.where(single, 0.0, variances)
+    middle = (np.where(single, gaps, 0.0)).sum(axis=0) / np.maximum(alone, 1)
+    squares = (np.where(single, gaps - middle, 0.0) ** 2).sum(axis=0)
+    collapsed = alone * squares / np.maximum(alone - 1, 1)
+    total = variances.sum(axis=(0, 1)) + collapsed
+    known = (total > 1e-24) & (alone != 1)  # not rounding of constants
+    spread = (variances**2 / np.maximum(counts - 1, 1)).sum(axis=(0, 1))
+    spread += collapsed**2 / np.maximum(alone - 1, 1)
+    nothing = np.full(total.shape, np.nan)
+    df = np.divide(total**2, spread, out=nothing.copy(), where=known)
+    se = np.sqrt(total, out=nothing, where=known) / k
+    return GapEstimates(gaps.mean(axis=0), se, df, n_public, n_private)
+
+
+def _stratum_gaps(scores: Floats, stratum: Ints, public: Bools) -> tuple[Floats, Ints, Floats]:
+    """By stratum the gap (K, …), and by arm and stratum (2, K, …) the counts and s²/n."""
+    codes, rest = np.unique(stratum), scores.shape[1:]
+    means, variances = np.full((2, 2, len(codes), *rest), np.nan)
+    counts = np.zeros((2, len(codes), *rest), dtype=np.int64)
+    for place, arm in enumerate((public, ~public)):
+        for h, code in enumerate(codes):
+            part = scores[arm & (stratum == code)]
+            there = ~np.isnan(part)
+            n = counts[place, h] = there.sum(axis=0)
+            mean = means[place, h]
+            np.divide(np.where(there, part, 0.0).sum(axis=0), n, out=mean, where=n > 0)
+            squares = (np.where(there, part - mean, 0.0) ** 2).sum(axis=0)
+            np.divide(squares, (n - 1) * n, out=variances[place, h], where=n > 1)
+    return means[0] - means[1], counts, variances
 
 
 def estimate_mean(scores: Floats, stratum: Ints, *, least: float = 0.0) -> MeanEstimate:
@@ -159,9 +214,21 @@ def signed(value: float) -> str:
     return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", "−")
 
 
-def p_words(value: float) -> str:
-    """A p-value with four decimals, five if it is below 0.001."""
+def p_words(value: float, floor: float = 0.0) -> str:
+    """A p-value with four decimals, five if it is below 0.001. At its ``floor``, the least that the
+    permutations can show, it is a bound: "≤ 0.00005"; so is one that five decimals do not show."""
+    if 0 < value <= floor * (1 + 1e-9):
+        return f"≤ {_rounded_up(floor)}"
+    if value < 0.00001:
+        return "< 0.00001"
     return f"{value:.4f}" if value >= 0.001 else f"{value:.5f}"
+
+
+def _rounded_up(value: float) -> str:
+    """A number with four decimals or, below 0.001, two digits that count, never below it."""
+    places = 4 if value >= 0.001 else 1 - math.floor(math.log10(value))
+    text = f"{math.ceil(value * 10**places - 1e-6) / 10**places:.{places}f}"
+    return text if places == 4 else text.rstrip("0")
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:

@@ -254,6 +254,12 @@ def rate(hits: Ints, rows: int, exact: bool) -> Floats:
     return value
 
 
+def p_floor(gaps: Permuted | Statistics) -> float:
+    """The least p that the rows can show: that of the observed allocation alone."""
+    rows = len(gaps.permuted)
+    return 1.0 / (rows if gaps.exact else rows + 1)
+
+
 def _split(values: Floats, stratum: Ints, public: Bools) -> list[_Stratum]:
     starts = [*np.unique(stratum, return_index=True)[1].tolist(), len(stratum)]
     return [_stratum(slice(a, b), values[a:b], public[a:b]) for a, b in pairwise(starts)]

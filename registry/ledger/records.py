@@ -33,8 +33,6 @@ class StandardRules:
     study_alpha: float  # P4, one-sided, over all looks; its own family
     onset_alpha: float  # of the e-process after the last look, taken from study_alpha; 0 for none
     onset_looks: int  # the most that it may go on for; the plan's looks where it is not run
-    missing_alpha: float  # D4: below it, or
-    missing_share: float  # above it, a claim must survive the adverse bound
     control_alpha: float  # C1 and C3, two-sided
     control_margin: float  # C1: the pooled 90 % interval lies inside
     second_grader: str  # C3: a judge that must give the same verdict; "" for none

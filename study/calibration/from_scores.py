@@ -329,8 +329,8 @@ def _notes(
             "them: with all of them p is adjusted over more, and the test a little blunter."
         )
     if clean_scores.scores.counts[0].any():
-        bound = "a claim survives the plan's adverse bound where the plan asks for it"
-        rule = bound if plan.standard is not None else "the plan has no bounds on them"
+        bound = "a claim that they could undo is not counted as found"
+        rule = bound if plan.standard is not None else "the plan has no rule for them"
         notes.append(f"Missing runs stay missing: {rule}.")
     return notes
 

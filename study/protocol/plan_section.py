@@ -45,11 +45,6 @@ class CovariateSection(Section):
     runs: Count | None = None
 
 
-class MissingSection(Section):
-    alpha: Rate | None = None
-    share: Rate | None = None
-
-
 class PlanSection(Section):
     """Settings of the plan; a key that is left out has the preset's value."""
 
@@ -57,6 +52,7 @@ class PlanSection(Section):
     alpha: float = Field(default=0.025, gt=0, lt=0.5)
     permutations: int = Field(default=19_999, ge=99, le=10_000_000)
     margin: float = Field(default=0.05, gt=0, lt=1)
+    enumerate_up_to: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
     looks: Count | None = None
     outcomes: Names | None = None
     multiplicity: str | None = None
@@ -67,7 +63,6 @@ class PlanSection(Section):
     onset_looks: Count | None = None
     controls: ControlsSection | None = None
     covariate: CovariateSection | None = None
-    missing: MissingSection | None = None
     second_grader: str | None = None
     sensitivity: Names | None = None
     exclusions: Names | None = None
@@ -78,9 +73,11 @@ class PlanSection(Section):
 SECTIONS: Mapping[str, type[Section]] = {
     "controls": ControlsSection,
     "covariate": CovariateSection,
-    "missing": MissingSection,
 }
-_OF_EVERY_PRESET = {"looks", "alpha", "permutations", "margin", "outcomes", "multiplicity"}
+_OF_EVERY_PRESET = {
+    *("looks", "alpha", "permutations", "enumerate_up_to"),
+    *("margin", "outcomes", "multiplicity"),
+}
 STANDARD_ONLY = tuple(
     name for name in PlanSection.model_fields if name not in {*_OF_EVERY_PRESET, "preset", "judges"}
 )
@@ -155,14 +152,11 @@ def plan_options(section: PlanSection) -> dict[str, Any]:
     if section.preset == "standard-v1":
         names = {*names, *STANDARD_ONLY} - SECTIONS.keys()
         controls = section.controls or ControlsSection()
-        missing = section.missing or MissingSection()
         parts = {
             **controls.model_dump(exclude={"alpha", "margin"}),
             "control_alpha": controls.alpha,
             "control_margin": controls.margin,
             "covariate_runs": (section.covariate or CovariateSection()).runs,
-            "missing_alpha": missing.alpha,
-            "missing_share": missing.share,
         }
     options = section.model_dump(include=names) | parts
     return {name: value for name, value in options.items() if value is not None}

@@ -32,26 +32,31 @@ class Dot:
 
 @style.styled
 def plot_gaps(verdicts: Sequence[Verdict], margin: float, width: float = style.WIDE) -> str:
-    """One row per model and wave: the gap with its 95 % interval, a line at zero and one at the
-    margin, the verdict by shape and colour. SVG text for inlining in HTML."""
+    """One row per model and wave: the gap with its 95 % interval, or unless it is contaminated up
+    to the bound that decides, which is capped; a line at zero and one at the margin, the verdict by
+    shape and colour. SVG text for inlining in HTML."""
     rows = [verdict for verdict in verdicts if verdict.estimate is not None]
     labels = [_label(v.model, v.wave, width) for v in rows]
     figure, axes = _canvas(width, labels, style.verdict_marks(v.verdict for v in rows))
-    low, high = style.gap_range([e for v in rows for e in (*v.interval, v.estimate or 0)], margin)
+    low, high = style.gap_range([e for v in rows for e in (*_ends(v), v.estimate or 0)], margin)
     axes.set_xlim(low, high)
     axes.axvline(0, color=style.MUTED, lw=1)
     axes.axvline(margin, color=style.MUTED, lw=1, dashes=(4, 3))
     place = {"xycoords": ("data", "axes fraction"), "va": "bottom"}
     style.note(axes, f" margin {signed(margin)}", (margin, 1), (0, 3), **place)
     for y, verdict in enumerate(rows):
-        ends = [min(max(end, low), high) for end in verdict.interval]
-        axes.plot(ends, [y, y], color=style.COLOUR[verdict.verdict], lw=1.8)
+        ends = [min(max(end, low), high) for end in _ends(verdict)]
+        colour = style.COLOUR[verdict.verdict]
+        axes.plot(ends, [y, y], color=colour, lw=1.8)
+        if verdict.verdict != CONTAMINATED and ends[1] == _ends(verdict)[1]:
+            axes.plot(ends[1:], [y], "|", color=colour, ms=7, mew=1.8)
         style.mark_verdict(axes, verdict.estimate or 0.0, y, verdict.verdict)
     axes.set_xlabel("Gap: public minus private, points")
     style.points_axis(axes.xaxis)
     words = (
         f"{v.model}, wave {v.wave}: {signed(v.estimate or 0.0)} "
-        f"({signed(v.interval[0])} to {signed(v.interval[1])}), {v.verdict}."
+        f"({signed(v.interval[0])} to {signed(v.interval[1])}; bound {signed(v.deciding_bound)}), "
+        f"{v.verdict}."
         for v in rows
     )
     name = f"gap-{style.slug(width)}"
@@ -113,6 +118,16 @@ def plot_dots(
         style.note(axes, dot.note, (1.01, y), (_NOTE * 72 - 4, 0), ha="right", va="center")
     words = " ".join(f"{dot.label}, {dot.group}: {dot.note}." for dot in dots)
     return style.draw_svg(figure, name, title, words)
+
+
+def _ends(verdict: Verdict) -> tuple[float, float]:
+    """The ends of a verdict's bar: no bar crosses the margin beside "no material inflation"."""
+    low, high = verdict.interval
+    if verdict.verdict == CONTAMINATED:
+        return low, high
+    if verdict.deciding_lower is not None:
+        low = verdict.deciding_lower
+    return min(low, verdict.deciding_bound), verdict.deciding_bound
 
 
 def _arm_look(colour: str, fill: str = "") -> dict[str, Any]:

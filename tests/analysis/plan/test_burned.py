@@ -17,7 +17,7 @@ from analysis.errors import AnalysisError
 from analysis.plan.burned import LEAST, BurnedSeeds, keep_rows, note_burned
 from analysis.plan.look import analyse, explore
 from analysis.plan.presets import KEEP, LEAVE_OUT, basic_plan, standard_plan
-from analysis.plan.verdict import Rule, decide
+from analysis.plan.verdict import Bound, Evidence, Rule, decide
 from analysis.report.markdown import render_markdown
 from analysis.report.report import ReportRequest, build_report, build_table_report
 from analysis.report.write import report_files
@@ -211,8 +211,11 @@ def test_no_claim_of_a_small_gap_rests_on_burned_instances() -> None:
     rng = np.random.default_rng(1)
     public, stratum = np.arange(800) % 2 > 0, np.zeros(800, dtype=int)
     gap = estimate_gap(rng.normal(0.6, 0.05, 800), stratum, public)
-    small = decide("m", 1, gap, 0.5, 0.5, Rule(0.01, 0.05))
-    found = decide("m", 1, gap, 0.001, 0.001, Rule(0.01, 0.05))
+    bound = Bound(gap.upper, "score", None, 0.001, cleared=True)
+    small, found = (
+        decide("m", 1, Evidence("score", gap, p, p, 0.0, bound), Rule(0.01, 0.05))
+        for p in (0.5, 0.001)
+    )
     assert (small.verdict, found.verdict) == ("no material inflation", "contaminated")
     stay, gone = BurnedSeeds(1, "m", 9, 1, 0), BurnedSeeds(1, "m", 9, 1, 9)
     assert note_burned(small, stay).verdict == "inconclusive"

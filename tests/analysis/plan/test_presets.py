@@ -61,7 +61,6 @@ def test_the_preset_standard_v1_holds_the_rules_of_the_specification():
     )  # fmt: skip
     rules = plan.standard
     assert (rules.covariate_runs, rules.study_alpha, rules.onset_alpha) == (4, 0.025, 0.0)
-    assert (rules.missing_alpha, rules.missing_share) == (0.05, 0.05)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +75,6 @@ def test_the_preset_standard_v1_holds_the_rules_of_the_specification():
             "permutations: .*too few to spend study_alpha",
         ),
         ({"covariate_runs": 0}, "covariate_runs: 0 is not a count"),
-        ({"missing_share": 2.0}, "missing_share: 2.0 must lie"),
         ({"sensitivity": ("hope",)}, "sensitivity: 'hope' is not one; known: unadjusted"),
         ({"exclusions": ("bad seeds",)}, "exclusions: 'bad seeds' is not one"),
     ],
@@ -100,7 +98,7 @@ def test_a_standard_plan_tells_its_rules_in_words():
     )  # fmt: skip
     for part in ("H1", "blind to the arms", "held to 0.02 (one-sided) over 8 looks", "0.005",
                  "told, given public keys", "old again at every look", "judge", "withheld",
-                 "every missing public run counted 0", "several versions", "GEE"):  # fmt: skip
+                 "its tipping point", "several versions", "GEE"):  # fmt: skip
         assert part in words, part
 
 
@@ -174,4 +172,10 @@ def test_another_grader_is_a_departure(records, study_rows):
 
 
 def test_permutations_that_suffice_are_accepted():
-    assert basic_plan(("a",), 1, permutations=39).permutations == 39
+    assert basic_plan(("a",), 2, permutations=39).permutations == 39
+
+
+def test_one_pair_is_refused_and_several_are_not():
+    with pytest.raises(AnalysisError, match="seeds_per_arm: one instance an arm in one stratum"):
+        basic_plan(("a",), 1)
+    assert basic_plan(("a", "b"), 1).seeds_per_arm == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
@@ -70,7 +71,8 @@ def test_scores_are_adjusted_where_enough_was_run_before_publication(rows, analy
     bare = analyse(plan_of(covariate_runs=99), make_table(rows), REGISTRATION).standard
     assert [look.covered for look in bare.looks] == [0.0, 0.0]
     assert bare.looks[0].results[0].outcomes[0].beta == 0
-    assert bare.looks[0].results[0].verdict.estimate == bare.looks[0].results[0].unadjusted.gap
+    plain = bare.looks[0].results[0]
+    assert plain.verdict.estimate == pytest.approx(plain.unadjusted.gap)
 
 
 def test_the_controls_are_run_at_their_waves(analysis):
@@ -204,9 +206,17 @@ def test_a_claim_that_hangs_on_missing_runs_is_not_made(rows):
     told = next(t for t in found.standard.looks[0].results if t.verdict.model == "told")
     assert told.missing.share_private > 0.5 > told.missing.share_public
     assert told.missing.p < 0.05
-    assert told.missing.bound_p_adjusted > 0.0125
+    assert told.missing.tipping.decision == "contaminated"
+    assert 0 < told.missing.tipping.share < 1
+    lost_runs = told.missing.public + told.missing.private
+    assert told.missing.tipping.runs == math.ceil(told.missing.tipping.share * lost_runs)
+    first, *_, last = told.missing.tipping.curve
+    assert (first.gap, first.p) == (told.missing.blind_gap, told.missing.blind_p)
+    assert first.p <= 0.0125 < last.p
     assert told.verdict.verdict == "inconclusive"
-    assert "adverse bound" in told.verdict.note
+    assert told.verdict.note.startswith("contaminated, if missing runs resemble the others; ")
+    honest = next(t for t in found.standard.looks[0].results if t.verdict.model == "honest")
+    assert (honest.missing.public, honest.missing.tipping) == (0, None)
 
 
 def test_that_there_is_no_inflation_is_not_said_where_missing_runs_could_hide_one(rows):
@@ -223,12 +233,13 @@ def test_that_there_is_no_inflation_is_not_said_where_missing_runs_could_hide_on
         found = analyse(plan_of(margin=0.15), make_table(lost), REGISTRATION).standard.looks[0]
         return next(t for t in found.results if t.verdict.model == "honest")
 
-    few, many = honest(4), honest(20)
-    assert few.verdict.upper < few.missing.bound_upper < 0.15
+    few, many = honest(2), honest(20)
+    assert few.missing.tipping.share is None
     assert few.verdict.verdict == "no material inflation"
-    assert many.verdict.upper < 0.15 < many.missing.bound_upper
+    assert many.verdict.deciding_bound < 0.15
+    assert 0 < many.missing.tipping.share < 1
     assert many.verdict.verdict == "inconclusive"
-    assert "could hide an inflation" in many.verdict.note
+    assert many.verdict.note.startswith("no material inflation, if missing runs resemble")
 
 
 def test_what_the_plan_excludes_is_left_out_and_told(rows):

@@ -13,7 +13,7 @@ from scipy import stats
 from statsmodels.stats.weightstats import ttost_ind
 
 from analysis.errors import AnalysisError
-from analysis.stats.intervals import estimate_gap, estimate_mean, tost
+from analysis.stats.intervals import estimate_gap, estimate_gaps, estimate_mean, p_words, tost
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -144,3 +144,67 @@ def test_the_instances_that_the_specification_promises_suffice(n, power):
     se, df = 0.267 * math.sqrt(2 / n), 2 * (n - 1)
     half = 0.05 - stats.t.ppf(0.95, df) * se
     assert 2 * stats.norm.cdf(half / se) - 1 == pytest.approx(power, abs=0.003)
+
+
+def test_pairs_have_the_interval_of_the_paired_t():
+    """Strata of one instance an arm."""
+    rng = np.random.default_rng(3)
+    a, b = rng.random(9), rng.random(9)
+    stratum, public = np.tile(np.arange(9), 2), np.arange(18) < 9
+    found = estimate_gap(np.append(a, b), stratum, public)
+    theirs = stats.ttest_rel(a, b)
+    interval = theirs.confidence_interval(0.95)
+    assert found.interval == pytest.approx((interval.low, interval.high), abs=1e-12)
+    assert found.df == pytest.approx(theirs.df)
+
+
+def test_one_stratum_of_a_pair_beside_larger_ones_has_no_variance_and_two_have():
+    scores = np.array([0.2, 0.7, 0.4, 0.5, 0.9, 0.1, 0.6, 0.3])
+    public = np.tile([True, False], 4)
+    assert estimate_gap(scores, np.array([0, 0, 0, 0, 0, 0, 1, 1]), public).se is None
+    found = estimate_gap(scores, np.array([0, 0, 0, 0, 1, 1, 2, 2]), public)
+    within = sum(np.var(scores[:4][public[:4] == arm], ddof=1) / 2 for arm in (True, False))
+    between = 2 * np.var([0.9 - 0.1, 0.6 - 0.3], ddof=1)
+    assert found.se == pytest.approx(math.sqrt(within + between) / 3)
+
+
+def test_coverage_of_pairs():
+    """Strata that differ in level, not in effect: the collapsed variance errs by nothing."""
+    rng, covered, pairs = np.random.default_rng(12), 0, 12
+    stratum, public = np.repeat(np.arange(pairs), 2), np.tile([True, False], pairs)
+    level = np.repeat(rng.uniform(0.2, 0.6, pairs), 2)[:, None]
+    scores = level + 0.1 * public[:, None] + rng.normal(0, 0.1, (2 * pairs, 2_000))
+    found = estimate_gaps(scores, stratum, public)
+    half = stats.t.ppf(0.975, found.df) * found.se
+    covered = (abs(found.gap - 0.1) <= half).mean()
+    assert 0.935 <= covered <= 0.965
+
+
+def test_columns_at_once_are_columns_alone():
+    rng = np.random.default_rng(4)
+    scores = rng.random((24, 3, 2))
+    scores[rng.random((24, 3)) < 0.2] = math.nan
+    stratum, public = np.repeat([0, 1], 12), np.tile([True, False], 12)
+    every = estimate_gaps(scores, stratum, public)
+    for m in range(3):
+        for o in range(2):
+            one, alone = every.one(m, o), estimate_gap(scores[:, m, o], stratum, public)
+            assert (one.gap, one.se, one.df) == pytest.approx((alone.gap, alone.se, alone.df))
+            assert (one.n_public, one.n_private) == (alone.n_public, alone.n_private)
+
+
+@pytest.mark.parametrize(
+    ("p", "floor", "words"),
+    [
+        (1 / 20_000, 1 / 20_000, "≤ 0.00005"),
+        (2 / 20_000, 1 / 20_000, "0.00010"),
+        (1 / 32_768, 1 / 32_768, "≤ 0.000031"),
+        (0.0005, 0.0005, "≤ 0.0005"),
+        (0.005, 0.005, "≤ 0.0050"),
+        (0.0123, 1 / 20_000, "0.0123"),
+        (0.0, 0.0, "< 0.00001"),
+        (1.0, 0.0, "1.0000"),
+    ],
+)
+def test_a_p_at_its_floor_is_a_bound(p, floor, words):
+    assert p_words(p, floor) == words

@@ -1,0 +1,222 @@
+"""Missing runs of a look: what they could change (spec/verdicts.md, section 4).
+
+A claim is tested again with the missing runs of its model filled: a share t of each is as adverse
+to the claim as a score can be, the rest is the model's mean in the stratum over both arms. The
+tipping point is the smallest t that undoes the claim. The adjustment is linear in the scores and
+the gap in the fills, so that two permutations, at t = 0 and t = 1, give all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analysis.errors import AnalysisError
+from analysis.plan.primary import ModelScores, Studies, permuted_studies
+from analysis.stats import (
+    Bools,
+    Floats,
+    Ints,
+    Permuted,
+    Statistics,
+    adverse_fill,
+    blind_fill,
+    centred_ranks,
+    fill_lost,
+    holm,
+    lost_share,
+    max_t,
+    p_values,
+    two_sided_p,
+    westfall_young,
+)
+from registry.ledger import Plan
+
+CURVE = tuple(step / 10 for step in range(11))
+_NEAR = 0.01  # a tipping point is found to so much of the missing runs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MissingTest:
+    """Missing runs of each study and model (B, M).
+
+    ``public`` and ``private`` count them, ``share_public`` and ``share_private`` are their shares
+    of the owed runs (NaN if none was owed), ``p`` is the two-sided permutation p of the difference.
+    ``rank_public`` and ``rank_private`` are the mean ranks of the instances that lost runs among
+    the control models' scores of their stratum, from 0 (hardest) to 1, NaN without control scores
+    or missing runs; ``rank_p`` is the two-sided permutation p of a difference of the arms in which
+    instances were lost.
+    """
+
+    public: Ints
+    private: Ints
+    share_public: Floats
+    share_private: Floats
+    p: Floats
+    rank_public: Floats
+    rank_private: Floats
+    rank_p: Floats
+
+
+def missingness_tests(plan: Plan, studies: Studies, seed: int) -> MissingTest:
+    """Missingness by arm: the gap of the instances' shares of lost runs, averaged over blocks, and
+    that of the shares times the rank of the control models' score, under the labels of P1. Raises
+    AnalysisError if more runs are missing than were owed."""
+    missing, runs = studies.scores.counts
+    if (missing > runs).any() or (missing < 0).any():
+        raise AnalysisError("missing runs must lie between 0 and the runs that were owed")
+    share, ranks = lost_share(missing, runs), _control_ranks(studies)
+    whole = replace(studies, stratum=studies.block, tranche=np.zeros_like(studies.tranche))
+
+    def p_of(values: Floats) -> Floats:
+        if not missing[:, studies.members].any():
+            return np.ones(studies.members.shape)
+        every = permuted_studies(plan, values[:, :, None], whole, seed)
+        return np.array([two_sided_p(gaps) for gaps in every])
+
+    p = p_of(share)
+    rank_p = np.ones_like(p) if ranks is None else p_of(share * ranks)
+    lost, owed, rank = (np.full((2, *studies.members.shape), np.nan) for _ in range(3))
+    for study, columns in enumerate(studies.members):
+        public = studies.labels(study)
+        for place, arm in enumerate((public, ~public)):
+            gone = missing[arm][:, columns]
+            lost[place, study] = total = gone.sum(axis=0)
+            owed[place, study] = runs[arm][:, columns].sum(axis=0)
+            if ranks is not None:
+                ranked = (gone * (ranks[arm][:, columns] + 0.5)).sum(axis=0)
+                np.divide(ranked, total, out=rank[place, study], where=total > 0)
+    shares = np.full(lost.shape, np.nan)
+    np.divide(lost, owed, out=shares, where=owed > 0)
+    public, private = lost.astype(np.int64)
+    return MissingTest(public, private, shares[0], shares[1], p, rank[0], rank[1], rank_p)
+
+
+def _control_ranks(studies: Studies) -> Floats | None:
+    """Ranks (n, columns) of the covariate's first outcome; None without one."""
+    x = studies.scores.covariate
+    if x is None:
+        return None
+    columns = studies.scores.values.shape[1]
+    if x.ndim == 2:
+        ranks = centred_ranks(x[:, 0], studies.stratum)
+        return np.broadcast_to(ranks[:, None], (len(ranks), columns))
+    return np.stack([centred_ranks(x[:, m, 0], studies.stratum) for m in range(columns)], axis=1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fills:
+    """Adjusted scores of some columns with their missing runs filled (n, columns, outcomes): blind
+    to the arms, and as adversely as scores allow."""
+
+    blind: Floats
+    adverse: Floats
+
+    def at(self, share: float) -> Floats:
+        """The scores with a share of each missing run as adverse as can be, the rest blind."""
+        return (1.0 - share) * self.blind + share * self.adverse
+
+
+def fill_missing(
+    scores: ModelScores, stratum: Ints, public: Bools, *, against_claim: bool
+) -> Fills:
+    """The scores with all that is missing filled before they are adjusted; ``against_claim`` of
+    contamination, or else against a claim that there is no inflation."""
+    share = lost_share(*scores.counts)
+    fills = blind_fill(scores.values, stratum), adverse_fill(public, against_claim=against_claim)
+    blind, adverse = (
+        replace(scores, values=fill_lost(scores.values, share, fill)).adjusted(stratum).residuals
+        for fill in fills
+    )
+    return Fills(blind, adverse)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FilledTest:
+    """The test of a study in which the missing runs of one model, its ``place`` among the
+    ``models``, are filled; ``blind`` and ``adverse`` are that model's gaps alone."""
+
+    models: Statistics
+    place: int
+    blind: Permuted
+    adverse: Permuted
+    by_holm: bool
+
+    def gaps(self, share: float) -> Floats:
+        """The model's gap in each outcome."""
+        gaps = (1.0 - share) * self.blind.observed + share * self.adverse.observed
+        return np.asarray(gaps[0])
+
+    def p(self, share: float) -> float:
+        """The model's p, adjusted over the models of the study."""
+        observed, permuted = (
+            (1.0 - share) * blind + share * adverse
+            for blind, adverse in (
+                (self.blind.observed, self.adverse.observed),
+                (self.blind.permuted, self.adverse.permuted),
+            )
+        )
+        filled = max_t(Permuted(observed, permuted, self.models.exact))
+        every = Statistics(
+            self._with(self.models.observed, filled.observed),
+            self._with(self.models.permuted, filled.permuted),
+            self.models.exact,
+        )
+        adjusted = holm(p_values(every)) if self.by_holm else westfall_young(every)
+        return float(adjusted[self.place])
+
+    def _with(self, models: Floats, filled: Floats) -> Floats:
+        changed = models.copy()
+        changed[..., self.place] = filled[..., 0]
+        return changed
+
+
+def filled_tests(
+    plan: Plan, studies: Studies, values: Floats, concerned: Bools, seed: int
+) -> Iterator[tuple[int, int, FilledTest]]:
+    """Each study and place among its models that ``concerned`` (B, M) marks, with its filled test.
+
+    Every test has the permutations of ``family_tests`` by the same seed.
+    """
+    pairs = np.argwhere(concerned)
+    if not len(pairs):
+        return
+    parts, members, labels = [values], [], []
+    for number, (study, place) in enumerate(pairs):
+        column, public = studies.members[study, place], studies.labels(study)
+        scores = studies.scores.pick(np.array([column]))
+        fills = fill_missing(scores, studies.stratum, public, against_claim=True)
+        parts += [fills.blind, fills.adverse]
+        first = values.shape[1] + 2 * number
+        members.append([*studies.members[study], first, first + 1])
+        labels.append(public)
+    public = np.stack(labels, axis=1) if studies.public.shape[1] > 1 else studies.public
+    wide = replace(studies, members=np.array(members), public=public)
+    every = permuted_studies(plan, np.concatenate(parts, axis=1), wide, seed)
+    for (study, place), gaps in zip(pairs.tolist(), every, strict=True):
+        models, blind, adverse = (
+            Permuted(gaps.observed[part], gaps.permuted[:, part], gaps.exact)
+            for part in (slice(None, -2), slice(-2, -1), slice(-1, None))
+        )
+        by_holm = plan.multiplicity == "holm"
+        yield study, place, FilledTest(max_t(models), place, blind, adverse, by_holm)
+
+
+def tipping_share(holds: Callable[[float], bool]) -> float | None:
+    """The smallest share at which a decision no longer holds, by bisection; None if it holds with
+    every missing run as adverse as can be.
+
+    Gap over standard error and upper bound have no low, or high, between both ends, so that a
+    decision that holds at 0 and is undone at 1 turns once.
+    """
+    if not holds(0.0):
+        return 0.0
+    if holds(1.0):
+        return None
+    low, high = 0.0, 1.0
+    while high - low > _NEAR:
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return high

@@ -1,0 +1,359 @@
+"""The rule on a look, with all of it that a report shows (spec/statistics.md, P1 to P5;
+spec/verdicts.md, sections 4 and 5)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.data import SeedMeans
+from analysis.plan.clearing import Clearing, clear_models
+from analysis.plan.missing import CURVE, fill_missing, missingness_tests, tipping_share
+from analysis.plan.presets import look_alpha
+from analysis.plan.primary import FamilyTest, LookData, family_tests
+from analysis.plan.rule import Decisions, FilledClaim, apply_rule
+from analysis.plan.verdict import (
+    CONTAMINATED,
+    INCONCLUSIVE,
+    NO_INFLATION,
+    Bound,
+    Evidence,
+    Rule,
+    Verdict,
+    Word,
+    decide,
+    decide_nothing,
+)
+from analysis.stats import (
+    Equivalence,
+    GapEstimate,
+    GapEstimates,
+    counted,
+    estimate_gap,
+    estimate_gaps,
+    holm,
+    permutation_seed,
+    tost,
+)
+from registry.ledger import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeGap:
+    """One outcome's part in the test: its gap with the two-sided 95 % interval, the gap over its
+    permutation SD, and the slope on the covariate with the share of variance that it takes off."""
+
+    outcome: str
+    gap: float
+    interval: tuple[float, float]
+    z: float
+    beta: float
+    rho2: float
+
+
+@dataclass(frozen=True, slots=True)
+class TippingStep:
+    """A decision's numbers with a ``share`` of each missing run as adverse as can be: the gap, and
+    the adjusted p of the claim or of the clearing."""
+
+    share: float
+    gap: float
+    p: float
+
+
+@dataclass(frozen=True, slots=True)
+class TippingPoint:
+    """How much of a model's missing runs would undo its decision: the least ``share`` that does if
+    as adverse as can be, the others blind to the arms, and the number of ``runs`` that it makes;
+    None if the decision holds whatever they were."""
+
+    decision: Word
+    share: float | None
+    runs: int | None
+    curve: tuple[TippingStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MissingRuns:
+    """A model's missing runs by arm, and what they could change.
+
+    ``p`` is of a difference of the shares; ``rank_p`` of a difference of the instances that lost
+    runs, by the ranks of the control models' scores on them (means by arm, 0 hardest, 1 easiest).
+    ``blind_gap`` and ``blind_p`` (adjusted) are with every missing run at its stratum's mean.
+    """
+
+    public: int
+    private: int
+    share_public: float
+    share_private: float
+    p: float
+    rank_public: float | None = None
+    rank_private: float | None = None
+    rank_p: float | None = None
+    blind_gap: float | None = None
+    blind_p: float | None = None
+    tipping: TippingPoint | None = None
+
+
+NO_RULE = MissingRuns(0, 0, math.nan, math.nan, 1.0)  # of a plan without one
+
+
+@dataclass(frozen=True, slots=True)
+class PrimaryResult:
+    """One model at one look. ``equivalence`` and ``unadjusted`` are of the verdict's outcome."""
+
+    verdict: Verdict
+    equivalence: Equivalence | None
+    outcomes: tuple[OutcomeGap, ...]
+    missing: MissingRuns
+    unadjusted: GapEstimate | None
+    p_unadjusted: float
+    p_adjusted_unadjusted: float  # over the models, without the covariate
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return self.verdict.model
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tested:
+    """The testable columns of a look with their tests, by place among them."""
+
+    data: LookData
+    columns: tuple[int, ...]
+    decisions: Decisions
+    gaps: GapEstimates
+    clearing: Clearing
+    floor: float  # of adjusted p
+    rule: Rule
+
+
+def look_results(
+    plan: Plan,
+    data: LookData,
+    registration: str,
+    *,
+    hypothesis: str = "primary",
+    exploratory: bool = False,
+) -> tuple[PrimaryResult, ...]:
+    """The plan's result on each model of a look, in the order of the columns. A model without a
+    score in an arm of a stratum is not tested, and its verdict is inconclusive."""
+    means = data.means
+    if not means.columns:
+        return ()
+    rule = Rule(look_alpha(plan), plan.margin, hypothesis, exploratory)
+    testable = [m for m in range(len(means.columns)) if means.has_both_arms(m)]
+    seed = permutation_seed(registration, str(means.columns[0].wave))
+    missing = _missing_runs(plan, data, seed)
+    results = {
+        m: _not_tested(means, m, missing[m], rule)
+        for m in range(len(means.columns))
+        if m not in testable
+    }
+    if testable:
+        tested = _test(plan, data, testable, registration, rule)
+        plain = tested.decisions.test
+        if data.covered:
+            plain = family_tests(plan, means.values, data.studies(testable), seed)
+        for place, m in enumerate(testable):
+            results[m] = _result(tested, place, plain, missing[m])
+    return tuple(results[m] for m in range(len(means.columns)))
+
+
+def _test(
+    plan: Plan, data: LookData, testable: Sequence[int], registration: str, rule: Rule
+) -> _Tested:
+    residuals, means = data.adjusted.residuals, data.means
+    by_holm = plan.multiplicity == "holm"
+    if plan.standard is None and by_holm:
+        decisions = _separate_decisions(plan, data, testable, registration)
+    else:
+        seed = permutation_seed(registration, str(means.columns[0].wave))
+        decisions = apply_rule(plan, data.studies(testable), residuals, seed)
+    gaps = estimate_gaps(residuals[:, list(testable)], means.stratum, means.public)
+    floor = decisions.test.floor * (len(testable) if by_holm else 1)
+    clearing = clear_models(gaps, plan.margin)
+    return _Tested(data, tuple(testable), decisions, gaps, clearing, floor, rule)
+
+
+def _separate_decisions(
+    plan: Plan, data: LookData, testable: Sequence[int], registration: str
+) -> Decisions:
+    """The rule of basic-v1 with Holm's method, which needs no common permutations: each model is
+    tested on the instances that it has, with permutations of its own."""
+    tests = []
+    for m in testable:
+        column = data.means.columns[m]
+        here = ~np.isnan(data.means.values[:, m, 0])
+        study = data.studies([m])
+        alone = replace(
+            study,
+            public=study.public[here],
+            stratum=study.stratum[here],
+            tranche=study.tranche[here],
+        )
+        seed = permutation_seed(registration, column.model, str(column.wave))
+        tests.append(family_tests(plan, data.adjusted.residuals[here], alone, seed))
+    gaps, z, p = (
+        np.concatenate([getattr(test, name) for test in tests], axis=1)
+        for name in ("gaps", "z", "p")
+    )
+    floor = max(test.floor for test in tests)
+    family = FamilyTest(gaps, z, p, holm(p[0])[None], floor)
+    claimed = family.adjusted <= look_alpha(plan)
+    return Decisions(family, claimed, np.zeros_like(claimed))
+
+
+def _missing_runs(plan: Plan, data: LookData, seed: int) -> list[MissingRuns]:
+    """The missing runs of each column, without their consequences."""
+    columns = range(len(data.means.columns))
+    if plan.standard is None:
+        return [NO_RULE for _ in columns]
+    test = missingness_tests(plan, data.studies(columns), seed)
+    ranked = ~np.isnan(test.rank_public) | ~np.isnan(test.rank_private)
+    return [
+        MissingRuns(
+            int(test.public[0, m]),
+            int(test.private[0, m]),
+            float(test.share_public[0, m]),
+            float(test.share_private[0, m]),
+            float(test.p[0, m]),
+            _known(test.rank_public[0, m]),
+            _known(test.rank_private[0, m]),
+            float(test.rank_p[0, m]) if ranked[0, m] else None,
+        )
+        for m in columns
+    ]
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _not_tested(means: SeedMeans, m: int, missing: MissingRuns, rule: Rule) -> PrimaryResult:
+    column, there = means.columns[m], ~np.isnan(means.values[:, m, 0])
+    n = int((there & means.public).sum()), int((there & ~means.public).sum())
+    verdict = decide_nothing(column.model, column.wave, n, rule)
+    return PrimaryResult(verdict, None, (), missing, None, 1.0, 1.0)
+
+
+def _result(tested: _Tested, place: int, plain: FamilyTest, missing: MissingRuns) -> PrimaryResult:
+    m, means = tested.columns[place], tested.data.means
+    verdict, outcome = _verdict(tested, place)
+    missing = _consequences(tested, place, outcome, verdict.verdict, missing)
+    gap = tested.gaps.one(place, outcome)
+    return PrimaryResult(
+        _survive(verdict, missing),
+        tost(gap.gap, gap.se, gap.df, tested.rule.margin),
+        tuple(_outcome_gaps(tested, place)),
+        missing,
+        estimate_gap(means.values[:, m, outcome], means.stratum, means.public),
+        float(plain.p[0, place]),
+        float(plain.adjusted[0, place]),
+    )
+
+
+def _outcome_gaps(tested: _Tested, place: int) -> Iterator[OutcomeGap]:
+    adjusted, m = tested.data.adjusted, tested.columns[place]
+    for o, name in enumerate(tested.data.means.outcomes):
+        gap, z = tested.gaps.one(place, o), float(tested.decisions.test.z[0, place, o])
+        slope, taken = float(adjusted.beta[m, o]), float(adjusted.rho2[m, o])
+        yield OutcomeGap(name, gap.gap, gap.interval, z, slope, taken)
+
+
+def _verdict(tested: _Tested, place: int) -> tuple[Verdict, int]:
+    """The verdict on one model by its data as they are, and the outcome that it is of."""
+    test, clearing, names = tested.decisions.test, tested.clearing, tested.data.means.outcomes
+    column = tested.data.means.columns[tested.columns[place]]
+    p_adjusted, cleared = float(test.adjusted[0, place]), bool(clearing.cleared[place])
+    bounding = int(clearing.outcome[place])
+    claimed = p_adjusted <= tested.rule.alpha
+    outcome = bounding if cleared and not claimed else int(test.z[0, place].argmax())
+    bound = Bound(
+        float(clearing.bound[place]),
+        names[bounding],
+        _known(clearing.lower[place]),
+        float(clearing.adjusted[place]),
+        cleared,
+    )
+    gap, p = tested.gaps.one(place, outcome), float(test.p[0, place])
+    found = Evidence(names[outcome], gap, p, p_adjusted, tested.floor, bound)
+    return decide(column.model, column.wave, found, tested.rule), outcome
+
+
+def _consequences(
+    tested: _Tested, place: int, outcome: int, word: Word, missing: MissingRuns
+) -> MissingRuns:
+    """A model's missing runs with the tipping point of its verdict."""
+    claim = next((c for c in tested.decisions.filled if c.place == place), None)
+    if claim is None:
+        return missing
+    tipping = None
+    if word == CONTAMINATED:
+        tipping = _tipping_of_claim(claim, outcome, missing)
+    elif word == NO_INFLATION:
+        tipping = _tipping_of_clearing(tested, place, outcome, missing)
+    blind_gap, blind_p = float(claim.gaps[0, outcome]), float(claim.p[0])
+    return replace(missing, blind_gap=blind_gap, blind_p=blind_p, tipping=tipping)
+
+
+def _tipping_of_claim(claim: FilledClaim, outcome: int, missing: MissingRuns) -> TippingPoint:
+    gaps, ps = claim.gaps[:, outcome].tolist(), claim.p.tolist()
+    curve = tuple(TippingStep(*step) for step in zip(CURVE, gaps, ps, strict=True))
+    return TippingPoint(CONTAMINATED, claim.share, _runs(claim.share, missing), curve)
+
+
+def _tipping_of_clearing(
+    tested: _Tested, place: int, outcome: int, missing: MissingRuns
+) -> TippingPoint:
+    """The other models' missing runs stay missing."""
+    means, margin = tested.data.means, tested.rule.margin
+    study = tested.data.studies([tested.columns[place]])
+    scores = study.scores.pick(study.members[0])
+    fills = fill_missing(scores, means.stratum, means.public, against_claim=False)
+
+    def at(share: float) -> tuple[float, Clearing]:
+        own = estimate_gaps(fills.at(share)[:, 0], means.stratum, means.public)
+        gap, se, df, n_public, n_private = (
+            _with_row(getattr(tested.gaps, name), place, getattr(own, name))
+            for name in ("gap", "se", "df", "n_public", "n_private")
+        )
+        gaps = GapEstimates(gap, se, df, n_public, n_private)
+        return float(own.gap[outcome]), clear_models(gaps, margin)
+
+    share = tipping_share(lambda t: bool(at(t)[1].cleared[place]))
+    steps = [(t, *at(t)) for t in CURVE]
+    curve = tuple(TippingStep(t, gap, float(found.adjusted[place])) for t, gap, found in steps)
+    return TippingPoint(NO_INFLATION, share, _runs(share, missing), curve)
+
+
+def _with_row(values: NDArray[Any], place: int, row: NDArray[Any]) -> NDArray[Any]:
+    changed = values.copy()
+    changed[place] = row
+    return changed
+
+
+def _runs(share: float | None, missing: MissingRuns) -> int | None:
+    """The number of missing runs that a share of them makes, rounded up."""
+    return None if share is None else math.ceil(share * (missing.public + missing.private) - 1e-9)
+
+
+def _survive(verdict: Verdict, missing: MissingRuns) -> Verdict:
+    """The verdict, inconclusive if missing runs could undo it (spec/verdicts.md, section 4)."""
+    tipping = missing.tipping
+    if tipping is None or tipping.share is None:
+        return verdict
+    lost = counted(missing.public + missing.private, "missing run")
+    why = f"{tipping.decision}, if missing runs resemble the others"
+    if tipping.runs:
+        why += f"; {tipping.runs} of {lost}, as adverse as can be, would undo it"
+    else:
+        why += f"; with each of {lost} at the mean of both arms it does not hold"
+    note = f"{why}; {verdict.note}" if verdict.note else why
+    return replace(verdict, verdict=INCONCLUSIVE, note=note)
