@@ -92,7 +92,7 @@ def _tested_body(result: PrimaryResult) -> dict[str, Any]:
         },
         "equivalence": result.equivalence,
         "missing": {
-            name: None if value is None or math.isnan(value) else value  # a share of nothing
+            name: None if isinstance(value, float) and math.isnan(value) else value  # of nothing
             for name, value in asdict(result.missing).items()
         },
     }

@@ -610,7 +610,9 @@ def _page(stored: StoredJobs) -> Iterator[str]:
         tables,
         "equivalence",
         "“No material inflation” and “equivalent” (P5)",
-        "The upper one-sided 95 % bound lies below 5 points; “equivalent” asks that the 90 % "
+        "Of one model and one outcome; a plan asks it of every outcome, with Holm's method over "
+        "the models of a look. The upper one-sided 95 % bound lies below 5 points; “equivalent” "
+        "asks that the 90 % "
         "interval lie within ±5 (TOST), which is what the specification's numbers of instances are "
         "for. At a true 5 points at most one study in twenty may say either.",
     )

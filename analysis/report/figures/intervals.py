@@ -38,17 +38,19 @@ def plot_gaps(verdicts: Sequence[Verdict], margin: float, width: float = style.W
     rows = [verdict for verdict in verdicts if verdict.estimate is not None]
     labels = [_label(v.model, v.wave, width) for v in rows]
     figure, axes = _canvas(width, labels, style.verdict_marks(v.verdict for v in rows))
-    low, high = style.gap_range([e for v in rows for e in (*_ends(v), v.estimate or 0)], margin)
+    low, high = style.gap_range(
+        [e for v in rows for e in (*interval_ends(v), v.estimate or 0)], margin
+    )
     axes.set_xlim(low, high)
     axes.axvline(0, color=style.MUTED, lw=1)
     axes.axvline(margin, color=style.MUTED, lw=1, dashes=(4, 3))
     place = {"xycoords": ("data", "axes fraction"), "va": "bottom"}
     style.note(axes, f" margin {signed(margin)}", (margin, 1), (0, 3), **place)
     for y, verdict in enumerate(rows):
-        ends = [min(max(end, low), high) for end in _ends(verdict)]
+        ends = [min(max(end, low), high) for end in interval_ends(verdict)]
         colour = style.COLOUR[verdict.verdict]
         axes.plot(ends, [y, y], color=colour, lw=1.8)
-        if verdict.verdict != CONTAMINATED and ends[1] == _ends(verdict)[1]:
+        if verdict.verdict != CONTAMINATED and ends[1] == interval_ends(verdict)[1]:
             axes.plot(ends[1:], [y], "|", color=colour, ms=7, mew=1.8)
         style.mark_verdict(axes, verdict.estimate or 0.0, y, verdict.verdict)
     axes.set_xlabel("Gap: public minus private, points")
@@ -120,7 +122,7 @@ def plot_dots(
     return style.draw_svg(figure, name, title, words)
 
 
-def _ends(verdict: Verdict) -> tuple[float, float]:
+def interval_ends(verdict: Verdict) -> tuple[float, float]:
     """The ends of a verdict's bar: no bar crosses the margin beside "no material inflation"."""
     low, high = verdict.interval
     if verdict.verdict == CONTAMINATED:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
 from analysis.plan.look import analyse, explore
+from analysis.plan.presets import basic_plan
 from registry.result_row import Arm, Status
+from tests.analysis.conftest import make_row
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -129,3 +133,28 @@ def test_nothing_to_test_is_said(records, row):
     one_arm = make_table([row(), row(instance="j")])
     with pytest.raises(AnalysisError, match="rows of the public arm only"):
         analyse(records.plan, one_arm, records.registration)
+
+
+def test_darwins_pairs_are_enumerated_and_have_an_interval():
+    """Fifteen pairs of maize plants, cross- and self-fertilised (Darwin 1876; Fisher 1935): of the
+    32,768 allocations 863 give so large a gap."""
+    gaps = (49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48)
+    strata = tuple(f"pot-{place:02d}" for place in range(15))
+    rows = [
+        make_row(
+            wave=0, model="maize", stratum=stratum, instance=f"{stratum}-{arm}", arm=arm,
+            score=0.5 + (gap / 200 if arm == Arm.PUBLIC else 0.0),
+        )
+        for stratum, gap in zip(strata, gaps, strict=True) for arm in (Arm.PUBLIC, Arm.PRIVATE)
+    ]  # fmt: skip
+    plan = basic_plan(strata, 1, outcomes=["score"], enumerate_up_to=40_000)
+    (found,) = analyse(plan, make_table(rows), "sha256:r").verdicts
+    (again,) = analyse(plan, make_table(rows), "sha256:other").verdicts
+    assert found.p == again.p == 863 / 32_768
+    assert found.p_floor == 1 / 32_768
+    drawn = replace(plan, enumerate_up_to=20_000)
+    (one,) = analyse(drawn, make_table(rows), "sha256:r").verdicts
+    assert one.p_floor == 1 / 20_000
+    assert one.p == pytest.approx(found.p, abs=0.005)
+    interval = stats.ttest_1samp(np.array(gaps) / 200, 0).confidence_interval(0.95)
+    assert found.interval == pytest.approx((interval.low, interval.high))

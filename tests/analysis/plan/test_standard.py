@@ -11,6 +11,7 @@ import pytest
 
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
+from analysis.plan.controls import second_opinion
 from analysis.plan.history import WaveHistory
 from analysis.plan.look import analyse
 from analysis.plan.presets import SENSITIVITY, standard_plan
@@ -191,6 +192,30 @@ def test_a_second_grader_that_disagrees_withholds_that_models_verdict(rows):
     words = {v.model: v.verdict for v in found.verdicts}
     assert words["told"] == "withheld"
     assert words["honest"] != "withheld"
+
+
+def test_a_second_grader_agrees_if_its_interval_overlaps(analysis):
+    """Another verdict is no disagreement, and another gap is."""
+    first = analysis.standard.looks[0].results
+    named = next(r for r in first if r.model == "told")
+    low, high = named.verdict.interval
+
+    def judged(shift):
+        gaps = tuple(
+            replace(g, gap=g.gap + shift, interval=(g.interval[0] + shift, g.interval[1] + shift))
+            for g in named.outcomes
+        )
+        other = replace(named.verdict, verdict="inconclusive", p_adjusted=0.4)
+        second = [replace(named, verdict=other, outcomes=gaps)]
+        (control,) = second_opinion(1, "judge", [named], second)
+        return control
+
+    near, far = judged(-0.9 * (high - low)), judged(-1.1 * (high - low))
+    assert (near.passed, far.passed) == (True, False)
+    assert "which overlaps" in near.says
+    assert "which does not overlap" in far.says
+    (absent,) = second_opinion(1, "judge", [named], [])
+    assert (absent.passed, absent.says) == (False, "judge has not graded told.")
 
 
 def test_a_claim_that_hangs_on_missing_runs_is_not_made(rows):

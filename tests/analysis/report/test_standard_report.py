@@ -23,10 +23,13 @@ import pytest
 from analysis.calibration import read_calibration
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
+from analysis.plan import CONTAMINATED, NO_INFLATION, Verdict
 from analysis.plan.look import analyse
 from analysis.plan.presets import basic_plan, standard_plan
 from analysis.probes import Exposure
+from analysis.report.calibration import calibration_words
 from analysis.report.facts import ModelFact
+from analysis.report.figures.intervals import interval_ends, plot_gaps
 from analysis.report.html import render_html
 from analysis.report.json import changes_since
 from analysis.report.limits import ALWAYS, limits_of
@@ -39,8 +42,10 @@ from analysis.report.report import (
     report_json,
 )
 from analysis.report.tool_use import Conduct, Use, tabulate_tools
+from analysis.report.wording import summarise
 from analysis.report.write import report_files, write_files
 from analysis.stats.proportions import wilson
+from registry.canonical import canonical_bytes
 from registry.result_row import Arm, ResultRow, Status
 from tests.analysis.conftest import STRATA, Agent, make_records, simulate
 
@@ -293,6 +298,8 @@ def test_a_calibration_is_told_in_words_a_table_and_a_figure(report, html, files
     assert "| 20 % | 9 of 20 | 45 % |" in files["report.md"]
     doses = list(csv.DictReader(io.StringIO(files["tables/calibration_doses.csv"])))
     assert [row["detected"] for row in doses] == ["0", "9", "20"]
+    ends = [(float(row["interval_low"]), float(row["interval_high"])) for row in doses]
+    assert ends == [pytest.approx(wilson(found / 20, 20.0)) for found in (0, 9, 20)]
     (kept,) = csv.DictReader(io.StringIO(files["tables/calibration.csv"]))
     assert float(kept["limit_of_detection"]) == 0.1316
     assert "figures/calibration.svg" in files
@@ -300,6 +307,79 @@ def test_a_calibration_is_told_in_words_a_table_and_a_figure(report, html, files
     assert json.loads(files["report.json"])["calibration"][0]["model"] == "old-0"
     with pytest.raises(AnalysisError, match="it: not a calibration"):
         read_calibration({**CALIBRATION, "doses": [{}]}, "it", "", "")
+
+
+def test_a_stored_calibration_has_intervals_though_its_json_has_whole_numbers(report):
+    """Canonical JSON writes 0.0 as 0 and 1.0 as 1."""
+    stored = read_calibration(
+        json.loads(canonical_bytes(CALIBRATION)), "it", CALIBRATED.result, CALIBRATED.made
+    )
+    files = report_files(replace(report, calibrations=(stored,)))
+    doses = list(csv.DictReader(io.StringIO(files["tables/calibration_doses.csv"])))
+    assert doses[0]["interval_low"] == "0.0"
+    assert all(row["interval_high"] for row in doses)
+    assert "interval" not in doses[0]
+
+
+def test_the_limit_of_one_outcome_is_no_limit_of_the_registered_test(report):
+    """A limit beyond all doses stands beside doses that were all found."""
+    outcomes = {"plan": {"multiplicity": "holm", "outcomes": ["score", "fraction"]}}
+    body = {**CALIBRATION, **outcomes, "dose_at_limit": None}
+    both = calibration_words(read_calibration(body, "it", "", ""))
+    assert any("By the weighted score alone the gap's standard error is 4.0" in w for w in both)
+    assert any("takes the largest of 2 outcomes" in words for words in both)
+    outcomes["plan"]["outcomes"] = ["fraction"]
+    one = calibration_words(read_calibration({**body, **outcomes}, "it", "", ""))
+    assert any("By the fraction of criteria passed alone" in words for words in one)
+    assert not any("takes the largest" in words for words in one)
+
+
+def test_a_claim_names_its_outcome_and_its_p_at_the_floor(report, html):
+    claims = [v for v in report.verdicts if v.verdict == "contaminated"]
+    assert claims
+    for verdict in claims:
+        named = {"score": "weighted score", "fraction": "fraction of criteria passed"}
+        words = summarise(verdict)
+        assert f"on private instances, by the {named[verdict.outcome]} (95 % interval" in words
+        assert verdict.p_adjusted == verdict.p_floor == 0.002
+        assert "has probability ≤ 0.0020, adjusted" in words
+    assert "≤ 0.0020" in html
+
+
+def test_missing_runs_stand_in_a_table_and_their_tipping_points_in_a_file(rows):
+    lost = [
+        replace(row, status=Status.MISSING, score=None, score_sr=None, passed=None, total=None)
+        if row.model == "told" and int(row.instance[-1], 16) < 2 else row
+        for row in rows
+    ]  # fmt: skip
+    made = make_report(lost, plan_of(), 2)
+    (told,) = [r for r in made.looks[0].results if r.model == "told"]
+    assert told.missing.public > 0 < told.missing.private
+    files = report_files(made)
+    table = next(row for row in files["report.html"].split("<tr") if ">told<" in row)
+    assert table
+    missing = csv.DictReader(io.StringIO(files["tables/missing.csv"]))
+    (row,) = [row for row in missing if row["model"] == "told"]
+    assert int(row["public"]) == told.missing.public
+    assert row["tipping_decision"] == "contaminated"
+    steps = [
+        float(row["share"]) for row in csv.DictReader(io.StringIO(files["tables/tipping.csv"]))
+        if row["model"] == "told"
+    ]  # fmt: skip
+    assert steps == pytest.approx([step / 10 for step in range(11)])
+
+
+def test_no_bar_crosses_the_margin_beside_a_cleared_model():
+    cleared = Verdict(
+        "m", 1, NO_INFLATION, 0.02, (-0.02, 0.06), 0.045, 0.2, 0.2, 60, 60, 0.0125,
+        outcome="score", deciding_bound=0.048, bound_outcome="score",
+    )  # fmt: skip
+    drawn = plot_gaps([cleared], 0.05)
+    assert "+2.0 (−2.0 to +6.0; bound +4.8), no material inflation" in drawn
+    assert interval_ends(cleared) == (-0.02, 0.048)
+    assert interval_ends(replace(cleared, verdict=CONTAMINATED)) == (-0.02, 0.06)
+    small = replace(cleared, deciding_lower=-0.04)
+    assert interval_ends(small) == (-0.04, 0.048)
 
 
 def test_every_table_of_the_page_has_its_numbers_in_the_json(report, html, files):

@@ -52,6 +52,15 @@ def test_a_protocol_is_read_with_its_defaults(tmp_path: Path) -> None:
     assert plan.alpha == 0.025
 
 
+def test_the_allocations_to_enumerate_reach_the_plan_of_either_preset(tmp_path: Path) -> None:
+    for preset in ("", "preset: standard-v1, controls: {pre_exposure: [honest]}, "):
+        text = GOOD + f"plan: {{{preset}enumerate_up_to: 1000000}}\n"
+        plan = read_protocol(study(tmp_path, text)).registered_plan()
+        assert plan.enumerate_up_to == 1_000_000
+    with pytest.raises(StudyError, match=r"plan.enumerate_up_to: 1000001: .*1000000"):
+        read_protocol(study(tmp_path, GOOD + "plan: {enumerate_up_to: 1000001}\n"))
+
+
 def test_tasks_may_be_written_short(tmp_path: Path) -> None:
     short = GOOD.replace(
         "  - {family: count_circles, difficulty: easy}\n"
