@@ -37,8 +37,11 @@ def draw(study: Study, watch: Watch = lambda what, done, of: None) -> tuple[Seal
 def register(
     study: Study, watch: Watch = lambda what, done, of: None
 ) -> tuple[Preregistration, bool]:
-    """The plan, promised before any data, with the code and image it is promised for."""
-    return workspace.register_plan(study, watch, utc_now())
+    """The plan, promised before any data, with the code and image it is promised for; and its
+    ``registration.json``, for a public registry."""
+    record, fresh = workspace.register_plan(study, watch, utc_now())
+    workspace.write_registration(study, record)
+    return record, fresh
 
 
 def sweep(study: Study, request: SweepRequest, watch: Callable[[Progress], None]) -> SweepOutcome:

@@ -19,6 +19,7 @@ from .presets import (
     validate_plan,
 )
 from .primary import ModelScores, Studies, look_data
+from .registration import registration_json
 from .results import PrimaryResult
 from .rule import apply_rule
 from .sensitivity import DIMENSIONS, SensitivityResult
@@ -72,6 +73,7 @@ __all__ = [
     "measure_drift",
     "plan_draws",
     "pool_models",
+    "registration_json",
     "standard_plan",
     "validate_plan",
 ]

@@ -213,13 +213,20 @@ def draw(study: Study, as_json: bool) -> None:
 def register(study: Study, as_json: bool) -> None:
     """Register the plan: the promised analysis, with the commit and image it is made with.
 
+    The plan is also written to registration.json beside study.yaml, in the fields of an OSF
+    preregistration; nothing in it is private.
+
     \b
     Example:
       dosimeter register --study my-study
+      jq -r '.fields[] | "## \\(.name)\\n\\(.answer)\\n"' my-study/registration.json
     """
+    from study.workspace import REGISTRATION
+
     with progress_watch("registering") as watch:
         record, fresh = pipeline.register(study, watch)
     print_step(record, as_json, pipeline.describe(record), fresh)
+    click.echo(f"for a public registry: {study.folder / REGISTRATION}", err=True)
 
 
 main.add_command(sweep)

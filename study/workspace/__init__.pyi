@@ -13,6 +13,7 @@ from .new_study import (
     study_text,
 )
 from .setup import (
+    REGISTRATION,
     PinnedImage,
     Watch,
     check_new,
@@ -25,6 +26,7 @@ from .setup import (
     pinned_image,
     register_plan,
     registration_of,
+    write_registration,
 )
 from .snapshot import (
     LedgerSnapshot,
@@ -42,6 +44,7 @@ __all__ = [
     "CHECKOUT",
     "CONTROLS",
     "PRICES_NAME",
+    "REGISTRATION",
     "LedgerSnapshot",
     "NewModel",
     "NewStudy",
@@ -75,4 +78,5 @@ __all__ = [
     "study_name",
     "study_text",
     "take_snapshot",
+    "write_registration",
 ]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from analysis.files import write_whole
+from analysis.plan import registration_json
 from generators.catalog import Catalog
 from generators.seed import Seed
 from registry.draw import Entropy, FixedEntropy, Identify, SystemEntropy, draw, seal_draw
@@ -24,6 +27,7 @@ logger = logging.getLogger(__name__)
 Watch = Callable[[str, int, int], None]  # what, done, of
 
 NO_IMAGE = "none"
+REGISTRATION = "registration.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +155,15 @@ def register_plan(study: Study, watch: Watch, now: str) -> tuple[Preregistration
     if not fresh:  # another process registered in the meantime
         check_plan(study, entry.record)
     return entry.record, fresh
+
+
+def write_registration(study: Study, record: Preregistration) -> Path:
+    """Write the registered plan into the study's folder, in the fields of an OSF preregistration.
+    All of it may be published. Raises OSError."""
+    form = registration_json(record, study.sealed_set(), study.protocol.description)
+    path = study.folder / REGISTRATION
+    write_whole(path, json.dumps(form, indent=2, ensure_ascii=False) + "\n")
+    return path
 
 
 def pinned_image(protocol: Protocol, watch: Watch = lambda what, done, of: None) -> PinnedImage:

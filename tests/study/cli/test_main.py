@@ -149,6 +149,26 @@ def test_a_step_too_early_names_the_one_before(
     assert remedy in refusal(*step, "--study", str(tmp_path))
 
 
+def test_register_writes_the_plan_for_a_public_registry(tmp_path: Path) -> None:
+    init_study(tmp_path, STUDY)
+    study = pipeline.open_study(tmp_path)
+    pipeline.draw(study)
+    path = tmp_path / "registration.json"
+    assert not path.exists()
+    result = CliRunner().invoke(main, ["register", "--study", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert str(path) in result.output
+    text = path.read_text()
+    fields = {field["name"]: field["answer"] for field in json.loads(text)["fields"]}
+    assert study.sealed_set().root in fields["Randomization"]
+    for entry in study.entries():
+        assert entry.instance not in text
+        assert entry.seed not in text
+    path.unlink()
+    pipeline.register(study)
+    assert path.read_text() == text
+
+
 def test_a_dirty_tree_is_refused_unless_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
