@@ -7,6 +7,7 @@ from .look import Analysis, ArmMean, analyse, explore
 from .monitoring import Monitored, Onset
 from .negative_controls import ControlSettings, clean_controls, control_settings, pool_models
 from .presets import (
+    HYPOTHESES,
     KEEP,
     OUTCOME_WORDS,
     SENSITIVITY,
@@ -19,7 +20,6 @@ from .presets import (
     validate_plan,
 )
 from .primary import ModelScores, Studies, look_data
-from .registration import registration_json
 from .results import PrimaryResult
 from .rule import apply_rule
 from .sensitivity import DIMENSIONS, SensitivityResult
@@ -29,6 +29,7 @@ from .verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
 __all__ = [
     "CONTAMINATED",
     "DIMENSIONS",
+    "HYPOTHESES",
     "INCONCLUSIVE",
     "KEEP",
     "NO_HISTORY",
@@ -73,7 +74,6 @@ __all__ = [
     "measure_drift",
     "plan_draws",
     "pool_models",
-    "registration_json",
     "standard_plan",
     "validate_plan",
 ]

@@ -2,6 +2,7 @@ from .calibration import calibration_words
 from .deviations import table_departures
 from .facts import ModelFact
 from .json import changes_since
+from .registration import registration_json
 from .report import Report, ReportRequest, build_report, build_table_report, report_json
 from .tool_use import Conduct, ToolUseTables, Use, tabulate_tools, write_tool_files
 from .write import DATA, check_folder, report_files, write_files, write_report
@@ -19,6 +20,7 @@ __all__ = [
     "calibration_words",
     "changes_since",
     "check_folder",
+    "registration_json",
     "report_files",
     "report_json",
     "table_departures",

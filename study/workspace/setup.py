@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.files import write_whole
-from analysis.plan import registration_json
+from analysis.report import registration_json
 from generators.catalog import Catalog
 from generators.seed import Seed
 from registry.draw import Entropy, FixedEntropy, Identify, SystemEntropy, draw, seal_draw

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.plan.describe import describe_plan
-from analysis.plan.presets import HYPOTHESES, look_alpha
+from analysis.plan import HYPOTHESES, describe_plan, look_alpha
 from analysis.stats import counted
 from registry.ledger import Plan, Preregistration, SealedSet, record_digest
 

@@ -8,7 +8,7 @@ import pytest
 
 from analysis.plan.describe import describe_plan
 from analysis.plan.presets import basic_plan, standard_plan
-from analysis.plan.registration import FormField, fill_form, registration_json
+from analysis.report.registration import FormField, fill_form, registration_json
 from registry.ledger import JudgeRule, Plan, Preregistration, Provenance, SealedSet, record_digest
 
 STRATA = ("count_circles/easy", "compute_average/hard")
