@@ -99,6 +99,8 @@ class Preregistration:
     sealed_root: str  # Merkle root of the draw that the plan will be applied to
     provenance: Provenance
     tasks: tuple[str, ...] = ()  # name@version/difficulty of each stratum
+    # Digest of the grades of known answers to these tasks; "" if it is not pinned.
+    grading: str = field(default="", metadata=_LATER)
 
 
 @dataclass(frozen=True, slots=True)

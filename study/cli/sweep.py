@@ -85,6 +85,13 @@ def sweep(
 
         _print_estimate(estimate_wave(study, wave, pilot), as_json)
         return
+    study.protocol.wave_models(wave)
+    if early := sweeps.early_models(study, wave):
+        click.echo(
+            f"note: the public arm is not released: {', '.join(early)} will get no verdict at wave "
+            f"{wave}; `dosimeter publish` comes first if one is wanted (docs/waves.md)",
+            err=True,
+        )
     with sweep_watch(f"wave {wave}") as watch:
         outcome = pipeline.sweep(study, request, watch)
     if as_json:

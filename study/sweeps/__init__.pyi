@@ -7,7 +7,14 @@ from .exposure_ledger import (
     join_draw,
     keeps_nothing,
 )
-from .history import check_listed, count_stored, history_of, unclosed_waves, unclosed_words
+from .history import (
+    check_listed,
+    count_stored,
+    early_models,
+    history_of,
+    unclosed_waves,
+    unclosed_words,
+)
 from .preview import Rendered, RenderedJudge, judge_json, render_wave, rendered_json, share_texts
 from .spending import (
     ALLOW,
@@ -42,6 +49,7 @@ __all__ = [
     "close_wave_now",
     "count_stored",
     "declare_leak",
+    "early_models",
     "exact_rows",
     "exact_table",
     "example_of",

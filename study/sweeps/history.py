@@ -13,7 +13,7 @@ from registry.errors import BrokenPromise
 from registry.ledger import Entry, Plan, Release
 from registry.result_row import Arm
 from study.protocol import FILE_NAME
-from study.workspace import StudySnapshot
+from study.workspace import Study, StudySnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,17 @@ def begun_waves(entries: Sequence[Entry]) -> tuple[BegunWave, ...]:
             published = released is not None and released.sequence < entry.sequence
             waves[wave] = BegunWave(wave, models, entry.time, published, wave in closed)
     return tuple(waves[number] for number in sorted(waves))
+
+
+def early_models(study: Study, wave: int) -> tuple[str, ...]:
+    """Return the models of a wave that will get no verdict, since the public arm was not released
+    before it."""
+    entries = study.ledger.entries()
+    begun = {each.wave: each.published for each in begun_waves(entries)}
+    if begun.get(wave, _first_release(entries) is not None):
+        return ()
+    controls = control_models(study.protocol.registered_plan())
+    return tuple(name for name in study.protocol.waves[wave] if name not in controls)
 
 
 def history_of(entries: Sequence[Entry], plan: Plan) -> WaveHistory:

@@ -49,6 +49,7 @@ from study.workspace import (
     cells_of,
     closed_wave,
     entropy_of,
+    grading_digest,
     manifest_of,
     pinned_image,
     registration_of,
@@ -152,6 +153,7 @@ def begin_wave(
     check_pins(provenance, registered.provenance, request.allow_dirty)
     begun = manifest_of(study.ledger, request.wave)
     if begun is None or begun.provenance != provenance:
+        check_grading(study, registered)
         check_instances(study, request.wave)
     if begun is None:
         first = _new_manifest(study, request, registered, provenance, prices)
@@ -175,6 +177,17 @@ def begin_wave(
     if record != begun:
         study.ledger.append(record, now())
     return record
+
+
+def check_grading(study: Study, registered: Preregistration) -> None:
+    """Raise BrokenPromise if known answers are graded otherwise than at the registration."""
+    now = grading_digest(study.protocol.tasks, study.protocol.catalog)
+    if registered.grading and now != registered.grading:
+        raise BrokenPromise(
+            "known answers to the study's tasks are graded otherwise than when the plan was "
+            f"registered: grading is {now}, registered {registered.grading}; run the commit and "
+            "library versions that the study is registered with"
+        )
 
 
 def check_instances(study: Study, wave: int) -> None:

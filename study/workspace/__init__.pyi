@@ -1,3 +1,4 @@
+from .grading import grading_digest
 from .new_study import (
     CONTROLS,
     PRICES_NAME,
@@ -62,6 +63,7 @@ __all__ = [
     "draw_seeds",
     "entropy_of",
     "find_registration",
+    "grading_digest",
     "init_study",
     "is_address",
     "is_name",

@@ -20,6 +20,7 @@ from registry.provenance import read_provenance, utc_now
 from registry.sealing import write_identity
 from study.errors import StudyError
 from study.protocol import FILE_NAME, Protocol, read_protocol
+from study.workspace.grading import grading_digest
 from study.workspace.new_study import PRICES_NAME, NewStudy, prices_text, study_name, study_text
 from study.workspace.study import CHECKOUT, Study
 
@@ -148,6 +149,7 @@ def register_plan(study: Study, watch: Watch, now: str) -> tuple[Preregistration
         sealed_root=sealed.root,
         provenance=read_provenance(CHECKOUT, pinned_image(study.protocol, watch).digest),
         tasks=_pinned_tasks(study.protocol),
+        grading=grading_digest(study.protocol.tasks, study.protocol.catalog),
     )
     entry, fresh = study.ledger.append_unless(
         record, now, lambda entry: entry.kind == "preregistration"

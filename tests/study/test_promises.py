@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from generators.grading.answer import Answer
+from generators.grading.checks import NumberWithin
 from generators.seed import Seed
 from generators.task import TaskInstance
 from harness.sweep.run_cell import Workbench, run_cell
@@ -196,6 +198,23 @@ def test_no_wave_is_begun_on_instances_that_are_generated_otherwise(
     monkeypatch.undo()
     begin(registered)
     assert "run-manifest" in kinds(registered)
+
+
+def test_no_wave_is_begun_when_answers_are_graded_otherwise(
+    registered: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later version that is a little more generous with numbers; no instance differs."""
+    whole = NumberWithin.passes
+
+    def generous(check: NumberWithin, answer: Answer) -> bool:
+        room = 0.5 * abs(check.high) + 1
+        return whole(replace(check, low=check.low - room, high=check.high + room), answer)
+
+    monkeypatch.setattr(NumberWithin, "passes", generous)
+    with pytest.raises(BrokenPromise, match="graded otherwise than when the plan was registered"):
+        begin(registered)
+    monkeypatch.undo()
+    begin(registered)
 
 
 def test_a_report_shows_the_run_that_the_close_names(registered: Study) -> None:

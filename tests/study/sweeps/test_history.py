@@ -18,7 +18,7 @@ from registry.verify import verify_study
 from study import pipeline
 from study.cli.main import main
 from study.errors import StudyError
-from study.sweeps.history import begun_waves, history_of
+from study.sweeps.history import begun_waves, early_models, history_of
 from study.sweeps.sweep import SweepRequest, begin_wave, close_wave, context_of
 from study.sweeps.waves import list_waves
 from study.workspace.setup import pinned_image
@@ -171,3 +171,8 @@ def test_a_study_without_a_release_has_no_verdict_and_says_why(tmp_path: Path) -
         pipeline.report(study, 1)
     again, _ = pipeline.report(study)
     assert "It was begun before the publication and is no look." in " ".join(again.deviations)
+
+
+def test_a_sweep_says_beforehand_that_a_wave_will_get_no_verdict(study: Study) -> None:
+    assert early_models(study, 0) == ("honest",)
+    assert [early_models(study, wave) for wave in (1, 2, 3)] == [(), (), ()]
