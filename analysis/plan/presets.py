@@ -185,11 +185,6 @@ def _complaints(plan: Plan) -> Iterator[str]:
     for field in ("seeds_per_arm", "replicates", "looks"):
         if getattr(plan, field) < 1:
             yield f"{field}: {getattr(plan, field)} is not a count; give 1 or more"
-    if plan.seeds_per_arm == 1 and len(plan.strata) == 1:
-        yield (
-            "seeds_per_arm: one instance an arm in one stratum leaves nothing to estimate an "
-            "interval from; give 2 or more, or more strata"
-        )
     yield from _number_complaints(plan)
     yield from _name_complaints("outcomes", plan.outcomes, OUTCOMES)
     if not plan.outcomes:

@@ -122,6 +122,11 @@ def make_plan(
     from analysis.errors import AnalysisError
     from analysis.plan import STANDARD, basic_plan, standard_plan
 
+    if seeds_per_arm == 1 and len(strata) == 1:
+        raise AnalysisError(
+            "seeds_per_arm: one instance an arm in one stratum leaves nothing to estimate an "
+            "interval from; give 2 or more, or more strata"
+        )
     options = {**plan_options(section), "replicates": replicates}
     if section.preset != STANDARD:
         return basic_plan(strata, seeds_per_arm, **{"looks": len(waves)} | options)

@@ -22,9 +22,7 @@ MADE = Provenance("9f" * 20, False, "sha256:" + "ab" * 32, "none", "3.11", ())
 REGISTERED = Preregistration("study", PLAN, "ee" * 32, MADE)
 # As it was before plans had either.
 DIGEST = "sha256:1e28845ad9de1df73d42548fd21e1cc7bec896140de057405c5c917601ffda9e"
-RULES = StandardRules(
-    ("old",), (), (), 4, 0.025, 0.0, 2, 0.05, 0.05, 0.05, 0.05, "", ("gee",), ("H1",)
-)
+RULES = StandardRules(("old",), (), (), 4, 0.025, 0.0, 2, 0.05, 0.05, "", ("gee",), ("H1",))
 
 
 def test_a_plan_of_before_has_the_body_and_digest_of_before() -> None:

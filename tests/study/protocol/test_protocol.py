@@ -61,6 +61,14 @@ def test_the_allocations_to_enumerate_reach_the_plan_of_either_preset(tmp_path: 
         read_protocol(study(tmp_path, GOOD + "plan: {enumerate_up_to: 1000001}\n"))
 
 
+def test_one_pair_is_refused_and_several_are_not(tmp_path: Path) -> None:
+    pairs = GOOD.replace("seeds_per_arm: 8", "seeds_per_arm: 1")
+    assert read_protocol(study(tmp_path, pairs)).registered_plan().seeds_per_arm == 1
+    one = pairs.replace("  - {family: compute_average, difficulty: hard}\n", "")
+    with pytest.raises(StudyError, match="seeds_per_arm: one instance an arm in one stratum"):
+        read_protocol(study(tmp_path, one))
+
+
 def test_tasks_may_be_written_short(tmp_path: Path) -> None:
     short = GOOD.replace(
         "  - {family: count_circles, difficulty: easy}\n"

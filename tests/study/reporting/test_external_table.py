@@ -189,7 +189,8 @@ def test_a_second_grader_of_the_table_is_heard(tmp_path: Path) -> None:
     body = json.loads(out)
     assert body["models"][0]["p"] < 0.001
     assert body["models"][0]["n_public"] == 9
-    assert "b says of m: inconclusive" in body["models"][0]["note"]
+    assert "b finds a gap of 0.0 points of m" in body["models"][0]["note"]
+    assert "which does not overlap" in body["models"][0]["note"]
 
 
 def test_a_table_of_controls_alone_is_refused(table: Path) -> None:
