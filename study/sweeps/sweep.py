@@ -195,15 +195,16 @@ def check_instances(study: Study, wave: int) -> None:
     files, prompt, answer key and rubric, which its id pins. Needs the study's key."""
     tranches = {0}.union(*study.protocol.wave_tranches(wave).values())
     catalog = study.protocol.catalog
-    for entry in study.entries():
-        if entry.tranche in tranches:
-            family = catalog.family(entry.family, entry.version)
-            if family.generate(entry.difficulty, Seed.from_hex(entry.seed)).id != entry.instance:
-                raise BrokenPromise(
-                    f"wave {wave} is not begun: {entry.family}/{entry.difficulty} is generated "
-                    "otherwise than it was drawn; run the commit and library versions that the "
-                    "study is registered with"
-                )
+    entries = [entry for entry in study.entries() if entry.tranche in tranches]
+    logger.info("wave %d: comparing %d instances with the draw", wave, len(entries))
+    for entry in entries:
+        family = catalog.family(entry.family, entry.version)
+        if family.generate(entry.difficulty, Seed.from_hex(entry.seed)).id != entry.instance:
+            raise BrokenPromise(
+                f"wave {wave} is not begun: {entry.family}/{entry.difficulty} is generated "
+                "otherwise than it was drawn; run the commit and library versions that the "
+                "study is registered with"
+            )
 
 
 def _new_manifest(
