@@ -7,8 +7,10 @@ from .look import Analysis, ArmMean, analyse, explore
 from .monitoring import Monitored, Onset
 from .negative_controls import ControlSettings, clean_controls, control_settings, pool_models
 from .presets import (
+    EXCLUSIONS,
     HYPOTHESES,
     KEEP,
+    MULTIPLICITY,
     OUTCOME_WORDS,
     SENSITIVITY,
     STANDARD,
@@ -29,9 +31,11 @@ from .verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict
 __all__ = [
     "CONTAMINATED",
     "DIMENSIONS",
+    "EXCLUSIONS",
     "HYPOTHESES",
     "INCONCLUSIVE",
     "KEEP",
+    "MULTIPLICITY",
     "NO_HISTORY",
     "NO_INFLATION",
     "OUTCOME_WORDS",

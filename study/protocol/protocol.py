@@ -20,7 +20,7 @@ from harness.judging import pin_judge
 from registry.ledger import JudgePin, JudgeRule, ModelPin, Plan, record_digest
 from study.errors import StudyError, StudyFileError
 from study.protocol.checks import explain, refuse_agents, section_faults, spell_out_tasks
-from study.protocol.plan_section import PlanSection, make_plan
+from study.protocol.plan_section import ControlsSection, PlanSection, make_plan
 from study.protocol.sections import (
     PANEL,
     BudgetSection,
@@ -199,8 +199,18 @@ def examine_protocol(
     try:
         protocol.registered_plan()
     except AnalysisError as error:
-        return None, [fault_at(document, ("plan",), str(error))]
+        return None, [_plan_fault(document, protocol.plan.preset, str(error))]
     return protocol, []
+
+
+def _plan_fault(document: YamlDocument, preset: str, text: str) -> StudyFileError:
+    """Return what the analysis says of a plan, at the key that it starts with, if it names one."""
+    text = text.removeprefix(f"plan {preset!r}: ")
+    key, _, message = text.partition(": ")
+    path = ("controls", key) if key in ControlsSection.model_fields else tuple(key.split("."))
+    if message and path[0] in PlanSection.model_fields:
+        return fault_at(document, ("plan", *path), message)
+    return fault_at(document, ("plan",), text)
 
 
 def _form_faults(document: YamlDocument) -> Iterator[StudyFileError]:

@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
+from analysis.plan import EXCLUSIONS, MULTIPLICITY, OUTCOME_WORDS, SENSITIVITY
 from study.protocol.reference import Reference, SectionReference, plain, sections
 from study.protocol.sections import ProtocolFile, WaveSection
 
@@ -32,6 +33,7 @@ def study_schema(reference: Reference | None = None) -> dict[str, Any]:
             _describe(target, section, reference)
     _close_names(schema)
     _add_short_forms(schema, definitions)
+    _list_names(definitions["PlanSection"]["properties"])
     _clean({"root": schema, "definitions": definitions})
     return {
         "$schema": DIALECT,
@@ -77,6 +79,14 @@ def _add_short_forms(schema: dict[str, Any], definitions: dict[str, Any]) -> Non
         {"required": [*keys], "properties": {other: {"const": None} for other in excluded}}
         for keys, excluded in zip(forms, others, strict=True)
     ]
+
+
+def _list_names(plan: dict[str, Any]) -> None:
+    """List the names that keys of the plan may hold, which the analysis knows."""
+    plan["multiplicity"]["anyOf"][0]["enum"] = [*MULTIPLICITY]
+    lists = {"outcomes": OUTCOME_WORDS, "sensitivity": SENSITIVITY, "exclusions": EXCLUSIONS}
+    for key, names in lists.items():
+        plan[key]["anyOf"][0]["items"]["enum"] = [*names]
 
 
 def _clean(node: Any) -> None:

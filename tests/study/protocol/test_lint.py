@@ -97,12 +97,13 @@ def test_a_problem_is_reported_once_where_it_starts(tmp_path: Path) -> None:
         ("study: [\n", 2, "not valid YAML"),
         ("- a\n", 1, "a protocol is a mapping"),
         (GOOD + "study: twice\n", 15, "on line 1 already"),
-        (GOOD + "plan: {preset: standard-v1}\n", 15, "pre_exposure"),
+        (GOOD + "plan: {preset: standard-v1}\n", 15, "at least one model"),
+        (GOOD + "plan:\n  outcomes: [scores]\n", 16, "'scores'"),
         (GOOD.replace("api_key_env: PILOT_KEY", "mode: single_turn"), 6, "'context'"),
         (GOOD + "sandbox: {kind: local}\n", 6, "does not isolate"),
         (GOOD.replace("prices: prices.yaml", "prices: none.yaml"), 14, "none.yaml"),
     ],
-    ids=["syntax", "list", "repeated", "controls", "single turn", "sandbox", "prices"],
+    ids=["syntax", "list", "repeated", "controls", "outcomes", "single turn", "sandbox", "prices"],
 )
 def test_what_a_later_step_would_refuse_is_an_error(
     tmp_path: Path, text: str, line: int, words: str

@@ -197,7 +197,11 @@ def test_the_standard_plan_is_read_with_its_controls(tmp_path: Path) -> None:
     [
         ("", "", r"study.yaml:8: models.remote: a negative control needs `released:`"),
         ("[honest]", "[honst]", "plan.controls.pre_exposure.*: unknown model 'honst'; did you"),
-        ("[honest], frozen: [remote]", "[]", "study.yaml:.* plan: .*pre_exposure: name at least"),
+        (
+            "[honest], frozen: [remote]",
+            "[]",
+            "study.yaml:19: plan.controls.pre_exposure: name at least",
+        ),
         ("controls", "contrls", "unknown key; did you mean 'controls'"),
         ("frozen", "frosen", "unknown key; did you mean 'frozen'"),
         ("standard-v1", "basic-v1", "the preset basic-v1 has no 'onset_alpha'"),
