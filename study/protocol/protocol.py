@@ -207,7 +207,9 @@ def _plan_fault(document: YamlDocument, preset: str, text: str) -> StudyFileErro
     """Return what the analysis says of a plan, at the key that it starts with, if it names one."""
     text = text.removeprefix(f"plan {preset!r}: ")
     key, _, message = text.partition(": ")
-    path = ("controls", key) if key in ControlsSection.model_fields else tuple(key.split("."))
+    path = tuple(key.split("."))
+    if path[0] not in PlanSection.model_fields and key in ControlsSection.model_fields:
+        path = ("controls", key)
     if message and path[0] in PlanSection.model_fields:
         return fault_at(document, ("plan", *path), message)
     return fault_at(document, ("plan",), text)
