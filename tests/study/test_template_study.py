@@ -116,6 +116,7 @@ def test_the_registration_names_the_versions_and_an_edited_file_is_a_broken_prom
 ):
     (tmp_path / "ours.yml").write_text(OWN)
     text = PROTOCOL.replace("  - {template: formats}\n", "").replace("{template: past}", "ours.yml")
+    text = text.replace("seeds_per_arm: 1", "seeds_per_arm: 2")
     study = make_study(tmp_path, text.replace("kind: docker", "kind: local"))
     entry = study.ledger.last("preregistration")
     assert entry is not None
