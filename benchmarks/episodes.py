@@ -123,7 +123,7 @@ def owed_cells(count: int) -> tuple[Cell, ...]:
         for (name, instance), seed in zip(_instances().items(), _seeds(), strict=True)
     ]
     replicates = -(-(count + WARM_UP) // INSTANCES)
-    cells = schedule_cells("benchmark", 0, subjects, (PIN,), replicates, _root())
+    cells = schedule_cells("benchmark", 0, subjects, (PIN,), [replicates], _root())
     return cells[: count + WARM_UP]
 
 

@@ -146,9 +146,7 @@ def _simulated_study() -> tuple[Plan, ResultTable]:
         for model in models
         for number in range(2 * ARM)
     ]
-    plan = standard_plan(
-        strata, ARM, pre_exposure=old, frozen=old[:1], looks=LOOKS, onset_alpha=0.005
-    )
+    plan = standard_plan(strata, ARM, pre_exposure=old, frozen=old[:1], looks=LOOKS)
     return plan, make_table(rows)
 
 

@@ -230,9 +230,10 @@ def _planned(protocol: Protocol, wave: int, models: Collection[str] | None = Non
     runs: Counter[int] = Counter()
     for model, tranches in protocol.wave_tranches(wave).items():
         if models is None or model in models:
-            runs.update(tranches)
+            times = protocol.replicates_of(model)
+            runs.update(dict.fromkeys(tranches, times))
     counts = [
-        protocol.replicates * times
+        times
         for tranche, times in sorted(runs.items())
         for _ in range(protocol.tranche_size(tranche))
     ]

@@ -12,22 +12,17 @@ from analysis.data import ResultTable
 from analysis.errors import AnalysisError
 from analysis.plan import STANDARD, control_models, look_alpha, standard_plan
 from analysis.planning import (
-    ALARM,
     ARTICLE,
     Components,
-    NegativeControls,
     PilotVariance,
     PowerCurve,
     PowerDesign,
     PowerPoint,
     PowerSetting,
-    Remedy,
     SimulationSize,
     check_design,
     check_target,
     estimate_components,
-    find_models,
-    find_seeds,
     gaps_curve,
     power_at,
     seeds_curve,
@@ -40,8 +35,8 @@ from study.workspace import is_study, open_study, take_snapshot
 
 Watch = Callable[[str, int, int], None]
 
-STRATA, SEEDS, LOOKS, MODELS, BEFORE = 4, 64, 8, 3, 4  # defaults without study and option
-_CONFIRM = 2.5  # times the replications, for remedies against withheld verdicts
+STRATA, SEEDS, LOOKS, MODELS = 4, 64, 8, 3  # defaults without study and option
+CONTROLS, CONTROL_RUNS = 4, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +47,8 @@ class PowerRequest:
     study: Path | None = None
     source: Path | None = None
     grader: str | None = None  # of the table, where it has several
-    gap: float = 0.05
+    gap: float = 0.10
+    study_gap: float = 0.05
     target: float = 0.8
     strata: int | None = None
     seeds: int | None = None
@@ -61,9 +57,8 @@ class PowerRequest:
     models: int | None = None
     alpha: float | None = None
     outcomes: tuple[str, ...] = ()
-    covariate_runs: int | None = None
-    pre_exposure: int | None = None  # models, run once over before the first look
-    frozen: int | None = None  # of them, run again at the look
+    control_models: int | None = None
+    control_runs: int | None = None  # of each on an instance
     onset: int | None = None
     final_only: bool = False
     sd: float | None = None
@@ -87,27 +82,15 @@ class PowerAnswer:
     seeds: PowerCurve
     gaps: PowerCurve
     cost_per_episode: float | None
-    remedies: tuple[Remedy, ...] = ()  # where C1 would withhold verdicts of too many looks
-
-    @property
-    def often_withheld(self) -> bool:
-        """True if C1 withholds the verdicts of a look with a probability above ``ALARM``."""
-        return self.planned.withheld is not None and self.planned.withheld > ALARM
 
     def episodes(self, seeds: int) -> int:
-        """Of all looks, with the runs of models from before and of frozen ones."""
+        """Of all looks, with the runs of control models before the first and of frozen ones."""
         instances = 2 * seeds * len(self.plan.strata)
         look_runs = self.plan.looks * self.setting.models * self.plan.replicates
-        return instances * (look_runs + self._control_runs())
-
-    def _control_runs(self) -> int:
-        controls, adjusting = self.setting.controls, self.setting.covariate_runs
-        if controls is None:
-            return adjusting
-        baseline = max(adjusting, len(controls.baseline) * self.plan.replicates)
-        if controls.runs(self.plan.replicates) == adjusting:  # some of them are the frozen models'
-            baseline = len(controls.baseline) * self.plan.replicates
-        return baseline + self.plan.looks * len(controls.frozen) * self.plan.replicates
+        rules, setting = self.plan.standard, self.setting
+        rerun = 0 if rules is None else self.plan.looks * len(rules.frozen)
+        control_runs = (setting.control_models + rerun) * setting.control_runs
+        return instances * (look_runs + control_runs)
 
     def cost(self, seeds: int) -> float | None:
         """USD of all episodes; None where a price is not known."""
@@ -135,26 +118,8 @@ class PowerAnswer:
             "effort": asdict(self.effort),
             "cost_per_episode_usd": self.cost_per_episode,
             "planned": self._point(self.planned),
-            "controls": self._controls(),
             "needed": self._curve(self.seeds, "seeds"),
             "detectable": self._curve(self.gaps, "gap"),
-        }
-
-    def _controls(self) -> dict[str, Any] | None:
-        """The effect of C1 on the plan; None where it names no negative control."""
-        controls, rules = self.setting.controls, self.plan.standard
-        if controls is None or rules is None:
-            return None
-        return {
-            "baseline": list(controls.baseline),
-            "frozen": list(controls.frozen),
-            "alpha": rules.control_alpha,
-            "margin": rules.control_margin,
-            "half_width": self.planned.half_width,
-            "withheld": self.planned.withheld,
-            "withheld_error": self.planned.withheld_error,
-            "often_withheld": self.often_withheld,
-            "remedies": [asdict(remedy) for remedy in self.remedies],
         }
 
     def _point(self, point: PowerPoint) -> dict[str, Any]:
@@ -189,17 +154,9 @@ def answer_power(request: PowerRequest, watch: Watch | None = None) -> PowerAnsw
     planned = power_at(design, effort)
     seeds = seeds_curve(design, effort, request.target, first)
     gaps = gaps_curve(design, effort, request.target, second)
-    answer = PowerAnswer(
+    return PowerAnswer(
         plan, setting, components, source, pilot, effort, planned, seeds, gaps, price
     )
-    if setting.controls is None or not answer.often_withheld:
-        return answer
-    # The numbers of instances, or of pre-exposure models, that keep verdicts from being withheld.
-    longer = replace(effort, replications=round(_CONFIRM * effort.replications))
-    remedies = [
-        find(plan, components, setting.controls, longer) for find in (find_seeds, find_models)
-    ]
-    return replace(answer, remedies=tuple(remedy for remedy in remedies if remedy is not None))
 
 
 def _report_half(watch: Watch | None, half: int, done: int, of: int) -> None:
@@ -215,7 +172,8 @@ def _plan(request: PowerRequest, protocol: Protocol | None) -> Plan:
             _strata(STRATA),
             SEEDS,
             looks=LOOKS,
-            pre_exposure=_before(request.pre_exposure or BEFORE),
+            pre_exposure=tuple(f"before {number}" for number in range(1, CONTROLS + 1)),
+            control_runs=CONTROL_RUNS,
         )
     else:
         plan = protocol.registered_plan()
@@ -239,59 +197,16 @@ def plan_setting(request: PowerRequest, plan: Plan, protocol: Protocol | None) -
     models = request.models
     if models is None:
         models = MODELS if protocol is None else _most_new(plan, protocol)
-    controls = _controls(request, plan, protocol)
-    runs = request.covariate_runs
-    if runs is None:
-        runs = _covariate_runs(plan, controls)
+    rules = plan.standard
+    if rules is None and (request.control_models or request.control_runs):
+        raise AnalysisError(f"plan {plan.name} is not calibrated by control models; standard-v1 is")
+    planned = (0, 1) if rules is None else (len(rules.pre_exposure), rules.control_runs)
+    asked = (request.control_models, request.control_runs)
+    controls, runs = (p if a is None else a for p, a in zip(planned, asked, strict=True))
     onset = request.onset if request.onset is not None else plan.looks // 2 or 1
-    return PowerSetting(models, runs, request.gap, request.final_only, onset, controls)
-
-
-def _covariate_runs(plan: Plan, controls: NegativeControls | None) -> int:
-    """Return the runs of the controls on each instance; 0 if fewer than the plan adjusts by."""
-    if plan.standard is None or controls is None:
-        return 0
-    runs = controls.runs(plan.replicates)
-    return runs if runs >= plan.standard.covariate_runs else 0
-
-
-def _controls(
-    request: PowerRequest, plan: Plan, protocol: Protocol | None
-) -> NegativeControls | None:
-    """Return the negative controls of the plan, each as often as the waves before the first look
-    run it, or as many as requested; None if the plan names none."""
-    if plan.standard is None:
-        if request.pre_exposure is not None or request.frozen is not None:
-            raise AnalysisError(f"plan {plan.name} names no negative controls; standard-v1 does")
-        return None
-    named = plan.standard.pre_exposure
-    baseline = named if protocol is None else _baseline(plan, protocol.waves)
-    if request.pre_exposure is not None:
-        baseline = _before(request.pre_exposure)
-    frozen = plan.standard.frozen
-    if request.frozen is not None or request.pre_exposure is not None:
-        count = len(frozen) if request.frozen is None else request.frozen
-        frozen = tuple(dict.fromkeys(baseline))[:count]
-        if len(frozen) < count:
-            raise AnalysisError(f"{count} frozen models: only {len(frozen)} are from before")
-    return NegativeControls(baseline, frozen) if baseline or frozen else None
-
-
-def _baseline(plan: Plan, waves: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Return the pre-exposure models, once for each wave that runs them before the first look; else
-    of the first wave that has any; once if no wave has them."""
-    if plan.standard is None:
-        return ()
-    named, controls = plan.standard.pre_exposure, control_models(plan)
-    first = next((i for i, wave in enumerate(waves) if set(wave) - controls), len(waves))
-    by_wave = [[model for model in wave if model in named] for wave in waves]
-    runs = [wave for wave in by_wave[:first] if wave] or [wave for wave in by_wave if wave][:1]
-    models = [model for wave in runs for model in wave]
-    return (*models, *(model for model in named if model not in models))
-
-
-def _before(count: int) -> tuple[str, ...]:
-    return tuple(f"before {number}" for number in range(1, count + 1))
+    return PowerSetting(
+        models, controls, runs, request.gap, request.study_gap, request.final_only, onset
+    )
 
 
 def _most_new(plan: Plan, protocol: Protocol) -> int:

@@ -24,7 +24,7 @@ from analysis.judges.error_rates import (
     errors_by_arm,
     shortfall,
 )
-from analysis.plan import Drift, drift_json, drift_words
+from analysis.plan import DISAGREES, Drift, drift_json, drift_words
 from analysis.stats import GapEstimate, estimate_gap
 from registry.ledger import Graded, JudgePin, Plan, record_digest
 from registry.result_row import GRADER
@@ -169,7 +169,7 @@ def _arm_departures(column: JudgeColumn) -> Iterator[str]:
             f"({' and '.join(errors.differing)}): its own gaps may come of that."
         )
     for drift in column.drifts:
-        if not drift.pooled.passed:
+        if drift.pooled.state == DISAGREES:
             yield f"Wave {drift.wave}: judge {drift_words(drift)}"
 
 

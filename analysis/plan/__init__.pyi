@@ -4,8 +4,13 @@ from .describe import describe_plan
 from .history import NO_HISTORY, EarlyGap, WaveHistory
 from .judge_drift import Drift, Regrading, drift_json, drift_words, measure_drift
 from .look import Analysis, ArmMean, analyse, explore
-from .monitoring import Monitored, Onset
-from .negative_controls import ControlSettings, clean_controls, control_settings, pool_models
+from .monitoring import Monitored
+from .negative_controls import (
+    AGREES,
+    DISAGREES,
+    NOT_RUN,
+    UNINFORMATIVE,
+)
 from .presets import (
     EXCLUSIONS,
     HYPOTHESES,
@@ -18,6 +23,7 @@ from .presets import (
     control_models,
     look_alpha,
     plan_draws,
+    replicates_of,
     standard_plan,
     validate_plan,
 )
@@ -29,30 +35,32 @@ from .standard import LookResult, bears_on
 from .verdict import CONTAMINATED, INCONCLUSIVE, NO_INFLATION, WITHHELD, Verdict, Word
 
 __all__ = [
+    "AGREES",
     "CONTAMINATED",
     "DIMENSIONS",
+    "DISAGREES",
     "EXCLUSIONS",
     "HYPOTHESES",
     "INCONCLUSIVE",
     "KEEP",
     "MULTIPLICITY",
+    "NOT_RUN",
     "NO_HISTORY",
     "NO_INFLATION",
     "OUTCOME_WORDS",
     "SENSITIVITY",
     "STANDARD",
+    "UNINFORMATIVE",
     "WITHHELD",
     "Analysis",
     "ArmMean",
     "BurnedSeeds",
     "ControlResult",
-    "ControlSettings",
     "Drift",
     "EarlyGap",
     "LookResult",
     "ModelScores",
     "Monitored",
-    "Onset",
     "PrimaryResult",
     "Regrading",
     "SensitivityResult",
@@ -65,9 +73,7 @@ __all__ = [
     "basic_plan",
     "bears_on",
     "burned_words",
-    "clean_controls",
     "control_models",
-    "control_settings",
     "describe_plan",
     "drift_json",
     "drift_words",
@@ -77,7 +83,7 @@ __all__ = [
     "look_data",
     "measure_drift",
     "plan_draws",
-    "pool_models",
+    "replicates_of",
     "standard_plan",
     "validate_plan",
 ]

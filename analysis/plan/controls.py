@@ -1,4 +1,6 @@
-"""The controls that a verdict rests on (spec/statistics.md, C1 to C3)."""
+"""The controls of a look (spec/statistics.md, C1 to C3; spec/verdicts.md, 1).
+
+C1 calibrates the scores and vetoes nothing; verdicts rest on C2 and C3."""
 
 from __future__ import annotations
 
@@ -8,49 +10,54 @@ from dataclasses import dataclass, replace
 from analysis.data import SeedMeans
 from analysis.plan.judge_drift import Drift, drift_words
 from analysis.plan.negative_controls import (
+    AGREES,
+    DISAGREES,
+    NOT_RUN,
+    ControlState,
     ControlTest,
     control_settings,
     pooled_control,
-    pooled_interval,
 )
 from analysis.plan.presets import RegisteredPlan, look_alpha
 from analysis.plan.primary import family_tests, look_data
 from analysis.plan.results import OutcomeGap, PrimaryResult
-from analysis.stats import p_words, signed
+from analysis.stats import Floats, p_words, points, signed
 from registry.ledger import StandardRules
 from registry.result_row import GRADER
 
+RELEASED_BEFORE = "released before publication"
+FROZEN_CHANGE = "frozen, change since the baseline"
+_DETECTABLE = 1.96 + 0.8416  # standard errors: power of 80 % at the two-sided level of 5 %
 _GIVEN_KEYS = "given public keys"
 _TOO_BLUNT = "was not found: the instrument is too blunt at this look"
 
 
 @dataclass(frozen=True, slots=True)
 class ControlResult:
-    """One control at one wave. ``passed`` is None where it could not be run; ``says`` is a
-    sentence; ``interval90`` is two-sided: of a frozen model's, together with those before
-    publication."""
+    """One control at one wave. ``says`` is a sentence; ``interval90`` is two-sided. ``detectable``,
+    of frozen models, is the smallest fault of one look alone that their runs would show in four of
+    five cases."""
 
     kind: str  # "C1", "C2", "C3"
     what: str
     wave: int
     models: tuple[str, ...]
-    passed: bool | None
+    state: ControlState
     gap: float | None = None
     interval90: tuple[float, float] | None = None
     p: float | None = None
     says: str = ""
+    detectable: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ControlPool:
     """Models that cannot have been exposed: their columns, and the planned ones that are
-    ``lacking`` since they were not run. If there are ``companions``, the interval of the control
-    is that of the columns and these together."""
+    ``lacking`` since they were not run."""
 
     what: str
     columns: Sequence[int]
     lacking: tuple[str, ...]
-    companions: Sequence[int] = ()
 
 
 def lacking_models(
@@ -64,70 +71,101 @@ def lacking_models(
 def negative_control(
     registered: RegisteredPlan, means: SeedMeans, pool: ControlPool, wave: int
 ) -> ControlResult:
-    """C1 on some columns: the pooled gap of models that cannot have been exposed. It fails if a
-    planned model was not run.
-
-    The p is of the columns alone, so that a drift of theirs is seen; the interval is of them and
-    of their companions, since one model's alone is wider than the margin in all but the largest
-    studies."""
-    lacking = pool.lacking
-    missing = f"{', '.join(lacking)}: promised and not run."
+    """C1 on some columns: the pooled gap of models that cannot have been exposed. Every score is
+    calibrated by these models, so a gap of theirs is reported and vetoes nothing."""
+    missing = f"{', '.join(pool.lacking)}: promised and not run." if pool.lacking else ""
     if not pool.columns:
-        passed, says = (False, missing) if lacking else (None, "None is named.")
-        return ControlResult("C1", pool.what, wave, lacking, passed, says=says)
-    chosen, interval = means.pick(pool.columns), None
-    if pool.companions:
-        wide = means.pick(sorted({*pool.columns, *pool.companions}))
-        margin = registered.rules.control_margin
-        interval = pooled_interval(wide.values, wide.stratum, wide.public, margin)
-    control = pooled_control(
-        chosen.values,
-        chosen.stratum,
-        chosen.public,
-        control_settings(registered.plan, registered.seed("C1", pool.what, str(wave))),
-        tranche=chosen.tranche,
-        small=interval,
-    )
+        says = missing or "None is named."
+        return ControlResult("C1", pool.what, wave, pool.lacking, NOT_RUN, says=says)
+    chosen = means.pick(pool.columns)
+    control = _pooled(registered, chosen, pool.what, wave)
     models = tuple(dict.fromkeys(chosen.models))
-    says = _negative_words(control, models)
-    if pool.companions:
-        says += " The interval is of all negative controls together."
-    if lacking:
-        says = f"{missing} {says}"
     return ControlResult(
         "C1",
         pool.what,
         wave,
+        (*models, *pool.lacking),
+        control.state,
+        control.gap,
+        control.interval90,
+        control.p,
+        f"{missing} {_negative_words(control, models)}".strip(),
+    )
+
+
+def frozen_change(
+    registered: RegisteredPlan, means: SeedMeans, baseline: Sequence[int], wave: int
+) -> ControlResult:
+    """C1 at a look: the change by arm of frozen models from their own baseline. No fault of this
+    look alone would show in the baseline; where they disagree, something else than the models has
+    changed since (spec/verdicts.md, 1)."""
+    what, rules = FROZEN_CHANGE, registered.rules
+    columns = means.where(wave, rules.frozen)
+    lacking = lacking_models(means, columns, rules.frozen)
+    missing = f"{', '.join(lacking)}: promised and not run." if lacking else ""
+    first = {means.columns[place].model: place for place in reversed(baseline)}
+    own = [(c, first.get(means.columns[c].model, c)) for c in columns]
+    pairs = [(now, then) for now, then in own if now != then]
+    if not pairs:
+        says = missing or "No frozen model has an earlier run to compare with."
+        return ControlResult("C1", what, wave, lacking, NOT_RUN, says=says)
+    now, then = (list(part) for part in zip(*pairs, strict=True))
+    changed = replace(means.pick(now), values=_change(means, now, then))
+    control = _pooled(registered, changed, what, wave)
+    models = tuple(dict.fromkeys(changed.models))
+    detectable = None if control.se is None else _DETECTABLE * control.se
+    says = f"{missing} {_change_words(control, models, detectable)}".strip()
+    return ControlResult(
+        "C1",
+        what,
+        wave,
         (*models, *lacking),
-        control.passed and not lacking,
+        control.state,
         control.gap,
         control.interval90,
         control.p,
         says,
+        detectable,
     )
 
 
+def _pooled(registered: RegisteredPlan, chosen: SeedMeans, what: str, wave: int) -> ControlTest:
+    return pooled_control(
+        chosen.values,
+        chosen.stratum,
+        chosen.public,
+        control_settings(registered.plan, registered.seed("C1", what, str(wave))),
+        tranche=chosen.tranche,
+    )
+
+
+def _change(means: SeedMeans, now: Sequence[int], then: Sequence[int]) -> Floats:
+    """Scores of some columns minus those of others, on the instances that the first were to run."""
+    rows = means.rows(now)
+    return means.values[rows][:, list(now)] - means.values[rows][:, list(then)]
+
+
 def positive_controls(
-    registered: RegisteredPlan, means: SeedMeans, wave: int
+    registered: RegisteredPlan, means: SeedMeans, controls: Sequence[int], wave: int
 ) -> Iterator[ControlResult]:
     """C2 at a wave: each agent that was given public keys is detected at the look's alpha, and
     has been run."""
     plan, spiked = registered.plan, registered.rules.spiked
     columns = means.where(wave, spiked)
     if columns:
-        data = look_data(means, columns)
+        data = look_data(means, columns, controls)
         studies = data.studies(range(len(columns)))
         seed = registered.seed("C2", str(wave))
-        family = family_tests(plan, data.means.values, studies, seed)
+        family = family_tests(plan, data.adjusted.residuals, studies, seed)
         for place, model in enumerate(data.means.models):
             p, gap = float(family.p[0, place]), float(family.gaps[0, place, 0])
-            passed = p <= look_alpha(plan)
-            says = "was found" if passed else _TOO_BLUNT
+            state = AGREES if p <= look_alpha(plan) else DISAGREES
+            says = "was found" if state == AGREES else _TOO_BLUNT
             says = f"{model}, which was given public keys, {says} (p {p_words(p)})."
-            yield ControlResult("C2", _GIVEN_KEYS, wave, (model,), passed, gap, None, p, says)
+            yield ControlResult("C2", _GIVEN_KEYS, wave, (model,), state, gap, None, p, says)
     if lost := lacking_models(means, columns, spiked):
         says = f"{', '.join(lost)}: promised and not run."
-        yield ControlResult("C2", _GIVEN_KEYS, wave, lost, False, says=says)
+        yield ControlResult("C2", _GIVEN_KEYS, wave, lost, DISAGREES, says=says)
 
 
 def second_opinion(
@@ -139,10 +177,10 @@ def second_opinion(
     second_results = {result.model: result for result in second}
     for result in first:
         other = second_results.get(result.model)
-        control = ControlResult("C3", f"graded by {grader}", wave, (result.model,), False)
+        control = ControlResult("C3", f"graded by {grader}", wave, (result.model,), DISAGREES)
         gap = None if other is None else _gap_in(other, result.verdict.outcome)
         if result.verdict.estimate is None:
-            yield replace(control, passed=None, says=f"{result.model} is not tested.")
+            yield replace(control, state=NOT_RUN, says=f"{result.model} is not tested.")
             continue
         if other is None or gap is None:
             yield replace(control, says=f"{grader} has not graded {result.model}.")
@@ -152,7 +190,7 @@ def second_opinion(
         words = "overlaps" if agrees else "does not overlap"
         yield replace(
             control,
-            passed=agrees,
+            state=AGREES if agrees else DISAGREES,
             gap=gap.gap,
             p=other.verdict.p_adjusted,
             says=(
@@ -178,19 +216,20 @@ def graded_exactly(wave: int, scored_by: str) -> ControlResult:
     in a table from elsewhere nothing is known."""
     if scored_by == GRADER:
         says = "The verdicts rest on exact checks: no judge has a part in them."
-        return ControlResult("C3", "graded exactly", wave, (), True, says=says)
+        return ControlResult("C3", "graded exactly", wave, (), AGREES, says=says)
     says = f"The scores are those of {scored_by}: neither its errors by arm nor a drift are known."
-    return ControlResult("C3", "graded by a judge", wave, (), None, says=says)
+    return ControlResult("C3", "graded by a judge", wave, (), NOT_RUN, says=says)
 
 
 def drift_control(
     rules: StandardRules, wave: int, first: int, drifts: Sequence[Drift]
 ) -> ControlResult:
     """C3 at a look: grading the answers of wave ``first`` again has moved the second grader's
-    scores in neither arm more than the other. Without a regrading it does not pass."""
+    scores in neither arm more than the other. Without a regrading that can be tested it
+    disagrees."""
     judge = rules.second_grader
     drift = next((d for d in drifts if (d.judge, d.wave) == (judge, wave)), None)
-    control = ControlResult("C3", "answers graded again", wave, (), False)
+    control = ControlResult("C3", "answers graded again", wave, (), DISAGREES)
     if drift is None or drift.share < rules.regrade:
         says = (
             f"{judge} has not graded the answers of wave {first} again: "
@@ -200,7 +239,7 @@ def drift_control(
     pooled = drift.pooled
     return replace(
         control,
-        passed=pooled.passed,
+        state=DISAGREES if pooled.state == NOT_RUN else pooled.state,
         gap=pooled.gap,
         interval90=pooled.interval90,
         p=pooled.p,
@@ -210,7 +249,17 @@ def drift_control(
 
 def _negative_words(control: ControlTest, models: Sequence[str]) -> str:
     named = ", ".join(models)
-    if control.passed:
+    if control.state == AGREES:
         gap = signed(control.gap or 0.0)
         return f"{named}: no gap where there can be none ({gap} points, p {p_words(control.p)})."
-    return f"{named}: {'; '.join(control.reasons)}."
+    return f"{named}: {control.reason}."
+
+
+def _change_words(control: ControlTest, models: Sequence[str], detectable: float | None) -> str:
+    named = ", ".join(models)
+    text = f"{named}: {control.reason}."
+    if control.state == AGREES:
+        text = f"{named}: no change by arm since the baseline (p {p_words(control.p)})."
+    if detectable is None:
+        return text
+    return f"{text} A fault of this look alone would be seen from {points(detectable)} points on."

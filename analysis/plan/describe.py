@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from analysis.plan.clearing import LEVEL, SMALL
 from analysis.plan.presets import BURNED, EXCLUSIONS, OUTCOME_WORDS, SENSITIVITY, look_alpha
-from analysis.stats import counted
+from analysis.stats import CLEARING_LEVEL, FEW_INSTANCES, counted
 from registry.ledger import JudgeRule, Plan
 
 
@@ -73,9 +72,10 @@ def _test_words(plan: Plan) -> str:
     return (
         "Test. For each model: does it score higher on public than on private instances? "
         f"One-sided, on the {' and the '.join(map(OUTCOME_WORDS.__getitem__, plan.outcomes))}, as "
-        f"the difference of arm means averaged over strata{_covariate_words(plan)}. Arm labels are "
-        f"permuted within strata with each arm's count fixed, {plan.permutations:,} times, or all "
-        f"allocations are enumerated where there are {plan.enumerate_up_to:,} or fewer{several}."
+        f"the difference of arm means averaged over strata{_calibration_words(plan)}. Arm labels "
+        f"are permuted within strata with each arm's count fixed, {plan.permutations:,} times, or "
+        f"all allocations are enumerated where there are {plan.enumerate_up_to:,} or fewer"
+        f"{several}."
     )
 
 
@@ -99,10 +99,10 @@ def _verdict_words(plan: Plan) -> str:
         "Verdicts. “Contaminated” where the adjusted p-value is at most the look's alpha; the gap "
         "is that of the outcome with the largest statistic. Otherwise “no material inflation” "
         f"where the upper bound of {every} lies below {plan.margin:g} (one-sided t, "
-        f"Satterthwaite's degrees of freedom; by Holm's method at {LEVEL:g} over the models of the "
-        f"look), with fewer than {SMALL} instances an arm also the lower bound of the 90 % "
-        f"interval above −{plan.margin:g}. Otherwise “inconclusive”: a test that does not reject "
-        "proves nothing."
+        f"Satterthwaite's degrees of freedom; by Holm's method at {CLEARING_LEVEL:g} over the "
+        f"models of the look), with fewer than {FEW_INSTANCES} instances an arm also the lower "
+        f"bound of the 90 % interval above −{plan.margin:g}. Otherwise “inconclusive”: "
+        "a test that does not reject proves nothing."
     )
 
 
@@ -112,15 +112,19 @@ def _hypothesis_words(plan: Plan) -> tuple[str, ...]:
     return (f"Hypotheses. {' '.join(plan.standard.hypotheses)}",)
 
 
-def _covariate_words(plan: Plan) -> str:
-    if plan.standard is None:
+def _calibration_words(plan: Plan) -> str:
+    rules = plan.standard
+    if rules is None:
         return ""
+    models = counted(len(rules.pre_exposure), "model")
     return (
-        ", of scores adjusted for each instance's mean score by the models that were released "
-        "before publication: one slope for all instances, fitted blind to the arms, where each "
-        f"instance has {counted(plan.standard.covariate_runs, 'such run')} or more, and none "
-        "otherwise"
+        f", of scores minus the mean score on the instance of the {models} released before "
+        f"publication, each run {_times(rules.control_runs)} on it"
     )
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def _study_words(plan: Plan) -> tuple[str, ...]:
@@ -130,14 +134,9 @@ def _study_words(plan: Plan) -> tuple[str, ...]:
     words = (
         "Study-level monitoring. A family of its own: the average model of each look, over every "
         "window of looks up to the present, labels permuted jointly across looks. Its chance of a "
-        f"false alarm is held to {rules.study_alpha - rules.onset_alpha:g} (one-sided) over "
+        f"false alarm is held to {rules.study_alpha:g} (one-sided) over "
         f"{counted(plan.looks, 'look')}, spent in equal parts."
     )
-    if rules.onset_alpha:
-        words += (
-            f" An e-process for an onset at any look runs beside it at {rules.onset_alpha:g}, and "
-            f"may go on to {counted(rules.onset_looks, 'look')} at the most."
-        )
     return (words,)
 
 
@@ -151,10 +150,18 @@ def _control_words(plan: Plan) -> tuple[str, ...]:
         "Controls. Negative: none is named."
         if not named
         else (
-            f"Controls. Negative: {'; '.join(named)}; their pooled gap has a two-sided p of "
-            f"{rules.control_alpha:g} or more and a 90 % interval inside ±{rules.control_margin:g}."
+            f"Controls. Negative: {'; '.join(named)}: all scores are calibrated by them, and their "
+            f"own gap is reported: it agrees where its 90 % interval lies inside "
+            f"±{rules.control_margin:g}, disagrees where its two-sided p is below "
+            f"{rules.control_alpha:g}, and vetoes nothing."
         )
     )
+    if rules.frozen:
+        words += (
+            " Where the frozen models' change by arm since their own baseline has a p below "
+            f"{rules.control_alpha:g}, the look is calibrated on their runs of that look, and has "
+            "no verdicts if these are fewer than 4 an instance."
+        )
     if rules.spiked:
         words += f" Positive: {', '.join(rules.spiked)}, given public keys, must be detected."
     else:
@@ -168,9 +175,11 @@ def _control_words(plan: Plan) -> tuple[str, ...]:
         whose = "all" if rules.regrade == 1 else f"a share of {rules.regrade:g}"
         words += (
             f" At each later look it grades the first wave's answers again, on {whose} of the "
-            "instances; the change must be alike in the arms, by the rule of the negative control."
+            "instances; the change must be alike in the arms, its p not below "
+            f"{rules.control_alpha:g}."
         )
-    return (f"{words} Where one fails, verdicts are withheld and the reason is given.",)
+    words += " Where a positive control or a grader disagrees, verdicts are withheld, and say why."
+    return (words,)
 
 
 def _burned_words(plan: Plan) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ class EarlyGap:
 
     model: str
     wave: int
-    gap: float | None  # public minus private, of the first outcome, without a covariate
+    gap: float | None  # public minus private, of the first outcome, not calibrated
     interval: tuple[float, float]  # two-sided 95 %
     n_public: int  # instances
     n_private: int

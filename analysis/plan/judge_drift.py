@@ -13,7 +13,13 @@ from typing import Any
 import numpy as np
 
 from analysis.data import SeedMeans, make_seed_means, make_table
-from analysis.plan.negative_controls import ControlTest, control_settings, regrade_drift
+from analysis.plan.negative_controls import (
+    AGREES,
+    DISAGREES,
+    ControlTest,
+    control_settings,
+    regrade_drift,
+)
 from analysis.stats import Bools, Floats, MeanEstimate, estimate_mean, permutation_seed
 from registry.ledger import Plan
 from registry.result_row import ResultRow
@@ -99,7 +105,7 @@ def measure_drift(plan: Plan, regrading: Regrading, registration: str) -> Drift:
 
 def drift_json(drift: Drift) -> list[dict[str, Any]]:
     """A row for all models together, ``model`` null, and one for each: mean change by arm, their
-    gap with a 90 % interval and two-sided p, and why it is not null, where it is not."""
+    gap with a 90 % interval and two-sided p, and why it does not agree, where it does not."""
     return [
         {
             "wave": drift.wave,
@@ -114,8 +120,8 @@ def drift_json(drift: Drift) -> list[dict[str, Any]]:
             "gap": change.control.gap,
             "interval90": change.control.interval90,
             "p": change.control.p,
-            "passed": change.control.passed,
-            "reasons": list(change.control.reasons),
+            "state": change.control.state,
+            "reason": change.control.reason,
         }
         for change in drift.models
     ]
@@ -125,9 +131,10 @@ def drift_words(drift: Drift) -> str:
     """A sentence on all models together."""
     control = drift.pooled
     subject = f"{drift.judge} graded {drift.answers} answers of wave {drift.first}"
-    if not control.passed:
-        reasons = "; ".join(control.reasons)
-        return f"{subject} again, and the change is not alike in the arms: {reasons}."
+    if control.state == DISAGREES:
+        return f"{subject} again, and the change is not alike in the arms: {control.reason}."
+    if control.state != AGREES:
+        return f"{subject} again: {control.reason}."
     gap = 0.0 if control.gap is None else 100 * control.gap
     return f"{subject} again: no gap in what changed ({gap:+.1f} points, p {control.p:.3f})."
 

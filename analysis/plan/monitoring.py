@@ -12,12 +12,9 @@ from analysis.plan.primary import LookData
 from analysis.stats import (
     LookScores,
     Monitoring,
-    cumulative_gaps,
     monitor,
-    onset_process,
     study_scores,
 )
-from registry.ledger import StandardRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +35,6 @@ class MonitoredLook:
 
 
 @dataclass(frozen=True, slots=True)
-class Onset:
-    """The e-process for an onset at any look (P4, last part): E by wave; it rejects at the wave
-    where E first reaches 1/``alpha``."""
-
-    alpha: float
-    values: tuple[tuple[int, float], ...]
-    rejected_at: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Monitored:
     """Result of P4. ``alpha`` is its error rate; ``rejected_at`` the wave at which it rejected,
     ``window`` the waves of the gap that led to it. ``note`` is the reason if looks are left out."""
@@ -57,7 +44,6 @@ class Monitored:
     rejected_at: int | None
     window: tuple[int, int] | None
     note: str = ""
-    onset: Onset | None = None  # where the plan has one
 
 
 def monitor_looks(registered: RegisteredPlan, looks: Sequence[tuple[int, LookData]]) -> Monitored:
@@ -68,10 +54,8 @@ def monitor_looks(registered: RegisteredPlan, looks: Sequence[tuple[int, LookDat
     until then stand.
     """
     plan, rules = registered.plan, registered.rules
-    alpha = rules.study_alpha - rules.onset_alpha
-    every, note = _sound(looks[: rules.onset_looks])
-    planned = {wave for wave, _ in looks[: plan.looks]}
-    monitored = [(wave, data) for wave, data in every if wave in planned]
+    alpha = rules.study_alpha
+    monitored, note = _sound(looks[: plan.looks])
     if not monitored:
         return Monitored(alpha, (), None, None, note or "No look has a model that is tested.")
     monitoring = monitor(
@@ -81,8 +65,7 @@ def monitor_looks(registered: RegisteredPlan, looks: Sequence[tuple[int, LookDat
         permutations=plan.permutations,
         seed=registered.seed("P4"),
     )
-    onset = _onset(rules, every)
-    return replace(_monitored(alpha, monitored, monitoring), note=note, onset=onset)
+    return replace(_monitored(alpha, monitored, monitoring), note=note)
 
 
 def _sound(looks: Sequence[tuple[int, LookData]]) -> tuple[list[tuple[int, LookData]], str]:
@@ -107,17 +90,6 @@ def _one_armed(data: LookData) -> list[str]:
         for h in np.unique(means.stratum)
         if len(np.unique(means.public[there & (means.stratum == h)])) == 1
     ]
-
-
-def _onset(rules: StandardRules, looks: Sequence[tuple[int, LookData]]) -> Onset | None:
-    if not rules.onset_alpha:
-        return None
-    gap, se = cumulative_gaps([_scores(data) for _, data in looks])
-    process = onset_process(gap, se, alpha=rules.onset_alpha, looks_most=rules.onset_looks)
-    waves = [wave for wave, _ in looks]
-    at = process.rejected_at
-    values = tuple(zip(waves, process.values, strict=True))
-    return Onset(process.alpha, values, None if at is None else waves[at - 1])
 
 
 def _scores(data: LookData) -> LookScores:

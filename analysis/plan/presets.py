@@ -14,6 +14,7 @@ from analysis.stats import Draws, permutation_seed
 from registry.ledger import Plan, StandardRules
 
 BASIC, STANDARD = "basic-v1", "standard-v1"
+MOST_LOOKS = 20  # that share alpha (spec/verdicts.md, 2)
 OUTCOMES = ("score", "fraction")
 OUTCOME_WORDS: Mapping[str, str] = MappingProxyType(
     {"score": "weighted score", "fraction": "fraction of criteria passed"}
@@ -35,7 +36,8 @@ MISSING_TIPPING = MISSING + (
 )
 SENSITIVITY: Mapping[str, str] = MappingProxyType(
     {
-        "unadjusted": "the same test without the covariate",
+        "unadjusted": "the same test on scores as they are, not calibrated by the control models",
+        "fitted-slope": "the same test with a fitted slope on the control models' mean, not 1",
         "leave-one-stratum-out": "at the newest look, the same test without each stratum in turn",
         "dimensions": "the largest gap over the dimensions of the rubrics (max-T)",
         "key-static": "the gap of criteria that need the instance's answer key, against that of "
@@ -84,10 +86,8 @@ _STANDARD_DEFAULTS: Mapping[str, Any] = {
     "pre_exposure": (),
     "frozen": (),
     "spiked": (),
-    "covariate_runs": 4,
+    "control_runs": 1,
     "study_alpha": 0.025,
-    "onset_alpha": 0.0,
-    "onset_looks": None,
     "control_alpha": 0.05,
     "control_margin": 0.05,
     "second_grader": "",
@@ -110,11 +110,8 @@ def basic_plan(strata: Sequence[str], seeds_per_arm: int, **options: Any) -> Pla
 def standard_plan(strata: Sequence[str], seeds_per_arm: int, **options: Any) -> Plan:
     """The preset standard-v1: D1 to B1 of spec/statistics.md, §5. ``options`` are named as the
     fields of Plan and of StandardRules; ``pre_exposure`` names the models released before
-    publication. ``onset_looks`` are twice the looks if they are not given and there is an
-    ``onset_alpha``. Raises AnalysisError for what ``validate_plan`` refuses."""
+    publication. Raises AnalysisError for what ``validate_plan`` refuses."""
     given = _tuples({**_STANDARD_DEFAULTS, **options})
-    longer = 2 if given["onset_alpha"] else 1
-    given["onset_looks"] = given["onset_looks"] or given["looks"] * longer
     rules = {field.name: given.pop(field.name) for field in fields(StandardRules)}
     standard = StandardRules(**rules)
     return validate_plan(
@@ -171,6 +168,14 @@ class RegisteredPlan:
         return permutation_seed(self.registration, *path)
 
 
+def replicates_of(plan: Plan, model: str) -> int:
+    """The runs of a model on an instance that the plan promises."""
+    rules = plan.standard
+    if rules is None or model not in {*rules.pre_exposure, *rules.frozen}:
+        return plan.replicates
+    return rules.control_runs
+
+
 def control_models(plan: Plan) -> set[str]:
     """The models that are controls: their gaps are no findings."""
     rules = plan.standard
@@ -185,6 +190,8 @@ def _complaints(plan: Plan) -> Iterator[str]:
     for field in ("seeds_per_arm", "replicates", "looks"):
         if getattr(plan, field) < 1:
             yield f"{field}: {getattr(plan, field)} is not a count; give 1 or more"
+    if plan.looks > MOST_LOOKS:
+        yield f"looks: {plan.looks} are too many; give {MOST_LOOKS} or fewer"
     yield from _number_complaints(plan)
     yield from _name_complaints("outcomes", plan.outcomes, OUTCOMES)
     if not plan.outcomes:
@@ -218,8 +225,8 @@ def _standard_complaints(plan: Plan) -> Iterator[str]:
     yield from _control_complaints(rules)
     if rules.burned not in BURNED:
         yield f"burned: {rules.burned!r}; known: {', '.join(BURNED)}"
-    if rules.covariate_runs < 1:
-        yield f"covariate_runs: {rules.covariate_runs} is not a count; 4 is usual"
+    if rules.control_runs < 1:
+        yield f"control_runs: {rules.control_runs} is not a count; 2 is usual"
     yield from _rate_complaints(plan, rules)
 
 
@@ -235,20 +242,11 @@ def _control_complaints(rules: StandardRules) -> Iterator[str]:
 def _rate_complaints(plan: Plan, rules: StandardRules) -> Iterator[str]:
     if not 0 < rules.study_alpha < 0.5:
         yield f"study_alpha: {rules.study_alpha} must lie between 0 and 0.5 (0.025 is usual)"
-    elif (plan.permutations + 1) * (rules.study_alpha - rules.onset_alpha) < plan.looks and (
-        rules.onset_alpha < rules.study_alpha
-    ):
+    elif (plan.permutations + 1) * rules.study_alpha < plan.looks:
         yield (
             f"permutations: {plan.permutations} are too few to spend study_alpha "
             f"{rules.study_alpha} over {plan.looks} looks (19999 is usual)"
         )
-    if not 0 <= rules.onset_alpha < rules.study_alpha:
-        yield (
-            f"onset_alpha: {rules.onset_alpha} is taken from study_alpha and must lie below it; "
-            "0 for none, 0.005 is usual"
-        )
-    if rules.onset_looks < plan.looks:
-        yield f"onset_looks: {rules.onset_looks} is fewer than the plan's {plan.looks} looks"
     if not 0 <= rules.regrade <= 1:
         yield f"regrade: {rules.regrade} is no share; 0 for none, 1 for all answers"
     if rules.regrade and not rules.second_grader:

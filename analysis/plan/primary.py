@@ -21,8 +21,9 @@ from analysis.stats import (
     Floats,
     Ints,
     Permuted,
-    adjust,
     blocks_of,
+    calibrate,
+    control_means,
     count_allocations,
     holm,
     max_t,
@@ -30,7 +31,6 @@ from analysis.stats import (
     p_values,
     permutation_sd,
     permute_blocks,
-    pre_exposure_means,
     unadjusted,
     westfall_young,
 )
@@ -42,7 +42,8 @@ _MOST = 8_000_000  # permuted gaps in memory at once
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelScores:
     """Seed means of models on the same instances: ``values`` (n, columns, outcomes), NaN if
-    missing; ``covariate`` (n, outcomes) or of the values' shape, None for no adjustment;
+    missing; ``covariate``, the control models' means, (n, outcomes) or of the values' shape, None
+    where nothing is calibrated;
     ``missing`` and ``runs`` (n, columns) count lost runs and owed runs, None if none is lost."""
 
     values: Floats
@@ -76,10 +77,10 @@ class ModelScores:
         return ModelScores(values, x, missing, runs)
 
     def adjusted(self, stratum: Ints) -> Adjusted:
-        """The scores adjusted by the covariate (D5), as they are without one."""
+        """The scores calibrated by the control models, as they are without them."""
         if self.covariate is None:
             return unadjusted(self.values)
-        return adjust(self.values, self.covariate, stratum)
+        return calibrate(self.values, self.covariate, stratum)
 
     def _wide_covariate(self) -> Floats:
         """The covariate in the shape of the values; NaN, which adjusts nothing, without one."""
@@ -199,8 +200,8 @@ class LookData:
 
     means: SeedMeans
     adjusted: Adjusted
-    covariate: Floats | None  # (n, outcomes)
-    covered: float  # share of instances that have a covariate; 0 if nothing is adjusted
+    covariate: Floats | None  # the control models' means (n, outcomes)
+    covered: float  # share of instances that have such a mean; 0 if nothing is calibrated
 
     def studies(self, columns: Sequence[int]) -> Studies:
         """The look as one study of some of its columns."""
@@ -211,17 +212,12 @@ class LookData:
         return Studies(scores, members, means.public[:, None], means.stratum, means.tranche)
 
 
-def look_data(
-    means: SeedMeans, tested: Sequence[int], baseline: Sequence[int] = (), runs: int = 1
-) -> LookData:
-    """The tested columns, adjusted by the baseline's (D5); as they are if no instance has ``runs``
-    runs of the baseline."""
+def look_data(means: SeedMeans, tested: Sequence[int], controls: Sequence[int] = ()) -> LookData:
+    """The tested columns, calibrated by those of control models; as they are without any."""
     chosen, rows = means.pick(tested), means.rows(tested)
-    if baseline and tested:
-        places = list(baseline)
-        scored = means.scored[rows][:, places]
-        x = pre_exposure_means(means.values[rows][:, places], scored, runs)
+    if controls and tested:
+        x = control_means(means.values[rows][:, list(controls)], means.stratum[rows])
         covered = float((~np.isnan(x[:, 0])).mean())
         if covered:
-            return LookData(chosen, adjust(chosen.values, x, chosen.stratum), x, covered)
+            return LookData(chosen, calibrate(chosen.values, x, chosen.stratum), x, covered)
     return LookData(chosen, unadjusted(chosen.values), None, 0.0)

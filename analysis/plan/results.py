@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.data import SeedMeans
-from analysis.plan.clearing import Clearing, clear_models
 from analysis.plan.missing import CURVE, fill_missing, missingness_tests, tipping_share
 from analysis.plan.presets import look_alpha
 from analysis.plan.primary import FamilyTest, LookData, family_tests
@@ -30,9 +29,11 @@ from analysis.plan.verdict import (
     decide_nothing,
 )
 from analysis.stats import (
+    Clearing,
     Equivalence,
     GapEstimate,
     GapEstimates,
+    clear_models,
     counted,
     estimate_gap,
     estimate_gaps,

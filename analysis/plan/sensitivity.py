@@ -14,7 +14,7 @@ from analysis.data import ResultTable, SeedMeans, codes_of, outcome_of
 from analysis.errors import AnalysisError
 from analysis.plan.negative_controls import LEVEL as CONTROL_LEVEL
 from analysis.plan.presets import plan_draws
-from analysis.plan.primary import LookData
+from analysis.plan.primary import LookData, family_tests
 from analysis.plan.results import PrimaryResult
 from analysis.stats import (
     Bools,
@@ -29,6 +29,7 @@ from analysis.stats import (
     count_allocations,
     drop_one_armed,
     estimate_gap,
+    fit_slope,
     gee_gap,
     max_t,
     mixed_gap,
@@ -103,6 +104,21 @@ def _unadjusted(look: SensitivityInput, row: Row) -> Iterator[SensitivityResult]
         gap, p = result.unadjusted, result.p_unadjusted
         if gap is not None:
             yield row(result.model, "", gap.gap, gap.interval, p, result.p_adjusted_unadjusted)
+
+
+def _fitted_slope(look: SensitivityInput, row: Row) -> Iterator[SensitivityResult]:
+    means, x = look.data.means, look.data.covariate
+    testable = [m for m in range(len(means.models)) if means.has_both_arms(m)]
+    if x is None or not testable:
+        return
+    fitted = fit_slope(means.values, x, means.stratum)
+    seed = permutation_seed(look.registration, "fitted-slope", str(look.wave))
+    test = family_tests(look.plan, fitted.residuals, look.data.studies(testable), seed)
+    for place, m in enumerate(testable):
+        gap = estimate_gap(fitted.residuals[:, m, 0], means.stratum, means.public)
+        slope = f"slope {fitted.beta[m, 0]:.2f}"
+        p, adjusted = float(test.p[0, place]), float(test.adjusted[0, place])
+        yield row(means.models[m], slope, gap.gap, gap.interval, p, adjusted)
 
 
 def _leave_one_out(look: SensitivityInput, row: Row) -> Iterator[SensitivityResult]:
@@ -202,6 +218,7 @@ def _shrinkage(look: SensitivityInput, row: Row) -> Iterator[SensitivityResult]:
 
 _ANALYSES: Mapping[str, Callable[[SensitivityInput, Row], Iterator[SensitivityResult]]] = {
     "unadjusted": _unadjusted,
+    "fitted-slope": _fitted_slope,
     "leave-one-stratum-out": _leave_one_out,
     "dimensions": _by_dimension,
     "key-static": _key_and_static,

@@ -16,9 +16,11 @@ from analysis.data import ResultTable, SeedMeans, make_seed_means, one_of
 from analysis.errors import AnalysisError
 from analysis.plan.burned import BurnedSeeds, RetainedRows, compare_look, keep_rows, note_burned
 from analysis.plan.controls import (
+    RELEASED_BEFORE,
     ControlPool,
     ControlResult,
     drift_control,
+    frozen_change,
     graded_exactly,
     lacking_models,
     negative_control,
@@ -28,6 +30,7 @@ from analysis.plan.controls import (
 from analysis.plan.history import NO_HISTORY, WaveHistory
 from analysis.plan.judge_drift import Drift
 from analysis.plan.monitoring import Monitored, monitor_looks
+from analysis.plan.negative_controls import DISAGREES
 from analysis.plan.presets import EXCLUSIONS, RegisteredPlan, control_models, look_alpha
 from analysis.plan.primary import LookData, look_data
 from analysis.plan.results import PrimaryResult, look_results
@@ -38,25 +41,37 @@ from analysis.plan.sensitivity import (
     SensitivityResult,
     run_sensitivity,
 )
-from analysis.plan.verdict import Verdict, withhold
+from analysis.plan.verdict import Verdict, leave_open, withhold
 from registry.ledger import Plan, StandardRules
 from registry.result_row import GRADER, Status
 
 MOSTLY = 0.5  # missing, of the exclusion "mostly-missing"
+LEAST_COVERED = 0.9  # share of a look's instances with a control run, for verdicts
+LEAST_FROZEN = 4  # runs of frozen models on an instance that may calibrate a look
 
 
 @dataclass(frozen=True, slots=True)
 class LookResult:
-    """One look: ``number`` from 1; ``covered`` is the share of instances with a covariate."""
+    """One look: ``number`` from 1. Scores are calibrated by the runs of ``control_models``, on
+    ``covered`` of the instances. ``changed``: the frozen models show a fault of this look alone,
+    and it is their runs of this look that calibrate, if they are ``LEAST_FROZEN`` or more; with
+    fewer it has no verdicts."""
 
     number: int
     wave: int
     beyond: bool  # the registered looks: exploratory
     alpha: float
     covered: float
-    covariate_models: tuple[str, ...]
+    control_models: tuple[str, ...]
     results: tuple[PrimaryResult, ...]
     excluded: tuple[tuple[str, str], ...]  # model, why
+    change: ControlResult | None = None  # of the frozen models by arm since their baseline
+    doubt: str = ""  # the reason why it has no verdicts, where it has none
+
+    @property
+    def changed(self) -> bool:
+        """True if the frozen models show a fault of this look alone."""
+        return self.change is not None and self.change.state == DISAGREES
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,24 +175,32 @@ def _looks(
     burned: Sequence[BurnedSeeds],
     history: WaveHistory,
 ) -> Iterator[tuple[LookResult, LookData]]:
-    plan, rules = registered.plan, registered.rules
+    plan = registered.plan
     seeds = {(entry.wave, entry.model): entry for entry in burned}
     controls = control_models(plan)
     waves = {column.wave for column in means.columns if column.model not in controls}
-    for wave, number in history.number_looks(waves).items():
+    numbered = history.number_looks(waves)
+    first = min(numbered, default=0)
+    for wave, number in numbered.items():
         here = [column.model for column in means.columns if column.wave == wave]
         fresh = [model for model in here if model not in controls]
         excluded = tuple(_excluded(plan, table, wave, fresh))
         dropped = {model for model, _ in excluded}
         tested = means.where(wave, [model for model in fresh if model not in dropped])
         beyond = number > plan.looks
-        before = _before(rules, means, wave)
-        data = look_data(means, tested, before, rules.covariate_runs)
+        change = _change(registered, means, wave, first)
+        changed = change is not None and change.state == DISAGREES
+        calibrating = _calibrating(registered.rules, means, wave, changed)
+        data = look_data(means, tested, calibrating)
+        planned = bool(registered.rules.pre_exposure) or changed
+        doubt = _doubt(means, data, calibrating, changed) if planned else ""
         results = tuple(
             replace(result, verdict=note_burned(result.verdict, seeds.get((wave, result.model))))
             for result in look_results(plan, data, registered.registration, exploratory=beyond)
         )
-        used = {means.columns[place].model for place in before} if data.covered else ()
+        if doubt:
+            results = tuple(replace(r, verdict=leave_open(r.verdict, doubt)) for r in results)
+        used = {means.columns[place].model for place in calibrating} if data.covered else ()
         look = LookResult(
             number,
             wave,
@@ -187,17 +210,46 @@ def _looks(
             tuple(sorted(used)),
             results,
             excluded,
+            change,
+            doubt,
         )
         yield look, data
 
 
-def _before(rules: StandardRules, means: SeedMeans, wave: int) -> list[int]:
-    """The columns of pre-exposure models up to a wave."""
+def _change(
+    registered: RegisteredPlan, means: SeedMeans, wave: int, first: int
+) -> ControlResult | None:
+    """The change of the frozen models by arm since their baseline, None if the plan has none."""
+    frozen = registered.rules.frozen
+    if not frozen:
+        return None
+    return frozen_change(registered, means, _baseline(means, frozen, first), wave)
+
+
+def _calibrating(rules: StandardRules, means: SeedMeans, wave: int, changed: bool) -> list[int]:
+    """The columns whose runs calibrate a look: those of pre-exposure models up to it, or, where the
+    frozen models have changed, theirs of this look."""
+    if changed:
+        return means.where(wave, rules.frozen)
     return [
         place
         for place, column in enumerate(means.columns)
         if column.model in rules.pre_exposure and column.wave <= wave
     ]
+
+
+def _doubt(means: SeedMeans, data: LookData, calibrating: Sequence[int], changed: bool) -> str:
+    """The reason why a look cannot have verdicts, "" where it can."""
+    if data.covered < LEAST_COVERED:
+        share = f"on {data.covered:.0%} of these instances" if data.covered else "on none of these"
+        return f"not calibrated: control models have scores {share}"
+    runs = float(np.median(means.scored[means.rows(calibrating)][:, calibrating].sum(axis=1)))
+    if changed and runs < LEAST_FROZEN:
+        return (
+            "the harness changed: the frozen models' gap is another than before the first look, "
+            f"and {runs:g} of their runs an instance are too few to calibrate by"
+        )
+    return ""
 
 
 def _watched(
@@ -206,7 +258,9 @@ def _watched(
     kept: RetainedRows,
     looks: Sequence[tuple[LookResult, LookData]],
 ) -> list[tuple[int, LookData]]:
-    """The looks of P4: as P1, but for single burned instances, which stay."""
+    """The looks of P4: as P1, but for single burned instances, which stay. Looks without verdicts
+    are passed over."""
+    looks = [(look, data) for look, data in looks if not look.doubt]
     if np.array_equal(kept.primary, kept.monitored):
         return [(look.wave, data) for look, data in looks]
     plan = registered.plan
@@ -217,7 +271,7 @@ def _watched(
 def _data_of(rules: StandardRules, means: SeedMeans, look: LookResult) -> LookData:
     """A look's models in other means than those that they were tested in."""
     tested = means.where(look.wave, [result.model for result in look.results])
-    return look_data(means, tested, _before(rules, means, look.wave), rules.covariate_runs)
+    return look_data(means, tested, _calibrating(rules, means, look.wave, look.changed))
 
 
 def _burn_tests(
@@ -271,18 +325,16 @@ def _controls(
 ) -> Iterator[ControlResult]:
     rules = registered.rules
     first = looks[0][0].wave if looks else None
-    baseline = _baseline(rules, means, first)
+    baseline = _baseline(means, rules.pre_exposure, first)
     wave = min((means.columns[place].wave for place in baseline), default=first or 0)
     lacking = lacking_models(means, baseline, rules.pre_exposure)
-    pool = ControlPool("released before publication", baseline, lacking)
+    pool = ControlPool(RELEASED_BEFORE, baseline, lacking)
     yield negative_control(registered, means, pool, wave)
     for look, _ in looks:
-        if rules.frozen:
-            columns = means.where(look.wave, rules.frozen)
-            lacking = lacking_models(means, columns, rules.frozen)
-            pool = ControlPool("frozen, run again", columns, lacking, baseline)
-            yield negative_control(registered, means, pool, look.wave)
-        yield from positive_controls(registered, means, look.wave)
+        if look.change is not None:
+            yield look.change
+        used = _calibrating(rules, means, look.wave, look.changed)
+        yield from positive_controls(registered, means, used, look.wave)
         yield from _judge_controls(rules, means, look, judged)
 
 
@@ -300,25 +352,23 @@ def _judge_controls(
         yield drift_control(rules, look.wave, first, judged.drifts)
 
 
-def _baseline(rules: StandardRules, means: SeedMeans, first: int | None) -> list[int]:
-    """The columns of pre-exposure models of the waves before the first look; where there are none,
+def _baseline(means: SeedMeans, named: Sequence[str], first: int | None) -> list[int]:
+    """The columns of the named models of the waves before the first look; where there are none,
     of the earliest wave that has any. Later waves do not change its result."""
-    every = [
-        place for place, column in enumerate(means.columns) if column.model in rules.pre_exposure
-    ]
+    every = [place for place, column in enumerate(means.columns) if column.model in named]
     before = [place for place in every if first is None or means.columns[place].wave < first]
     earliest = min((means.columns[place].wave for place in every), default=0)
     return before or [place for place in every if means.columns[place].wave == earliest]
 
 
 def _judge_look(look: LookResult, controls: Sequence[ControlResult]) -> LookResult:
-    """The look, its verdicts withheld where a control failed that they rest on."""
+    """The look, its verdicts withheld where a control disagrees that they rest on."""
     tested = []
     for result in look.results:
         why = [
             f"{control.kind} ({control.what}): {control.says.rstrip('.')}"
             for control in controls
-            if control.passed is False and bears_on(control, look.wave, result.verdict.model)
+            if control.state == DISAGREES and bears_on(control, look.wave, result.verdict.model)
         ]
         verdict = withhold(result.verdict, "; ".join(why)) if why else result.verdict
         tested.append(replace(result, verdict=verdict))
@@ -326,11 +376,13 @@ def _judge_look(look: LookResult, controls: Sequence[ControlResult]) -> LookResu
 
 
 def bears_on(control: ControlResult, wave: int, model: str) -> bool:
-    """Reports if a model's verdict at a wave rests on a control: C1 before publication bears on all
-    looks, one at a look on that, C3 on its model, or where it names none on the look."""
-    if control.kind == "C3":
-        return control.wave == wave and (not control.models or model in control.models)
-    return control.wave == wave or (control.kind == "C1" and control.what.startswith("released"))
+    """Reports if a model's verdict at a wave rests on a control: on C2 of the wave, and on C3 of
+    the wave that is of its model or names none. C1 calibrates the scores and bears on none."""
+    return (
+        control.kind != "C1"
+        and control.wave == wave
+        and (control.kind != "C3" or not control.models or model in control.models)
+    )
 
 
 def _discoveries(looks: Sequence[LookResult]) -> Iterator[SensitivityResult]:

@@ -148,6 +148,11 @@ def decide_nothing(model: str, wave: int, n: tuple[int, int], rule: Rule) -> Ver
     )
 
 
+def leave_open(verdict: Verdict, why: str) -> Verdict:
+    """The same numbers, undecided: whatever the test says, it cannot be believed here."""
+    return replace(verdict, verdict=INCONCLUSIVE, note=why)
+
+
 def withhold(verdict: Verdict, why: str) -> Verdict:
     """The same numbers without a verdict, since a control failed (spec/statistics.md, P6)."""
     return replace(verdict, verdict=WITHHELD, note=f"withheld: {why}")

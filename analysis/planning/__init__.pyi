@@ -1,4 +1,3 @@
-from .control_power import ALARM, NegativeControls, Remedy, find_models, find_seeds
 from .power import (
     PowerCurve,
     PowerDesign,
@@ -19,22 +18,17 @@ from .variance_components import (
 )
 
 __all__ = [
-    "ALARM",
     "ARTICLE",
     "Components",
-    "NegativeControls",
     "PilotVariance",
     "PowerCurve",
     "PowerDesign",
     "PowerPoint",
     "PowerSetting",
-    "Remedy",
     "SimulationSize",
     "check_design",
     "check_target",
     "estimate_components",
-    "find_models",
-    "find_seeds",
     "gaps_curve",
     "power_at",
     "seeds_curve",

@@ -1,12 +1,12 @@
 """Power and sample size, by simulation of the plan's own test (spec/statistics.md, sections 3, 5).
 
-Seed means are drawn from variance components; each study is adjusted (D5), permuted and tested
+Seed means are drawn from variance components; each study is calibrated, permuted and tested
 at the look's alpha over its models by the functions that the plan runs (P1, P3), and the
 monitoring over looks likewise (P4). Formulas give the range to simulate.
 
 One of a look's models is inflated where power for a model is asked, so that the step-down over
-models gives it nothing; all models from the onset on where it is asked for the study. Where the
-plan names negative controls, they are drawn on the same instances and tested by the rule of C1.
+models gives it nothing; all models from the onset on where it is asked for the study. The
+control models that calibrate the scores are drawn on the same instances.
 """
 
 from __future__ import annotations
@@ -22,18 +22,15 @@ from analysis.plan import (
     ModelScores,
     Studies,
     apply_rule,
-    control_settings,
     look_alpha,
     validate_plan,
 )
-from analysis.planning.control_power import ControlOutcome, NegativeControls, apply_controls
 from analysis.planning.variance_components import (
     Components,
     SimulationSize,
     allocation,
     batches,
     check_components,
-    draw_columns,
     draw_normal,
     draw_shared,
     rate_error,
@@ -42,7 +39,7 @@ from analysis.stats import (
     Bools,
     Floats,
     Ints,
-    adjust,
+    calibrate,
     linear_spending,
     permute_gaps,
     remove_rows,
@@ -60,16 +57,17 @@ _LEAST, _MOST = 0.02, 0.98  # powers that a straight line through probits may re
 
 @dataclass(frozen=True, slots=True)
 class PowerSetting:
-    """The values that are varied beside the plan: the new models of a look, the runs of
-    pre-exposure models on each instance (0: no covariate), the inflation, and the look at which it
-    begins; the negative controls, None where nothing of them is asked."""
+    """The values that are varied beside the plan: the new models of a look, the control models and
+    the runs of each on an instance (no models: nothing is calibrated), the inflation, and the look
+    at which it begins."""
 
     models: int = 1
-    covariate_runs: int = 0
-    gap: float = 0.05
+    control_models: int = 0
+    control_runs: int = 1
+    gap: float = 0.10  # of a model
+    study_gap: float = 0.05  # of all models from the onset on
     final_only: bool = False  # the first outcome alone is inflated
     onset: int = 1
-    controls: NegativeControls | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,22 +80,14 @@ class PowerDesign:
     setting: PowerSetting = field(default_factory=PowerSetting)
 
     @property
-    def covariate_of_controls(self) -> bool:
-        """True if the runs of the negative controls make the covariate."""
-        controls, setting = self.setting.controls, self.setting
-        return controls is not None and controls.runs(self.plan.replicates) == (
-            setting.covariate_runs
-        )
-
-    @property
-    def covariate_noise(self) -> float:
-        """The share of a run's variance by which the covariate strays from what all models share:
-        that of different models run once, or of the controls, some of which are the same model."""
+    def control_noise(self) -> float:
+        """The share of a run's variance by which the control models' mean strays from what all
+        models share; 0 without them."""
         _, per_seed, run = self.components.parts
-        models = float(self.setting.covariate_runs)
-        if self.setting.controls is not None and self.covariate_of_controls:
-            models = self.setting.controls.models
-        return per_seed / models + run / self.setting.covariate_runs
+        setting = self.setting
+        if not setting.control_models:
+            return 0.0
+        return (per_seed + run / setting.control_runs) / setting.control_models
 
     @property
     def own_share(self) -> float:
@@ -107,12 +97,10 @@ class PowerDesign:
 
     @property
     def standard_error(self) -> float:
-        """Of a model's gap in the least noisy outcome that is inflated, adjusted where there is a
-        covariate."""
-        plan, (everyone, per_seed, run) = self.plan, self.components.parts
-        mean = everyone + per_seed + run / plan.replicates
-        if self.setting.covariate_runs and everyone:
-            mean -= everyone**2 / (everyone + self.covariate_noise)
+        """Of a model's gap in the least noisy outcome that is inflated, calibrated where there are
+        control models."""
+        plan, everyone = self.plan, self.components.parts[0]
+        mean = self.own_share + (self.control_noise if self.setting.control_models else everyone)
         n = len(plan.strata) * plan.seeds_per_arm
         inflated = self.components.sd[: 1 if self.setting.final_only else len(plan.outcomes)]
         return min(inflated) * math.sqrt(2 * mean / n)
@@ -132,11 +120,6 @@ class PowerPoint:
     study_power: float | None = None  # to reject for the study by the last look (P4)
     study_error: float | None = None
     study_look: float | None = None  # mean look of rejection
-    withheld: float | None = None  # by C1 at a look, of clean controls
-    withheld_error: float | None = None
-    half_width: float | None = None  # mean, of the 90 % interval that C1 holds to its margin
-    issued: float | None = None  # power to name the model in a verdict that is not withheld
-    issued_error: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +136,13 @@ class PowerCurve:
 def check_design(design: PowerDesign, effort: SimulationSize) -> None:
     """Raise AnalysisError where nothing can be simulated as asked."""
     plan, setting = validate_plan(design.plan), design.setting
-    if not 0 < setting.gap < 1:
-        raise AnalysisError(f"gap {setting.gap:g} must lie between 0 and 1 (0.05 is five points)")
-    if setting.models < 1 or setting.covariate_runs < 0:
-        raise AnalysisError("give one new model a look or more, and no negative number of runs")
+    for gap in (setting.gap, setting.study_gap):
+        if not 0 < gap < 1:
+            raise AnalysisError(f"gap {gap:g} must lie between 0 and 1 (0.05 is five points)")
+    if setting.models < 1 or min(setting.control_models, setting.control_runs - 1) < 0:
+        raise AnalysisError(
+            "give one new model a look or more, and control models that run once or more"
+        )
     if not 1 <= setting.onset <= plan.looks:
         raise AnalysisError(f"onset {setting.onset}: the plan has looks 1 to {plan.looks}")
     if effort.replications < 20:
@@ -180,25 +166,13 @@ def power_at(design: PowerDesign, effort: SimulationSize, *, study: bool = True)
     """Power of one design; the study's too where the plan monitors one (standard-v1)."""
     check_design(design, effort)
     plan, replications = design.plan, effort.replications
-    named, outcome = _one_look(design, effort)
-    power = float(named.mean())
+    power = float(_one_look(design, effort).mean())
     error = rate_error(power, replications)
     formula = formula_power(design)
     point = PowerPoint(plan.seeds_per_arm, design.setting.gap, power, error, formula)
-    if outcome is not None:  # the power that C1 leaves
-        lost, issued = float(outcome.withheld.mean()), float((named & ~outcome.withheld).mean())
-        point = replace(
-            point,
-            withheld=lost,
-            withheld_error=rate_error(lost, replications),
-            half_width=float(outcome.half_width.mean()),
-            issued=issued,
-            issued_error=rate_error(issued, replications),
-        )
     if not study or plan.standard is None:
         return point
-    alpha = plan.standard.study_alpha - plan.standard.onset_alpha  # the e-process has its own
-    looks = _study_looks(design, effort, alpha)
+    looks = _study_looks(design, effort, plan.standard.study_alpha)
     rate = float((looks > 0).mean())
     return replace(
         point,
@@ -295,7 +269,7 @@ def _total_z(design: PowerDesign, target: float) -> float:
 def claims(
     plan: Plan,
     values: Floats,
-    covariate: Floats | None,
+    control: Floats | None,
     stratum: Ints,
     public: Bools,
     seed: int,
@@ -303,10 +277,10 @@ def claims(
     """True for each model that the plan names in a study (B, models): D5, P1, P3 of one look.
 
     ``values`` (n, B, models, outcomes) are seed means of B studies on the same allocation;
-    ``covariate`` (n, B, outcomes). The studies share the permutations.
+    ``control`` (n, B, outcomes) the control models' means. The studies share the permutations.
     """
     n, studies, models, outcomes = values.shape
-    wide = None if covariate is None else np.repeat(covariate, models, axis=1)
+    wide = None if control is None else np.repeat(control, models, axis=1)
     scores = ModelScores(values.reshape(n, studies * models, outcomes), wide)
     members = np.arange(studies * models).reshape(studies, models)
     drawn = Studies(scores, members, public[:, None], stratum, np.zeros_like(stratum))
@@ -342,39 +316,26 @@ def first_rejections(
     )
 
 
-def _one_look(design: PowerDesign, effort: SimulationSize) -> tuple[Bools, ControlOutcome | None]:
-    """The studies that name the inflated model of a look, and the outcome of C1 by study."""
+def _one_look(design: PowerDesign, effort: SimulationSize) -> Bools:
+    """The studies that name the inflated model of a look."""
     plan, components, setting = design.plan, design.components, design.setting
     stratum, public = allocation(plan)
     tested = replace(plan, permutations=effort.permutations)
-    outcomes, controls = len(plan.outcomes), setting.controls
-    columns = () if controls is None else controls.columns
+    outcomes = len(plan.outcomes)
     raised = np.full(outcomes, setting.gap)
     if setting.final_only:
         raised[1:] = 0.0
     named: list[Bools] = []
-    controlled: list[ControlOutcome] = []
-    size = len(stratum) * (setting.models + len(columns)) * outcomes
+    size = len(stratum) * (setting.models + 1) * outcomes
     for count, stream, seed in batches(effort.seed, "model", effort.replications, size):
         shared = draw_shared(components, outcomes, (len(stratum), count), stream)
-        scores = None
-        if controls is not None:
-            scores = draw_columns(components, shared, columns, plan.replicates, stream)
-            settings = control_settings(tested, seed + 1)
-            controlled.append(apply_controls(controls, scores, stratum, public, settings))
-        x = _covariate(design, shared, scores, stream)
+        x = _control_means(design, shared, stream)
         shape = (len(stratum), count, setting.models)
         noise = math.sqrt(design.own_share) * draw_normal(components, outcomes, shape, stream)
         values = shared[:, :, None] + noise
         values[public, :, 0] += raised
         named.append(claims(tested, values, x, stratum, public, seed)[:, 0])
-    if not controlled:
-        return np.concatenate(named), None
-    outcome = ControlOutcome(
-        np.concatenate([part.withheld for part in controlled]),
-        np.concatenate([part.half_width for part in controlled]),
-    )
-    return np.concatenate(named), outcome
+    return np.concatenate(named)
 
 
 def _study_looks(design: PowerDesign, effort: SimulationSize, alpha: float) -> Ints:
@@ -385,15 +346,15 @@ def _study_looks(design: PowerDesign, effort: SimulationSize, alpha: float) -> I
     size = len(stratum) * plan.looks
     for count, stream, seed in batches(effort.seed, "study", effort.studies, size):
         shared = draw_shared(components, 1, (len(stratum), count), stream)
-        x = _covariate(design, shared, None, stream)
+        x = _control_means(design, shared, stream)
         spread = components.sd[0] * math.sqrt(design.own_share / setting.models)
         shape = (len(stratum), count, plan.looks)
         scores = shared + spread * stream.standard_normal(shape)
-        scores[public, :, setting.onset - 1 :] += setting.gap
+        scores[public, :, setting.onset - 1 :] += setting.study_gap
         if x is not None:
             flat = scores.reshape(len(stratum), -1, 1)
             wide = np.repeat(x, plan.looks, axis=1)
-            scores = adjust(flat, wide, stratum).residuals.reshape(shape)
+            scores = calibrate(flat, wide, stratum).residuals.reshape(shape)
         looks.append(
             first_rejections(
                 scores, stratum, public, alpha=alpha, permutations=effort.permutations, seed=seed
@@ -402,19 +363,15 @@ def _study_looks(design: PowerDesign, effort: SimulationSize, alpha: float) -> I
     return np.concatenate(looks)
 
 
-def _covariate(
-    design: PowerDesign, shared: Floats, controls: Floats | None, stream: np.random.Generator
+def _control_means(
+    design: PowerDesign, shared: Floats, stream: np.random.Generator
 ) -> Floats | None:
-    """x (n, B, outcomes): the mean of the controls' scores where they are as many runs as the
-    setting says, else drawn on its own; None without a covariate."""
-    setting = design.setting
-    if not setting.covariate_runs:
+    """x (n, B, outcomes): the mean of the control models' scores; None without any."""
+    if not design.setting.control_models:
         return None
-    if controls is not None and setting.controls is not None and design.covariate_of_controls:
-        return np.asarray(controls[:, :, setting.controls.covariate].mean(axis=2))
     n, studies, outcomes = shared.shape
     drawn = draw_normal(design.components, outcomes, (n, studies), stream)
-    return shared + math.sqrt(design.covariate_noise) * drawn
+    return shared + math.sqrt(design.control_noise) * drawn
 
 
 def _crossing(points: Sequence[tuple[float, float]], target: float) -> float | None:

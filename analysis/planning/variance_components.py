@@ -207,28 +207,6 @@ def draw_shared(
     return math.sqrt(everyone) * draw_normal(components, outcomes, shape, stream)
 
 
-def draw_columns(
-    components: Components,
-    shared: Floats,
-    columns: Sequence[str],
-    replicates: int,
-    stream: np.random.Generator,
-) -> Floats:
-    """Seed means (n, B, columns, outcomes) of models on instances of which they share ``shared``
-    (n, B, outcomes). Columns of one name are one model, run again."""
-    _, per_seed, run = components.parts
-    outcomes, shape = shared.shape[-1], shared.shape[:2]
-    names = list(dict.fromkeys(columns))
-    kept = draw_normal(components, outcomes, (*shape, len(names)), stream)
-    luck = draw_normal(components, outcomes, (*shape, len(columns)), stream)
-    places = [names.index(name) for name in columns]
-    return np.asarray(
-        shared[:, :, None]
-        + math.sqrt(per_seed) * kept[:, :, places]
-        + math.sqrt(run / replicates) * luck
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class SimulationSize:
     """The size of a simulation. ``permutations`` take the place of the plan's: fewer are enough to

@@ -13,6 +13,7 @@ from analysis.plan import (
     WaveHistory,
     burned_words,
     control_models,
+    replicates_of,
 )
 from analysis.report.episodes import count_rows
 from analysis.stats import counted
@@ -114,11 +115,13 @@ def _run_departures(plan: Plan, table: ResultTable, runs: Sequence[RunManifest])
     for wave, model in sorted(promised - present):
         yield f"{model} was to run in wave {wave} and has no result."
     for run in runs:
-        if run.replicates != plan.replicates:
-            yield (
-                f"Wave {run.wave} ran {counted(run.replicates, 'replicate')}; {plan.replicates} "
-                "registered."
-            )
+        for pin, count in zip(run.models, run.replicates, strict=True):
+            planned = replicates_of(plan, pin.name)
+            if count != planned:
+                yield (
+                    f"Wave {run.wave} ran {counted(count, 'replicate')} of {pin.name}; {planned} "
+                    "registered."
+                )
 
 
 def _served_departures(table: ResultTable) -> Iterator[str]:

@@ -31,7 +31,6 @@ from analysis.report.wording import (
     conclusion,
     finding,
     monitored_words,
-    onset_words,
     short,
     time_words_of,
 )
@@ -61,7 +60,6 @@ def render_html(report: Report) -> str:
             conclusion=conclusion(report),
             withheld=sum(v.verdict == WITHHELD for v in report.verdicts),
             monitored=monitored_words(report.monitoring),
-            onset=onset_words(report.monitoring),
             all_controls=all_control_words(report.controls),
             pins=_pins(report),
             dated=make_timeline(report).dated,

@@ -56,7 +56,9 @@ def _run_body(run: RunManifest) -> dict[str, Any]:
         "sandbox": run.sandbox,
         "runtime": run.runtime,
         "prices": run.prices or None,
-        "replicates": run.replicates,
+        "replicates": {
+            pin.name: count for pin, count in zip(run.models, run.replicates, strict=True)
+        },
         "tranches": {
             pin.name: tranches for pin, tranches in zip(run.models, run.tranches, strict=False)
         },
@@ -71,7 +73,11 @@ def _look_body(look: LookResult) -> dict[str, Any]:
         "wave": look.wave,
         "exploratory": look.beyond,
         "alpha": look.alpha,
-        "covariate": {"models": look.covariate_models, "share_of_instances": look.covered},
+        "calibrated_by": {
+            "models": look.control_models,
+            "share_of_instances": look.covered,
+            "runs_of_this_look_alone": look.changed,
+        },
         "excluded": [{"model": model, "why": why} for model, why in look.excluded],
         "models": [_tested_body(result) for result in look.results],
     }

@@ -13,7 +13,6 @@ from analysis.report.wording import (
     command_words,
     finding,
     monitored_words,
-    onset_words,
     time_words_of,
 )
 
@@ -45,7 +44,6 @@ def _lines(report: Report) -> Iterator[str]:
         early = tables["before_publication"]
         yield from ("### Before publication", "", early.caption, "", *_table(early), "")
     if words := monitored_words(report.monitoring):
-        words = f"{words} {onset_words(report.monitoring)}".rstrip()
         yield from ("## The study as a whole", "", words, "", *_table(tables["monitoring"]), "")
     yield from ("## Controls", "")
     if report.controls:

@@ -24,6 +24,7 @@ from analysis.plan import (
     SensitivityResult,
     WaveHistory,
     describe_plan,
+    replicates_of,
 )
 from analysis.probes import Exposure, TextExposure
 from analysis.report.deviations import burned_departures, deviations
@@ -317,7 +318,8 @@ def _owed(plan: Plan, sealed: SealedSet, runs: Sequence[RunManifest]) -> Callabl
 
     def owed(count: ArmCount) -> int:
         tranches = ran.get((count.wave, count.model), (0,))
-        return len(plan.strata) * plan.replicates * sum(sizes[tranche] for tranche in tranches)
+        replicates = replicates_of(plan, count.model)
+        return len(plan.strata) * replicates * sum(sizes[tranche] for tranche in tranches)
 
     return owed
 
@@ -329,7 +331,7 @@ def _tranches(run: RunManifest) -> dict[str, tuple[int, ...]]:
 
 def _owed_by_table(plan: Plan, table: ResultTable, count: ArmCount) -> int:
     """The same of a table, which does not tell how large reserve tranches should be."""
-    panel = len(plan.strata) * plan.seeds_per_arm * plan.replicates
+    panel = len(plan.strata) * plan.seeds_per_arm * replicates_of(plan, count.model)
     if not table["tranche"].any():
         return panel
     rows = (table["wave"] == count.wave) & (table["model"] == count.model)

@@ -15,7 +15,6 @@ from typing import Any
 from analysis.plan import (
     SENSITIVITY,
     Monitored,
-    Onset,
     PrimaryResult,
     SensitivityResult,
     Verdict,
@@ -24,7 +23,7 @@ from analysis.plan import (
 from analysis.probes import MEASURES, TextExposure
 from analysis.report.figures import make_timeline
 from analysis.report.report import FunnelRow, Report
-from analysis.report.wording import control_count, evidence_words, range_words, score_words
+from analysis.report.wording import control_count, range_words, score_words
 from analysis.stats import p_words, points, signed
 from registry.result_row import Arm, Status
 
@@ -167,7 +166,7 @@ def _extremes(results: Sequence[SensitivityResult]) -> Iterator[tuple[object, ..
 # -- values of cells
 
 
-def _rejection(wave: int, process: Monitored | Onset | None) -> str:
+def _rejection(wave: int, process: Monitored | None) -> str:
     rejected = None if process is None else process.rejected_at
     if rejected is None or wave < rejected:
         return "does not reject"
@@ -239,19 +238,6 @@ def _verdict_p(name: str) -> Callable[[Verdict], str]:
 
 
 # -- rows that are joined from several parts of a report
-
-
-def _onset_rows(report: Report) -> Iterator[tuple[object, ...]]:
-    onset = report.monitoring and report.monitoring.onset
-    if onset:
-        for wave, e in onset.values:
-            yield f"wave {wave}", evidence_words(e), _rejection(wave, onset)
-
-
-def _onset_caption(report: Report) -> str:
-    onset = report.monitoring and report.monitoring.onset
-    bound = f" It rejects where E reaches {1 / onset.alpha:g}." if onset else ""
-    return f"Onset process: evidence for a gap that begins at any look.{bound}"
 
 
 def _verdict_caption(report: Report) -> str:
@@ -368,15 +354,16 @@ _SPECS = (
     ),
     PageTable(
         "controls",
-        "Controls at their waves. C1: models that cannot have seen the published instances show no "
-        "gap. C2: an agent that was given public keys is found. C3: all is graded exactly; or a "
-        "second grader finds the same gap, and what it now says of archived answers moved no arm "
-        "alone.",
+        "Controls at their waves. C1: the gap of models that cannot have seen the published "
+        "instances, and how far it has changed since; as all scores are calibrated by these "
+        "models, it decides nothing. C2: an agent that was given public keys is found. C3: all is "
+        "graded exactly; or a second grader finds the same gap, and what it now says of "
+        "archived answers moved no arm alone.",
         lambda report: report.controls,
         {
             "Control": lambda c: f"{c.kind}, {c.what}",
             "#Wave": "wave",
-            "Result": lambda c: {True: "passed", False: "failed", None: "not run"}[c.passed],
+            "Result": "state",
             "#Gap": lambda c: _signed(c.gap),
             "#90 % interval": lambda c: range_words(c.interval90),
             "#p": lambda c: _p(c.p),
@@ -399,7 +386,6 @@ _SPECS = (
             "Result": lambda look: _rejection(look.wave, report.monitoring),
         },
     ),
-    PageTable("onset", _onset_caption, _onset_rows, {"Wave": 0, "#E": 1, "Result": 2}),
     PageTable(
         "exposure",
         "Answers from memory, without the instance's data: mean score in points of 100.",
@@ -541,10 +527,10 @@ _SPECS = (
     ),
     PageTable(
         "tests",
-        "Further numbers: the gap without the covariate; the share of variance that the "
-        "covariate takes off; the 90 % interval, of two one-sided tests at 5 %; and p of a gap at "
-        "the margin or above, by Holm over the models of the look, which clears a model below "
-        "0.05.",
+        "Further numbers: the gap of scores that are not calibrated; the share of variance that "
+        "calibrating takes off, below 0 where it adds noise; the 90 % interval, of two one-sided "
+        "tests at 5 %; and p of a gap at the margin or above, by Holm over the models of the "
+        "look, which clears a model below 0.05.",
         lambda report: [result for look in report.looks for result in look.results],
         {
             "Model": "verdict.model",

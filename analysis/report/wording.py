@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from analysis.plan import (
+    AGREES,
     CONTAMINATED,
+    DISAGREES,
     INCONCLUSIVE,
     NO_INFLATION,
+    NOT_RUN,
     OUTCOME_WORDS,
+    UNINFORMATIVE,
     WITHHELD,
     ControlResult,
     Monitored,
@@ -16,7 +20,7 @@ from analysis.plan import (
     bears_on,
 )
 from analysis.report.report import Report
-from analysis.stats import p_words, points, signed
+from analysis.stats import counted, p_words, points, signed
 
 _NUMBERS = (
     *("none", "one", "two", "three", "four", "five", "six"),
@@ -60,7 +64,7 @@ def _controls_of(verdict: Verdict, controls: Sequence[ControlResult]) -> list[Co
     return [
         control
         for control in controls
-        if control.passed is not None and bears_on(control, verdict.wave, verdict.model)
+        if control.state != NOT_RUN and bears_on(control, verdict.wave, verdict.model)
     ]
 
 
@@ -118,32 +122,28 @@ def monitored_words(monitored: Monitored | None) -> str:
     return f"{result} {monitored.note}".rstrip()
 
 
-def onset_words(monitored: Monitored | None) -> str:
-    """The state of the onset process; "" if no plan has one."""
-    onset = None if monitored is None else monitored.onset
-    if onset is None:
-        return ""
-    if onset.rejected_at is None:
-        return "The onset process has not reached its bound."
-    return f"The onset process reached its bound at wave {onset.rejected_at}."
-
-
 def all_control_words(controls: Sequence[ControlResult]) -> str:
     """The results of all controls in a sentence; "" if none was run."""
-    ran = [control for control in controls if control.passed is not None]
-    failed = sum(not control.passed for control in ran)
-    if not ran:
+    states = [control.state for control in controls if control.state != NOT_RUN]
+    if not states:
         return ""
-    if failed:
-        return f"Of {len(ran)} controls, {failed} failed."
-    return {1: "The one control passed."}.get(len(ran), f"All {len(ran)} controls passed.")
+    counts = [
+        f"{states.count(state)} {verb if states.count(state) == 1 else plural}"
+        for state, verb, plural in (
+            (AGREES, "agrees", "agree"),
+            (UNINFORMATIVE, "is uninformative", "are uninformative"),
+            (DISAGREES, "disagrees", "disagree"),
+        )
+        if state in states
+    ]
+    return f"Of {counted(len(states), 'control')}, {_and(counts)}."
 
 
 def control_count(verdict: Verdict, controls: Sequence[ControlResult]) -> str:
-    """The number of controls that passed, of those that a verdict rests on."""
+    """The number of controls that agree, of those that a verdict rests on."""
     ran = _controls_of(verdict, controls)
-    passed = sum(bool(control.passed) for control in ran)
-    return f"{passed} of {len(ran)}" if ran else "none"
+    agreeing = sum(control.state == AGREES for control in ran)
+    return f"{agreeing} of {len(ran)}" if ran else "none"
 
 
 def cite_words(report: Report) -> str:
@@ -176,12 +176,13 @@ def control_words(ran: Sequence[ControlResult]) -> str:
     """The results of the controls that a verdict rests on, in a sentence; "" without any."""
     if not ran:
         return ""
-    failed = [control for control in ran if not control.passed]
-    names = ", ".join(dict.fromkeys(f"{c.kind} ({c.what})" for c in (failed or ran)))
-    if failed:
-        return f"Of {len(ran)} controls that it rests on, {len(failed)} failed: {names}."
+    disagreeing = [control for control in ran if control.state == DISAGREES]
+    names = ", ".join(dict.fromkeys(f"{c.kind} ({c.what})" for c in (disagreeing or ran)))
+    if disagreeing:
+        several = "disagrees" if len(disagreeing) == 1 else "disagree"
+        return f"Of {len(ran)} controls that it rests on, {len(disagreeing)} {several}: {names}."
     what = {1: "The control", 2: "Both controls"}.get(len(ran), f"All {len(ran)} controls")
-    return f"{what} that it rests on passed: {names}."
+    return f"{what} that it rests on {'agrees' if len(ran) == 1 else 'agree'}: {names}."
 
 
 def score_words(mean: float, interval: tuple[float, float] | None) -> str:
@@ -194,19 +195,6 @@ def score_words(mean: float, interval: tuple[float, float] | None) -> str:
 def range_words(interval: tuple[float, float] | None) -> str:
     """An interval of gaps."""
     return "–" if interval is None else f"{signed(interval[0])} to {signed(interval[1])}"
-
-
-def evidence_words(e: float) -> str:
-    """E of the onset process: a number, or a power of ten where it is far from one."""
-    if e == 0 or 1e-3 <= e < 1e6:
-        return f"{e:.3g}"
-    digits, _, exponent = f"{e:.1e}".partition("e")
-    return f"{digits} × 10{power(int(exponent))}"
-
-
-def power(exponent: int) -> str:
-    """An exponent in superscript."""
-    return str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def time_words_of(stamp: str) -> str:

@@ -120,7 +120,6 @@ def tables_csv(body: Body) -> dict[str, str]:
         "missing": [_missing_row(model) for model in tested if _lost(model)],
         "tipping": list(_tipping_rows(tested)),
         "monitoring": monitoring["looks"] if monitoring else [],
-        "onset": list(_onset_rows(monitoring and monitoring["onset"])),
         "judges": [_without(judge, "gaps", "drift") for judge in judges],
         "judge_gaps": _inner_rows(judges, "gaps", "judge"),
         "judge_drift": _inner_rows(judges, "drift", "judge"),
@@ -168,12 +167,6 @@ def _tipping_rows(tested: Iterable[Body]) -> Iterator[Row]:
 def _look_row(look: Body) -> Row:
     excluded = [f"{row['model']}: {row['why']}" for row in look["excluded"]]
     return {**_without(look, "models"), "excluded": excluded}
-
-
-def _onset_rows(onset: Body | None) -> Iterator[Row]:
-    if onset:
-        for wave, value in onset["values"]:
-            yield {"wave": wave, "e": value, "bound": 1 / onset["alpha"]}
 
 
 def _changes(body: Body) -> Iterator[Row]:

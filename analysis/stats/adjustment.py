@@ -1,10 +1,11 @@
-"""Scores before the test, adjusted by a covariate.
+"""Scores before the test, calibrated by control models.
 
-The covariate is how hard an instance was before anybody could have seen it.
-spec/statistics.md, D5: with x the mean score of models released before publication, and both x
-and y centred within strata, beta = Σ x·y / Σ x² over all instances of both arms, and e = y − beta·x
-takes the place of y. Since beta does not know of the arms, the permutation test on e is exact; a
-slope of one (difference in differences) is not taken, since it costs power where x is noise.
+The control models were released before publication: x, their mean score on an instance, is what the
+instance and the instrument give to a model that cannot have seen it. spec/verdicts.md, 1: with x
+centred within strata, e = y − x takes the place of y. A fault that shifts an arm for all models
+alike shifts x as much as y, so it cannot move e, and no test of the controls has to pass first.
+``fit_slope`` fits the slope of x instead (spec/statistics.md, D5): it saves noise where x predicts
+y poorly, and loses that protection, so it is a sensitivity analysis.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import numpy as np
 from analysis.errors import AnalysisError
 from analysis.stats.permutation import Floats, Ints
 
-LEAST_RUNS = 4  # of pre-exposure models on an instance (D5)
 _NO_SPREAD = 1e-20  # a sum of squares below this is rounding of a constant
 
 
@@ -24,7 +24,8 @@ _NO_SPREAD = 1e-20  # a sum of squares below this is rounding of a constant
 class Adjusted:
     """``residuals`` (n, models, outcomes), NaN where the score is: y − beta·x with x centred and y
     not, so that means stay on the scale of scores. ``beta`` and ``rho2`` (models, outcomes): the
-    slope, and the share of the variance within strata that it takes off; 0 where x has no spread.
+    slope, and the share of the variance within strata that it takes off, below 0 where x adds
+    noise; 0 where x has no spread.
     """
 
     residuals: Floats
@@ -32,15 +33,32 @@ class Adjusted:
     rho2: Floats
 
 
-def adjust(values: Floats, covariate: Floats, stratum: Ints) -> Adjusted:
-    """Return scores minus the covariate's prediction (spec/statistics.md, D5), blind to the arms.
+def calibrate(values: Floats, control: Floats, stratum: Ints) -> Adjusted:
+    """Return scores minus the control models' mean on each instance (spec/verdicts.md, 1).
 
-    ``values`` (n, models, outcomes), NaN where missing; ``covariate`` (n, outcomes), or
-    (n, models, outcomes) where models have their own. One beta for each model and outcome, pooled
-    over strata, from the instances that the model has. Where the covariate is NaN the instance
-    counts as its stratum's mean: its score stays as it is, and stays in the test. Raises
-    AnalysisError for shapes that do not fit.
+    ``values`` (n, models, outcomes), NaN where missing; ``control`` (n, outcomes), or
+    (n, models, outcomes) where models have their own. Where it is NaN the instance counts as its
+    stratum's mean: its score stays as it is, and stays in the test. Raises AnalysisError for
+    shapes that do not fit.
     """
+    x, y = _centred_pair(values, control, stratum)
+    return _adjusted(values, x, y, np.ones(values.shape[1:]))
+
+
+def fit_slope(values: Floats, control: Floats, stratum: Ints) -> Adjusted:
+    """Return scores minus a fitted multiple of the control models' mean (spec/statistics.md, D5).
+
+    As ``calibrate``, with one slope for each model and outcome, Σ x·y / Σ x² over all instances of
+    both arms that the model has, blind to the arms.
+    """
+    x, y = _centred_pair(values, control, stratum)
+    xy, xx = (x * y).sum(axis=0), (x * x).sum(axis=0)
+    beta = np.divide(xy, xx, out=np.zeros_like(xy), where=xx > _NO_SPREAD)
+    return _adjusted(values, x, y, beta)
+
+
+def _centred_pair(values: Floats, covariate: Floats, stratum: Ints) -> tuple[Floats, Floats]:
+    """x and y of the values' shape, centred within strata; 0 where unknown or missing."""
     wide = covariate[:, None] if covariate.ndim == values.ndim - 1 else covariate
     try:
         x = np.broadcast_to(wide, values.shape)
@@ -51,12 +69,13 @@ def adjust(values: Floats, covariate: Floats, stratum: Ints) -> Adjusted:
         ) from error
     there = ~np.isnan(values)
     x = np.nan_to_num(centre_within(np.where(there, x, np.nan), stratum))  # unknown: the mean
-    y = np.nan_to_num(centre_within(values, stratum))
-    xy, xx, yy = (x * y).sum(axis=0), (x * x).sum(axis=0), (y * y).sum(axis=0)
-    known = xx > _NO_SPREAD
-    beta = np.divide(xy, xx, out=np.zeros_like(xy), where=known)
-    rho2 = np.divide(beta * xy, yy, out=np.zeros_like(xy), where=known & (yy > _NO_SPREAD))
-    return Adjusted(values - beta * x, beta, np.clip(rho2, 0.0, 1.0))
+    return x, np.nan_to_num(centre_within(values, stratum))
+
+
+def _adjusted(values: Floats, x: Floats, y: Floats, beta: Floats) -> Adjusted:
+    yy, ee = (y * y).sum(axis=0), ((y - beta * x) ** 2).sum(axis=0)
+    rho2 = np.divide(yy - ee, yy, out=np.zeros_like(yy), where=yy > _NO_SPREAD)
+    return Adjusted(values - beta * x, beta, rho2)
 
 
 def unadjusted(values: Floats) -> Adjusted:
@@ -65,21 +84,18 @@ def unadjusted(values: Floats) -> Adjusted:
     return Adjusted(values, nothing, nothing)
 
 
-def pre_exposure_means(values: Floats, runs: Ints, least: int = LEAST_RUNS) -> Floats:
-    """x (n, outcomes): the mean of the pre-exposure models' scores ``values`` (n, models,
-    outcomes); spec/statistics.md, D5.
+def control_means(values: Floats, stratum: Ints) -> Floats:
+    """x (n, outcomes): the mean of the control models' scores ``values`` (n, models, outcomes),
+    each taken from its model's mean in the stratum, so that a run that one model lacks does not
+    move x; NaN for an instance on which none has a score.
 
-    NaN for an instance on which these models have fewer than ``least`` runs together; ``runs``
-    (n, models) counts those that were not missing. Whether a model was released before publication
-    is for the caller to have documented, as it is to leave out a model that is itself to be
-    adjusted: it would lose its gap.
+    Whether a model was released before publication is for the caller to have documented, as it is
+    to leave out a model that is itself to be calibrated: it would lose its gap.
     """
-    scored = ~np.isnan(values)
-    runs = np.where(scored[:, :, 0], runs, 0)
-    n = scored.sum(axis=1)
+    centred = centre_within(values, stratum)
+    n = (~np.isnan(centred)).sum(axis=1)
     mean = np.full(n.shape, np.nan)
-    enough = (runs.sum(axis=1) >= least)[:, None] & (n > 0)
-    np.divide(np.where(scored, values, 0.0).sum(axis=1), n, out=mean, where=enough)
+    np.divide(np.nan_to_num(centred).sum(axis=1), n, out=mean, where=n > 0)
     return mean
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import false_discovery_control
 
-from analysis.stats.adjustment import adjust
+from analysis.stats.adjustment import fit_slope
 from analysis.stats.permutation import Permuted, holm, max_t, p_values, permute_gaps, westfall_young
 from analysis.stats.sequential import linear_spending, remove_rows, scan_windows, tie_keys
 from benchmarks.statistics.online_fdr import lord_plus_plus, saffron
@@ -114,7 +114,7 @@ def _study(scene: Scene, count: int, stream: np.random.Generator) -> Floats:
     if x is None:
         return mean
     wide = np.broadcast_to(x, mean.shape)
-    flat = adjust(_columns(mean), _columns(wide), np.zeros(mean.shape[2], dtype=np.int64))
+    flat = fit_slope(_columns(mean), _columns(wide), np.zeros(mean.shape[2], dtype=np.int64))
     return np.ascontiguousarray(flat.residuals[:, :, 0].T).reshape(mean.shape)
 
 
@@ -168,7 +168,7 @@ def _per_look(gap: Floats, se: Floats, rows: Floats) -> dict[str, Bools]:
 
 def _over_looks(scores: Floats, gap: Floats, se: Floats, scene: Scene) -> dict[str, Bools]:
     """Rules that put looks together: (B, looks)."""
-    from analysis.stats.sequential import onset_process
+    from benchmarks.statistics.eprocess import onset_process
 
     bound = _boundary()
     looks = np.arange(1, LOOKS + 1)
@@ -196,7 +196,7 @@ def _boundary() -> Floats:
 
 def _log_e(gap: Floats, se: Floats) -> Floats:
     """The logs of normal-mixture e-values, one for each gap."""
-    from analysis.stats.sequential import log_mixture
+    from benchmarks.statistics.eprocess import log_mixture
 
     score, information = gap / se**2, 1 / se**2
     logs = map(log_mixture, score.ravel().tolist(), information.ravel().tolist())
@@ -263,7 +263,7 @@ def _free(scores: Floats, x: Floats | None) -> Floats:
         return scores
     wide = np.broadcast_to(x[:, :, None], scores.shape)
     stratum = np.zeros(scores.shape[-1], dtype=np.int64)
-    flat = adjust(_columns(scores), _columns(wide), stratum)
+    flat = fit_slope(_columns(scores), _columns(wide), stratum)
     return np.ascontiguousarray(flat.residuals[:, :, 0].T).reshape(scores.shape)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.stats.adjustment import adjust
+from analysis.stats.adjustment import fit_slope
 from analysis.stats.permutation import TOLERANCE, max_t, p_values, permute_gaps
 from benchmarks.statistics.alternative_tests import (
     Tested,
@@ -132,7 +132,7 @@ def measure_saved(
     for data, _ in _batches(design, regime, Effect(), count, stream):
         assert data.covariate is not None
         x = np.moveaxis(data.covariate, 0, 1)[:, :, :1]
-        shares.append(adjust(_score(data), x, data.stratum).rho2[:, 0])
+        shares.append(fit_slope(_score(data), x, data.stratum).rho2[:, 0])
     saved = np.concatenate(shares)
     return float(saved.mean()), float(saved.std(ddof=1) / np.sqrt(len(saved)))
 
@@ -157,7 +157,7 @@ def _score(data: Simulated) -> Floats:
 def _adjusted(data: Simulated) -> Floats:
     assert data.covariate is not None
     x = np.moveaxis(data.covariate, 0, 1)[:, :, :1]
-    return adjust(_score(data), x, data.stratum).residuals
+    return fit_slope(_score(data), x, data.stratum).residuals
 
 
 def _one_sided(values: Floats, data: Simulated, seed: int) -> Floats:

@@ -50,16 +50,17 @@ def schedule_cells(
     wave: int,
     subjects: Iterable[WaveInstance],
     models: Iterable[ModelPin],
-    replicates: int,
+    replicates: Sequence[int],
     order: Seed,
     tranches: Sequence[Collection[int]] = (),
 ) -> tuple[Cell, ...]:
     """Every cell of the wave, shuffled by a recorded stream, which interleaves the arms.
 
-    ``tranches`` are those that each of the models runs; () is the panel, 0, for all of them.
+    ``replicates`` are the runs of each of the models on an instance, and ``tranches`` those that
+    each runs; () is the panel, 0, for all of them.
     """
     pins = tuple(models)
-    runs = list(zip(pins, tranches or ((0,),) * len(pins), strict=True))
+    runs = list(zip(pins, replicates, tranches or ((0,),) * len(pins), strict=True))
     cells = [
         Cell(
             episode=episode_id(study, wave, subject.instance, pin, replicate),
@@ -70,9 +71,9 @@ def schedule_cells(
             replicate=replicate,
         )
         for subject in subjects
-        for pin, pin_tranches in runs
+        for pin, count, pin_tranches in runs
         if subject.tranche in pin_tranches
-        for replicate in range(replicates)
+        for replicate in range(count)
     ]
     return order.child("schedule", wave).rng().shuffle(cells)
 

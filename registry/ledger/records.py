@@ -26,15 +26,13 @@ _LATER = {"later": True}
 class StandardRules:
     """Promises of standard-v1 beyond basic-v1 (spec/statistics.md, D4 to B1)."""
 
-    pre_exposure: tuple[str, ...]  # models released before publication: covariate and control C1
+    pre_exposure: tuple[str, ...]  # models released before publication: they calibrate (C1)
     frozen: tuple[str, ...]  # of unchanging weights, run again at every look: control C1
     spiked: tuple[str, ...]  # agents that were given public keys: control C2
-    covariate_runs: int  # of pre-exposure models on each instance; with fewer, no adjustment
+    control_runs: int  # of each pre-exposure or frozen model on an instance
     study_alpha: float  # P4, one-sided, over all looks; its own family
-    onset_alpha: float  # of the e-process after the last look, taken from study_alpha; 0 for none
-    onset_looks: int  # the most that it may go on for; the plan's looks where it is not run
     control_alpha: float  # C1 and C3, two-sided
-    control_margin: float  # C1: the pooled 90 % interval lies inside
+    control_margin: float  # C1 and C3 agree where the 90 % interval lies inside
     second_grader: str  # C3: a judge that must give the same verdict; "" for none
     sensitivity: tuple[str, ...]  # S2, S3, by name
     hypotheses: tuple[str, ...]  # in words
@@ -152,7 +150,7 @@ class RunManifest:
     judges: tuple[JudgePin, ...]
     sandbox: str  # "docker" or "local"
     runtime: str
-    replicates: int
+    replicates: tuple[int, ...]  # runs of each of the models on an instance, in their order
     schedule_seed: str  # hex; the order in which owed cells are shuffled
     run_recipient: str  # age public key of the run
     run_key: str  # store key of the run's identity, sealed to the study's recipients

@@ -150,9 +150,8 @@ def _measure(study: Study, scratch_study: Study, scratch: Scratch) -> Calibrated
     means = make_seed_means(table.where(table["grader"] == GRADER), plan.outcomes, plan.strata)
     doses = dict(scratch.agents)
     tested = means.where(1, list(doses))
-    rules = plan.standard
-    before = means.where(0, [HONEST]) if rules is not None else []
-    data = look_data(means, tested, before, rules.covariate_runs if rules is not None else 1)
+    controls = [] if plan.standard is None else means.where(0, [HONEST])
+    data = look_data(means, tested, controls)
     tested_means = data.means
     labels = np.repeat(tested_means.public[:, None], len(tested), axis=1)
     scores = data.studies(range(len(tested))).scores

@@ -25,7 +25,7 @@ from analysis.calibration import (
 from analysis.data import ResultTable, SeedMeans, make_seed_means, one_of
 from analysis.json_values import plain_values
 from analysis.plan import ModelScores, control_models, keep_rows
-from analysis.stats import Bools, Floats, Ints, pre_exposure_means
+from analysis.stats import Bools, Floats, Ints, control_means
 from harness.storage import calibration_key
 from registry.canonical import canonical_bytes, digest_bytes
 from registry.errors import BrokenPromise
@@ -280,8 +280,8 @@ def _table(study: StudySnapshot, plan: Plan, wave: int) -> ResultTable:
 
 
 def _covariate(plan: Plan, means: SeedMeans, rows: Bools, wave: int, model: str) -> Floats | None:
-    """Return the covariate that the plan adjusts a model by at a wave, (n, outcomes). It leaves out
-    the model's own runs, which predict its scores better than those of another model."""
+    """Return the control models' means (n, outcomes) that the plan calibrates a model by at a
+    wave. They leave out its own runs: subtracting these would take off what is looked for."""
     rules = plan.standard
     if rules is None:
         return None
@@ -290,8 +290,7 @@ def _covariate(plan: Plan, means: SeedMeans, rows: Bools, wave: int, model: str)
         for place, column in enumerate(means.columns)
         if column.model in rules.pre_exposure and column.model != model and column.wave <= wave
     ]
-    values, runs = means.values[rows][:, before], means.scored[rows][:, before]
-    return pre_exposure_means(values, runs, rules.covariate_runs)
+    return control_means(means.values[rows][:, before], means.stratum[rows])
 
 
 def _known(

@@ -42,7 +42,16 @@ _SHARE = click.FloatRange(0, 1)
     "closed waves of a study.",
 )
 @click.option("--grader", help="The grader to take, if the table has several.")
-@click.option("--gap", type=float, default=0.05, show_default=True, help="Inflation to detect.")
+@click.option(
+    "--gap", type=float, default=0.1, show_default=True, help="Inflation to detect in a model."
+)
+@click.option(
+    "--study-gap",
+    type=float,
+    default=0.05,
+    show_default=True,
+    help="Inflation to detect in the study: in all new models from the onset on.",
+)
 @click.option(
     "--power",
     "target",
@@ -66,19 +75,15 @@ _SHARE = click.FloatRange(0, 1)
 )
 @click.option("--final-only", is_flag=True, help="Only the weighted score is inflated.")
 @click.option(
-    "--covariate-runs",
+    "--control-models",
     type=click.IntRange(0),
-    help="Of models from before, on each instance; 0 for no adjustment.",
+    help="Models from before the publication, which calibrate the scores; 0 for none. Default: "
+    "the study's, else 4.",
 )
 @click.option(
-    "--pre-exposure",
+    "--control-runs",
     type=_COUNT,
-    help="Models from before the publication, the negative control. Default: the study's, else 4.",
-)
-@click.option(
-    "--frozen",
-    type=click.IntRange(0),
-    help="How many of them are run again at every look. Default: the study's, else none.",
+    help="Runs of each of them on an instance. Default: the study's, else 2.",
 )
 @click.option(
     "--onset",
@@ -101,16 +106,15 @@ def power(plot: Path | None, as_json: bool, **options: Any) -> None:
     """Estimate the seeds that a study needs, and the smallest inflation that it can detect.
 
     Studies are simulated and put through the plan's own test: a model's power is to be named at
-    its look (P3), the study's to reject by its last (P4). Formulas are shown too. The negative
-    controls are simulated too: how often C1 withholds the verdicts of a look although they are
-    clean, and the power that is left. What is taken from results is blind to the arms.
+    its look (P3), the study's to reject by its last (P4). Formulas are shown too. What is taken
+    from results is blind to the arms.
 
     \b
     Examples:
       dosimeter power
       dosimeter power --study my-study --gap 0.1 --plot power.svg
       dosimeter power --from pilot.csv --strata 8 --models 4 --cost-per-episode 0.35
-      dosimeter power --looks 1 --models 1 --outcome score --covariate-runs 0 --json
+      dosimeter power --looks 1 --models 1 --outcome score --control-models 0 --json
     """
     from study.planning import PowerRequest, answer_power
 
@@ -154,12 +158,12 @@ def _premises(answer: PowerAnswer) -> list[str]:
     every_model, one_model, one_run = components.parts
     deviations = zip(components.sd, plan.outcomes, strict=False)
     spread = " and ".join(f"{deviation:.3f} ({outcome})" for deviation, outcome in deviations)
-    runs = setting.covariate_runs
-    adjusted = f"adjusted by {runs} pre-exposure runs" if runs else "not adjusted"
+    runs = setting.control_models * setting.control_runs
+    calibrated = f"calibrated by {runs} control runs" if runs else "not calibrated"
     lines = [
         f"Plan {plan.name}: {len(plan.strata)} strata × {plan.seeds_per_arm} instances an arm × "
         f"{stats.counted(plan.replicates, 'run')}; {plan.looks} looks of {setting.models} new "
-        f"models; one-sided alpha {plan.alpha:g}, {look_alpha(plan):.3g} a look; {adjusted}.",
+        f"models; one-sided alpha {plan.alpha:g}, {look_alpha(plan):.3g} a look; {calibrated}.",
         f"Variance from {answer.source}: SD of a run {spread}; {100 * every_model:.1f} % of the "
         f"variance is the instance's for every model, {100 * one_model:.1f} % for one model, "
         f"{100 * one_run:.1f} % the run's.",
@@ -183,48 +187,17 @@ def _findings(answer: PowerAnswer) -> list[str]:
     lines = [
         f"As planned, {gap} in one new model: power {_share(planned.power, planned.error)} "
         f"(formula {planned.formula:.2f}).",
-        *_control_words(answer, gap),
     ]
     if planned.study_power is not None:
         look = planned.study_look
         average = "" if look is None else f", at look {look:.1f} on average"
         lines.append(
-            f"As planned, {gap} in all new models from look {answer.setting.onset} on: the study "
-            f"rejects with power {_share(planned.study_power, planned.study_error)}{average}."
+            f"As planned, {100 * answer.setting.study_gap:g} points in all new models from look "
+            f"{answer.setting.onset} on: the study rejects with power "
+            f"{_share(planned.study_power, planned.study_error)}{average}."
         )
     lines += [_needed(answer, gap), _detectable(answer)]
     return [*lines, f"As planned: {_episodes(answer, planned.seeds)}."]
-
-
-def _control_words(answer: PowerAnswer, gap: str) -> list[str]:
-    """Return the lines on the verdicts that control C1 leaves at a look."""
-    planned, rules, controls = answer.planned, answer.plan.standard, answer.setting.controls
-    if rules is None or controls is None or planned.withheld is None or planned.half_width is None:
-        return ["No negative control is named: C1 withholds nothing."]
-    runs = stats.counted(len(controls.baseline), "run")
-    named = f"{runs} over all instances by models from before"
-    if controls.frozen:
-        named += f", {len(controls.frozen)} of frozen models at the look"
-    withheld = _share(planned.withheld, planned.withheld_error)
-    kept = _share(planned.issued, planned.issued_error)
-    lines = [
-        f"Negative controls: {named}. Half of their 90 % interval is {100 * planned.half_width:.1f}"
-        f" points; ±{100 * rules.control_margin:g} must hold all of it.",
-        "Verdicts of a look are withheld by C1, the controls being clean, with probability "
-        f"{withheld}; {gap} in one new model are named and not withheld with power {kept}.",
-    ]
-    return [*lines, _warning(answer)] if answer.often_withheld else lines
-
-
-def _warning(answer: PowerAnswer) -> str:
-    warning = "Warning: C1 would withhold the verdicts of more than one look in five. "
-    if not answer.remedies:
-        return warning + "No number of instances or models within reach keeps it to 10 %."
-    remedies = " or ".join(
-        f"{remedy.count} {remedy.what} ({_share(remedy.withheld, remedy.error)} simulated)"
-        for remedy in answer.remedies
-    )
-    return warning + f"To keep it to 10 %: {remedies}, all else as planned."
 
 
 def _needed(answer: PowerAnswer, gap: str) -> str:
@@ -258,9 +231,6 @@ def _row(answer: PowerAnswer, point: PowerPoint) -> dict[str, Any]:
     if point.study_power is not None:
         row["the study"] = _share(point.study_power, point.study_error)
         row["mean look"] = "–" if point.study_look is None else f"{point.study_look:.1f}"
-    if point.withheld is not None:
-        row["withheld"] = _share(point.withheld, point.withheld_error)
-        row["issued"] = _share(point.issued, point.issued_error)
     row["episodes"] = answer.episodes(point.seeds)
     cost = answer.cost(point.seeds)
     return row if cost is None else row | {"USD": f"{cost:,.2f}"}

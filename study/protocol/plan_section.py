@@ -36,13 +36,10 @@ class ControlsSection(Section):
     pre_exposure: Names = ()
     frozen: Names = ()
     spiked: Names = ()
+    runs: Count | None = None  # of each pre-exposure or frozen model on an instance
     alpha: Rate | None = None
     margin: Rate | None = None
     regrade: Annotated[float, Field(ge=0, le=1)] | None = None
-
-
-class CovariateSection(Section):
-    runs: Count | None = None
 
 
 class PlanSection(Section):
@@ -59,10 +56,7 @@ class PlanSection(Section):
     judges: dict[str, JudgeRuleSection] = {}
     # Of standard-v1 alone:
     study_alpha: Annotated[float, Field(gt=0, lt=0.5)] | None = None
-    onset_alpha: Annotated[float, Field(ge=0, lt=0.5)] | None = None
-    onset_looks: Count | None = None
     controls: ControlsSection | None = None
-    covariate: CovariateSection | None = None
     second_grader: str | None = None
     sensitivity: Names | None = None
     exclusions: Names | None = None
@@ -72,7 +66,6 @@ class PlanSection(Section):
 
 SECTIONS: Mapping[str, type[Section]] = {
     "controls": ControlsSection,
-    "covariate": CovariateSection,
 }
 _OF_EVERY_PRESET = {
     *("looks", "alpha", "permutations", "enumerate_up_to"),
@@ -99,12 +92,6 @@ def idle_keys(section: PlanSection, place: tuple[str, ...] = ("plan",)) -> Fault
         if getattr(section, key) is not None:
             message = f"the preset {section.preset} has no {key!r}; write `preset: standard-v1`"
             yield (*place, key), message
-    if section.onset_looks is not None and not section.onset_alpha:
-        yield (
-            (*place, "onset_looks"),
-            "without `onset_alpha` no e-process for an onset is run; give it one (0.005 is usual), "
-            "or leave `onset_looks` out",
-        )
 
 
 def make_plan(
@@ -144,6 +131,7 @@ def make_plan(
             "`second_grader`"
         )
     # The preset's demand if a judge has a part in the verdict (spec/statistics.md, C3).
+    options = {"control_runs": replicates} | options
     options |= {"regrade": 1.0 if section.second_grader else 0.0} | options
     dated = sorted({*controls.pre_exposure, *controls.frozen} & set(released))
     facts = [(name, released[name].isoformat()) for name in dated]
@@ -158,10 +146,10 @@ def plan_options(section: PlanSection) -> dict[str, Any]:
         names = {*names, *STANDARD_ONLY} - SECTIONS.keys()
         controls = section.controls or ControlsSection()
         parts = {
-            **controls.model_dump(exclude={"alpha", "margin"}),
+            **controls.model_dump(exclude={"alpha", "margin", "runs"}),
             "control_alpha": controls.alpha,
             "control_margin": controls.margin,
-            "covariate_runs": (section.covariate or CovariateSection()).runs,
+            "control_runs": controls.runs,
         }
     options = section.model_dump(include=names) | parts
     return {name: value for name, value in options.items() if value is not None}

@@ -113,6 +113,17 @@ class Protocol:
         planned = (self.tranches[wave] if self.tranches else ()) or (PANEL,) * len(models)
         return dict(zip(models, planned, strict=True))
 
+    def wave_replicates(self, wave: int) -> tuple[int, ...]:
+        """Return the runs of each model of a wave on an instance, in the models' order."""
+        return tuple(self.replicates_of(name) for name in self.waves[wave])
+
+    def replicates_of(self, model: str) -> int:
+        """Return a model's runs on an instance, which may be more for a control model."""
+        controls = self.plan.controls
+        if controls is None or model not in {*controls.pre_exposure, *controls.frozen}:
+            return self.replicates
+        return controls.runs or self.replicates
+
     def tranche_size(self, tranche: int) -> int:
         """Return the number of instances of a tranche in each stratum, both arms together."""
         return 2 * (self.seeds_per_arm, *self.reserve)[tranche]

@@ -167,7 +167,7 @@ def _plan_of(
     if plan.standard is not None and not plan.standard.pre_exposure:
         notes.append(
             "No model is named that was released before the publication (--pre-exposure, or "
-            "controls in the plan): there is no negative control and no covariate, and the "
+            "controls in the plan): nothing calibrates the scores, and the "
             "verdicts rest on the random allocation alone."
         )
     return plan, notes

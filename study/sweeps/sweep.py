@@ -227,7 +227,7 @@ def _new_manifest(
         judges=protocol.judges,
         sandbox=protocol.sandbox.kind,
         runtime=protocol.sandbox.runtime,
-        replicates=protocol.replicates,
+        replicates=protocol.wave_replicates(wave),
         schedule_seed=entropy_of(protocol).draw(32, "schedule", wave).hex(),
         run_recipient=recipient,
         run_key=run_key_key(recipient),
@@ -252,7 +252,8 @@ def _stated_tranches(protocol: Protocol, wave: int) -> tuple[Tranches, ...]:
 def _check_resumed(study: Study, begun: RunManifest) -> None:
     planned, wave = study.protocol, begun.wave
     models, tranches = planned.wave_models(wave), _stated_tranches(planned, wave)
-    now = (models, tranches, planned.replicates, planned.sandbox.kind, planned.sandbox.runtime)
+    replicates = planned.wave_replicates(wave)
+    now = (models, tranches, replicates, planned.sandbox.kind, planned.sandbox.runtime)
     then = (begun.models, begun.tranches, begun.replicates, begun.sandbox, begun.runtime)
     if now != then:
         raise BrokenPromise(

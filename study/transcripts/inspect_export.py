@@ -258,7 +258,7 @@ def _spec(header: LogHeader, seeds: list[int]) -> Json:
         "model": header.model.name,
         "model_args": {"provider": header.model.provider, "version": header.model.version},
         "config": {
-            "epochs": manifest.replicates,
+            "epochs": dict(zip(manifest.models, manifest.replicates, strict=True))[header.model],
             "turn_limit": limits and limits.turns,
             "time_limit": limits and round(limits.episode_seconds),
         },

@@ -53,9 +53,13 @@ def make_row(**given: object) -> ResultRow:
 
 
 def simulate(
-    waves: Sequence[tuple[int, Sequence[Agent]]], *, seeds: int = 24, replicates: int = 1
+    waves: Sequence[tuple[int, Sequence[Agent]]],
+    *,
+    seeds: int = 24,
+    replicates: int = 1,
+    draw: int = 5,
 ) -> list[ResultRow]:
-    rng, rows = np.random.default_rng(5), []
+    rng, rows = np.random.default_rng(draw), []
     for wave, agents in waves:
         for stratum in STRATA:
             for number in range(2 * seeds):
@@ -99,7 +103,7 @@ def make_records(waves: Sequence[tuple[int, Sequence[Agent]]], **plan: object) -
         RunManifest(
             "A study", wave, registration, sealed.root,
             tuple(ModelPin(a.name, "built-in", "scripted-1") for a in agents), (), "docker",
-            "runc", promised.replicates, "00", "age1", "runs/x/key.age", made,
+            "runc", (promised.replicates,) * len(agents), "00", "age1", "runs/x/key.age", made,
         )
         for wave, agents in waves
     )  # fmt: skip

@@ -36,7 +36,7 @@ def cells(url: str, count: int = COUNT) -> tuple[Cell, ...]:
     seeds = [root.child("cell", number) for number in range(count)]
     made = INSTALLED.family(spec.family)
     subjects = [WaveInstance(spec, made.generate(spec.difficulty, seed).id, seed) for seed in seeds]
-    return schedule_cells("s", 0, subjects, [pin_at(url)], 1, root)
+    return schedule_cells("s", 0, subjects, [pin_at(url)], [1], root)
 
 
 def bench(url: str, folder: str, study: str, identity: str) -> Workbench:

@@ -82,7 +82,7 @@ def begin_wave(store: Store, ledger: Ledger, registered: Preregistration, wave: 
         judges=(),
         sandbox="local",
         runtime="",
-        replicates=1,
+        replicates=(),
         schedule_seed="00" * 32,
         run_recipient=RECIPIENT,
         run_key=f"{folder}/key.age",

@@ -11,8 +11,6 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner, Result
 
-from analysis.errors import AnalysisError
-from analysis.planning.control_power import NegativeControls
 from analysis.planning.power import PowerSetting
 from study.cli.main import main
 from study.planning import PowerRequest, plan_setting
@@ -38,7 +36,9 @@ def test_json_holds_the_plan_powers_and_costs() -> None:
     assert found["plan"]["name"] == "standard-v1"
     assert found["plan"]["look_alpha"] == pytest.approx(0.0125)
     planned = found["planned"]
-    assert planned["episodes"] == 2 * 6 * 2 * (2 * 2 * 1 + 4)  # instances x (looks x models + x)
+    assert planned["episodes"] == 2 * 6 * 2 * (
+        2 * 2 * 1 + 8
+    )  # instances x (looks x models + controls)
     assert planned["cost_usd"] == pytest.approx(0.5 * planned["episodes"])
     needed = found["needed"]
     powers = {point["seeds"]: point["power"] for point in needed["points"]}
@@ -48,46 +48,26 @@ def test_json_holds_the_plan_powers_and_costs() -> None:
     assert found == _json(*SMALL, "--cost-per-episode", "0.5")  # the same seed, the same answer
 
 
-def test_what_c1_withholds_is_told_with_what_would_help() -> None:
-    found = _json(*SMALL, "--frozen", "1")
-    held, planned = found["controls"], found["planned"]
-    assert (held["margin"], len(held["baseline"]), held["frozen"]) == (0.05, 4, ["before 1"])
-    assert planned["withheld"] > 0.9  # of 12 instances an arm
-    assert planned["issued"] <= planned["power"] * 0.2 + 0.05
-    assert held["half_width"] > held["margin"]
-    (seeds,) = held["remedies"]  # what models share keeps more of them from helping here
-    assert seeds["what"] == "instances an arm and stratum"
-    assert 70 <= seeds["count"] <= 140
-    assert planned["episodes"] == 2 * 6 * 2 * (2 * 2 + 4 + 2 * 1)  # the frozen one at both looks
-
-
 def test_words_and_a_plot(tmp_path: Path) -> None:
     plot = tmp_path / "power.svg"
     result = _run(*SMALL, *QUICK, "--cost-per-episode", "0.5", "--plot", str(plot))
     assert result.exit_code == 0, result.output
     assert "For power 0.8 at 30 points" in result.stdout
     assert "published results" in result.stdout
-    assert "Warning: C1 would withhold the verdicts of more than one look in five." in result.stdout
-    assert "To keep it to 10 %:" in result.stdout
+    assert "calibrated by 8 control runs" in result.stdout
     root = ElementTree.fromstring(plot.read_text())
     words = "".join(root.itertext())
     assert "Instances in each arm of each of 2 strata" in words
     assert "$" in words
-    assert "not withheld by C1" in words
 
 
-def test_controls_are_those_of_the_studys_waves(tmp_path: Path) -> None:
+def test_controls_are_those_of_the_study(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text((files("study") / "demo.yaml").read_text())
     answer = _setting(PowerRequest(study=tmp_path))
-    assert answer.controls == NegativeControls(
-        ("before-1", "before-2", "before-3", "before-4"), ("before-1",)
-    )
-    assert answer.covariate_runs == 5  # at the first look
-    more = _setting(PowerRequest(study=tmp_path, pre_exposure=2, frozen=0))
-    assert more.controls == NegativeControls(("before 1", "before 2"))
-    assert more.covariate_runs == 0  # fewer than the plan adjusts by
-    with pytest.raises(AnalysisError, match="only 2 are from before"):
-        _setting(PowerRequest(study=tmp_path, pre_exposure=2, frozen=3))
+    assert (answer.control_models, answer.control_runs) == (4, 1)
+    more = _setting(PowerRequest(study=tmp_path, control_models=2, control_runs=3))
+    assert (more.control_models, more.control_runs) == (2, 3)
+    assert (more.gap, more.study_gap) == (0.10, 0.05)
 
 
 def _setting(request: PowerRequest) -> PowerSetting:
@@ -101,9 +81,9 @@ def test_a_plan_without_controls_says_so(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(demo[: demo.index("plan:")] + "entropy: system\n")
     result = _run("--study", str(tmp_path), "--gap", "0.4", *QUICK)
     assert result.exit_code == 0, result.output
-    assert "No negative control is named: C1 withholds nothing." in result.stdout
-    refused = _run("--study", str(tmp_path), "--frozen", "1", *QUICK)
-    assert "names no negative controls" in refused.stderr
+    assert "not calibrated" in result.stdout
+    refused = _run("--study", str(tmp_path), "--control-models", "1", *QUICK)
+    assert "is not calibrated by control models" in refused.stderr
 
 
 def test_a_pilot_tells_variance_and_price(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from analysis.report.figures import style
 
 _LEFT, _RIGHT, _FOOT, _HEAD, _HIGH = 0.6, 0.15, 0.62, 0.34, 2.2  # inches, of a calibration
 _POWER_HIGH, _POWER_HEAD, _BETWEEN = 3.9, 1.0, 0.35  # inches
-_MODEL, _STUDY, _ISSUED = style.CATEGORIES[:3]  # distinguished by marker and dash too
+_MODEL, _STUDY = style.CATEGORIES[:2]  # distinguished by marker and dash too
 
 
 @style.styled
@@ -71,7 +71,6 @@ def _draw_power(axes: Any, curve: PowerCurve, x: Callable[[PowerPoint], float]) 
     study = [(p.study_power, p.study_error) for p in points]
     series = (
         ("a model (P3)", _MODEL, "o", [(p.power, p.error) for p in points]),
-        ("a model, not withheld by C1", _ISSUED, "^", [(p.issued, p.issued_error) for p in points]),
         ("the study by its last look (P4)", _STUDY, "s", study),
     )
     for label, colour, marker, rates in series:

@@ -48,7 +48,7 @@ def uneven(row: ResultRow) -> float:
 
 def test_what_moves_alike_in_both_arms_is_told_and_passes(rows) -> None:
     drift = drift_of(rows, lambda row: 0.1)
-    assert drift.pooled.passed
+    assert drift.pooled.state == "agrees"
     assert drift.answers == sum(r.wave == 0 for r in rows)
     assert [each.model for each in drift.models] == ["", *(agent.name for agent in OLD)]
     for each in drift.models:
@@ -66,13 +66,13 @@ def test_what_moves_one_arm_fails_and_says_where(rows) -> None:
         return uneven(row) - (0.3 if lost else 0.01)
 
     drift = drift_of(rows, change)
-    assert not drift.pooled.passed
+    assert drift.pooled.state == "disagrees"
     told = {row["model"]: row for row in drift_json(drift)}
     assert told[worst]["gap"] == pytest.approx(0.3, abs=0.02)
     assert told[worst]["p"] < 0.01
     assert told[worst]["private"] < -0.28 < -0.02 < told[worst]["public"]
     assert told[worst]["private_interval"][1] < 0, "changes go below 0"
-    assert [told[agent.name]["passed"] for agent in OLD[1:]] == [True] * 3
+    assert [told[agent.name]["state"] for agent in OLD[1:]] == ["agrees"] * 3
     assert told[None]["gap"] == pytest.approx(0.075, abs=0.01)
     assert "not alike in the arms: the arms differ by" in drift_words(drift)
 
@@ -88,8 +88,8 @@ def test_what_was_scored_once_counts_for_nothing(rows) -> None:
     drift = measure_drift(plan, replace(held, after=lost), REGISTRATION)
     assert drift.answers == sum(r.wave == 0 and r.model != OLD[0].name for r in rows)
     assert drift.models[1].public is None
-    assert not drift.models[1].control.passed
-    assert drift.pooled.passed
+    assert drift.models[1].control.state == "not run"
+    assert drift.pooled.state == "agrees"
 
 
 def test_a_second_grader_that_drifted_withholds_the_looks_verdicts(rows) -> None:
@@ -111,6 +111,14 @@ def test_a_second_grader_that_drifted_withholds_the_looks_verdicts(rows) -> None
         assert "the change is not alike in the arms" in found[2, model]
     for none in (verdicts(sound[0]), verdicts(sound[0], replace(sound[1], share=0.5))):
         assert "`dosimeter grade --judge judge --again-at 2` does" in none[2, "told"]
+    held = regraded(rows, uneven, 2)
+    gone = [
+        replace(r, status=Status.MISSING, score=None, passed=None, total=None) for r in held.after
+    ]
+    empty = measure_drift(plan, replace(held, after=tuple(gone)), REGISTRATION)
+    assert empty.pooled.state == "not run"
+    assert "no archived answer was graded twice" in verdicts(sound[0], empty)[2, "told"]
+    assert verdicts(sound[0], empty)[2, "told"].startswith("withheld: withheld: C3")
     other = verdicts(sound[0], replace(sound[1], judge="another"))
     assert "judge has not graded the answers of wave 0 again" in other[2, "told"]
 
@@ -118,10 +126,12 @@ def test_a_second_grader_that_drifted_withholds_the_looks_verdicts(rows) -> None
 def test_exact_grading_needs_no_judge_and_says_so(rows) -> None:
     table, plan = make_table(rows), plan_of(sensitivity=[], permutations=199)
     exact = analyse(plan, table, REGISTRATION).standard.controls
-    assert [(c.what, c.passed) for c in exact if c.kind == "C3"] == [("graded exactly", True)] * 2
+    assert [(c.what, c.state) for c in exact if c.kind == "C3"] == [
+        ("graded exactly", "agrees")
+    ] * 2
     judged = analyse(plan, table, REGISTRATION, scored_by="gpt").standard.controls
     told = [c for c in judged if c.kind == "C3"]
-    assert [c.passed for c in told] == [None, None]
+    assert [c.state for c in told] == ["not run"] * 2
     assert "those of gpt: neither its errors by arm nor a drift are known" in told[0].says
 
 
@@ -129,6 +139,6 @@ def test_a_plan_says_what_is_graded_again(rows) -> None:
     words = describe_plan(plan_of(second_grader="judge", regrade=0.25))
     assert "grades the first wave's answers again, on a share of 0.25 of the instances" in words
     silent = describe_plan(plan_of(second_grader="judge"))
-    assert "A second grader, judge, must give the same verdict." in silent
+    assert "A second grader, judge, must find the same gap" in silent
     assert "the first wave's answers" not in silent
     assert StandardRules.__dataclass_fields__["regrade"].default == 0.0

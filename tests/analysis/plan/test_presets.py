@@ -9,7 +9,13 @@ import pytest
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
 from analysis.plan.describe import describe_plan
-from analysis.plan.presets import basic_plan, look_alpha, standard_plan, validate_plan
+from analysis.plan.presets import (
+    basic_plan,
+    look_alpha,
+    replicates_of,
+    standard_plan,
+    validate_plan,
+)
 from analysis.report.deviations import deviations
 from registry.ledger.records import ModelPin
 from registry.result_row import Arm, Status
@@ -60,7 +66,7 @@ def test_the_preset_standard_v1_holds_the_rules_of_the_specification():
         "standard-v1", 0.025, 8, 19_999,
     )  # fmt: skip
     rules = plan.standard
-    assert (rules.covariate_runs, rules.study_alpha, rules.onset_alpha) == (4, 0.025, 0.0)
+    assert (rules.control_runs, rules.study_alpha) == (1, 0.025)
 
 
 @pytest.mark.parametrize(
@@ -69,12 +75,12 @@ def test_the_preset_standard_v1_holds_the_rules_of_the_specification():
         ({"frozen": ("old", "old")}, "frozen: names a model twice"),
         ({"spiked": ("old",)}, "spiked: 'old' is a negative control too"),
         ({"study_alpha": 0.0}, "study_alpha: 0.0 must lie"),
-        ({"onset_alpha": 0.025}, "onset_alpha: .* must lie below it"),
         (
-            {"permutations": 319, "onset_alpha": 0.005},
+            {"permutations": 319, "study_alpha": 0.02},
             "permutations: .*too few to spend study_alpha",
         ),
-        ({"covariate_runs": 0}, "covariate_runs: 0 is not a count"),
+        ({"looks": 21}, "looks: 21 are too many; give 20 or fewer"),
+        ({"control_runs": 0}, "control_runs: 0 is not a count"),
         ({"sensitivity": ("hope",)}, "sensitivity: 'hope' is not one; known: unadjusted"),
         ({"exclusions": ("bad seeds",)}, "exclusions: 'bad seeds' is not one"),
     ],
@@ -82,6 +88,14 @@ def test_the_preset_standard_v1_holds_the_rules_of_the_specification():
 def test_a_standard_plan_that_cannot_be_run_is_refused_by_field(given, said):
     with pytest.raises(AnalysisError, match=rf"^plan 'standard-v1': {said}"):
         standard(**given)
+
+
+def test_control_models_may_have_runs_of_their_own_number(records):
+    """spec/verdicts.md, 1: four pre-exposure models twice each are 8 control runs an instance."""
+    plan = standard(replicates=3, control_runs=2, frozen=("old", "kept"), spiked=("told",))
+    runs = {name: replicates_of(plan, name) for name in ("old", "kept", "told", "new")}
+    assert runs == {"old": 2, "kept": 2, "told": 3, "new": 3}
+    assert replicates_of(replace(records.plan, replicates=5), "old") == 5
 
 
 def test_a_basic_plan_has_no_rules_of_the_standard_one(records):
@@ -93,10 +107,11 @@ def test_a_basic_plan_has_no_rules_of_the_standard_one(records):
 
 def test_a_standard_plan_tells_its_rules_in_words():
     words = describe_plan(
-        standard(frozen=("old",), spiked=("told",), onset_alpha=0.005, second_grader="judge",
+        standard(frozen=("old",), spiked=("told",), second_grader="judge",
                  exclusions=("version-changed",))
     )  # fmt: skip
-    for part in ("H1", "blind to the arms", "held to 0.02 (one-sided) over 8 looks", "0.005",
+    for part in ("H1", "the 1 model released before publication, each run once",
+                 "held to 0.025 (one-sided) over 8 looks",
                  "told, given public keys", "old again at every look", "judge", "withheld",
                  "its tipping point", "several versions", "GEE"):  # fmt: skip
         assert part in words, part
@@ -143,7 +158,7 @@ def test_sample_departures(records, study_rows, row):
 def test_run_departures(records, study_rows, row):
     strange = replace(study_rows[0], model="stranger")
     wave0 = replace(
-        records.runs[0], replicates=3,
+        records.runs[0], replicates=(3, 3, 3),
         models=(*records.runs[0].models, ModelPin("absent", "p", "v")),
     )  # fmt: skip
     served = replace(study_rows[1], served_version="scripted-2")
@@ -152,7 +167,7 @@ def test_run_departures(records, study_rows, row):
     )
     assert "stranger at wave 0 stands in no run manifest." in said
     assert "absent was to run in wave 0 and has no result." in said
-    assert "Wave 0 ran 3 replicates; 1 registered." in said
+    assert "Wave 0 ran 3 replicates of honest-a; 1 registered." in said
     assert "served in 2 versions within wave 0" in said
 
 

@@ -84,7 +84,7 @@ def columns_of(means: SeedMeans, models: Sequence[str]) -> list[int]:
 def studies_of(plan: Plan, tables: Sequence[ResultTable], others: int, *, instead: bool) -> Studies:
     panels = [make_seed_means(table, plan.outcomes, plan.strata) for table in tables]
     first = panels[0]
-    x = look_data(first, columns_of(first, ["m0"]), first.where(0, ["old"]), 4).covariate
+    x = look_data(first, columns_of(first, ["m0"]), first.where(0, ["old"])).covariate
 
     def scores(made: Sequence[SeedMeans], models: Sequence[str]) -> ModelScores:
         parts = [(means, columns_of(means, models)) for means in made]
@@ -113,7 +113,7 @@ def decide(plan: Plan, studies: Studies) -> Decisions:
 def by_the_plan(plan: Plan, table: ResultTable, models: Sequence[str]) -> PrimaryResult:
     """What `dosimeter report` would say of the first of a look's models."""
     means = make_seed_means(table, plan.outcomes, plan.strata)
-    data = look_data(means, columns_of(means, models), means.where(0, ["old"]), 4)
+    data = look_data(means, columns_of(means, models), means.where(0, ["old"]))
     return look_results(plan, data, REGISTRATION)[0]
 
 

@@ -1,21 +1,25 @@
-"""standard-v1 from rows to verdicts: looks, covariate, controls, bounds, and what is withheld."""
+"""standard-v1 from rows to verdicts: looks, calibration, controls, bounds, and what is withheld."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
 
 import pytest
 
+from analysis.data.seed_means import make_seed_means
 from analysis.data.table import make_table
 from analysis.errors import AnalysisError
-from analysis.plan.controls import second_opinion
+from analysis.plan.controls import FROZEN_CHANGE, RELEASED_BEFORE, second_opinion
 from analysis.plan.history import WaveHistory
 from analysis.plan.look import analyse
 from analysis.plan.presets import SENSITIVITY, standard_plan
+from analysis.plan.standard import bears_on
 from analysis.report.wording import monitored_words
+from analysis.stats.adjustment import fit_slope
+from analysis.stats.intervals import estimate_gap
 from registry.result_row import Arm, ResultRow, Status
 from tests.analysis.conftest import STRATA, Agent, simulate
 
@@ -38,7 +42,7 @@ def plan_of(**given: object):
 
 @pytest.fixture(scope="module")
 def rows() -> list[ResultRow]:
-    return simulate(WAVES)
+    return simulate(WAVES, draw=8)
 
 
 @pytest.fixture(scope="module")
@@ -63,17 +67,183 @@ def test_who_was_told_is_found_and_the_others_are_not(analysis):
     assert "contaminated" not in (words["honest"], words["later"])
 
 
-def test_scores_are_adjusted_where_enough_was_run_before_publication(rows, analysis):
+def test_scores_are_calibrated_by_the_models_of_before_publication(rows):
+    """The tested gap is the model's own less that of the control models' mean: slope 1."""
+    analysis = analyse(plan_of(frozen=[], sensitivity=[]), make_table(rows), REGISTRATION)
     assert [look.covered for look in analysis.standard.looks] == [1.0, 1.0]
-    assert analysis.standard.looks[0].covariate_models == tuple(a.name for a in OLD)
-    first = analysis.standard.looks[0].results[0]
-    assert first.outcomes[0].beta != 0
-    assert first.unadjusted.gap != first.verdict.estimate
-    bare = analyse(plan_of(covariate_runs=99), make_table(rows), REGISTRATION).standard
-    assert [look.covered for look in bare.looks] == [0.0, 0.0]
-    assert bare.looks[0].results[0].outcomes[0].beta == 0
-    plain = bare.looks[0].results[0]
-    assert plain.verdict.estimate == pytest.approx(plain.unadjusted.gap)
+    means = make_seed_means(make_table(rows), ("score",), STRATA)
+    for look in analysis.standard.looks:
+        assert look.control_models == tuple(a.name for a in OLD)
+        assert not look.changed
+        own = [
+            place for place, column in enumerate(means.columns)
+            if column.model.startswith("old") and column.wave <= look.wave
+        ]  # fmt: skip
+        x = means.values[:, own, 0].mean(axis=1)
+        theirs = estimate_gap(x, means.stratum, means.public).gap
+        for result in look.results:
+            assert [part.beta for part in result.outcomes] == [1.0, 1.0]
+            assert result.verdict.estimate == pytest.approx(result.unadjusted.gap - theirs)
+
+
+def test_a_look_without_a_control_run_is_not_calibrated_and_claims_nothing(rows):
+    bare = [r for r in rows if not r.model.startswith("old")]
+    plan = plan_of(sensitivity=["unadjusted", "fitted-slope"])
+    found = analyse(plan, make_table(bare), REGISTRATION).standard
+    assert [(look.covered, look.control_models) for look in found.looks] == [(0.0, ())] * 2
+    for look in found.looks:
+        for result in look.results:
+            assert result.outcomes[0].beta == 0
+            assert result.verdict.estimate == pytest.approx(result.unadjusted.gap)
+            assert result.verdict.verdict == "inconclusive"
+            assert result.verdict.note.startswith(
+                "not calibrated: control models have scores on none"
+            )
+    assert min(v.p_adjusted for v in found.verdicts) < 0.001, "whatever the test says"
+    assert {c.state for c in found.controls if c.kind == "C1"} == {"not run"}
+    assert "fitted-slope" not in {row.analysis for row in found.sensitivity}
+    late = [r for r in rows if not r.model.startswith("old") or r.wave == 2]
+    two = analyse(plan_of(sensitivity=[]), make_table(late), REGISTRATION).standard.looks
+    assert [look.control_models for look in two] == [(), ("old-0",)], "not by runs yet to come"
+    assert {r.verdict.verdict for r in two[0].results} == {"inconclusive"}
+    assert "contaminated" in {r.verdict.verdict for r in two[1].results}
+
+
+def shifted(
+    rows: Sequence[ResultRow], by: float, where: Callable[[ResultRow], bool]
+) -> list[ResultRow]:
+    """The rows with a shift of the public arm where it holds."""
+    return [
+        replace(r, score=min(1.0, r.score + by), passed=min(10, r.passed + round(10 * by)))
+        if r.arm == Arm.PUBLIC and where(r) else r
+        for r in rows
+    ]  # fmt: skip
+
+
+PLAIN = (
+    (0, tuple(Agent(f"old-{n}", 0.4) for n in range(4))),
+    (1, (Agent("old-0", 0.4), Agent("honest", 0.45), Agent("other", 0.4))),
+    (2, (Agent("old-0", 0.4), Agent("later", 0.4), Agent("told", 0.4, leak=0.9))),
+)
+
+
+@pytest.fixture(scope="module")
+def many() -> list[ResultRow]:
+    """Four runs of each model on an instance: of the frozen one as many as may calibrate a look."""
+    return simulate(PLAIN, replicates=4)
+
+
+def look_words(rows: Sequence[ResultRow]) -> dict[str, str]:
+    found = analyse(plan_of(sensitivity=[]), make_table(rows), REGISTRATION)
+    return {v.model: v.verdict for v in found.verdicts}
+
+
+def test_a_fault_that_all_models_share_makes_no_claim_and_a_leak_in_one_does(many):
+    """Ten points in one arm of every model, the controls with them, move nothing that is tested;
+    the same in one model is found (spec/verdicts.md, 1)."""
+    before = analyse(plan_of(sensitivity=[]), make_table(many), REGISTRATION)
+    faulty = shifted(many, 0.1, lambda r: True)
+    found = analyse(plan_of(sensitivity=[]), make_table(faulty), REGISTRATION)
+    words = {v.model: v.verdict for v in found.verdicts}
+    assert "contaminated" not in {words["honest"], words["other"], words["later"]}
+    assert words["told"] == "contaminated", "and it hides no leak of another size"
+    for then, now in zip(before.verdicts, found.verdicts, strict=True):
+        if then.model != "told":  # of which most are at the top of the scale
+            assert now.estimate == pytest.approx(then.estimate, abs=0.002)
+    first = found.standard.controls[0]
+    assert (first.kind, first.state) == ("C1", "disagrees"), "it is told"
+    assert first.gap == pytest.approx(0.1, abs=0.03)
+    plain = next(r for r in found.standard.looks[0].results if r.model == "honest")
+    assert plain.p_unadjusted < 0.01, "scores as they are would have been a false alarm"
+    alone = look_words(shifted(many, 0.1, lambda r: r.model == "honest"))
+    assert [name for name, word in alone.items() if word == "contaminated"] == ["honest", "told"]
+
+
+def test_a_fault_of_one_look_alone_is_seen_and_calibrated_by_its_frozen_runs(many):
+    faulty = shifted(many, 0.2, lambda r: r.wave == 2)
+    found = analyse(plan_of(sensitivity=[]), make_table(faulty), REGISTRATION)
+    one, two = found.standard.looks
+    assert (one.changed, two.changed) == (False, True)
+    assert one.control_models == tuple(a.name for a in OLD)
+    assert two.control_models == ("old-0",)
+    assert {v.model: v.verdict for v in found.verdicts if v.wave == 2} == {
+        "later": "no material inflation", "told": "contaminated",
+    }  # fmt: skip
+    clean = analyse(plan_of(sensitivity=[]), make_table(many), REGISTRATION)
+    assert found.verdicts[:2] == clean.verdicts[:2], "an earlier look stands"
+    assert not any(look.changed for look in clean.standard.looks)
+    later = next(r for r in two.results if r.model == "later")
+    assert later.p_unadjusted < 0.001 < 0.05 < later.verdict.p
+    early, late = (c for c in found.standard.controls if c.what == FROZEN_CHANGE)
+    assert (early.wave, early.state != "disagrees") == (1, True)
+    assert (late.wave, late.state, late.models) == (2, "disagrees", ("old-0",))
+    assert late.gap == pytest.approx(0.2, abs=0.05)
+    assert late.p < 0.01
+
+
+def test_the_smallest_fault_that_a_looks_frozen_runs_would_show_is_told(rows, many):
+    """2.8 standard errors of the change: power of 80 % at the two-sided level of 5 %. More runs
+    show smaller ones."""
+    sizes = []
+    for held in (rows, many):
+        found = analyse(plan_of(sensitivity=[]), make_table(held), REGISTRATION).standard
+        means = make_seed_means(make_table(held), ("score",), STRATA)
+        (then,), (now,) = (means.where(wave, ["old-0"]) for wave in (0, 1))
+        change = means.values[:, now, 0] - means.values[:, then, 0]
+        control = next(c for c in found.controls if c.what == FROZEN_CHANGE)
+        gap = estimate_gap(change, means.stratum, means.public)
+        assert control.gap == pytest.approx(gap.gap)
+        assert control.detectable == pytest.approx(2.8016 * gap.se)
+        told = f"A fault of this look alone would be seen from {100 * control.detectable:.1f}"
+        assert told in control.says
+        sizes.append(control.detectable)
+    assert sizes[1] < 0.7 * sizes[0]
+
+
+def test_a_look_whose_harness_changed_is_inconclusive_with_fewer_than_four_frozen_runs(many):
+    faulty = shifted(many, 0.2, lambda r: r.wave == 2)
+    few = [r for r in faulty if r.model != "old-0" or r.replicate < 3]
+    found = analyse(plan_of(sensitivity=[]), make_table(few), REGISTRATION)
+    one, two = found.standard.looks
+    assert (one.changed, two.changed) == (False, True)
+    for result in two.results:
+        assert result.verdict.verdict == "inconclusive"
+        assert result.verdict.note.startswith("the harness changed: ")
+        assert "3 of their runs an instance are too few to calibrate by" in result.verdict.note
+    told = next(r for r in two.results if r.model == "told")
+    assert told.verdict.p_adjusted < 0.001
+    assert "harness" not in one.results[0].verdict.note
+    again = [replace(r, model="old-1") for r in few if r.model == "old-0" and r.wave and
+             r.replicate == 0]  # fmt: skip
+    plan = plan_of(frozen=["old-0", "old-1"], sensitivity=[])
+    pair = analyse(plan, make_table([*few, *again]), REGISTRATION).standard.looks[1]
+    assert (pair.changed, pair.control_models) == (True, ("old-0", "old-1"))
+    assert {r.model: r.verdict.verdict for r in pair.results}["told"] == "contaminated", (
+        "four runs of two models are as good as four of one"
+    )
+
+
+def test_a_frozen_model_has_a_baseline_of_its_own(many):
+    """It need not be one of before the publication that calibrate; and the look at which it first
+    ran cannot differ from itself."""
+    plan = plan_of(pre_exposure=["old-1", "old-2", "old-3"], sensitivity=[])
+    faulty = shifted(many, 0.2, lambda r: r.wave == 2)
+    found = analyse(plan, make_table(faulty), REGISTRATION).standard
+    changes = [c for c in found.controls if c.what == FROZEN_CHANGE]
+    assert [c.state == "disagrees" for c in changes] == [False, True]
+    assert found.looks[0].control_models == ("old-1", "old-2", "old-3")
+    assert found.looks[1].control_models == ("old-0",)
+    fresh = [r for r in faulty if r.model != "old-0" or r.wave > 0]
+    found = analyse(plan, make_table(fresh), REGISTRATION).standard
+    changes = [c for c in found.controls if c.what == FROZEN_CHANGE]
+    assert [c.state for c in changes] == ["not run", "disagrees"]
+    assert "no frozen model has an earlier run" in changes[0].says.lower()
+
+
+def test_a_frozen_model_that_answers_alike_has_not_changed(rows):
+    found = analyse(plan_of(sensitivity=[]), make_table(passing(rows)), REGISTRATION).standard
+    changes = [c for c in found.controls if c.what == FROZEN_CHANGE]
+    assert [(c.state, c.p, c.detectable) for c in changes] == [("agrees", 1.0, None)] * 2
 
 
 def test_the_controls_are_run_at_their_waves(analysis):
@@ -85,7 +255,7 @@ def test_the_controls_are_run_at_their_waves(analysis):
         ("C3", 2),
     ]
     exact = analysis.standard.controls[2]
-    assert (exact.what, exact.passed) == ("graded exactly", True)
+    assert (exact.what, exact.state) == ("graded exactly", "agrees")
     assert analysis.standard.controls[0].models == tuple(a.name for a in OLD)
 
 
@@ -103,70 +273,51 @@ def passing(rows: Sequence[ResultRow]) -> list[ResultRow]:
     return made
 
 
-def test_a_failing_negative_control_withholds_what_rests_on_it(rows):
-    def leaking(r: ResultRow, wave: int) -> ResultRow:
-        if r.wave == wave and r.model.startswith("old") and r.arm == Arm.PUBLIC:
-            return replace(r, score=min(1.0, r.score + 0.3), passed=min(10, r.passed + 3))
-        return r
-
+def test_a_negative_control_that_disagrees_withholds_nothing(rows):
+    """It calibrates: its gap is told, and taken off (spec/verdicts.md, 1)."""
     sound = passing(rows)
-    table = make_table(sound)
-    assert all(c.passed for c in analyse(plan_of(), table, REGISTRATION).standard.controls)
-    late = analyse(plan_of(), make_table([leaking(r, 2) for r in sound]), REGISTRATION)
-    words = {(v.wave, v.model): v.verdict for v in late.verdicts}
-    assert words[1, "told"] == "contaminated"
-    assert {words[2, "later"], words[2, "told"]} == {"withheld"}
-    note = next(v.note for v in late.verdicts if v.wave == 2)
-    assert "C1 (frozen, run again)" in note
-    assert "the arms differ" in note
-    early = analyse(plan_of(), make_table([leaking(r, 0) for r in sound]), REGISTRATION)
-    assert {v.verdict for v in early.verdicts} == {"withheld"}
+    early = shifted(sound, 0.2, lambda r: r.wave == 0)
+    found = analyse(plan_of(sensitivity=[]), make_table(early), REGISTRATION)
+    control = found.standard.controls[0]
+    assert (control.kind, control.what, control.state) == ("C1", RELEASED_BEFORE, "disagrees")
+    assert "the arms differ by +20.0 points" in control.says
+    assert "withheld" not in {v.verdict for v in found.verdicts}
+    for wave in (1, 2):
+        assert not bears_on(control, wave, "told")
+    assert not bears_on(replace(control, wave=1), 1, "told")
 
 
 def test_a_positive_control_that_is_not_found_withholds_verdicts(rows):
     sound = passing(rows)
     blunt = [replace(r, score=0.5, passed=5) if r.model == "told" else r for r in sound]
     plan = plan_of(spiked=["told"])
-    assert all(c.passed for c in analyse(plan, make_table(sound), REGISTRATION).standard.controls)
+    told = analyse(plan, make_table(sound), REGISTRATION).standard
+    assert {c.state for c in told.controls} == {"agrees"}
     found = analyse(plan, make_table(blunt), REGISTRATION)
     assert {v.model for v in found.verdicts} == {"honest", "later"}
     assert {v.verdict for v in found.verdicts} == {"withheld"}
     assert "C2" in found.verdicts[0].note
 
 
-def test_a_frozen_model_is_held_against_the_margin_together_with_those_before(rows, analysis):
-    """Alone its interval would be wider than any margin; its own p tells of a drift."""
-    first, frozen, *_ = analysis.standard.controls
-    alone = analyse(plan_of(), make_table([r for r in rows if r.wave == 1]), REGISTRATION)
-    low, high = alone.standard.controls[0].interval90
-    assert high - low > 0.1 > frozen.interval90[1] - frozen.interval90[0]
-    assert frozen.gap == alone.standard.controls[0].gap != first.gap
-    drifted = [
-        replace(r, score=min(1.0, r.score + 0.2), passed=min(10, r.passed + 2))
-        if (r.wave, r.model, r.arm) == (2, "old-0", Arm.PUBLIC) else r
-        for r in rows
-    ]  # fmt: skip
-    found = analyse(plan_of(), make_table(drifted), REGISTRATION).standard.controls
-    late = [control for control in found if control.kind == "C1"][2]
-    assert not late.passed
-    assert late.p < 0.05
-
-
-def test_a_control_that_is_named_and_was_not_run_has_failed(rows):
+def test_a_control_that_is_named_and_was_not_run_is_told_and_only_a_positive_one_withholds(rows):
     sound = passing(rows)
     some = [r for r in sound if r.model != "old-3"]
-    early = analyse(plan_of(), make_table(some), REGISTRATION)
+    early = analyse(plan_of(sensitivity=[]), make_table(some), REGISTRATION)
     control = early.standard.controls[0]
-    assert (control.kind, control.passed, control.p is not None) == ("C1", False, True)
-    assert control.says.startswith("old-3: promised and not run.")
-    assert {v.verdict for v in early.verdicts} == {"withheld"}
-    late = analyse(plan_of(frozen=["old-0", "old-1"]), make_table(sound), REGISTRATION)
-    frozen = next(c for c in late.standard.controls if c.what.startswith("frozen"))
-    assert not frozen.passed
-    assert "old-1: promised and not run." in frozen.says
-    spiked = analyse(plan_of(spiked=["told", "other"]), make_table(sound), REGISTRATION)
+    assert (control.kind, control.state, control.p) == ("C1", "agrees", 1.0)
+    assert control.says.startswith("old-3: promised and not run. old-0, old-1, old-2: no gap")
+    assert control.models == tuple(a.name for a in OLD)
+    assert early.standard.looks[0].control_models == ("old-0", "old-1", "old-2")
+    assert "withheld" not in {v.verdict for v in early.verdicts}
+    plan = plan_of(frozen=["old-0", "old-1"], sensitivity=[])
+    late = analyse(plan, make_table(sound), REGISTRATION)
+    frozen = next(c for c in late.standard.controls if c.what == FROZEN_CHANGE)
+    assert frozen.state == "agrees"
+    assert frozen.says.startswith("old-1: promised and not run. old-0: no change by arm since")
+    plan = plan_of(spiked=["told", "other"], sensitivity=[])
+    spiked = analyse(plan, make_table(sound), REGISTRATION)
     told, other = (c for c in spiked.standard.controls if c.kind == "C2" and c.wave == 1)
-    assert (told.passed, other.passed, other.models) == (True, False, ("other",))
+    assert (told.state, other.state, other.models) == ("agrees", "disagrees", ("other",))
     assert {v.verdict for v in spiked.verdicts} == {"withheld"}
 
 
@@ -186,7 +337,7 @@ def test_a_second_grader_that_disagrees_withholds_that_models_verdict(rows):
     judged = [replace(r, grader="judge") for r in sound]
     plan = plan_of(second_grader="judge")
     agree = analyse(plan, make_table([*sound, *judged]), REGISTRATION)
-    assert {c.passed for c in agree.standard.controls} == {True}
+    assert {c.state for c in agree.standard.controls} == {"agrees"}
     other = [replace(r, score=0.5, passed=5) if r.model == "told" else r for r in judged]
     found = analyse(plan, make_table([*sound, *other]), REGISTRATION)
     words = {v.model: v.verdict for v in found.verdicts}
@@ -211,11 +362,11 @@ def test_a_second_grader_agrees_if_its_interval_overlaps(analysis):
         return control
 
     near, far = judged(-0.9 * (high - low)), judged(-1.1 * (high - low))
-    assert (near.passed, far.passed) == (True, False)
+    assert (near.state, far.state) == ("agrees", "disagrees")
     assert "which overlaps" in near.says
     assert "which does not overlap" in far.says
     (absent,) = second_opinion(1, "judge", [named], [])
-    assert (absent.passed, absent.says) == (False, "judge has not graded told.")
+    assert (absent.state, absent.says) == ("disagrees", "judge has not graded told.")
 
 
 def test_a_claim_that_hangs_on_missing_runs_is_not_made(rows):
@@ -249,19 +400,20 @@ def test_that_there_is_no_inflation_is_not_said_where_missing_runs_could_hide_on
 
     def honest(count: int):
         sound = passing(rows)
-        own = [r for r in sound if r.model == "honest" and r.arm == Arm.PUBLIC][:count]
+        public = [r for r in sound if r.model == "honest" and r.arm == Arm.PUBLIC]
+        own = [r for place, r in enumerate(public) if place % 24 < count]  # of each stratum
         lost = [
             replace(r, status=Status.MISSING, score=None, passed=None, total=None)
             if r in own else r
             for r in sound
         ]  # fmt: skip
-        found = analyse(plan_of(margin=0.15), make_table(lost), REGISTRATION).standard.looks[0]
+        found = analyse(plan_of(margin=0.2), make_table(lost), REGISTRATION).standard.looks[0]
         return next(t for t in found.results if t.verdict.model == "honest")
 
-    few, many = honest(2), honest(20)
-    assert few.missing.tipping.share is None
+    few, many = honest(1), honest(16)
+    assert few.missing.tipping is None or few.missing.tipping.share is None
     assert few.verdict.verdict == "no material inflation"
-    assert many.verdict.deciding_bound < 0.15
+    assert many.verdict.deciding_bound < 0.2
     assert 0 < many.missing.tipping.share < 1
     assert many.verdict.verdict == "inconclusive"
     assert many.verdict.note.startswith("no material inflation, if missing runs resemble")
@@ -301,6 +453,28 @@ def test_every_sensitivity_analysis_is_there_and_decides_nothing(rows, analysis)
     told = {a.detail: a for a in found.standard.sensitivity if a.model == "told" and a.wave == 1}
     assert told["scientific reasoning"].p_adjusted < 0.01
     assert told["data handling"].estimate == pytest.approx(0)
+
+
+def test_the_slope_is_fitted_beside_the_test(rows):
+    """The old adjustment: shown, and without protection from a fault that all share."""
+    plan = plan_of(frozen=[], sensitivity=["fitted-slope"])
+    analysis = analyse(plan, make_table(rows), REGISTRATION)
+    means = make_seed_means(make_table(rows), ("score", "fraction"), STRATA)
+    own = [p for p, c in enumerate(means.columns) if c.model.startswith("old") and c.wave < 2]
+    (place,) = means.where(1, ["told"])
+    x = means.values[:, own].mean(axis=1)
+    fitted = fit_slope(means.values[:, [place]], x, means.stratum)
+    gap = estimate_gap(fitted.residuals[:, 0, 0], means.stratum, means.public)
+    told = {(a.wave, a.model): a for a in analysis.standard.sensitivity
+            if a.analysis == "fitted-slope"}  # fmt: skip
+    assert told.keys() == {(1, "honest"), (1, "told"), (2, "later"), (2, "told")}
+    row = told[1, "told"]
+    assert row.estimate == pytest.approx(gap.gap)
+    assert row.interval == pytest.approx(gap.interval)
+    assert row.detail == f"slope {fitted.beta[0, 0]:.2f}"
+    assert row.p <= row.p_adjusted < 0.01
+    verdict = next(v for v in analysis.verdicts if (v.wave, v.model) == (1, "told"))
+    assert verdict.estimate != pytest.approx(row.estimate)
 
 
 def test_what_needs_the_key_is_held_against_what_no_leak_can_help_with(rows):
@@ -347,17 +521,6 @@ def test_the_study_is_monitored_over_its_looks(rows, analysis):
     assert quiet.rejected_at is None
 
 
-def test_an_onset_process_runs_beside_it_where_the_plan_says_so(rows, analysis):
-    assert analysis.standard.monitored.onset is None
-    plan = plan_of(onset_alpha=0.005, looks=1, onset_looks=2)
-    found = analyse(plan, make_table(rows), REGISTRATION).standard.monitored
-    assert [look.wave for look in found.looks] == [1]  # the spending ends with the plan's looks
-    assert found.alpha == pytest.approx(0.02)
-    assert [wave for wave, _ in found.onset.values] == [1, 2]
-    assert found.onset.rejected_at == 1
-    assert found.onset.values[0][1] >= 200
-
-
 def test_an_early_look_says_the_same_after_a_later_one(rows, analysis):
     early = analyse(plan_of(), make_table([r for r in rows if r.wave < 2]), REGISTRATION)
     (one,), two = early.standard.monitored.looks, analysis.standard.monitored.looks[0]
@@ -389,7 +552,9 @@ def lost_at(rows: Sequence[ResultRow], wave: int, arm: Arm | None) -> list[Resul
 
 def test_what_monitoring_said_stands_when_a_later_look_loses_an_arm(rows, analysis):
     found = analyse(plan_of(), make_table(lost_at(rows, 2, Arm.PRIVATE)), REGISTRATION).standard
-    assert found.monitored.looks == analysis.standard.monitored.looks[:1]
+    (one,), two = found.monitored.looks, analysis.standard.monitored.looks[0]
+    assert one.statistic == pytest.approx(two.statistic, abs=1e-9)  # summed in another order
+    assert (one.wave, one.crossed, one.onset) == (two.wave, two.crossed, two.onset)
     assert found.monitored.rejected_at == 1
     assert found.monitored.note == (
         f"It ends before wave 2: an arm of {STRATA[0]} has no score there."

@@ -22,7 +22,7 @@ MADE = Provenance("9f" * 20, False, "sha256:" + "ab" * 32, "none", "3.11", ())
 REGISTERED = Preregistration("study", PLAN, "ee" * 32, MADE)
 # As it was before plans had either.
 DIGEST = "sha256:1e28845ad9de1df73d42548fd21e1cc7bec896140de057405c5c917601ffda9e"
-RULES = StandardRules(("old",), (), (), 4, 0.025, 0.0, 2, 0.05, 0.05, "", ("gee",), ("H1",))
+RULES = StandardRules(("old",), (), (), 2, 0.025, 0.05, 0.05, "", ("gee",), ("H1",))
 
 
 def test_a_plan_of_before_has_the_body_and_digest_of_before() -> None:
@@ -40,7 +40,7 @@ def test_a_draw_and_a_run_without_reserve_have_the_bodies_of_before() -> None:
     assert "reserve" not in record_body(sealed)
     assert record_body(replace(sealed, reserve=(2, 2)))["reserve"] == (2, 2)
     run = RunManifest(
-        "study", 0, "p", "ee", (), (), "local", "", 1, "00", "age1", "runs/x/key.age", MADE
+        "study", 0, "p", "ee", (), (), "local", "", (), "00", "age1", "runs/x/key.age", MADE
     )
     assert not {"tranches", "retention", "prices"} & set(record_body(run))
     told = replace(run, tranches=((0, 1),), retention=(("m", "none"),))

@@ -176,7 +176,7 @@ plan:
   preset: standard-v1
   looks: 4
   controls: {pre_exposure: [honest], frozen: [remote]}
-  onset_alpha: 0.005
+  study_alpha: 0.02
 """
 
 
@@ -204,14 +204,8 @@ def test_the_standard_plan_is_read_with_its_controls(tmp_path: Path) -> None:
         ),
         ("controls", "contrls", "unknown key; did you mean 'controls'"),
         ("frozen", "frosen", "unknown key; did you mean 'frozen'"),
-        ("standard-v1", "basic-v1", "the preset basic-v1 has no 'onset_alpha'"),
-        (
-            "onset_alpha: 0.005",
-            "onset_looks: 6",
-            "plan.onset_looks: without `onset_alpha` no e-pro",
-        ),
-        ("0.005", "0\n  onset_looks: 6", "plan.onset_looks: without `onset_alpha`"),
-        ("onset_alpha: 0.005", "second_grader: jury", "there is no judge 'jury'"),
+        ("standard-v1", "basic-v1", "the preset basic-v1 has no 'study_alpha'"),
+        ("study_alpha: 0.02", "second_grader: jury", "there is no judge 'jury'"),
         ("frozen: [remote]", "alpha: 2.0", "plan.controls.alpha: 2.0: a number below 1 is right"),
         ("frozen: [remote]", "regrade: 2", "plan.controls.regrade: 2: a number up to 1 is right"),
         ("frozen: [remote]", "regrade: 0.5", "it is the second grader that grades answers again"),

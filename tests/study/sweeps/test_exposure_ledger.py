@@ -56,7 +56,7 @@ def run_of(
         (),
         "local",
         "",
-        1,
+        (1,) * len(models),
         "00",
         "age1",
         f"runs/{wave}/key.age",

@@ -112,7 +112,7 @@ def log_of(held: list[LoggedEpisode]) -> bytes:
         judges=(),
         sandbox="docker",
         runtime="runc",
-        replicates=1,
+        replicates=(1,),
         schedule_seed="",
         run_recipient="",
         run_key="",

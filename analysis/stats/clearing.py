@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.stats import Bools, Floats, GapEstimates, Ints
+from analysis.stats.intervals import GapEstimates
+from analysis.stats.permutation import Bools, Floats, Ints
 
-LEVEL = 0.05  # of a look, over its models; not shared over looks
-SMALL = 50  # instances an arm: with fewer, a gap far below zero clears nothing
+CLEARING_LEVEL = 0.05  # of a look, over its models; not shared over looks
+FEW_INSTANCES = 50  # instances an arm: with fewer, a gap far below zero clears nothing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,8 +46,8 @@ def clear_models(gaps: GapEstimates, margin: float) -> Clearing:
     bounds = np.where(known, gaps.gap + stdtrit(df, 1.0 - level[..., None]) * se, 1.0)
     outcome = bounds.argmax(axis=-1)
     bound = np.take_along_axis(bounds, outcome[..., None], axis=-1)[..., 0]
-    lows = np.where(known, gaps.gap - stdtrit(df, 1.0 - LEVEL) * se, -1.0).min(axis=-1)
-    few = np.minimum(gaps.n_public, gaps.n_private).min(axis=-1) < SMALL
+    lows = np.where(known, gaps.gap - stdtrit(df, 1.0 - CLEARING_LEVEL) * se, -1.0).min(axis=-1)
+    few = np.minimum(gaps.n_public, gaps.n_private).min(axis=-1) < FEW_INSTANCES
     lower = np.where(few, lows, np.nan)
     cleared = (bound < margin) & (~few | (lows > -margin))
     return Clearing(p, adjusted, level, bound, outcome, lower, cleared)
@@ -57,7 +58,7 @@ def _holm_levels(p: Floats) -> tuple[Floats, Floats]:
     the level at which it stopped; and adjusted p."""
     order = np.argsort(p, axis=-1, kind="stable")
     ordered, models = np.take_along_axis(p, order, axis=-1), p.shape[-1]
-    levels = LEVEL / np.arange(models, 0, -1)
+    levels = CLEARING_LEVEL / np.arange(models, 0, -1)
     passed = np.logical_and.accumulate(ordered < levels, axis=-1)
     stop = levels[np.minimum(passed.sum(axis=-1, keepdims=True), models - 1)]
     stepped = np.minimum(np.maximum.accumulate(ordered * np.arange(models, 0, -1), axis=-1), 1.0)

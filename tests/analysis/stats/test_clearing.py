@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.plan.clearing import clear_models
 from analysis.stats import GapEstimates, estimate_gaps, holm
+from analysis.stats.clearing import clear_models
 
 pytestmark = pytest.mark.filterwarnings("error")
 MARGIN = 0.05

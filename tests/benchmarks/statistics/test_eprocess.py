@@ -9,14 +9,7 @@ import pytest
 from scipy.integrate import quad
 
 from analysis.errors import AnalysisError
-from analysis.stats.intervals import estimate_gap
-from analysis.stats.sequential import (
-    RHO,
-    LookScores,
-    cumulative_gaps,
-    log_mixture,
-    onset_process,
-)
+from benchmarks.statistics.eprocess import RHO, log_mixture, onset_process
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -71,31 +64,6 @@ def test_it_seldom_rejects_under_the_null_and_finds_a_late_gap():
         )
     assert found[0.0] / runs <= 0.05
     assert found[0.1] / runs > 0.95
-
-
-def make_look(rng, units, level=0.0):
-    n = len(units)
-    return LookScores(np.array(units, dtype=object), np.arange(n) % 2, np.zeros(n),
-                      np.arange(n) % 4 < 2, rng.random(n) + level)  # fmt: skip
-
-
-def test_cumulative_gaps_are_those_of_the_units_means():
-    rng = np.random.default_rng(2)
-    units = [f"u{i}" for i in range(16)]
-    looks = [make_look(rng, units) for _ in range(3)]
-    gaps, ses = cumulative_gaps(looks)
-    for k in range(3):
-        scores = np.mean([look.scores for look in looks[: k + 1]], axis=0)
-        held = estimate_gap(scores, looks[0].stratum, looks[0].public)
-        assert (gaps[k], ses[k]) == pytest.approx((held.gap, held.se))
-
-
-def test_a_harder_look_of_other_units_adds_no_noise():
-    rng = np.random.default_rng(2)
-    first = make_look(rng, [f"u{i}" for i in range(16)])
-    easy, hard = (make_look(np.random.default_rng(3), [f"v{i}" for i in range(16)], level)
-                  for level in (0.0, -5.0))  # fmt: skip
-    assert cumulative_gaps([first, easy])[1] == pytest.approx(cumulative_gaps([first, hard])[1])
 
 
 def test_more_looks_than_registered_are_refused():
