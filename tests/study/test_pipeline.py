@@ -141,7 +141,7 @@ def test_swapped_sealed_files_are_refused(copied: Path) -> None:
     sealed.chmod(0o644)
     sealed.write_bytes(other.read_bytes())
     result = run("report", "--study", str(copied))
-    assert result.exit_code == 2
+    assert result.exit_code == 3
     assert "sealed/" in result.stderr
     assert result.stderr.count("\n") == 1
 
@@ -162,7 +162,7 @@ def test_a_changed_plan_is_refused(copied: Path) -> None:
     path = copied / "study.yaml"
     path.write_text(path.read_text().replace("permutations: 1999", "permutations: 2999"))
     result = run("report", "--study", str(copied))
-    assert result.exit_code == 2
+    assert result.exit_code == 3
     assert "permutations" in result.stderr
     assert "registered" in result.stderr
 
