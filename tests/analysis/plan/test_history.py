@@ -66,8 +66,9 @@ def test_a_wave_before_the_publication_has_gaps_and_no_verdict(
     early = {gap.model: gap for gap in later.before}
     assert set(early) == ({"told"} if place else {"told", *(agent.name for agent in OLD)})
     plain = next(v for v in analyse(plans(3)[0], table, REGISTRATION).verdicts if v.model == "told")
-    assert (early["told"].wave, early["told"].gap) == (0, plain.estimate)
-    assert early["told"].interval == plain.interval
+    assert early["told"].wave == 0
+    assert early["told"].gap == pytest.approx(plain.estimate)
+    assert early["told"].interval == pytest.approx(plain.interval)
     assert every.before == ()
     again = explore(plan, table, REGISTRATION, "again", history=WaveHistory(before=frozenset({0})))
     assert 0 not in {v.wave for v in again.verdicts}
