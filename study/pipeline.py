@@ -44,9 +44,14 @@ def register(
     return record, fresh
 
 
-def sweep(study: Study, request: SweepRequest, watch: Callable[[Progress], None]) -> SweepOutcome:
+def sweep(
+    study: Study,
+    request: SweepRequest,
+    watch: Callable[[Progress], None],
+    begin: Callable[[str], None] = lambda step: None,
+) -> SweepOutcome:
     """Instance → brief → episode → grade → result, for all that the wave still owes."""
-    return sweeps.sweep_wave(study, request, watch, utc_now)
+    return sweeps.sweep_wave(study, request, watch, utc_now, begin)
 
 
 def publish(study: Study, upload: bool | None, watch: Watch) -> tuple[Release, bool]:
@@ -56,9 +61,11 @@ def publish(study: Study, upload: bool | None, watch: Watch) -> tuple[Release, b
     return publish_arm(study, upload, watch, utc_now)
 
 
-def report(study: Study, through: int | None = None) -> tuple[Report, Path]:
+def report(
+    study: Study, through: int | None = None, watch: Watch = lambda what, done, of: None
+) -> tuple[Report, Path]:
     """Result rows → verdicts by the registered plan → the report."""
-    return reporting.report_study(study, through, utc_now())
+    return reporting.report_study(study, through, utc_now(), watch)
 
 
 def verify(study: Study, head: str | None, watch: Watch) -> Verification:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from publish.leakcheck import check_folder, release_needles
+from publish.leakcheck import check_folder, release_files, release_needles
 from publish.release import ReleaseText, build_release
 from registry.ledger import Release
 from registry.result_row import Arm
@@ -47,7 +47,8 @@ def publish_arm(
     if wanted.repository is not None and upload is not False:
         from publish.hub import upload_release
 
-        watch(f"uploading to {wanted.repository}", 2, 3)
+        files = sum(1 for _ in release_files(folder))
+        watch(f"uploading {files} files to {wanted.repository}, and reading them back", 2, 3)
         uploaded = upload_release(folder, wanted.repository, TAG, check, endpoint=wanted.endpoint)
         location, revision = uploaded.repository, uploaded.revision
     watch("released", 3, 3)

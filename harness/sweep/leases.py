@@ -104,6 +104,7 @@ class Progress:
     failures: tuple[tuple[str, int], ...]  # error class, how often
     held: int = 0  # waiting because the budget does not pay for them
     accounts: tuple[Account, ...] = ()  # the budget's limits
+    failing: tuple[tuple[str, str, int], ...] = ()  # model, error class, how often
 
     @property
     def done(self) -> bool:
@@ -136,7 +137,7 @@ class LeaseBook:
         self._leases: dict[str, str] = {}  # episode → worker
         self._heartbeats: dict[str, float] = {}  # worker → time of the last
         self._failed: Counter[str] = Counter()
-        self._classes: Counter[str] = Counter()
+        self._classes: Counter[tuple[str, str]] = Counter()  # by model and error class
         self._exhausted = 0
         self._over_budget: dict[str, deque[str]] = {}  # by model
 
@@ -198,15 +199,19 @@ class LeaseBook:
 
     def progress(self) -> Progress:
         """Count the cells by state."""
+        classes: Counter[str] = Counter()
+        for (_, error_class), times in self._classes.items():
+            classes[error_class] += times
         return Progress(
             owed=self._owed,
             finished=self.finished,
             leased=len(self._leases),
             waiting=len(self._cells) - len(self._leases),
             exhausted=self._exhausted,
-            failures=tuple(sorted(self._classes.items())),
+            failures=tuple(sorted(classes.items())),
             held=sum(map(len, self._over_budget.values())),
             accounts=() if self.budget is None else self.budget.accounts(),
+            failing=tuple((*key, times) for key, times in sorted(self._classes.items())),
         )
 
     def _next(self) -> str | None:
@@ -254,7 +259,7 @@ class LeaseBook:
 
     def _fail(self, outcome: LeaseOutcome, now: float) -> None:
         self._failed[outcome.episode] += 1
-        self._classes[outcome.error_class] += 1
+        self._classes[self._cells[outcome.episode].model, outcome.error_class] += 1
         failures = self._failed[outcome.episode]
         logger.info("an attempt failed (%s), number %d of its cell", outcome.error_class, failures)
         if failures >= self._max_failures:

@@ -13,6 +13,7 @@ from registry.provenance import utc_now
 from study import calibration
 from study.cli.output import (
     PATH,
+    complete_models,
     json_option,
     print_json,
     print_records,
@@ -46,14 +47,29 @@ _OF_RUNS, _OF_SCORES = {"address", "workers", "parallel"}, {"wave", "model"}  # 
 @click.option(
     "--model",
     metavar="NAME",
+    shell_complete=complete_models,
     help="The clean model. Default: one that the plan names "
     "as released before publication or frozen.",
 )
 @click.option("--run", "run", is_flag=True, help="Run built-in agents in a scratch study instead.")
 @click.option("--yes", is_flag=True, help="With --run: do run so many episodes.")
-@click.option("--address", help="With --run: of an existing Ray cluster, HOST:6379.")
-@click.option("--workers", type=click.IntRange(1), help="With --run: Ray workers.")
-@click.option("--parallel", type=click.IntRange(1, 1024), help="With --run: episodes at once.")
+@click.option(
+    "--address",
+    show_default="start one here",
+    help="With --run: of an existing Ray cluster, HOST:6379.",
+)
+@click.option(
+    "--workers",
+    show_default="study.yaml's, else 1",
+    type=click.IntRange(1),
+    help="With --run: Ray workers.",
+)
+@click.option(
+    "--parallel",
+    show_default="study.yaml's, else 6",
+    type=click.IntRange(1, 1024),
+    help="With --run: episodes at once.",
+)
 @click.option(
     "--out",
     type=PATH,

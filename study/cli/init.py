@@ -34,7 +34,7 @@ _RETENTION = ("none", "kept", "training", "unknown")
 
 @click.command()
 @click.argument("folder", required=False, type=PATH)
-@click.option("--study", type=PATH, help="The same, as elsewhere.")
+@click.option("--study", show_default="here", type=PATH, help="The same, as elsewhere.")
 @click.option(
     "--guided",
     is_flag=True,

@@ -12,6 +12,7 @@ from registry.provenance import utc_now
 from study import judging
 from study.cli.output import (
     accounts_json,
+    complete_judges,
     count_failures,
     exit_by,
     json_option,
@@ -36,11 +37,13 @@ if TYPE_CHECKING:
     "judges",
     multiple=True,
     required=True,
+    shell_complete=complete_judges,
     help="Of study.yaml; more than once for more.",
 )
 @click.option("--wave", type=click.IntRange(0), help="Default: every wave that was begun.")
 @click.option(
     "--again-at",
+    show_default="no second grading",
     type=click.IntRange(1),
     metavar="WAVE",
     help="Grade the first wave's answers once more, for the look at this later wave, and nothing "
@@ -114,7 +117,7 @@ def judge() -> None:
 
 
 @judge.command("check")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_judges)
 @study_option
 @click.option(
     "--criteria",

@@ -21,6 +21,7 @@ from study.cli.lint import lint, schema
 from study.cli.output import (
     PATH,
     Exit,
+    complete_strata,
     json_option,
     print_log,
     print_records,
@@ -93,7 +94,9 @@ def _exit_code(error: Exception) -> Exit:
     return Exit.OWED if isinstance(error, _OF_OWED_WORK) else Exit.BAD_INPUT
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "show_default": True}
+)
 @click.version_option(package_name="dosimeter")
 @click.option("-v", "--verbose", count=True, help="Log progress to stderr; -vv logs more.")
 @click.pass_context
@@ -138,15 +141,18 @@ def main(context: click.Context, verbose: int) -> None:
     "tasks",
     multiple=True,
     metavar="FAMILY/DIFFICULTY",
+    shell_complete=complete_strata,
     help="Other tasks than the demo's, for a new demo; may be given more than once.",
 )
 @click.option(
     "--model",
+    show_default="no real model",
     metavar="NAME",
     help="A real local model takes part, for a new demo: smollm2, once its weights are fetched.",
 )
 @click.option(
     "--judge",
+    show_default="no judge",
     type=click.Choice(["careless"]),
     help="A built-in judge grades as well, for a new demo, and fails its controls: the report "
     "withholds the verdicts and says why.",
@@ -253,9 +259,15 @@ def publish(study: Study, upload: bool | None, as_json: bool) -> None:
 
 @main.command()
 @study_option
-@click.option("--through", type=click.IntRange(0), help="The last wave to look at.")
+@click.option(
+    "--through",
+    show_default="the newest that is closed",
+    type=click.IntRange(0),
+    help="The last wave to look at.",
+)
 @click.option(
     "--internal",
+    show_default="the report itself",
     metavar="FILE.age",
     type=PATH,
     help="Instead, write the look with a row for every episode, sealed to the study's recipients.",
@@ -277,7 +289,8 @@ def report(study: Study, through: int | None, internal: Path | None, as_json: bo
         path = reporting.write_internal(study, through, internal, utc_now())
         click.echo(f"wrote {path}, sealed to the study's recipients: open it with age and a key")
         return
-    made, path = pipeline.report(study, through)
+    with progress_watch("reporting") as watch:
+        made, path = pipeline.report(study, through, watch)
     print_verdicts(made, path, as_json)
 
 
@@ -306,7 +319,11 @@ main.add_command(export)
 
 @main.command()
 @study_option
-@click.option("--head", help="Digest of the last ledger record, as noted elsewhere.")
+@click.option(
+    "--head",
+    show_default="the ledger as it is",
+    help="Digest of the last ledger record, as noted elsewhere.",
+)
 @json_option
 def verify(study: Study, head: str | None, as_json: bool) -> None:
     """Recompute the ledger, the commitments and the digest of every stored object.

@@ -7,9 +7,11 @@ import functools
 import logging
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from harness.sweep import Progress as SweepProgress
     from registry.ledger import Entry
     from registry.verify import Verification
+    from study.protocol import Protocol
 
 Watch = Callable[[str, int, int], None]  # what, done, of
 LOG_SECONDS = 30.0  # between two lines of progress where no terminal is
@@ -57,6 +60,59 @@ dirty_option = click.option(
 parallel_option = click.option(
     "--parallel", type=click.IntRange(1, 256), default=4, show_default=True, help="Calls at once."
 )
+
+
+def complete_models(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[str]:
+    """Return the names of the study's models that begin like this, for the shell's completion."""
+    return _complete(context, incomplete, lambda study: [pin.name for pin in study.models])
+
+
+def complete_judges(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[str]:
+    """Return the names of the study's judges that begin like this, for the shell's completion."""
+    return _complete(context, incomplete, lambda study: [pin.name for pin in study.judges])
+
+
+def complete_strata(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[str]:
+    """Return family/difficulty of each task of the catalogue that begins like this."""
+    from generators.task import DIFFICULTIES
+
+    families = complete_families(context, parameter, incomplete.partition("/")[0])
+    names = [f"{family}/{level}" for family in families for level in DIFFICULTIES]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def complete_families(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[str]:
+    """Return the task families of the catalogue that begin like this."""
+    from generators.catalog import INSTALLED
+
+    try:
+        names = sorted({entry.partition("@")[0] for entry in INSTALLED.entries()})
+    except Exception:  # a broken plug-in must not write into the user's command line
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _complete(
+    context: click.Context, incomplete: str, names: Callable[[Protocol], list[str]]
+) -> list[str]:
+    """Return names in the study.yaml of --study, or here; nothing if it cannot be read. What stands
+    before the last comma is kept."""
+    from study.protocol import read_protocol
+
+    before, comma, word = incomplete.rpartition(",")
+    try:
+        known = names(read_protocol(Path(context.params.get("folder") or ".")))
+    except Exception:  # an error must not be written into the user's command line
+        return []
+    return [f"{before}{comma}{name}" for name in known if name.startswith(word)]
 
 
 def study_option(command: Callable[..., None]) -> Callable[..., None]:
@@ -279,7 +335,18 @@ def accounts_json(accounts: Sequence[Account]) -> list[dict[str, Any]]:
 def print_accounts(accounts: Sequence[Account], over_budget: bool = False) -> None:
     """Print the limits of a budget, if it has any, and the remedy if it does not suffice."""
     if accounts:
-        print_records(accounts_json(accounts), title="Budget")
+        rows = [
+            {
+                "limit": account.name,
+                "limit, USD": f"{account.limit:,.2f}",
+                "spent, USD": f"{account.spent:,.4f}",
+                "left, USD": f"{max(account.limit - account.spent, Decimal(0)):,.4f}",
+                "replies of unknown cost": account.unknown,
+            }
+            for account in accounts
+        ]
+        money = ("limit, USD", "spent, USD", "left, USD")
+        print_records(rows, title="Budget of the wave, in USD by limit", right=money)
     if over_budget:
         click.echo(
             "The budget does not pay for the rest. Raise `budget:` in study.yaml and run this "
@@ -413,23 +480,42 @@ def progress_watch(step: str) -> Iterator[Watch]:
         yield lambda part, done, of: show(part or step, done, of)
 
 
+@dataclass(frozen=True, slots=True)
+class SweepDisplay:
+    """Shows a sweep: what begins before its first episode, then its progress."""
+
+    step: str
+    show: Watch
+
+    def begin(self, what: str) -> None:
+        """Show a step before the first episode."""
+        self.show(f"{self.step}: {what}", 0, 0)
+
+    def __call__(self, progress: SweepProgress) -> None:
+        """Show how many episodes are finished, and which models fail."""
+        failed: Counter[str] = Counter()
+        for model, _, times in progress.failing:
+            failed[model] += times
+        named = ", ".join(f"{times} of {model}" for model, times in failed.most_common(3))
+        note = f" [yellow]failed attempts: {named}[/]" if failed else ""  # names have no markup
+        self.show(self.step + note, progress.finished, progress.owed)
+
+
 @contextmanager
-def sweep_watch(step: str) -> Iterator[Callable[[SweepProgress], None]]:
+def sweep_watch(step: str) -> Iterator[SweepDisplay]:
     """Show a progress bar on stderr, fed with a sweep's progress."""
     with _bar() as show:
-
-        def watch(progress: SweepProgress) -> None:
-            failed = sum(count for _, count in progress.failures)
-            note = f" [yellow]{failed} failed attempts[/]" if failed else ""
-            show(step + note, progress.finished, progress.owed)
-
-        yield watch
+        yield SweepDisplay(step, show)
 
 
 @contextmanager
 def _bar() -> Iterator[Watch]:
     """Show a bar from the first progress on, so that an error message stands by itself. Without a
-    terminal, print a line every LOG_SECONDS."""
+    terminal, print a line every LOG_SECONDS; nothing with --json."""
+    context = click.get_current_context(silent=True)
+    if context is not None and context.params.get("as_json"):
+        yield lambda step, done, of: None
+        return
     from rich import progress
     from rich.console import Console
 

@@ -36,12 +36,15 @@ _SHARE = click.FloatRange(0, 1)
 @click.option(
     "--from",
     "source",
+    show_default="published results",
     type=PATH,
     metavar="TABLE|STUDY",
     help="Results whose variance and prices are taken: a CSV or Parquet table, or the "
     "closed waves of a study.",
 )
-@click.option("--grader", help="The grader to take, if the table has several.")
+@click.option(
+    "--grader", show_default="the only one", help="The grader to take, if the table has several."
+)
 @click.option(
     "--gap", type=float, default=0.1, show_default=True, help="Inflation to detect in a model."
 )
@@ -60,12 +63,21 @@ _SHARE = click.FloatRange(0, 1)
     show_default=True,
     help="Wanted for one inflated model.",
 )
-@click.option("--strata", type=_COUNT, help="Tasks and difficulties.")
-@click.option("--seeds", type=click.IntRange(2), help="Instances in each arm of each stratum.")
-@click.option("--replicates", type=_COUNT, help="Runs of a model on an instance.")
-@click.option("--looks", type=_COUNT, help="Waves that share alpha.")
-@click.option("--models", type=_COUNT, help="New models at a look.")
-@click.option("--alpha", type=float, help="One-sided, over all looks.")
+@click.option("--strata", show_default="the plan's", type=_COUNT, help="Tasks and difficulties.")
+@click.option(
+    "--seeds",
+    show_default="the plan's",
+    type=click.IntRange(2),
+    help="Instances in each arm of each stratum.",
+)
+@click.option(
+    "--replicates", show_default="the plan's", type=_COUNT, help="Runs of a model on an instance."
+)
+@click.option("--looks", show_default="the plan's", type=_COUNT, help="Waves that share alpha.")
+@click.option(
+    "--models", show_default="the study's, else 3", type=_COUNT, help="New models at a look."
+)
+@click.option("--alpha", show_default="the plan's", type=float, help="One-sided, over all looks.")
 @click.option(
     "--outcome",
     "outcomes",
@@ -91,16 +103,39 @@ _SHARE = click.FloatRange(0, 1)
     help="The look from which all new models are inflated, for "
     "the study's power. Default: the middle one.",
 )
-@click.option("--sd", type=float, help="Of a run's score within a stratum.")
-@click.option("--seed-share", type=_SHARE, help="Of its variance, that stays with the instance.")
-@click.option("--shared-share", "shared", type=_SHARE, help="Of that, what all models share.")
-@click.option("--cost-per-episode", type=click.FloatRange(0), metavar="USD")
+@click.option(
+    "--sd", show_default="as in the results", type=float, help="Of a run's score within a stratum."
+)
+@click.option(
+    "--seed-share",
+    show_default="as in the results",
+    type=_SHARE,
+    help="Of its variance, that stays with the instance.",
+)
+@click.option(
+    "--shared-share",
+    "shared",
+    show_default="as in the results",
+    type=_SHARE,
+    help="Of that, what all models share.",
+)
+@click.option(
+    "--cost-per-episode",
+    show_default="as in the results, if they have it",
+    type=click.FloatRange(0),
+    metavar="USD",
+)
 @click.option("--replications", type=int, default=400, show_default=True)
 @click.option(
     "--permutations", type=int, default=1999, show_default=True, help="In each simulated test."
 )
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
-@click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="An SVG to write.")
+@click.option(
+    "--plot",
+    show_default="no plot",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="An SVG to write.",
+)
 @json_option
 def power(plot: Path | None, as_json: bool, **options: Any) -> None:
     """Estimate the seeds that a study needs, and the smallest inflation that it can detect.

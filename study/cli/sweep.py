@@ -12,6 +12,7 @@ from registry import ledger
 from study import pipeline, sweeps
 from study.cli.output import (
     accounts_json,
+    complete_models,
     dirty_option,
     exit_by,
     json_option,
@@ -28,6 +29,7 @@ from study.cli.output import (
 if TYPE_CHECKING:
     from harness.model import Message
     from harness.spending import Price
+    from registry.ledger import ModelPin
     from study.estimate import Estimate, Forecast, Interval
     from study.sweeps import Rendered, RenderedJudge, SweepOutcome
     from study.workspace import Study
@@ -37,8 +39,18 @@ if TYPE_CHECKING:
 @study_option
 @click.option("--wave", required=True, type=click.IntRange(0), help="Which wave of study.yaml.")
 @click.option("--address", help="Of an existing Ray cluster, HOST:6379. Default: start one here.")
-@click.option("--workers", type=click.IntRange(1), help="Ray workers; one a node is enough.")
-@click.option("--parallel", type=click.IntRange(1, 1024), help="Episodes at once in a worker.")
+@click.option(
+    "--workers",
+    show_default="study.yaml's, else 1",
+    type=click.IntRange(1),
+    help="Ray workers; one a node is enough.",
+)
+@click.option(
+    "--parallel",
+    show_default="study.yaml's, else 6",
+    type=click.IntRange(1, 1024),
+    help="Episodes at once in a worker.",
+)
 @click.option(
     "--close-missing",
     is_flag=True,
@@ -47,7 +59,13 @@ if TYPE_CHECKING:
 @click.option(
     "--estimate", is_flag=True, help="Only estimate what the wave still takes, and costs."
 )
-@click.option("--pilot", metavar="MODEL", help="Estimate models without pilots by this one's.")
+@click.option(
+    "--pilot",
+    show_default="no other model",
+    metavar="MODEL",
+    shell_complete=complete_models,
+    help="Estimate models without pilots by this one's.",
+)
 @click.option("--dry-run", is_flag=True, help="Only show the first requests; no network, no key.")
 @click.option(
     "--allow-unknown-price",
@@ -93,28 +111,36 @@ def sweep(
             err=True,
         )
     with sweep_watch(f"wave {wave}") as watch:
-        outcome = pipeline.sweep(study, request, watch)
+        outcome = pipeline.sweep(study, request, watch, watch.begin)
+    pins = study.protocol.wave_models(wave)
     if as_json:
-        print_json(_outcome_json(outcome, wave))
+        print_json(_outcome_json(outcome, wave, pins))
     else:
         _print_outcome(outcome, wave)
+        failing = outcome.progress.failing if outcome.progress else ()
+        for line in sweeps.failing_words(pins, failing):
+            print_line(line, "failed:", "yellow")
     exit_by(outcome.closed is not None)
 
 
-def _outcome_json(outcome: SweepOutcome, wave: int) -> dict[str, Any]:
-    progress = outcome.progress
+def _outcome_json(outcome: SweepOutcome, wave: int, pins: Sequence[ModelPin]) -> dict[str, Any]:
+    progress, addresses = outcome.progress, {pin.name: sweeps.address_of(pin) for pin in pins}
     return {
         "wave": wave,
         "closed": None if outcome.closed is None else ledger.record_body(outcome.closed),
         "exhausted": 0 if progress is None else progress.exhausted,
         "failures": {} if progress is None else dict(progress.failures),
+        "failing": [
+            {"model": model, "address": addresses[model], "failure": failure, "times": times}
+            for model, failure, times in (progress.failing if progress else ())
+        ],
         "held": 0 if progress is None else progress.held,
         "budget": [] if progress is None else accounts_json(progress.accounts),
     }
 
 
 def _print_outcome(outcome: SweepOutcome, wave: int) -> None:
-    """Print whether a wave is closed; if not, the reason and the failures."""
+    """Print whether a wave is closed; if not, the reason."""
     closed, progress = outcome.closed, outcome.progress
     accounts = progress.accounts if progress else ()
     open_label = f"wave {wave} stays open:"
@@ -137,7 +163,6 @@ def _print_outcome(outcome: SweepOutcome, wave: int) -> None:
             open_label,
             "yellow",
         )
-        print_records([{"failure": name, "times": count} for name, count in progress.failures])
 
 
 # --- The first requests ---
@@ -151,23 +176,74 @@ def _print_dry_run(
         requests = [sweeps.rendered_json(request) for request in rendered]
         print_json({"requests": requests, "judges": [sweeps.judge_json(call) for call in judges]})
         return
-    for models, request in sweeps.share_texts(rendered):
-        _print_messages(f"{request.stratum} for {', '.join(models)}", request.messages)
-        for tool in request.tools:
-            print_line(f"{tool.name}: {tool.description}", "tool", "bold")
+    shared = _print_shared(rendered)
+    groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
+    for request in rendered:
+        own = tuple(part for part in _parts(request.messages) if part not in shared)
+        groups.setdefault((request.stratum, own), []).append(request.model)
+    for (stratum, own), models in groups.items():
+        _print_parts(f"{stratum} for {', '.join(models)}", own)
     for call in judges:
-        _print_messages(f"{call.stratum} by judge {call.judge}", call.messages)
+        parts = [(message.role, message.text) for message in call.messages]
+        _print_parts(f"{call.stratum} by judge {call.judge}", parts)
     print_records([_request_row(request) for request in rendered], title="First requests")
     if judges:
         print_records([_judge_row(call) for call in judges], title="Judges")
     print_line("tokens are estimates on the safe side; nothing was sent and nothing written")
 
 
-def _print_messages(title: str, messages: Sequence[Message]) -> None:
+def _parts(messages: Sequence[Message]) -> list[tuple[str, str]]:
+    """Return role and text of messages, system prompts by their paragraphs."""
+    return [
+        (message.role, text)
+        for message in messages
+        for text in (message.text.split("\n\n") if message.role == "system" else [message.text])
+    ]
+
+
+def _print_shared(rendered: Sequence[Rendered]) -> set[tuple[str, str]]:
+    """Print once what the requests of several strata share: parts of the system prompt, tools, each
+    model's settings. Return the parts."""
+    strata: dict[tuple[str, str], set[str]] = {}
+    models: dict[tuple[str, str], dict[str, None]] = {}
+    for request in rendered:
+        for part in _parts(request.messages):
+            strata.setdefault(part, set()).add(request.stratum)
+            models.setdefault(part, {})[request.model] = None
+    shared = {part for part, places in strata.items() if len(places) > 1}
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for part in strata:  # in the order of the requests
+        if part in shared:
+            groups.setdefault(", ".join(models[part]), []).append(part)
+    for names, parts in groups.items():
+        _print_parts(f"Several strata share this, for {names}", parts)
+    _print_tools(rendered)
+    return shared
+
+
+def _print_tools(rendered: Sequence[Rendered]) -> None:
+    """Print the tools that models are given, and each model's settings."""
+    first = {request.model: request for request in rendered}
+    users: dict[str, list[str]] = {}
+    for request in first.values():
+        for tool in request.tools:
+            users.setdefault(f"{tool.name}: {tool.description}", []).append(request.model)
+    if users:
+        stdout().rule(styled("Tools, in every stratum"), align="left")
+    for text, names in users.items():
+        print_line(f"{text} [{', '.join(names)}]", "tool", "bold")
+    stdout().rule(styled("Settings, in every stratum"), align="left")
+    for request in first.values():
+        stated = "".join(f", {name}: {value}" for name, value in request.settings)
+        print_line(f"{request.provider}, {request.version}{stated}", request.model, "bold")
+
+
+def _print_parts(title: str, parts: Sequence[tuple[str, str]]) -> None:
     stdout().rule(styled(title), align="left")
-    for message in messages:
-        print_line("", message.role, "bold")
-        print_line(message.text)
+    for number, (role, text) in enumerate(parts):
+        if number == 0 or parts[number - 1][0] != role:
+            print_line("", role, "bold")
+        print_line(text)
 
 
 def _request_row(request: Rendered) -> dict[str, Any]:

@@ -137,8 +137,10 @@ def _overall_row(score: dict[str, Any]) -> dict[str, Any]:
     help="A model that was released before the publication: a negative control, and what scores "
     "are adjusted by. More than once for more.",
 )
-@click.option("--grader", help="The grader to test, if the table has several.")
-@click.option("--out", type=PATH, help="A folder for the report's files.")
+@click.option(
+    "--grader", show_default="the only one", help="The grader to test, if the table has several."
+)
+@click.option("--out", show_default="no files", type=PATH, help="A folder for the report's files.")
 @json_option
 def analyze(
     table: Path, plan: Path | None, out: Path | None, as_json: bool, **options: Any

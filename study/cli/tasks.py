@@ -11,6 +11,7 @@ import click
 from study import tasks as families
 from study.cli.output import (
     PATH,
+    complete_families,
     exit_by,
     json_option,
     print_json,
@@ -46,7 +47,7 @@ def tasks_list(as_json: bool) -> None:
 
 
 @tasks.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_families)
 @click.option("--difficulty", default="medium", show_default=True)
 @json_option
 def tasks_show(name: str, difficulty: str, as_json: bool) -> None:
@@ -97,7 +98,7 @@ def _metarubric_row(name: str, criteria: list[Mapping[str, Any]]) -> dict[str, A
 
 
 @tasks.command("make")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_families)
 @click.option("--difficulty", default="medium", show_default=True)
 @click.option("--seed", required=True, help="64 hexadecimal digits.")
 @click.option("--out", required=True, type=PATH, help="A new folder.")
@@ -111,6 +112,7 @@ def _metarubric_row(name: str, criteria: list[Mapping[str, Any]]) -> dict[str, A
 )
 @click.option(
     "--context",
+    show_default="not checked",
     type=click.IntRange(1),
     metavar="TOKENS",
     help="A model's context: a single turn that does not fit into it is refused.",
@@ -145,10 +147,10 @@ def tasks_new(name: str, out: Path | None) -> None:
 
 
 @tasks.command("check")
-@click.argument("names", nargs=-1)
+@click.argument("names", nargs=-1, shell_complete=complete_families)
 @click.option("--seeds", default=20, show_default=True, type=click.IntRange(1, 10_000))
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64))
-@click.option("--page", type=PATH, help="Write a page with plots, as HTML.")
+@click.option("--page", show_default="no page", type=PATH, help="Write a page with plots, as HTML.")
 @json_option
 def tasks_check(
     names: tuple[str, ...], seeds: int, jobs: int, page: Path | None, as_json: bool

@@ -106,7 +106,10 @@ def _count(number: int, noun: str) -> str:
 @click.option("--seed", required=True, help="64 hexadecimal digits.")
 @click.option("--out", required=True, type=PATH, help="A new folder.")
 @click.option(
-    "--samples", type=click.IntRange(1, 100_000), help="Of each question; else what FILE says."
+    "--samples",
+    show_default="what FILE says",
+    type=click.IntRange(1, 100_000),
+    help="Of each question; else what FILE says.",
 )
 @json_option
 def template_prepare(file: str, seed: str, out: Path, samples: int | None, as_json: bool) -> None:

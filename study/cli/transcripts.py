@@ -11,12 +11,25 @@ import click
 
 from analysis import report as reports
 from study import reporting, transcripts
-from study.cli.output import PATH, json_option, print_json, print_records, stdout, study_option
+from study.cli.output import (
+    PATH,
+    complete_models,
+    json_option,
+    print_json,
+    print_records,
+    stdout,
+    study_option,
+)
 
 if TYPE_CHECKING:
     from study.workspace import Study
 
-wave_option = click.option("--wave", type=click.IntRange(0), help="Only this wave of study.yaml.")
+wave_option = click.option(
+    "--wave",
+    show_default="every wave",
+    type=click.IntRange(0),
+    help="Only this wave of study.yaml.",
+)
 
 
 @click.command()
@@ -25,7 +38,12 @@ wave_option = click.option("--wave", type=click.IntRange(0), help="Only this wav
 @click.option("--grade", is_flag=True, help="The verdict on each criterion, at the end.")
 @click.option("--list", "listing", is_flag=True, help="List the episodes instead.")
 @wave_option
-@click.option("--model", help="With --list: only this model's.")
+@click.option(
+    "--model",
+    show_default="every model",
+    shell_complete=complete_models,
+    help="With --list: only this model's.",
+)
 @click.option(
     "--arm", is_flag=True, help="Show arms too. Graders and reviewers must not know them."
 )
@@ -74,7 +92,10 @@ def show(
 @click.command()
 @wave_option
 @click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), help="Write a page and CSV here."
+    "--out",
+    show_default="no files",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write a page and CSV here.",
 )
 @study_option
 @json_option

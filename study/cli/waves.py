@@ -11,7 +11,14 @@ import click
 
 from registry.provenance import utc_now
 from study import sweeps, workspace
-from study.cli.output import PATH, json_option, print_records, print_step, study_option
+from study.cli.output import (
+    PATH,
+    complete_models,
+    json_option,
+    print_records,
+    print_step,
+    study_option,
+)
 
 if TYPE_CHECKING:
     from study.workspace import Study
@@ -21,7 +28,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @study_option
-@click.option("--tranche", type=click.IntRange(0), help="That leaked; 0 is the panel.")
+@click.option(
+    "--tranche",
+    show_default="that of the seeds in --named",
+    type=click.IntRange(0),
+    help="That leaked; 0 is the panel.",
+)
 @click.option("--reason", required=True, help="In words, for readers: it is public.")
 @click.option(
     "--since",
@@ -30,6 +42,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--named",
+    show_default="no seeds",
     type=PATH,
     help="A file of instance ids or seeds known to have leaked, one a line: the ledger gets their "
     "commitments only.",
@@ -113,7 +126,11 @@ def _named(name: str, tranches: tuple[int, ...], burned: Any) -> str:
 @wave.command("open")
 @study_option
 @click.option(
-    "--models", required=True, metavar="NAME,…", help="Names under `models:` in study.yaml."
+    "--models",
+    required=True,
+    metavar="NAME,…",
+    shell_complete=complete_models,
+    help="Names under `models:` in study.yaml.",
 )
 @click.option(
     "--tranche",

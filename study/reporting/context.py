@@ -16,6 +16,7 @@ from registry.canonical import digest_bytes
 from registry.errors import BrokenPromise, RegistryError
 from registry.ledger import Entry, ReportIssued
 from study.protocol import Protocol
+from study.sweeps import failing_words, stored_failures
 from study.workspace import Study, StudySnapshot, find_registration, take_snapshot
 
 REPORTS = "reports"
@@ -149,6 +150,8 @@ def _wave(study: StudySnapshot, number: int) -> dict[str, object]:
         return _step(step, True, f"{models}: {closed.finished} scored, {closed.missing} missing")
     try:
         about = f"{models}: {len(wave.finished_cells)} of {len(wave.cells)} episodes"
+        failing = failing_words(wave.manifest.models, stored_failures(wave))
+        about = "; failed: ".join([about, *failing[:_SHOWN]])
     except RegistryError:
         about = f"{models}: episodes can be counted with the study's key only"
     return {"step": step, "state": "begun", "about": about}

@@ -59,11 +59,19 @@ from study.sweeps import (
     unclosed_waves,
     unclosed_words,
 )
-from study.workspace import Study, StudySnapshot, WaveSnapshot, registration_of, take_snapshot
+from study.workspace import (
+    Study,
+    StudySnapshot,
+    Watch,
+    WaveSnapshot,
+    registration_of,
+    take_snapshot,
+)
 
 logger = logging.getLogger(__name__)
 
 ROWS = "rows.csv"
+_STEPS = 4  # of a report: read, test, draw, check
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,9 @@ class StudyLook:
     unclosed: tuple[tuple[int, int], ...]
 
 
-def report_study(study: Study, through: int | None, now: str) -> tuple[Report, Path]:
+def report_study(
+    study: Study, through: int | None, now: str, watch: Watch = lambda what, done, of: None
+) -> tuple[Report, Path]:
     """Test the closed waves by the registered plan. Return the report and its HTML file.
 
     Every look that says something new is put into the ledger. The same look again gives the
@@ -86,9 +96,11 @@ def report_study(study: Study, through: int | None, now: str) -> tuple[Report, P
     report would hold anything that follows from a private seed.
     """
     snapshot = take_snapshot(study)
-    look = build_look(snapshot, through, now)
+    look = build_look(snapshot, through, now, watch)
     report = look.report
+    watch("drawing figures", 2, _STEPS)
     files = report_files(report)
+    watch("checking the report for leaks", 3, _STEPS)
     check_report(snapshot, files, report.through_wave)
     folder = study.folder / REPORTS / f"wave-{report.through_wave}"
     page, data = write_files(folder, files)
@@ -127,7 +139,12 @@ def write_internal(study: Study, through: int | None, path: Path, now: str) -> P
     return path
 
 
-def build_look(study: StudySnapshot, through: int | None, now: str) -> StudyLook:
+def build_look(
+    study: StudySnapshot,
+    through: int | None,
+    now: str,
+    watch: Watch = lambda what, done, of: None,
+) -> StudyLook:
     """Return a look at the closed waves. Nothing is written."""
     registered = registration_of(study)
     check_listed(study)
@@ -135,6 +152,7 @@ def build_look(study: StudySnapshot, through: int | None, now: str) -> StudyLook
     numbers = [wave.number for wave in waves]
     last = numbers[-1]
     labels: dict[str, Labels] = defaultdict(Labels)
+    watch("reading results", 0, _STEPS)
     rows = _sorted(graded_rows(study, waves, labels))
     logger.info("look through wave %d: %d rows", last, len(rows))
     regradings = regradings_of(study, numbers)
@@ -148,6 +166,7 @@ def build_look(study: StudySnapshot, through: int | None, now: str) -> StudyLook
     unclosed = count_stored(study) if issue is None else issue.record.unclosed
     entries = known_before(entries, issue)
     history = history_of(entries, registered.plan)
+    watch("testing", 1, _STEPS)
     table = make_table(rows)
     drifts = tuple(measure_drift(registered.plan, r, plan_digest) for r in regradings)
     judges = _judge_columns(study, registered.plan, table, plan_digest, labels, drifts)

@@ -7,6 +7,7 @@ from .exposure_ledger import (
     join_draw,
     keeps_nothing,
 )
+from .failing import address_of, failing_words, stored_failures
 from .history import (
     check_listed,
     count_stored,
@@ -15,7 +16,7 @@ from .history import (
     unclosed_waves,
     unclosed_words,
 )
-from .preview import Rendered, RenderedJudge, judge_json, render_wave, rendered_json, share_texts
+from .preview import Rendered, RenderedJudge, judge_json, render_wave, rendered_json
 from .spending import (
     ALLOW,
     OVER_BUDGET,
@@ -42,6 +43,7 @@ __all__ = [
     "RenderedJudge",
     "SweepOutcome",
     "SweepRequest",
+    "address_of",
     "attempt_turns",
     "burned_of_wave",
     "burned_tranches",
@@ -53,6 +55,7 @@ __all__ = [
     "exact_rows",
     "exact_table",
     "example_of",
+    "failing_words",
     "history_of",
     "join_draw",
     "judge_json",
@@ -64,7 +67,7 @@ __all__ = [
     "price_pins",
     "render_wave",
     "rendered_json",
-    "share_texts",
+    "stored_failures",
     "sum_calls",
     "sweep_wave",
     "unclosed_waves",

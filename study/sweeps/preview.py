@@ -7,7 +7,7 @@ and nothing is written."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 
@@ -134,18 +134,6 @@ def judge_json(rendered: RenderedJudge) -> dict[str, object]:
         "usd_with_longest_replies": longest,
         "messages": _messages_json(rendered.messages),
     }
-
-
-def share_texts(
-    rendered: Sequence[Rendered],
-) -> Iterator[tuple[tuple[str, ...], Rendered]]:
-    """Yield each different request once, with the models that it is sent to."""
-    groups: dict[tuple[str, tuple[Message, ...], tuple[str, ...]], list[Rendered]] = {}
-    for request in rendered:
-        names = tuple(tool.name for tool in request.tools)
-        groups.setdefault((request.stratum, request.messages, names), []).append(request)
-    for group in groups.values():
-        yield tuple(request.model for request in group), group[0]
 
 
 def _messages_json(messages: Sequence[Message]) -> list[dict[str, object]]:

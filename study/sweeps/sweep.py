@@ -102,9 +102,11 @@ def sweep_wave(
     request: SweepRequest,
     watch: Callable[[Progress], None],
     now: Callable[[], str],
+    begin: Callable[[str], None] = lambda step: None,
 ) -> SweepOutcome:
     """Run the episodes that a wave still owes, and close it when all have results. To close it with
-    missing ones, those that failed are run once more first.
+    missing ones, those that failed are run once more first. ``begin`` gets the steps before the
+    first episode, in words.
 
     Raises StudyError, RegistryError (drifted pins), HarnessError (no engine, no cluster).
     """
@@ -120,7 +122,9 @@ def sweep_wave(
         check_context_windows(built, protocol.tasks, protocol.catalog)
         turns = None if protocol.budget is None else partial(attempt_turns, protocol)
         pricing = price_pins(study, models, request.allow_unknown_price, turns)
-        image = pinned_image(protocol)
+        begin("finding the sandbox image")
+        image = pinned_image(protocol, lambda what, done, of: begin(what))
+        begin("preparing the episodes")
         manifest = begin_wave(study, request, image, now, pricing.prices.digest)
         other = (CallKind.JUDGE, CallKind.PROBE)
         spent = sum_spends(study, wave, pricing.prices, *other) if pricing.limits else ()
@@ -130,6 +134,7 @@ def sweep_wave(
         logger.info("wave %d: %d of %d episodes owed", wave, owed, len(begun.cells))
         progress = None
         if owed:
+            begin("starting Ray, workers and sandboxes")
             progress = _run_owed(study, request, context, watch)
             if progress.exhausted and not progress.held and request.close_missing:
                 progress = _run_owed(study, request, context, watch)  # before they are given up

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
-from study.cli.output import print_records
+from harness.spending import Account
+from harness.sweep import Progress
+from study.cli.main import main
+from study.cli.output import print_accounts, print_records, sweep_watch
 
 ROWS = [
     {
@@ -80,3 +88,91 @@ def test_a_pipe_gets_every_row_on_one_line(capsys: pytest.CaptureFixture[str]) -
 def test_an_empty_table_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     print_records([], title="Waves")
     assert capsys.readouterr().out == "Waves\nnone\n"
+
+
+def test_a_budget_names_its_units(capsys: pytest.CaptureFixture[str]) -> None:
+    print_accounts([Account("run", Decimal("10"), Decimal("2.5"), 1)])
+    head, row = (line.split("  ") for line in capsys.readouterr().out.splitlines()[2:5:2])
+    assert [word.strip() for word in head if word.strip()] == [
+        *("limit", "limit, USD", "spent, USD", "left, USD", "replies of unknown cost")
+    ]
+    assert [word.strip() for word in row if word.strip()] == [
+        "run",
+        "10.00",
+        "2.5000",
+        "7.5000",
+        "1",
+    ]
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_progress_is_not_shown_beside_json(
+    as_json: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("study.cli.output.LOG_SECONDS", 0.0)
+    command = click.Command("sweep")
+    with click.Context(command) as context:
+        context.params["as_json"] = as_json
+        with sweep_watch("wave 3") as watch:
+            watch.begin("starting Ray")
+            watch(Progress(9, 4, 0, 5, 0, (), failing=(("gone", "provider:connection", 2),)))
+    shown = "" if as_json else "wave 3: starting Ray\nwave 3 failed attempts: 2 of gone: 4 of 9\n"
+    assert capsys.readouterr().err == shown
+
+
+def test_help_shows_every_default() -> None:
+    """Of each option that may be left out: a value, or words for one that is computed."""
+    silent = []
+    for path, command in commands(main):
+        context = click.Context(
+            command, info_name=path[-1], parent=click.Context(main, show_default=True)
+        )
+        for option in command.params:
+            if not isinstance(option, click.Option) or option.is_flag or option.required:
+                continue
+            record = option.get_help_record(context)
+            assert record is not None
+            if "default:" not in record[1] and "Default:" not in record[1] and not option.multiple:
+                silent.append((*path, option.name))
+    assert silent == []
+
+
+def commands(
+    group: click.Group, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+def test_a_dry_run_prints_once_what_strata_share(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(DRY)
+    place = ["--study", str(tmp_path)]
+    shown = CliRunner().invoke(main, ["sweep", "--wave", "0", "--dry-run", *place]).stdout
+    whole = CliRunner().invoke(main, ["sweep", "--wave", "0", "--dry-run", "--json", *place]).stdout
+    requests = json.loads(whole)["requests"]
+    assert len(requests) == 4
+    for request in requests:
+        for message in request["messages"]:
+            for part in message["text"].split("\n\n"):
+                assert part in shown, "nothing is lost"
+    for once in ("You are working on a task", "You have 10 turns", "Run a Python 3 program", "0.5"):
+        at = [line for line in shown.splitlines() if once in line]
+        assert len(at) == len(set(at)), once
+    assert shown.count("You are working on a task on your own") == 1
+    for stratum in ("compute_average/easy", "count_circles/easy"):
+        assert f"{stratum} for one" in shown
+
+
+DRY = """\
+study: dry
+tasks: [compute_average/easy, count_circles/easy]
+seeds_per_arm: 2
+models:
+  one: {provider: openai, base_url: "http://h/v1", model: m, api_key_env: "", temperature: 0.5}
+  two: {provider: openai, base_url: "http://h/v1", model: m, api_key_env: "", tools: text}
+waves: [[one, two]]
+sandbox: {kind: local}
+"""

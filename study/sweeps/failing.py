@@ -1,0 +1,66 @@
+"""Models whose requests fail, in words: the name, the address, what is wrong and the remedy."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+
+from harness.build_model import usual_address
+from harness.errors import Boundary
+from harness.storage import EPISODE_CODEC, attempt_key, hex_of
+from registry.ledger import JudgePin, ModelPin
+from study.workspace import WaveSnapshot
+
+Failing = tuple[str, str, int]  # model, class of the failure, how often
+_MOST_READ = 50  # attempts of one model
+
+_REMEDIES = {
+    "connection": "nothing answers there: is the server running, and is `base_url` right?",
+    "auth": "the key is refused (401 or 403): check the variable that `api_key_env` names",
+    "quota": "the account's quota is used up",
+    "rate_limit": "too many requests: lower `sweep: {parallel: …}`, or wait",
+    "overload": "the server is overloaded or fails (5xx): wait",
+    "timeout": "no reply in time: raise `seconds`, or lower the load",
+    "bad_request": "the server refuses the request: are `model` and its settings right?",
+    "malformed": "the reply cannot be read: is this address that of such a server?",
+}
+
+
+def address_of(pin: ModelPin | JudgePin) -> str:
+    """Return the address that a model's requests go to; "" if it has none."""
+    stated = dict(pin.settings).get("base_url")
+    return json.loads(stated) if stated else usual_address(pin.provider)
+
+
+def failing_words(pins: Iterable[ModelPin | JudgePin], failing: Iterable[Failing]) -> list[str]:
+    """Return a line for each model and class of failure."""
+    known = {pin.name: pin for pin in pins}
+    return [
+        _words(name, address_of(known[name]) if name in known else "", failure, times)
+        for name, failure, times in failing
+    ]
+
+
+def _words(name: str, address: str, failure: str, times: int) -> str:
+    boundary, _, kind = failure.partition(":")
+    remote = boundary == Boundary.PROVIDER
+    place = f"{name} at {address}" if address and remote else name
+    reason = f"; {_REMEDIES[kind]}" if remote and kind in _REMEDIES else ""
+    return f"{place}: {kind or failure} ({boundary}) × {times}{reason}"
+
+
+def stored_failures(wave: WaveSnapshot) -> tuple[Failing, ...]:
+    """Return the failures of the last attempts at episodes that a wave owes: of each model up to 50
+    are read. Needs the study's key. Raises RegistryError."""
+    study, counts, read = wave.study, Counter[tuple[str, str]](), Counter[str]()
+    for cell in wave.owed_cells:
+        attempts = study.attempts[hex_of(cell.episode)]
+        if not attempts or read[cell.model] >= _MOST_READ:
+            continue
+        read[cell.model] += 1
+        key = attempt_key(cell.episode, attempts)
+        episode = EPISODE_CODEC.read(study.store, key, study.identities())
+        if episode.error_class:
+            counts[cell.model, episode.error_class] += 1
+    return tuple((model, kind, times) for (model, kind), times in sorted(counts.items()))

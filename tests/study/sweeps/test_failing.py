@@ -1,0 +1,96 @@
+"""A model whose provider is dead is named, with its address: in words, in a sweep, in status."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from registry.ledger import ModelPin
+from study import pipeline
+from study.cli.main import main
+from study.sweeps import address_of, failing_words
+from study.workspace.setup import init_study
+
+STUDY = """\
+study: dead
+tasks: [compute_average/easy]
+seeds_per_arm: 2
+models:
+  honest: {{provider: scripted, agent: honest, error_rate: 0.3}}
+  gone:
+    provider: openai
+    base_url: http://127.0.0.1:{port}/v1
+    model: m
+    api_key_env: ""
+    retries: 0
+waves: [[honest, gone]]
+plan: {{permutations: 199}}
+sandbox: {{kind: local}}
+"""
+
+
+@pytest.fixture
+def dead_port() -> int:
+    """A port of this machine on which nothing listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def pin(name: str, provider: str, **settings: object) -> ModelPin:
+    return ModelPin(name, provider, "v", tuple((k, json.dumps(v)) for k, v in settings.items()))
+
+
+def test_the_address_is_the_pin_s_or_the_provider_s() -> None:
+    assert address_of(pin("a", "openai", base_url="http://h:1/v1")) == "http://h:1/v1"
+    assert address_of(pin("a", "anthropic")) == "https://api.anthropic.com"
+    assert address_of(pin("a", "scripted")) == ""
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [
+        (
+            "provider:connection",
+            "gone at http://h:1/v1: connection (provider) × 3; nothing answers",
+        ),
+        ("provider:auth", "the key is refused (401 or 403)"),
+        ("sandbox:engine", "gone: engine (sandbox) × 3"),
+    ],
+)
+def test_a_failure_names_model_address_and_remedy(failure: str, words: str) -> None:
+    pins = [pin("gone", "openai", base_url="http://h:1/v1")]
+    (line,) = failing_words(pins, [("gone", failure, 3)])
+    assert words in line
+
+
+@pytest.mark.ray
+def test_a_dead_provider_is_named_by_sweep_and_status(tmp_path: Path, dead_port: int) -> None:
+    init_study(tmp_path, STUDY.format(port=dead_port))
+    study = pipeline.open_study(tmp_path)
+    pipeline.draw(study)
+    pipeline.register(study)
+    runner, place = CliRunner(), ["--study", str(tmp_path)]
+    free = ["--allow-unknown-price", *place]
+    swept = runner.invoke(main, ["sweep", "--wave", "0", "--allow-dirty", *free])
+    assert swept.exit_code == 1, swept.output
+    address = f"http://127.0.0.1:{dead_port}/v1"
+    failed = [line for line in swept.stdout.splitlines() if line.startswith("failed:")]
+    assert len(failed) == 1, swept.output
+    assert f"gone at {address}: connection (provider) × 12; nothing answers there" in failed[0]
+    status = runner.invoke(main, ["status", "--json", *place])
+    (wave,) = [row for row in json.loads(status.stdout) if row["step"] == "sweep --wave 0"]
+    assert f"gone at {address}: connection (provider) × 4" in wave["about"]
+    again = runner.invoke(main, ["sweep", "--wave", "0", "--allow-dirty", "--json", *free])
+    assert again.exit_code == 1
+    told = json.loads(again.stdout)
+    expected = {"model": "gone", "address": address, "failure": "provider:connection"}
+    assert told["failing"] == [expected | {"times": 12}]
+    assert again.stderr == "", "nothing is shown beside JSON"
+    probed = runner.invoke(main, ["probe", "--wave", "0", "--model", "gone", *free])
+    assert probed.exit_code == 1
+    assert f"failed: gone at {address}: connection (provider)" in probed.stdout
