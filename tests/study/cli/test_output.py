@@ -91,7 +91,7 @@ def test_an_empty_table_says_so(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_budget_names_its_units(capsys: pytest.CaptureFixture[str]) -> None:
-    print_accounts([Account("run", Decimal("10"), Decimal("2.5"), 1)])
+    print_accounts([Account("run", Decimal(10), Decimal("2.5"), Decimal(0), 1)])
     head, row = (line.split("  ") for line in capsys.readouterr().out.splitlines()[2:5:2])
     assert [word.strip() for word in head if word.strip()] == [
         *("limit", "limit, USD", "spent, USD", "left, USD", "replies of unknown cost")

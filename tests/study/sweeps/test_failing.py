@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from harness.sweep import Progress, RunContext
+from harness.sweep.leases import LeaseBook
+from harness.sweep.run_cell import Workbench, run_cell
 from registry.ledger import ModelPin
+from registry.provenance import utc_now
 from study import pipeline
 from study.cli.main import main
-from study.sweeps import address_of, failing_words
+from study.sweeps import SweepRequest, address_of, failing_words
+from study.workspace import Study, take_snapshot
 from study.workspace.setup import init_study
 
 STUDY = """\
@@ -27,6 +33,8 @@ models:
     model: m
     api_key_env: ""
     retries: 0
+    mode: single_turn
+    context: 100000
 waves: [[honest, gone]]
 plan: {{permutations: 199}}
 sandbox: {{kind: local}}
@@ -68,8 +76,23 @@ def test_a_failure_names_model_address_and_remedy(failure: str, words: str) -> N
     assert words in line
 
 
-@pytest.mark.ray
-def test_a_dead_provider_is_named_by_sweep_and_status(tmp_path: Path, dead_port: int) -> None:
+def in_this_process(
+    study: Study, request: SweepRequest, context: RunContext, watch: Callable[[Progress], None]
+) -> Progress:
+    """Run the owed cells as a worker does, without Ray: each is tried once."""
+    bench = Workbench.open(context)
+    book = LeaseBook(take_snapshot(study).waves[0].owed_cells, frozenset(), 60.0, max_failures=1)
+    while cells := book.lease("worker", 4, 0.0):
+        book.report("worker", [run_cell(cell, bench, utc_now) for cell in cells], 0.0)
+    bench.close()
+    watch(book.progress())
+    return book.progress()
+
+
+def test_a_dead_provider_is_named_by_sweep_probe_and_status(
+    tmp_path: Path, dead_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("study.sweeps.sweep._run_owed", in_this_process)
     init_study(tmp_path, STUDY.format(port=dead_port))
     study = pipeline.open_study(tmp_path)
     pipeline.draw(study)
@@ -81,7 +104,7 @@ def test_a_dead_provider_is_named_by_sweep_and_status(tmp_path: Path, dead_port:
     address = f"http://127.0.0.1:{dead_port}/v1"
     failed = [line for line in swept.stdout.splitlines() if line.startswith("failed:")]
     assert len(failed) == 1, swept.output
-    assert f"gone at {address}: connection (provider) × 12; nothing answers there" in failed[0]
+    assert f"gone at {address}: connection (provider) × 4; nothing answers there" in failed[0]
     status = runner.invoke(main, ["status", "--json", *place])
     (wave,) = [row for row in json.loads(status.stdout) if row["step"] == "sweep --wave 0"]
     assert f"gone at {address}: connection (provider) × 4" in wave["about"]
@@ -89,7 +112,7 @@ def test_a_dead_provider_is_named_by_sweep_and_status(tmp_path: Path, dead_port:
     assert again.exit_code == 1
     told = json.loads(again.stdout)
     expected = {"model": "gone", "address": address, "failure": "provider:connection"}
-    assert told["failing"] == [expected | {"times": 12}]
+    assert told["failing"] == [expected | {"times": 4}]
     assert again.stderr == "", "nothing is shown beside JSON"
     probed = runner.invoke(main, ["probe", "--wave", "0", "--model", "gone", *free])
     assert probed.exit_code == 1
