@@ -93,7 +93,7 @@ def _forecast_models(study: Study) -> Iterator[ModelForecast]:
         pins = protocol.wave_models(wave)
         for priced in price_pins(study, pins, allow_unknown=True).models:
             sizes = [request.tokens for request in requests if request.model == priced.name]
-            runs = 2 * protocol.seeds_per_arm * protocol.replicates
+            runs = 2 * protocol.seeds_per_arm * protocol.replicates_of(priced.name)
             usd = None if priced.price is None else _cost(priced.price, runs * sum(sizes))
             episodes = runs * len(protocol.tasks)
             yield ModelForecast(wave, priced.name, episodes, priced.free, usd)

@@ -72,6 +72,7 @@ def test_without_questions_it_writes_a_study_of_two_waves(tmp_path: Path) -> Non
     assert plan.standard is not None
     assert plan.standard.pre_exposure == protocol.waves[0]
     assert len(protocol.waves[0]) == 4
+    assert [protocol.replicates_of(name) for name in ("before-1", "my-model")] == [2, 1]
     assert protocol.waves[1] == ("my-model",)
     assert protocol.budget is not None
     assert protocol.budget.run == 50
